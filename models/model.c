@@ -128,6 +128,9 @@ struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_grap
     if (is_pair)
         loss = qkv_paired_cross_entropy(graph, hidden, second, weight, bias, model->output_tied,
                                         batch->target_output, wanted.smoothing, wanted.r_drop, factor);
+    else if (model->parameters.products == QKV_PRECISION_INT8)
+        loss = qkv_cross_entropy(graph, qkv_model_logits(model, graph, hidden), batch->target_output,
+                                 wanted.smoothing, factor);
     else
         loss = qkv_linear_cross_entropy(graph, hidden, weight, bias, model->output_tied, batch->target_output,
                                         wanted.smoothing, factor);

@@ -4,6 +4,7 @@
 #include "layer_or_head.h"
 #include "measure_option.h"
 #include "output_options.h"
+#include "precision_option.h"
 #include "sentence_pair.h"
 
 #include "qkv/attention_map.h"
@@ -111,6 +112,7 @@ static enum qkv_status collect(struct viewer *v, struct qkv_attention_collector 
     if (words && qkv_attention_merge_words(report, v->pair.words, &v->pair.arena, report, error))
         return QKV_INVALID;
     report->model = v->pair.run.config.name;
+    report->precision = narrow_precision(v->pair.run.model);
     report->title = sentence_pair_title(&v->pair);
     if (measures_norms(measure)) report->value_name = "share of norms";
     return report->title ? QKV_OK : qkv_error_set(error, "out of memory");
@@ -210,6 +212,7 @@ const struct command command_attention = {
     .options =
         (const struct command_option[]){
             COMMAND_OPTIONS_SENTENCE_PAIR(&pair_options, "", " (text, html, svg and png)"),
+            COMMAND_OPTION_PRECISION(&pair_options.precision),
             COMMAND_OPTIONS_OUTPUT(&output_options),
             {"kind", 0, "KIND", OPTION_LIST, &kinds, "{choices}; may be repeated, or a list with commas",
              .choices = kind_name},

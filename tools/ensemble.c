@@ -1,5 +1,7 @@
 #include "ensemble.h"
 
+#include "precision_option.h"
+
 #include <stdlib.h>
 
 /* Refuses vocabularies that differ, and names the first difference. */
@@ -38,7 +40,7 @@ static void add(struct ensemble *ensemble, const struct qkv_model *model)
 }
 
 enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *first,
-                              const struct option_list *with, struct qkv_error *error)
+                              const struct option_list *with, const char *precision, struct qkv_error *error)
 {
     size_t count = (size_t)with->count;
     *ensemble = (struct ensemble){0};
@@ -50,6 +52,7 @@ enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *f
     for (int i = 0; i < with->count; i++) {
         struct qkv_run *run = &ensemble->others[i];
         enum qkv_status status = qkv_run_open(run, with->value[i], NULL, QKV_FLOAT32, error);
+        if (!status) status = set_precision(run->model, precision, error);
         if (status) return status;
         add(ensemble, run->model);
         if (compare_vocabularies(run, first, false, error) || compare_vocabularies(run, first, true, error))

@@ -16,9 +16,10 @@ struct ensemble {
 };
 
 /* Makes an ensemble of a run and of those named in `with`, which may be empty, and opens these. Fails when one cannot be
- * opened or has other vocabularies than the first. Close it even then. */
+ * opened or has other vocabularies than the first. Close it even then. precision: of --precision, for the others; NULL: their
+ * own. */
 enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *first,
-                              const struct option_list *with, struct qkv_error *error);
+                              const struct option_list *with, const char *precision, struct qkv_error *error);
 
 void ensemble_close(struct ensemble *ensemble);
 

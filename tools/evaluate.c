@@ -121,6 +121,8 @@ static void print_table(const struct evaluation *e)
 {
     char without[1024];
     if (*list_silent_heads(e->run.model, without, sizeof without)) printf("without            %s\n", without);
+    const char *precision = narrow_precision(e->run.model);
+    if (precision) printf("precision          %s\n", precision);
     printf("sentences          %lld\n", (long long)e->scorer.counts.sentences);
     printf("target tokens      %lld\n", (long long)e->scorer.counts.tokens);
     scorer_print(&e->scorer);
@@ -154,6 +156,8 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
     cJSON_AddNumberToObject(object, "training_max_length", (double)e->run.config.data.src.max_length);
     cJSON_AddStringToObject(object, "checkpoint", e->run.checkpoint);
     cJSON_AddStringToObject(object, "test", e->test);
+    if (narrow_precision(e->run.model))
+        cJSON_AddStringToObject(object, "precision", narrow_precision(e->run.model));
     if (search_options.without.count) add_silent_heads(object, e->run.model);
     cJSON_AddNumberToObject(object, "sentences", (double)e->scorer.counts.sentences);
     cJSON_AddNumberToObject(object, "tokens", (double)e->scorer.counts.tokens);
@@ -211,7 +215,10 @@ static int run(int operands, char **operand)
         status = search_options_apply(&search_options, &testing, &error);
         if (!status) status = silence_heads(e.run.model, &search_options.without, &error);
         if (!status) status = choose_text(&e, operands > 1 ? operand[1] : NULL, &error);
-        if (!status) status = ensemble_open(&e.ensemble, &e.run, &search_options.with, &error);
+        if (!status) status = set_precision(e.run.model, search_options.precision, &error);
+        if (!status)
+            status =
+                ensemble_open(&e.ensemble, &e.run, &search_options.with, search_options.precision, &error);
         if (!status) status = read_speed(&e, &error);
         if (!status) status = evaluate(&e, &evaluate_options, &testing, &error);
     }

@@ -5,6 +5,7 @@
 #include "json.h"
 #include "links_options.h"
 #include "measure_option.h"
+#include "precision_option.h"
 #include "terminal.h"
 
 #include "qkv/evaluate.h"
@@ -147,7 +148,9 @@ static int run(int operands, char **operand)
     (void)operands;
     enum qkv_status status = qkv_run_open(&h.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (status) return conclude(status, &error);
-    status = measure_heads(&h, operand[1], &error);
+    /* Heads are measured with gradients, which products in int8 do not have. */
+    status = set_precision(h.run.model, "float32", &error);
+    if (!status) status = measure_heads(&h, operand[1], &error);
     if (!status) status = print(&h, operand[1], format, &error);
     qkv_measured_heads_release(&h.measured);
     qkv_workers_free(h.workers);

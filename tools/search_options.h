@@ -3,6 +3,7 @@
 #define QKV_TOOLS_SEARCH_OPTIONS_H
 
 #include "command.h"
+#include "precision_option.h"
 #include "without.h"
 
 #include "qkv/config.h"
@@ -13,6 +14,7 @@ struct search_options {
     int64_t min_length, no_repeat_ngram;       /* -1: not given */
     double length_penalty, repetition_penalty; /* -1: not given */
     const char *penalty_kind;                  /* NULL: not given */
+    const char *precision;                     /* NULL: not given */
     struct option_list with;                   /* run folders */
     struct option_list without;                /* heads */
 };
@@ -43,7 +45,8 @@ struct search_options {
     {"with", 'w', "RUN", OPTION_LIST, &(o)->with,                                                            \
      "another run with the same vocabularies, whose probabilities are averaged with those of the first; may be " \
      "repeated", .completes = VALUE_RUN},                                                                    \
-    COMMAND_OPTION_WITHOUT(&(o)->without)
+    COMMAND_OPTION_WITHOUT(&(o)->without),                                                                   \
+    COMMAND_OPTION_PRECISION(&(o)->precision)
 /* clang-format on */
 
 /* The choices of --length-penalty-kind; the context is not used. */

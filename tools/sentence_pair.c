@@ -1,6 +1,7 @@
 #include "sentence_pair.h"
 
 #include "input_lines.h"
+#include "precision_option.h"
 #include "terminal.h"
 
 #include <errno.h>
@@ -23,7 +24,8 @@ enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
         return qkv_error_set(
             error, "--target and --beam exclude each other: a given translation is not searched for");
     enum qkv_status status = qkv_run_open(&v->run, run, options->checkpoint, dtype, error);
-    return status ? status : silence_heads(v->run.model, &options->without, error);
+    if (!status) status = silence_heads(v->run.model, &options->without, error);
+    return status ? status : set_precision(v->run.model, options->precision, error);
 }
 
 /* "<stdin>", or "<stdin>:3" if it has several sentences. */
@@ -154,8 +156,10 @@ const char *sentence_pair_title(struct sentence_pair *v)
 {
     char heads[1024];
     bool has_silent = *list_silent_heads(v->run.model, heads, sizeof heads);
-    return qkv_arena_format(&v->arena, "%s → %s%s%s", v->source_text, v->target_text,
-                            has_silent ? ", without " : "", heads);
+    const char *precision = narrow_precision(v->run.model);
+    return qkv_arena_format(&v->arena, "%s → %s%s%s%s%s", v->source_text, v->target_text,
+                            has_silent ? ", without " : "", heads, precision ? ", in " : "",
+                            precision ? precision : "");
 }
 
 void sentence_pair_close(struct sentence_pair *v)

@@ -12,7 +12,7 @@
 
 /* The options as they are given; all zero at first. */
 struct sentence_pair_options {
-    const char *target, *checkpoint, *versus;
+    const char *target, *checkpoint, *versus, *precision;
     int64_t beam;
     bool quiet;
     struct option_list without; /* heads */
@@ -66,7 +66,7 @@ void sentence_pair_close(struct sentence_pair *v);
 enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence, bool *found,
                                    struct qkv_error *error);
 
-/* "the cat → el gato", and the silent heads; NULL when memory is out. */
+/* "the cat → el gato", the silent heads, and a narrow precision; NULL when memory is out. */
 const char *sentence_pair_title(struct sentence_pair *v);
 
 /* Returns the model as it was before its first update, which the caller frees; NULL with an error. */

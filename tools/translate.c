@@ -174,7 +174,8 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
     const struct options *o = &t->options;
     if (!status) status = set_search(t, error);
     if (!status) status = silence_heads(t->run.model, &o->search.without, error);
-    if (!status) status = ensemble_open(&t->ensemble, &t->run, &o->search.with, error);
+    if (!status) status = set_precision(t->run.model, o->search.precision, error);
+    if (!status) status = ensemble_open(&t->ensemble, &t->run, &o->search.with, o->search.precision, error);
     if (!status && o->replace_unknown) status = unknown_replacer_open(&t->replacer, &t->run, error);
     if (status) return status;
     /* A batch of one serves programs that wait for the answer to each line. */

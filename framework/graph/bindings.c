@@ -25,6 +25,10 @@ void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parame
         qkv_graph_fail(graph, "qkv_graph_bind: parameters and graph have different precisions");
         return;
     }
+    if (parameters->products == QKV_PRECISION_INT8 && gradients) {
+        qkv_graph_fail(graph, "qkv_graph_bind: int8 parameters have no gradients");
+        return;
+    }
     if (graph->replaces_bindings) graph->binding_count = 0;
     graph->replaces_bindings = false;
     struct qkv_binding *binding = qkv_binding_of(graph, parameters);

@@ -13,6 +13,7 @@
 struct copy {
     atomic_uint_fast64_t version; /* parameters->changes + 1 when it was packed; 0: never */
     void *memory;
+    size_t size; /* of the memory, bytes */
 };
 
 struct qkv_panels {
@@ -86,7 +87,10 @@ const void *qkv_panels_of(const struct qkv_tensor *weight, bool transposed, size
     uint64_t version = panels->parameters->changes + 1;
     if (atomic_load_explicit(&copy->version, memory_order_acquire) == version) return copy->memory;
     pthread_mutex_lock(&panels->mutex);
-    if (!copy->memory) copy->memory = allocate_copy(panels, bytes);
+    if (copy->size < bytes) { /* the precision of products may have changed */
+        copy->memory = allocate_copy(panels, bytes);
+        copy->size = copy->memory ? bytes : 0;
+    }
     if (copy->memory && atomic_load_explicit(&copy->version, memory_order_relaxed) != version) {
         pack(weight, transposed, copy->memory);
         atomic_store_explicit(&copy->version, version, memory_order_release);

@@ -76,6 +76,11 @@ const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters
     return parameter;
 }
 
+void qkv_parameters_mark_table(struct qkv_parameters *parameters, const struct qkv_parameter *table)
+{
+    if (table) parameters->list[table->index]->is_table = true;
+}
+
 /* Rows of the largest parameter with orthogonal initial values; 0: none. */
 static int64_t largest_orthogonal(const struct qkv_parameters *parameters)
 {

@@ -1,5 +1,6 @@
 /* Ops: matmul (of two tensors) and linear (a layer's weight and bias). */
 #include "kernels/gemm.h"
+#include "kernels/int8.h"
 #include "kernels/sums.h"
 
 /* ---- matmul: y [.., m, n] = a' [.., m, k] b' [.., k, n] (b' may have no leading axes), with a' =
@@ -102,6 +103,40 @@ OP(matmul, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .shape = RULE(mat
    .forward = matmul_forward, .backward = matmul_backward, .good = RULE(matmul_good),
    .bad = RULE(matmul_bad));
 
+/* ---- linear in int8: the workspace holds x as int8, and the weight packed where the graph has no panels ---- */
+
+/* Numbers of workspace. */
+static int64_t int8_scratch(const struct qkv_tensor *y)
+{
+    int64_t rows = qkv_rows(y), inner = qkv_columns(y->input[0]);
+    size_t bytes = int8_rows_size(rows, inner) + int8_panels_size(qkv_columns(y), inner);
+    return (int64_t)((bytes + sizeof(float) - 1) / sizeof(float));
+}
+
+static void pack_int8(const struct qkv_tensor *weight, bool transposed, void *panels)
+{
+    int64_t rows = qkv_rows(weight), columns = qkv_columns(weight);
+    VARIANT(qkv_, int8_pack)
+    (transposed, transposed ? rows : columns, transposed ? columns : rows, weight->value, panels);
+}
+
+static void linear_int8(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
+    int64_t rows = qkv_rows(x), inner = qkv_columns(x), columns = qkv_columns(y);
+    bool transposed = y->options.transpose_b;
+    size_t size = int8_panels_size(columns, inner);
+    const void *panels = qkv_panels_of(weight, transposed, size, pack_int8);
+    char *workspace = (char *)scratch_of(y);
+    if (!panels) {
+        pack_int8(weight, transposed, workspace);
+        panels = workspace;
+    }
+    VARIANT(qkv_, int8_product)
+    (y->graph->workers, rows, columns, inner, x->value, panels, bias ? bias->value : NULL, y->value,
+     workspace + size);
+}
+
 /* ---- linear: y [.., C] = x [.., D] W' [D, C] + b [C], with W' = W or its transpose ---- */
 
 static bool linear_shape(struct qkv_tensor *y)
@@ -113,6 +148,7 @@ static bool linear_shape(struct qkv_tensor *y)
                           qkv_shape_text(weight->shape), transposed ? " transposed" : "");
     y->shape = x->shape;
     y->shape.size[x->shape.rank - 1] = weight->shape.size[transposed ? 0 : 1];
+    if (is_int8(weight, qkv_columns(x))) y->scratch_forward = int8_scratch(y);
     return check_vector(y, y->input[2], qkv_columns(y), "bias");
 }
 
@@ -135,6 +171,10 @@ static const real *panels_of(const struct qkv_tensor *weight, bool transposed, i
 
 static void linear_forward(struct qkv_tensor *y)
 {
+    if (y->scratch_forward > 0) {
+        linear_int8(y);
+        return;
+    }
     const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
     int64_t rows = qkv_rows(x), inner = qkv_columns(x), columns = qkv_columns(y);
     bool transposed = y->options.transpose_b;

@@ -11,6 +11,7 @@ void qkv_embedding_init(struct qkv_embedding *layer, struct qkv_parameters *para
                                     qkv_initial_scaled(options->initial, options->width), "%s.table", name),
         .factor = options->scale ? sqrt((double)options->width) : 1.0,
     };
+    qkv_parameters_mark_table(parameters, layer->table);
 }
 
 struct qkv_tensor *qkv_embedding_apply(const struct qkv_embedding *layer, struct qkv_graph *graph,

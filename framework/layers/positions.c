@@ -64,6 +64,7 @@ void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *para
     if (layer->kind == QKV_POSITION_LEARNED || layer->kind == QKV_POSITION_RELATIVE)
         layer->table = qkv_parameters_add(parameters, QKV_SHAPE(options->length, options->width),
                                           options->initial, "%s.table", name);
+    qkv_parameters_mark_table(parameters, layer->table);
 }
 
 static struct qkv_tensor *sinusoids_of(const struct qkv_positions *layer, struct qkv_graph *graph)

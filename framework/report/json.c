@@ -87,6 +87,7 @@ static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out,
     add(root, "about", cJSON_CreateString(about), &complete);
     if (report->title) add(root, "title", cJSON_CreateString(report->title), &complete);
     if (report->model) add(root, "model", cJSON_CreateString(report->model), &complete);
+    if (report->precision) add(root, "precision", cJSON_CreateString(report->precision), &complete);
     add(root, "source", strings(report->source, report->source_length), &complete);
     add(root, "target_input", strings(report->target_input, report->target_length), &complete);
     add(root, "target_output", strings(report->target_output, report->target_length), &complete);

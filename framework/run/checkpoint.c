@@ -2,7 +2,9 @@
 
 #include "config/number.h"
 #include "core/half.h"
+#include "core/int8.h"
 #include "graph/graph.h"
+#include "graph/precision.h"
 #include "run/safetensors.h"
 #include "run/weights.h"
 
@@ -16,6 +18,9 @@
 enum { VALUES, MOMENTS, TRAINED = MOMENTS + QKV_MOMENTS_MOST, BLOCKS };
 static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.second.", "optimizer.third.",
                                            "optimizer.parameters."};
+
+/* The end of the name of the scales of an int8 matrix. */
+#define SCALE ".scale"
 
 /* Sets blocks[i] to the memory of block i; NULL where there is none. */
 static enum qkv_status list_blocks(const struct qkv_parameters *parameters,
@@ -45,7 +50,7 @@ struct contents {
 static bool list_tensors(struct contents *contents, const struct qkv_parameters *parameters,
                          void *const blocks[BLOCKS])
 {
-    size_t most = (size_t)parameters->count * BLOCKS;
+    size_t most = (size_t)parameters->count * (BLOCKS + 1); /* with scales */
     contents->tensors = qkv_arena_allocate(&contents->arena, most * sizeof *contents->tensors);
     if (!contents->tensors) return false;
     for (int block = 0; block < BLOCKS; block++) {
@@ -77,6 +82,30 @@ static bool store_half(struct qkv_safetensor *tensor, enum qkv_dtype dtype, stru
     }
     tensor->type = QKV_STORED_F16;
     tensor->data = halves;
+    return true;
+}
+
+/* Stores matrix `parameter` as int8, and appends its scales, for which contents->tensors has room. False when memory is
+ * out. */
+static bool store_int8(struct contents *contents, struct qkv_safetensor *tensor,
+                       const struct qkv_parameter *parameter)
+{
+    const struct qkv_int8_layout layout = qkv_int8_layout_of(parameter);
+    const float *values = tensor->data;
+    int8_t *numbers = qkv_arena_allocate(&contents->arena, (size_t)parameter->count);
+    float *scales = qkv_arena_allocate(&contents->arena, (size_t)layout.scales * sizeof *scales);
+    const char *name = qkv_arena_format(&contents->arena, "%s" SCALE, tensor->name);
+    if (!numbers || !scales || !name) return false;
+    for (int64_t i = 0; i < layout.scales; i++) {
+        int64_t first = i * layout.scale_step;
+        scales[i] = qkv_int8_scale(layout.count, values + first, layout.step);
+        for (int64_t j = 0; j < layout.count; j++)
+            numbers[first + j * layout.step] = qkv_int8_of(values[first + j * layout.step], scales[i]);
+    }
+    tensor->type = QKV_STORED_I8;
+    tensor->data = numbers;
+    contents->tensors[contents->count++] =
+        (struct qkv_safetensor){name, QKV_STORED_F32, QKV_SHAPE(layout.scales), scales};
     return true;
 }
 
@@ -112,19 +141,33 @@ static enum qkv_status check_keys(const struct qkv_state *state, const char *pat
     return QKV_OK;
 }
 
+enum stored_as { STORED_FULL, STORED_HALF, STORED_INT8 };
+
+/* Changes the tensors of all values to the type that they are stored as. False when memory is out. */
+static bool convert(struct contents *contents, const struct qkv_parameters *parameters, enum stored_as type)
+{
+    bool done = true;
+    int64_t count = contents->count;
+    for (int64_t i = 0; done && i < count; i++) {
+        if (type == STORED_HALF)
+            done = store_half(&contents->tensors[i], parameters->dtype, &contents->arena);
+        else if (type == STORED_INT8 && contents->tensors[i].shape.rank == 2)
+            done = store_int8(contents, &contents->tensors[i], parameters->list[i]);
+    }
+    return done;
+}
+
 static enum qkv_status save(const char *path, const struct qkv_parameters *parameters,
                             const struct qkv_optimizer_state *optimizer, const struct qkv_state *state,
-                            bool in_half, struct qkv_error *error)
+                            enum stored_as type, struct qkv_error *error)
 {
     void *blocks[BLOCKS];
     if (list_blocks(parameters, optimizer, blocks, path, error) || check_keys(state, path, error))
         return QKV_INVALID;
     struct contents contents = {0};
     enum qkv_status status;
-    bool listed = list_tensors(&contents, parameters, blocks) && list_metadata(&contents, optimizer, state);
-    for (int64_t i = 0; listed && in_half && i < contents.count; i++)
-        listed = store_half(&contents.tensors[i], parameters->dtype, &contents.arena);
-    if (listed)
+    if (list_tensors(&contents, parameters, blocks) && list_metadata(&contents, optimizer, state) &&
+        convert(&contents, parameters, type))
         status = qkv_safetensors_write(path, contents.count, contents.tensors, contents.metadata_count,
                                        contents.metadata, error);
     else
@@ -137,13 +180,21 @@ enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_parameter
                                     const struct qkv_optimizer_state *optimizer,
                                     const struct qkv_state *state, struct qkv_error *error)
 {
-    return save(path, parameters, optimizer, state, false, error);
+    return save(path, parameters, optimizer, state, STORED_FULL, error);
 }
 
 enum qkv_status qkv_checkpoint_save_half(const char *path, const struct qkv_parameters *parameters,
                                          const struct qkv_state *state, struct qkv_error *error)
 {
-    return save(path, parameters, NULL, state, true, error);
+    return save(path, parameters, NULL, state, STORED_HALF, error);
+}
+
+enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct qkv_parameters *parameters,
+                                         const struct qkv_state *state, struct qkv_error *error)
+{
+    if (parameters->dtype != QKV_FLOAT32)
+        return qkv_error_set(error, "%s: only float32 parameters can be stored as int8", path);
+    return save(path, parameters, NULL, state, STORED_INT8, error);
 }
 
 /* ---- loading ---- */
@@ -155,6 +206,7 @@ struct loading {
     const struct qkv_optimizer_state *optimizer;
     void *blocks[BLOCKS];
     const struct qkv_safetensor **source; /* [BLOCKS, parameters]: the tensor to load; in file.arena */
+    const struct qkv_safetensor **scale;  /* [parameters]: of an int8 matrix, or NULL; in file.arena */
     int64_t updates;                      /* of the optimizer */
     struct qkv_error *error;
 };
@@ -204,6 +256,47 @@ static int block_of(const char *name)
     return VALUES;
 }
 
+/* The parameter whose scales a tensor holds; NULL: it holds no scales. */
+static const struct qkv_parameter *scaled_parameter(const struct loading *loading,
+                                                    const struct qkv_safetensor *tensor)
+{
+    for (int64_t p = 0; p < loading->parameters->count; p++) {
+        const struct qkv_parameter *parameter = loading->parameters->list[p];
+        size_t length = strlen(parameter->name);
+        if (!strncmp(tensor->name, parameter->name, length) && !strcmp(tensor->name + length, SCALE))
+            return parameter;
+    }
+    return NULL;
+}
+
+/* Notes the scales of a matrix in loading->scale. */
+static enum qkv_status place_scales(struct loading *loading, const struct qkv_safetensor *tensor,
+                                    const struct qkv_parameter *parameter)
+{
+    bool is_matrix = parameter->shape.rank == 2;
+    int64_t wanted = is_matrix ? qkv_int8_layout_of(parameter).scales : 0;
+    if (tensor->type != QKV_STORED_F32 || !qkv_shapes_equal(tensor->shape, QKV_SHAPE(wanted)))
+        return qkv_error_set(loading->error, "%s: %s is %s of type %s, but must be [%lld] of type F32",
+                             loading->path, tensor->name, qkv_shape_text(tensor->shape),
+                             qkv_stored_type_name(tensor->type), (long long)wanted);
+    loading->scale[parameter->index] = tensor;
+    return QKV_OK;
+}
+
+/* An int8 matrix needs scales, and nothing else has them. */
+static enum qkv_status check_scales(const struct loading *loading)
+{
+    for (int64_t p = 0; p < BLOCKS * loading->parameters->count; p++) {
+        const struct qkv_safetensor *tensor = loading->source[p];
+        bool is_value = p < loading->parameters->count, is_scaled = is_value && loading->scale[p];
+        if (tensor && (tensor->type == QKV_STORED_I8) != is_scaled)
+            return qkv_error_set(loading->error, "%s: %s is of type %s, but there %s %s" SCALE, loading->path,
+                                 tensor->name, qkv_stored_type_name(tensor->type), is_scaled ? "is" : "is no",
+                                 tensor->name);
+    }
+    return QKV_OK;
+}
+
 /* Finds the parameter and the block that a tensor belongs to, and notes it in loading->source. Moments are
  * skipped when they are not wanted. */
 static enum qkv_status place_tensor(struct loading *loading, const struct qkv_safetensor *tensor)
@@ -214,6 +307,9 @@ static enum qkv_status place_tensor(struct loading *loading, const struct qkv_sa
         loading->blocks[block]
             ? qkv_parameters_find(loading->parameters, tensor->name + strlen(PREFIX[block]))
             : NULL;
+    const struct qkv_parameter *scaled =
+        !parameter && block == VALUES ? scaled_parameter(loading, tensor) : NULL;
+    if (scaled) return place_scales(loading, tensor, scaled);
     if (!parameter)
         return qkv_error_set(loading->error, "%s: holds %s, which the %s does not have", loading->path,
                              tensor->name, loading->blocks[block] ? "model" : "optimizer");
@@ -240,7 +336,9 @@ static enum qkv_status place_tensors(struct loading *loading)
 {
     int64_t slices = loading->parameters->count;
     loading->source = qkv_arena_zeroed(&loading->file.arena, (size_t)(BLOCKS * slices) * sizeof(void *));
-    if (!loading->source) return qkv_error_set(loading->error, "%s: out of memory", loading->path);
+    loading->scale = qkv_arena_zeroed(&loading->file.arena, (size_t)slices * sizeof(void *));
+    if (!loading->source || !loading->scale)
+        return qkv_error_set(loading->error, "%s: out of memory", loading->path);
     for (int64_t i = 0; i < loading->file.count; i++)
         if (place_tensor(loading, &loading->file.tensors[i])) return QKV_INVALID;
     for (int block = 0; block < BLOCKS; block++)
@@ -248,7 +346,7 @@ static enum qkv_status place_tensors(struct loading *loading)
             if (!loading->source[block * slices + p])
                 return qkv_error_set(loading->error, "%s: has no %s%s, which the model needs", loading->path,
                                      PREFIX[block], loading->parameters->list[p]->name);
-    return QKV_OK;
+    return check_scales(loading);
 }
 
 static enum qkv_status load_state(const struct loading *loading, struct qkv_state *state)
@@ -261,6 +359,21 @@ static enum qkv_status load_state(const struct loading *loading, struct qkv_stat
     return qkv_error_set(loading->error, "%s: out of memory", loading->path);
 }
 
+/* values = the int8 numbers, which they hold now, times their scales. */
+static void multiply_by_scales(const struct qkv_parameter *parameter, const struct qkv_safetensor *scales,
+                               enum qkv_dtype dtype, void *values)
+{
+    const struct qkv_int8_layout layout = qkv_int8_layout_of(parameter);
+    for (int64_t i = 0; i < layout.scales; i++) {
+        float scale;
+        memcpy(&scale, (const char *)scales->data + (size_t)i * sizeof scale, sizeof scale);
+        for (int64_t j = 0; j < layout.count; j++) {
+            int64_t at = i * layout.scale_step + j * layout.step;
+            qkv_dtype_set(dtype, values, at, qkv_dtype_get(dtype, values, at) * (double)scale);
+        }
+    }
+}
+
 static void copy_slices(const struct loading *loading)
 {
     enum qkv_dtype dtype = loading->parameters->dtype;
@@ -270,8 +383,16 @@ static void copy_slices(const struct loading *loading)
             const struct qkv_safetensor *tensor = loading->source[block * loading->parameters->count + p];
             void *to = (char *)loading->blocks[block] + (size_t)parameter->offset * qkv_dtype_size(dtype);
             qkv_safetensor_copy(tensor, dtype, to);
+            if (tensor->type == QKV_STORED_I8) multiply_by_scales(parameter, loading->scale[p], dtype, to);
         }
     }
+}
+
+static bool is_quantized(const struct loading *loading)
+{
+    for (int64_t p = 0; p < loading->parameters->count; p++)
+        if (loading->scale[p]) return true;
+    return false;
 }
 
 enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *parameters,
@@ -289,6 +410,8 @@ enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *par
     if (!status) {
         copy_slices(&loading);
         parameters->changes++;
+        if (is_quantized(&loading) && parameters->dtype == QKV_FLOAT32)
+            parameters->products = QKV_PRECISION_INT8;
         if (optimizer) optimizer->updates = loading.updates;
     }
     qkv_safetensors_release(&loading.file);

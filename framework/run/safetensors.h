@@ -26,6 +26,7 @@ enum qkv_stored_type {
     QKV_STORED_F64,
     QKV_STORED_F16,  /* half precision (core/half.h) */
     QKV_STORED_BF16, /* the upper 16 bits of a float32 */
+    QKV_STORED_I8,   /* whole numbers; checkpoint.h says what they are multiplied by */
 };
 
 /* The type that stores numbers of this precision exactly. */

@@ -227,7 +227,7 @@ static enum qkv_status read_tensor(const struct reading *reading, const cJSON *i
     const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "dtype"));
     size_t begin, end, most = reading->size - reading->data_offset;
     if (!dtype || !qkv_stored_type_find(dtype, &tensor->type))
-        return qkv_error_set(reading->error, "%s: %s is of type %s, but must be F32, F64, F16 or BF16",
+        return qkv_error_set(reading->error, "%s: %s is of type %s, but must be F32, F64, F16, BF16 or I8",
                              reading->path, item->string, dtype ? dtype : "none");
     if (!read_offsets(item, most, &begin, &end))
         return qkv_error_set(reading->error, "%s: the data_offsets of %s do not lie in the data",

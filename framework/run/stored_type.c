@@ -9,10 +9,8 @@ static const struct {
     const char *name;
     size_t size;
 } TYPES[] = {
-    [QKV_STORED_F32] = {"F32", 4},
-    [QKV_STORED_F64] = {"F64", 8},
-    [QKV_STORED_F16] = {"F16", 2},
-    [QKV_STORED_BF16] = {"BF16", 2},
+    [QKV_STORED_F32] = {"F32", 4},   [QKV_STORED_F64] = {"F64", 8}, [QKV_STORED_F16] = {"F16", 2},
+    [QKV_STORED_BF16] = {"BF16", 2}, [QKV_STORED_I8] = {"I8", 1},
 };
 
 enum { TYPE_COUNT = sizeof TYPES / sizeof TYPES[0] };
@@ -67,6 +65,8 @@ static double number_at(const struct qkv_safetensor *tensor, int64_t i)
     case QKV_STORED_BF16:
         memcpy(&bits, at, sizeof bits);
         return (double)bfloat16_value(bits);
+    case QKV_STORED_I8:
+        return (double)*(const int8_t *)at;
     case QKV_STORED_F64:
         break;
     }

@@ -118,6 +118,17 @@ static void copy(struct qkv_parameters *parameters, const struct qkv_safetensor 
     parameters->changes++;
 }
 
+/* Refuses int8, whose scales are other tensors: only checkpoints of qkv say which. */
+static enum qkv_status check_types(const char *path, const struct qkv_safetensors *file,
+                                   struct qkv_error *error)
+{
+    for (int64_t i = 0; i < file->count; i++)
+        if (file->tensors[i].type == QKV_STORED_I8)
+            return qkv_error_set(error, "%s: %s is quantised (I8): load the file that it was made of", path,
+                                 file->tensors[i].name);
+    return QKV_OK;
+}
+
 enum qkv_status qkv_parameters_load(const char *path, struct qkv_parameters *parameters, bool is_partial,
                                     struct qkv_load_report *report, struct qkv_error *error)
 {
@@ -129,10 +140,10 @@ enum qkv_status qkv_parameters_load(const char *path, struct qkv_parameters *par
     if (qkv_safetensors_read(&file, path, true, error)) return QKV_INVALID;
     const struct qkv_safetensor **source =
         qkv_arena_zeroed(&file.arena, (size_t)(parameters->count + 1) * sizeof(void *));
-    enum qkv_status status = QKV_OK;
-    if (!source || !qkv_weights_match(file.count, file.tensors, parameters, NULL, source, found))
+    enum qkv_status status = check_types(path, &file, error);
+    if (!status && (!source || !qkv_weights_match(file.count, file.tensors, parameters, NULL, source, found)))
         status = qkv_error_set(error, "%s: out of memory", path);
-    else if (!is_partial)
+    if (!status && !is_partial)
         status = qkv_weights_check(path, file.count, file.tensors, parameters, found, error);
     if (!status) copy(parameters, source);
     qkv_safetensors_release(&file);

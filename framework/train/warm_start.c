@@ -159,6 +159,13 @@ static enum qkv_status check_entries(const struct training *training, struct ent
                          (long long)(entries.parameter->count / ours));
 }
 
+/* Numbers of int8 are too coarse for updates to change them; the run that they were made of has better ones. */
+static enum qkv_status check_precision(const struct warm_start *from, struct qkv_error *error)
+{
+    if (from->run.model->parameters.products == QKV_PRECISION_FLOAT32) return QKV_OK;
+    return qkv_error_set(error, "%s: is quantised: start from the run that it was made of", from->path);
+}
+
 /* The parameters of the old run, by name; those with entries are not among them where its vocabulary is not used. */
 static enum qkv_status copy_run(struct training *training, struct qkv_error *error)
 {
@@ -174,6 +181,7 @@ static enum qkv_status copy_run(struct training *training, struct qkv_error *err
         qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1) * sizeof(void *));
     bool *has_entries = qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1));
     enum qkv_status status = tensors && source && has_entries ? QKV_OK : no_memory(error);
+    if (!status) status = check_precision(from, error);
     for (int64_t p = 0; !status && p < old->count; p++)
         tensors[p] = (struct qkv_safetensor){old->list[p]->name, QKV_STORED_F32, old->list[p]->shape,
                                              (const float *)old->values + old->list[p]->offset};

@@ -86,10 +86,10 @@ static const struct {
     {"{" META ",'a':{'dtype':'F32','shape':[6],'data_offsets':[0,24]}}", 24,
      "a is [6], but the model has [2, 3]"},
     {"{" META ",'a':{'dtype':'I16','shape':[2,3],'data_offsets':[0,12]}}", 12,
-     "a is of type I16, but must be F32, F64, F16 or BF16"},
+     "a is of type I16, but must be F32, F64, F16, BF16 or I8"},
     {"{" META ",'a':{'dtype':'F16','shape':[2,3],'data_offsets':[0,24]}}", 24, NULL},
     {"{" META ",'a':{'dtype':7,'shape':[2,3],'data_offsets':[0,24]}}", 24,
-     "a is of type none, but must be F32, F64, F16 or BF16"},
+     "a is of type none, but must be F32, F64, F16, BF16 or I8"},
     {"{" META "," A("[0]") "}", 0, "the data_offsets of a do not lie in the data"},
     {"{" META "," A("[24,0]") ",'b':{'data_offsets':[0,24]}}", 24,
      "the data_offsets of a do not lie in the data"},
@@ -104,8 +104,8 @@ static const struct {
     {"{" META ",'a':{'dtype':'F32','shape':[0,3],'data_offsets':[0,0]}}", 0, NULL},
     {"{" META ",'a':{'dtype':'F32','shape':[4294967296,4294967296],'data_offsets':[0,0]}}", 0, NULL},
     {"{" META ",'a':{'dtype':'F32','shape':[-2,-3],'data_offsets':[0,24]}}", 24, NULL},
-    {"{" META ",'a':[]}", 0, "a is of type none, but must be F32, F64, F16 or BF16"},
-    {"{" META ",'a':null}", 0, "a is of type none, but must be F32, F64, F16 or BF16"},
+    {"{" META ",'a':[]}", 0, "a is of type none, but must be F32, F64, F16, BF16 or I8"},
+    {"{" META ",'a':null}", 0, "a is of type none, but must be F32, F64, F16, BF16 or I8"},
 };
 
 /* Loading must fail with `path: sentence`, or with any sentence about the path if it is NULL, and change nothing. */

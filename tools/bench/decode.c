@@ -1,5 +1,6 @@
 /* The measurement of translating: greedy and beam search. */
 #include "bench.h"
+#include "precision_option.h"
 
 #include "qkv/translator.h"
 
@@ -39,6 +40,7 @@ static enum qkv_status translation_make(struct translation *t, const struct benc
 {
     *t = (struct translation){.workers = qkv_workers_new((int)options->threads, error)};
     if (!t->workers || bench_random_batch(work, sentences, false, &t->batch, error)) return QKV_INVALID;
+    if (set_precision(work->model, options->precision, error)) return QKV_INVALID;
     t->translator = qkv_translator_new(work->model, t->workers, error);
     t->sources = calloc((size_t)sentences, sizeof *t->sources);
     if (!t->translator) return QKV_INVALID;

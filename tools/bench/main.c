@@ -2,6 +2,7 @@
  * process, so that its peak memory can be measured and the heap that one leaves behind does not
  * slow the next. */
 #include "bench.h"
+#include "precision_option.h"
 
 #include "arguments.h"
 #include "blas_core.h"
@@ -269,6 +270,9 @@ static const struct command command_bench = {
              .choices = bench_axis_name},
             {"output", 'o', "FILE", OPTION_TEXT, &options.output,
              "draw scaling and threads into FILE (.svg, .png)", .completes = VALUE_FILE},
+            {"precision", 0, "TYPE", OPTION_CHOICE, &options.precision,
+             "decode: type of the numbers that linear layers multiply: {choices} (default: float32)",
+             .choices = precision_name},
             {"run", 0, "DIR", OPTION_TEXT, &options.run, "the run folder of startup", .completes = VALUE_RUN},
             {"json", 0, NULL, OPTION_FLAG, &json, "print JSON"},
             {0},

@@ -54,8 +54,9 @@ struct qkv_attention_map {
 
 /* The maps of one sentence pair. */
 struct qkv_attention_report {
-    const char *title; /* a line above pictures, usually the sentence pair; NULL: none */
-    const char *model; /* name of the model; NULL: none */
+    const char *title;     /* a line above pictures, usually the sentence pair; NULL: none */
+    const char *model;     /* name of the model; NULL: none */
+    const char *precision; /* of its products (qkv/precision.h); NULL: float32 */
     const char *const *source;
     int64_t source_length; /* tokens, with </s> at the end */
     /* Decoder step t reads target_input[t], starting with <s>, and predicts target_output[t], ending with

@@ -4,7 +4,7 @@
  *     8 bytes  length of the header, little-endian
  *     header   JSON, {"__metadata__": {key: text, ...}, name: {"dtype", "shape", "data_offsets"}, ...}, padded
  *              with spaces so that the data starts at a multiple of 64 bytes
- *     data     the tensors without gaps, row-major, little-endian, F32 or F64; F16 and BF16 are read, too
+ *     data     the tensors without gaps, row-major, little-endian, F32 or F64; F16, BF16 and I8 are read, too
  *
  * Example:
  *     struct qkv_error error = {""};
@@ -20,6 +20,8 @@
  * Values have the names of their parameters; moments are `optimizer.first.<name>`, `optimizer.second.<name>`. An
  * optimizer with a moving average of the parameters (training.ema) writes that as the values, because it is the better
  * model, and the parameters that it goes on with as `optimizer.parameters.<name>`.
+ * A quantised checkpoint (qkv_checkpoint_save_int8) has matrices of type I8, and for each a tensor `<name>.scale` in F32: a
+ * number for each row of a table (parameters.h), for each column of other matrices, which the I8 numbers are times.
  * __metadata__ holds the state of training and four keys of the format, the last two only with moments:
  *
  *     qkv.format             version of the format: QKV_RUN_FORMAT
@@ -103,7 +105,13 @@ QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_p
 QKV_API enum qkv_status qkv_checkpoint_save_half(const char *path, const struct qkv_parameters *parameters,
                                                  const struct qkv_state *state, struct qkv_error *error);
 
-/* Reads a checkpoint into parameters, and moments, that are allocated, and converts its numbers to their dtype. `optimizer` NULL: values only, whether or not the file has moments. `state` (empty, or NULL) gets
+/* Writes the values alone: matrices in int8 with a float32 scale for each output (a quarter of the size), all else in
+ * float32. Values that qkv_parameters_narrow has rounded to int8 are kept exactly. Fails for float64. */
+QKV_API enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct qkv_parameters *parameters,
+                                                 const struct qkv_state *state, struct qkv_error *error);
+
+/* Reads a checkpoint into parameters, and moments, that are allocated, and converts its numbers to their dtype. After a quantised one
+ * the products of float32 parameters are int8, as after qkv_parameters_narrow. `optimizer` NULL: values only, whether or not the file has moments. `state` (empty, or NULL) gets
  * all keys but those of the format, even when loading then fails, since they may explain why. On failure
  * nothing else has changed. Errors:
  * - the file: not there, not a regular file, not a safetensors file, cut short, damaged, not a checkpoint of qkv; two

@@ -19,6 +19,7 @@
 #include "qkv/arena.h"
 #include "qkv/config.h"
 #include "qkv/graph.h"
+#include "qkv/precision.h"
 
 /* Distribution of the initial values, scaled by `gain`:
  * - Xavier (Glorot and Bengio 2010) of [fan_in, fan_out]: uniform in +-sqrt(6 / (fan_in + fan_out)), or normal with
@@ -38,6 +39,7 @@ struct qkv_parameter {
     int64_t index;         /* in the list */
     int64_t offset, count; /* elements within the block */
     struct qkv_initial initial;
+    bool is_table; /* a matrix whose rows are looked up by index */
 };
 
 /* Caller's storage, all zero at first. */
@@ -50,9 +52,10 @@ struct qkv_parameters {
     /* Number of writes to `values`. Copies of values (qkv_panels) are out of date when it has changed. Write to `values`
      * directly only while no graph runs, and then add 1. */
     uint64_t changes;
-    bool failed;            /* a declaration was refused, or memory ran out while declaring */
-    struct qkv_error error; /* the first reason for that; empty: memory */
-    double *square;         /* workspace for the largest orthogonal matrix; NULL if there is none */
+    enum qkv_precision products; /* of linear layers; set by qkv_parameters_narrow */
+    bool failed;                 /* a declaration was refused, or memory ran out while declaring */
+    struct qkv_error error;      /* the first reason for that; empty: memory */
+    double *square;              /* workspace for the largest orthogonal matrix; NULL if there is none */
     struct qkv_arena arena;
 };
 
@@ -64,6 +67,10 @@ QKV_API const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *pa
                                                        struct qkv_shape shape, struct qkv_initial initial,
                                                        const char *name, ...) QKV_PRINTF(4, 5);
 
+/* Says that the rows of this matrix, declared here, are looked up by index: an embedding table. int8 gives each row a scale
+ * then, instead of each column. Does nothing for NULL. */
+QKV_API void qkv_parameters_mark_table(struct qkv_parameters *parameters, const struct qkv_parameter *table);
+
 /* Allocates the block of values, all zero. Fails when a declaration failed, when memory is out, and at a second call. */
 QKV_API enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum qkv_dtype dtype,
                                                 struct qkv_error *error);
@@ -71,6 +78,13 @@ QKV_API enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameter
 /* Sets all values to their initial distribution: a pure function of the seed and each parameter's index, equal in
  * both precisions up to rounding. */
 QKV_API void qkv_parameters_initialize(struct qkv_parameters *parameters, uint64_t seed);
+
+/* Sets the precision in which graphs multiply by these parameters. int8: rounds the matrices in place, which cannot be
+ * undone; gradients are refused from then on. float32: products are float32, of whatever the matrices hold. Fails where
+ * parameters are not allocated, or are float64 and the precision is int8. Call it before graphs that use the parameters are
+ * built. */
+QKV_API enum qkv_status qkv_parameters_narrow(struct qkv_parameters *parameters, enum qkv_precision precision,
+                                              struct qkv_error *error);
 
 /* Number of learned values, gaps not counted. */
 QKV_API int64_t qkv_parameters_total(const struct qkv_parameters *parameters);

@@ -54,6 +54,8 @@
 #include "qkv/pairs_file.h"
 #include "qkv/pairs_set.h"
 #include "qkv/parameters.h"
+#include "qkv/precision.h"
+#include "qkv/quantize.h"
 #include "qkv/random.h"
 #include "qkv/replicas.h"
 #include "qkv/run.h"

@@ -1,0 +1,28 @@
+/* Narrow types of the products of linear layers in decoding: fewer bits of each factor, more products at once.
+ *
+ * int8: a weight is a whole number from -127 to 127 times a scale of its output, an activation such a number times a scale
+ * of its row, which is found when the product runs (dynamic quantisation). The sums of products are exact; what is rounded
+ * is each weight, once, and each activation. Embedding tables are rounded, too. Attention, norms, softmax and the
+ * recurrent products of an LSTM or GRU stay float32.
+ *
+ * Example:
+ *     enum qkv_precision precision;
+ *     if (qkv_precision_find("int8", &precision)) printf("%s\n", qkv_precision_name(precision));
+ *
+ * qkv_parameters_narrow (parameters.h) sets the precision. */
+#ifndef QKV_PRECISION_H
+#define QKV_PRECISION_H
+
+#include "qkv/error.h" /* QKV_API */
+
+#include <stdbool.h>
+
+enum qkv_precision { QKV_PRECISION_FLOAT32, QKV_PRECISION_INT8, QKV_PRECISION_COUNT };
+
+/* "float32", "int8"; NULL for a number that is none. */
+QKV_API const char *qkv_precision_name(enum qkv_precision precision);
+
+/* Finds a precision by its name; false if there is none. */
+QKV_API bool qkv_precision_find(const char *name, enum qkv_precision *precision);
+
+#endif

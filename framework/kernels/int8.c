@@ -1,0 +1,344 @@
+/* The products of int8.h. */
+#include "kernels/int8.h"
+
+#include "core/int8.h"
+
+#ifdef QKV_KERNEL_IS_float32
+#    ifdef __AVX2__
+#        include <immintrin.h>
+#    endif
+
+/* ---- panels: scales [padded n], then for each 32 columns and 4 rows of b' the bytes [32 columns, 4 rows] of weight +
+ * 128, which the instruction that multiplies unsigned by signed bytes needs. Rows of a have the sum of their numbers with
+ * them, 128 times which is taken off ---- */
+
+enum { ZERO = 128 };
+
+void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, void *panels)
+{
+    float *scale = panels;
+    int64_t padded = int8_padded_columns(n), inner = int8_padded_inner(k);
+    unsigned char *panel = (unsigned char *)(scale + padded);
+    int64_t column_step = transpose_b ? k : 1, row_step = transpose_b ? 1 : n;
+    memset(panel, ZERO, (size_t)(padded * inner));
+    for (int64_t j = 0; j < padded; j++) {
+        const real *column = b + j * column_step;
+        unsigned char *to =
+            panel + j / INT8_PANEL_COLUMNS * INT8_PANEL_COLUMNS * inner + j % INT8_PANEL_COLUMNS * INT8_GROUP;
+        scale[j] = j < n ? qkv_int8_scale(k, column, row_step) : 0;
+        if (scale[j] <= 0) continue;
+        for (int64_t l = 0; l < k; l++)
+            to[l / INT8_GROUP * INT8_GROUP * INT8_PANEL_COLUMNS + l % INT8_GROUP] =
+                (unsigned char)(ZERO + qkv_int8_of(column[l * row_step], scale[j]));
+    }
+}
+
+/* ---- rows of a ---- */
+
+struct rows {
+    float *scale;  /* [m] */
+    int32_t *zero; /* [m]: ZERO times the sum of the row's numbers */
+    int8_t *value; /* [m, padded k] */
+};
+
+static struct rows rows_in(void *memory, int64_t m)
+{
+    float *scale = memory;
+    int32_t *zero = (int32_t *)(scale + m);
+    return (struct rows){scale, zero, (int8_t *)(zero + m)};
+}
+
+/* The largest absolute value, as bits: NaN is above infinity. */
+static uint32_t largest_bits(int64_t n, const real *x)
+{
+    uint32_t most = 0;
+#    pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
+    }
+    return most;
+}
+
+/* value [k] = round(x / scale), to even; returns its sum. Adding ROUNDING, 1.5 * 2^23, to a number of at most 127 leaves
+ * the rounded number in the lowest bits. */
+static int32_t round_row(int64_t k, const real *x, real factor, int8_t *restrict value)
+{
+    static const real ROUNDING = 12582912;
+    int32_t sum = 0;
+#    pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < k; i++) {
+        real shifted = x[i] * factor + ROUNDING;
+        int32_t bits;
+        memcpy(&bits, &shifted, sizeof bits);
+        value[i] = (int8_t)bits;
+        sum += (int8_t)bits;
+    }
+    return sum;
+}
+
+/* A row of zeros, or of numbers too small to divide by, has scale 0; one with infinity or NaN has NaN, as in float32. */
+static void quantize_rows(int64_t m, int64_t k, const real *a, struct rows rows)
+{
+    static const real SMALLEST = 1e-30F;
+    int64_t inner = int8_padded_inner(k);
+    for (int64_t i = 0; i < m; i++) {
+        const real *x = a + i * k;
+        int8_t *value = rows.value + i * inner;
+        uint32_t bits = largest_bits(k, x);
+        real most;
+        memcpy(&most, &bits, sizeof most);
+        memset(value + k, 0, (size_t)(inner - k));
+        if (most >= SMALLEST && most < INFINITY) {
+            rows.scale[i] = most / 127;
+            rows.zero[i] = ZERO * round_row(k, x, 127 / most, value);
+            continue;
+        }
+        rows.scale[i] = most < SMALLEST ? 0 : NAN;
+        rows.zero[i] = 0;
+        memset(value, 0, (size_t)k);
+    }
+}
+
+/* ---- products ---- */
+
+struct int8_job {
+    int64_t m, n, inner; /* inner: padded k */
+    struct rows rows;
+    const float *scale;
+    const unsigned char *panels;
+    const real *bias;
+    real *c;
+    int64_t part_panels; /* panels of a part of the job */
+};
+
+/* c [row .. row + rows - 1, the columns of the panel that starts at `column`] from int32 sums [rows, 32]. */
+static void store_sums(const struct int8_job *job, int64_t row, int64_t rows, int64_t column,
+                       int32_t sums[][INT8_PANEL_COLUMNS])
+{
+    int64_t columns = job->n - column < INT8_PANEL_COLUMNS ? job->n - column : INT8_PANEL_COLUMNS;
+    for (int64_t i = 0; i < rows; i++) {
+        real *c = job->c + (row + i) * job->n + column, scale = job->rows.scale[row + i];
+        int32_t zero = job->rows.zero[row + i];
+        for (int64_t j = 0; j < columns; j++) {
+            real y = (real)(sums[i][j] - zero) * (scale * job->scale[column + j]);
+            c[j] = job->bias ? y + job->bias[column + j] : y;
+        }
+    }
+}
+
+#    ifdef __AVX2__
+/* `rows` rows in one panel. A panel's even bytes and odd bytes are multiplied as 16-bit numbers: the instruction for bytes
+ * would saturate. */
+static inline __attribute__((always_inline)) void tile_avx2(const int rows, const struct int8_job *job,
+                                                            int64_t row, int64_t column)
+{
+    const __m256i even = _mm256_set1_epi16(255);
+    const unsigned char *b = job->panels + column * job->inner;
+    const int8_t *a = job->rows.value + row * job->inner;
+    __m256i sum[2][4];
+#        pragma GCC unroll 2
+    for (int i = 0; i < rows; i++)
+#        pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) sum[i][v] = _mm256_setzero_si256();
+    for (int64_t l = 0; l < job->inner; l += INT8_GROUP, b += INT8_GROUP * INT8_PANEL_COLUMNS) {
+        __m256i x_even[2], x_odd[2];
+#        pragma GCC unroll 2
+        for (int i = 0; i < rows; i++) {
+            int32_t group;
+            memcpy(&group, a + i * job->inner + l, sizeof group);
+            __m256i x = _mm256_set1_epi32(group);
+            x_even[i] = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8);
+            x_odd[i] = _mm256_srai_epi16(x, 8);
+        }
+#        pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) {
+            __m256i w = _mm256_loadu_si256((const __m256i *)(b + v * 32));
+#        pragma GCC unroll 2
+            for (int i = 0; i < rows; i++) {
+                __m256i products = _mm256_add_epi32(_mm256_madd_epi16(_mm256_and_si256(w, even), x_even[i]),
+                                                    _mm256_madd_epi16(_mm256_srli_epi16(w, 8), x_odd[i]));
+                sum[i][v] = _mm256_add_epi32(sum[i][v], products);
+            }
+        }
+    }
+    int32_t sums[2][INT8_PANEL_COLUMNS];
+#        pragma GCC unroll 2
+    for (int i = 0; i < rows; i++)
+#        pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) _mm256_storeu_si256((__m256i *)(sums[i] + v * 8), sum[i][v]);
+    store_sums(job, row, rows, column, sums);
+}
+
+static void panel_simple(const struct int8_job *job, int64_t column)
+{
+    int64_t i = 0;
+    for (; i + 2 <= job->m; i += 2) tile_avx2(2, job, i, column);
+    if (i < job->m) tile_avx2(1, job, i, column);
+}
+#    else
+/* One panel, in plain C. */
+static void panel_simple(const struct int8_job *job, int64_t column)
+{
+    const unsigned char *panel = job->panels + column * job->inner;
+    for (int64_t i = 0; i < job->m; i++) {
+        int32_t sums[1][INT8_PANEL_COLUMNS] = {{0}};
+        const int8_t *a = job->rows.value + i * job->inner;
+        for (int64_t l = 0; l < job->inner; l += INT8_GROUP) {
+            const unsigned char *b = panel + l * INT8_PANEL_COLUMNS;
+            for (int j = 0; j < INT8_PANEL_COLUMNS; j++)
+                for (int g = 0; g < INT8_GROUP; g++) sums[0][j] += a[l + g] * b[j * INT8_GROUP + g];
+        }
+        store_sums(job, i, 1, column, sums);
+    }
+}
+#    endif
+
+#    ifdef __AVX512F__
+#        define WITH_VNNI __attribute__((target("avx512vnni")))
+enum { VNNI_ROWS = 12 }; /* 24 of 32 registers hold sums */
+
+static inline __attribute__((always_inline)) WITH_VNNI void
+store_vnni(const struct int8_job *job, int64_t row, int64_t column, __m512i sum, __m512i zero)
+{
+    __m512 scale = _mm512_mul_ps(_mm512_set1_ps(job->rows.scale[row]), _mm512_loadu_ps(job->scale + column));
+    __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(sum, zero)), scale);
+    int64_t rest = job->n - column;
+    __mmask16 mask = rest >= 16 ? 0xffff : (__mmask16)((1u << (rest > 0 ? rest : 0)) - 1);
+    if (job->bias) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(mask, job->bias + column));
+    _mm512_mask_storeu_ps(job->c + row * job->n + column, mask, y);
+}
+
+/* `rows` rows of c from `row` on, in one panel. Callers pass constants: the sums stay in registers. Of few rows, `chains`
+ * sums for each number hide the latency of the multiplication. */
+static inline __attribute__((always_inline)) WITH_VNNI void
+tile_vnni(const int rows, const int chains, const struct int8_job *job, int64_t row, int64_t column)
+{
+    const unsigned char *b = job->panels + column * job->inner;
+    const int8_t *a = job->rows.value + row * job->inner;
+    int64_t groups = job->inner / INT8_GROUP, l = 0;
+    __m512i sum[VNNI_ROWS][2];
+#        pragma GCC unroll 16
+    for (int i = 0; i < rows * chains; i++) sum[i][0] = sum[i][1] = _mm512_setzero_si512();
+    for (; l + chains <= groups; l += chains)
+#        pragma GCC unroll 4
+        for (int g = 0; g < chains; g++) {
+            __m512i left = _mm512_loadu_si512(b + (l + g) * 128),
+                    right = _mm512_loadu_si512(b + (l + g) * 128 + 64);
+#        pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) {
+                int32_t group;
+                memcpy(&group, a + i * job->inner + (l + g) * INT8_GROUP, sizeof group);
+                __m512i x = _mm512_set1_epi32(group);
+                sum[i * chains + g][0] = _mm512_dpbusd_epi32(sum[i * chains + g][0], left, x);
+                sum[i * chains + g][1] = _mm512_dpbusd_epi32(sum[i * chains + g][1], right, x);
+            }
+        }
+    for (; l < groups; l++)
+#        pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            int32_t group;
+            memcpy(&group, a + i * job->inner + l * INT8_GROUP, sizeof group);
+            __m512i x = _mm512_set1_epi32(group);
+            sum[i * chains][0] = _mm512_dpbusd_epi32(sum[i * chains][0], _mm512_loadu_si512(b + l * 128), x);
+            sum[i * chains][1] =
+                _mm512_dpbusd_epi32(sum[i * chains][1], _mm512_loadu_si512(b + l * 128 + 64), x);
+        }
+#        pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+        __m512i zero = _mm512_set1_epi32(job->rows.zero[row + i]);
+#        pragma GCC unroll 4
+        for (int g = 1; g < chains; g++) {
+            sum[i * chains][0] = _mm512_add_epi32(sum[i * chains][0], sum[i * chains + g][0]);
+            sum[i * chains][1] = _mm512_add_epi32(sum[i * chains][1], sum[i * chains + g][1]);
+        }
+        store_vnni(job, row + i, column, sum[i * chains][0], zero);
+        store_vnni(job, row + i, column + 16, sum[i * chains][1], zero);
+    }
+}
+
+#        define TILE(rows, chains)                                                                           \
+            static NOINLINE WITH_VNNI void tile_vnni_##rows(const struct int8_job *job, int64_t row,         \
+                                                            int64_t column)                                  \
+            {                                                                                                \
+                tile_vnni(rows, chains, job, row, column);                                                   \
+            }
+TILE(12, 1)
+TILE(6, 1)
+TILE(4, 2)
+TILE(3, 4)
+TILE(2, 4)
+TILE(1, 4)
+#        undef TILE
+
+static void panel_vnni(const struct int8_job *job, int64_t column)
+{
+    int64_t i = 0;
+    for (; i + 12 <= job->m; i += 12) tile_vnni_12(job, i, column);
+#        define ROWS(number)                                                                                 \
+            if (job->m - i >= number) {                                                                      \
+                tile_vnni_##number(job, i, column);                                                          \
+                i += number;                                                                                 \
+            }
+    ROWS(6)
+    ROWS(4)
+    ROWS(3)
+    ROWS(2)
+    ROWS(1)
+#        undef ROWS
+}
+#    endif
+
+static void multiply_part(void *context, int part)
+{
+    const struct int8_job *job = context;
+    void (*multiply_panel)(const struct int8_job *job, int64_t column) = panel_simple;
+#    ifdef __AVX512F__
+    if (__builtin_cpu_supports("avx512vnni")) multiply_panel = panel_vnni;
+#    endif
+    int64_t columns = job->part_panels * INT8_PANEL_COLUMNS, first = part * columns;
+    for (int64_t j = first; j < first + columns && j < job->n; j += INT8_PANEL_COLUMNS)
+        multiply_panel(job, j);
+}
+
+void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t n, int64_t k, const real *a,
+                                 const void *panels, const real *bias, real *c, void *memory)
+{
+    /* A part of a large b has that many bytes or more; a smaller b is multiplied sooner than threads wake up. */
+    enum { PART_BYTES = 1 << 17 };
+    int64_t padded = int8_padded_columns(n), inner = int8_padded_inner(k);
+    struct rows rows = rows_in(memory, m);
+    struct int8_job job = {.m = m,
+                           .n = n,
+                           .inner = inner,
+                           .rows = rows,
+                           .scale = panels,
+                           .panels = (const unsigned char *)((const float *)panels + padded),
+                           .bias = bias,
+                           .c = c,
+                           .part_panels = padded / INT8_PANEL_COLUMNS};
+    quantize_rows(m, k, a, rows);
+    if (workers && padded * inner >= 2 * PART_BYTES) {
+        job.part_panels = PART_BYTES / (inner * INT8_PANEL_COLUMNS) + 1;
+        int64_t part = job.part_panels * INT8_PANEL_COLUMNS;
+        qkv_workers_run(workers, (int)((padded + part - 1) / part), multiply_part, &job);
+    } else {
+        multiply_part(&job, 0);
+    }
+}
+#else
+void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, void *panels)
+{
+    (void)transpose_b, (void)n, (void)k, (void)b, (void)panels;
+    QKV_BUG(true, "int8 in float64");
+}
+
+void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t n, int64_t k, const real *a,
+                                 const void *panels, const real *bias, real *c, void *rows)
+{
+    (void)workers, (void)m, (void)n, (void)k, (void)a, (void)panels, (void)bias, (void)c, (void)rows;
+    QKV_BUG(true, "int8 in float64");
+}
+#endif

@@ -1,0 +1,55 @@
+/* Products of int8 weights and activations. A weight is an int8 number times the scale of its output (column of b'), an
+ * activation is an int8 number times the scale of its row, found when the product runs. Sums of int8 products are int32
+ * and exact, so every variant, every number of threads and every order gives the same bits. */
+#ifndef QKV_KERNELS_INT8_H
+#define QKV_KERNELS_INT8_H
+
+#include "kernels/kernel.h"
+
+#include "qkv/parameters.h"
+#include "qkv/workers.h"
+
+enum {
+    INT8_PANEL_COLUMNS = 32, /* columns of a panel: two vectors of 16 sums */
+    INT8_GROUP = 4,          /* neighbouring rows of b' that an instruction multiplies at once */
+    INT8_LONGEST = 1 << 16,  /* largest k: 255 * 127 * k stays within int32 */
+};
+
+static inline int64_t int8_padded_columns(int64_t n)
+{
+    return (n + INT8_PANEL_COLUMNS - 1) / INT8_PANEL_COLUMNS * INT8_PANEL_COLUMNS;
+}
+
+static inline int64_t int8_padded_inner(int64_t k)
+{
+    return (k + INT8_GROUP - 1) / INT8_GROUP * INT8_GROUP;
+}
+
+/* Bytes of the panels of b' [k, n]: the scales of the columns, then the panels. */
+static inline size_t int8_panels_size(int64_t n, int64_t k)
+{
+    return (size_t)int8_padded_columns(n) * (sizeof(float) + (size_t)int8_padded_inner(k));
+}
+
+/* Bytes of a [m, k] as int8: a scale and a sum for each row, then the rows. */
+static inline size_t int8_rows_size(int64_t m, int64_t k)
+{
+    return (size_t)m * (sizeof(float) + sizeof(int32_t) + (size_t)int8_padded_inner(k));
+}
+
+/* Whether products of x and this weight, `inner` long, are int8. */
+static inline bool is_int8(const struct qkv_tensor *weight, int64_t inner)
+{
+    return weight->binding && weight->binding->parameters->products == QKV_PRECISION_INT8 &&
+           inner <= INT8_LONGEST;
+}
+
+/* Packs b' [k, n], which is b or its transpose; b has rows of `columns` numbers. `panels` has int8_panels_size bytes. */
+void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, void *panels);
+
+/* c [m, n] = a [m, k] b' [k, n] + bias [n], which may be NULL; rows of a, and of c, follow each other. rows: workspace of
+ * int8_rows_size bytes. workers, if not NULL, share the columns of a large b. */
+void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t n, int64_t k, const real *a,
+                                 const void *panels, const real *bias, real *c, void *rows);
+
+#endif

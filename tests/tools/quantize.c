@@ -1,0 +1,109 @@
+/* qkv quantize and --precision, through the command line. */
+#include "support.h"
+#include "tiny_run.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char LINES[] = "printf 'one two\\nthree\\n\\nfour five one two\\nfive two\\n'";
+
+static const char *trained(void)
+{
+    return tiny_folder("quantize");
+}
+
+static long size_of(const char *folder, const char *name)
+{
+    struct stat status;
+    cr_assert_eq(stat(format("%s/%s", folder, name), &status), 0, "%s/%s", folder, name);
+    return (long)status.st_size;
+}
+
+Test(quantize, int8_is_the_same_with_every_kernel_and_number_of_threads)
+{
+    const char *folder = trained();
+    const char *expected =
+        run_ok("cd '%s' && %s | qkv translate run --scores --precision int8", folder, LINES);
+    static const char *const kernels[] = {"portable", "avx2", "avx512"};
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
+        cr_expect_str_eq(run_ok("cd '%s' && %s | QKV_KERNELS=%s qkv translate run --scores --precision int8",
+                                folder, LINES, kernels[i]),
+                         expected, "%s", kernels[i]);
+    for (int threads = 1; threads <= 4; threads++)
+        cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate run --scores --precision int8 -j %d", folder,
+                                LINES, threads),
+                         expected, "%d threads", threads);
+    const char *exact = run_ok("cd '%s' && %s | qkv translate run --scores", folder, LINES);
+    cr_expect_str_neq(exact, expected, "scores of int8 are rounded");
+    cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate run --scores --precision float32", folder, LINES),
+                     exact);
+    cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate run --precision int8", folder, LINES),
+                     run_ok("cd '%s' && %s | qkv translate run", folder, LINES));
+}
+
+Test(quantize, makes_a_run_that_translates_as_int8_does)
+{
+    const char *folder = trained(), *made = scratch("made");
+    cr_expect_str_eq(run_ok("cd '%s' && qkv quantize '%s/run' -o small", made, folder),
+                     format("small: %s/run in int8\n", folder));
+    cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate small --scores", made, LINES),
+                     run_ok("cd '%s' && %s | qkv translate run --scores --precision int8", folder, LINES));
+    /* Twice is once: the numbers are the same, and so are the bytes. */
+    run_ok("cd '%s' && qkv quantize small -o again && cmp small/best.safetensors again/best.safetensors",
+           made);
+    const char *report = run_ok("cd '%s' && qkv evaluate small '%s/train.tsv'", made, folder);
+    cr_expect_eq(strncmp(report, "precision          int8\n", 24), 0, "%s", report);
+    cr_expect_str_eq(
+        run_ok("cd '%s' && qkv evaluate '%s/run' '%s/train.tsv' --precision int8", made, folder, folder),
+        report);
+    run_ok("cd '%s' && qkv heads small '%s/train.tsv' && qkv inspect small && qkv page small -o page.html",
+           made, folder);
+    /* Products in float32 of the rounded weights. */
+    const char *weights =
+        run_ok("cd '%s' && %s | qkv translate small --scores --precision float32", made, LINES);
+    cr_expect_str_neq(weights, run_ok("cd '%s' && %s | qkv translate small --scores", made, LINES));
+    /* Tiny models have many biases and gains; matrices are a quarter, with their scales. */
+    cr_expect_lt(size_of(made, "small/best.safetensors"), size_of(folder, "run/best.safetensors") * 2 / 3);
+}
+
+Test(quantize, marks_attention_maps)
+{
+    const char *folder = trained();
+    const char *json =
+        run_ok("cd '%s' && qkv attention run 'one two' --format json --precision int8 -q", folder);
+    cr_expect_not_null(strstr(json, " → dos uno, in int8\""), "%.300s", json);
+    cr_expect_not_null(strstr(json, "\"precision\":\t\"int8\""), "%.300s", json);
+    json = run_ok("cd '%s' && qkv attention run 'one two' --format json -q", folder);
+    cr_expect_null(strstr(json, "int8"));
+}
+
+Test(quantize, refuses_what_it_cannot_do)
+{
+    const char *folder = trained(), *made = scratch("made");
+    static const struct {
+        const char *command, *sentence;
+    } cases[] = {
+        {"qkv quantize run", "give --output, the folder of the new run"},
+        {"qkv quantize run -o run", "run: exists already: name a folder that does not"},
+        {"qkv quantize none -o x", "none: there is no such run"},
+        {"echo one | qkv translate run --precision int4", "--precision is 'int4'; did you mean int8"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct outcome outcome = run("cd '%s' && %s", folder, cases[i].command);
+        cr_expect_eq(outcome.exit_code, 2, "%s", cases[i].command);
+        cr_expect_not_null(strstr(outcome.error, cases[i].sentence), "%s: %s", cases[i].command,
+                           outcome.error);
+    }
+    /* The folder that training writes to is a quantised run. */
+    run_ok("cd '%s' && qkv quantize '%s/run' -o run && cp '%s/tiny.yaml' '%s/train.tsv' .", made, folder,
+           folder, folder);
+    struct outcome outcome = run("cd '%s' && qkv train tiny.yaml --resume", made);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, "run: nothing to resume: there is no last.safetensors"), "%s",
+                       outcome.error);
+    outcome =
+        run("cd '%s' && cp run/best.safetensors run/last.safetensors && qkv train tiny.yaml --resume", made);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, "so training cannot continue from it"), "%s", outcome.error);
+}

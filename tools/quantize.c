@@ -1,0 +1,50 @@
+/* qkv quantize: a run of a quarter of the size, whose matrices are int8. */
+#include "arguments.h"
+#include "commands.h"
+#include "complain.h"
+#include "terminal.h"
+
+#include "qkv/quantize.h"
+
+#include <stdio.h>
+
+static const char *checkpoint, *output;
+
+static int run(int operands, char **operand)
+{
+    (void)operands;
+    struct qkv_error error = {""};
+    if (!output) return complain_of_usage(&command_quantize, "give --output, the folder of the new run");
+    enum qkv_status status = qkv_run_quantize(operand[0], checkpoint, output, &error);
+    if (status) return conclude(status, &error);
+    print_plain(stdout, output);
+    fputs(": ", stdout);
+    print_plain(stdout, operand[0]);
+    puts(" in int8");
+    return QKV_OK;
+}
+
+const struct command command_quantize = {
+    .name = "quantize",
+    .summary = "make a run of a quarter of the size, in int8",
+    .description =
+        "Writes a run whose matrices are int8: whole numbers from -127 to 127, times a scale for each output "
+        "of a layer and each row of an embedding table.\n\n"
+        "The new run translates exactly as `qkv translate RUN --precision int8` does. All commands that "
+        "read runs accept it; training cannot continue from it.\n",
+    .examples = "  qkv quantize runs/toy_en_es -o runs/toy_int8\n"
+                "  qkv evaluate runs/toy_int8\n",
+    .operands =
+        (const struct command_operand[]){
+            {"RUN", VALUE_RUN, "a run folder"},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"output", 'o', "FOLDER", OPTION_TEXT, &output,
+             "the folder of the new run, which must not exist or be empty", .completes = VALUE_FOLDER},
+            COMMAND_OPTION_CHECKPOINT(&checkpoint),
+            {0},
+        },
+    .run = run,
+};
