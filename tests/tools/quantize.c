@@ -102,6 +102,13 @@ Test(quantize, refuses_what_it_cannot_do)
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_not_null(strstr(outcome.error, "run: nothing to resume: there is no last.safetensors"), "%s",
                        outcome.error);
+    static const char *const sources[] = {"run", "run/best.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        outcome =
+            run("cd '%s' && qkv train tiny.yaml --from %s -s training.model_dir=next", made, sources[i]);
+        cr_expect_eq(outcome.exit_code, 2);
+        cr_expect_not_null(strstr(outcome.error, "is quantised"), "%s", outcome.error);
+    }
     outcome =
         run("cd '%s' && cp run/best.safetensors run/last.safetensors && qkv train tiny.yaml --resume", made);
     cr_expect_eq(outcome.exit_code, 2);
