@@ -206,7 +206,7 @@ store_vnni(const struct int8_job *job, int64_t row, int64_t column, __m512i sum,
     __m512 scale = _mm512_mul_ps(_mm512_set1_ps(job->rows.scale[row]), _mm512_loadu_ps(job->scale + column));
     __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(sum, zero)), scale);
     int64_t rest = job->n - column;
-    __mmask16 mask = rest >= 16 ? 0xffff : (__mmask16)((1u << (rest > 0 ? rest : 0)) - 1);
+    __mmask16 mask = (__mmask16)(rest >= 16 ? 0xffff : (1u << (rest > 0 ? rest : 0)) - 1);
     if (job->bias) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(mask, job->bias + column));
     _mm512_mask_storeu_ps(job->c + row * job->n + column, mask, y);
 }
