@@ -3,9 +3,8 @@
 #include "config/config_keys.h"
 #include "config/value.h"
 
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum qkv_status run_set_add(struct run_set *set, const char *path, struct qkv_error *error)
 {
@@ -42,13 +41,13 @@ static bool is_of_run(const struct qkv_key *key)
            !strcmp(key->path, "training.random_seed");
 }
 
-/* Two paths may be written in two ways, as they are relative to the folders of their runs. */
-static bool same_file(const char *a, const char *b)
+bool same_file(const char *a, const char *b)
 {
-    char real_a[PATH_MAX], real_b[PATH_MAX];
-    return realpath(a, real_a) && realpath(b, real_b) && !strcmp(real_a, real_b);
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+/* Two paths may be written in two ways, as they are relative to the folders of their runs. */
 static bool same_value(const struct qkv_key *key, const struct qkv_config *a, const struct qkv_config *b)
 {
     bool no_effect = qkv_key_without_effect(&qkv_config_schema, key, a) != NULL;

@@ -46,6 +46,9 @@ enum qkv_status run_set_differences(struct run_set *set,
 
 void run_set_release(struct run_set *set);
 
+/* True for two names of one file or folder. */
+bool same_file(const char *a, const char *b);
+
 /* True when two configs train alike: all keys but the names of the run and its folder are the same. */
 bool configs_train_alike(const struct qkv_config *a, const struct qkv_config *b);
 
