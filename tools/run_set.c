@@ -1,3 +1,6 @@
+#ifndef _DEFAULT_SOURCE
+#    define _DEFAULT_SOURCE /* realpath */
+#endif
 #include "run_set.h"
 
 #include "config/config_keys.h"
