@@ -105,6 +105,18 @@ static const struct {
     {"{" META ",'a':{'dtype':'F32','shape':[4294967296,4294967296],'data_offsets':[0,0]}}", 0, NULL},
     {"{" META ",'a':{'dtype':'F32','shape':[-2,-3],'data_offsets':[0,24]}}", 24, NULL},
     {"{" META ",'a':[]}", 0, "a is of type none, but must be F32, F64, F16, BF16 or I8"},
+    {"{" META ",'a':{'dtype':'I8','shape':[2,3],'data_offsets':[0,6]}}", 6,
+     "a is of type I8, but there is no a.scale"},
+    {"{" META "," A("[0,24]") ",'a.scale':{'dtype':'F32','shape':[3],'data_offsets':[24,36]}}", 36,
+     "a is of type F32, but there is a.scale"},
+    {"{" META ",'a':{'dtype':'I8','shape':[2,3],'data_offsets':[0,6]},'a.scale':{'dtype':'F32','shape':[2],"
+     "'data_offsets':[6,14]}}",
+     14, "a.scale is [2] of type F32, but must be [3] of type F32"},
+    {"{" META ",'a':{'dtype':'I8','shape':[2,3],'data_offsets':[0,6]},'a.scale':{'dtype':'F16','shape':[3],"
+     "'data_offsets':[6,12]}}",
+     12, "a.scale is [3] of type F16, but must be [3] of type F32"},
+    {"{" META ",'a.scale':{'dtype':'F32','shape':[3],'data_offsets':[0,12]}}", 12,
+     "has no a, which the model needs"},
     {"{" META ",'a':null}", 0, "a is of type none, but must be F32, F64, F16, BF16 or I8"},
 };
 

@@ -90,3 +90,36 @@ Test(stored_type, a_checkpoint_of_16_bits_is_loaded)
         }
     }
 }
+
+/* A matrix has a scale for each column, a table for each row. */
+Test(stored_type, a_checkpoint_of_int8_is_loaded)
+{
+    static const int8_t matrix[] = {127, -127, 1, 2, 0, -5}, table[] = {127, 3, -127, -64, 100, 127};
+    static const float scales[] = {0.5f, 2, 0.25f};
+    const struct qkv_safetensor tensors[] = {{"a", QKV_STORED_I8, QKV_SHAPE(2, 3), matrix},
+                                             {"a.scale", QKV_STORED_F32, QKV_SHAPE(3), scales},
+                                             {"b", QKV_STORED_I8, QKV_SHAPE(3, 2), table},
+                                             {"b.scale", QKV_STORED_F32, QKV_SHAPE(3), scales}};
+    static const double expected[][6] = {{63.5, -254, 0.25, 1, 0, -1.25}, {63.5, 1.5, -254, -128, 25, 31.75}};
+    const struct qkv_state_entry metadata = {"qkv.format", "1"};
+    const char *path = format("%s/x.safetensors", scratch("int8"));
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_safetensors_write(path, 4, tensors, 1, &metadata, &error), QKV_OK);
+    for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
+        struct qkv_parameters parameters = {0};
+        struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
+        qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), zeros, "a");
+        qkv_parameters_mark_table(&parameters, qkv_parameters_add(&parameters, QKV_SHAPE(3, 2), zeros, "b"));
+        cr_assert_eq(qkv_parameters_allocate(&parameters, (enum qkv_dtype)dtype, NULL), QKV_OK);
+        cr_assert_eq(qkv_checkpoint_load(path, &parameters, NULL, NULL, &error), QKV_OK, "%s", error.message);
+        for (int p = 0; p < 2; p++)
+            for (int i = 0; i < 6; i++)
+                cr_expect_eq(qkv_parameter_get(&parameters, parameters.list[p], i), expected[p][i], "%d %d",
+                             p, i);
+        cr_expect_eq(parameters.products, dtype == QKV_FLOAT32 ? QKV_PRECISION_INT8 : QKV_PRECISION_FLOAT32);
+        cr_expect_eq(qkv_parameters_load(path, &parameters, true, NULL, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message,
+                         format("%s: a is quantised (I8): load the file that it was made of", path));
+        qkv_parameters_release(&parameters);
+    }
+}
