@@ -124,6 +124,10 @@ struct qkv_sample_input {
     OPTION(double, rate)                                                                                     \
     OPTION(double, smoothing)                                                                                \
     OPTION(double, consistency)                                                                              \
+    OPTION(double, addend)                                                                                   \
+    OPTION(double, exponent)                                                                                 \
+    OPTION(double, lowest)                                                                                   \
+    OPTION(double, highest)                                                                                  \
     OPTION(const int32_t *, indices)                                                                         \
     OPTION(const int64_t *, first)                                                                           \
     OPTION(struct qkv_segments, segments)                                                                    \

@@ -1,99 +1,7 @@
-/* Ops that work element by element. */
+/* Ops that work element by element on one tensor, and rows. */
 #include "kernels/sums.h"
 
 #include "kernels/dropout.h"
-
-static bool pair_shape(struct qkv_tensor *y)
-{
-    if (!qkv_same_shape(y->input[0], y->input[1]))
-        return qkv_refuse(y, "shapes differ: %s and %s", qkv_shape_text(y->input[0]->shape),
-                          qkv_shape_text(y->input[1]->shape));
-    return same_as_input(y);
-}
-
-static const struct qkv_sample pair_good[] = {
-    {"matrix", {SHAPE(3, 5), SHAPE(3, 5)}},
-    {"four axes", {SHAPE(2, 1, 3, 2), SHAPE(2, 1, 3, 2)}},
-    {"one number", {SHAPE(1), SHAPE(1)}},
-    {0},
-};
-static const struct qkv_sample pair_bad[] = {
-    {"other size", {SHAPE(3, 5), SHAPE(5, 3)}, .message = "shapes differ: [3, 5] and [5, 3]"},
-    {"other rank", {SHAPE(3, 5), SHAPE(15)}, .message = "shapes differ: [3, 5] and [15]"},
-    {0},
-};
-
-/* ---- add: y = a + b ---- */
-
-static void add_forward(struct qkv_tensor *y)
-{
-    const real *a = y->input[0]->value, *b = y->input[1]->value;
-    real *out = y->value;
-#pragma omp simd
-    for (int64_t i = 0; i < y->count; i++) out[i] = a[i] + b[i];
-}
-
-/* da += dy, db += dy */
-static void add_backward(struct qkv_tensor *y)
-{
-    for (int side = 0; side < 2; side++) {
-        real beta;
-        real *dx = claim_gradient(y->input[side], &beta);
-        if (dx) accumulate(y->count, beta, y->gradient, dx);
-    }
-}
-
-OP(add, .inputs = 2, .elementwise = INPUT(0) | INPUT(1), .shape = RULE(pair_shape), .forward = add_forward,
-   .backward = add_backward, .good = RULE(pair_good), .bad = RULE(pair_bad));
-
-/* ---- subtract: y = a - b ---- */
-
-static void subtract_forward(struct qkv_tensor *y)
-{
-    const real *a = y->input[0]->value, *b = y->input[1]->value;
-    real *out = y->value;
-    for (int64_t i = 0; i < y->count; i++) out[i] = a[i] - b[i];
-}
-
-/* da += dy, db -= dy */
-static void subtract_backward(struct qkv_tensor *y)
-{
-    const real *dy = y->gradient;
-    real beta;
-    real *da = claim_gradient(y->input[0], &beta);
-    if (da) accumulate(y->count, beta, dy, da);
-    real *db = gradient_of(y->input[1]);
-    if (db)
-        for (int64_t i = 0; i < y->count; i++) db[i] -= dy[i];
-}
-
-OP(subtract, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(pair_shape), .forward = subtract_forward,
-   .backward = subtract_backward, .good = RULE(pair_good), .bad = RULE(pair_bad));
-
-/* ---- multiply: y = a b ---- */
-
-static void multiply_forward(struct qkv_tensor *y)
-{
-    const real *a = y->input[0]->value, *b = y->input[1]->value;
-    real *out = y->value;
-    for (int64_t i = 0; i < y->count; i++) out[i] = a[i] * b[i];
-}
-
-/* da += dy b, db += dy a */
-static void multiply_backward(struct qkv_tensor *y)
-{
-    const real *dy = y->gradient;
-    for (int side = 0; side < 2; side++) {
-        real *dx = gradient_of(y->input[side]);
-        const real *other = y->input[1 - side]->value;
-        if (dx)
-            for (int64_t i = 0; i < y->count; i++) dx[i] += dy[i] * other[i];
-    }
-}
-
-OP(multiply, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .elementwise = INPUT(0) | INPUT(1),
-   .shape = RULE(pair_shape), .forward = multiply_forward, .backward = multiply_backward,
-   .good = RULE(pair_good), .bad = RULE(pair_bad));
 
 /* ---- scale: y = factor x ---- */
 
@@ -288,6 +196,95 @@ UNARY(tanh, unary_good, RESULT, fast_tanh(x), 1 - f * f);
 UNARY(sigmoid, unary_good, RESULT, fast_sigmoid(x), f *(1 - f));
 UNARY(exp, unary_good, RESULT, fast_exp(x), f);
 UNARY(log, positive_good, INPUT(0), fast_log(x), 1 / x);
+UNARY(sqrt, positive_good, RESULT, REAL(sqrt)(x), (real)0.5 / f);
+UNARY(abs, unary_good, INPUT(0), REAL(fabs)(x), (real)((x > 0) - (x < 0)));
+
+/* ---- add_scalar, clamp, pow: the same, with numbers from the options ---- */
+
+static const struct qkv_sample add_scalar_good[] = {
+    {"matrix", {SHAPE(3, 5)}, .options = OPTIONS(.addend = -2.5)},
+    {"zero", {SHAPE(4)}, .options = OPTIONS(.addend = 0)},
+    {0},
+};
+UNARY(add_scalar, add_scalar_good, 0, x + (real)y->options.addend, 1);
+
+static bool clamp_shape(struct qkv_tensor *y)
+{
+    if (y->options.lowest <= y->options.highest) return same_as_input(y);
+    return qkv_refuse(y, "the range is %g to %g, but its end must not lie below its start", y->options.lowest,
+                      y->options.highest);
+}
+
+static const struct qkv_sample clamp_good[] = {
+    {"both sides", {SHAPE(3, 5)}, .options = OPTIONS(.lowest = -0.5, .highest = 0.25)},
+    {"one side", {SHAPE(2, 9)}, .options = OPTIONS(.lowest = 0.1, .highest = 1e30)},
+    {0},
+};
+static const struct qkv_sample clamp_bad[] = {
+    {"empty range",
+     {SHAPE(3)},
+     .options = OPTIONS(.lowest = 1, .highest = 0),
+     .message = "the range is 1 to 0, but its end must not lie below its start"},
+    {0},
+};
+
+/* x^n for n >= 1 */
+static inline real whole_power(real x, int n)
+{
+    real power = x;
+    for (int i = 1; i < n; i++) power *= x;
+    return power;
+}
+
+/* x^exponent. Small whole exponents multiply; others are e^(exponent log x) in float64, so that every processor gives the
+ * same bits. */
+static inline real power_of(real x, double exponent)
+{
+    const double number = (double)x, size = number < 0 ? -number : number;
+    if (exponent == 0) return 1;
+    if (exponent == 0.5) return REAL(sqrt)(x);
+    bool is_whole = exponent == floor(exponent);
+    if (is_whole && exponent >= 1 && exponent <= 8) return whole_power(x, (int)exponent);
+    if (is_whole && exponent <= -1 && exponent >= -8) return 1 / whole_power(x, -(int)exponent);
+    if (number == 0) return exponent > 0 ? 0 : (real)INFINITY;
+    if (number < 0 && !is_whole) return (real)NAN;
+    double power = qkv_scalar_exp(exponent * qkv_scalar_log(size));
+    return (real)(number < 0 && fmod(exponent, 2) != 0 ? -power : power);
+}
+
+static const struct qkv_sample pow_good[] = {
+    {"square", {SHAPE(3, 5)}, .options = OPTIONS(.exponent = 2)},
+    {"cube", {SHAPE(4)}, .options = OPTIONS(.exponent = 3)},
+    {"root", {SHAPE(3, 2)}, .low = 0.2f, .high = 3, .options = OPTIONS(.exponent = 0.5)},
+    {"fraction", {SHAPE(7)}, .low = 0.2f, .high = 3, .options = OPTIONS(.exponent = -1.3)},
+    {"inverse", {SHAPE(7)}, .low = -3, .high = -0.4f, .options = OPTIONS(.exponent = -1)},
+    {"large", {SHAPE(7)}, .low = 0.7f, .high = 1.4f, .options = OPTIONS(.exponent = 11)},
+    {"constant", {SHAPE(7)}, .options = OPTIONS(.exponent = 0)},
+    {0},
+};
+
+UNARY(pow, pow_good, INPUT(0), power_of(x, y->options.exponent),
+      y->options.exponent == 0 ? 0 : (real)y->options.exponent * power_of(x, y->options.exponent - 1));
+
+static void clamp_forward(struct qkv_tensor *y)
+{
+    const real *x = y->input[0]->value, lowest = (real)y->options.lowest, highest = (real)y->options.highest;
+    real *out = y->value;
+    for (int64_t i = 0; i < y->count; i++) out[i] = x[i] < lowest ? lowest : x[i] > highest ? highest : x[i];
+}
+
+/* dx += dy where x lies in the range */
+static void clamp_backward(struct qkv_tensor *y)
+{
+    const real *x = y->input[0]->value, lowest = (real)y->options.lowest, highest = (real)y->options.highest;
+    const real *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    for (int64_t i = 0; i < y->count; i++)
+        if (x[i] >= lowest && x[i] <= highest) dx[i] += dy[i];
+}
+
+OP(clamp, .inputs = 1, .backward_reads = INPUT(0), .elementwise = INPUT(0), .shape = RULE(clamp_shape),
+   .forward = clamp_forward, .backward = clamp_backward, .good = RULE(clamp_good), .bad = RULE(clamp_bad));
 
 /* ---- dropout: y = mask x / (1 - rate), with mask 0 or 1. saved: the mask, one bit per element ---- */
 

@@ -344,6 +344,7 @@ static void draw_norm(struct op_case *test, int64_t largest)
 static void draw_pair(struct op_case *test, int64_t largest)
 {
     test->input[0] = test->input[1] = draw_shape(largest);
+    if (test->op == QKV_OP_divide) test->low = 0.2, test->high = 3;
 }
 
 static void draw_matrix_and_row(struct op_case *test, int64_t largest)
@@ -356,7 +357,10 @@ static void draw_one(struct op_case *test, int64_t largest)
 {
     test->input[0] = draw_shape(largest);
     test->options.factor = -1.5, test->options.rate = 0.3, test->drops = draw(2);
-    if (test->op == QKV_OP_log) test->low = 0.2, test->high = 3;
+    test->options.addend = 0.7, test->options.lowest = -0.5, test->options.highest = 0.4;
+    test->options.exponent = draw(2) ? 3 : 1.7;
+    if (test->op == QKV_OP_log || test->op == QKV_OP_sqrt || test->op == QKV_OP_pow)
+        test->low = 0.2, test->high = 3;
     if (test->op == QKV_OP_detach) test->constant = 1; /* differences would see what the gradient must not */
 }
 
@@ -398,6 +402,9 @@ static void (*const DRAW[QKV_OP_COUNT])(struct op_case *test, int64_t largest) =
     [QKV_OP_add] = draw_pair,
     [QKV_OP_subtract] = draw_pair,
     [QKV_OP_multiply] = draw_pair,
+    [QKV_OP_divide] = draw_pair,
+    [QKV_OP_minimum] = draw_pair,
+    [QKV_OP_maximum] = draw_pair,
     [QKV_OP_scale] = draw_one,
     [QKV_OP_add_row] = draw_matrix_and_row,
     [QKV_OP_multiply_row] = draw_matrix_and_row,
@@ -409,6 +416,11 @@ static void (*const DRAW[QKV_OP_COUNT])(struct op_case *test, int64_t largest) =
     [QKV_OP_sigmoid] = draw_one,
     [QKV_OP_exp] = draw_one,
     [QKV_OP_log] = draw_one,
+    [QKV_OP_sqrt] = draw_one,
+    [QKV_OP_abs] = draw_one,
+    [QKV_OP_add_scalar] = draw_one,
+    [QKV_OP_clamp] = draw_one,
+    [QKV_OP_pow] = draw_one,
     [QKV_OP_dropout] = draw_one,
     [QKV_OP_dropout_rows] = draw_one,
     [QKV_OP_softmax] = draw_one,

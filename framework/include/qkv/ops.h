@@ -40,15 +40,18 @@ struct qkv_axes {
 /* Arguments of an op other than tensors; each row of ops.def sets the fields that its op uses. Arrays belong to
  * the caller. The node reads copies of them, and copies them again only in a rewound graph (qkv_graph_rewind). */
 struct qkv_options {
-    double factor;         /* scale, embedding, the cross entropies: the result is multiplied by it */
-    double epsilon;        /* layer_norm, rms_norm: added to the variance or mean square */
-    double rate;           /* dropout, dropout_rows: probability of 0 */
-    double smoothing;      /* the cross entropies: of labels */
-    double consistency;    /* paired_cross_entropy: weight of the divergences */
-    int64_t axis;          /* concat, slice, sum, mean; the last two also take QKV_ALL */
-    int64_t start, length; /* slice: elements start .. start + length - 1 of the axis */
-    int64_t rows;          /* scatter_rows: rows of the result */
-    int64_t local_window;  /* attention_local: keys on each side of the center */
+    double factor;          /* scale, embedding, the cross entropies: the result is multiplied by it */
+    double addend;          /* add_scalar */
+    double exponent;        /* pow */
+    double lowest, highest; /* clamp */
+    double epsilon;         /* layer_norm, rms_norm: added to the variance or mean square */
+    double rate;            /* dropout, dropout_rows: probability of 0 */
+    double smoothing;       /* the cross entropies: of labels */
+    double consistency;     /* paired_cross_entropy: weight of the divergences */
+    int64_t axis;           /* concat, slice, sum, mean; the last two also take QKV_ALL */
+    int64_t start, length;  /* slice: elements start .. start + length - 1 of the axis */
+    int64_t rows;           /* scatter_rows: rows of the result */
+    int64_t local_window;   /* attention_local: keys on each side of the center */
     struct qkv_attention_rule attention;
     struct qkv_shape shape;
     struct qkv_axes permutation;
