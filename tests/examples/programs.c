@@ -110,6 +110,19 @@ Test(examples, classifier_tells_languages_apart)
     cr_expect_eq(run("%s '%s/none.tsv'", program, folder).exit_code, 2);
 }
 
+Test(examples, assembled_translator_trains_and_searches)
+{
+    const char *program = compiled("assembled_translator"), *folder = scratch("assembled");
+    run_ok("head -n 20 '%s/datasets/en_es/train.tsv' >'%s/pairs.tsv'", QKV_SOURCE_DIR, folder);
+    const char *pair = run_ok("tail -n 1 '%s/pairs.tsv' | tr -d '\\n'", folder), *tab = strchr(pair, '\t');
+    const char *output = run_ok("%s '%s/pairs.tsv' 200 '%.*s'", program, folder, (int)(tab - pair), pair);
+    EXPECT_IN_ORDER(output, "update 100  cross-entropy ", "update 200  cross-entropy 0.1",
+                    format("  %s\n-", tab + 1));
+    cr_expect(refused(
+        run("%s '%s/none.tsv' 1 'a'", program, folder),
+        format("assembled_translator: %s/none.tsv: cannot be read: No such file or directory", folder)));
+}
+
 /* Trained only a little: the map shows words and both heads, the setting changes their number, and a wrong one is refused. */
 Test(examples, own_network_trains_translates_and_draws)
 {
