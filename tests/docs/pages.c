@@ -13,6 +13,8 @@
  *
  *     <!-- setup: COMMAND -->                          runs a command that readers do not need
  *     <!-- file: NAME; in the test "A" is "B" -->      writes the next block to a file, with A replaced by B
+ *
+ * A block of C has the comment <!-- from: FILE -->, and stands in that file as it is, or <!-- not run: REASON -->.
  */
 #include "support.h"
 
@@ -266,6 +268,18 @@ static void write_block(const char *page, const char *folder, const char *commen
                fields == 1 ? block : format("%.*s%s%s", (int)(at - block), block, new, at + strlen(old)));
 }
 
+/* Expects a block of C to be part of the file that the comment names. */
+static void compare_source(const char *page, const char *comment, const char *block)
+{
+    char name[256];
+    if (starts_with(comment, "<!-- not run: ")) return;
+    cr_assert_eq(sscanf(comment, "<!-- from: %255s -->", name), 1, "%s: this C has no comment:\n%s", page,
+                 block);
+    const char *source = read_file(format("%s/%s", QKV_SOURCE_DIR, name), NULL);
+    cr_assert_not_null(source, "%s: %s cannot be read", page, name);
+    cr_expect_not_null(strstr(source, block), "%s: this is not in %s:\n%s", page, name, block);
+}
+
 static bool is_recorded(const char *comment)
 {
     const char *prefix = "<!-- recorded with ";
@@ -283,6 +297,7 @@ static void run_block(const char *page, const char *folder, const char *comment,
                       char *block)
 {
     if (starts_with(comment, "<!-- file: ")) write_block(page, folder, comment, block);
+    if (!strcmp(language, "c")) compare_source(page, comment, block);
     bool console = !strcmp(language, "console");
     if (!console && strcmp(language, "sh") != 0) return;
     if (!strcmp(comment, "<!-- run -->") || (is_recorded(comment) && is_recorded_anew(page))) {
