@@ -4,7 +4,7 @@
 #
 #     tools/nightly.sh                      # all parts, in this order
 #     tools/nightly.sh hashes training      # some of: fuzz random guard hashes bits training history
-#                                         # pytorch faults aarch64 tsan valgrind
+#                                         # pytorch package faults aarch64 tsan valgrind
 #
 # fuzz        every fuzz target for half an hour (seven hours)
 # random      50,000 random cases of every op, other ones every day (tests/kernels: half an hour)
@@ -16,6 +16,7 @@
 # history     so do the systems of configs/history that have attention (tools/history.sh: two hours)
 # pytorch     runs before and after their way into PyTorch's transformer give the same numbers; skipped where the package
 #             torch is missing (PYTHON=VENV/bin/python names another interpreter)
+# package     the Debian package works in a new Debian 12, and the tarball is complete (three minutes; needs root)
 # faults      every command, once for each of its allocations and system calls, which fails, or in which it is killed
 #             (an hour)
 # aarch64     the tests of the engine, random numbers, checkpoints, training and translation on 64-bit Arm, run by qemu,
@@ -26,10 +27,10 @@ set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
-[ $# -gt 0 ] || set -- fuzz random guard hashes bits training history pytorch faults aarch64 tsan valgrind
+[ $# -gt 0 ] || set -- fuzz random guard hashes bits training history pytorch package faults aarch64 tsan valgrind
 for part; do
     case $part in
-    fuzz | random | guard | hashes | bits | training | history | pytorch | faults | aarch64 | tsan | valgrind) ;;
+    fuzz | random | guard | hashes | bits | training | history | pytorch | package | faults | aarch64 | tsan | valgrind) ;;
     *) echo "nightly.sh: there is no part $part" >&2; exit 2 ;;
     esac
 done
@@ -132,6 +133,10 @@ part_pytorch() {
             "$qkv" translate "$logs/pytorch_back" <"$logs/pytorch_data/source.txt" >"$logs/pytorch_data/after.txt" &&
             cmp "$logs/pytorch_data/before.txt" "$logs/pytorch_data/after.txt" || return 1
     done
+}
+
+part_package() {
+    run tools/package.sh
 }
 
 part_faults() {
