@@ -76,19 +76,30 @@ static bool same_run(const struct compared_run *run, const char *name, const cha
     return run->folder && folder ? same_file(run->folder, folder) : !strcmp(run->name, name);
 }
 
-/* The index of a run or test, which is added when it is new; -1 when the table is full. */
-static int find_or_add_run(struct comparison *c, const char *name, const char *folder)
+/* The index of a run, which is added when it is new; -1, with a message, when the table is full or the run cannot be read.
+ * An evaluation may outlive its run: then the folder is not there. */
+static int find_or_add_run(struct comparison *c, const char *path, const char *name, const char *folder,
+                           struct qkv_error *error)
 {
     for (int i = 0; i < c->runs; i++)
         if (same_run(&c->run[i], name, folder)) return i;
-    if (c->runs == MOST_RUNS) return -1;
-    struct qkv_error ignored; /* an evaluation may outlive its run */
-    bool in_set = folder && !run_set_add(&c->set, folder, &ignored);
+    if (c->runs == MOST_RUNS) {
+        qkv_error_set(error, "%s: too many runs; at most %d can be compared", path, MOST_RUNS);
+        return -1;
+    }
+    const char *config = folder ? qkv_run_file(&c->arena, folder, QKV_RUN_CONFIG) : NULL;
+    if (folder && !config) {
+        qkv_error_set(error, "%s: out of memory", path);
+        return -1;
+    }
+    bool in_set = config && qkv_path_exists(config);
+    if (in_set && run_set_add(&c->set, folder, error)) return -1;
     c->run[c->runs] = (struct compared_run){
         .name = name, .folder = in_set ? folder : NULL, .in_set = in_set ? c->set.runs - 1 : -1};
     return c->runs++;
 }
 
+/* The index of a test, which is added when it is new; -1 when the table is full. */
 static int find_or_add_test(struct comparison *c, const char *path)
 {
     for (int i = 0; i < c->tests; i++)
@@ -118,12 +129,11 @@ static enum qkv_status add(struct comparison *c, const char *path, cJSON *file, 
                              MOST_RUNS * MOST_TESTS);
     }
     c->file[c->files++] = file;
-    int run = find_or_add_run(c, text_of(file, "run"), folder),
+    int run = find_or_add_run(c, path, text_of(file, "run"), folder, error),
         test = find_or_add_test(c, text_of(file, "test"));
-    if (run < 0 || test < 0)
-        return qkv_error_set(error,
-                             "%s: too many runs or tests; at most %d runs and %d tests can be compared", path,
-                             MOST_RUNS, MOST_TESTS);
+    if (run < 0) return QKV_INVALID;
+    if (test < 0)
+        return qkv_error_set(error, "%s: too many tests; at most %d can be compared", path, MOST_TESTS);
     if (c->run[run].evaluation[test] && folder && !strcmp(path, folder))
         return qkv_error_set(error, "%s: is named twice; name each run once", path);
     if (c->run[run].evaluation[test])
@@ -136,12 +146,14 @@ static enum qkv_status add(struct comparison *c, const char *path, cJSON *file, 
     return QKV_OK;
 }
 
-/* The folder of the run that an evaluation names by its checkpoint, in the arena; NULL: none. */
-static const char *folder_of(struct comparison *c, const cJSON *evaluation)
+/* Sets *folder to that of the run which an evaluation names by its checkpoint, in the arena; NULL: none. False when memory
+ * is out. */
+static bool find_folder(struct comparison *c, const cJSON *evaluation, const char **folder)
 {
     const char *checkpoint = text_of(evaluation, "checkpoint"),
                *slash = checkpoint ? strrchr(checkpoint, '/') : NULL;
-    return slash ? qkv_arena_format(&c->arena, "%.*s", (int)(slash - checkpoint), checkpoint) : NULL;
+    *folder = slash ? qkv_arena_format(&c->arena, "%.*s", (int)(slash - checkpoint), checkpoint) : NULL;
+    return !slash || *folder;
 }
 
 static enum qkv_status read_evaluation(struct comparison *c, const char *path, struct qkv_error *error)
@@ -155,24 +167,33 @@ static enum qkv_status read_evaluation(struct comparison *c, const char *path, s
         if (json_memory_is_out()) return qkv_error_set(error, "%s: out of memory", path);
         return qkv_error_set(error, "%s: is not an evaluation; make one with `qkv evaluate --json`", path);
     }
-    return add(c, path, file, folder_of(c, file), error);
+    const char *folder;
+    if (find_folder(c, file, &folder)) return add(c, path, file, folder, error);
+    cJSON_Delete(file);
+    return qkv_error_set(error, "%s: out of memory", path);
 }
 
 /* ---- run folders ---- */
 
-/* The number of parameters of a run; 0 when it cannot be opened, as before its first checkpoint. */
-static double parameters_of(const char *path)
+/* The number of parameters of a run; 0 before its first checkpoint. */
+static enum qkv_status count_parameters(const char *path, double *count, struct qkv_error *error)
 {
+    struct qkv_arena arena = {0};
     struct qkv_run run;
-    struct qkv_error ignored;
-    if (qkv_run_open(&run, path, NULL, QKV_FLOAT32, &ignored)) return 0;
-    double count = (double)qkv_parameters_total(&run.model->parameters);
+    const char *last = qkv_run_file(&arena, path, QKV_RUN_LAST);
+    bool exists = last && qkv_path_exists(last);
+    enum qkv_status status = last ? QKV_OK : qkv_error_set(error, "%s: out of memory", path);
+    qkv_arena_release(&arena);
+    *count = 0;
+    if (status || !exists) return status;
+    if (qkv_run_open(&run, path, NULL, QKV_FLOAT32, error)) return QKV_INVALID;
+    *count = (double)qkv_parameters_total(&run.model->parameters);
     qkv_run_release(&run);
-    return count;
+    return QKV_OK;
 }
 
 /* What `qkv evaluate --json` would write of the best validation, as far as the run records it. */
-static cJSON *best_validation(const struct recorded_run *run, double speed)
+static cJSON *best_validation(const struct recorded_run *run, double parameters, double speed)
 {
     enum qkv_metric metric = run->config.training.early_stopping_metric;
     const struct qkv_log_validation *best = NULL;
@@ -185,7 +206,7 @@ static cJSON *best_validation(const struct recorded_run *run, double speed)
     }
     cJSON_AddStringToObject(object, "run", run->path);
     cJSON_AddStringToObject(object, "test", *run->config.data.dev ? run->config.data.dev : "dev");
-    cJSON_AddNumberToObject(object, "parameters", parameters_of(run->path));
+    cJSON_AddNumberToObject(object, "parameters", parameters);
     if (speed > 0) cJSON_AddNumberToObject(object, "training_tokens_per_second", speed);
     cJSON_AddNumberToObject(object, "training_max_length", (double)run->config.data.src.max_length);
     if (best) cJSON_AddNumberToObject(object, "update", best->place.update);
@@ -199,10 +220,11 @@ static enum qkv_status read_run(struct comparison *c, const char *path, struct q
 {
     /* The set has the run already if one of its evaluations came before; this copy is for its log. */
     static struct run_set alone;
-    double speed;
+    double speed, parameters;
     enum qkv_status status = run_set_add(&alone, path, error);
     if (!status) status = qkv_training_log_speed(&alone.run[0].log, &speed, error);
-    cJSON *object = status ? NULL : best_validation(&alone.run[0], speed);
+    if (!status) status = count_parameters(path, &parameters, error);
+    cJSON *object = status ? NULL : best_validation(&alone.run[0], parameters, speed);
     run_set_release(&alone);
     if (status) return status;
     if (json_memory_is_out() || !text_of(object, "test")) {

@@ -153,7 +153,8 @@ Test(weights, need_a_valid_file_and_parameters)
     path =
         file_of("{'a':{'dtype':'I32','shape':[2,3],'data_offsets':[0,24]}," B "}", sizeof NUMBERS, NUMBERS);
     cr_expect_eq(qkv_parameters_load(path, &parameters, true, NULL, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, format("%s: a is of type I32, but must be F32, F64, F16 or BF16", path));
+    cr_expect_str_eq(error.message,
+                     format("%s: a is of type I32, but must be F32, F64, F16, BF16 or I8", path));
     cr_expect_eq(qkv_parameters_load("nowhere", &parameters, true, NULL, &error), QKV_INVALID);
     cr_expect_eq(qkv_parameters_load(path, &none, true, NULL, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, format("%s: the parameters are not allocated", path));
