@@ -38,7 +38,7 @@ static struct browser *opened(const char **folder)
     struct browser *browser = browser_open(*folder, format("%s/page.html", *folder), "");
     browser_wait(browser, "state.view && isSettled()");
     browser_value(browser, "document.querySelector('[data-test=train]').scrollIntoView()");
-    browser_wait(browser, "training.view !== null");
+    browser_wait(browser, "training.view !== null && training.isDrawn");
     return browser;
 }
 
@@ -147,8 +147,8 @@ Test(page_training, names_the_line_of_a_bad_pair_and_trains_on_pasted_ones)
     browser_wait(browser, "training.view !== null");
     cr_expect_str_empty(text_of(browser, "train-message"));
     train_until(browser, 60);
-    set(browser, "train-sentence", "<b>one</b>");
-    browser_wait(browser, "training.view.source_tokens[0] === '<b>one</b>' && training.isDrawn");
+    updates_after_answer(browser, "<b>one</b>");
+    browser_wait(browser, "training.isDrawn && training.view.source_tokens[0] === '<b>one</b>'");
     cr_expect_str_eq(text_of(browser, "train-translation"), "<i>uno</i>");
     set(browser, "train-sentence", "");
     set(browser, "train-sentence", "unknown <img/src=x>");
