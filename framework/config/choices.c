@@ -8,10 +8,12 @@
  * arguments it is the end of an empty list. */
 #define USES(...)  ((const char *const[]){"" __VA_ARGS__, NULL})
 #define NEEDS(...) USES(__VA_ARGS__)
-#define CHOICES_END(type)                                                                                    \
+#define LIST_END(type)                                                                                       \
     }                                                                                                        \
     ;                                                                                                        \
-    const struct qkv_choices type##_choices = {type##_list, sizeof type##_list / sizeof *type##_list};       \
+    const struct qkv_choices type##_choices = {type##_list, sizeof type##_list / sizeof *type##_list};
+#define CHOICES_END(type)                                                                                    \
+    LIST_END(type)                                                                                           \
     const char *type##_name(enum type value)                                                                 \
     {                                                                                                        \
         return qkv_choice_name(&type##_choices, (int)value);                                                 \
@@ -25,3 +27,11 @@ CHOICE(QKV_KERNEL_EXACT, "exact",
 CHOICE(QKV_KERNEL_FLASH, "flash",
        "recomputes the weights for the gradient: memory grows linearly with the length")
 CHOICES_END(qkv_attention_kernel)
+
+CHOICES(qkv_precision)
+CHOICE(QKV_PRECISION_FLOAT32, "float32", "")
+CHOICE(
+    QKV_PRECISION_BFLOAT16, "bfloat16",
+    "8 bits of mantissa; faster on processors that have the instruction `vdpbf16ps`, much slower on others")
+INTERNAL(QKV_PRECISION_INT8, "int8")
+LIST_END(qkv_precision)

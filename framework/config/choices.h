@@ -17,7 +17,7 @@
 #undef INTERNAL
 #undef CHOICES_END
 
-/* This enum is in qkv/attention_rule.h, not in choices.def. */
-extern const struct qkv_choices qkv_attention_kernel_choices;
+/* These enums are in qkv/attention_rule.h and qkv/precision.h, not in choices.def. */
+extern const struct qkv_choices qkv_attention_kernel_choices, qkv_precision_choices;
 
 #endif

@@ -1,21 +1,22 @@
 #include "qkv/precision.h"
 
+#include "config/choices.h"
 #include "core/int8.h"
 #include "graph/precision.h"
 
 #include <string.h>
 
-static const char *const NAMES[] = {[QKV_PRECISION_FLOAT32] = "float32", [QKV_PRECISION_INT8] = "int8"};
-
 const char *qkv_precision_name(enum qkv_precision precision)
 {
-    return precision >= 0 && precision < QKV_PRECISION_COUNT ? NAMES[precision] : NULL;
+    return precision >= 0 && precision < QKV_PRECISION_COUNT
+               ? qkv_choice_name(&qkv_precision_choices, (int)precision)
+               : NULL;
 }
 
 bool qkv_precision_find(const char *name, enum qkv_precision *precision)
 {
     for (int i = 0; i < QKV_PRECISION_COUNT; i++) {
-        if (strcmp(name, NAMES[i]) != 0) continue;
+        if (strcmp(name, qkv_choice_name(&qkv_precision_choices, i)) != 0) continue;
         *precision = (enum qkv_precision)i;
         return true;
     }
@@ -41,8 +42,9 @@ enum qkv_status qkv_parameters_narrow(struct qkv_parameters *parameters, enum qk
     if (!qkv_precision_name(precision))
         return qkv_error_set(error, "there is no precision %d", (int)precision);
     if (!parameters->values) return qkv_error_set(error, "the parameters are not allocated");
-    if (precision == QKV_PRECISION_INT8 && parameters->dtype != QKV_FLOAT32)
-        return qkv_error_set(error, "products in int8 need parameters in float32");
+    if (precision != QKV_PRECISION_FLOAT32 && parameters->dtype != QKV_FLOAT32)
+        return qkv_error_set(error, "products in %s need parameters in float32",
+                             qkv_precision_name(precision));
     parameters->products = precision;
     parameters->changes++;
     if (precision != QKV_PRECISION_INT8) return QKV_OK;

@@ -66,7 +66,8 @@ static inline void store_number(real sum, const struct output *output, int64_t r
 {
     real *to = output->c + row * output->ldc + column;
     if (output->bias) sum += output->bias[column];
-    *to = sum + (output->beta > 0 ? *to : 0);
+    if (output->beta > 0) sum += *to;
+    *to = sum;
 }
 
 #define gemm_by_tiles       VARIANT(qkv_, gemm_by_tiles)

@@ -1,7 +1,7 @@
 /* Matrix products by tiles (Goto and van de Geijn 2008): a tile of c [TILE_ROWS, TILE_COLUMNS]
  * stays in registers while it accumulates the product of rows of a and a panel of b. Of large
  * products both a and b are packed; of smaller ones only b, because packing a would cost more than it saves. */
-#include "kernels/gemm_parts.h"
+#include "kernels/gemm_finish.h"
 
 /* Numbers from one row of c to the next above which a tile prefetches the rows that it will write. */
 enum { FAR_ROWS = 256 };
@@ -74,13 +74,6 @@ struct operands {
     int64_t prefetch_step;
 };
 
-/* Stores a tile with fewer than TILE_COLUMNS columns. */
-static NOINLINE void store_narrow(int rows, int64_t columns, const real *buffer, struct output output)
-{
-    for (int i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) store_number(buffer[i * TILE_COLUMNS + j], &output, i, j);
-}
-
 /* Computes rows row .. row + rows - 1 of c [.., columns], columns <= TILE_COLUMNS. Callers pass a
  * constant for `rows`, so that the tile stays in registers. */
 static inline __attribute__((always_inline)) void tile(const int rows, int64_t columns, int64_t k,
@@ -119,36 +112,7 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
         for (int i = 0; i < rows; i += 3) a[i / 3] += a_step;
         b += b_step;
     }
-    if (columns == TILE_COLUMNS) {
-        if (output->bias) {
-            vector left = load(output->bias), right = load(output->bias + LANES);
-#pragma GCC unroll 16
-            for (int i = 0; i < rows; i++) {
-                sum[i][0] += left;
-                sum[i][1] += right;
-            }
-        }
-        if (output->beta > 0) {
-#pragma GCC unroll 16
-            for (int i = 0; i < rows; i++) {
-                sum[i][0] += load(c + i * ldc);
-                sum[i][1] += load(c + i * ldc + LANES);
-            }
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++) {
-            store(c + i * ldc, sum[i][0]);
-            store(c + i * ldc + LANES, sum[i][1]);
-        }
-        return;
-    }
-    real buffer[TILE_ROWS][TILE_COLUMNS];
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) {
-        store(buffer[i], sum[i][0]);
-        store(buffer[i] + LANES, sum[i][1]);
-    }
-    store_narrow(rows, columns, buffer[0], output_at(output, row, 0));
+    finish_tile(rows, columns, sum, row, output);
 }
 
 /* One function per number of rows, not inlined: in a loop, GCC would keep the addresses of all rows

@@ -1,5 +1,5 @@
 /* Ops: matmul (of two tensors) and linear (a layer's weight and bias). */
-#include "kernels/gemm.h"
+#include "kernels/bfloat16.h"
 #include "kernels/int8.h"
 #include "kernels/sums.h"
 
@@ -137,6 +137,34 @@ static void linear_int8(struct qkv_tensor *y)
      workspace + size);
 }
 
+/* ---- linear in bfloat16 ---- */
+
+static void pack_bfloat16(const struct qkv_tensor *weight, bool transposed, void *panels)
+{
+    int64_t rows = qkv_rows(weight), columns = qkv_columns(weight);
+    VARIANT(qkv_, bfloat16_pack)
+    (transposed, transposed ? rows : columns, transposed ? columns : rows, weight->value, columns, panels);
+}
+
+static void linear_bfloat16(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
+    const struct product product = {
+        .transpose_b = y->options.transpose_b,
+        .m = qkv_rows(x),
+        .n = qkv_columns(y),
+        .k = qkv_columns(x),
+        .a = x->value,
+        .lda = qkv_columns(x),
+        .b = weight->value,
+        .ldb = qkv_columns(weight),
+        .output = {.c = y->value, .ldc = qkv_columns(y), .bias = bias ? bias->value : NULL},
+    };
+    const void *panels =
+        qkv_panels_of(weight, product.transpose_b, bfloat16_panels_size(product.n, product.k), pack_bfloat16);
+    VARIANT(qkv_, bfloat16_product)(y->graph->workers, &product, panels);
+}
+
 /* ---- linear: y [.., C] = x [.., D] W' [D, C] + b [C], with W' = W or its transpose ---- */
 
 static bool linear_shape(struct qkv_tensor *y)
@@ -175,6 +203,10 @@ static void linear_forward(struct qkv_tensor *y)
         linear_int8(y);
         return;
     }
+    if (is_bfloat16(y->input[1])) {
+        linear_bfloat16(y);
+        return;
+    }
     const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
     int64_t rows = qkv_rows(x), inner = qkv_columns(x), columns = qkv_columns(y);
     bool transposed = y->options.transpose_b;
@@ -190,16 +222,20 @@ static void linear_backward(struct qkv_tensor *y)
     int64_t rows = qkv_rows(x), inner = qkv_columns(x), columns = qkv_columns(y);
     bool transposed = y->options.transpose_b;
     const real *dy = y->gradient;
+    gemm_function *multiply = is_bfloat16(weight) ? gemm_bfloat16 : gemm;
     real beta;
     real *dx = claim_gradient(x, &beta);
-    if (dx) /* prefetches x, which left the cache after forward and which dW reads next */
+    if (dx && is_bfloat16(weight))
+        multiply(false, !transposed, rows, inner, columns, dy, columns, weight->value, qkv_columns(weight),
+                 beta, dx, inner);
+    else if (dx) /* prefetches x, which left the cache after forward and which dW reads next */
         gemm_prefetch(false, !transposed, rows, inner, columns, dy, columns, weight->value,
                       qkv_columns(weight), beta, dx, inner, x->value, x->count);
     real *dw = claim_gradient(weight, &beta);
     if (dw && !transposed)
-        gemm(true, false, inner, columns, rows, x->value, inner, dy, columns, beta, dw, columns);
+        multiply(true, false, inner, columns, rows, x->value, inner, dy, columns, beta, dw, columns);
     if (dw && transposed)
-        gemm(true, false, columns, inner, rows, dy, columns, x->value, inner, beta, dw, inner);
+        multiply(true, false, columns, inner, rows, dy, columns, x->value, inner, beta, dw, inner);
     real *db = gradient_of(y->input[2]);
     if (db) add_column_sums(rows, columns, dy, columns, db);
 }

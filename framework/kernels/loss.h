@@ -3,7 +3,7 @@
 #ifndef QKV_KERNELS_LOSS_H
 #define QKV_KERNELS_LOSS_H
 
-#include "kernels/gemm.h"
+#include "kernels/bfloat16.h"
 #include "kernels/sums.h"
 
 #include "qkv/scalar_math.h"
@@ -100,7 +100,7 @@ static inline bool check_output_layer(struct qkv_tensor *y, const struct qkv_ten
 
 struct output_layer {
     int64_t inner, classes, ldw;
-    bool transposed;
+    bool transposed, is_bfloat16;
     const real *weight, *bias; /* [D, C], [C, D] if transposed; [C] or NULL */
     real *dw, *db;             /* sums over all blocks; dw is NULL if the weight needs no gradient */
 };
@@ -115,6 +115,7 @@ static inline struct output_layer output_layer_of(const struct qkv_tensor *y, co
         .classes = classes_of(y, weight),
         .ldw = weight->shape.size[1],
         .transposed = transposed,
+        .is_bfloat16 = is_bfloat16(weight),
         .weight = weight->value,
         .bias = bias ? bias->value : NULL,
         .dw = weight->needs_gradient ? gradients : NULL,
@@ -132,8 +133,16 @@ static inline const real *weight_of(const struct output_layer *layer, int64_t cl
 static inline void project_tile(const struct output_layer *layer, int64_t rows, const real *x, int64_t first,
                                 int64_t n, real *tile)
 {
-    gemm_bias(NULL, layer->transposed, rows, n, layer->inner, x, layer->inner, weight_of(layer, first),
-              layer->ldw, NULL, layer->bias ? layer->bias + first : NULL, tile, n);
+    const real *weight = weight_of(layer, first), *bias = layer->bias ? layer->bias + first : NULL;
+    int64_t inner = layer->inner;
+    if (layer->is_bfloat16) {
+        const struct output output = {.c = tile, .ldc = n, .bias = bias};
+        const struct product product = {false, layer->transposed, rows,  n, inner, x, weight,
+                                        inner, layer->ldw,        output};
+        VARIANT(qkv_, bfloat16_product)(NULL, &product, NULL);
+        return;
+    }
+    gemm_bias(NULL, layer->transposed, rows, n, inner, x, inner, weight, layer->ldw, NULL, bias, tile, n);
 }
 
 /* With g the gradient of the logits in `tile` [rows, n]: db += the sum of the rows of g; dx [rows, D] += g W^T, unless dx
@@ -143,14 +152,15 @@ static inline void propagate_tile(const struct output_layer *layer, int64_t rows
 {
     int64_t inner = layer->inner, ldw = layer->ldw;
     real beta = is_first ? 0 : 1;
+    gemm_function *multiply = layer->is_bfloat16 ? gemm_bfloat16 : gemm;
     add_column_sums(rows, n, tile, n, layer->db + first);
     if (dx)
-        gemm(false, !layer->transposed, rows, inner, n, tile, n, weight_of(layer, first), ldw,
-             first > 0 ? 1 : 0, dx, inner);
+        multiply(false, !layer->transposed, rows, inner, n, tile, n, weight_of(layer, first), ldw,
+                 first > 0 ? 1 : 0, dx, inner);
     if (layer->dw && !layer->transposed)
-        gemm(true, false, inner, n, rows, x, inner, tile, n, beta, layer->dw + first, ldw);
+        multiply(true, false, inner, n, rows, x, inner, tile, n, beta, layer->dw + first, ldw);
     if (layer->dw && layer->transposed)
-        gemm(true, false, n, inner, rows, tile, n, x, inner, beta, layer->dw + first * ldw, ldw);
+        multiply(true, false, n, inner, rows, tile, n, x, inner, beta, layer->dw + first * ldw, ldw);
 }
 
 #endif

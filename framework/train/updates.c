@@ -50,6 +50,18 @@ void qkv_training_release_model(struct training *training)
 
 /* ---- one update ---- */
 
+/* A step in the precision of training. Whatever else computes with the model, such as a validation, is float32. */
+static enum qkv_status step_in_precision(struct training *training, const struct qkv_random *random,
+                                         bool accumulate, struct qkv_step_sums *sums, struct qkv_error *error)
+{
+    struct qkv_parameters *parameters = &training->model->parameters;
+    enum qkv_status status = qkv_parameters_narrow(parameters, training->config->training.precision, error);
+    if (status) return status;
+    status = qkv_replicas_step(training->replicas, &training->batch, random, accumulate, sums, error);
+    enum qkv_status widened = qkv_parameters_narrow(parameters, QKV_PRECISION_FLOAT32, error);
+    return status ? status : widened;
+}
+
 /* Fills the next batch; false after the last epoch. */
 static bool next_batch(struct training *training, enum qkv_status *status, struct qkv_error *error)
 {
@@ -88,7 +100,7 @@ enum qkv_status qkv_training_update(struct training *training, struct update_sum
             .seed = (uint64_t)settings->random_seed,
             .step = (uint32_t)(progress->update * settings->batch_multiplier + i),
         };
-        status = qkv_replicas_step(training->replicas, &training->batch, &random, i > 0, &step, &inner);
+        status = step_in_precision(training, &random, i > 0, &step, &inner);
         if (status == QKV_FAILED) return qkv_training_diverged(progress->update + 1, &inner, error);
         if (status) return qkv_error_set(error, "%s", inner.message);
         sums->tokens += step.tokens;

@@ -25,7 +25,7 @@ struct bench_options {
     int64_t steps;           /* timed steps, at most */
     double seconds;          /* time to spend on each number; a few steps are timed in any case */
     const char *run, *qkv;   /* startup: the run folder, and the path of the program */
-    const char *precision;   /* of decode; NULL: float32 */
+    const char *precision;   /* of decode, and bfloat16 of train as well; NULL: float32 */
     const char *output;      /* file of the picture of scaling and threads; NULL: none */
     struct option_list axes; /* of scaling; empty: all */
     const char *text;        /* sentence pairs to train on; NULL: random words, or the text of the config */

@@ -1,6 +1,8 @@
 /* The measurement of training steps. */
 #include "bench.h"
 
+#include <string.h>
+
 enum qkv_status bench_train_step(void *context, int64_t i, struct qkv_error *error)
 {
     struct bench_trainer *trainer = context;
@@ -47,6 +49,16 @@ void bench_trainer_release(struct bench_trainer *trainer)
     qkv_workers_free(trainer->workers);
 }
 
+/* The precision of the option, unless only decoding has it, or else of the config. */
+static enum qkv_precision precision_of_training(const struct bench_work *work,
+                                                const struct bench_options *options)
+{
+    enum qkv_precision precision = work->config.training.precision;
+    if (options->precision && strcmp(options->precision, "int8") != 0)
+        qkv_precision_find(options->precision, &precision);
+    return precision;
+}
+
 enum qkv_status bench_train(struct bench_work *work, const struct bench_options *options,
                             const struct bench_sink *sink, struct qkv_error *error)
 {
@@ -55,7 +67,10 @@ enum qkv_status bench_train(struct bench_work *work, const struct bench_options 
     int64_t steps = bench_warm_up(options) + options->steps;
     if (options->batches && bench_work_write(work, steps, options->batches, error)) return QKV_INVALID;
     enum qkv_status status = bench_trainer_make(&trainer, work, options->threads, options->shards, error);
+    struct qkv_parameters *parameters = &work->model->parameters;
+    if (!status) status = qkv_parameters_narrow(parameters, precision_of_training(work, options), error);
     if (!status) status = bench_time(options, &result, bench_train_step, &trainer, error);
+    if (!status) status = qkv_parameters_narrow(parameters, QKV_PRECISION_FLOAT32, error);
     if (!status) {
         result.threads = qkv_workers_count(trainer.workers);
         result.tokens = trainer.tokens / (double)trainer.steps;

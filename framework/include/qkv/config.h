@@ -22,6 +22,7 @@
 #include "qkv/attention_rule.h"
 #include "qkv/error.h"
 #include "qkv/messages.h"
+#include "qkv/precision.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -177,7 +178,8 @@ struct qkv_training_config {
     int64_t snapshots;                    /* checkpoints in half precision, over all of training; 0: none */
     double clip_grad_norm, clip_grad_val; /* 0: off */
     double label_smoothing;
-    double r_drop; /* weight of the divergence of two passes; 0: one pass */
+    enum qkv_precision precision; /* of the products of linear layers in an update */
+    double r_drop;                /* weight of the divergence of two passes; 0: one pass */
 };
 
 struct qkv_testing_config {

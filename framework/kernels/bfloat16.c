@@ -1,0 +1,306 @@
+/* The products of bfloat16.h. */
+#include "kernels/bfloat16.h"
+
+#include "kernels/gemm_finish.h"
+
+#ifdef QKV_KERNEL_IS_float32
+
+/* ---- pairs: two bfloat16 numbers that are neighbours on the inner axis, the first in the lower half ---- */
+
+typedef uint16_t number __attribute__((may_alias));
+typedef uint32_t pair __attribute__((may_alias));
+typedef uint32_t pairs __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+
+enum {
+    INNER_PAIRS = INNER_BLOCK / 2,
+    BLOCK_ROWS = 480,
+    /* Pairs from one row of a block to the next, with a cache line between them: else all rows would compete for the same
+     * lines of the cache. A full vector may be stored behind the last pair. */
+    BLOCK_STRIDE = INNER_PAIRS + 16,
+};
+
+#    define UPPER_HALF 0xffff0000U
+#    define SIGN       0x80000000U
+#    define SMALLEST   0x00800000U /* 2^-126 */
+#    define INFINITE   0x7f800000U
+#    define QUIET      0x00400000U /* the bit of a NaN that raises no signal */
+
+/* Rounds to bfloat16, whose bits are the upper half of the result. `type`: uint32_t or pairs. */
+#    define ROUNDED(name, type, choose)                                                                      \
+        static inline type name(type x)                                                                      \
+        {                                                                                                    \
+            type magnitude = x & ~SIGN, nearest = x + 0x7fff + (x >> 16 & 1);                                \
+            type finite = choose(magnitude < SMALLEST, x & SIGN, nearest);                                   \
+            return choose(magnitude > INFINITE, x | QUIET, finite);                                          \
+        }
+#    define CHOOSE_NUMBER(condition, yes, no) ((condition) ? (yes) : (no))
+#    define CHOOSE_LANES(condition, yes, no)  (((pairs)(condition) & (yes)) | (~(pairs)(condition) & (no)))
+ROUNDED(rounded, uint32_t, CHOOSE_NUMBER)
+ROUNDED(rounded_lanes, pairs, CHOOSE_LANES)
+#    undef ROUNDED
+
+/* to [n] = from [n], rounded; if n is odd, a 0 follows. */
+static inline void round_row(int64_t n, const real *from, number *restrict to)
+{
+#    pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &from[i], sizeof bits);
+        to[i] = (number)(rounded(bits) >> 16);
+    }
+    if (n % 2) to[n] = 0;
+}
+
+/* Pair i is of first[i] and second[i]. */
+static inline pairs pairs_of(vector first, vector second)
+{
+    return (rounded_lanes((pairs)second) & UPPER_HALF) | rounded_lanes((pairs)first) >> 16;
+}
+
+/* The pairs of rows 2 l and 2 l + 1 of x, which has `rows` rows, at the first n numbers. */
+static inline pairs pairs_of_rows(int64_t l, int64_t rows, int64_t n, const real *x, int64_t ld)
+{
+    vector second = 2 * l + 1 < rows ? load_first(n, x + (2 * l + 1) * ld) : (vector){0};
+    return pairs_of(load_first(n, x + 2 * l * ld), second);
+}
+
+static inline int64_t at_most(int64_t most, int64_t n)
+{
+    return n < most ? n : most;
+}
+
+/* ---- packing ---- */
+
+/* block [rows, BLOCK_STRIDE] = the pairs of the rows of a. */
+static void pack_rows(int64_t rows, int64_t k, const real *a, int64_t lda, pair *block)
+{
+    for (int64_t i = 0; i < rows; i++) round_row(k, a + i * lda, (number *)(block + i * BLOCK_STRIDE));
+}
+
+/* block [rows, BLOCK_STRIDE] = the pairs of the rows of the transpose of a [k, rows]. Stores LANES rows at a time. */
+static void pack_transposed_rows(int64_t rows, int64_t k, const real *a, int64_t lda, pair *block)
+{
+    _Alignas(64) real part[LANES * LANES];
+    for (int64_t l = 0; 2 * l < k; l += LANES) {
+        int64_t depth = at_most(LANES, (k + 1) / 2 - l);
+        for (int64_t i = 0; i < rows; i += LANES) {
+            for (int64_t at = 0; at < depth; at++)
+                *(pairs *)(part + at * LANES) = pairs_of_rows(l + at, k, rows - i, a + i, lda);
+            transpose_block(depth, part, LANES, (real *)(block + i * BLOCK_STRIDE + l), BLOCK_STRIDE);
+        }
+    }
+}
+
+/* panel [pairs of k, TILE_COLUMNS] = the pairs of the columns of b [k, columns], padded with zeros. */
+static void pack_columns(int64_t columns, int64_t k, const real *b, int64_t ldb, pair *panel)
+{
+    for (int64_t l = 0; 2 * l < k; l++)
+        for (int64_t j = 0; j < TILE_COLUMNS; j += LANES)
+            *(pairs *)(panel + l * TILE_COLUMNS + j) = pairs_of_rows(l, k, columns - j, b + j, ldb);
+}
+
+/* panel [pairs of k, TILE_COLUMNS] = the pairs of the columns of the transpose of b [columns, k], padded with zeros. */
+static void pack_transposed_columns(int64_t columns, int64_t k, const real *b, int64_t ldb, pair *panel)
+{
+    _Alignas(64) pair part[LANES * LANES];
+    _Alignas(64) real transposed[LANES * LANES];
+    for (int64_t j = 0; j < TILE_COLUMNS; j += LANES) {
+        int64_t width = at_most(LANES, columns - j);
+        for (int64_t l = 0; 2 * l < k; l += LANES) {
+            int64_t depth = at_most(LANES, (k + 1) / 2 - l);
+            for (int64_t i = 0; i < width; i++)
+                round_row(at_most(2 * LANES, k - 2 * l), b + (j + i) * ldb + 2 * l,
+                          (number *)(part + i * LANES));
+            transpose_block(width, (const real *)part, LANES, transposed, LANES);
+            for (int64_t at = 0; at < depth; at++)
+                store((real *)(panel + (l + at) * TILE_COLUMNS + j), load(transposed + at * LANES));
+        }
+    }
+}
+
+/* Packs the part [k, columns] of b' that starts at [row, column]. */
+static void pack_panel(bool transpose_b, int64_t row, int64_t k, int64_t column, int64_t columns,
+                       const real *b, int64_t ldb, pair *panel)
+{
+    if (transpose_b)
+        pack_transposed_columns(columns, k, b + column * ldb + row, ldb, panel);
+    else
+        pack_columns(columns, k, b + row * ldb + column, ldb, panel);
+}
+
+void VARIANT(qkv_, bfloat16_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
+                                  void *panels)
+{
+    pair *panel = panels;
+    for (int64_t l = 0; l < k; l += INNER_BLOCK) {
+        int64_t inner = at_most(INNER_BLOCK, k - l);
+        for (int64_t j = 0; j < n; j += TILE_COLUMNS, panel += (inner + 1) / 2 * TILE_COLUMNS)
+            pack_panel(transpose_b, l, inner, j, at_most(TILE_COLUMNS, n - j), b, ldb, panel);
+    }
+}
+
+/* ---- tiles ---- */
+
+/* x, or a 0 of its sign where it is below 2^-126. */
+static inline vector without_small(vector x)
+{
+    pairs bits = (pairs)x;
+    return (vector)(bits & ((pairs)((bits & ~SIGN) >= SMALLEST) | SIGN));
+}
+
+static inline __attribute__((always_inline)) vector add_products(vector sum, pair a, pairs b)
+{
+    pairs all = (pairs){0} + a;
+    sum = without_small(vector_fused((vector)(all & UPPER_HALF), (vector)(b & UPPER_HALF), sum));
+    return without_small(vector_fused((vector)(all << 16), (vector)(b << 16), sum));
+}
+
+/* Computes `rows` rows of c [.., columns], columns <= TILE_COLUMNS, from rows of a block and a panel, each `depth` pairs
+ * deep. Callers pass a constant for `rows`, so that the tile stays in registers. */
+#    define TILE(rows, name, target, add)                                                                    \
+        static NOINLINE target void name##_##rows(int64_t columns, int64_t depth, const pair *a,             \
+                                                  const pair *b, int64_t row, const struct output *output)   \
+        {                                                                                                    \
+            vector sum[TILE_ROWS][2];                                                                        \
+            enum { COUNT = rows < TILE_ROWS ? rows : TILE_ROWS };                                            \
+            _Pragma("GCC unroll 16") for (int i = 0; i < COUNT; i++) sum[i][0] = sum[i][1] = (vector){0};    \
+            for (int64_t l = 0; l < depth; l++, a++, b += TILE_COLUMNS) {                                    \
+                pairs left = *(const pairs *)b, right = *(const pairs *)(b + LANES);                         \
+                _Pragma("GCC unroll 16") for (int i = 0; i < COUNT; i++)                                     \
+                {                                                                                            \
+                    sum[i][0] = add(sum[i][0], a[i * BLOCK_STRIDE], left);                                   \
+                    sum[i][1] = add(sum[i][1], a[i * BLOCK_STRIDE], right);                                  \
+                }                                                                                            \
+            }                                                                                                \
+            finish_tile(COUNT, columns, sum, row, output);                                                   \
+        }
+#    define TILES(name, target, add)                                                                         \
+        TILE(12, name, target, add)                                                                          \
+        TILE(8, name, target, add)                                                                           \
+        TILE(6, name, target, add)                                                                           \
+        TILE(4, name, target, add)                                                                           \
+        TILE(2, name, target, add)                                                                           \
+        TILE(1, name, target, add)
+#    define FUNCTIONS(name)                                                                                  \
+        {                                                                                                    \
+            name##_1, name##_2, name##_4, name##_6, name##_8, name##_12                                      \
+        }
+
+typedef void tile_function(int64_t columns, int64_t depth, const pair *a, const pair *b, int64_t row,
+                           const struct output *output);
+
+enum { KINDS_OF_TILES = 6 };
+static const int ROWS_OF_TILES[KINDS_OF_TILES] = {1, 2, 4, 6, 8, 12};
+
+TILES(simple, , add_products)
+static tile_function *const SIMPLE[KINDS_OF_TILES] = FUNCTIONS(simple);
+
+#    ifdef __AVX512F__
+#        define WITH_BFLOAT16 __attribute__((target("avx512bf16")))
+static inline __attribute__((always_inline)) WITH_BFLOAT16 vector add_by_instruction(vector sum, pair a,
+                                                                                     pairs b)
+{
+    return (vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
+}
+
+TILES(by_instruction, WITH_BFLOAT16, add_by_instruction)
+static tile_function *const BY_INSTRUCTION[KINDS_OF_TILES] = FUNCTIONS(by_instruction);
+#    endif
+
+static tile_function *const *tile_functions(void)
+{
+#    ifdef __AVX512F__
+    if (__builtin_cpu_supports("avx512bf16")) return BY_INSTRUCTION;
+#    endif
+    return SIMPLE;
+}
+
+/* Computes c [rows, columns] from a block of rows and a panel: tiles of TILE_ROWS rows, then smaller ones. */
+static void multiply_panel(tile_function *const *tile, int64_t rows, int64_t columns, int64_t depth,
+                           const pair *block, const pair *panel, const struct output *output)
+{
+    int kind = KINDS_OF_TILES - 1;
+    while (ROWS_OF_TILES[kind] > TILE_ROWS) kind--;
+    for (int64_t i = 0; i < rows; i += ROWS_OF_TILES[kind]) {
+        while (ROWS_OF_TILES[kind] > rows - i) kind--;
+        tile[kind](columns, depth, block + i * BLOCK_STRIDE, panel, i, output);
+    }
+}
+
+/* ---- products ---- */
+
+/* Computes p, whose columns start at column `first` of a b' with `all_columns` columns, of which panels, if not NULL,
+ * are. */
+static void multiply(const struct product *p, const pair *panels, int64_t all_columns, int64_t first)
+{
+    _Alignas(64) pair block[(BLOCK_ROWS + LANES) * BLOCK_STRIDE], packed[INNER_PAIRS * TILE_COLUMNS];
+    tile_function *const *tile = tile_functions();
+    struct output output = p->output;
+    for (int64_t l = 0; l < p->k; l += INNER_BLOCK) {
+        int64_t inner = at_most(INNER_BLOCK, p->k - l), depth = (inner + 1) / 2;
+        for (int64_t i = 0; i < p->m; i += BLOCK_ROWS) {
+            int64_t rows = at_most(BLOCK_ROWS, p->m - i);
+            struct output complete = output_at(&p->output, i, 0);
+            if (p->transpose_a)
+                pack_transposed_rows(rows, inner, p->a + l * p->lda + i, p->lda, block);
+            else
+                pack_rows(rows, inner, p->a + i * p->lda + l, p->lda, block);
+            for (int64_t j = 0; j < p->n; j += TILE_COLUMNS) {
+                int64_t columns = at_most(TILE_COLUMNS, p->n - j);
+                const pair *panel = packed;
+                if (panels)
+                    panel = panels + l / 2 * padded_columns(all_columns) + (first + j) * depth;
+                else
+                    pack_panel(p->transpose_b, l, inner, j, columns, p->b, p->ldb, packed);
+                output = complete;
+                set_columns(&output, &complete, j, l == 0);
+                multiply_panel(tile, rows, columns, depth, block, panel, &output);
+            }
+        }
+    }
+}
+
+/* A product that is split among threads: part i has columns i * part_columns and following. */
+struct job {
+    const struct product *product;
+    const pair *panels;
+    int64_t part_columns;
+};
+
+static void multiply_part(void *context, int part)
+{
+    const struct job *job = context;
+    struct product p = *job->product;
+    int64_t first = part * job->part_columns;
+    p.n = at_most(job->part_columns, p.n - first);
+    p.b += first * (p.transpose_b ? p.ldb : 1);
+    p.output = output_at(&p.output, 0, first);
+    multiply(&p, job->panels, job->product->n, first);
+}
+
+void VARIANT(qkv_, bfloat16_product)(struct qkv_workers *workers, const struct product *p, const void *panels)
+{
+    /* A part of a large b has that many numbers or more; a smaller b is multiplied sooner than threads wake up. */
+    enum { PART_NUMBERS = 1 << 16 };
+    if (workers && p->n * p->k >= 2 * PART_NUMBERS) {
+        struct job job = {p, panels, padded_columns(PART_NUMBERS / p->k + 1)};
+        qkv_workers_run(workers, (int)((p->n + job.part_columns - 1) / job.part_columns), multiply_part,
+                        &job);
+    } else {
+        multiply(p, panels, p->n, 0);
+    }
+}
+#else
+void VARIANT(qkv_, bfloat16_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
+                                  void *panels)
+{
+    (void)transpose_b, (void)n, (void)k, (void)b, (void)ldb, (void)panels;
+    QKV_BUG(true, "bfloat16 in float64");
+}
+
+void VARIANT(qkv_, bfloat16_product)(struct qkv_workers *workers, const struct product *p, const void *panels)
+{
+    (void)workers, (void)p, (void)panels;
+    QKV_BUG(true, "bfloat16 in float64");
+}
+#endif

@@ -1,0 +1,48 @@
+/* Products of bfloat16 numbers, summed in float32. A bfloat16 number is the upper half of a float32 number: 8 bits of
+ * exponent, 7 of mantissa. Both factors are rounded to the nearest, ties to even; numbers below 2^-126 become 0.
+ *
+ * The order of a sum is that of the instruction vdpbf16ps: it takes two neighbours of the inner axis at once and computes
+ * s = fused(a0, b0, fused(a1, b1, s)), with one rounding for each product, in which results below 2^-126 become 0. Every
+ * variant computes the same bits; those without the instruction take longer than in float32. */
+#ifndef QKV_KERNELS_BFLOAT16_H
+#define QKV_KERNELS_BFLOAT16_H
+
+#include "kernels/gemm_parts.h"
+
+#include "qkv/parameters.h"
+
+/* Whether products with this weight are of bfloat16 numbers. */
+static inline bool is_bfloat16(const struct qkv_tensor *weight)
+{
+    return weight->binding && weight->binding->parameters->products == QKV_PRECISION_BFLOAT16;
+}
+
+/* Bytes of the panels of b' [k, n]. */
+static inline size_t bfloat16_panels_size(int64_t n, int64_t k)
+{
+    return (size_t)(padded_columns(n) * ((k + 1) / 2)) * sizeof(uint32_t);
+}
+
+/* Packs b' [k, n], which is b or its transpose, into bfloat16_panels_size bytes. */
+void VARIANT(qkv_, bfloat16_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
+                                  void *panels);
+
+/* Computes p. panels: p's b' as bfloat16_pack packs it, or NULL. workers, if not NULL, share the columns of a large b;
+ * results have the same bits without them. Needs half a megabyte of stack. */
+void VARIANT(qkv_, bfloat16_product)(struct qkv_workers *workers, const struct product *p,
+                                     const void *panels);
+
+typedef void gemm_function(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
+                           int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
+
+/* gemm of a and b rounded to bfloat16. */
+static inline void gemm_bfloat16(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                                 const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
+                                 int64_t ldc)
+{
+    const struct output output = {.c = c, .ldc = ldc, .beta = beta};
+    const struct product product = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, output};
+    VARIANT(qkv_, bfloat16_product)(NULL, &product, NULL);
+}
+
+#endif
