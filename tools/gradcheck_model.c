@@ -163,6 +163,11 @@ static void describe(const struct gradcheck_model *model, const struct qkv_param
     fprintf(model->about, "\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n",
             (long long)qkv_parameters_total(parameters), (long long)view->count,
             (long long)view->source_tokens, (long long)view->target_tokens);
+    if (model->config->training.precision != QKV_PRECISION_FLOAT32)
+        fprintf(model->about,
+                "  training.precision is %s: checked are the derivatives in float64, and those in float32\n"
+                "  against them; training rounds the same factors further\n",
+                qkv_precision_name(model->config->training.precision));
     if (sample)
         fprintf(model->about,
                 "  %lld elements of each parameter and one direction in it; --sample 0: all\n\n",

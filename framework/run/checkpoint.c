@@ -4,7 +4,7 @@
 #include "core/half.h"
 #include "core/int8.h"
 #include "graph/graph.h"
-#include "graph/precision.h"
+#include "graph/int8_layout.h"
 #include "run/safetensors.h"
 #include "run/weights.h"
 

@@ -271,7 +271,8 @@ static const struct command command_bench = {
             {"output", 'o', "FILE", OPTION_TEXT, &options.output,
              "draw scaling and threads into FILE (.svg, .png)", .completes = VALUE_FILE},
             {"precision", 0, "TYPE", OPTION_CHOICE, &options.precision,
-             "decode, and except for int8 train: type of the numbers that linear layers multiply: {choices} (default: float32)",
+             "decode, and except for int8 train: type of the numbers that linear layers multiply: {choices} "
+             "(default: float32)",
              .choices = precision_name},
             {"run", 0, "DIR", OPTION_TEXT, &options.run, "the run folder of startup", .completes = VALUE_RUN},
             {"json", 0, NULL, OPTION_FLAG, &json, "print JSON"},

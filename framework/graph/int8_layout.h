@@ -1,6 +1,6 @@
 /* How the numbers of a matrix share scales when it is stored as int8. */
-#ifndef QKV_GRAPH_PRECISION_H
-#define QKV_GRAPH_PRECISION_H
+#ifndef QKV_GRAPH_INT8_LAYOUT_H
+#define QKV_GRAPH_INT8_LAYOUT_H
 
 #include "qkv/parameters.h"
 
