@@ -86,6 +86,7 @@ class Qkv:
                         "--steps", self.text_steps(workload), "--seconds", 1e6]
         else:
             command += ["-m", group, "--steps", 1000000, "--seconds", self.options.seconds]
+            command += ["--precision", self.options.precision]
             command += ["-m", "floor"] if group == "train" else []
         results = {result["what"]: result for result in run(command)["results"]}
         if group == "text":
@@ -113,6 +114,9 @@ class Torch:
         for threads in sorted({1, self.options.threads}):
             for attention in ("composed", "sdpa"):
                 settings[f"{plural(threads, 'thread')}, {attention}"] = ["--threads", threads, "--attention", attention]
+                if self.options.precision != "float32":
+                    settings[f"{plural(threads, 'thread')}, {attention}, bfloat16"] = [
+                        "--threads", threads, "--attention", attention, "--bfloat16"]
         if row.what == "train":
             settings["compiled"] = ["--threads", self.options.threads, "--compile"]
         return settings
@@ -284,6 +288,8 @@ def parse_arguments():
     parser.add_argument("--seconds", type=float, default=1, help="time for a figure in a round, at least [%(default)g]")
     parser.add_argument("--steps", type=int, help="timed steps on a text "
                                                   f"[{', '.join(f'{name} {steps}' for name, steps in TEXT_STEPS.items())}]")
+    parser.add_argument("--precision", choices=["float32", "bfloat16", "int8"], default="float32",
+                        help="of qkv (int8: of decoding); unless float32, PyTorch is also run with torch.autocast [%(default)s]")
     parser.add_argument("--compute-types", type=lambda text: text.split(","), default=["float32"],
                         help="of CTranslate2: float32,int8 compares both [float32]")
     parser.add_argument("--clock", choices=["ms", "cpu_ms"], default="ms",

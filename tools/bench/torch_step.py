@@ -18,6 +18,7 @@ parser = argument_parser(__doc__, ["train", *DECODING])
 parser.add_argument("--attention", choices=["composed", "sdpa"], default="composed",
                     help="products and softmax, or F.scaled_dot_product_attention [%(default)s]")
 parser.add_argument("--compile", action="store_true", help="compile forward and backward of training by torch.compile")
+parser.add_argument("--bfloat16", action="store_true", help="products of bfloat16 numbers, chosen by torch.autocast")
 parser.add_argument("--batches", help="file of batches, a JSON object a line, to train on")
 arguments = parser.parse_args()
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # read when the library is loaded
@@ -28,6 +29,8 @@ import torch.nn.functional as F  # noqa: E402
 from torch_transformer import END, Batch, Stack, Transformer, drop  # noqa: E402
 
 torch.set_num_threads(arguments.threads)
+torch.set_autocast_enabled("cpu", arguments.bfloat16)
+torch.set_autocast_dtype("cpu", torch.bfloat16)
 torch.manual_seed(1)
 size = WORKLOADS[arguments.workload]
 training = arguments.what == "train"
