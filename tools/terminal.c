@@ -19,6 +19,25 @@ int terminal_width(FILE *file)
     return 80;
 }
 
+int terminal_height(FILE *file)
+{
+    struct winsize size;
+    if (ioctl(fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_row > 1) return size.ws_row;
+    return 24;
+}
+
+bool is_in_foreground(FILE *file)
+{
+    pid_t group = tcgetpgrp(fileno(file));
+    return group < 0 || group == getpgrp();
+}
+
+bool has_cursor_control(FILE *file)
+{
+    const char *terminal = getenv("TERM");
+    return isatty(fileno(file)) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+}
+
 bool locale_is_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
@@ -30,9 +49,7 @@ bool locale_is_utf8(void)
 
 struct progress_bar progress_bar_on(FILE *file)
 {
-    const char *terminal = getenv("TERM");
-    bool dumb = !terminal || !strcmp(terminal, "dumb");
-    return (struct progress_bar){.file = file, .live = isatty(fileno(file)) && !dumb};
+    return (struct progress_bar){.file = file, .live = has_cursor_control(file)};
 }
 
 void progress_bar_show(struct progress_bar *bar, double share, const char *text)
@@ -113,9 +130,8 @@ void print_shell_word(FILE *file, const char *word)
 
 enum qkv_terminal_colors terminal_colors(FILE *file)
 {
-    const char *depth = getenv("COLORTERM"), *terminal = getenv("TERM"), *no_color = getenv("NO_COLOR");
-    if (!isatty(fileno(file)) || (no_color && *no_color)) return QKV_COLORS_NONE;
-    if (!terminal || !strcmp(terminal, "dumb")) return QKV_COLORS_NONE;
+    const char *depth = getenv("COLORTERM"), *no_color = getenv("NO_COLOR");
+    if (!has_cursor_control(file) || (no_color && *no_color)) return QKV_COLORS_NONE;
     return depth && (!strcmp(depth, "truecolor") || !strcmp(depth, "24bit")) ? QKV_COLORS_TRUE
                                                                              : QKV_COLORS_256;
 }

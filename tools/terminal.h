@@ -46,6 +46,15 @@ enum qkv_terminal_colors terminal_colors(FILE *file);
 /* The width in columns of the terminal that a file is; 80 for other files. */
 int terminal_width(FILE *file);
 
+/* The height in rows of the terminal that a file is; 24 for other files. */
+int terminal_height(FILE *file);
+
+/* Whether a file is a terminal that obeys escape sequences: TERM is set, and not to dumb. */
+bool has_cursor_control(FILE *file);
+
+/* False where the terminal belongs to another job of the shell, as after `command &`. */
+bool is_in_foreground(FILE *file);
+
 /* Whether the locale of the environment (LC_ALL, LC_CTYPE, LANG) has UTF-8. */
 bool locale_is_utf8(void);
 

@@ -78,25 +78,6 @@ Test(train, quiet_prints_nothing)
     cr_assert_str_empty(outcome.error);
 }
 
-Test(train, draws_a_bar_on_a_terminal)
-{
-    if (run("command -v script").exit_code) cr_skip_test("script (util-linux) is not installed");
-    const char *folder = tiny_task("terminal");
-    struct outcome outcome =
-        run("cd '%s' && TERM=xterm script -qec \"'%s' train c.yaml\" /dev/null", folder, QKV_BINARY);
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    const char *bar = strstr(outcome.output, "\r\033[K");
-    cr_assert_not_null(bar, "%s", outcome.output);
-    cr_expect_eq(strstr(bar, "\r\033[K  5 % [--"), bar, "%s", bar);
-    cr_expect_not_null(strstr(bar, "] update 1  epoch 1  loss "));
-    cr_expect_not_null(strstr(bar, " tokens/s  left "));
-    cr_expect_null(strstr(outcome.output, "\nupdate 5  ")); /* no lines beside the bar */
-    cr_expect_not_null(strstr(outcome.output, "done after 20 updates"));
-    outcome = run("cd '%s' && TERM=dumb script -qec \"'%s' train c.yaml --overwrite\" /dev/null", folder,
-                  QKV_BINARY);
-    cr_expect_null(strchr(outcome.output, '\033'), "%s", outcome.output);
-}
-
 Test(train, refuses_to_replace_a_run)
 {
     const char *folder = tiny_run("replace", 5);

@@ -1,0 +1,259 @@
+/* qkv train on a terminal: a block that is drawn in place, messages above it, and lines wherever it cannot be drawn. */
+#include "pseudo_terminal.h"
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENDLESS                                                                                              \
+    "-s training.updates=0 -s training.epochs=1000000 -s training.patience=0 -s "                            \
+    "training.validation_freq=200"
+
+/* What begins every drawing, and ends it. */
+static const char DRAWING[] = "\033[?7l", DRAWN[] = "\033[?7h";
+
+static int count(const char *text, const char *part)
+{
+    int found = 0;
+    for (; (text = strstr(text, part)); text += strlen(part)) found++;
+    return found;
+}
+
+static bool has_line(const char *text, const char *start)
+{
+    return strstr(format("\n%s", text), format("\n%s", start)) != NULL;
+}
+
+/* A text without spaces and line ends: what a narrow terminal has wrapped is one text again. */
+static char *squeezed(const char *text)
+{
+    char *copy = format("%s", text), *end = copy;
+    for (; *text; text++)
+        if (!isspace((unsigned char)*text)) *end++ = *text;
+    *end = '\0';
+    return copy;
+}
+
+static int widest_line(const char *text)
+{
+    int widest = 0;
+    while (*text) {
+        int columns = 0;
+        for (; *text && *text != '\n'; text++) columns += (*text & 0xC0) != 0x80;
+        if (columns > widest) widest = columns;
+        text += *text == '\n';
+    }
+    return widest;
+}
+
+Test(train_terminal, keeps_one_block_at_the_end)
+{
+    const char *folder = tiny_task("block");
+    const char *command = "train c.yaml --threads 1 -s training.label_smoothing=0.1";
+    run_ok("cd '%s' && qkv %s && mv run lines", folder, command);
+    struct pseudo_terminal *terminal = pseudo_terminal_start(100, 40, "cd '%s' && qkv %s", folder, command);
+    cr_expect_eq(pseudo_terminal_end(terminal), 0);
+    char *text = pseudo_terminal_text(terminal);
+    cr_expect(has_line(text, "run: 6171 parameters, 80 training pairs"), "%s", text);
+    cr_expect(has_line(text, "20 updates will take about "), "%s", text);
+    cr_expect_eq(count(text, "update "), 3, "%s", text); /* of the block, of its dev scores and of the end */
+    cr_expect(has_line(text, "update  20 of 20  epoch 4  "), "%s", text);
+    cr_expect_not_null(strstr(text, " tokens/s\n        [####"), "%s", text);
+    cr_expect_not_null(strstr(text, "####] 100 %\nloss    "), "%s", text);
+    cr_expect_not_null(strstr(text, "  learning rate "), "%s", text);
+    cr_expect_not_null(strstr(text, "\n        █"), "%s", text); /* the loss of the first five updates */
+    cr_expect_not_null(strstr(text, "▁\ndev     loss "), "%s", text);
+    cr_expect_not_null(strstr(text, "  at update 20 (best)\n    "), "%s", text);
+    cr_expect_not_null(strstr(text, "\n      = "), "%s", text);
+    cr_expect_null(strstr(text, "\ndone after 20 updates (\n"), "%s", text);
+    cr_expect(has_line(text, "done after 20 updates ("), "%s", text);
+    /* The numbers of the last log line. */
+    const char *shown = strstr(text, " (cross-entropy ");
+    cr_assert_not_null(shown, "%s", text);
+    const char *logged = run_ok(
+        "cd '%s' && grep '\"train\"' run/metrics.jsonl | tail -n 1 | sed 's/.*cross_entropy\": *//'", folder);
+    cr_expect_float_eq(strtod(shown + strlen(" (cross-entropy "), NULL), strtod(logged, NULL), 5.1e-5,
+                       "%s\n%s", shown, logged);
+    /* What is shown has no effect on what is learned. */
+    const char *sums = "cd '%s/%s' && cksum *.safetensors && sed 's/\"seconds\".*//' metrics.jsonl";
+    cr_expect_str_eq(run_ok(sums, folder, "run"), run_ok(sums, folder, "lines"));
+}
+
+Test(train_terminal, marks_the_best_validation)
+{
+    const char *folder = tiny_task("best");
+    /* Patience ends the training when a validation is not the best. */
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(100, 40,
+                              "cd '%s' && qkv train c.yaml -s training.updates=10000 -s training.patience=1 "
+                              "-s training.learning_rate=0.3",
+                              folder);
+    cr_expect_eq(pseudo_terminal_end(terminal), 0);
+    char *text = pseudo_terminal_text(terminal);
+    cr_expect_null(strstr(text, "(best)"), "%s", text);
+    const char *best = strstr(text, "\nbest    loss "), *end = strstr(text, "; best loss ");
+    cr_assert(best && end, "%s", text);
+    best += strlen("\nbest    ");
+    end += strlen("; best ");
+    cr_expect(!strncmp(best, end, strlen("loss 1.2345")), "%s", text);
+}
+
+Test(train_terminal, fits_a_narrow_terminal)
+{
+    const char *folder = tiny_task("narrow");
+    struct pseudo_terminal *terminal = pseudo_terminal_start(
+        40, 24, "cd '%s' && qkv train c.yaml --threads 1 -s training.label_smoothing=0.1", folder);
+    cr_expect_eq(pseudo_terminal_end(terminal), 0);
+    char *text = pseudo_terminal_text(terminal);
+    char *block = strstr(text, "\nupdate  20 of 20  ");
+    cr_assert_not_null(block, "%s", text);
+    char *end = strstr(block, "\ndone after ");
+    cr_assert_not_null(end, "%s", text);
+    *end = '\0';
+    cr_expect_leq(widest_line(block), 39, "%s", block);
+    cr_expect_not_null(strstr(block, ")\n        learning rate "), "%s", block);
+    cr_expect_not_null(strstr(block, "]  100 %") ? block : strstr(block, "] 100 %\n"), "%s", block);
+    cr_expect_not_null(strstr(block, "\ndev     loss "), "%s", block);
+    cr_expect_not_null(strstr(block, "\n      = "), "%s", block);
+}
+
+/* Of a terminal with few rows, the block takes no more than there are. */
+Test(train_terminal, fits_a_low_terminal)
+{
+    const char *folder = tiny_task("low");
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(80, 6, "cd '%s' && qkv train c.yaml " ENDLESS, folder);
+    pseudo_terminal_wait(terminal, "validations; ");
+    for (int i = 0; i < 4; i++) pseudo_terminal_wait(terminal, DRAWN);
+    pseudo_terminal_type(terminal, "\003");
+    cr_expect_eq(pseudo_terminal_end(terminal), 130);
+    char *text = pseudo_terminal_text(terminal);
+    cr_expect_eq(count(text, "\nupdate  "), 1, "%s", text);
+    cr_expect_eq(count(text, "\nloss    "), 1, "%s", text);
+}
+
+Test(train_terminal, follows_a_new_size_and_says_that_it_is_interrupted)
+{
+    const char *folder = tiny_task("resize");
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(100, 40, "cd '%s' && qkv train c.yaml " ENDLESS, folder);
+    pseudo_terminal_wait(terminal, "] 0 %");
+    pseudo_terminal_wait(terminal, "(best)");
+    pseudo_terminal_wait(terminal, DRAWN);
+    static const int columns[] = {40, 120, 60};
+    for (int i = 0; i < 3; i++) {
+        pseudo_terminal_resize(terminal, columns[i], 30);
+        pseudo_terminal_wait(terminal, DRAWING); /* the first may have been drawn for the old size */
+        pseudo_terminal_wait(terminal, DRAWING);
+        pseudo_terminal_wait(terminal, DRAWN);
+        char *text = pseudo_terminal_text(terminal);
+        cr_expect_eq(count(text, "\nupdate  "), 1, "%d columns:\n%s", columns[i], text);
+        cr_expect_eq(count(text, "\ndev     "), 1, "%d columns:\n%s", columns[i], text);
+    }
+    pseudo_terminal_type(terminal, "\003");
+    pseudo_terminal_wait(terminal, "without saving");
+    cr_expect_eq(pseudo_terminal_end(terminal), 130);
+    char *text = pseudo_terminal_text(terminal);
+    const char *message = strstr(text, "qkv: interrupted: "), *block = strstr(text, "\nupdate  ");
+    cr_expect(message && block && message < block, "%s", text);
+    cr_expect_not_null(strstr(squeezed(text),
+                              "qkv:interrupted:savingacheckpointafterthisupdate;interruptagain"
+                              "tostopwithoutsavingupdate"),
+                       "%s", text);
+    cr_expect_null(strstr(text, "^C"), "%s", text);
+    cr_expect_eq(count(text, "\nupdate  "), 1, "%s", text);
+    cr_expect_not_null(strstr(squeezed(text), "saved;continuewith:qkvtrainc.yaml-s"), "%s", text);
+}
+
+Test(train_terminal, shows_notices_whole_above_the_block)
+{
+    const char *folder = tiny_task("notice");
+    struct pseudo_terminal *terminal = pseudo_terminal_start(
+        200, 40, "cd '%s' && qkv train c.yaml -s data.dev= -s training.learning_rate=1e-9 %s", folder,
+        ENDLESS);
+    pseudo_terminal_wait(terminal, "notice: ");
+    pseudo_terminal_wait(terminal, DRAWN);
+    char *text = pseudo_terminal_text(terminal);
+    const char *notice = strstr(text, "\nnotice: "), *block = strstr(text, "\n\nupdate  ");
+    cr_assert(notice && block && notice < block, "%s", text);
+    cr_expect_eq(count(text, "\nupdate  "), 1, "%s", text);
+    cr_expect_not_null(strstr(squeezed(notice), "belongtogetherupdate"), "%s", text);
+    pseudo_terminal_type(terminal, "\003");
+    cr_expect_eq(pseudo_terminal_end(terminal), 130);
+}
+
+/* Ctrl-Z and `fg`: the shell does not write over the block, and it comes back. */
+Test(train_terminal, leaves_the_terminal_when_it_is_stopped)
+{
+    const char *folder = tiny_task("stopped");
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(100, 40, "cd '%s' && set -m && '%s' train c.yaml %s; echo the shell; fg",
+                              folder, QKV_BINARY, ENDLESS);
+    pseudo_terminal_wait(terminal, DRAWN);
+    pseudo_terminal_type(terminal, "\032");
+    pseudo_terminal_wait(terminal, "the shell\r\n");
+    char *text = pseudo_terminal_text(terminal);
+    cr_expect_eq(count(text, "update  "), 0, "%s", text);
+    pseudo_terminal_wait(terminal, DRAWN);
+    text = pseudo_terminal_text(terminal);
+    cr_expect_eq(count(text, "\nupdate  "), 1, "%s", text);
+    pseudo_terminal_type(terminal, "\003");
+    pseudo_terminal_wait(terminal, "interrupted after");
+    pseudo_terminal_end(terminal);
+}
+
+Test(train_terminal, prints_lines_in_the_background)
+{
+    const char *folder = tiny_task("background");
+    struct pseudo_terminal *terminal = pseudo_terminal_start(
+        100, 40, "cd '%s' && set -m && { '%s' train c.yaml & wait; }", folder, QKV_BINARY);
+    pseudo_terminal_end(terminal);
+    char *text = pseudo_terminal_text(terminal);
+    cr_expect_null(strstr(terminal->bytes, DRAWING), "%s", text);
+    cr_expect_not_null(strstr(text, "\nupdate 10  dev: loss "), "%s", text);
+}
+
+Test(train_terminal, has_colors_unless_the_environment_refuses_them)
+{
+    const char *folder = tiny_task("colors");
+    struct pseudo_terminal *colored =
+        pseudo_terminal_start(80, 24, "cd '%s' && qkv train c.yaml && rm -r run", folder);
+    pseudo_terminal_end(colored);
+    struct pseudo_terminal *plain =
+        pseudo_terminal_start(80, 24, "cd '%s' && NO_COLOR=1 qkv train c.yaml", folder);
+    pseudo_terminal_end(plain);
+    cr_expect(colored->screen.is_colored);
+    cr_expect_not(plain->screen.is_colored);
+    cr_expect(has_line(pseudo_terminal_text(plain), "update  20 of 20  "));
+}
+
+Test(train_terminal, needs_no_utf8)
+{
+    const char *folder = tiny_task("ascii");
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(80, 24, "cd '%s' && LC_ALL=C qkv train c.yaml", folder);
+    pseudo_terminal_end(terminal);
+    for (size_t i = 0; i < terminal->size; i++) cr_assert_lt((unsigned char)terminal->bytes[i], 128);
+    cr_expect_not_null(strstr(pseudo_terminal_text(terminal), "\n        #"));
+}
+
+Test(train_terminal, draws_nothing_where_it_should_not)
+{
+    const char *folder = tiny_task("lines");
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(80, 24, "cd '%s' && qkv train c.yaml -q && rm -r run", folder);
+    pseudo_terminal_end(terminal);
+    cr_expect_eq(terminal->size, 0, "%s", terminal->bytes);
+    terminal = pseudo_terminal_start(80, 24, "cd '%s' && qkv train c.yaml 2>log && rm -r run", folder);
+    pseudo_terminal_end(terminal);
+    char *log = read_file(format("%s/log", folder), NULL);
+    cr_expect_eq(terminal->size, 0, "%s", terminal->bytes);
+    cr_expect_null(strchr(log, '\033'), "%s", log);
+    cr_expect(has_line(log, "update 5  epoch 1  loss "), "%s", log);
+    terminal = pseudo_terminal_start(80, 24, "cd '%s' && TERM=dumb qkv train c.yaml", folder);
+    pseudo_terminal_end(terminal);
+    cr_expect_null(strchr(terminal->bytes, '\033'), "%s", terminal->bytes);
+    cr_expect_not_null(strstr(terminal->bytes, "\nupdate 5  epoch 1  loss "), "%s", terminal->bytes);
+}

@@ -1,0 +1,36 @@
+/* What `qkv train` draws on a terminal while it trains: where it stands, the losses, the scores of the dev set. */
+#ifndef QKV_TOOLS_TRAIN_BLOCK_H
+#define QKV_TOOLS_TRAIN_BLOCK_H
+
+#include "loss_history.h"
+
+#include "qkv/trainer.h"
+
+enum { TRAIN_BLOCK_SAMPLES = 3 };
+
+/* The state of training that is drawn. Starts all zero but for the first three members. */
+struct train_block {
+    enum qkv_metric metric;   /* the one that says which validation is the best */
+    bool has_other_objective; /* than cross-entropy: the cross-entropy is shown beside the loss */
+    bool is_utf8, is_colored;
+    struct qkv_train_progress progress; /* update 0: none yet */
+    struct loss_history losses;
+    int64_t validated, best_update; /* updates of the last validation and of the best; 0: none */
+    double best;
+    struct qkv_scores scores; /* of the last validation */
+    /* Translations of the last validation, in the arena. */
+    int64_t samples;
+    struct {
+        const char *source, *reference, *translation;
+    } sample[TRAIN_BLOCK_SAMPLES];
+    struct qkv_arena arena;
+};
+
+void train_block_progress(struct train_block *block, const struct qkv_train_progress *progress);
+void train_block_validation(struct train_block *block, const struct qkv_train_validation *validation);
+void train_block_release(struct train_block *block);
+
+/* Appends the lines, none wider than `width`. */
+void train_block_lines(const struct train_block *block, int width, struct bytes *out);
+
+#endif

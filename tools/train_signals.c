@@ -1,0 +1,67 @@
+#include "train_signals.h"
+
+#include "status_block.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t received; /* the number of the signal; 0: none */
+static struct train_signals shown;     /* set before the handlers are */
+
+static void on_end(int number)
+{
+    static const char message[] =
+        "qkv: interrupted: saving a checkpoint after this update; interrupt again to stop without saving\n";
+    static const char erased[] = STATUS_BLOCK_ERASE, next_line[] = "\n"; /* the terminal has printed ^C */
+    int saved = errno;
+    received = number;
+    if (!shown.quiet) {
+        ssize_t written = shown.has_block ? write(STDERR_FILENO, erased, sizeof erased - 1)
+                                          : write(STDERR_FILENO, next_line, sizeof next_line - 1);
+        if (written > 0) written = write(STDERR_FILENO, message, sizeof message - 1);
+        (void)written;
+    }
+    errno = saved;
+}
+
+/* Ctrl-Z: the shell prints its prompt where the block was. */
+static void on_stop(int number)
+{
+    int saved = errno;
+    ssize_t written = write(STDERR_FILENO, STATUS_BLOCK_ERASE, sizeof STATUS_BLOCK_ERASE - 1);
+    (void)written;
+    (void)number;
+    kill(getpid(), SIGSTOP);
+    errno = saved;
+}
+
+/* SA_RESETHAND removes the handler, so a second signal kills. The process then ends by the signal (end_by_signal).
+ * SIGHUP stays ignored under nohup, which lets training outlive the terminal. SIGPIPE is ignored because a closed
+ * stderr is no reason to lose the training. */
+void train_signals_handle(struct train_signals signals)
+{
+    struct sigaction end = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND}, before;
+    struct sigaction stop = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
+    shown = signals;
+    sigemptyset(&end.sa_mask);
+    sigemptyset(&stop.sa_mask);
+    sigaction(SIGINT, &end, NULL);
+    sigaction(SIGTERM, &end, NULL);
+    if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &end, NULL);
+    if (shown.has_block && !sigaction(SIGTSTP, NULL, &before) && before.sa_handler != SIG_IGN)
+        sigaction(SIGTSTP, &stop, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+int train_signals_received(void)
+{
+    return received;
+}
+
+void end_by_signal(int number)
+{
+    signal(number, SIG_DFL);
+    raise(number);
+}

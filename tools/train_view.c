@@ -1,0 +1,281 @@
+#include "train_view.h"
+
+#include "complain.h"
+#include "score_options.h"
+#include "terminal.h"
+#include "train_signals.h"
+
+#include "framework/core/clock.h"
+
+#include "qkv/run.h"
+#include "qkv/vocabulary.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* ---- the block ---- */
+
+/* Whether a block shows progress and scores, which are printed as lines otherwise. */
+static bool has_block(const struct train_view *view)
+{
+    return view->terminal.live && is_in_foreground(stderr);
+}
+
+static void redraw(struct train_view *view)
+{
+    struct bytes lines = {0};
+    train_block_lines(&view->block, terminal_width(stderr) - 1, &lines);
+    if (lines.size && !lines.failed) status_block_draw(&view->terminal, &lines);
+    free(lines.data);
+}
+
+/* Draws the last state, which stays on the terminal above what is printed next. */
+static void leave_block(struct train_view *view)
+{
+    if (!view->quiet && has_block(view)) redraw(view);
+    status_block_keep(&view->terminal);
+}
+
+/* ---- what happens while it trains ---- */
+
+/* Says where the first parameters come from, unless they are random. */
+static void show_warm_start(const struct qkv_train_start *start)
+{
+    if (!start->from) return;
+    fputs("starting from ", stderr);
+    print_plain(stderr, start->from);
+    if (start->has_new_vocabulary)
+        fprintf(stderr, ", which knows %lld of %d source words and %lld of %d target words",
+                (long long)start->known_source, (int)start->source_types - QKV_SPECIALS,
+                (long long)start->known_target, (int)start->target_types - QKV_SPECIALS);
+    fputc('\n', stderr);
+}
+
+static void show_start(void *context, const struct qkv_train_start *start)
+{
+    struct train_view *view = context;
+    view->started = true;
+    view->resumed = start->resumed;
+    view->started_at = qkv_clock_seconds();
+    if (view->quiet) return;
+    print_plain(stderr, start->folder);
+    fprintf(
+        stderr,
+        ": %lld parameters, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %d thread%s\n",
+        (long long)start->parameters, (long long)start->pairs, (long long)start->dev_pairs,
+        (int)start->source_types, (int)start->target_types, start->threads, start->threads == 1 ? "" : "s");
+    if (start->pairs < start->read)
+        fprintf(
+            stderr,
+            "dropped %lld of %lld training pairs: %lld sources and %lld targets are longer than max_length\n",
+            (long long)(start->read - start->pairs), (long long)start->read, (long long)start->long_sources,
+            (long long)start->long_targets);
+    if (start->resumed) fprintf(stderr, "resuming after update %lld\n", (long long)start->resumed);
+    show_warm_start(start);
+}
+
+/* Once: says how long training will take, by its first updates, and how much memory it uses. */
+static void show_estimate(struct train_view *view, const struct qkv_train_progress *p)
+{
+    const double wait = 3; /* seconds of updates to measure, unless a log line comes earlier */
+    bool is_time =
+        p->logged || (p->update - view->resumed > 2 && qkv_clock_seconds() - view->started_at > wait);
+    struct rusage usage;
+    if (view->has_estimated || !is_time || !isfinite(p->seconds_left) || getrusage(RUSAGE_SELF, &usage))
+        return;
+    int64_t updates = p->updates - view->resumed;
+    char duration[16];
+    format_duration(p->seconds_left / (double)(p->updates - p->update) * (double)updates, duration);
+    status_block_erase(&view->terminal);
+    fprintf(stderr, "%s%lld update%s will take about %s, without validations; %.0f MB of memory in use\n",
+            view->may_stop_early ? "at most " : "", (long long)updates, updates == 1 ? "" : "s", duration,
+            (double)usage.ru_maxrss / 1024);
+    view->has_estimated = true;
+}
+
+static void print_progress(const struct train_view *view, const struct qkv_train_progress *p)
+{
+    char left[16] = "", cross_entropy[48] = "";
+    if (isfinite(p->seconds_left)) format_duration(p->seconds_left, left);
+    if (view->block.has_other_objective && isfinite(p->cross_entropy))
+        snprintf(cross_entropy, sizeof cross_entropy, " (cross-entropy %.4f)", p->cross_entropy);
+    fprintf(stderr, "update %lld  epoch %lld  loss %.4f%s  %.0f tokens/s%s%s\n", (long long)p->update,
+            (long long)p->epoch, p->loss, cross_entropy, p->tokens_per_second, left[0] ? "  left " : "",
+            left);
+}
+
+/* Draws the block if it is time to. */
+static void draw_block(struct train_view *view)
+{
+    if (!train_signals_received() && status_block_is_due(&view->terminal)) redraw(view);
+}
+
+static void show_progress(void *context, const struct qkv_train_progress *p)
+{
+    struct train_view *view = context;
+    if (view->quiet) return;
+    show_estimate(view, p);
+    train_block_progress(&view->block, p);
+    if (has_block(view))
+        draw_block(view);
+    else if (p->logged)
+        print_progress(view, p);
+}
+
+static void print_line(const char *start, const char *text)
+{
+    fputs(start, stderr);
+    print_plain(stderr, text);
+    fputc('\n', stderr);
+}
+
+static void print_scores(const struct qkv_scores *scores)
+{
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+        if (info->on_request) continue;
+        fprintf(stderr, "%s%s %.*f%s", m ? "  " : " ", info->label, info->line_digits,
+                metric_shown((enum qkv_metric)m, scores->value[m]), info->percent ? " %" : "");
+    }
+}
+
+static void print_validation(const struct qkv_train_validation *v)
+{
+    fprintf(stderr, "update %lld  dev:", (long long)v->update);
+    print_scores(&v->scores);
+    fputs(v->best ? "  (best)\n" : "\n", stderr);
+    for (int64_t i = 0; i < v->samples; i++) {
+        bool right = !strcmp(v->reference[i], v->translation[i]);
+        print_line("    ", v->source[i]);
+        print_line("      = ", v->translation[i]);
+        if (!right) print_line("      * ", v->reference[i]);
+    }
+}
+
+static void show_validation(void *context, const struct qkv_train_validation *v)
+{
+    struct train_view *view = context;
+    if (view->quiet) return;
+    train_block_validation(&view->block, v);
+    if (!has_block(view))
+        print_validation(v);
+    else if (!train_signals_received())
+        redraw(view);
+}
+
+static void show_average(void *context, const struct qkv_train_average *average)
+{
+    struct train_view *view = context;
+    if (view->quiet) return;
+    status_block_erase(&view->terminal);
+    fprintf(stderr, "average of updates");
+    for (int64_t i = 0; i < average->checkpoints.count; i++)
+        fprintf(stderr, "%s %lld", i ? "," : "", (long long)average->checkpoints.update[i]);
+    fprintf(stderr, "  dev:");
+    print_scores(&average->scores);
+    fputc('\n', stderr);
+}
+
+static void show_notice(void *context, const char *sentence)
+{
+    struct train_view *view = context;
+    if (view->quiet) return;
+    status_block_erase(&view->terminal);
+    print_line("notice: ", sentence);
+}
+
+void train_view_begin(struct train_view *view, const struct qkv_config *config)
+{
+    const struct qkv_training_config *training = &config->training;
+    view->may_stop_early = training->patience > 0;
+    if (!view->quiet) view->terminal = status_block_on(stderr);
+    view->block.metric = training->early_stopping_metric;
+    view->block.has_other_objective = training->label_smoothing > 0 || training->r_drop > 0;
+    view->block.is_utf8 = locale_is_utf8();
+    view->block.is_colored = terminal_colors(stderr) != QKV_COLORS_NONE;
+}
+
+struct qkv_train_listener train_view_listener(struct train_view *view)
+{
+    return (struct qkv_train_listener){.context = view,
+                                       .start = show_start,
+                                       .progress = show_progress,
+                                       .validation = show_validation,
+                                       .average = show_average,
+                                       .notice = show_notice};
+}
+
+/* ---- how it ended ---- */
+
+/* Prints the command that continues this training. */
+static void print_resume(const struct train_view *view)
+{
+    fputs("qkv train ", stderr);
+    print_shell_word(stderr, view->config);
+    for (int i = 0; i < view->settings->count; i++) {
+        fputs(" -s ", stderr);
+        print_shell_word(stderr, view->settings->value[i]);
+    }
+    fputs(" --resume\n", stderr);
+}
+
+static const char *describe_end(enum qkv_train_end end)
+{
+    return end == QKV_TRAIN_PATIENCE  ? "stopped early, without progress in training.patience validations,"
+           : end == QKV_TRAIN_STOPPED ? "interrupted"
+                                      : "done";
+}
+
+void train_view_end(struct train_view *view, const struct qkv_config *config,
+                    const struct qkv_train_result *result)
+{
+    leave_block(view);
+    if (view->quiet) return;
+    bool stopped = result->end == QKV_TRAIN_STOPPED;
+    if (view->resume && !stopped && result->updates == view->resumed) {
+        fprintf(
+            stderr, "already finished after %lld updates; raise %s to go on\n", (long long)result->updates,
+            result->end == QKV_TRAIN_PATIENCE ? "training.patience" : "training.updates or training.epochs");
+        return;
+    }
+    fprintf(stderr, "%s after %lld updates (%lld target tokens)", describe_end(result->end),
+            (long long)result->updates, (long long)result->tokens);
+    if (result->validated)
+        fprintf(stderr, "; best %s %.4f at update %lld",
+                qkv_metric_name(config->training.early_stopping_metric), result->best,
+                (long long)result->best_update);
+    const struct qkv_metric_info *metric = qkv_metric_info(config->training.early_stopping_metric);
+    bool worse = metric->lower_is_better ? result->average > result->best : result->average < result->best;
+    if (result->averaged)
+        fprintf(stderr, "; average of %lld: %s %.4f", (long long)result->averaged,
+                qkv_metric_name(config->training.early_stopping_metric), result->average);
+    fprintf(stderr, "\n");
+    if (result->averaged && worse)
+        fputs("the average is worse than the best checkpoint, which --checkpoint best names\n", stderr);
+    if (!stopped) return;
+    fputs("saved; continue with: ", stderr);
+    print_resume(view);
+}
+
+/* Prints the error and, when a failed write ended the training, how to continue. */
+void train_view_failure(struct train_view *view, const struct qkv_config *config, enum qkv_status status,
+                        const char *message)
+{
+    struct qkv_arena arena = {0};
+    leave_block(view);
+    const char *last = qkv_run_file(&arena, config->training.model_dir, QKV_RUN_LAST);
+    complain("%s", message);
+    if (status == QKV_INVALID && view->started && last && qkv_path_exists(last)) {
+        fputs("the last checkpoint is complete; continue with: ", stderr);
+        print_resume(view);
+    }
+    qkv_arena_release(&arena);
+}
+
+void train_view_release(struct train_view *view)
+{
+    train_block_release(&view->block);
+}
