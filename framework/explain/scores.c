@@ -22,15 +22,14 @@ static struct qkv_tensor *columns_of_head(struct walk *walk, struct qkv_tensor *
 static struct qkv_tensor *general_queries(struct walk *walk, const struct attention_setup *setup,
                                           struct qkv_tensor *query)
 {
-    struct qkv_tensor *all = NULL;
-    for (int64_t h = 0; h < setup->rule.heads; h++) {
+    struct qkv_tensor **heads = qkv_walk_memory(walk, setup->rule.heads, sizeof(struct qkv_tensor *));
+    for (int64_t h = 0; heads && h < setup->rule.heads; h++) {
         struct qkv_tensor *weight =
             qkv_walk_constant(walk, rows_of_head(setup->general, h, setup->rule.heads));
-        struct qkv_tensor *one =
+        heads[h] =
             qkv_linear(walk->graph, columns_of_head(walk, query, h, setup->query_width), weight, NULL, false);
-        all = all ? qkv_concat(walk->graph, all, one, 1) : one;
     }
-    return all;
+    return heads ? qkv_concat_all(walk->graph, heads, setup->rule.heads, 1) : NULL;
 }
 
 /* All pairs of a query and a key, as row numbers. */
@@ -57,7 +56,7 @@ static struct qkv_tensor *additive_scores(struct walk *walk, const struct attent
 {
     struct qkv_graph *graph = walk->graph;
     struct pairs pairs = pairs_of(walk, setup);
-    struct qkv_tensor *all = NULL;
+    struct qkv_tensor **heads = qkv_walk_memory(walk, setup->rule.heads, sizeof(struct qkv_tensor *));
     if (walk->failed) return NULL;
     for (int64_t h = 0; h < setup->rule.heads; h++) {
         struct qkv_matrix vector = rows_of_head(setup->additive_vector, h, setup->rule.heads);
@@ -73,11 +72,9 @@ static struct qkv_tensor *additive_scores(struct walk *walk, const struct attent
         struct qkv_tensor *hidden =
             qkv_tanh(graph, qkv_add(graph, qkv_gather_rows(graph, query_part, pairs.query, pairs.count),
                                     qkv_gather_rows(graph, key_part, pairs.key, pairs.count)));
-        struct qkv_tensor *one =
-            qkv_reshape(graph, qkv_linear(graph, hidden, v, NULL, false), QKV_SHAPE(pairs.count));
-        all = all ? qkv_concat(graph, all, one, 0) : one;
+        heads[h] = qkv_reshape(graph, qkv_linear(graph, hidden, v, NULL, false), QKV_SHAPE(pairs.count));
     }
-    return all;
+    return qkv_concat_all(graph, heads, setup->rule.heads, 0);
 }
 
 /* The distance bias of each score: [P]. The score of a zero query is its distance bias alone. The

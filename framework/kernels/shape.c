@@ -1,33 +1,5 @@
 /* Ops: reshape, permute, concat, slice; sum and mean over an axis. */
-#include "kernels/kernel.h"
-
-/* The sizes of a tensor seen as [outer, axis, inner], where `axis` is one of its axes, `outer` the
- * product of the axes before it and `inner` of those after it. */
-struct view {
-    int64_t outer, axis, inner;
-};
-
-static struct view view_along(struct qkv_shape shape, int64_t axis)
-{
-    struct view view = {1, 1, 1};
-    for (int i = 0; i < shape.rank; i++) {
-        if (i < axis)
-            view.outer *= shape.size[i];
-        else if (i == axis)
-            view.axis = shape.size[i];
-        else
-            view.inner *= shape.size[i];
-    }
-    return view;
-}
-
-static bool check_axis(struct qkv_tensor *y)
-{
-    int64_t axis = y->options.axis, rank = y->input[0]->shape.rank;
-    if (axis >= 0 && axis < rank) return true;
-    return qkv_refuse(y, "axis is %lld, but input is %s", (long long)axis,
-                      qkv_shape_text(y->input[0]->shape));
-}
+#include "kernels/axis.h"
 
 /* ---- reshape: y = x, in the same memory ---- */
 
@@ -294,31 +266,11 @@ OP(slice, .inputs = 1, .shape = RULE(slice_shape), .forward = slice_forward, .ba
 /* ---- sum and mean: y = factor * the sum of x along an axis or over all axes. The factor is 1 for sum, and for
  * mean 1 / the number of summands ---- */
 
-static bool reduce_shape(struct qkv_tensor *y)
-{
-    struct qkv_shape x = y->input[0]->shape;
-    if (y->options.axis == QKV_ALL || x.rank == 1) {
-        if (x.rank == 1 && y->options.axis != QKV_ALL && !check_axis(y)) return false;
-        y->shape = QKV_SHAPE(1);
-        return true;
-    }
-    if (!check_axis(y)) return false;
-    y->shape.rank = x.rank - 1;
-    for (int i = 0; i < y->shape.rank; i++) y->shape.size[i] = x.size[i < y->options.axis ? i : i + 1];
-    return true;
-}
-
-static struct view reduce_view(const struct qkv_tensor *y)
-{
-    const struct qkv_tensor *x = y->input[0];
-    return y->options.axis == QKV_ALL ? (struct view){1, x->count, 1} : view_along(x->shape, y->options.axis);
-}
-
 /* y [outer, inner] = factor * sum of x [outer, axis, inner] over the axis. Sums in double: a
  * float32 sum of a million numbers keeps only a few digits. */
 static void reduce(const struct qkv_tensor *y, double factor)
 {
-    struct view view = reduce_view(y);
+    struct view view = reduced_view(y);
     const real *x = y->input[0]->value;
     real *out = y->value;
     for (int64_t o = 0; o < view.outer; o++)
@@ -332,7 +284,7 @@ static void reduce(const struct qkv_tensor *y, double factor)
 /* dx [outer, axis, inner] += factor * dy [outer, inner] */
 static void broadcast(struct qkv_tensor *y, real factor)
 {
-    struct view view = reduce_view(y);
+    struct view view = reduced_view(y);
     const real *dy = y->gradient;
     real *dx = gradient_of(y->input[0]);
     for (int64_t o = 0; o < view.outer; o++)
@@ -353,12 +305,12 @@ static void sum_backward(struct qkv_tensor *y)
 
 static void mean_forward(struct qkv_tensor *y)
 {
-    reduce(y, 1.0 / (double)reduce_view(y).axis);
+    reduce(y, 1.0 / (double)reduced_view(y).axis);
 }
 
 static void mean_backward(struct qkv_tensor *y)
 {
-    broadcast(y, 1 / (real)reduce_view(y).axis);
+    broadcast(y, 1 / (real)reduced_view(y).axis);
 }
 
 static const struct qkv_sample reduce_good[] = {
@@ -373,7 +325,7 @@ static const struct qkv_sample reduce_bad[] = {
     {"axis", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 2), .message = "axis is 2, but input is [3, 4]"},
     {0},
 };
-OP(sum, .inputs = 1, .shape = RULE(reduce_shape), .forward = sum_forward, .backward = sum_backward,
+OP(sum, .inputs = 1, .shape = RULE(reduced_shape), .forward = sum_forward, .backward = sum_backward,
    .good = RULE(reduce_good), .bad = RULE(reduce_bad));
-OP(mean, .inputs = 1, .shape = RULE(reduce_shape), .forward = mean_forward, .backward = mean_backward,
+OP(mean, .inputs = 1, .shape = RULE(reduced_shape), .forward = mean_forward, .backward = mean_backward,
    .good = RULE(reduce_good), .bad = RULE(reduce_bad));

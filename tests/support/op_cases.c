@@ -1,4 +1,4 @@
-#include "op_cases.h"
+#include "op_case_draws.h"
 
 #include "numbers.h"
 
@@ -24,13 +24,12 @@ uint64_t draw(uint64_t bound)
     return (z ^ z >> 31) % bound;
 }
 
-static int64_t between(int64_t low, int64_t high)
+int64_t between(int64_t low, int64_t high)
 {
     return low + (int64_t)draw((uint64_t)(high - low + 1));
 }
 
-/* Sizes: small ones, ones around the width of vectors, and any. */
-static int64_t draw_size(int64_t largest)
+int64_t draw_size(int64_t largest)
 {
     static const int64_t widths[] = {4, 8, 16, 32, 64};
     int64_t size = between(1, 7);
@@ -39,7 +38,7 @@ static int64_t draw_size(int64_t largest)
     return size < largest ? size : largest;
 }
 
-static struct qkv_shape draw_shape(int64_t largest)
+struct qkv_shape draw_shape(int64_t largest)
 {
     struct qkv_shape shape = {.rank = (int)between(1, QKV_MAX_RANK)};
     for (int i = 0; i < shape.rank; i++)
@@ -52,7 +51,7 @@ static int64_t columns_of(struct qkv_shape shape)
     return shape.size[shape.rank - 1];
 }
 
-static void draw_indices(struct op_case *test, int64_t count, int64_t bound)
+void draw_indices(struct op_case *test, int64_t count, int64_t bound)
 {
     for (int64_t i = 0; i < count; i++) test->indices[i] = (int32_t)draw((uint64_t)bound);
     test->options.indices = test->indices;
@@ -60,9 +59,7 @@ static void draw_indices(struct op_case *test, int64_t count, int64_t bound)
 
 /* ---- sentences ---- */
 
-/* Gives `count` segments, whose lengths are set, rows of their own, in any order and with gaps. Returns the
- * number of rows. */
-static int64_t place_apart(struct case_segments *segments, int64_t count)
+int64_t place_apart(struct case_segments *segments, int64_t count)
 {
     int64_t order[CASE_SENTENCES], rows = draw(3) ? 0 : between(0, 2);
     for (int64_t i = 0; i < count; i++) {
@@ -77,8 +74,7 @@ static int64_t place_apart(struct case_segments *segments, int64_t count)
     return rows;
 }
 
-/* The same with rows that segments share. */
-static int64_t place_shared(struct case_segments *segments, int64_t count)
+int64_t place_shared(struct case_segments *segments, int64_t count)
 {
     int64_t rows = 1;
     for (int64_t i = 0; i < count; i++)
@@ -172,7 +168,25 @@ static void draw_axes(struct op_case *test, int64_t largest)
         test->input[1] = x;
         test->input[1].size[axis] = draw_size(largest);
     }
-    if ((test->op == QKV_OP_sum || test->op == QKV_OP_mean) && draw(2)) options->axis = QKV_ALL;
+    if (test->op != QKV_OP_reshape && test->op != QKV_OP_permute && test->op != QKV_OP_concat &&
+        test->op != QKV_OP_slice && test->op != QKV_OP_cumulative_sum && draw(2))
+        options->axis = QKV_ALL;
+    if (test->op == QKV_OP_argmin || test->op == QKV_OP_argmax) test->constant = 1;
+}
+
+static void draw_top(struct op_case *test, int64_t largest)
+{
+    test->input[0] = draw_shape(largest);
+    test->options.length = between(1, columns_of(test->input[0]));
+    if (test->op == QKV_OP_top_k_indices) test->constant = 1;
+}
+
+static void draw_repetition(struct op_case *test, int64_t largest)
+{
+    struct qkv_shape to = test->options.shape = draw_shape(largest),
+                     from = {.rank = (int)between(1, to.rank)};
+    for (int i = 0; i < from.rank; i++) from.size[i] = draw(2) ? 1 : to.size[to.rank - from.rank + i];
+    test->input[0] = from;
 }
 
 static void draw_cell(struct op_case *test, int64_t largest)
@@ -189,126 +203,6 @@ static void draw_cell(struct op_case *test, int64_t largest)
     if (draw(2))
         test->input[test->op == QKV_OP_gru ? 3 : 2] =
             QKV_SHAPE(sentences, test->op == QKV_OP_lstm ? 2 * width : width);
-}
-
-/* ---- attention ---- */
-
-static bool depends_on_positions(const struct qkv_attention_rule *rule)
-{
-    return rule->causal || rule->window || rule->alibi || rule->buckets;
-}
-
-static struct qkv_attention_rule draw_rule(enum qkv_op_id op)
-{
-    struct qkv_attention_rule rule = {.heads = 1};
-    bool one_head = op == QKV_OP_attention_additive || op == QKV_OP_attention_local;
-    if (!one_head) {
-        rule.key_value_heads = draw(2) ? 0 : between(1, 2);
-        rule.heads = rule.key_value_heads ? rule.key_value_heads * between(1, 3) : between(1, 5);
-    }
-    rule.causal = !draw(3);
-    if (!draw(3)) rule.window = between(1, 9);
-    if (rule.window && draw(2)) rule.global_tokens = between(1, 3);
-    if (op == QKV_OP_attention || op == QKV_OP_attention_scores) {
-        rule.alibi = !draw(4);
-        if (!draw(4)) rule.buckets = 2 * between(rule.causal ? 1 : 2, 5);
-        rule.max_distance = qkv_attention_single_buckets(rule.buckets, rule.causal) + between(1, 20);
-        if (draw(2)) rule.scale = 0.5;
-    }
-    rule.kernel = (enum qkv_attention_kernel)draw(3);
-    rule.mask_values = (enum qkv_mask_values)draw(2);
-    return rule;
-}
-
-/* Sentences that the rule allows, the first of which has queries. Sets the numbers of rows. equal: all sentences
- * have the same lengths. */
-static void draw_sentences(struct op_case *test, int64_t largest, bool needed, bool equal, int64_t rows[2])
-{
-    int64_t count = between(needed || equal ? 1 : 0, CASE_SENTENCES), *queries = test->queries.length,
-            *keys = test->keys.length;
-    bool ordered = depends_on_positions(&test->options.attention);
-    for (int64_t i = 0; i < (count ? count : 1); i++) {
-        queries[i] = i && !draw(4) ? 0 : draw_size(largest);
-        if (!draw(4)) queries[i] = 1; /* as in decoding */
-        keys[i] = ordered ? queries[i] + (draw(2) ? 0 : between(0, 5)) : draw_size(largest);
-        if (i && equal) queries[i] = queries[0], keys[i] = keys[0];
-    }
-    rows[0] = count ? place_apart(&test->queries, count) : queries[0];
-    rows[1] = !count ? keys[0] : draw(2) ? place_shared(&test->keys, count) : place_apart(&test->keys, count);
-    test->options.queries = (struct qkv_segments){count, test->queries.start, queries};
-    test->options.keys = (struct qkv_segments){count, test->keys.start, keys};
-}
-
-/* Rounding errors of N numbers that a kernel adds one after the other. With numbers of either sign and the root mean
- * square r, the sum of the first k is about r sqrt(k), and adding the next rounds by up to u = 2^-24 of it (Higham
- * 2002, 4.2), by u / sqrt(3) in the mean square. Together:
- *     sqrt(sum over k of u^2 r^2 k / 3) = u r N / sqrt(6)
- * while the sum itself may cancel to nothing. r is 0.3 for cotangents times tanh of sums of two numbers in -1 .. 1;
- * four times the mean square error is 2.9e-8 N. */
-static double noise_of_sum(int64_t numbers)
-{
-    return 2.9e-8 * (double)numbers;
-}
-
-/* Rounding errors of the gradient of a center, Tk sum(dw w (j - p)) / sigma^2, with p = Tk center and sigma = D / 2,
- * where D is the window. p is rounded by up to u p, by u Tk / (2 sqrt(3)) in the mean square, which changes the
- * gradient by that times
- *     Tk / sigma^2 sum(dw w ((j - p)^2 / sigma^2 - 1)), about 0.5 Tk / sigma^2,
- * as the sum of w is at most 1 and dw is about 0.6. Together 0.58 u (Tk / D)^2; four times that is 1.4e-7 (Tk / D)^2. */
-static double noise_of_center(int64_t keys, int64_t window)
-{
-    double ratio = (double)keys / (double)window;
-    return 1.4e-7 * ratio * ratio;
-}
-
-static void draw_attention(struct op_case *test, int64_t largest)
-{
-    enum qkv_op_id op = test->op;
-    struct qkv_attention_rule *rule = &test->options.attention;
-    *rule = draw_rule(op);
-    if (op == QKV_OP_attention_arrange && largest > 8) largest = 8; /* sums of few numbers */
-    bool equal = !draw(4), needs_segments = op != QKV_OP_attention && op != QKV_OP_attention_scores &&
-                                            op != QKV_OP_attention_additive;
-    int64_t rows[2], pairs = 0, groups = qkv_attention_key_value_heads(rule);
-    int64_t key_width = draw_size(largest), value_width = draw_size(largest);
-    draw_sentences(test, largest, needs_segments, equal, rows);
-    for (int64_t i = 0; i < test->options.queries.count; i++)
-        pairs += rule->heads * test->queries.length[i] * test->keys.length[i];
-    struct qkv_shape query = QKV_SHAPE(rows[0], rule->heads * key_width),
-                     key = QKV_SHAPE(rows[1], groups * key_width),
-                     value = QKV_SHAPE(rows[1], groups * value_width), ragged = QKV_SHAPE(pairs), mask = {0};
-    if (!draw(3)) mask = QKV_SHAPE(rows[1]);
-    if (equal && draw(2)) mask = QKV_SHAPE(test->queries.length[0], test->keys.length[0]);
-    struct qkv_shape bias = rule->buckets ? QKV_SHAPE(rule->buckets, rule->heads) : (struct qkv_shape){0};
-    struct qkv_shape inputs[QKV_MAX_INPUTS] = {ragged};
-    if (op == QKV_OP_attention || op == QKV_OP_attention_scores || op == QKV_OP_attention_additive)
-        inputs[0] = query, inputs[1] = key;
-    if (op == QKV_OP_attention) {
-        inputs[2] = value, inputs[3] = mask, inputs[4] = bias;
-        if ((test->drops = draw(2))) rule->dropout = 0.3;
-        test->constant = test->mask = 8;
-    }
-    if (op == QKV_OP_attention_scores) inputs[2] = bias;
-    if (op == QKV_OP_attention_additive) {
-        inputs[2] = QKV_SHAPE(key_width);
-        test->noise[2] = noise_of_sum(pairs ? pairs : rows[0] * rows[1]);
-    }
-    if (op == QKV_OP_attention_mix) inputs[1] = value;
-    if (op == QKV_OP_attention_weights) {
-        inputs[1] = mask;
-        test->constant = test->mask = 2;
-    }
-    if (op == QKV_OP_attention_local) {
-        inputs[1] = QKV_SHAPE(rows[0], 1);
-        test->options.local_window = between(1, 6);
-        test->low = 0.05, test->high = 0.95;
-        test->noise[1] = noise_of_center(rows[1], test->options.local_window);
-    }
-    if (op == QKV_OP_attention_arrange) {
-        inputs[0] = QKV_SHAPE(draw_size(largest));
-        draw_indices(test, pairs, inputs[0].size[0]);
-    }
-    memcpy(test->input, inputs, sizeof inputs);
 }
 
 /* ---- all ops ---- */
@@ -347,6 +241,19 @@ static void draw_pair(struct op_case *test, int64_t largest)
     if (test->op == QKV_OP_divide) test->low = 0.2, test->high = 3;
 }
 
+static void draw_matrix_and_column(struct op_case *test, int64_t largest)
+{
+    struct qkv_shape *column = &test->input[1];
+    *column = test->input[0] = draw_shape(largest);
+    column->size[column->rank - 1] = 1;
+}
+
+static void draw_where(struct op_case *test, int64_t largest)
+{
+    test->input[0] = test->input[1] = test->input[2] = draw_shape(largest);
+    test->constant = test->mask = 1;
+}
+
 static void draw_matrix_and_row(struct op_case *test, int64_t largest)
 {
     test->input[0] = draw_shape(largest);
@@ -369,6 +276,15 @@ static void draw_segment_softmax(struct op_case *test, int64_t largest)
     int64_t rows;
     test->options.segments = draw_segments(&test->segments, largest, &rows);
     test->input[0] = QKV_SHAPE(rows, draw_size(largest));
+}
+
+static void draw_neighbours(struct op_case *test, int64_t largest)
+{
+    int64_t rows;
+    test->options.segments = draw_segments(&test->segments, largest, &rows);
+    test->input[0] = QKV_SHAPE(rows, draw_size(largest));
+    test->options.length = between(1, 5);
+    test->options.start = between(rows < 4 ? -rows : -4, rows < 2 ? rows : 2);
 }
 
 static void draw_layer(struct op_case *test, int64_t largest)
@@ -408,6 +324,8 @@ static void (*const DRAW[QKV_OP_COUNT])(struct op_case *test, int64_t largest) =
     [QKV_OP_scale] = draw_one,
     [QKV_OP_add_row] = draw_matrix_and_row,
     [QKV_OP_multiply_row] = draw_matrix_and_row,
+    [QKV_OP_multiply_column] = draw_matrix_and_column,
+    [QKV_OP_where] = draw_where,
     [QKV_OP_relu] = draw_one,
     [QKV_OP_gelu] = draw_one,
     [QKV_OP_gelu_tanh] = draw_one,
@@ -443,6 +361,15 @@ static void (*const DRAW[QKV_OP_COUNT])(struct op_case *test, int64_t largest) =
     [QKV_OP_slice] = draw_axes,
     [QKV_OP_sum] = draw_axes,
     [QKV_OP_mean] = draw_axes,
+    [QKV_OP_min] = draw_axes,
+    [QKV_OP_max] = draw_axes,
+    [QKV_OP_argmin] = draw_axes,
+    [QKV_OP_argmax] = draw_axes,
+    [QKV_OP_top_k] = draw_top,
+    [QKV_OP_top_k_indices] = draw_top,
+    [QKV_OP_broadcast] = draw_repetition,
+    [QKV_OP_cumulative_sum] = draw_axes,
+    [QKV_OP_neighbours] = draw_neighbours,
     [QKV_OP_cross_entropy] = draw_loss,
     [QKV_OP_linear_cross_entropy] = draw_loss,
     [QKV_OP_paired_cross_entropy] = draw_loss,

@@ -48,10 +48,10 @@ struct qkv_options {
     double rate;            /* dropout, dropout_rows: probability of 0 */
     double smoothing;       /* the cross entropies: of labels */
     double consistency;     /* paired_cross_entropy: weight of the divergences */
-    int64_t axis;           /* concat, slice, sum, mean; the last two also take QKV_ALL */
-    int64_t start, length;  /* slice: elements start .. start + length - 1 of the axis */
-    int64_t rows;           /* scatter_rows: rows of the result */
-    int64_t local_window;   /* attention_local: keys on each side of the center */
+    int64_t axis; /* concat, slice, cumulative_sum; sum, mean, min, max and others also take QKV_ALL */
+    int64_t start, length; /* slice, neighbours: elements start .. start + length - 1; top_k: length */
+    int64_t rows;          /* scatter_rows: rows of the result */
+    int64_t local_window;  /* attention_local: keys on each side of the center */
     struct qkv_attention_rule attention;
     struct qkv_shape shape;
     struct qkv_axes permutation;
@@ -89,6 +89,19 @@ enum qkv_op_id {
     QKV_API struct qkv_tensor *qkv_##name(struct qkv_graph *graph, QKV_UNWRAP parameters);
 #include "qkv/ops.def"
 #undef OP
+
+/* Concatenates `count` tensors along `axis` in order; the other axes must be equal. Of one tensor: that tensor. NULL, and
+ * the graph fails, where there are none. Copies each number log2(count) times. */
+QKV_API struct qkv_tensor *qkv_concat_all(struct qkv_graph *graph, struct qkv_tensor *const *tensors,
+                                          int64_t count, int64_t axis);
+
+/* Convolution over the rows of each sentence (cross-correlation, as in PyTorch): x [N, I], weight [width I, O], bias [O] or
+ * NULL -> [N, O]. Row i of the result is the bias plus the rows i + first .. i + first + width - 1 of its sentence, times
+ * the blocks 0 .. width - 1 of I rows of the weight; rows that the sentence has not count as zeros. first = -(width / 2)
+ * looks to both sides; 1 - width never looks ahead, as a decoder needs it (Gehring et al. 2017). */
+QKV_API struct qkv_tensor *qkv_convolution(struct qkv_graph *graph, struct qkv_tensor *x,
+                                           struct qkv_tensor *weight, struct qkv_tensor *bias,
+                                           struct qkv_segments segments, int64_t first);
 
 /* Records a node of any op: all functions of ops.def call it. `inputs` has QKV_MAX_INPUTS entries, NULL where there
  * is no input; one more than the op has makes the graph fail, as an unknown op does. */

@@ -1,0 +1,288 @@
+/* Ops: multiply_column, broadcast, cumulative_sum, neighbours. */
+#include "kernels/axis.h"
+
+/* ---- multiply_column: y [.., C] = x [.., C] * column [.., 1] ---- */
+
+static bool multiply_column_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0], *column = y->input[1];
+    struct qkv_shape expected = x->shape;
+    expected.size[x->shape.rank - 1] = 1;
+    bool fits = column->shape.rank == expected.rank;
+    for (int i = 0; fits && i < expected.rank; i++) fits = column->shape.size[i] == expected.size[i];
+    if (!fits)
+        return qkv_refuse(y, "column is %s, but must be %s", qkv_shape_text(column->shape),
+                          qkv_shape_text(expected));
+    return same_as_input(y);
+}
+
+static void multiply_column_forward(struct qkv_tensor *y)
+{
+    const real *x = y->input[0]->value, *column = y->input[1]->value;
+    real *out = y->value;
+    int64_t columns = qkv_columns(y);
+    for (int64_t i = 0; i < y->count; i++) out[i] = x[i] * column[i / columns];
+}
+
+/* dcolumn += the sums of the rows of dy x, dx += dy column */
+static void multiply_column_backward(struct qkv_tensor *y)
+{
+    const real *x = y->input[0]->value, *column = y->input[1]->value, *dy = y->gradient;
+    int64_t columns = qkv_columns(y), rows = qkv_rows(y);
+    real *dcolumn = gradient_of(y->input[1]), *dx = gradient_of(y->input[0]);
+    for (int64_t i = 0; dcolumn && i < rows; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < columns; j++) sum += (double)dy[i * columns + j] * (double)x[i * columns + j];
+        dcolumn[i] += (real)sum;
+    }
+    for (int64_t i = 0; dx && i < y->count; i++) dx[i] += dy[i] * column[i / columns];
+}
+
+static const struct qkv_sample multiply_column_good[] = {
+    {"matrix", {SHAPE(3, 5), SHAPE(3, 1)}},
+    {"four axes", {SHAPE(2, 1, 3, 2), SHAPE(2, 1, 3, 1)}},
+    {"one number", {SHAPE(4), SHAPE(1)}},
+    {"constant column", {SHAPE(3, 5), SHAPE(3, 1)}, .constant = 2},
+    {0},
+};
+static const struct qkv_sample multiply_column_bad[] = {
+    {"rows", {SHAPE(3, 5), SHAPE(5, 1)}, .message = "column is [5, 1], but must be [3, 1]"},
+    {"a vector", {SHAPE(3, 5), SHAPE(3)}, .message = "column is [3], but must be [3, 1]"},
+    {0},
+};
+OP(multiply_column, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .elementwise = INPUT(0),
+   .shape = RULE(multiply_column_shape), .forward = multiply_column_forward,
+   .backward = multiply_column_backward, .good = RULE(multiply_column_good),
+   .bad = RULE(multiply_column_bad));
+
+/* ---- broadcast: y = x, repeated along axes where x has size 1, or which x lacks in front ---- */
+
+static bool broadcast_shape(struct qkv_tensor *y)
+{
+    struct qkv_shape x = y->input[0]->shape, shape = y->options.shape;
+    int missing = shape.rank - x.rank;
+    bool fits = shape.rank <= QKV_MAX_RANK && missing >= 0;
+    int64_t most = INT64_MAX / (int64_t)sizeof(double); /* the product must not overflow */
+    for (int i = 0; fits && i < shape.rank; i++) {
+        int64_t size = shape.size[i];
+        fits = size >= 1 && size <= most &&
+               (i < missing || x.size[i - missing] == 1 || x.size[i - missing] == size);
+        most /= size > 0 ? size : 1;
+    }
+    if (!fits)
+        return qkv_refuse(y, "input is %s, which cannot be repeated to %s", qkv_shape_text(x),
+                          qkv_shape_text(shape));
+    y->shape = shape;
+    return true;
+}
+
+/* x and y as tensors of four axes, with leading axes of size 1. */
+struct repetition {
+    int64_t x[4], y[4];
+};
+
+static struct repetition repetition_of(const struct qkv_tensor *y)
+{
+    struct repetition r;
+    struct qkv_shape from = y->input[0]->shape, to = y->shape;
+    for (int i = 0; i < 4; i++) {
+        int x = i - 4 + from.rank, result = i - 4 + to.rank;
+        r.x[i] = x < 0 ? 1 : from.size[x];
+        r.y[i] = result < 0 ? 1 : to.size[result];
+    }
+    return r;
+}
+
+/* Where in x the element of y with these indices comes from. */
+static int64_t source_of(const struct repetition *r, const int64_t index[4])
+{
+    int64_t at = 0;
+    for (int i = 0; i < 4; i++) at = at * r->x[i] + (r->x[i] == 1 ? 0 : index[i]);
+    return at;
+}
+
+static void broadcast_forward(struct qkv_tensor *y)
+{
+    struct repetition r = repetition_of(y);
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    int64_t index[4], at = 0;
+    for (index[0] = 0; index[0] < r.y[0]; index[0]++)
+        for (index[1] = 0; index[1] < r.y[1]; index[1]++)
+            for (index[2] = 0; index[2] < r.y[2]; index[2]++)
+                for (index[3] = 0; index[3] < r.y[3]; index[3]++) out[at++] = x[source_of(&r, index)];
+}
+
+/* dx += the sum of dy over the repetitions: as a sum in float32 of a million numbers would keep few digits, in double */
+static void broadcast_backward(struct qkv_tensor *y)
+{
+    struct repetition r = repetition_of(y);
+    const real *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    int64_t times[4], stride[4], total = 1, step = 1;
+    for (int i = 3; i >= 0; i--) {
+        times[i] = r.x[i] == r.y[i] ? 1 : r.y[i];
+        stride[i] = step;
+        step *= r.y[i];
+        total *= times[i];
+    }
+    for (int64_t at = 0; at < y->input[0]->count; at++) {
+        int64_t first = 0, rest = at;
+        for (int i = 3; i >= 0; rest /= r.x[i], i--) first += rest % r.x[i] * stride[i];
+        double sum = 0;
+        for (int64_t repeat = 0; repeat < total; repeat++) {
+            int64_t from = first, part = repeat;
+            for (int i = 3; i >= 0; part /= times[i], i--) from += part % times[i] * stride[i];
+            sum += (double)dy[from];
+        }
+        dx[at] += (real)sum;
+    }
+}
+
+static const struct qkv_sample broadcast_good[] = {
+    {"a row", {SHAPE(4)}, .options = OPTIONS(.shape = {2, {3, 4}})},
+    {"a column", {SHAPE(3, 1)}, .options = OPTIONS(.shape = {2, {3, 4}})},
+    {"in the middle", {SHAPE(2, 1, 3)}, .options = OPTIONS(.shape = {4, {2, 2, 4, 3}})},
+    {"a number", {SHAPE(1)}, .options = OPTIONS(.shape = {3, {2, 1, 3}})},
+    {"nothing", {SHAPE(2, 3)}, .options = OPTIONS(.shape = {2, {2, 3}})},
+    {0},
+};
+static const struct qkv_sample broadcast_bad[] = {
+    {"other size",
+     {SHAPE(3, 2)},
+     .options = OPTIONS(.shape = {2, {3, 4}}),
+     .message = "input is [3, 2], which cannot be repeated to [3, 4]"},
+    {"fewer axes",
+     {SHAPE(1, 4)},
+     .options = OPTIONS(.shape = {1, {4}}),
+     .message = "input is [1, 4], which cannot be repeated to [4]"},
+    {0},
+};
+OP(broadcast, .inputs = 1, .shape = RULE(broadcast_shape), .forward = broadcast_forward,
+   .backward = broadcast_backward, .good = RULE(broadcast_good), .bad = RULE(broadcast_bad));
+
+/* ---- cumulative_sum: y[i] = x[0] + ... + x[i] along the axis; dx[i] += dy[i] + ... + dy[last]. Sums in double ---- */
+
+static bool cumulative_sum_shape(struct qkv_tensor *y)
+{
+    return check_axis(y) && same_as_input(y);
+}
+
+static void cumulative_sum_forward(struct qkv_tensor *y)
+{
+    struct view view = view_along(y->shape, y->options.axis);
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    for (int64_t i = 0; i < view.outer * view.inner; i++) {
+        int64_t first = i / view.inner * view.axis * view.inner + i % view.inner;
+        double sum = 0;
+        for (int64_t a = 0; a < view.axis; a++)
+            out[first + a * view.inner] = (real)(sum += (double)x[first + a * view.inner]);
+    }
+}
+
+static void cumulative_sum_backward(struct qkv_tensor *y)
+{
+    struct view view = view_along(y->shape, y->options.axis);
+    const real *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    for (int64_t i = 0; i < view.outer * view.inner; i++) {
+        int64_t first = i / view.inner * view.axis * view.inner + i % view.inner;
+        double sum = 0;
+        for (int64_t a = view.axis - 1; a >= 0; a--)
+            dx[first + a * view.inner] += (real)(sum += (double)dy[first + a * view.inner]);
+    }
+}
+
+static const struct qkv_sample cumulative_sum_good[] = {
+    {"rows", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 0)},
+    {"columns", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 1)},
+    {"middle", {SHAPE(2, 3, 2, 2)}, .options = OPTIONS(.axis = 1)},
+    {"vector", {SHAPE(5)}, .options = OPTIONS(.axis = 0)},
+    {0},
+};
+static const struct qkv_sample cumulative_sum_bad[] = {
+    {"axis", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 2), .message = "axis is 2, but input is [3, 4]"},
+    {"all axes",
+     {SHAPE(3, 4)},
+     .options = OPTIONS(.axis = QKV_ALL),
+     .message = "axis is -1, but input is [3, 4]"},
+    {0},
+};
+OP(cumulative_sum, .inputs = 1, .shape = RULE(cumulative_sum_shape), .forward = cumulative_sum_forward,
+   .backward = cumulative_sum_backward, .good = RULE(cumulative_sum_good), .bad = RULE(cumulative_sum_bad));
+
+/* ---- neighbours: row i of y [N, length D] is rows i + start .. i + start + length - 1 of x [N, D] within its sentence, one
+ * after the other, with zeros for those that the sentence lacks ---- */
+
+static bool neighbours_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0];
+    const struct qkv_segments *segments = &y->options.segments;
+    int64_t length = y->options.length, start = y->options.start;
+    if (!check_matrix(y, x, "input")) return false;
+    int64_t rows = x->shape.size[0], most = INT64_MAX / (int64_t)sizeof(double) / x->count;
+    if (length < 1 || length > most || start > rows || start < -rows)
+        return qkv_refuse(y, "%lld rows from the row %lld on are wanted, but input is %s", (long long)length,
+                          (long long)start, qkv_shape_text(x->shape));
+    if (!qkv_check_segments(y, segments, rows, "input") || !qkv_check_disjoint(y, segments, "input"))
+        return false;
+    y->shape = QKV_SHAPE(rows, length * x->shape.size[1]);
+    return true;
+}
+
+/* For each row of y that a sentence has: copies the neighbours that are there (forward), or adds their gradients. */
+static void walk_neighbours(struct qkv_tensor *y, const real *from, real *to, bool forward)
+{
+    const struct qkv_segments *segments = &y->options.segments;
+    int64_t rows = y->shape.size[0], columns = y->input[0]->shape.size[1], wide = y->shape.size[1];
+    for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
+        int64_t first = qkv_segment_start(segments, s), length = qkv_segment_length(segments, s, rows);
+        for (int64_t i = 0; i < length; i++)
+            for (int64_t n = 0; n < y->options.length; n++) {
+                int64_t row = i + y->options.start + n;
+                if (row < 0 || row >= length) continue;
+                int64_t narrow_at = (first + row) * columns, wide_at = (first + i) * wide + n * columns;
+                accumulate(columns, forward ? 0 : 1, from + (forward ? narrow_at : wide_at),
+                           to + (forward ? wide_at : narrow_at));
+            }
+    }
+}
+
+static void neighbours_forward(struct qkv_tensor *y)
+{
+    memset(y->value, 0, (size_t)y->count * sizeof(real));
+    walk_neighbours(y, y->input[0]->value, y->value, true);
+}
+
+static void neighbours_backward(struct qkv_tensor *y)
+{
+    walk_neighbours(y, y->gradient, gradient_of(y->input[0]), false);
+}
+
+static const int64_t SAMPLE_STARTS[] = {0, 3, 4}, SAMPLE_LENGTHS[] = {3, 1, 2}, LONG_LENGTHS[] = {4, 1, 2};
+static const struct qkv_sample neighbours_good[] = {
+    {"both sides",
+     {SHAPE(6, 2)},
+     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .start = -1, .length = 3)},
+    {"rows outside",
+     {SHAPE(7, 2)},
+     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .start = -2, .length = 3)},
+    {"one sentence", {SHAPE(5, 3)}, .options = OPTIONS(.start = 0, .length = 2)},
+    {"longer than the sentence", {SHAPE(2, 3)}, .options = OPTIONS(.start = -2, .length = 7)},
+    {0},
+};
+static const struct qkv_sample neighbours_bad[] = {
+    {"none",
+     {SHAPE(6, 2)},
+     .options = OPTIONS(.start = -1),
+     .message = "0 rows from the row -1 on are wanted, but input is [6, 2]"},
+    {"a row of two segments",
+     {SHAPE(6, 2)},
+     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, LONG_LENGTHS}, .length = 1),
+     .message = "segments 0 and 1 of input share row 3, but must not overlap"},
+    {"four axes", {SHAPE(2, 3, 2, 2)}, .options = OPTIONS(.length = 1), .message = "must have 2 axes"},
+    {0},
+};
+OP(neighbours, .inputs = 1, .shape = RULE(neighbours_shape), .forward = neighbours_forward,
+   .backward = neighbours_backward, .good = RULE(neighbours_good), .bad = RULE(neighbours_bad));
