@@ -103,6 +103,24 @@ static enum qkv_status read_prefix(struct input_lines *input, const char *place,
     return qkv_error_set(error, "%s: out of memory", place);
 }
 
+enum qkv_status input_lines_encode(struct input_lines *input, const char *place, const char *text,
+                                   struct qkv_arena *arena, struct input_line *line, struct qkv_error *error)
+{
+    const char *tab = input->has_prefixes ? strchr(text, '\t') : NULL;
+    size_t size = tab ? (size_t)(tab - text) : strlen(text);
+    if (read_column(input, place, text, size, false, error)) return QKV_INVALID;
+    int64_t length = input->sentence.tokens.count;
+    if (length > input->longest) {
+        complain("%s: has %lld tokens, but the model has positions for %lld; the rest of the line is ignored",
+                 place, (long long)length, (long long)input->longest);
+        length = input->longest;
+    }
+    *line = (struct input_line){.number = ++input->count};
+    if (!copy_tokens(&input->sentence, length, arena, &line->source))
+        return qkv_error_set(error, "%s: out of memory", place);
+    return tab ? read_prefix(input, place, tab + 1, arena, line, error) : QKV_OK;
+}
+
 enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *arena, struct input_line *line,
                                  bool *found, struct qkv_error *error)
 {
@@ -112,19 +130,7 @@ enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *ar
     *found = false;
     char place[300];
     snprintf(place, sizeof place, "%.250s:%lld", lines->path, (long long)lines->number);
-    const char *tab = input->has_prefixes ? strchr(lines->line, '\t') : NULL;
-    size_t size = tab ? (size_t)(tab - lines->line) : lines->size;
-    if (read_column(input, place, lines->line, size, false, error)) return QKV_INVALID;
-    int64_t length = input->sentence.tokens.count;
-    if (length > input->longest) {
-        complain("%s: has %lld tokens, but the model has positions for %lld; the rest of the line is ignored",
-                 place, (long long)length, (long long)input->longest);
-        length = input->longest;
-    }
-    *line = (struct input_line){.number = lines->number};
-    if (!copy_tokens(&input->sentence, length, arena, &line->source))
-        return qkv_error_set(error, "%s: out of memory", place);
-    if (tab && read_prefix(input, place, tab + 1, arena, line, error)) return QKV_INVALID;
+    if (input_lines_encode(input, place, lines->line, arena, line, error)) return QKV_INVALID;
     *found = true;
     return QKV_OK;
 }

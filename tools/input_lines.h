@@ -25,6 +25,7 @@ struct input_lines {
     struct qkv_lines lines;
     struct qkv_sentence sentence; /* of the current line */
     bool interactive;             /* the input is a terminal */
+    int64_t count;                /* lines so far */
     /* Set by the caller after opening. */
     bool quiet, has_prefixes;        /* has_prefixes: a line may be a source, a tab and a prefix */
     int64_t longest, longest_prefix; /* most tokens of source and prefix, without </s> */
@@ -39,6 +40,11 @@ enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run
  * too long or has no source, and on further columns. */
 enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *arena, struct input_line *line,
                                  bool *found, struct qkv_error *error);
+
+/* Encodes a line in the same way that was read otherwise: valid UTF-8 without a line end. Messages call it `place`. Nothing
+ * needs to be opened. */
+enum qkv_status input_lines_encode(struct input_lines *input, const char *place, const char *text,
+                                   struct qkv_arena *arena, struct input_line *line, struct qkv_error *error);
 
 void input_lines_close(struct input_lines *input);
 

@@ -1,5 +1,6 @@
 #include "sentence_pair.h"
 
+#include "attention_text.h"
 #include "input_lines.h"
 #include "precision_option.h"
 #include "terminal.h"
@@ -154,12 +155,7 @@ struct qkv_model *sentence_pair_untrained(const struct sentence_pair *v, struct 
 
 const char *sentence_pair_title(struct sentence_pair *v)
 {
-    char heads[1024];
-    bool has_silent = *list_silent_heads(v->run.model, heads, sizeof heads);
-    const char *precision = narrow_precision(v->run.model);
-    return qkv_arena_format(&v->arena, "%s → %s%s%s%s%s", v->source_text, v->target_text,
-                            has_silent ? ", without " : "", heads, precision ? ", in " : "",
-                            precision ? precision : "");
+    return attention_title(v->run.model, v->source_text, v->target_text, &v->arena);
 }
 
 void sentence_pair_close(struct sentence_pair *v)

@@ -2,8 +2,8 @@
 # Sourced by the other scripts, which set $root: installs packages and builds. Needs no network once the packages are
 # installed.
 
-packages="gcc cmake make pkg-config libyaml-dev libopenblas-dev libutf8proc-dev libcjson-dev libcairo2-dev libpango1.0-dev zlib1g-dev fonts-dejavu-core"
-modules="yaml-0.1 openblas libutf8proc libcjson cairo pangocairo zlib"
+packages="gcc cmake make pkg-config libyaml-dev libopenblas-dev libutf8proc-dev libcjson-dev libcairo2-dev libpango1.0-dev zlib1g-dev libedit-dev fonts-dejavu-core"
+modules="yaml-0.1 openblas libutf8proc libcjson cairo pangocairo zlib libedit"
 commands="cmake make cc pkg-config"
 
 cores() {

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "complain.h"
 #include "config.h"
+#include "end_by_signal.h"
 #include "run_set.h"
 #include "sweep_grid.h"
 #include "sweep_runs.h"
@@ -142,8 +143,7 @@ static int finish(struct sweep *sweep)
 static void say_interrupted(int number)
 {
     fputs("qkv: interrupted; the same command continues the sweep\n", stderr);
-    signal(number, SIG_DFL);
-    raise(number);
+    end_by_signal(number);
 }
 
 static int sweep_all(struct sweep *sweep, struct qkv_error *error)

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "complain.h"
 #include "config.h"
+#include "end_by_signal.h"
 #include "train_signals.h"
 #include "train_view.h"
 

@@ -59,9 +59,3 @@ int train_signals_received(void)
 {
     return received;
 }
-
-void end_by_signal(int number)
-{
-    signal(number, SIG_DFL);
-    raise(number);
-}

@@ -17,8 +17,4 @@ void train_signals_handle(struct train_signals signals);
 /* The number of the signal that came; 0: none. */
 int train_signals_received(void);
 
-/* Ends the process by the signal that it handled, as if it had not handled it: a shell then sees 128 + number, and
- * ends the loop or the `&&` list that the command is part of. */
-void end_by_signal(int number);
-
 #endif

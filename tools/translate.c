@@ -1,17 +1,23 @@
 /* qkv translate: translates lines of text. */
+#include "attention_text.h"
 #include "commands.h"
 #include "complain.h"
+#include "end_by_signal.h"
 #include "ensemble.h"
 #include "input_lines.h"
 #include "replace_unknown.h"
 #include "search_options.h"
 #include "terminal.h"
+#include "translate_prompt.h"
+
+#include "framework/core/plain_text.h"
 
 #include "qkv/run.h"
 #include "qkv/tokenizer.h"
 #include "qkv/translator.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +50,13 @@ struct options {
     int64_t top_k, seed;       /* -1: not given */
 };
 
+/* The last sentence of the prompt. */
+struct typed_sentence {
+    const char *text; /* NULL: none that has words */
+    struct input_line line;
+    struct qkv_arena arena;
+};
+
 struct translator {
     struct qkv_run run;
     struct ensemble ensemble;
@@ -54,12 +67,17 @@ struct translator {
     struct unknown_replacer replacer; /* only with --replace-unk */
     struct input_lines input;
     struct block block;
+    const struct qkv_hypothesis *found; /* of the last block; valid until the next */
+    bool has_prompt, was_interrupted;   /* by Ctrl-C */
+    int64_t beam_size;                  /* as the options say; /nbest may raise that of `search` */
+    struct typed_sentence typed;
 };
 
-/* Prints one translation as a line, after the number of its line (--n-best) and its score (--scores). Words of the
- * prefix appear as the line has them. */
+/* Prints one translation as a line, after a number (--n-best) and its score (--scores). The number is that of the line, or
+ * at the prompt the rank of the translation. Words of the prefix appear as the line has them. */
 static enum qkv_status print_hypothesis(struct translator *t, const struct input_line *line,
-                                        const struct qkv_hypothesis *hypothesis, struct qkv_error *error)
+                                        const struct qkv_hypothesis *hypothesis, int64_t rank,
+                                        struct qkv_error *error)
 {
     const char **tokens =
         qkv_arena_allocate(&t->block.arena, (size_t)(hypothesis->length + 1) * sizeof *tokens);
@@ -71,7 +89,7 @@ static enum qkv_status print_hypothesis(struct translator *t, const struct input
         return QKV_INVALID;
     const char *text = qkv_detokenize(&t->run.config.data.trg, hypothesis->length, tokens, &t->block.arena);
     if (!text) return qkv_error_set(error, "out of memory");
-    if (t->search.n_best > 1) printf("%lld\t", (long long)line->number);
+    if (t->search.n_best > 1) printf("%lld\t", (long long)(t->has_prompt ? rank : line->number));
     if (t->options.scores) printf("%.6f\t", hypothesis->score);
     print_result(stdout, text);
     putchar('\n');
@@ -83,21 +101,31 @@ static enum qkv_status flush(struct translator *t, struct qkv_error *error)
 {
     struct block *block = &t->block;
     int64_t n_best = t->search.n_best, next = 0;
-    const struct qkv_hypothesis *found;
     enum qkv_status status = qkv_translator_run(t->translator, block->filled, block->ids,
-                                                t->options.batch_size, &t->search, &found, error);
+                                                t->options.batch_size, &t->search, &t->found, error);
     if (status) return status;
     for (int64_t i = 0; i < block->count; i++) {
         bool has_words = next < block->filled && block->place[next] == i;
-        const struct qkv_hypothesis nothing = {0}, *best = has_words ? &found[next * n_best] : &nothing;
+        const struct qkv_hypothesis nothing = {0}, *best = has_words ? &t->found[next * n_best] : &nothing;
         if (has_words) next++;
         for (int64_t k = 0; k < n_best && (k == 0 || (has_words && best[k].ids)); k++)
-            if (print_hypothesis(t, &block->line[i], &best[k], error)) return QKV_INVALID;
+            if (print_hypothesis(t, &block->line[i], &best[k], k + 1, error)) return QKV_INVALID;
     }
     block->count = block->filled = 0;
     qkv_arena_reset(&block->arena);
     if (fflush(stdout) != 0) return qkv_error_set(error, "<stdout>: cannot be written: %s", strerror(errno));
     return QKV_OK;
+}
+
+static void add_line(struct block *block, const struct input_line *line)
+{
+    if (line->source.ids.length) {
+        block->ids[block->filled] = line->source.ids;
+        block->prefix[block->filled] = line->prefix.ids;
+        block->number[block->filled] = line->number;
+        block->place[block->filled++] = block->count;
+    }
+    block->line[block->count++] = *line;
 }
 
 static enum qkv_status translate(struct translator *t, struct qkv_error *error)
@@ -110,15 +138,7 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
             flush(t, &inner); /* translate the lines before the bad one */
             return QKV_INVALID;
         }
-        if (found) {
-            if (line.source.ids.length) {
-                block->ids[block->filled] = line.source.ids;
-                block->prefix[block->filled] = line.prefix.ids;
-                block->number[block->filled] = line.number;
-                block->place[block->filled++] = block->count;
-            }
-            block->line[block->count++] = line;
-        }
+        if (found) add_line(block, &line);
         /* At a terminal, answer each line at once. */
         if (block->count == block->capacity || !found || (t->input.interactive && block->count)) {
             enum qkv_status status = block->count ? flush(t, error) : QKV_OK;
@@ -127,6 +147,75 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
     }
     return QKV_OK;
 }
+
+/* ---- the prompt ---- */
+
+static enum qkv_status translate_typed(void *context, const char *sentence, struct qkv_error *error)
+{
+    struct translator *t = context;
+    struct typed_sentence *typed = &t->typed;
+    typed->text = NULL;
+    qkv_arena_reset(&typed->arena);
+    if (!qkv_is_utf8(sentence)) return qkv_error_set(error, "the sentence is not valid UTF-8");
+    const char *text = qkv_arena_string(&typed->arena, sentence);
+    if (!text) return qkv_error_set(error, "out of memory");
+    if (input_lines_encode(&t->input, "the sentence", text, &typed->arena, &typed->line, error))
+        return QKV_INVALID;
+    if (!typed->line.source.ids.length) {
+        putchar('\n');
+        return QKV_OK;
+    }
+    t->block.count = t->block.filled = 0; /* a sentence that failed may be left */
+    add_line(&t->block, &typed->line);
+    if (flush(t, error)) return QKV_INVALID;
+    typed->text = text;
+    return QKV_OK;
+}
+
+static enum qkv_status print_map(void *context, struct qkv_error *error)
+{
+    struct translator *t = context;
+    struct typed_sentence *typed = &t->typed;
+    if (!typed->text) return qkv_error_set(error, "there is no translation to draw: type a sentence first");
+    const struct qkv_hypothesis *best = &t->found[0];
+    const char **tokens = qkv_arena_allocate(&typed->arena, (size_t)(best->length + 1) * sizeof *tokens);
+    if (!tokens) return qkv_error_set(error, "out of memory");
+    for (int64_t i = 0; i < best->length; i++) tokens[i] = qkv_vocabulary_token(&t->run.target, best->ids[i]);
+    const char *target = qkv_detokenize(&t->run.config.data.trg, best->length, tokens, &typed->arena);
+    if (!target) return qkv_error_set(error, "out of memory");
+    const struct qkv_attention_pair pair = {.source = typed->line.source.ids,
+                                            .target = {best->length, best->ids},
+                                            .source_tokens = typed->line.source.texts,
+                                            .target_tokens = tokens,
+                                            .unfinished = !best->finished};
+    return print_cross_attention(&t->run, &pair, typed->text, target, error);
+}
+
+/* A beam that is smaller than the number of translations grows to it. */
+static enum qkv_status set_n_best(void *context, int64_t n_best, struct qkv_error *error)
+{
+    struct translator *t = context;
+    (void)error;
+    t->search.n_best = n_best;
+    if (!t->options.sample) t->search.beam_size = n_best > t->beam_size ? n_best : t->beam_size;
+    return QKV_OK;
+}
+
+static void run_prompt(struct translator *t)
+{
+    const struct translate_prompt actions = {t, translate_typed, print_map, set_n_best};
+    t->beam_size = t->search.beam_size;
+    if (!t->options.quiet) {
+        const struct qkv_data_config *data = &t->run.config.data;
+        print_result(stdout, data->src.lang);
+        fputs(" to ", stdout);
+        print_result(stdout, data->trg.lang);
+        puts("; /help lists the commands, Ctrl-D ends");
+    }
+    t->was_interrupted = !translate_prompt_run(&actions);
+}
+
+/* ---- options ---- */
 
 /* Sets the options of sampling. Refuses those that only sampling has, or that it does not have. */
 static enum qkv_status set_sampling(struct translator *t, struct qkv_error *error)
@@ -199,7 +288,10 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
 
 static enum qkv_status open_input(struct translator *t, const char *path, struct qkv_error *error)
 {
-    if (input_lines_open(&t->input, &t->run, path, error)) return QKV_INVALID;
+    if (t->has_prompt)
+        t->input = (struct input_lines){.run = &t->run};
+    else if (input_lines_open(&t->input, &t->run, path, error))
+        return QKV_INVALID;
     int64_t longest = t->search.max_output_length, possible = t->ensemble.longest_target - 1;
     t->input.quiet = t->options.quiet;
     t->input.has_prefixes = t->options.has_prefixes;
@@ -214,6 +306,7 @@ static void close_translator(struct translator *t)
     qkv_translator_free(t->translator);
     qkv_workers_free(t->workers);
     qkv_arena_release(&t->block.arena);
+    qkv_arena_release(&t->typed.arena);
     free(t->block.line);
     free(t->block.ids);
     free(t->block.place);
@@ -237,7 +330,8 @@ static const char *checkpoint;
 
 static int run(int operands, char **operand)
 {
-    struct translator t = {.options = options};
+    bool has_prompt = operands == 1 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    struct translator t = {.options = options, .has_prompt = has_prompt};
     struct qkv_error error = {""};
     if (operands > 1 && is_sentence(operand[1]))
         return complain("there is no file '%s'; a sentence is read from standard input: echo \"%s\" | qkv "
@@ -245,17 +339,21 @@ static int run(int operands, char **operand)
                         operand[1], operand[1], operand[0]);
     enum qkv_status status = open_translator(&t, operand[0], checkpoint, &error);
     if (!status) status = open_input(&t, operands > 1 ? operand[1] : "-", &error);
-    if (!status) status = translate(&t, &error);
+    if (!status && t.has_prompt) run_prompt(&t);
+    if (!status && !t.has_prompt) status = translate(&t, &error);
     close_translator(&t);
+    if (t.was_interrupted) end_by_signal(SIGINT);
     return conclude(status, &error);
 }
 
 const struct command command_translate = {
     .name = "translate",
     .summary = "translate lines of text with a trained run",
-    .description = "Translates FILE line by line and prints the translations.\n\n"
-                   "Warnings go to standard error: words that the vocabulary lacks, and lines longer "
-                   "than the model's maximum length, which are cut.\n",
+    .description =
+        "Translates FILE line by line and prints the translations. Without FILE, on a terminal, it shows a "
+        "prompt: type sentences, or /help.\n\n"
+        "Warnings go to standard error: words that the vocabulary lacks, and lines longer "
+        "than the model's maximum length, which are cut.\n",
     .examples = "  echo \"the cat is sleeping\" | qkv translate runs/toy_en_es\n"
                 "  qkv translate runs/toy_en_es lines.txt --beam 5 --n-best 3 --scores\n"
                 "  qkv translate runs/toy_en_es lines.txt --sample --top-p 0.9 --n-best 3\n"

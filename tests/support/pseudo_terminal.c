@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LONGEST_WAIT = 120000 /* milliseconds */ };
+enum { LONGEST_WAIT = 60000 /* milliseconds */ };
 
 static void run_child(const char *command)
 {

@@ -23,7 +23,7 @@ struct pseudo_terminal *pseudo_terminal_start(int columns, int rows, const char 
     __attribute__((format(printf, 3, 4)));
 
 /* Reads until the command has printed a text, after the one that was waited for before. The test fails if the command
- * ends without it, or prints nothing more for two minutes. */
+ * ends without it, or prints nothing more for a minute. */
 void pseudo_terminal_wait(struct pseudo_terminal *terminal, const char *text);
 
 /* Types keys: "\003" is Ctrl-C, "\004" Ctrl-D, "\033[A" the up arrow. */

@@ -151,6 +151,7 @@ Test(train_terminal, follows_a_new_size_and_says_that_it_is_interrupted)
         char *text = pseudo_terminal_text(terminal);
         cr_expect_eq(count(text, "\nupdate  "), 1, "%d columns:\n%s", columns[i], text);
         cr_expect_eq(count(text, "\ndev     "), 1, "%d columns:\n%s", columns[i], text);
+        cr_expect_eq(count(text, "\n      = "), 1, "%d columns:\n%s", columns[i], text);
     }
     pseudo_terminal_type(terminal, "\003");
     pseudo_terminal_wait(terminal, "without saving");

@@ -1,0 +1,189 @@
+/* The prompt of qkv translate: with libedit, and without it, as where TERM is dumb. */
+#include "pseudo_terminal.h"
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#ifdef QKV_LIBEDIT
+static const bool HAS_LIBEDIT = true;
+#else
+static const bool HAS_LIBEDIT = false;
+#endif
+
+static void wait_for_prompt(struct pseudo_terminal *terminal)
+{
+    pseudo_terminal_wait(terminal, "> ");
+}
+
+/* Types a line, and waits for a part of its answer and for the prompt after it. */
+static void ask(struct pseudo_terminal *terminal, const char *line, const char *answer)
+{
+    pseudo_terminal_type(terminal, format("%s\r", line));
+    pseudo_terminal_wait(terminal, answer);
+    wait_for_prompt(terminal);
+}
+
+static struct pseudo_terminal *start(const char *folder, const char *environment, const char *options)
+{
+    struct pseudo_terminal *terminal = pseudo_terminal_start(
+        100, 40, "cd '%s' && %s qkv translate run --beam 3 --threads 2 %s", folder, environment, options);
+    wait_for_prompt(terminal);
+    return terminal;
+}
+
+static int leave(struct pseudo_terminal *terminal)
+{
+    pseudo_terminal_type(terminal, "\004");
+    return pseudo_terminal_end(terminal);
+}
+
+/* What every prompt does. */
+static void expect_answers(const char *folder, const char *environment)
+{
+    struct pseudo_terminal *terminal = start(folder, environment, "");
+    ask(terminal, "/map", "\nqkv: there is no translation to draw: type a sentence first\r\n");
+    ask(terminal, "a b", "\nA B\r\n");
+    ask(terminal, "/map", "\n</s> "); /* its last row */
+    ask(terminal, "", "\n\r\n");
+    ask(terminal, "/map", "\nqkv: there is no translation to draw: type a sentence first\r\n");
+    ask(terminal, "zebra c", "\nqkv: the sentence: not in the vocabulary: zebra\r\n");
+    ask(terminal, "/nbest 2", "\n");
+    ask(terminal, "e d", "\n1\tE D\r\n2\t");
+    ask(terminal, "/nbest 7", "\n"); /* more than --beam */
+    ask(terminal, "e d", "\n7\t");
+    ask(terminal, "/nbest  1 ", "\n");
+    ask(terminal, " /a b", "\nqkv: the sentence: not in the vocabulary: /a\r\n");
+    ask(terminal, "/nbest", "\nqkv: /nbest needs a number from 1 to 1000\r\n");
+    ask(terminal, "/nbest 0", "\nqkv: /nbest needs a number from 1 to 1000\r\n");
+    ask(terminal, "/nbest 3x", "\nqkv: /nbest needs a number from 1 to 1000\r\n");
+    ask(terminal, "/quit now", "\nqkv: /quit has no argument, but got 'now'\r\n");
+    ask(terminal, "/maps", "\nqkv: there is no command /maps; /help lists the commands\r\n");
+    ask(terminal, "/help", "\n/nbest  N  print the N best translations of each sentence\r\n");
+    ask(terminal, "c", "\nC\r\n");
+    pseudo_terminal_type(terminal, "/quit\r");
+    cr_expect_eq(pseudo_terminal_end(terminal), 0);
+    char *text = pseudo_terminal_text(terminal);
+    cr_expect(!strncmp(text, "a to b; /help lists the commands, Ctrl-D ends\n> ", 48), "%s", text);
+    cr_expect_not_null(strstr(text, "\n> e d\n1       E D\n2       "), "%s", text);
+    /* The map is what `qkv attention` prints. */
+    const char *map = run_ok("cd '%s' && qkv attention run 'a b' -q", folder);
+    cr_expect_not_null(strstr(text, format("\n> /map\n%s>", map)), "%s\n%s", text, map);
+}
+
+/* Ctrl-D ends with exit code 0. The first Ctrl-C clears the line. */
+static void expect_keys(const char *folder, const char *environment)
+{
+    struct pseudo_terminal *terminal = start(folder, environment, "-q");
+    cr_expect_eq(leave(terminal), 0);
+    cr_expect(!strncmp(terminal->bytes, "> ", 2) || strstr(terminal->bytes, "\r> "), "%s", terminal->bytes);
+    terminal = start(folder, environment, "");
+    pseudo_terminal_type(terminal, "c e");
+    pseudo_terminal_wait(terminal, "e");
+    pseudo_terminal_type(terminal, "\003");
+    wait_for_prompt(terminal);
+    ask(terminal, "a b", "\nA B\r\n"); /* and not "c e a b" */
+    pseudo_terminal_type(terminal, "\003");
+    if (!HAS_LIBEDIT || !strcmp(environment, "TERM=dumb")) { /* nobody knows whether the line is empty */
+        wait_for_prompt(terminal);
+        pseudo_terminal_type(terminal, "\003");
+    }
+    cr_expect_eq(pseudo_terminal_end(terminal), 130);
+}
+
+Test(translate_prompt, answers)
+{
+    expect_answers(learned_run("run"), "NO_COLOR=1");
+}
+
+Test(translate_prompt, answers_without_libedit)
+{
+    const char *folder = learned_run("run");
+    expect_answers(folder, "TERM=dumb");
+    struct pseudo_terminal *terminal = start(folder, "TERM=dumb", "");
+    leave(terminal);
+    cr_expect_str_eq(terminal->bytes, "a to b; /help lists the commands, Ctrl-D ends\r\n> \r\n");
+}
+
+Test(translate_prompt, knows_the_keys)
+{
+    expect_keys(learned_run("run"), "");
+}
+
+Test(translate_prompt, knows_the_keys_without_libedit)
+{
+    expect_keys(learned_run("run"), "TERM=dumb");
+}
+
+Test(translate_prompt, edits_lines_and_remembers_them)
+{
+    if (!HAS_LIBEDIT) cr_skip_test("qkv is built without libedit");
+    const char *folder = learned_run("run"), *state = format("XDG_STATE_HOME='%s/state'", folder);
+    struct pseudo_terminal *terminal = start(folder, state, "");
+    ask(terminal, "e d", "\nE D\r\n");
+    ask(terminal, "a b", "\nA B\r\n");
+    ask(terminal, "\033[A\033[A", "\nE D\r\n");     /* up, up */
+    ask(terminal, "ac\033[D ", "\nA C\r\n");        /* left */
+    ask(terminal, "\303\251\177a b", "\nA B\r\n");  /* one character of two bytes, erased */
+    ask(terminal, "x\001e \005\177d", "\nE D\r\n"); /* Ctrl-A, Ctrl-E */
+    cr_expect_eq(leave(terminal), 0);
+    struct stat entry;
+    cr_assert_eq(stat(format("%s/state/qkv/history", folder), &entry), 0);
+    cr_expect_eq(entry.st_mode & 0777, 0600);
+    /* The next prompt has the lines, also in another locale. */
+    terminal = start(folder, format("%s LC_ALL=C", state), "");
+    ask(terminal, "\033[A\033[A\033[A", "\nA C\r\n");
+    ask(terminal, "\303\251\177c", "\nC\r\n");
+    cr_expect_eq(leave(terminal), 0);
+    pseudo_terminal_text(terminal);
+}
+
+/* No file, and no message of it. */
+Test(translate_prompt, needs_no_place_for_its_history)
+{
+    const char *folder = learned_run("run");
+    write_text(folder, "file", "mine\n");
+    static const char *const places[] = {"XDG_STATE_HOME=/dev/null", "XDG_STATE_HOME=relative",
+                                         "XDG_STATE_HOME=\"$PWD/file\"", "HOME=/nowhere/at/all"};
+    for (int i = 0; i < 4; i++) {
+        struct pseudo_terminal *terminal = start(folder, places[i], "");
+        ask(terminal, "a b", "\nA B\r\n");
+        cr_expect_eq(leave(terminal), 0);
+        cr_expect_null(strstr(terminal->bytes, "qkv:"), "%s", terminal->bytes);
+    }
+    cr_expect_str_eq(run_ok("cd '%s' && ls && cat file", folder),
+                     "c.yaml\ndev.tsv\nfile\nrun\ntrain.tsv\nmine\n");
+}
+
+Test(translate_prompt, keeps_the_line_when_the_terminal_changes)
+{
+    if (!HAS_LIBEDIT) cr_skip_test("qkv is built without libedit");
+    const char *folder = learned_run("run");
+    struct pseudo_terminal *terminal = start(folder, "", "");
+    pseudo_terminal_type(terminal, "a");
+    pseudo_terminal_wait(terminal, "a");
+    pseudo_terminal_resize(terminal, 50, 30);
+    wait_for_prompt(terminal);
+    pseudo_terminal_type(terminal, " b\r");
+    pseudo_terminal_wait(terminal, "A B\r\n");
+    char *text = pseudo_terminal_text(terminal);
+    cr_expect_not_null(strstr(text, "ends\n> a b\nA B\n"), "%s", text);
+    cr_expect_eq(leave(terminal), 0);
+}
+
+Test(translate_prompt, is_for_people_only)
+{
+    const char *folder = learned_run("run");
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(80, 24, "cd '%s' && qkv translate run | cat", folder);
+    pseudo_terminal_type(terminal, "a b\r");
+    pseudo_terminal_wait(terminal, "\nA B\r\n");
+    leave(terminal);
+    cr_expect_str_eq(terminal->bytes, "a b\r\nA B\r\n");
+    terminal = pseudo_terminal_start(80, 24, "cd '%s' && qkv translate run -", folder);
+    pseudo_terminal_type(terminal, "a b\r");
+    pseudo_terminal_wait(terminal, "\nA B\r\n");
+    leave(terminal);
+    cr_expect_str_eq(terminal->bytes, "a b\r\nA B\r\n");
+}

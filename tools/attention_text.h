@@ -1,0 +1,16 @@
+/* The maps of one sentence in the terminal, as `qkv attention` prints them without options. */
+#ifndef QKV_TOOLS_ATTENTION_TEXT_H
+#define QKV_TOOLS_ATTENTION_TEXT_H
+
+#include "qkv/attention_collect.h"
+#include "qkv/run.h"
+
+/* "the cat → el gato", the silent heads, and a narrow precision; NULL when memory is out. */
+const char *attention_title(const struct qkv_model *model, const char *source, const char *target,
+                            struct qkv_arena *arena);
+
+/* Prints the mean over the heads of each layer of cross attention. `source` and `target` are the texts of the pair. */
+enum qkv_status print_cross_attention(const struct qkv_run *run, const struct qkv_attention_pair *pair,
+                                      const char *source, const char *target, struct qkv_error *error);
+
+#endif
