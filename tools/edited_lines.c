@@ -137,7 +137,8 @@ struct edited_lines *edited_lines_open(const char *prompt)
     open_history(lines);
     el_source(lines->editor, NULL);
     el_set(lines->editor, EL_GETCFN, read_key);
-    el_set(lines->editor, EL_ADDFN, "qkv-interrupt", "Forget the line", interrupt);
+    el_wset(lines->editor, EL_ADDFN, L"qkv-interrupt", L"Forget the line",
+            interrupt); /* el_set leaks memory */
     el_set(lines->editor, EL_BIND, "^C", "qkv-interrupt", NULL);
     return lines;
 }
@@ -160,8 +161,8 @@ enum line_event edited_lines_read(struct edited_lines *lines, char **line)
     for (;;) {
         int count = 0;
         lines->is_interrupted = false;
-        el_set(lines->editor, EL_PREP_TERM,
-               1); /* else keys between prompt and first read would be echoed twice */
+        /* Before libedit does, which prints the prompt first: keys in between would be echoed twice. */
+        el_set(lines->editor, EL_PREP_TERM, 1);
         const char *typed = el_gets(lines->editor, &count);
         if (typed && count > 0) return keep(lines, typed, line);
         if (!lines->is_interrupted) return LINE_ENDED;
