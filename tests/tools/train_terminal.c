@@ -100,6 +100,28 @@ Test(train_terminal, marks_the_best_validation)
     cr_expect(!strncmp(best, end, strlen("loss 1.2345")), "%s", text);
 }
 
+/* More losses than are kept: neighbours have been merged, twice, and the course still begins and ends where it did. */
+Test(train_terminal, draws_a_long_course)
+{
+    const char *folder = tiny_task("long");
+    struct pseudo_terminal *terminal = pseudo_terminal_start(
+        100, 40, "cd '%s' && qkv train c.yaml -s training.updates=700 -s training.logging_freq=1", folder);
+    cr_expect_eq(pseudo_terminal_end(terminal), 0);
+    char *text = pseudo_terminal_text(terminal), *course = strstr(text, "\n        █");
+    cr_assert_not_null(course, "%s", text);
+    course++;
+    course[strcspn(course, "\n")] = '\0';
+    cr_expect_eq(widest_line(course), 8 + 60, "%s", course);
+    /* It falls for the first half at least, with rises of one height at most. */
+    int heights[60], lowest = 7;
+    for (int i = 0; i < 60; i++) heights[i] = (unsigned char)course[8 + 3 * i + 2] - 0x81;
+    for (int i = 0; i < 30; i++) {
+        cr_expect_leq(heights[i], lowest + 1, "%s", course);
+        if (heights[i] < lowest) lowest = heights[i];
+    }
+    cr_expect_leq(heights[59], 2, "%s", course);
+}
+
 Test(train_terminal, fits_a_narrow_terminal)
 {
     const char *folder = tiny_task("narrow");
