@@ -61,11 +61,13 @@ static void show_start(void *context, const struct qkv_train_start *start)
     view->resumed = start->resumed;
     view->started_at = qkv_clock_seconds();
     if (view->quiet) return;
+    char frozen[48] = "";
+    if (start->frozen) snprintf(frozen, sizeof frozen, " (%lld frozen)", (long long)start->frozen);
     print_plain(stderr, start->folder);
     fprintf(
         stderr,
-        ": %lld parameters, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %d thread%s\n",
-        (long long)start->parameters, (long long)start->pairs, (long long)start->dev_pairs,
+        ": %lld parameters%s, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %d thread%s\n",
+        (long long)start->parameters, frozen, (long long)start->pairs, (long long)start->dev_pairs,
         (int)start->source_types, (int)start->target_types, start->threads, start->threads == 1 ? "" : "s");
     if (start->pairs < start->read)
         fprintf(

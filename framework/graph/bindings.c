@@ -72,7 +72,7 @@ static struct qkv_tensor *leaf_new(struct qkv_graph *graph, const struct qkv_bin
     tensor->name = parameter->name;
     tensor->value = (char *)binding->parameters->values + offset;
     /* Even while gradients are off: a later node with gradient may use the same leaf. */
-    tensor->needs_gradient = binding->gradients != NULL;
+    tensor->needs_gradient = binding->gradients && parameter->rate > 0;
     if (tensor->needs_gradient) tensor->gradient = binding->gradients + offset;
     return qkv_append_node(tensor);
 }
@@ -100,7 +100,7 @@ static void clear_unused_of(const struct qkv_binding *binding)
     const struct qkv_parameters *all = binding->parameters;
     size_t size = qkv_dtype_size(all->dtype);
     for (int64_t i = 0; i < all->count; i++) {
-        if (binding->leaf && binding->leaf[i]) continue;
+        if (binding->leaf && binding->leaf[i] && binding->leaf[i]->needs_gradient) continue;
         const struct qkv_parameter *unused = all->list[i];
         memset(binding->gradients + (size_t)unused->offset * size, 0, (size_t)unused->count * size);
     }

@@ -70,6 +70,7 @@ const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters
         .index = parameters->count,
         .offset = parameters->elements,
         .count = qkv_shape_count(shape),
+        .rate = 1,
     };
     parameters->elements += (parameter->count + ALIGNED_ELEMENTS - 1) / ALIGNED_ELEMENTS * ALIGNED_ELEMENTS;
     parameters->list[parameters->count++] = parameter;

@@ -33,6 +33,23 @@ static enum qkv_status check_settings(const struct qkv_training_config *settings
     return qkv_config_check_keys(&config, qkv_optimizer_kind_choices.list[settings->optimizer].uses, error);
 }
 
+/* Gaps between parameters, which stay 0, belong to the parameter before. */
+static bool find_stretches(struct qkv_optimizer *optimizer, const struct qkv_parameters *parameters)
+{
+    size_t size = (size_t)(parameters->count + 1) * sizeof *optimizer->stretch;
+    struct qkv_rate_stretch *stretch = optimizer->stretch = qkv_arena_allocate(&optimizer->arena, size);
+    int64_t count = 0;
+    for (int64_t i = 0; stretch && i < parameters->count; i++) {
+        bool is_last = i + 1 == parameters->count;
+        double rate = parameters->list[i]->rate;
+        if (!count || stretch[count - 1].rate < rate || stretch[count - 1].rate > rate)
+            stretch[count++].rate = rate;
+        stretch[count - 1].end = is_last ? parameters->elements : parameters->list[i + 1]->offset;
+    }
+    optimizer->stretches = count;
+    return stretch;
+}
+
 enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct qkv_training_config *config,
                                    const struct qkv_parameters *parameters, struct qkv_error *error)
 {
@@ -52,7 +69,7 @@ enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct
     };
     size_t size = (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
     optimizer->squares = qkv_arena_zeroed(&optimizer->arena, (size_t)optimizer->ranges * sizeof(double));
-    bool complete = optimizer->squares;
+    bool complete = optimizer->squares && find_stretches(optimizer, parameters);
     for (int i = 0; i < optimizer->state.moment_count && complete; i++)
         complete = (optimizer->state.moments[i] = qkv_arena_zeroed(&optimizer->arena, size));
     if (complete && config->ema > 0) {
@@ -72,9 +89,19 @@ struct step {
     int blocks;
     void *const *gradients; /* [blocks] */
     double scale;
+    double learning_rate; /* of parameters with the rate 1 */
     struct qkv_update update;
     double average_weight; /* of the new values in their moving average */
 };
+
+/* The scalars of an update with this learning rate, such as bias corrections, computed in float64 for kernels of both
+ * dtypes. */
+static void set_rate(const struct qkv_optimizer *optimizer, struct qkv_update *update, double learning_rate)
+{
+    const struct qkv_optimizer_kernel *kernel =
+        qkv_optimizer_registry(QKV_FLOAT64)->optimizer[optimizer->settings.optimizer];
+    if (kernel->prepare) kernel->prepare(update, learning_rate, optimizer->state.updates);
+}
 
 /* Address of number `i` of a block. */
 static void *at(const struct step *step, void *block, int64_t i)
@@ -88,11 +115,34 @@ static int64_t range_length(const struct step *step, int64_t start)
     return rest < RANGE ? rest : RANGE;
 }
 
+/* The stretch that number `at` of the block lies in, cut at `end`: its length and rate. */
+static struct qkv_rate_stretch stretch_at(const struct qkv_optimizer *optimizer, int64_t at, int64_t end)
+{
+    int64_t i = 0;
+    while (optimizer->stretch[i].end <= at) i++;
+    int64_t until = optimizer->stretch[i].end < end ? optimizer->stretch[i].end : end;
+    return (struct qkv_rate_stretch){until - at, optimizer->stretch[i].rate};
+}
+
+/* Sets the gradients of frozen parameters to 0, which graphs have not done where a program brings its own. */
+static void clear_frozen(const struct step *step, int64_t start, int64_t length)
+{
+    const struct qkv_optimizer *optimizer = step->optimizer;
+    struct qkv_rate_stretch part;
+    if (optimizer->stretches == 1) return;
+    for (int64_t i = start; i < start + length; i += part.end) {
+        part = stretch_at(optimizer, i, start + length);
+        for (int b = 0; !(part.rate > 0) && b < step->blocks; b++)
+            memset(at(step, step->gradients[b], i), 0, (size_t)part.end * qkv_dtype_size(optimizer->dtype));
+    }
+}
+
 /* Sums the gradient blocks into the first and multiplies by the scale. */
 static void reduce_range(void *context, int range)
 {
     const struct step *step = context;
     int64_t start = (int64_t)range * RANGE;
+    clear_frozen(step, start, range_length(step, start));
     step->optimizer->squares[range] = step->optimizer->kernels->reduce(
         range_length(step, start), step->blocks, step->gradients, start, step->scale);
 }
@@ -106,19 +156,31 @@ static void clip_range(void *context, int range)
                                        step->optimizer->settings.clip_grad_val);
 }
 
-static void update_range(void *context, int range)
+/* Updates `length` numbers of one rate. */
+static void update_stretch(const struct step *step, int64_t start, int64_t length, double rate)
 {
-    const struct step *step = context;
     const struct qkv_optimizer *optimizer = step->optimizer;
-    int64_t start = (int64_t)range * RANGE, length = range_length(step, start);
     void *moments[QKV_MOMENTS_MOST];
+    struct qkv_update update = step->update;
+    if (rate < 1 || rate > 1) set_rate(optimizer, &update, step->learning_rate * rate);
     for (int i = 0; i < optimizer->state.moment_count; i++)
         moments[i] = at(step, optimizer->state.moments[i], start);
     optimizer->kernels->optimizer[optimizer->settings.optimizer]->update(
-        length, &step->update, at(step, step->gradients[0], start), moments, at(step, step->values, start));
+        length, &update, at(step, step->gradients[0], start), moments, at(step, step->values, start));
     if (optimizer->state.average)
         optimizer->kernels->average(length, step->average_weight, at(step, step->values, start),
                                     at(step, optimizer->state.average, start));
+}
+
+static void update_range(void *context, int range)
+{
+    const struct step *step = context;
+    int64_t start = (int64_t)range * RANGE, end = start + range_length(step, start);
+    struct qkv_rate_stretch part;
+    for (int64_t i = start; i < end; i += part.end) {
+        part = stretch_at(step->optimizer, i, end);
+        if (part.rate > 0) update_stretch(step, i, part.end, part.rate);
+    }
 }
 
 /* Weight of the values after update `t` in their moving average: 1 - min(decay, (1 + t) / (10 + t)). The first averages
@@ -143,10 +205,7 @@ static struct qkv_update make_update(const struct qkv_optimizer *optimizer, doub
     double longest = settings->clip_grad_norm;
     struct qkv_update update = {.settings = settings,
                                 .clip = longest > 0 && norm > longest ? longest / norm : 1};
-    /* The scalars of an update, such as bias corrections, are computed in float64 for kernels of both dtypes. */
-    const struct qkv_optimizer_kernels *kernels = qkv_optimizer_registry(QKV_FLOAT64);
-    if (kernels->optimizer[settings->optimizer]->prepare)
-        kernels->optimizer[settings->optimizer]->prepare(&update, learning_rate, optimizer->state.updates);
+    set_rate(optimizer, &update, learning_rate);
     return update;
 }
 
@@ -160,7 +219,7 @@ double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters
     bool fits = parameters->values && parameters->dtype == optimizer->dtype &&
                 parameters->elements == optimizer->elements;
     if (!optimizer->kernels || blocks < 1 || !fits || !isfinite(learning_rate)) return (double)NAN;
-    struct step step = {optimizer, parameters->values, blocks, gradients, scale, {0}, 0};
+    struct step step = {optimizer, parameters->values, blocks, gradients, scale, learning_rate, {0}, 0};
     int ranges = optimizer->ranges;
     qkv_workers_run(workers, ranges, reduce_range, &step);
     double norm = norm_of(optimizer), norm_of_clipped = norm; /* numbers clipped by clip_grad_val */

@@ -235,6 +235,7 @@ static void report_start(const struct training *training)
     const struct qkv_train_start start = {
         .folder = training->folder,
         .parameters = qkv_parameters_total(&training->model->parameters),
+        .frozen = qkv_parameters_frozen(&training->model->parameters),
         .pairs = training->train.count,
         .read = training->train.read,
         .long_sources = training->train.long_sources,

@@ -12,7 +12,10 @@ enum qkv_status qkv_training_make_model(struct training *training, struct qkv_er
         qkv_model_new(&config->model, training->source.size, training->target.size, QKV_FLOAT32, error);
     if (!training->model) return QKV_INVALID;
     qkv_parameters_initialize(&training->model->parameters, seed);
-    return QKV_OK;
+    struct qkv_error inner;
+    if (!qkv_parameters_set_rates(&training->model->parameters, config->training.parameter_rates, &inner))
+        return QKV_OK;
+    return qkv_error_set(error, "training.parameter_rates: %s", inner.message);
 }
 
 enum qkv_status qkv_training_make_optimizer(struct training *training, struct qkv_error *error)

@@ -19,6 +19,7 @@ CASES = [  # name, kind, learning rate, further settings
     ("sgd", "SGD", 0.1, dict(momentum=0.0)),
     ("sgd_momentum", "SGD", 0.05, dict(momentum=0.9)),
     ("sgd_momentum_decay", "SGD", 0.05, dict(momentum=0.8, weight_decay=0.2)),
+    ("sgd_nesterov", "SGD", 0.05, dict(momentum=0.9, weight_decay=0.1, nesterov=True)),
 ]
 CLASSES = {"ADAM": torch.optim.Adam, "ADAMW": torch.optim.AdamW, "SGD": torch.optim.SGD}
 
@@ -50,13 +51,13 @@ print("/* Made by optimizers.py with PyTorch %s. Do not edit. */\n/* clang-forma
 print("enum { FIGURE_COUNT = %d, FIGURE_UPDATES = %d };\n" % (COUNT, UPDATES))
 print("/* The parameters after updates 1, 2 and FIGURE_UPDATES. */")
 print("static const struct {\n    const char *name;\n    enum qkv_optimizer_kind kind;")
-print("    double learning_rate, betas[2], epsilon, momentum, weight_decay;")
+print("    double learning_rate, betas[2], epsilon, momentum, weight_decay;\n    bool nesterov;")
 print("    double values[3][FIGURE_COUNT];\n} FIGURES[] = {")
 for name, kind, rate, settings in CASES:
     betas = settings.get("betas", (0.9, 0.999))
-    print('    {"%s", QKV_OPTIMIZER_%s, %r, {%r, %r}, %r, %r, %r,' % (
+    print('    {"%s", QKV_OPTIMIZER_%s, %r, {%r, %r}, %r, %r, %r, %s,' % (
         name, kind, rate, betas[0], betas[1], settings.get("eps", 1e-8), settings.get("momentum", 0.0),
-        settings.get("weight_decay", 0.0)))
+        settings.get("weight_decay", 0.0), str(settings.get("nesterov", False)).lower()))
     rows = list(trajectory(kind, rate, settings))
     for r, row in enumerate(rows):
         assert all(math.isfinite(x) for x in row)

@@ -73,6 +73,7 @@ static void follow_figure(size_t figure, enum qkv_dtype dtype, double bound)
         .adam_epsilon = FIGURES[figure].epsilon,
         .momentum = FIGURES[figure].momentum,
         .weight_decay = FIGURES[figure].weight_decay,
+        .nesterov = FIGURES[figure].nesterov,
     };
     struct qkv_optimizer optimizer = optimizer_for(&parameters, config);
     struct qkv_workers *workers = team(2);

@@ -160,6 +160,8 @@ struct qkv_training_config {
     enum qkv_optimizer_kind optimizer;
     double learning_rate;
     double adam_betas[2], adam_epsilon, momentum, weight_decay;
+    bool nesterov;
+    const char *parameter_rates; /* for qkv_parameters_set_rates: "PATTERN=FACTOR ..."; "" or NULL: all 1 */
     enum qkv_schedule_kind scheduling;
     int64_t learning_rate_warmup; /* updates */
     double learning_rate_factor, learning_rate_min, decrease_factor;

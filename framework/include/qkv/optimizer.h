@@ -27,6 +27,10 @@
  *             theta -= lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
  *     adamw   first theta -= lr d theta; then adam with g' = g    Loshchilov and Hutter 2019
  *     sgd     m  = momentum m + g + d theta;  theta -= lr m       Polyak 1964
+ *             with nesterov: theta -= lr (g + d theta + momentum m)   Sutskever et al. 2013
+ *
+ * lr is multiplied by the rate of the parameter (qkv_parameters_set_rates). A frozen one, of rate 0, keeps its value, and its
+ * gradient counts as 0.
  *
  * These are PyTorch's formulas; tests compare trajectories with PyTorch's. As there, every parameter decays,
  * also gains and biases. Moments below the smallest normal number become 0: arithmetic on subnormal numbers
@@ -63,6 +67,14 @@ struct qkv_optimizer {
     enum qkv_dtype dtype;
     int64_t elements;                 /* of the parameters' block */
     struct qkv_optimizer_state state; /* updates done (t of the formulas), moments (m, v) and the average */
+
+    /* The block cut where the rate of its parameters changes (qkv_parameters_set_rates): stretch i ends before the number
+     * stretch[i].end. */
+    struct qkv_rate_stretch {
+        int64_t end;
+        double rate;
+    } * stretch;
+    int64_t stretches;
 
     int ranges;      /* fixed parts of the block; a step uses at most this many threads */
     double *squares; /* [ranges]: sum of squares of each range */

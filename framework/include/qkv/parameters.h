@@ -40,6 +40,7 @@ struct qkv_parameter {
     int64_t offset, count; /* elements within the block */
     struct qkv_initial initial;
     bool is_table; /* a matrix whose rows are looked up by index */
+    double rate;   /* what optimizers multiply its learning rate by, 1 at first; 0: frozen */
 };
 
 /* Caller's storage, all zero at first. */
@@ -79,6 +80,15 @@ QKV_API enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameter
  * both precisions up to rounding. */
 QKV_API void qkv_parameters_initialize(struct qkv_parameters *parameters, uint64_t seed);
 
+/* Sets the rates of parameters by name: `rates` is "PATTERN=FACTOR ..." with white space between, such as
+ * "encoder.*=0.1 output.bias=0". In a pattern, * is any text and ? any letter (fnmatch); where several patterns fit a name, the
+ * last counts. A parameter with the factor 0 is frozen: graphs compute no gradient for it, and for what lies below it none
+ * either where all of that is frozen; optimizers leave it alone, and it has no share in the norm of the gradient. Optimizers
+ * read the rates in qkv_optimizer_init. Fails where a pattern fits no parameter, a factor is not a number from 0 on, or
+ * every parameter is frozen. */
+QKV_API enum qkv_status qkv_parameters_set_rates(struct qkv_parameters *parameters, const char *rates,
+                                                 struct qkv_error *error);
+
 /* Sets the precision in which graphs multiply by these parameters. int8: rounds the matrices in place, which cannot be
  * undone; gradients are refused from then on. float32: products are float32, of whatever the matrices hold. Fails where
  * parameters are not allocated, or are float64 and the precision is int8. Call it before graphs that use the parameters are
@@ -86,8 +96,9 @@ QKV_API void qkv_parameters_initialize(struct qkv_parameters *parameters, uint64
 QKV_API enum qkv_status qkv_parameters_narrow(struct qkv_parameters *parameters, enum qkv_precision precision,
                                               struct qkv_error *error);
 
-/* Number of learned values, gaps not counted. */
+/* Number of learned values, gaps not counted; and how many of them are frozen. */
 QKV_API int64_t qkv_parameters_total(const struct qkv_parameters *parameters);
+QKV_API int64_t qkv_parameters_frozen(const struct qkv_parameters *parameters);
 
 /* The parameter of that name, or NULL. */
 QKV_API const struct qkv_parameter *qkv_parameters_find(const struct qkv_parameters *parameters,

@@ -48,7 +48,7 @@ struct qkv_train_validation {
 /* Reported before the first update. */
 struct qkv_train_start {
     const char *folder;
-    int64_t parameters;                 /* learned numbers */
+    int64_t parameters, frozen;         /* learned numbers; those of them that training leaves alone */
     int64_t pairs, read;                /* training pairs kept, and in the file */
     int64_t long_sources, long_targets; /* dropped because a side is longer than max_length */
     int64_t dev_pairs;                  /* 0: no validation */
