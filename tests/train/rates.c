@@ -65,7 +65,7 @@ static bool has_values_of(const struct qkv_parameters *a, const struct qkv_param
 Test(rates, a_slower_parameter_is_one_trained_with_a_lower_learning_rate)
 {
     struct qkv_parameters some = declared(), slow = declared(), fast = declared();
-    trained(&some, "encoder.*=0.5 *.bias=2 encoder.0.bias=0.5", 0.01, 15);
+    trained(&some, "encoder.*=3 encoder.*=0.5 *.bias=2 encoder.0.bias=0.5", 0.01, 15);
     trained(&slow, "", 0.01 * 0.5, 15);
     trained(&fast, "", 0.01, 15);
     cr_expect(has_values_of(&some, &slow, 0) && has_values_of(&some, &slow, 1), "the last pattern counts");
