@@ -63,6 +63,7 @@
 #include "qkv/scene.h"
 #include "qkv/schedule.h"
 #include "qkv/search.h"
+#include "qkv/text_translator.h"
 #include "qkv/tokenizer.h"
 #include "qkv/trainer.h"
 #include "qkv/translator.h"

@@ -1,0 +1,112 @@
+#include "qkv/text_translator.h"
+
+#include "qkv/attention_collect.h"
+#include "qkv/corpus.h"
+#include "qkv/run.h"
+#include "qkv/translator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct qkv_text_translator {
+    struct qkv_run run;
+    struct qkv_sentence source;
+    struct qkv_translator *translator;
+    struct qkv_attention_collector *collector; /* NULL until maps are asked for */
+    struct qkv_attention_pair pair;            /* the last translation, */
+    bool has_pair;                             /* if it succeeded */
+    struct qkv_attention_report report;
+    struct qkv_arena arena; /* texts of the last translation */
+};
+
+struct qkv_text_translator *qkv_text_translator_open(const char *folder, const char *checkpoint,
+                                                     struct qkv_error *error)
+{
+    struct qkv_text_translator *t = calloc(1, sizeof *t);
+    if (!t) {
+        qkv_error_set(error, "out of memory for a translator");
+        return NULL;
+    }
+    if (qkv_run_open(&t->run, folder, checkpoint, QKV_FLOAT32, error)) {
+        free(t);
+        return NULL;
+    }
+    t->translator = qkv_translator_new(t->run.model, NULL, error);
+    if (t->translator) return t;
+    qkv_text_translator_free(t);
+    return NULL;
+}
+
+static enum qkv_status encode(struct qkv_text_translator *t, const char *text, struct qkv_error *error)
+{
+    struct qkv_error inner;
+    const struct qkv_text_config *config = &t->run.config.data.src;
+    if (qkv_sentence_encode(&t->source, config, &t->run.source, text, strlen(text), &inner))
+        return qkv_error_set(error, "the sentence: %s", inner.message);
+    const int64_t count = t->source.tokens.count;
+    if (!count) return qkv_error_set(error, "the sentence contains no words");
+    const int64_t longest = qkv_model_longest(t->run.model) - 1; /* </s> takes one position */
+    if (count > longest)
+        return qkv_error_set(error, "the sentence has %lld tokens, but the model has positions for %lld",
+                             (long long)count, (long long)longest);
+    return QKV_OK;
+}
+
+const char *qkv_text_translator_run(struct qkv_text_translator *t, const char *text, int64_t beam_size,
+                                    struct qkv_error *error)
+{
+    t->has_pair = false;
+    qkv_arena_reset(&t->arena);
+    struct qkv_search_options options = qkv_search_options_of(&t->run.config.testing);
+    if (beam_size) options.beam_size = beam_size;
+    if (encode(t, text, error)) return NULL;
+    const struct qkv_ids source = {t->source.tokens.count, t->source.ids};
+    const struct qkv_hypothesis *best;
+    if (qkv_translator_run(t->translator, 1, &source, 1, &options, &best, error)) return NULL;
+    const char **tokens = qkv_arena_allocate(&t->arena, (size_t)best->length * sizeof *tokens);
+    for (int64_t i = 0; tokens && i < best->length; i++)
+        tokens[i] = qkv_vocabulary_token(&t->run.target, best->ids[i]);
+    const char *translation =
+        tokens ? qkv_detokenize(&t->run.config.data.trg, best->length, tokens, &t->arena) : NULL;
+    if (!translation) {
+        qkv_error_set(error, "out of memory for a translation");
+        return NULL;
+    }
+    t->pair = (struct qkv_attention_pair){
+        .source = source,
+        .target = {best->length, best->ids},
+        .source_tokens = t->source.tokens.token,
+        .target_tokens = tokens,
+        .unfinished = !best->finished,
+    };
+    t->has_pair = true;
+    return translation;
+}
+
+const struct qkv_attention_report *qkv_text_translator_attention(struct qkv_text_translator *t,
+                                                                 unsigned kinds, struct qkv_error *error)
+{
+    if (!t->has_pair) {
+        qkv_error_set(error, "there is no translation to show the attention of: call "
+                             "qkv_text_translator_run first");
+        return NULL;
+    }
+    if (!t->collector) t->collector = qkv_attention_collector_new(t->run.model, error);
+    if (!t->collector || qkv_attention_collect(t->collector, 1, &t->pair, kinds, &t->report, error))
+        return NULL;
+    const enum qkv_precision precision = t->run.model->parameters.products;
+    t->report.model = t->run.config.name;
+    t->report.precision = precision == QKV_PRECISION_FLOAT32 ? NULL : qkv_precision_name(precision);
+    return &t->report;
+}
+
+void qkv_text_translator_free(struct qkv_text_translator *t)
+{
+    if (!t) return;
+    qkv_attention_collector_free(t->collector);
+    qkv_translator_free(t->translator);
+    qkv_sentence_release(&t->source);
+    qkv_run_release(&t->run);
+    qkv_arena_release(&t->arena);
+    free(t);
+}

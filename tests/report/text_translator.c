@@ -1,0 +1,69 @@
+/* qkv/text_translator.h: text in, translation and maps out. tests/examples/programs.c compares its numbers with those of
+ * `qkv attention`. */
+#include "qkv/text_translator.h"
+
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static const unsigned cross = 1u << QKV_ATTENTION_CROSS;
+
+static struct qkv_text_translator *opened(void)
+{
+    struct qkv_error error = {""};
+    const char *run = format("%s/run", learned_run("run"));
+    struct qkv_text_translator *translator = qkv_text_translator_open(run, NULL, &error);
+    cr_assert_not_null(translator, "%s", error.message);
+    return translator;
+}
+
+Test(text_translator, gives_translations_and_maps_of_one_sentence_after_another)
+{
+    struct qkv_error error = {""};
+    struct qkv_text_translator *translator = opened();
+    const char *const sentences[] = {"a b c", "d"};
+    for (int s = 0; s < 2; s++) {
+        const char *translation = qkv_text_translator_run(translator, sentences[s], 2, &error);
+        cr_assert_not_null(translation, "%s", error.message);
+        const int64_t tokens = (int64_t)strlen(translation) / 2 + 1;
+        const struct qkv_attention_report *report = qkv_text_translator_attention(translator, cross, &error);
+        cr_assert_not_null(report, "%s", error.message);
+        cr_assert_gt(report->map_count, 0);
+        cr_expect_eq(report->source_length, (int64_t)strlen(sentences[s]) / 2 + 2);
+        cr_expect_eq(report->target_length, tokens + 1, "%s", translation);
+        cr_expect_eq(report->target_output[0][0], translation[0]);
+        for (int64_t m = 0; m < report->map_count; m++)
+            cr_expect_eq(report->maps[m].kind, QKV_ATTENTION_CROSS);
+        cr_expect_not_null(report->model);
+        cr_expect_null(report->precision);
+    }
+    qkv_text_translator_free(translator);
+}
+
+static void expect_failure(struct qkv_text_translator *translator, const char *text, int64_t beam_size,
+                           const char *message)
+{
+    struct qkv_error error = {""};
+    cr_expect_null(qkv_text_translator_run(translator, text, beam_size, &error));
+    cr_expect_not_null(strstr(error.message, message), "%s", error.message);
+    cr_expect_null(qkv_text_translator_attention(translator, 0, &error));
+    cr_expect_not_null(strstr(error.message, "there is no translation"), "%s", error.message);
+}
+
+Test(text_translator, says_what_is_wrong_and_goes_on)
+{
+    struct qkv_error error = {""};
+    cr_expect_null(qkv_text_translator_open("no_such_run", NULL, &error));
+    cr_expect_str_eq(error.message, "no_such_run: there is no such run");
+    struct qkv_text_translator *translator = opened();
+    cr_expect_null(qkv_text_translator_attention(translator, 0, &error));
+    cr_assert_not_null(qkv_text_translator_run(translator, "a b", 0, &error), "%s", error.message);
+    expect_failure(translator, " ", 0, "the sentence contains no words");
+    expect_failure(translator, "a \xFF", 0, "the sentence: column 3: byte 0xFF is not valid UTF-8");
+    expect_failure(translator, "a", -1, "beam");
+    cr_expect_not_null(qkv_text_translator_run(translator, "a b", 0, &error), "%s", error.message);
+    cr_expect_not_null(qkv_text_translator_attention(translator, 0, &error), "%s", error.message);
+    qkv_text_translator_free(translator);
+    qkv_text_translator_free(NULL);
+}
