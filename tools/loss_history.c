@@ -1,5 +1,7 @@
 #include "loss_history.h"
 
+#include "qkv/scalar_math.h"
+
 #include <math.h>
 
 enum { LEVELS = 8 };
@@ -37,7 +39,7 @@ static double column_value(const struct loss_history *history, int column, int c
         sum += history->sum[i];
         losses += (double)(i + 1 < history->count ? history->per_point : history->in_last);
     }
-    return log(fmax(sum / losses, LOWEST));
+    return qkv_scalar_log(fmax(sum / losses, LOWEST));
 }
 
 void loss_history_draw(const struct loss_history *history, int width, bool is_utf8, struct bytes *out)
