@@ -1,7 +1,6 @@
-# A Debian package of everything that `cmake --install` installs, and a tarball of the source:
+# A Debian package of everything that `cmake --install` installs; tools/package.sh makes it from a tarball of the source:
 #     cmake --preset release && cmake --build --preset release
 #     cpack --config build/release/CPackConfig.cmake -B build/package
-#     cpack --config build/release/CPackSourceConfig.cmake -B build/package
 set(CPACK_PACKAGE_NAME qkv)
 set(CPACK_PACKAGE_CONTACT "The qkv authors")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trainable mini-transformers: program and C library")
@@ -17,8 +16,4 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # Pictures in PNG load Cairo and Pango when the first one is drawn; programs that use the library need the headers.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS
     "libcairo2, libpangocairo-1.0-0, libyaml-dev, libopenblas-dev, libutf8proc-dev, libcjson-dev, zlib1g-dev")
-
-set(CPACK_SOURCE_GENERATOR TGZ)
-set(CPACK_SOURCE_PACKAGE_FILE_NAME qkv-${PROJECT_VERSION})
-set(CPACK_SOURCE_IGNORE_FILES "/build/" "/runs/" "/\\\\.git/")
 include(CPack)

@@ -1,40 +1,64 @@
 #!/bin/sh
-# Makes a Debian package and a tarball of the source in build/package, and tries both:
+# Makes a tarball of the source and a Debian package of the last commit in build/package, and tries both:
 #
 #     tools/package.sh
 #
-# The tarball must hold every file of the repository. The package is installed into a new Debian 12, made by mmdebstrap (which
-# needs root and Debian's archive), where it trains, translates, draws, and builds a program against its library.
+# The package is built from the tarball, twice, in two folders, without git: both must have the same bytes. Then it is
+# installed into a new Debian 12, made by mmdebstrap (which needs root and Debian's archive), where it trains, translates,
+# draws, and builds a program against its library.
 set -eu
+umask 022 # folders of the package have the permissions that this gives them
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
-setup "mmdebstrap dpkg-dev file" "" "mmdebstrap dpkg-shlibdeps file"
-build release
+setup "mmdebstrap dpkg-dev file git" "" "mmdebstrap dpkg-shlibdeps file git"
+setup_page
 cd "$root"
-rm -rf build/package
-# SOURCE_DATE_EPOCH: files of the package have the time of the last commit.
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+[ -z "$(git status --porcelain)" ] ||
+    echo "package.sh: what is not committed does not come into the package (\`git status\` shows it)" >&2
+version=$(sed -n 's/^project(qkv VERSION \([0-9.]*\) .*/\1/p' CMakeLists.txt)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) # files have the time of the last commit
 export SOURCE_DATE_EPOCH
-cpack --config build/release/CPackSourceConfig.cmake -B build/package
-cpack --config build/release/CPackConfig.cmake -B build/package
-rm -rf build/package/_CPack_Packages
+packages=$root/build/package
+tarball=$packages/qkv-$version.tar.gz
+rm -rf "$packages"
+mkdir -p "$packages"
+git archive --prefix="qkv-$version/" HEAD | gzip -n -9 >"$tarball"
 
-git ls-files | sort >build/package/wanted.txt
-tar -tzf build/package/*.tar.gz | sed -n 's|^[^/]*/||p' | grep -v '/$' | grep . | sort >build/package/packed.txt
-if ! diff build/package/wanted.txt build/package/packed.txt >build/package/difference.txt; then
-    echo "package.sh: the tarball lacks files (<) or holds files that the repository does not (>):" >&2
-    cat build/package/difference.txt >&2
-    exit 1
-fi
-echo "the tarball holds all $(wc -l <build/package/wanted.txt) files of the repository, and no others"
-rm build/package/*.txt
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mkdir "$scratch/no_git"
+printf '#!/bin/sh\necho "git $*" >>"%s/git_calls"\nexit 1\n' "$scratch" >"$scratch/no_git/git"
+chmod +x "$scratch/no_git/git"
 
-system=$(mktemp -d)
-trap 'rm -rf "$system"' EXIT
-mmdebstrap --quiet --variant=apt --include=gcc,libc6-dev,pkg-config bookworm "$system/root"
-cp build/package/*.deb examples/xor.c "$system/root/"
-cat >"$system/root/try.sh" <<'TRY'
+# package_in FOLDER: unpacks the tarball there, and builds the program and the package.
+package_in() {
+    mkdir -p "$1"
+    tar -xzf "$tarball" -C "$1" --strip-components 1
+    mkdir "$1/build"
+    [ ! -d "$root/build/sources" ] || cp -r "$root/build/sources" "$1/build/sources"
+    (
+        PATH=$scratch/no_git:$PATH
+        cd "$1"
+        cmake --preset release -DQKV_TESTS=OFF
+        cmake --build --preset release -j "$(cores)"
+        cpack --config build/release/CPackConfig.cmake -B "$1/build/package"
+    ) >"$1.log" 2>&1 || { tail -n 20 "$1.log" >&2; echo "package.sh: the tarball does not build" >&2; exit 1; }
+}
+package_in "$scratch/first"
+package_in "$scratch/and_once_more/somewhere_else"
+! [ -f "$scratch/git_calls" ] || { echo "package.sh: the build of the tarball needs git:" >&2; cat "$scratch/git_calls" >&2; exit 1; }
+cp "$scratch"/first/build/package/*.deb "$packages"
+for package in "$packages"/*.deb; do
+    cmp "$package" "$scratch/and_once_more/somewhere_else/build/package/${package##*/}" ||
+        { echo "package.sh: the package has other bytes when it is made in another folder" >&2; exit 1; }
+done
+echo "the tarball builds without git, and gives the same package in two folders"
+
+system=$scratch/system
+mmdebstrap --quiet --variant=apt --include=gcc,libc6-dev,pkg-config bookworm "$system"
+cp "$packages"/*.deb examples/xor.c "$system/"
+cat >"$system/try.sh" <<'TRY'
 set -eu
 apt-get update -qq
 apt-get install -qq -y --no-install-recommends ./qkv_*.deb >/dev/null
@@ -50,6 +74,6 @@ cc /xor.c $(pkg-config --cflags --libs qkv) -o xor && ./xor | tail -n 1
 apt-get remove -qq -y qkv >/dev/null
 ! test -e /usr/bin/qkv && ! test -e /usr/include/qkv
 TRY
-chroot "$system/root" sh /try.sh
-ls -l build/package
+chroot "$system" sh /try.sh
+ls -l "$packages"
 echo "package.sh: the package works in a new Debian 12"
