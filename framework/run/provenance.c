@@ -90,6 +90,7 @@ void qkv_provenance_save_text(struct qkv_state *state, const char *key, const ch
 
 struct checking {
     const struct qkv_state *state;
+    const struct qkv_config *config;
     const char *path;
     struct qkv_arena arena;
     struct qkv_error *error;
@@ -102,11 +103,15 @@ static bool check_key(void *context, const char *path, const char *value)
     const char *key = config_key(&checking->arena, path);
     const char *trained = key ? qkv_state_get(checking->state, key) : NULL;
     if (!trained || !strcmp(trained, value)) return true;
-    bool is_of_model = qkv_schema_find(&qkv_config_schema, path)->role == QKV_ROLE_MODEL;
-    qkv_error_set(checking->error,
-                  "%s: was trained with %s %s, but the config has %s: put it back, or train a new run%s",
-                  checking->path, path, trained, value,
-                  is_of_model ? "" : ", which --from can start with these parameters");
+    enum qkv_key_role role = qkv_schema_find(&qkv_config_schema, path)->role;
+    bool is_of_model = role == QKV_ROLE_MODEL;
+    bool is_of_schedule = role == QKV_ROLE_FREE; /* fixed because the schedule depends on it */
+    qkv_error_set(
+        checking->error,
+        "%s: was trained with %s %s, but the config has %s%s%s: put it back, or train a new run%s",
+        checking->path, path, trained, value, is_of_schedule ? ", which changes the learning rates of " : "",
+        is_of_schedule ? qkv_schedule_kind_choices.list[checking->config->training.scheduling].name : "",
+        is_of_model ? "" : ", which --from can start with these parameters");
     checking->refused = true;
     return false;
 }
@@ -118,7 +123,7 @@ enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct
 {
     static const char *const NAMES[SIDES] = {"source", "target"};
     const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
-    struct checking checking = {.state = state, .path = path, .error = error};
+    struct checking checking = {.state = state, .config = config, .path = path, .error = error};
     enum qkv_status status = qkv_config_each(config, when, check_key, &checking);
     qkv_arena_release(&checking.arena);
     if (status) return checking.refused ? QKV_INVALID : qkv_error_set(error, "%s: out of memory", path);
