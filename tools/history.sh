@@ -6,9 +6,10 @@
 #     tools/history.sh                                   # all of configs/history
 #     tools/history.sh configs/history/cho_2014.yaml configs/history/bahdanau_2014.yaml
 #     UPDATES=500 TESTS=200 THREADS=1 tools/history.sh   # less training, fewer test sentences; on one core
+#     SEEDS=3 tools/history.sh                           # three runs of each
 #
-# A run that exists is not trained again, so that you can interrupt the script or add a config later. Remove its folder in
-# runs/history to train it again.
+# It trains with `qkv sweep`: you can interrupt it, or add configs and seeds later. Remove the folder of a run in runs/history to
+# train it again.
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
@@ -16,6 +17,7 @@ root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 
 updates=${UPDATES:-8000}
 tests=${TESTS:-1000} # sentences of each of the three tests
+seeds=${SEEDS:-1} # runs of each config
 threads=${THREADS:-$(cores)}
 if [ $# -eq 0 ]; then
     cd "$root"
@@ -52,31 +54,32 @@ longer=$runs/data/26-50
 mkdir -p "$short"
 for end in tsv align; do head -n "$tests" "datasets/en_es/test.$end" >"$short/test.$end"; done
 
-for config; do
-    name=$(basename "$config" .yaml)
-    run=$runs/$name
-    if [ ! -f "$run/26-50.json" ]; then
-        printf '\n== %s\n' "$name"
-        "$qkv" train "$config" --overwrite --threads "$threads" -s name="$name" -s training.model_dir="$run" \
-            -s data.train="$trained/train.tsv" -s data.dev="$trained/dev.tsv" -s data.src.max_length=25 \
-            -s data.trg.max_length=25 -s training.updates="$updates" -s training.validation_freq="$updates" \
-            -s training.validation_samples=0
-        # The fixed-vector models have no attention, so their alignment cannot be scored.
-        "$qkv" evaluate "$run" "$short/test.tsv" --links "$short/test.align" --json --threads "$threads" \
-            >"$run/short.json" ||
-            "$qkv" evaluate "$run" "$short/test.tsv" --json --threads "$threads" >"$run/short.json"
-        for set in 3-25 26-50; do
-            "$qkv" evaluate "$run" "$runs/data/$set/test.tsv" --by-length 5 --json --threads "$threads" \
-                >"$run/$set.json.part"
-            mv "$run/$set.json.part" "$run/$set.json"
-        done
-    fi
-done
+"$qkv" sweep "$@" -o "$runs" --seeds "$seeds" --threads "$threads" -s data.train="$trained/train.tsv" \
+    -s data.dev="$trained/dev.tsv" -s data.src.max_length=25 -s data.trg.max_length=25 -s training.updates="$updates" \
+    -s training.validation_freq="$updates" -s training.validation_samples=0 >/dev/null
+
+# evaluate RUN TEST OPTION...: writes RUN/TEST.json, where that is not there yet.
+evaluate() {
+    run=$1
+    test=$2
+    shift 2
+    [ -f "$run/$test.json" ] && return 0
+    "$qkv" evaluate "$run" "$runs/data/$test/test.tsv" --json --threads "$threads" "$@" >"$run/$test.json.part" &&
+        mv "$run/$test.json.part" "$run/$test.json"
+}
 
 configs=$#
 for config; do
-    run=$runs/$(basename "$config" .yaml)
-    set -- "$@" "$run/short.json" "$run/3-25.json" "$run/26-50.json"
+    prefix= # sweep names the runs of one config by their seeds alone
+    [ "$configs" -eq 1 ] || prefix=$("$qkv" config "$config" | sed -n 's/^name: *//p'),
+    for run in "$runs/$prefix"seed=*/; do
+        run=${run%/}
+        # The fixed-vector models have no attention, so their alignment cannot be scored.
+        evaluate "$run" short --links "$short/test.align" 2>/dev/null || evaluate "$run" short
+        evaluate "$run" 3-25 --by-length 5
+        evaluate "$run" 26-50 --by-length 5
+        set -- "$@" "$run/short.json" "$run/3-25.json" "$run/26-50.json"
+    done
 done
 shift "$configs"
 echo

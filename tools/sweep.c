@@ -1,4 +1,4 @@
-/* qkv sweep: trains every combination of some values, and compares the runs. */
+/* qkv sweep: trains several configs, or every combination of some values, and compares the runs. */
 #include "arguments.h"
 #include "commands.h"
 #include "complain.h"
@@ -33,56 +33,82 @@ static bool add_setting(struct option_list *list, const char *setting)
     return true;
 }
 
-/* The setting of the key `name`, which may hold fewer characters than a folder: "learning_rate-1e-3_seed-42". */
-static const char *name_setting(struct qkv_arena *arena, const char *folder_name)
+/* The setting of the key `name`, which may hold fewer characters than a folder: "learning_rate-1e-3_seed-42" for
+ * "learning_rate=1e-3,seed=42". */
+static const char *name_setting(struct qkv_arena *arena, const char *name)
 {
-    char *setting = qkv_arena_format(arena, "name=%s", folder_name);
+    char *setting = qkv_arena_format(arena, "name=%s", name);
     for (char *at = setting ? setting + strlen("name=") : NULL; at && *at; at++)
         *at = *at == '=' ? '-' : *at == ',' || *at == '+' ? '_' : *at;
     return setting;
 }
 
-/* Fills in a run of the grid, and checks its config. Errors are printed. */
-static enum qkv_status plan_run(struct sweep *sweep, const struct grid *grid, int combination, int64_t seed,
-                                struct sweep_run *run)
+/* Names the run and its folder. `combination`: what the grid calls it, or "". Tables show no seed if all have the same. */
+static bool name_run(struct sweep *sweep, const char *prefix, const char *combination, int64_t seed,
+                     struct sweep_run *run)
 {
-    const char *chosen[GRID_MOST_KEYS], *name;
     struct qkv_arena *arena = &sweep->arena;
-    bool complete = grid_combination(grid, combination, arena, chosen, &name);
-    run->settings = settings;
-    for (int i = 0; complete && i < grid->keys; i++) complete = add_setting(&run->settings, chosen[i]);
-    if (complete) {
-        run->name = qkv_arena_format(arena, "%s%sseed=%lld", name, *name ? "," : "", (long long)seed);
-        run->folder = run->name ? qkv_run_file(arena, sweep->folder, run->name) : NULL;
-        run->log = run->folder ? qkv_arena_format(arena, "%s.log", run->folder) : NULL;
-        complete =
-            run->log && add_setting(&run->settings, name_setting(arena, run->name)) &&
-            add_setting(&run->settings, qkv_arena_format(arena, "training.model_dir=%s", run->folder)) &&
-            add_setting(&run->settings,
-                        qkv_arena_format(arena, "training.random_seed=%lld", (long long)seed));
-    }
-    if (!complete)
-        return (enum qkv_status)complain("out of memory, or too many settings for %s", sweep->config);
-    return read_config(&run->config, arena, sweep->config, &run->settings);
+    const char *comma = *prefix && *combination ? "," : "";
+    const char *shown = qkv_arena_format(arena, "%s%s%s", prefix, comma, combination);
+    run->name =
+        shown ? qkv_arena_format(arena, "%s%sseed=%lld", shown, *shown ? "," : "", (long long)seed) : NULL;
+    run->folder = run->name ? qkv_run_file(arena, sweep->folder, run->name) : NULL;
+    run->log = run->folder ? qkv_arena_format(arena, "%s.log", run->folder) : NULL;
+    if (!run->log) return false;
+    if (seeds > 1) shown = run->name;
+    return (!*shown || add_setting(&run->settings, name_setting(arena, shown))) &&
+           add_setting(&run->settings, qkv_arena_format(arena, "training.model_dir=%s", run->folder)) &&
+           add_setting(&run->settings, qkv_arena_format(arena, "training.random_seed=%lld", (long long)seed));
 }
 
-static enum qkv_status plan(struct sweep *sweep, const struct grid *grid, int64_t first_seed)
+/* Fills in a run of the grid, and checks its config. `prefix` begins its name. Errors are printed. */
+static enum qkv_status plan_run(struct sweep *sweep, const struct grid *grid, int combination, int64_t seed,
+                                const char *prefix, struct sweep_run *run)
 {
-    int combinations = grid_count(grid, MOST_SWEPT);
-    if (combinations * seeds > MOST_SWEPT)
-        return (enum qkv_status)complain("the sweep has more than %d runs: name fewer values or seeds",
-                                         MOST_SWEPT);
-    sweep->run = calloc((size_t)(combinations * (int)seeds), sizeof *sweep->run);
-    if (!sweep->run) return (enum qkv_status)complain("out of memory");
+    const char *chosen[GRID_MOST_KEYS], *name;
+    bool complete = grid_combination(grid, combination, &sweep->arena, chosen, &name);
+    run->settings = settings;
+    for (int i = 0; complete && i < grid->keys; i++) complete = add_setting(&run->settings, chosen[i]);
+    if (!complete || !name_run(sweep, prefix, name, seed, run))
+        return (enum qkv_status)complain("out of memory, or too many settings for %s", run->file);
+    return read_config(&run->config, &sweep->arena, run->file, &run->settings);
+}
+
+/* Adds the runs of one config. */
+static enum qkv_status plan_config(struct sweep *sweep, const struct grid *grid, int combinations,
+                                   const char *file, bool is_alone)
+{
+    struct qkv_config config;
+    if (read_config(&config, &sweep->arena, file, &settings)) return QKV_INVALID;
+    const char *prefix = is_alone ? "" : config.name;
+    if (!sweep->folder)
+        sweep->folder =
+            is_alone ? qkv_arena_format(&sweep->arena, "runs/%s-sweep", config.name) : "runs/sweep";
+    if (!sweep->folder) return (enum qkv_status)complain("out of memory");
+    int64_t first = config.training.random_seed;
     for (int combination = 0; combination < combinations; combination++)
-        for (int64_t seed = first_seed; seed < first_seed + seeds; seed++) {
+        for (int64_t seed = first; seed < first + seeds; seed++) {
             struct sweep_run *run = &sweep->run[sweep->runs];
-            if (plan_run(sweep, grid, combination, seed, run)) return QKV_INVALID;
+            run->file = file;
+            if (plan_run(sweep, grid, combination, seed, prefix, run)) return QKV_INVALID;
             for (int i = 0; i < sweep->runs; i++)
                 if (!strcmp(sweep->run[i].name, run->name))
                     return (enum qkv_status)complain("two runs would have the folder %s", run->folder);
             sweep->runs++;
         }
+    return QKV_OK;
+}
+
+static enum qkv_status plan(struct sweep *sweep, const struct grid *grid, int configs, char **config)
+{
+    int combinations = grid_count(grid, MOST_SWEPT);
+    if ((int64_t)configs * combinations * seeds > MOST_SWEPT)
+        return (enum qkv_status)complain("the sweep has more than %d runs: name fewer values or seeds",
+                                         MOST_SWEPT);
+    sweep->run = calloc((size_t)(configs * combinations * (int)seeds), sizeof *sweep->run);
+    if (!sweep->run) return (enum qkv_status)complain("out of memory");
+    for (int i = 0; i < configs; i++)
+        if (plan_config(sweep, grid, combinations, config[i], configs == 1)) return QKV_INVALID;
     return QKV_OK;
 }
 
@@ -146,16 +172,12 @@ static void say_interrupted(int number)
     end_by_signal(number);
 }
 
-static int sweep_all(struct sweep *sweep, struct qkv_error *error)
+static int sweep_all(struct sweep *sweep, int configs, char **config, struct qkv_error *error)
 {
     struct grid grid;
-    struct qkv_config config;
     int interrupted;
     if (grid_read(&grid, &grid_options, &sweep->arena, error)) return conclude(QKV_INVALID, error);
-    if (read_config(&config, &sweep->arena, sweep->config, &settings)) return QKV_INVALID;
-    sweep->folder = folder ? folder : qkv_arena_format(&sweep->arena, "runs/%s-sweep", config.name);
-    if (!sweep->folder) return complain("out of memory");
-    if (plan(sweep, &grid, config.training.random_seed)) return QKV_INVALID;
+    if (plan(sweep, &grid, configs, config)) return QKV_INVALID;
     if (qkv_folder_make(sweep->folder, error) || sweep_find_finished(sweep, error))
         return conclude(QKV_INVALID, error);
     divide_threads(sweep);
@@ -166,11 +188,11 @@ static int sweep_all(struct sweep *sweep, struct qkv_error *error)
 
 static int run(int operands, char **operand)
 {
-    (void)operands;
     struct qkv_error error = {""};
-    struct sweep sweep = {.config = operand[0], .quiet = quiet};
-    if (!strcmp(sweep.config, "-")) return complain("-: each run reads the config; write it to a file");
-    int code = sweep_all(&sweep, &error);
+    struct sweep sweep = {.folder = folder, .quiet = quiet};
+    for (int i = 0; i < operands; i++)
+        if (!strcmp(operand[i], "-")) return complain("-: each run reads the config; write it to a file");
+    int code = sweep_all(&sweep, operands, operand, &error);
     free(sweep.run);
     qkv_arena_release(&sweep.arena);
     return code;
@@ -178,22 +200,22 @@ static int run(int operands, char **operand)
 
 const struct command command_sweep = {
     .name = "sweep",
-    .summary = "train every combination of some values, with several seeds",
+    .summary = "train several configs, or every combination of some values, with several seeds",
     .description =
-        "Trains a run for every combination of the values that -g names, each in a folder of its own below "
-        "one "
-        "folder, several at the same time. At the end it prints the table of `qkv compare` and writes it and "
-        "the "
-        "picture of `qkv plot` into that folder: comparison.md, curves.svg.\n\n"
+        "Trains a run for every config and every combination of the values that -g names, each in a folder "
+        "of "
+        "its own below one folder, several at the same time. At the end it prints the table of `qkv compare` "
+        "and writes it and the picture of `qkv plot` into that folder: comparison.md, curves.svg.\n\n"
         "The same command again goes on: finished runs are kept, others continue from their last checkpoint. "
-        "More values or seeds may be named, too. Ctrl-C (or SIGTERM or SIGHUP) has each run save a "
+        "More configs, values or seeds may be named, too. Ctrl-C (or SIGTERM or SIGHUP) has each run save a "
         "checkpoint. What a run prints is in FOLDER/NAME.log.\n\n"
         "The seeds are training.random_seed of the config and the numbers after it.\n",
     .examples = "  qkv sweep configs/toy_en_es.yaml -g training.learning_rate=1e-3,3e-3 --seeds 2\n"
-                "  qkv sweep configs/toy_en_es.yaml -g model.encoder.num_layers=1,2 -o runs/depth\n",
+                "  qkv sweep configs/toy_en_es.yaml -g model.encoder.num_layers=1,2 -o runs/depth\n"
+                "  qkv sweep configs/history/*.yaml -s training.updates=500 -o runs/history\n",
     .operands =
         (const struct command_operand[]){
-            {"CONFIG", VALUE_CONFIG, "a YAML file"},
+            {"CONFIG", VALUE_CONFIG, "a YAML file", .repeated = true},
             {0},
         },
     .options =
@@ -203,7 +225,8 @@ const struct command command_sweep = {
             {"seeds", 0, "N", OPTION_INTEGER, &seeds,
              "runs of each combination, with seeds of their own (default: 1)", 1, MOST_SWEPT},
             {"output", 'o', "FOLDER", OPTION_TEXT, &folder,
-             "the folder of the runs (default: runs/<name>-sweep)", .completes = VALUE_FOLDER},
+             "the folder of the runs (default: runs/<name>-sweep; of several configs, runs/sweep)",
+             .completes = VALUE_FOLDER},
             COMMAND_OPTION_SETTINGS(&settings),
             {"threads", 'j', "N", OPTION_INTEGER, &threads,
              "number of threads of all runs together (default: one per processor)", 1, 1024},

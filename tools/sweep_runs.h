@@ -12,6 +12,7 @@
 enum sweep_state { SWEEP_WAITS, SWEEP_TRAINS, SWEEP_DONE, SWEEP_FAILED };
 
 struct sweep_run {
+    const char *file;                /* of its config */
     const char *name, *folder, *log; /* log: file of what `qkv train` prints */
     struct option_list settings;     /* of its config */
     struct qkv_config config;
@@ -21,7 +22,7 @@ struct sweep_run {
 };
 
 struct sweep {
-    const char *config, *folder;
+    const char *folder;
     struct sweep_run *run; /* [runs] */
     int runs;
     int at_once, threads; /* runs at the same time, and threads of each */

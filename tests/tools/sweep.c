@@ -49,6 +49,35 @@ Test(sweep, trains_every_combination_and_compares_the_runs)
                               "resuming after update 10\n"));
 }
 
+Test(sweep, trains_several_configs)
+{
+    const char *folder = tiny_task("configs");
+    run_ok(
+        "cd '%s' && sed 's/^name: .*/name: other/' c.yaml >other.yaml && qkv config c.yaml | grep '^name:'",
+        folder);
+    const char *name = run_ok("cd '%s' && qkv config c.yaml | sed -n 's/^name: //p' | tr -d '\n'", folder);
+    const char *command = format(
+        "cd '%s' && qkv sweep c.yaml other.yaml -s training.updates=2 -g training.learning_rate=1e-3,3e-3",
+        folder);
+    struct outcome outcome = run("%s", command);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    const char *const configs[] = {name, "other"};
+    for (int i = 0; i < 2; i++)
+        for (int rate = 1; rate <= 3; rate += 2) {
+            const char *run_name = format("%s,learning_rate=%de-3", configs[i], rate);
+            cr_expect(has(folder, format("runs/sweep/%s,seed=42/last.safetensors", run_name)), "%s",
+                      run_name);
+            cr_expect_not_null(strstr(outcome.output, format("\n%s ", run_name)), "%s", outcome.output);
+            cr_expect_not_null(
+                strstr(read_file(format("%s/runs/sweep/%s,seed=42/config.yaml", folder, run_name), NULL),
+                       format("name: %s_learning_rate-%de-3\n", configs[i], rate)));
+        }
+    cr_expect(refused(run("cd '%s' && qkv sweep c.yaml c.yaml", folder),
+                      format("qkv: two runs would have the folder runs/sweep/%s,seed=42", name)));
+    cr_expect(refused(run("cd '%s' && qkv sweep c.yaml none.yaml", folder),
+                      "none.yaml: cannot be read: No such file or directory"));
+}
+
 /* A sweep of two long runs gets the signal when both train. */
 Test(sweep, goes_on_after_an_interruption_as_if_there_had_been_none)
 {
