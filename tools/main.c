@@ -31,8 +31,11 @@ static void print_version(const struct qkv_kernel_names *kernels)
 {
     printf("qkv " QKV_VERSION "\n"
            "kernels: %s for float32, %s for float64\n"
+           "instructions: %s for bfloat16, %s for int8\n"
            "OpenBLAS: kernels for %s, for large products in %s (%s)\n",
-           kernels->float32, kernels->float64, kernels->blas_core,
+           kernels->float32, kernels->float64,
+           kernels->bfloat16_instruction ? kernels->bfloat16_instruction : "none",
+           kernels->int8_instruction ? kernels->int8_instruction : "none", kernels->blas_core,
            kernels->is_float32_by_blas ? "float32 and float64" : "float64", kernels->blas_config);
 }
 

@@ -167,6 +167,11 @@ static const struct method *fastest_method(void)
     return &simple;
 }
 
+const char *VARIANT(qkv_, bfloat16_instruction)(void)
+{
+    return fastest_method() == &simple ? NULL : "vdpbf16ps";
+}
+
 /* ---- packing ---- */
 
 /* block [rows, BLOCK_STRIDE] = the pairs of the rows of a. */

@@ -32,6 +32,9 @@ void VARIANT(qkv_, bfloat16_pack)(bool transpose_b, int64_t n, int64_t k, const 
 void VARIANT(qkv_, bfloat16_product)(struct qkv_workers *workers, const struct product *p,
                                      const void *panels);
 
+/* The instruction of this processor that multiplies; NULL: none, products take longer than in float32. */
+const char *VARIANT(qkv_, bfloat16_instruction)(void);
+
 typedef void gemm_function(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
                            int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
 

@@ -291,13 +291,25 @@ static void panel_vnni(const struct int8_job *job, int64_t column)
 }
 #    endif
 
+typedef void panel_function(const struct int8_job *job, int64_t column);
+
+static panel_function *fastest_panel(void)
+{
+#    ifdef __AVX512F__
+    if (__builtin_cpu_supports("avx512vnni")) return panel_vnni;
+#    endif
+    return panel_simple;
+}
+
+const char *VARIANT(qkv_, int8_instruction)(void)
+{
+    return fastest_panel() == panel_simple ? NULL : "vpdpbusd";
+}
+
 static void multiply_part(void *context, int part)
 {
     const struct int8_job *job = context;
-    void (*multiply_panel)(const struct int8_job *job, int64_t column) = panel_simple;
-#    ifdef __AVX512F__
-    if (__builtin_cpu_supports("avx512vnni")) multiply_panel = panel_vnni;
-#    endif
+    panel_function *multiply_panel = fastest_panel();
     int64_t columns = job->part_panels * INT8_PANEL_COLUMNS, first = part * columns;
     for (int64_t j = first; j < first + columns && j < job->n; j += INT8_PANEL_COLUMNS)
         multiply_panel(job, j);

@@ -52,4 +52,7 @@ void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real
 void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t n, int64_t k, const real *a,
                                  const void *panels, const real *bias, real *c, void *rows);
 
+/* The instruction of this processor that multiplies, or NULL. */
+const char *VARIANT(qkv_, int8_instruction)(void);
+
 #endif

@@ -107,8 +107,11 @@ static const char *better_blas_core(void)
 
 enum qkv_status qkv_kernels_in_use(struct qkv_kernel_names *names, struct qkv_error *error)
 {
+    const struct variant *single = variant_of(QKV_FLOAT32);
     if (names)
-        *names = (struct qkv_kernel_names){.float32 = variant_of(QKV_FLOAT32)->name,
+        *names = (struct qkv_kernel_names){.float32 = single->name,
+                                           .bfloat16_instruction = single->kernels->bfloat16_instruction(),
+                                           .int8_instruction = single->kernels->int8_instruction(),
                                            .float64 = variant_of(QKV_FLOAT64)->name,
                                            .is_float32_by_blas = qkv_blas_is_wanted(),
                                            .blas_core = openblas_get_corename(),

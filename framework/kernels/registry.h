@@ -8,6 +8,8 @@
 struct qkv_kernels {
     const struct qkv_op *op[QKV_OP_COUNT]; /* by enum qkv_op_id; NULL for the leaf */
     const struct qkv_optimizer_kernels *optimizer;
+    /* The instruction of this processor that multiplies these numbers, or NULL; both functions NULL in float64. */
+    const char *(*bfloat16_instruction)(void), *(*int8_instruction)(void);
 };
 
 #endif

@@ -8,6 +8,11 @@
 #undef OP
 extern const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer);
 
+#ifdef QKV_KERNEL_IS_float32
+#    include "kernels/bfloat16.h"
+#    include "kernels/int8.h"
+#endif
+
 extern const struct qkv_kernels VARIANT(qkv_, kernels);
 const struct qkv_kernels VARIANT(qkv_, kernels) = {
     .op =
@@ -17,4 +22,8 @@ const struct qkv_kernels VARIANT(qkv_, kernels) = {
 #undef OP
         },
     .optimizer = &VARIANT(qkv_, optimizer),
+#ifdef QKV_KERNEL_IS_float32
+    .bfloat16_instruction = VARIANT(qkv_, bfloat16_instruction),
+    .int8_instruction = VARIANT(qkv_, int8_instruction),
+#endif
 };

@@ -178,17 +178,27 @@ Test(help, zsh_completes_keys_of_a_config)
 
 /* ---- the version and the kernels ---- */
 
+static bool processor_has(const char *flag)
+{
+    return run("grep -qw '%s' /proc/cpuinfo", flag).exit_code == 0;
+}
+
 Test(help, version_names_the_kernels_in_use)
 {
     struct outcome outcome = run("QKV_KERNELS=portable OPENBLAS_CORETYPE=Nehalem qkv --version");
     cr_expect_eq(outcome.exit_code, 0);
-    cr_expect_str_eq(outcome.output, format("qkv %s\nkernels: portable for float32, portable for float64\n%s",
+    cr_expect_str_eq(outcome.output, format("qkv %s\nkernels: portable for float32, portable for float64\n"
+                                            "instructions: none for bfloat16, none for int8\n%s",
                                             QKV_VERSION, strstr(outcome.output, "OpenBLAS: ")));
     cr_expect_not_null(strstr(outcome.output, "\nOpenBLAS: kernels for "), "%s", outcome.output);
     const char *fastest = run("qkv --version").output;
     cr_expect_not_null(strstr(fastest, "\nkernels: "));
     cr_expect_str_eq(run("QKV_KERNELS= qkv --version").output, fastest);
     const char *blas = run("QKV_KERNELS=blas qkv --version").output;
+    const bool is_fastest = strstr(fastest, "kernels: avx512 for float32");
+    cr_expect_eq(strstr(fastest, "vdpbf16ps for bfloat16, ") != NULL,
+                 is_fastest && processor_has("avx512_bf16"));
+    cr_expect_eq(strstr(fastest, ", vpdpbusd for int8") != NULL, is_fastest && processor_has("avx512_vnni"));
     size_t kernels = (size_t)(strstr(fastest, "\nOpenBLAS: ") - fastest);
     cr_expect_eq(strncmp(blas, fastest, kernels), 0, "%s%s", blas, fastest);
     cr_expect_not_null(strstr(fastest, ", for large products in float64 ("), "%s", fastest);

@@ -30,6 +30,9 @@
 struct qkv_kernel_names {
     /* Variants of qkv's kernels, for each precision: "avx512", "avx2", "portable". */
     const char *float32, *float64;
+    /* The instructions of this processor by which they multiply bfloat16 ("vdpbf16ps") and int8 ("vpdpbusd"). NULL: there is
+     * none, or QKV_KERNELS forbids it; products of bfloat16 then take longer than in float32. */
+    const char *bfloat16_instruction, *int8_instruction;
     /* QKV_KERNELS=blas: OpenBLAS computes large products in float32, too. */
     bool is_float32_by_blas;
     /* The processor whose kernels OpenBLAS uses: "SkylakeX". */
