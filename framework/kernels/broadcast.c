@@ -222,7 +222,7 @@ static bool neighbours_shape(struct qkv_tensor *y)
     int64_t length = y->options.length, start = y->options.start;
     if (!check_matrix(y, x, "input")) return false;
     int64_t rows = x->shape.size[0], most = INT64_MAX / (int64_t)sizeof(double) / x->count;
-    if (length < 1 || length > most || start > rows || start < -rows)
+    if (length < 1 || length > most || start > most || start < -most)
         return qkv_refuse(y, "%lld rows from the row %lld on are wanted, but input is %s", (long long)length,
                           (long long)start, qkv_shape_text(x->shape));
     if (!qkv_check_segments(y, segments, rows, "input") || !qkv_check_disjoint(y, segments, "input"))
@@ -270,6 +270,7 @@ static const struct qkv_sample neighbours_good[] = {
      .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .start = -2, .length = 3)},
     {"one sentence", {SHAPE(5, 3)}, .options = OPTIONS(.start = 0, .length = 2)},
     {"longer than the sentence", {SHAPE(2, 3)}, .options = OPTIONS(.start = -2, .length = 7)},
+    {"before the only row", {SHAPE(1, 3)}, .options = OPTIONS(.start = -2, .length = 3)},
     {0},
 };
 static const struct qkv_sample neighbours_bad[] = {

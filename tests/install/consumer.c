@@ -249,9 +249,10 @@ Test(subproject, respects_the_release_flags_of_the_user)
 Test(uninstall, removes_what_was_installed)
 {
     const char *folder = installed("uninstall");
-    const char *files[] = {"share/qkv/configs/toy_en_es.yaml",
-                           "share/qkv/configs/seeds/simple_attention.yaml",
-                           "share/qkv/datasets/en_es/lexicon.txt", "share/doc/qkv/LICENSE"};
+    const char *files[] = {
+        "share/qkv/configs/toy_en_es.yaml",     "share/qkv/configs/seeds/simple_attention.yaml",
+        "share/qkv/datasets/en_es/lexicon.txt", "share/doc/qkv/LICENSE",
+        "share/doc/qkv/docs/library.md",        "share/doc/qkv/examples/own_network.c"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         run_ok("test -s '%s/prefix/%s'", folder, files[i]);
     write_text(folder, "prefix/include/other.h", "/* of another package */\n");

@@ -193,6 +193,23 @@ Test(axes, convolution_stays_within_sentences)
     }
 }
 
+/* As in the first step of decoding. */
+Test(axes, convolution_of_one_row_looks_back)
+{
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    const double x = 3, weight[] = {5, 7, 11};
+    struct qkv_tensor *input = qkv_variable(graph, QKV_SHAPE(1, 1)),
+                      *weights = qkv_variable(graph, QKV_SHAPE(3, 1));
+    qkv_tensor_write(input, &x);
+    qkv_tensor_write(weights, weight);
+    struct qkv_tensor *y = qkv_convolution(graph, input, weights, NULL, (struct qkv_segments){0}, -2);
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    qkv_forward(graph);
+    cr_expect_eq(*(const double *)qkv_tensor_value(y), 33);
+    qkv_graph_free(graph);
+}
+
 Test(axes, what_does_not_fit_is_refused)
 {
     static const char *const messages[] = {
@@ -200,13 +217,15 @@ Test(axes, what_does_not_fit_is_refused)
         "columns",
         "convolution: the input is NULL",
         "concat_all: there are 0 tensors",
+        "neighbours: 3 rows from the row -9223372036854775808 on are wanted, but input is [9, 3]",
     };
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
         struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(9, 3)),
                           *weight = qkv_variable(graph, QKV_SHAPE(4, 2));
         if (i < 2) qkv_convolution(graph, i ? NULL : x, weight, NULL, (struct qkv_segments){0}, 0);
         if (i == 2) qkv_concat_all(graph, NULL, 0, 1);
+        if (i == 3) qkv_neighbours(graph, x, (struct qkv_segments){0}, INT64_MIN, 3);
         struct qkv_error error = {""};
         cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
         cr_expect_str_eq(error.message, messages[i]);
