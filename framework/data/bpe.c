@@ -2,6 +2,7 @@
 #include "data/bpe.h"
 
 #include "core/grow.h"
+#include "data/file_parts.h"
 #include "data/unicode.h"
 #include "qkv/file.h"
 #include "qkv/lines.h"
@@ -138,13 +139,17 @@ void qkv_bpe_free(struct qkv_bpe *bpe)
 
 /* ---- codes files ---- */
 
+void qkv_bpe_write(const struct qkv_bpe *bpe, FILE *file)
+{
+    fprintf(file, "%s\n", VERSION_LINE);
+    for (int64_t i = 0; i < bpe->count; i++) fprintf(file, "%s %s\n", left_of(bpe, i), right_of(bpe, i));
+}
+
 enum qkv_status qkv_bpe_save(const struct qkv_bpe *bpe, const char *path, struct qkv_error *error)
 {
     struct qkv_file_writer writer;
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
-    fprintf(writer.file, "%s\n", VERSION_LINE);
-    for (int64_t i = 0; i < bpe->count; i++)
-        fprintf(writer.file, "%s %s\n", left_of(bpe, i), right_of(bpe, i));
+    qkv_bpe_write(bpe, writer.file);
     return qkv_file_commit(&writer, error);
 }
 
@@ -201,10 +206,11 @@ static enum qkv_status add_line(struct qkv_bpe *bpe, const struct qkv_lines *lin
     return qkv_error_set(error, "%s: out of memory", lines->path);
 }
 
-struct qkv_bpe *qkv_bpe_load(const char *path, struct qkv_error *error)
+struct qkv_bpe *qkv_bpe_read(struct qkv_file_part part, struct qkv_error *error)
 {
+    const char *path = part.path;
     struct qkv_lines lines;
-    if (qkv_file_check(path, error) || qkv_lines_open(&lines, path, error)) return NULL;
+    if (qkv_lines_open_part(&lines, part, error)) return NULL;
     struct qkv_bpe *bpe = calloc(1, sizeof *bpe);
     bool found;
     enum qkv_status status = bpe ? QKV_OK : qkv_error_set(error, "%s: out of memory", path);
@@ -216,4 +222,9 @@ struct qkv_bpe *qkv_bpe_load(const char *path, struct qkv_error *error)
     if (!status) return bpe;
     qkv_bpe_free(bpe);
     return NULL;
+}
+
+struct qkv_bpe *qkv_bpe_load(const char *path, struct qkv_error *error)
+{
+    return qkv_bpe_read((struct qkv_file_part){.path = path}, error);
 }

@@ -1,6 +1,7 @@
 /* Pieces: the text of a symbol as a token, and which pieces cutting keeps. */
 #include "core/grow.h"
 #include "data/bpe.h"
+#include "data/file_parts.h"
 #include "qkv/file.h"
 #include "qkv/lines.h"
 
@@ -84,12 +85,17 @@ enum qkv_status qkv_bpe_keep(struct qkv_bpe *bpe, const struct qkv_types *pieces
 
 /* ---- files of pieces ---- */
 
+void qkv_bpe_write_pieces(const struct qkv_bpe *bpe, FILE *file)
+{
+    for (int64_t i = 0; i < bpe->kept.size; i++)
+        fprintf(file, "%s %lld\n", qkv_types_token(&bpe->kept, i), (long long)bpe->kept.frequency[i]);
+}
+
 enum qkv_status qkv_bpe_save_pieces(const struct qkv_bpe *bpe, const char *path, struct qkv_error *error)
 {
     struct qkv_file_writer writer;
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
-    for (int64_t i = 0; i < bpe->kept.size; i++)
-        fprintf(writer.file, "%s %lld\n", qkv_types_token(&bpe->kept, i), (long long)bpe->kept.frequency[i]);
+    qkv_bpe_write_pieces(bpe, writer.file);
     return qkv_file_commit(&writer, error);
 }
 
@@ -116,10 +122,10 @@ static enum qkv_status add_line(struct qkv_types *pieces, const struct qkv_lines
     return qkv_error_set(error, "%s: out of memory", lines->path);
 }
 
-enum qkv_status qkv_bpe_load_pieces(struct qkv_bpe *bpe, const char *path, struct qkv_error *error)
+enum qkv_status qkv_bpe_read_pieces(struct qkv_bpe *bpe, struct qkv_file_part part, struct qkv_error *error)
 {
     struct qkv_lines lines;
-    if (qkv_file_check(path, error) || qkv_lines_open(&lines, path, error)) return QKV_INVALID;
+    if (qkv_lines_open_part(&lines, part, error)) return QKV_INVALID;
     struct qkv_types pieces = {0};
     bool found;
     enum qkv_status status;
@@ -130,4 +136,9 @@ enum qkv_status qkv_bpe_load_pieces(struct qkv_bpe *bpe, const char *path, struc
     if (!status) status = qkv_bpe_keep(bpe, &pieces, 1, error);
     qkv_types_release(&pieces);
     return status;
+}
+
+enum qkv_status qkv_bpe_load_pieces(struct qkv_bpe *bpe, const char *path, struct qkv_error *error)
+{
+    return qkv_bpe_read_pieces(bpe, (struct qkv_file_part){.path = path}, error);
 }

@@ -3,28 +3,13 @@
 #include "config/path.h"
 #include "core/grow.h"
 #include "data/bpe_dropout.h"
-#include "data/unicode.h"
+#include "data/ids_checksum.h"
+#include "data/parallel_text.h"
+#include "data/prepared.h"
 #include "qkv/random.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <zlib.h>
-
-/* The sentence of one side of the current pair. */
-struct sentence {
-    const struct qkv_text_config *text;
-    struct qkv_tokens tokens;
-    const char *raw; /* the line, or its part before or after the tab */
-    size_t size;     /* bytes of `raw`, without the NUL */
-};
-
-struct reading {
-    struct qkv_corpus *corpus;
-    struct qkv_corpus_options options;
-    struct sentence source, target;
-};
 
 static enum qkv_status no_memory(const char *path, struct qkv_error *error)
 {
@@ -33,7 +18,7 @@ static enum qkv_status no_memory(const char *path, struct qkv_error *error)
 
 /* ---- adding a pair ---- */
 
-static bool add_sentence(struct qkv_corpus_side *side, int64_t index, const struct sentence *sentence)
+static bool add_sentence(struct qkv_corpus_side *side, int64_t index, const struct qkv_pair_side *sentence)
 {
     int64_t begin = side->start[index], count = sentence->tokens.count;
     if (!QKV_RESERVE(side->start, side->start_capacity, index + 2)) return false;
@@ -46,7 +31,7 @@ static bool add_sentence(struct qkv_corpus_side *side, int64_t index, const stru
     return true;
 }
 
-static bool add_raw(struct qkv_corpus_side *side, int64_t index, const struct sentence *sentence)
+static bool add_raw(struct qkv_corpus_side *side, int64_t index, const struct qkv_pair_side *sentence)
 {
     int64_t begin = side->raw_start[index], end = begin + (int64_t)sentence->size + 1;
     if (!QKV_RESERVE(side->raw_start, side->raw_start_capacity, index + 2)) return false;
@@ -57,211 +42,49 @@ static bool add_raw(struct qkv_corpus_side *side, int64_t index, const struct se
 }
 
 /* Adds the words of a side with BPE dropout. */
-static bool add_words(const struct qkv_corpus_side *side, int64_t index, const struct sentence *sentence)
+static bool add_words(const struct qkv_corpus_side *side, int64_t index, const struct qkv_pair_side *sentence)
 {
     return !side->dropout || qkv_bpe_dropout_add(side->dropout, index, sentence->raw, sentence->size);
 }
 
-/* Tokenises the raw text of both sides and adds the pair, unless it is too long and drop_long is
- * set. */
-static enum qkv_status add_pair(struct reading *reading, int64_t line, const char *path,
-                                struct qkv_error *error)
+static enum qkv_status add_pair(struct qkv_parallel_text *text, struct qkv_error *error)
 {
-    struct qkv_corpus *corpus = reading->corpus;
-    struct sentence *source = &reading->source, *target = &reading->target;
-    /* The lines are valid text, so only memory can be missing. */
-    if (qkv_tokenize(&source->tokens, source->text, source->raw, source->size, NULL) ||
-        qkv_tokenize(&target->tokens, target->text, target->raw, target->size, NULL))
-        return no_memory(path, error);
-    corpus->read++;
-    bool long_source = source->tokens.count > source->text->max_length;
-    bool long_target = target->tokens.count > target->text->max_length;
-    if (reading->options.drop_long && (long_source || long_target)) {
-        corpus->long_sources += long_source;
-        corpus->long_targets += long_target;
-        return QKV_OK;
-    }
+    struct qkv_corpus *corpus = text->context;
+    const struct qkv_pair_side *source = &text->source, *target = &text->target;
     int64_t index = corpus->count;
     if (!QKV_RESERVE(corpus->line, corpus->line_capacity, index + 1) ||
         !add_sentence(&corpus->source, index, source) || !add_sentence(&corpus->target, index, target))
-        return no_memory(path, error);
-    if (reading->options.keep_raw &&
+        return no_memory(text->path, error);
+    if (text->options.keep_raw &&
         (!add_raw(&corpus->source, index, source) || !add_raw(&corpus->target, index, target)))
-        return no_memory(path, error);
+        return no_memory(text->path, error);
     if (!add_words(&corpus->source, index, source) || !add_words(&corpus->target, index, target))
-        return no_memory(path, error);
-    corpus->line[index] = line;
+        return no_memory(text->path, error);
+    corpus->line[index] = text->line;
     corpus->count++;
     return QKV_OK;
 }
 
-/* True of a side that is empty or white space. */
-static bool is_blank(const struct sentence *sentence)
+/* Counts the tokens of a sentence, which is not kept. */
+static bool count_tokens(struct qkv_corpus_side *side, const struct qkv_tokens *tokens)
 {
-    for (const char *c = sentence->raw, *end = c + sentence->size; c < end;) {
-        int32_t point;
-        c += qkv_point(c, &point);
-        if (!qkv_is_space(point)) return false;
-    }
+    for (int64_t i = 0; i < tokens->count; i++)
+        if (qkv_types_add(&side->types, tokens->token[i], 1) < 0) return false;
+    if (tokens->count > side->longest) side->longest = tokens->count;
     return true;
 }
 
-/* ---- x.tsv, x.tsv.gz ---- */
-
-enum qkv_status qkv_pair_split(const struct qkv_lines *lines, bool third_column, struct qkv_pair_texts *texts,
-                               struct qkv_error *error)
+static enum qkv_status count_pair(struct qkv_parallel_text *text, struct qkv_error *error)
 {
-    const char *path = lines->path;
-    long long number = lines->number;
-    char *tab = memchr(lines->line, '\t', lines->size), *end = lines->line + lines->size;
-    if (!tab)
-        return qkv_error_set(error, "%s:%lld:%zu: the line has no tab; a line is source<TAB>target", path,
-                             number, lines->size + 1);
-    char *second = memchr(tab + 1, '\t', (size_t)(end - tab - 1));
-    if (second && !third_column)
-        return qkv_error_set(error, "%s:%lld:%td: the line has a second tab; a line is source<TAB>target",
-                             path, number, second - lines->line + 1);
-    if (second) end = second;
-    *tab = *end = '\0';
-    *texts =
-        (struct qkv_pair_texts){lines->line, tab + 1, (size_t)(tab - lines->line), (size_t)(end - tab - 1)};
-    return QKV_OK;
-}
-
-static enum qkv_status split_at_tab(struct reading *reading, const struct qkv_lines *lines,
-                                    struct qkv_error *error)
-{
-    struct qkv_pair_texts texts;
-    if (qkv_pair_split(lines, reading->options.third_column, &texts, error)) return QKV_INVALID;
-    reading->source.raw = texts.source;
-    reading->source.size = texts.source_size;
-    reading->target.raw = texts.target;
-    reading->target.size = texts.target_size;
-    if (is_blank(&reading->source))
-        return qkv_error_set(error, "%s:%lld:1: the source side is empty", lines->path,
-                             (long long)lines->number);
-    if (is_blank(&reading->target))
-        return qkv_error_set(error, "%s:%lld:%zu: the target side is empty", lines->path,
-                             (long long)lines->number, texts.source_size + 2);
-    return QKV_OK;
-}
-
-static enum qkv_status read_table(struct reading *reading, const char *path, struct qkv_error *error)
-{
-    struct qkv_lines lines;
-    if (qkv_lines_open(&lines, path, error)) return QKV_INVALID;
-    bool found;
-    enum qkv_status status;
-    while (!(status = qkv_lines_next(&lines, &found, error)) && found) {
-        if ((status = split_at_tab(reading, &lines, error))) break;
-        if ((status = add_pair(reading, lines.number, path, error))) break;
-    }
-    if (!status) status = qkv_lines_check_read(&lines, error);
-    qkv_lines_close(&lines);
-    return status;
-}
-
-/* ---- two line-aligned files ---- */
-
-/* Opens prefix.lang or prefix.lang.gz. */
-static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, const char *lang,
-                                 struct qkv_error *error)
-{
-    if (!lang) return qkv_error_set(error, "%s: data.src.lang and data.trg.lang must be set", prefix);
-    size_t size = strlen(prefix) + strlen(lang) + sizeof "..gz";
-    char *path = malloc(size);
-    if (!path) return no_memory(prefix, error);
-    struct stat status;
-    enum qkv_status result;
-    snprintf(path, size, "%s.%s.gz", prefix, lang);
-    bool zipped = !stat(path, &status);
-    path[size - sizeof ".gz"] = '\0';
-    bool plain = !stat(path, &status), missing = !plain && errno == ENOENT && !zipped;
-    if (missing && !stat(prefix, &status)) {
-        result =
-            qkv_error_set(error,
-                          S_ISDIR(status.st_mode)
-                              ? "%s: cannot be read: it is a folder"
-                              : "%s: the name of a file of pairs must end in .tsv or .tsv.gz; as the common "
-                                "prefix of two files it needs %s, which does not exist",
-                          prefix, path);
-    } else if (missing) {
-        result = qkv_error_set(
-            error,
-            "%s: there is no such file, and no %s.gz (a data path is x.tsv, x.tsv.gz, or the common "
-            "prefix of two files)",
-            path, path);
-    } else {
-        if (!plain && zipped) strcat(path, ".gz");
-        result = qkv_lines_open(lines, path, error);
-    }
-    free(path);
-    return result;
-}
-
-/* Reports that two files have different lengths. The current line of the longer file is the first that the shorter file
- * does not have. Reads the longer one to its end to count its lines. */
-static enum qkv_status different_length(struct qkv_lines *longer, const char *shorter, int64_t shorter_count,
-                                        struct qkv_error *error)
-{
-    int64_t first = longer->number;
-    bool found = true;
-    while (found)
-        if (qkv_lines_next(longer, &found, error)) return QKV_INVALID;
-    return qkv_error_set(error, "%s:%lld:1: the line has no counterpart: %s has %lld lines, but %s has %lld",
-                         longer->path, (long long)first, longer->path, (long long)longer->number, shorter,
-                         (long long)shorter_count);
-}
-
-static enum qkv_status set_sentence(struct sentence *sentence, const struct qkv_lines *lines,
-                                    struct qkv_error *error)
-{
-    sentence->raw = lines->line;
-    sentence->size = lines->size;
-    if (!is_blank(sentence)) return QKV_OK;
-    return qkv_error_set(error, "%s:%lld:1: the line is empty", lines->path, (long long)lines->number);
-}
-
-static enum qkv_status read_both(struct reading *reading, struct qkv_lines *source, struct qkv_lines *target,
-                                 struct qkv_error *error)
-{
-    for (;;) {
-        bool found_source, found_target;
-        if (qkv_lines_next(source, &found_source, error) || qkv_lines_next(target, &found_target, error))
-            return QKV_INVALID;
-        if ((!found_source && qkv_lines_check_read(source, error)) ||
-            (!found_target && qkv_lines_check_read(target, error)))
-            return QKV_INVALID;
-        if (!found_source && !found_target) return QKV_OK;
-        if (!found_target) return different_length(source, target->path, target->number, error);
-        if (!found_source) return different_length(target, source->path, source->number, error);
-        if (set_sentence(&reading->source, source, error) || set_sentence(&reading->target, target, error) ||
-            add_pair(reading, source->number, source->path, error))
-            return QKV_INVALID;
-    }
-}
-
-static enum qkv_status read_pair_of_files(struct reading *reading, const char *prefix,
-                                          struct qkv_error *error)
-{
-    struct qkv_lines source, target;
-    if (open_side(&source, prefix, reading->source.text->lang, error)) return QKV_INVALID;
-    enum qkv_status status = open_side(&target, prefix, reading->target.text->lang, error);
-    if (!status) {
-        status = read_both(reading, &source, &target, error);
-        qkv_lines_close(&target);
-    }
-    qkv_lines_close(&source);
-    return status;
+    struct qkv_corpus *corpus = text->context;
+    corpus->count++;
+    if (count_tokens(&corpus->source, &text->source.tokens) &&
+        count_tokens(&corpus->target, &text->target.tokens))
+        return QKV_OK;
+    return no_memory(text->path, error);
 }
 
 /* ---- public functions ---- */
-
-static bool ends_in(const char *text, const char *end)
-{
-    size_t size = strlen(text), end_size = strlen(end);
-    return size >= end_size && !strcmp(text + size - end_size, end);
-}
 
 /* The offsets of an empty side. */
 static bool begin_side(struct qkv_corpus_side *side, const struct qkv_text_config *text,
@@ -283,17 +106,35 @@ static bool end_side(struct qkv_corpus_side *side)
     return !side->dropout || qkv_bpe_dropout_add_types(side->dropout, &side->types);
 }
 
+static enum qkv_status read_text(struct qkv_corpus *corpus, const char *path,
+                                 const struct qkv_data_config *data, struct qkv_corpus_options options,
+                                 struct qkv_error *error)
+{
+    struct qkv_parallel_text text = {
+        .path = path,
+        .options = options,
+        .source = {.text = &data->src},
+        .target = {.text = &data->trg},
+        .add = options.types_only ? count_pair : add_pair,
+        .context = corpus,
+    };
+    if (!begin_side(&corpus->source, &data->src, options) ||
+        !begin_side(&corpus->target, &data->trg, options))
+        return no_memory(path, error);
+    enum qkv_status status = qkv_parallel_text_read(&text, error);
+    qkv_parallel_text_release(&text);
+    corpus->read = text.read;
+    corpus->long_sources = text.long_sources;
+    corpus->long_targets = text.long_targets;
+    if (!status && (!end_side(&corpus->source) || !end_side(&corpus->target))) return no_memory(path, error);
+    return status;
+}
+
 enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
                                 const struct qkv_data_config *data, struct qkv_corpus_options options,
                                 struct qkv_error *error)
 {
-    *corpus = (struct qkv_corpus){0};
-    struct reading reading = {
-        .corpus = corpus,
-        .options = options,
-        .source = {.text = &data->src},
-        .target = {.text = &data->trg},
-    };
+    *corpus = (struct qkv_corpus){.types_only = options.types_only};
     enum qkv_status status;
     bool no_merges = (data->src.level == QKV_LEVEL_BPE && !data->src.bpe) ||
                      (data->trg.level == QKV_LEVEL_BPE && !data->trg.bpe);
@@ -302,23 +143,10 @@ enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
             qkv_error_set(error, "%s: level bpe needs merges; qkv_corpus_merges learns or reads them", path);
     else if (options.key && !qkv_path_is_text(path))
         status = qkv_error_set(error, "%s: there is no such text: set %s to its path", path, options.key);
-    else if (!begin_side(&corpus->source, &data->src, options) ||
-             !begin_side(&corpus->target, &data->trg, options))
-        status = no_memory(path, error);
-    else if (!strcmp(path, "-") || ends_in(path, ".tsv") || ends_in(path, ".tsv.gz"))
-        status = read_table(&reading, path, error);
+    else if (qkv_is_prepared(path))
+        status = qkv_prepared_open(corpus, path, data, options, error);
     else
-        status = read_pair_of_files(&reading, path, error);
-    if (!status && !corpus->count)
-        status = qkv_error_set(error,
-                               "%s: each of its %lld pairs is longer than data.src.max_length (%lld) or "
-                               "data.trg.max_length (%lld) tokens",
-                               path, (long long)corpus->read, (long long)data->src.max_length,
-                               (long long)data->trg.max_length);
-    if (!status && (!end_side(&corpus->source) || !end_side(&corpus->target)))
-        status = no_memory(path, error);
-    qkv_tokens_release(&reading.source.tokens);
-    qkv_tokens_release(&reading.target.tokens);
+        status = read_text(corpus, path, data, options, error);
     if (status) qkv_corpus_release(corpus);
     return status;
 }
@@ -328,6 +156,7 @@ enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus, const s
                                         struct qkv_error *error)
 {
     if (corpus->encoded) return qkv_error_set(error, "vocabularies are built before a corpus is encoded");
+    if (corpus->prepared) return qkv_prepared_vocabularies(corpus, source, target, error);
     const struct qkv_types *const texts[2] = {&corpus->source.types, &corpus->target.types};
     const struct qkv_text_config *src = &data->src, *trg = &data->trg;
     bool joint = data->joint_vocabulary;
@@ -363,16 +192,10 @@ static bool encode_side(struct qkv_corpus_side *side, int64_t count, const struc
     return !side->dropout || qkv_bpe_dropout_encode(side->dropout, side, count, vocabulary);
 }
 
-/* Checksum of ids as little-endian numbers, with -1 after each sentence. */
 static uLong side_checksum(const struct qkv_corpus_side *side, int64_t count, uLong sum)
 {
-    for (int64_t i = 0; i < count; i++) {
-        for (int64_t k = side->start[i]; k <= side->start[i + 1]; k++) {
-            uint32_t id = k < side->start[i + 1] ? (uint32_t)side->ids[k] : UINT32_MAX;
-            const Bytef bytes[4] = {(Bytef)id, (Bytef)(id >> 8), (Bytef)(id >> 16), (Bytef)(id >> 24)};
-            sum = crc32_z(sum, bytes, sizeof bytes);
-        }
-    }
+    for (int64_t i = 0; i < count; i++)
+        sum = qkv_ids_checksum(sum, side->ids + side->start[i], side->start[i + 1] - side->start[i]);
     return side->raw_start ? crc32_z(sum, (const Bytef *)side->raw, (z_size_t)side->raw_start[count]) : sum;
 }
 
@@ -380,6 +203,8 @@ enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vo
                                   const struct qkv_vocabulary *target, struct qkv_error *error)
 {
     if (corpus->encoded) return qkv_error_set(error, "the corpus is encoded already");
+    if (corpus->types_only) return qkv_error_set(error, "a corpus of types only has no sentences to encode");
+    if (corpus->prepared) return qkv_prepared_encode(corpus, source, target, error);
     if (!encode_side(&corpus->source, corpus->count, source) ||
         !encode_side(&corpus->target, corpus->count, target)) {
         qkv_corpus_release(corpus); /* one side may hold ids already, the other not */
@@ -437,6 +262,7 @@ static void release_side(struct qkv_corpus_side *side)
 
 void qkv_corpus_release(struct qkv_corpus *corpus)
 {
+    if (corpus->prepared) qkv_prepared_close(corpus);
     release_side(&corpus->source);
     release_side(&corpus->target);
     free(corpus->line);

@@ -1,5 +1,6 @@
 /* The merges of a training text: learned from it, or read from codes files. */
 #include "core/file.h"
+#include "data/prepared.h"
 #include "qkv/corpus.h"
 
 #include <string.h>
@@ -32,6 +33,7 @@ static enum qkv_status count_words(struct qkv_corpus *corpus, const char *path,
     struct qkv_data_config words = *data;
     set_level_word(&words.src);
     set_level_word(&words.trg);
+    options.types_only = true;
     if (check_is_file(path, error)) return QKV_INVALID;
     return qkv_corpus_read(corpus, path, &words, options, error);
 }
@@ -57,6 +59,7 @@ static enum qkv_status keep_frequent(const char *path, const struct qkv_data_con
     struct qkv_corpus corpus = {0};
     struct qkv_error inner = {""};
     options.drop_long = options.bpe_dropout = false;
+    options.types_only = true;
     enum qkv_status status = check_is_file(path, error);
     if (!status) status = qkv_corpus_read(&corpus, path, data, options, error);
     const struct qkv_types *pieces[2] = {&corpus.source.types, &corpus.target.types};
@@ -77,6 +80,7 @@ enum qkv_status qkv_corpus_merges(const char *path, struct qkv_data_config *data
     bool learns_source = learns(texts[0]), learns_target = learns(texts[1]);
     enum qkv_status status = QKV_OK;
     bpe[0] = bpe[1] = NULL;
+    if (qkv_is_prepared(path)) return qkv_prepared_merges(path, data, bpe, error);
     if (learns_source || learns_target) status = count_words(&corpus, path, data, options, error);
     const struct qkv_types *words[2] = {&corpus.source.types, &corpus.target.types};
     bool joint = data->joint_vocabulary && learns_source && learns_target;

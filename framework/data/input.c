@@ -16,8 +16,10 @@
 enum { EXPANSION_FREE = 1 << 28, EXPANSION_MOST = 200 };
 
 struct qkv_input {
-    const char *path; /* in messages */
-    int descriptor;
+    const char *path;           /* in messages */
+    int descriptor;             /* -1: the bytes are in memory */
+    const unsigned char *bytes; /* [bytes_left]: those that were not read yet */
+    size_t bytes_left;
     bool started, ended;      /* the first bytes were read; no more bytes come from the file */
     bool is_gzip, in_member;  /* a gzip file is a sequence of members, each with its own end */
     int64_t raw_total, total; /* bytes read from the file, bytes of text */
@@ -45,11 +47,37 @@ struct qkv_input *qkv_input_open(const char *path, struct qkv_error *error)
     return NULL;
 }
 
+struct qkv_input *qkv_input_open_bytes(const char *path, const void *bytes, size_t size,
+                                       struct qkv_error *error)
+{
+    struct qkv_input *input = calloc(1, sizeof *input);
+    if (!input) {
+        qkv_error_set(error, "%s: out of memory", path);
+        return NULL;
+    }
+    input->path = path;
+    input->descriptor = -1;
+    input->bytes = bytes;
+    input->bytes_left = size;
+    return input;
+}
+
+/* Reads what fits, as read() does. */
+static ssize_t read_some(struct qkv_input *input, unsigned char *to, size_t size)
+{
+    if (input->descriptor >= 0) return read(input->descriptor, to, size);
+    if (size > input->bytes_left) size = input->bytes_left;
+    memcpy(to, input->bytes, size);
+    input->bytes += size;
+    input->bytes_left -= size;
+    return (ssize_t)size;
+}
+
 /* Appends bytes of the file to `raw`, which has room. */
 static enum qkv_status load(struct qkv_input *input, struct qkv_error *error)
 {
     ssize_t got;
-    do got = read(input->descriptor, input->raw + input->used, sizeof input->raw - input->used);
+    do got = read_some(input, input->raw + input->used, sizeof input->raw - input->used);
     while (got < 0 && errno == EINTR);
     if (got < 0) return qkv_error_set(error, "%s: cannot be read: %s", input->path, strerror(errno));
     input->ended = got == 0;
@@ -182,6 +210,6 @@ void qkv_input_close(struct qkv_input *input)
 {
     if (!input) return;
     if (input->is_gzip) inflateEnd(&input->stream);
-    close(input->descriptor);
+    if (input->descriptor >= 0) close(input->descriptor);
     free(input);
 }

@@ -11,6 +11,10 @@ struct qkv_input;
 /* Opens a file, or standard input for "-". `path` must outlive the input. NULL with a message on failure. */
 struct qkv_input *qkv_input_open(const char *path, struct qkv_error *error);
 
+/* Opens bytes in memory, which must outlive the input, as if they were the file `path`. NULL with a message on failure. */
+struct qkv_input *qkv_input_open_bytes(const char *path, const void *bytes, size_t size,
+                                       struct qkv_error *error);
+
 /* Reads up to `size` bytes, at least 6, as soon as there are some, so that a terminal is read line by line; *got is 0 at the
  * end. Fails when reading fails, a gzip file is truncated or damaged, it expands to far more than text does, or what begins
  * as UTF-16 is not valid. */

@@ -1,8 +1,10 @@
 #include "qkv/lines.h"
 
 #include "core/grow.h"
+#include "data/file_parts.h"
 #include "data/input.h"
 #include "data/unicode.h"
+#include "qkv/file.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +16,19 @@ enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path, struct
     *lines = (struct qkv_lines){.path = strdup(strcmp(path, "-") ? path : "<stdin>")};
     if (!lines->path) return qkv_error_set(error, "%s: out of memory", path);
     lines->input = qkv_input_open(strcmp(path, "-") ? lines->path : path, error);
+    if (lines->input) return QKV_OK;
+    qkv_lines_close(lines);
+    return QKV_INVALID;
+}
+
+enum qkv_status qkv_lines_open_part(struct qkv_lines *lines, struct qkv_file_part part,
+                                    struct qkv_error *error)
+{
+    if (!part.bytes)
+        return qkv_file_check(part.path, error) ? QKV_INVALID : qkv_lines_open(lines, part.path, error);
+    *lines = (struct qkv_lines){.path = strdup(part.path)};
+    if (!lines->path) return qkv_error_set(error, "%s: out of memory", part.path);
+    lines->input = qkv_input_open_bytes(lines->path, part.bytes, part.size, error);
     if (lines->input) return QKV_OK;
     qkv_lines_close(lines);
     return QKV_INVALID;

@@ -1,6 +1,7 @@
 #include "qkv/vocabulary.h"
 
 #include "core/grow.h"
+#include "data/file_parts.h"
 #include "data/unicode.h"
 #include "qkv/file.h"
 #include "qkv/lines.h"
@@ -100,13 +101,18 @@ int32_t qkv_vocabulary_difference(const struct qkv_vocabulary *a, const struct q
     return a->size == b->size ? -1 : common;
 }
 
+void qkv_vocabulary_write(const struct qkv_vocabulary *vocabulary, FILE *file)
+{
+    for (int32_t id = 0; id < vocabulary->size; id++)
+        fprintf(file, "%s\n", qkv_vocabulary_token(vocabulary, id));
+}
+
 enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabulary, const char *path,
                                     struct qkv_error *error)
 {
     struct qkv_file_writer writer;
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
-    for (int32_t id = 0; id < vocabulary->size; id++)
-        fprintf(writer.file, "%s\n", qkv_vocabulary_token(vocabulary, id));
+    qkv_vocabulary_write(vocabulary, writer.file);
     return qkv_file_commit(&writer, error);
 }
 
@@ -137,12 +143,13 @@ static enum qkv_status add_line(struct qkv_vocabulary *vocabulary, const struct 
     return QKV_OK;
 }
 
-enum qkv_status qkv_vocabulary_load(struct qkv_vocabulary *vocabulary, const char *path,
+enum qkv_status qkv_vocabulary_read(struct qkv_vocabulary *vocabulary, struct qkv_file_part part,
                                     struct qkv_error *error)
 {
     *vocabulary = (struct qkv_vocabulary){0};
+    const char *path = part.path;
     struct qkv_lines lines;
-    if (qkv_file_check(path, error) || qkv_lines_open(&lines, path, error)) return QKV_INVALID;
+    if (qkv_lines_open_part(&lines, part, error)) return QKV_INVALID;
     bool found;
     enum qkv_status status;
     while (!(status = qkv_lines_next(&lines, &found, error)) && found)
@@ -154,6 +161,12 @@ enum qkv_status qkv_vocabulary_load(struct qkv_vocabulary *vocabulary, const cha
     qkv_lines_close(&lines);
     if (status) qkv_vocabulary_release(vocabulary);
     return status;
+}
+
+enum qkv_status qkv_vocabulary_load(struct qkv_vocabulary *vocabulary, const char *path,
+                                    struct qkv_error *error)
+{
+    return qkv_vocabulary_read(vocabulary, (struct qkv_file_part){.path = path}, error);
 }
 
 uint32_t qkv_vocabulary_checksum(const struct qkv_vocabulary *vocabulary)

@@ -181,6 +181,31 @@ Test(resume, a_run_killed_at_any_moment_goes_on_exactly)
     cr_expect_gt(kills, 5);
 }
 
+Test(resume, a_killed_run_goes_on_exactly_from_its_text_prepared_and_back)
+{
+    const char *folder = scratch("prepared"), *uninterrupted = format("%s/uninterrupted", folder);
+    struct training training = {
+        .config = training_config(folder), .settings = KILLED_SETTINGS, .run = uninterrupted};
+    training_run(training);
+    run_ok("qkv prepare '%s' -o '%s/x.prepared' -s training.updates=1", training.config, folder);
+    const char *prepared = format("data.train=%s/x.prepared %s", folder, KILLED_SETTINGS);
+    int kills = 0;
+    for (int lines = 2; lines < MOST_LINES; lines += 3) {
+        training.run = format("%s/%d", folder, lines);
+        training.resume = false;
+        training.settings = lines % 2 ? KILLED_SETTINGS : prepared;
+        training.threads = 1;
+        kills += killed(&training, lines);
+        training.resume = true;
+        training.settings = prepared;
+        kills += killed(&training, 3);
+        training.settings = KILLED_SETTINGS; /* the last checkpoint names its text */
+        training_run(training);
+        training_expect_same_file(uninterrupted, training.run, "last.safetensors");
+    }
+    cr_expect_gt(kills, 5);
+}
+
 Test(resume, a_run_killed_again_and_again_goes_on_exactly)
 {
     const char *folder = scratch("hunted"), *uninterrupted = format("%s/uninterrupted", folder);

@@ -57,6 +57,8 @@ struct qkv_corpus {
     bool encoded;
     struct qkv_corpus_side source, target;
     /* private */
+    struct qkv_prepared *prepared; /* the mapped file that the arrays are in; NULL: they are in memory */
+    bool types_only;
     int64_t line_capacity;
     uint32_t checksum;
 };
@@ -65,6 +67,9 @@ struct qkv_corpus_options {
     bool drop_long; /* for training: drop, and count, pairs with a side longer than its max_length */
     bool
         bpe_dropout; /* for training: keep the words of each side with bpe_dropout for qkv_corpus_draw; needs drop_long */
+    /* Keep no sentences, only `types`, `longest` and the counts: memory for the different tokens alone. Such a corpus can
+     * give vocabularies, but not be encoded. */
+    bool types_only;
     bool keep_raw; /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
     /* Lines of a .tsv may have a second tab; what follows it, such as links, is not read. */
     bool third_column;
@@ -74,7 +79,7 @@ struct qkv_corpus_options {
 
 /* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz, or `-` for standard input, with lines
  * `source<TAB>target`; or it is the common prefix of two line-aligned files, path.<data.src.lang> and
- * path.<data.trg.lang>, which may end in .gz. Lines may end in CRLF; a byte order mark at the start is skipped.
+ * path.<data.trg.lang>, which may end in .gz; or it is a file x.prepared of qkv_corpus_prepare. Lines may end in CRLF; a byte order mark at the start is skipped.
  *
  * Fails at the first error. With `path:line:column: ...`, where columns count bytes from 1: a line without a tab or with
  * two (unless options.third_column), a side that is empty or white space, two files of different length, and what
@@ -124,6 +129,33 @@ QKV_API const char *qkv_corpus_target(const struct qkv_corpus *corpus, int64_t i
 QKV_API uint32_t qkv_corpus_checksum(const struct qkv_corpus *corpus);
 
 QKV_API void qkv_corpus_release(struct qkv_corpus *corpus);
+
+/* ---- texts that are larger than memory ---- */
+
+/* What qkv_corpus_prepare has written; the pairs as in struct qkv_corpus. */
+struct qkv_prepared_counts {
+    int64_t read, count, long_sources, long_targets;
+    int64_t tokens[2], unknown[2], vocabulary_size[2]; /* of source and target */
+    int64_t bytes;                                     /* of the file */
+};
+
+/* Writes the training text at `path` to `file`, x.prepared: the ids of the pairs that drop_long keeps, the vocabularies and
+ * merges that gave them, which are made as qkv_corpus_vocabularies and qkv_corpus_merges make them, and the values of `data`
+ * on which they depend. The text is read twice, for byte-pair encoding up to four times; memory is needed for its different
+ * tokens alone.
+ *
+ * As the path of qkv_corpus_merges and qkv_corpus_read, `file` then gives the same corpus as `path`, but its arrays are the
+ * mapped file: the system reads a page of it when it is used, and drops it when memory is short. They cannot be written to.
+ * Do not change the file while a corpus is open: the process would end by a signal where it became shorter. Replacing it by
+ * another one, as this function does, is no harm. qkv_corpus_read checks all of the file, and fails with `file: ...` when it is damaged or
+ * was written by another version of qkv, when `data` has another value or other merges, and with options.keep_raw or
+ * without options.drop_long; qkv_corpus_encode fails for other vocabularies.
+ *
+ * Fails, and writes no file, as qkv_corpus_merges and qkv_corpus_read do, where the name of `file` does not end in
+ * .prepared, where it cannot be written, and with bpe_dropout, which cuts words anew in each epoch. */
+QKV_API enum qkv_status qkv_corpus_prepare(const char *file, const char *path,
+                                           const struct qkv_data_config *data,
+                                           struct qkv_prepared_counts *counts, struct qkv_error *error);
 
 /* ---- single pairs ---- */
 

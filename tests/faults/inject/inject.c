@@ -174,13 +174,13 @@ static const struct {
     int number;
     const char *name;
 } CALLS[] = {
-    ROW(openat),     ROW(close),    ROW(read),       ROW(write),     ROW(pread64),
-    ROW(lseek),      ROW(fstat),    ROW(newfstatat), ROW(fsync),     ROW(ftruncate),
-    ROW(getdents64), ROW(flock),    ROW(fcntl),      ROW(dup),       ROW(renameat),
-    ROW(mkdirat),    ROW(unlinkat), ROW(linkat),     ROW(faccessat), ROW(readlinkat),
+    ROW(openat),    ROW(close),      ROW(read),      ROW(write),     ROW(pread64),    ROW(lseek),
+    ROW(fstat),     ROW(newfstatat), ROW(fsync),     ROW(ftruncate), ROW(getdents64), ROW(flock),
+    ROW(fcntl),     ROW(dup),        ROW(renameat),  ROW(mkdirat),   ROW(unlinkat),   ROW(linkat),
+    ROW(faccessat), ROW(readlinkat), ROW(fallocate),
 #ifdef SYS_open /* younger architectures have only those above */
-    ROW(open),       ROW(stat),     ROW(rename),     ROW(mkdir),     ROW(unlink),
-    ROW(link),       ROW(access),   ROW(readlink),
+    ROW(open),      ROW(stat),       ROW(rename),    ROW(mkdir),     ROW(unlink),     ROW(link),
+    ROW(access),    ROW(readlink),
 #endif
 };
 enum { CALL_COUNT = sizeof CALLS / sizeof *CALLS };

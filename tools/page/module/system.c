@@ -1,10 +1,11 @@
 /* What the engine takes from a system, for a module that has one thread, one kind of kernels and no OpenBLAS: in place of
- * core/workers.c, core/memory.c, core/matrix_threads.c, core/kernel_choice.c, config/path.c, data/input.c and
- * kernels/registry.c. */
+ * core/workers.c, core/memory.c, core/matrix_threads.c, core/kernel_choice.c, config/path.c, data/input.c,
+ * data/prepared_open.c and kernels/registry.c. */
 #include "config/path.h"
 #include "core/kernel_choice.h"
 #include "core/matrix_threads.h"
 #include "data/input.h"
+#include "data/prepared.h"
 #include "kernels/optimizer.h"
 #include "kernels/registry.h"
 #include "page/module/training.h"
@@ -103,6 +104,34 @@ enum qkv_status qkv_input_read(struct qkv_input *input, char *to, size_t size, s
 void qkv_input_close(struct qkv_input *input)
 {
     (void)input;
+}
+
+/* A page has no prepared corpora, data/prepared_open.c: a corpus that could hold one is never asked about it. */
+enum qkv_status qkv_prepared_open(struct qkv_corpus *corpus, const char *path,
+                                  const struct qkv_data_config *data, struct qkv_corpus_options options,
+                                  struct qkv_error *error)
+{
+    (void)corpus, (void)data, (void)options;
+    return qkv_error_set(error, "%s: cannot be read by a page", path);
+}
+
+enum qkv_status qkv_prepared_vocabularies(const struct qkv_corpus *corpus, struct qkv_vocabulary *source,
+                                          struct qkv_vocabulary *target, struct qkv_error *error)
+{
+    (void)corpus, (void)source, (void)target, (void)error;
+    return QKV_INVALID;
+}
+
+enum qkv_status qkv_prepared_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
+                                    const struct qkv_vocabulary *target, struct qkv_error *error)
+{
+    (void)corpus, (void)source, (void)target, (void)error;
+    return QKV_INVALID;
+}
+
+void qkv_prepared_close(struct qkv_corpus *corpus)
+{
+    (void)corpus;
 }
 
 int stat(const char *restrict path, struct stat *restrict status)

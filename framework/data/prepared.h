@@ -1,0 +1,100 @@
+/* Prepared corpora: a training text as ids in a file x.prepared, which is mapped into memory instead of being read, so that
+ * it may be larger than memory. qkv_corpus_prepare (qkv/corpus.h) writes it, qkv_corpus_read opens it.
+ *
+ * The file: a header, then sections one after another, each from a multiple of 8 bytes on, with zeros between. Numbers are in
+ * the byte order of the machine that wrote them. The header has the CRC-32 of itself and of each section. */
+#ifndef QKV_DATA_PREPARED_H
+#define QKV_DATA_PREPARED_H
+
+#include "qkv/corpus.h"
+
+#include <string.h>
+
+#define QKV_PREPARED_SUFFIX ".prepared"
+
+/* The format that this version writes and reads. */
+#define QKV_PREPARED_MAGIC "qkv prepared 1\n"
+
+/* A number of which each byte order makes another one. */
+#define QKV_PREPARED_BYTE_ORDER 0x0102030405060708u
+
+/* The sections in their order. Those of each side: source, then target. */
+enum qkv_prepared_section_name {
+    QKV_PREPARED_SETTINGS,   /* text: `key=value` of each key of data, but for paths */
+    QKV_PREPARED_VOCABULARY, /* text: as qkv_vocabulary_save writes it */
+    QKV_PREPARED_MERGES =
+        QKV_PREPARED_VOCABULARY + 2,               /* text: as qkv_bpe_save; empty: the level is not bpe */
+    QKV_PREPARED_PIECES = QKV_PREPARED_MERGES + 2, /* text: as qkv_bpe_save_pieces; empty: all are kept */
+    QKV_PREPARED_LINES = QKV_PREPARED_PIECES + 2,  /* int64 [count]: as `line` of struct qkv_corpus */
+    QKV_PREPARED_STARTS,                           /* int64 [count + 1]: as `start` of its sides */
+    QKV_PREPARED_IDS = QKV_PREPARED_STARTS + 2,    /* int32 [tokens]: as `ids` of its sides */
+    QKV_PREPARED_SECTIONS = QKV_PREPARED_IDS + 2,
+};
+
+struct qkv_prepared_section {
+    uint64_t offset, size; /* in bytes */
+    uint64_t checksum;
+};
+
+struct qkv_prepared_header {
+    char magic[16];
+    uint64_t byte_order;
+    uint64_t checksum;                               /* of the header, with 0 here */
+    int64_t count, read, long_sources, long_targets; /* as in struct qkv_corpus */
+    uint64_t corpus_checksum;                        /* qkv_corpus_checksum */
+    struct {
+        int64_t tokens, longest, unknown;
+        int64_t vocabulary_size;
+        uint64_t merges_checksum; /* qkv_bpe_checksum; 0: the level is not bpe */
+    } side[2];
+    struct qkv_prepared_section section[QKV_PREPARED_SECTIONS];
+};
+
+/* True of the names of prepared corpora. */
+static inline bool qkv_is_prepared(const char *path)
+{
+    size_t size = strlen(path), suffix = sizeof QKV_PREPARED_SUFFIX - 1;
+    return size > suffix && !strcmp(path + size - suffix, QKV_PREPARED_SUFFIX);
+}
+
+/* The CRC-32 of a header with 0 in place of its checksum. */
+uint32_t qkv_prepared_checksum(const struct qkv_prepared_header *header);
+
+/* The next section begins at a multiple of 8 bytes. */
+static inline uint64_t qkv_prepared_padded(uint64_t size)
+{
+    return (size + 7) / 8 * 8;
+}
+
+/* The settings as text, in memory that the caller frees; NULL: no memory. */
+char *qkv_prepared_settings(const struct qkv_data_config *data);
+
+/* Refuses BPE dropout: a prepared corpus has the same pieces in each epoch. */
+enum qkv_status qkv_prepared_check_dropout(const char *path, const struct qkv_data_config *data,
+                                           struct qkv_error *error);
+
+/* ---- for qkv_corpus_read and the functions that follow it ---- */
+
+/* Maps the file, checks all that it holds, and lets the corpus point into it. Fails with `path: ...` when the file is not a
+ * complete prepared corpus, when it was prepared with other settings than `data` or with other merges, and with
+ * options that need the text. After a failure the caller releases the corpus. */
+enum qkv_status qkv_prepared_open(struct qkv_corpus *corpus, const char *path,
+                                  const struct qkv_data_config *data, struct qkv_corpus_options options,
+                                  struct qkv_error *error);
+
+/* Sets the merges of the sides whose level is bpe, as qkv_corpus_merges does. */
+enum qkv_status qkv_prepared_merges(const char *path, struct qkv_data_config *data, struct qkv_bpe *bpe[2],
+                                    struct qkv_error *error);
+
+/* Reads the vocabularies of an open corpus. */
+enum qkv_status qkv_prepared_vocabularies(const struct qkv_corpus *corpus, struct qkv_vocabulary *source,
+                                          struct qkv_vocabulary *target, struct qkv_error *error);
+
+/* Refuses vocabularies other than those that gave the ids; else the corpus is encoded. */
+enum qkv_status qkv_prepared_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
+                                    const struct qkv_vocabulary *target, struct qkv_error *error);
+
+/* Unmaps the file; the corpus is then empty. */
+void qkv_prepared_close(struct qkv_corpus *corpus);
+
+#endif

@@ -1,0 +1,79 @@
+/* qkv prepare: writes the training text of a config as ids, for training on a text that is larger than memory. */
+#include "arguments.h"
+#include "commands.h"
+#include "complain.h"
+#include "config.h"
+
+#include "qkv/corpus.h"
+#include "qkv/file.h"
+
+#include <stdio.h>
+
+static struct option_list settings;
+static const char *output;
+static bool overwrite;
+
+static void print_counts(const struct qkv_prepared_counts *counts)
+{
+    static const char *const SIDES[2] = {"source", "target"};
+    printf("%lld pairs, of which %lld are left out because a side is longer than its max_length\n",
+           (long long)counts->read, (long long)(counts->read - counts->count));
+    for (int side = 0; side < 2; side++)
+        printf("%s: %lld tokens, %.2f%% of them <unk>; a vocabulary of %lld\n", SIDES[side],
+               (long long)counts->tokens[side],
+               100 * (double)counts->unknown[side] / (double)counts->tokens[side],
+               (long long)counts->vocabulary_size[side]);
+    printf("%s: %.1f MB; train from it with -s data.train=%s\n", output, (double)counts->bytes / 1e6, output);
+}
+
+static int run(int operands, char **operand)
+{
+    (void)operands;
+    if (!output) return complain_of_usage(&command_prepare, "-o FILE is missing");
+    if (!overwrite && qkv_path_exists(output))
+        return complain("%s: exists already; --overwrite replaces it", output);
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_error error = {""};
+    enum qkv_status status = read_config(&config, &arena, operand[0], &settings);
+    if (!status) {
+        struct qkv_prepared_counts counts;
+        status = qkv_corpus_prepare(output, config.data.train, &config.data, &counts, &error);
+        if (status)
+            complain("%s", error.message);
+        else
+            print_counts(&counts);
+    }
+    qkv_arena_release(&arena);
+    return (int)status;
+}
+
+const struct command command_prepare = {
+    .name = "prepare",
+    .summary = "write a training text as ids, for texts larger than memory",
+    .synopsis = "prepare CONFIG -o FILE.prepared [options]",
+    .description =
+        "Writes the training text of CONFIG (data.train) as one file of ids, with its vocabularies and "
+        "merges. `qkv train` maps this file into memory where data.train names it: the system reads the "
+        "parts that a batch needs and drops them when memory is short. Training gives the same bits as from "
+        "the text.\n\n"
+        "The text is read twice, and takes memory for its different tokens alone. The file is complete or "
+        "not there. It depends on all keys of data.src and data.trg, and on data.joint_vocabulary: training "
+        "refuses it when one of them has another value. BPE dropout needs the text.\n",
+    .examples = "  qkv prepare configs/toy_en_es.yaml -o runs/toy.prepared\n"
+                "  qkv train configs/toy_en_es.yaml -s data.train=runs/toy.prepared\n",
+    .operands =
+        (const struct command_operand[]){
+            {"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input"},
+            {0},
+        },
+    .options =
+        (const struct command_option[]){
+            {"output", 'o', "FILE", OPTION_TEXT, &output, "the file to write, whose name ends in .prepared",
+             .completes = VALUE_FILE},
+            {"overwrite", 0, NULL, OPTION_FLAG, &overwrite, "replace an existing file"},
+            COMMAND_OPTION_SETTINGS(&settings),
+            {0},
+        },
+    .run = run,
+};
