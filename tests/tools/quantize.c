@@ -42,6 +42,35 @@ Test(quantize, int8_is_the_same_with_every_kernel_and_number_of_threads)
                      run_ok("cd '%s' && %s | qkv translate run", folder, LINES));
 }
 
+/* The products inside a GRU stay float32; embeddings, inputs and outputs of layers are rounded. */
+Test(quantize, a_recurrent_run)
+{
+    const char *folder = scratch("recurrent");
+    tiny_data(folder);
+    write_text(folder, "recurrent.yaml",
+               "name: recurrent\n"
+               "data: {train: train.tsv, src: {lang: en}, trg: {lang: es}}\n"
+               "model:\n"
+               "  encoder: {type: recurrent, hidden_size: 16}\n"
+               "  decoder: {type: recurrent, hidden_size: 16, attention: {score: additive}}\n"
+               "training: {model_dir: run, learning_rate: 0.01, batch_size: 20, updates: 200}\n");
+    run_ok("cd '%s' && qkv train recurrent.yaml -q", folder);
+    const char *expected = run_ok(
+        "cd '%s' && %s | QKV_KERNELS=portable qkv translate run --scores --precision int8", folder, LINES);
+    static const char *const kernels[] = {"avx2", "avx512"};
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
+        cr_expect_str_eq(
+            run_ok("cd '%s' && %s | QKV_KERNELS=%s qkv translate run --scores --precision int8 -j 3", folder,
+                   LINES, kernels[i]),
+            expected, "%s", kernels[i]);
+    run_ok("cd '%s' && qkv quantize run -o small", folder);
+    cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate small --scores", folder, LINES), expected);
+    cr_expect_str_neq(run_ok("cd '%s' && %s | qkv translate run --scores", folder, LINES), expected,
+                      "scores of int8 are rounded");
+    cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate run", folder, LINES),
+                     run_ok("cd '%s' && %s | qkv translate small", folder, LINES));
+}
+
 Test(quantize, makes_a_run_that_translates_as_int8_does)
 {
     const char *folder = trained(), *made = scratch("made");
