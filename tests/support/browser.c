@@ -226,16 +226,34 @@ void browser_press(struct browser *browser, const char *key)
     command(browser, "Input.dispatchKeyEvent", format("\"type\":\"keyUp\",\"key\":\"%s\"", key));
 }
 
-const char *browser_problems(const struct browser *browser)
-{
-    return browser->problems;
-}
-
 void browser_close(struct browser *browser)
 {
+    cr_expect_str_empty(browser->problems);
     close(browser->to); /* Chromium ends with its pipe */
     close(browser->from);
     kill(browser->process, SIGTERM);
     waitpid(browser->process, NULL, 0);
     free(browser->bytes);
+}
+
+/* ---- pages of runs ---- */
+
+void skip_without_browser(void)
+{
+    if (!has_page())
+        cr_skip_test("this build has no page: it needs clang for WebAssembly and the source of utf8proc");
+    if (!browser_exists()) cr_skip_test("this machine has no chromium, in which the page is tested");
+}
+
+struct browser *browser_open_page(const char *folder, const char *fragment)
+{
+    skip_without_browser();
+    struct browser *browser = browser_open(folder, format("%s/page.html", folder), fragment);
+    browser_wait(browser, "state.view && isSettled()");
+    return browser;
+}
+
+char *browser_text(struct browser *browser, const char *name)
+{
+    return browser_value(browser, format("document.querySelector('[data-test=\"%s\"]').textContent", name));
 }

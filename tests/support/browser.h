@@ -14,6 +14,11 @@ bool browser_exists(void);
 /* Starts a browser whose profile is in `folder`, and opens a file at `path` with what follows `#` in its address. */
 struct browser *browser_open(const char *folder, const char *path, const char *fragment);
 
+/* Opens `folder`/page.html, which `qkv page` has made, and waits until it shows its sentence. Skips the test where this build
+ * has no page or this machine no Chromium: call skip_without_browser before what takes time. */
+struct browser *browser_open_page(const char *folder, const char *fragment);
+void skip_without_browser(void);
+
 /* The value of an expression in the page as text. The text lives until the test ends. */
 char *browser_value(struct browser *browser, const char *expression);
 
@@ -30,10 +35,10 @@ void browser_type(struct browser *browser, const char *text);
 /* Presses a key by its name: "ArrowRight". */
 void browser_press(struct browser *browser, const char *key);
 
-/* Messages of errors and warnings on the console, and addresses that were asked for beyond the file itself, a line each;
- * "" if there are none. */
-const char *browser_problems(const struct browser *browser);
+/* The text of the element with this data-test attribute. */
+char *browser_text(struct browser *browser, const char *name);
 
+/* Fails the test if there were errors or warnings on the console, or addresses that were asked for beyond the file itself. */
 void browser_close(struct browser *browser);
 
 #endif

@@ -12,23 +12,15 @@
 /* Trains a tiny run with snapshots of the updates 0, 2, 7 and 20, and opens its page. `options`: of qkv page. */
 static struct browser *opened(const char *folder, const char *options, const char *fragment)
 {
-    if (!has_page()) cr_skip_test("this build has no page");
-    if (!browser_exists()) cr_skip_test("this machine has no chromium, in which the page is tested");
+    skip_without_browser();
     run_ok(
         "cd '%s' && qkv train c.yaml --quiet --overwrite -s training.snapshots=4 -s training.logging_freq=10 "
         "-s training.validation_freq=5",
         folder);
     run_ok("cd '%s' && qkv page run --numbers float32 --checkpoint last --sentence 'a b' %s", folder,
            options);
-    struct browser *browser = browser_open(folder, format("%s/page.html", folder), fragment);
-    browser_wait(browser, "state.view && isSettled()");
+    struct browser *browser = browser_open_page(folder, fragment);
     return browser;
-}
-
-static void close_page(struct browser *browser)
-{
-    cr_expect_str_empty(browser_problems(browser));
-    browser_close(browser);
 }
 
 static char *said(struct browser *browser)
@@ -104,7 +96,7 @@ Test(page_learning, shows_every_snapshot_as_the_command_line_does)
     cr_expect_str_eq(browser_value(browser, "state.update"), "null");
     expect_checkpoint(browser, folder, "last", 1e-5);
     cr_expect_str_eq(browser_value(browser, "document.querySelector('#curve .dev').points.length"), "4");
-    close_page(browser);
+    browser_close(browser);
 }
 
 /* The address opens the same moment; back and forward work; without snapshots there are the two ends. */
@@ -116,15 +108,15 @@ Test(page_learning, keeps_the_moment_in_the_address)
     cr_expect_str_eq(browser_value(browser, "document.querySelector('[data-test=learning]').value"), "2");
     browser_value(browser, "(location.hash = 's=a+b&update=8')");
     browser_wait(browser, "isSettled() && state.update === null");
-    close_page(browser);
+    browser_close(browser);
     browser = opened(folder, "--snapshots 0", "s=a+b+c&update=0");
     cr_expect_str_eq(browser_value(browser, "document.querySelector('[data-test=learning]').max"), "1");
     cr_expect_str_eq(said(browser), "before training: random weights");
     expect_checkpoint(browser, folder, "snapshot-0", 2e-3);
-    close_page(browser);
+    browser_close(browser);
     browser = opened(folder, "--snapshots 1", "");
     cr_expect_str_eq(browser_value(browser, "learning.moments.map(x => x.update).join()"), "0,7,20");
-    close_page(browser);
+    browser_close(browser);
 }
 
 /* Playing goes from the random weights to the learned ones; who wants less motion sees one moment for each press. */
@@ -142,7 +134,7 @@ Test(page_learning, plays_the_training)
     browser_wait(browser, "isSettled() && seen.length === 1");
     cr_expect_str_eq(browser_value(browser, "String(playing)"), "null");
     cr_expect_str_eq(browser_value(browser, "String(state.update)"), "0");
-    close_page(browser);
+    browser_close(browser);
 }
 
 /* Sliding quickly: the strip never waits for the engine, and only the last moment is shown. */
@@ -158,5 +150,5 @@ Test(page_learning, drops_moments_that_were_passed)
     cr_expect_str_eq(shown, "2,1,0,1");
     browser_wait(browser, "isSettled()");
     cr_expect_str_eq(browser_value(browser, "JSON.stringify(seen)"), "[2]");
-    close_page(browser);
+    browser_close(browser);
 }

@@ -16,8 +16,7 @@ enum { UPDATES = 40 };
 /* A page of any run: training does not depend on its model. */
 static struct browser *opened(const char **folder)
 {
-    if (!has_page()) cr_skip_test("this build has no page");
-    if (!browser_exists()) cr_skip_test("this machine has no chromium, in which the page is tested");
+    skip_without_browser();
     *folder = scratch("page_training");
     run_ok("cd '%s' && qkv generate reverse -o data --symbols 10 --shortest 3 --longest 8 --longest-test 8 "
            "--train 2000 --dev 1 --test 1",
@@ -35,22 +34,10 @@ static struct browser *opened(const char **folder)
         "logging_freq: 1}\n");
     run_ok("cd '%s' && qkv train c.yaml --quiet --threads 1 -s training.updates=%d", *folder, UPDATES);
     run_ok("cd '%s' && qkv page run --sentence '1 2'", *folder);
-    struct browser *browser = browser_open(*folder, format("%s/page.html", *folder), "");
-    browser_wait(browser, "state.view && isSettled()");
+    struct browser *browser = browser_open_page(*folder, "");
     browser_value(browser, "document.querySelector('[data-test=train]').scrollIntoView()");
     browser_wait(browser, "training.view !== null && training.isDrawn");
     return browser;
-}
-
-static char *text_of(struct browser *browser, const char *name)
-{
-    return browser_value(browser, format("document.querySelector('[data-test=\"%s\"]').textContent", name));
-}
-
-static void close_page(struct browser *browser)
-{
-    cr_expect_str_empty(browser_problems(browser));
-    browser_close(browser);
 }
 
 /* Sets a field and tells the page, as its user would by leaving it. */
@@ -67,7 +54,7 @@ static void train_until(struct browser *browser, int updates)
     browser_click(browser, "train-go");
     browser_wait(browser, format("training.losses.length >= %d", updates));
     browser_click(browser, "train-go");
-    cr_expect_str_eq(text_of(browser, "train-go"), "go on");
+    cr_expect_str_eq(browser_text(browser, "train-go"), "go on");
 }
 
 /* Asks for the maps of another sentence and waits for them. The worker answers in order: what was asked before is done. */
@@ -96,7 +83,7 @@ Test(page_training, has_the_losses_of_qkv_train)
         cr_expect_float_eq(loss, expected, TOLERANCE, "update %d: %.9f, but %.9f", i + 1, loss, expected);
         cJSON_Delete(object);
     }
-    close_page(browser);
+    browser_close(browser);
 }
 
 Test(page_training, stops_goes_on_and_begins_again_from_another_seed)
@@ -104,7 +91,7 @@ Test(page_training, stops_goes_on_and_begins_again_from_another_seed)
     const char *folder;
     struct browser *browser = opened(&folder);
     char *random = browser_value(browser, "training.view.heads.at(-1).weights.join()");
-    cr_expect_str_eq(text_of(browser, "train-update"), "update 0: random");
+    cr_expect_str_eq(browser_text(browser, "train-update"), "update 0: random");
     train_until(browser, 10);
     browser_wait(browser, "!training.running && training.isDrawn");
     cr_expect_str_neq(browser_value(browser, "training.view.heads.at(-1).weights.join()"), random);
@@ -126,7 +113,7 @@ Test(page_training, stops_goes_on_and_begins_again_from_another_seed)
     cr_expect_str_eq(browser_value(browser, "training.view.heads.at(-1).weights.join()"), random);
     train_until(browser, 1);
     cr_expect_str_eq(browser_value(browser, "training.losses[0]"), first, "a seed is a model");
-    close_page(browser);
+    browser_close(browser);
 }
 
 Test(page_training, names_the_line_of_a_bad_pair_and_trains_on_pasted_ones)
@@ -135,7 +122,7 @@ Test(page_training, names_the_line_of_a_bad_pair_and_trains_on_pasted_ones)
     struct browser *browser = opened(&folder);
     set(browser, "train-pairs", "one\\tuno\\ntwo dos\\nthree\\ttres");
     browser_wait(browser, "document.querySelector('.wrong')");
-    cr_expect_str_eq(text_of(browser, "train-message"),
+    cr_expect_str_eq(browser_text(browser, "train-message"),
                      "pairs.tsv:2:8: the line has no tab; a line is source<TAB>target");
     cr_expect_str_eq(browser_value(browser, "document.getElementById('train-go').disabled"), "true");
     set(browser, "train-pairs", "one\\tuno\\n\\ttres");
@@ -144,17 +131,17 @@ Test(page_training, names_the_line_of_a_bad_pair_and_trains_on_pasted_ones)
     browser_wait(browser, "document.getElementById('train-message').textContent.includes('empty')");
     set(browser, "train-pairs", "<b>one</b>\\t<i>uno</i>\\ntwo <img/src=x>\\tdos <img/src=x>");
     browser_wait(browser, "training.view !== null");
-    cr_expect_str_empty(text_of(browser, "train-message"));
+    cr_expect_str_empty(browser_text(browser, "train-message"));
     train_until(browser, 60);
     updates_after_answer(browser, "two <img/src=x>");
     updates_after_answer(browser, "<b>one</b>");
     browser_wait(browser, "training.isDrawn");
-    cr_expect_str_eq(text_of(browser, "train-translation"), "<i>uno</i>");
+    cr_expect_str_eq(browser_text(browser, "train-translation"), "<i>uno</i>");
     set(browser, "train-sentence", "");
     set(browser, "train-sentence", "unknown <img/src=x>");
     browser_wait(browser, "training.view.source_tokens[0] === 'unknown'");
     cr_expect_str_eq(browser_value(browser, "document.querySelectorAll('b, i, img').length"), "0");
-    close_page(browser);
+    browser_close(browser);
 }
 
 /* The model of the page translates while the other is trained. */
@@ -167,5 +154,5 @@ Test(page_training, leaves_the_page_usable)
     browser_value(browser, "(change({source: '3 4 5'}), ask(), '')");
     browser_wait(browser, "isSettled() && state.view.source_tokens[0] === '3'");
     cr_expect_str_eq(browser_value(browser, "training.running"), "true");
-    close_page(browser);
+    browser_close(browser);
 }
