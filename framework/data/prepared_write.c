@@ -81,7 +81,8 @@ static enum qkv_status add_text(struct writing *writing, int number, struct qkv_
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
     bool complete = stream && write_text(writing, number, stream) && !ferror(stream);
-    complete = stream && !fclose(stream) && complete;
+    complete = stream && !fclose(stream) && complete &&
+               text; /* NULL: closing had no memory, which it does not say */
     enum qkv_status status = complete ? QKV_OK : no_memory(writing, error);
     if (complete) {
         section->size = size;

@@ -44,8 +44,9 @@ static const struct command COMMANDS[] = {
     {FAULT_TRAINING, "train c.yaml -q -j 2 -s training.model_dir=half --resume"},
     {FAULT_TRAINING, "train c.yaml -q -j 1 -s data.train=half.prepared -s training.model_dir=half --resume"},
     {FAULT_OTHERS, "prepare c.yaml -o out.prepared --overwrite"},
-    {FAULT_OTHERS, "prepare c.yaml -o new.prepared -s data.src.level=bpe -s data.src.num_merges=3 "
-                   "-s data.src.bpe_min_freq=2"},
+    {FAULT_OTHERS,
+     "prepare c.yaml -o new.prepared -s data.train=words.tsv -s data.src.level=bpe -s data.src.num_merges=3 "
+     "-s data.src.bpe_min_freq=2"},
     {FAULT_OTHERS, "translate run in.txt -q -j 1"},
     {FAULT_OTHERS, "translate run in.txt -q -j 2 --beam 2 -n 2 --scores", true},
     {FAULT_OTHERS,
@@ -108,7 +109,7 @@ static const char *prepare(const char *name)
            "qkv train c.yaml -q -j 1 -s training.model_dir=half -s training.updates=4 && "
            "cut -f 1 dev.tsv >in.txt && cut -f 2 dev.tsv >reference.txt && gzip -n <dev.tsv >dev.tsv.gz && "
            "sed 's/.*/0-0/' dev.tsv >dev.links && echo 'extends: c.yaml' >extending.yaml && "
-           "qkv prepare c.yaml -o half.prepared && "
+           "qkv prepare c.yaml -o half.prepared && tr -d ' ' <train.tsv >words.tsv && "
            "qkv evaluate run dev.tsv --by-length 2 --json >one.json && "
            "sed 's/tiny/half/; s|run/best|half/best|' one.json >two.json && "
            "for kind in json csv npz html svg png txt md tsv prepared; do echo old >out.$kind; done",
