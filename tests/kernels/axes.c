@@ -213,8 +213,8 @@ Test(axes, convolution_of_one_row_looks_back)
 Test(axes, what_does_not_fit_is_refused)
 {
     static const char *const messages[] = {
-        "convolution: input is [9, 3], but weight is [4, 2], whose rows must be a multiple of the input's "
-        "columns",
+        ("convolution: input is [9, 3], but weight is [4, 2], whose rows must be a multiple of the input's "
+         "columns"),
         "convolution: the input is NULL",
         "concat_all: there are 0 tensors",
         "neighbours: 3 rows from the row -9223372036854775808 on are wanted, but input is [9, 3]",
