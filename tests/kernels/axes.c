@@ -35,7 +35,8 @@ static void check(const struct example *e)
         struct qkv_error error = {""};
         cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
         struct qkv_shape shape = qkv_tensor_shape(y);
-        cr_assert_eq(memcmp(&shape, &e->y_shape, sizeof shape), 0, "%s: shape", name);
+        cr_assert_eq(shape.rank, e->y_shape.rank, "%s", name);
+        for (int i = 0; i < shape.rank; i++) cr_assert_eq(shape.size[i], e->y_shape.size[i], "%s", name);
         double values[64], cotangent[64];
         for (int i = 0; i < 64; i++) cotangent[i] = i + 1;
         qkv_tensor_write(x, e->x);
