@@ -5,9 +5,11 @@
 #include "config.h"
 
 #include "qkv/corpus.h"
-#include "qkv/file.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 static struct option_list settings;
 static const char *output;
@@ -26,12 +28,24 @@ static void print_counts(const struct qkv_prepared_counts *counts)
     printf("%s: %.1f MB; train from it with -s data.train=%s\n", output, (double)counts->bytes / 1e6, output);
 }
 
+/* Returns false after an error message where a file would be replaced. */
+static bool may_write(void)
+{
+    struct stat there;
+    bool exists = !lstat(output, &there);
+    if (overwrite || (!exists && errno == ENOENT)) return true;
+    if (exists)
+        complain("%s: exists already; --overwrite replaces it", output);
+    else
+        complain("%s: cannot be written: %s", output, strerror(errno));
+    return false;
+}
+
 static int run(int operands, char **operand)
 {
     (void)operands;
     if (!output) return complain_of_usage(&command_prepare, "-o FILE is missing");
-    if (!overwrite && qkv_path_exists(output))
-        return complain("%s: exists already; --overwrite replaces it", output);
+    if (!may_write()) return QKV_INVALID;
     struct qkv_arena arena = {0};
     struct qkv_config config;
     struct qkv_error error = {""};
