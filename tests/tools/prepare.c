@@ -129,6 +129,15 @@ Test(prepare, fine_tuning_takes_a_file_of_the_same_vocabulary_only)
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_not_null(strstr(outcome.error, "few.prepared: was prepared with another source vocabulary"),
                        "%s", outcome.error);
+    run_ok("cd '%s' && tr a 1 <train.tsv >other.tsv && qkv prepare c.yaml -o other.prepared -s "
+           "data.train=other.tsv",
+           folder); /* as many words */
+    outcome = run(
+        "cd '%s' && qkv train c.yaml -q --from run -s data.train=other.prepared -s training.model_dir=less",
+        folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, "other.prepared: was prepared with another source vocabulary"),
+                       "%s", outcome.error);
 }
 
 /* ---- what it prints and refuses ---- */
@@ -378,7 +387,17 @@ Test(prepare, numbers_that_would_lead_out_of_the_file_are_refused)
             cr_expect(is_refused_with(folder, bytes, size, start + 8 * 3, &starts[i], 8, sentence));
             cr_expect(is_refused_with(folder, bytes, size, last, &starts[i], 8, sentence));
         }
-        cr_expect(is_refused_with(folder, bytes, size, start, &(int64_t){1}, 8, sentence));
+        for (int step = -1; step <= 1;
+             step += 2) { /* so that all lengths are possible, for one of the steps */
+            const int64_t first = step, end = header->side[side].tokens + step;
+            cr_expect(is_refused_with(folder, bytes, size, start, &first, 8, sentence));
+            cr_expect(is_refused_with(folder, bytes, size, last, &end, 8, sentence));
+        }
+        const int64_t *begin = (const int64_t *)(const void *)(bytes + start);
+        int64_t two = 1; /* sentences that are together as long as one may be */
+        while (begin[two + 1] - begin[two - 1] > header->side[side].longest) two++;
+        cr_expect(
+            is_refused_with(folder, bytes, size, start + 8 * (size_t)two, &begin[two - 1], 8, sentence));
         const int32_t wrong[] = {-1, (int32_t)header->side[side].vocabulary_size, INT32_MAX, INT32_MIN};
         for (int i = 0; i < 4; i++)
             cr_expect(is_refused_with(folder, bytes, size, ids + 4 * 5, &wrong[i], 4, sentence));
@@ -404,6 +423,7 @@ Test(prepare, a_header_that_contradicts_itself_is_refused)
             is_refused_with(folder, bytes, size, offsetof(struct header, side), &counts[i], 8, sentence));
     }
     /* `correct` would read outside a section that is moved, so that only its checksum is left wrong. */
+    memcpy(header, bytes, sizeof *header);
     header->section[IDS].offset += 8;
     header->checksum = 0;
     header->checksum = crc32(0, (const Bytef *)header, sizeof *header);
