@@ -1,5 +1,6 @@
 #include "report/collect.h"
 
+#include "qkv/heads.h"
 #include "qkv/layers.h"
 #include "qkv/ops.h"
 
@@ -208,6 +209,25 @@ static bool fill_maps(struct qkv_attention_collector *collector, unsigned kinds,
     return true;
 }
 
+/* Names the silent heads of the model; all sentences share the list. */
+static bool name_silent_heads(struct qkv_attention_collector *collector, struct qkv_attention_report *report)
+{
+    const struct qkv_model *model = collector->model;
+    const int64_t heads = qkv_model_head_count(model);
+    const char **names = qkv_arena_allocate(&collector->arena, (size_t)(heads + 1) * sizeof *names);
+    if (!names) return false;
+    report->silent_heads = names;
+    for (int64_t i = 0; i < heads; i++) {
+        char name[64];
+        const struct qkv_head head = qkv_model_head(model, i);
+        if (!qkv_model_is_silent(model, head)) continue;
+        qkv_head_name(head, name, sizeof name);
+        names[report->silent_count] = qkv_arena_format(&collector->arena, "%s", name);
+        if (!names[report->silent_count++]) return false;
+    }
+    return true;
+}
+
 enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector, int64_t count,
                                       const struct qkv_attention_pair *pairs, unsigned kinds,
                                       struct qkv_attention_report *reports, struct qkv_error *error)
@@ -217,7 +237,7 @@ enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector,
     if (!kinds) kinds = ~0u;
     for (int64_t i = 0; i < count; i++)
         if (!name_tokens(&collector->arena, &pairs[i], &reports[i]) ||
-            !fill_maps(collector, kinds, i, &reports[i]))
+            !name_silent_heads(collector, &reports[i]) || !fill_maps(collector, kinds, i, &reports[i]))
             return no_memory(error);
     if (collector->norms &&
         !qkv_value_norms_apply(collector->norms, &collector->trace, count, reports, &collector->arena))

@@ -88,6 +88,8 @@ static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out,
     if (report->title) add(root, "title", cJSON_CreateString(report->title), &complete);
     if (report->model) add(root, "model", cJSON_CreateString(report->model), &complete);
     if (report->precision) add(root, "precision", cJSON_CreateString(report->precision), &complete);
+    if (report->silent_count)
+        add(root, "without", strings(report->silent_heads, report->silent_count), &complete);
     add(root, "source", strings(report->source, report->source_length), &complete);
     add(root, "target_input", strings(report->target_input, report->target_length), &complete);
     add(root, "target_output", strings(report->target_output, report->target_length), &complete);

@@ -70,6 +70,16 @@ Test(without, the_title_names_silent_heads_and_both_models_lack_them)
     cr_expect_not_null(strstr(silent, "a b → A B, without encoder.1.2\n"), "%s", silent);
     cr_expect_not_null(strstr(all, "a b → A B\n"), "%s", all);
     cr_expect_str_neq(random_maps(silent), random_maps(all));
+    const char *as_json = "cd '%s' && qkv attention run 'a b' -t 'A B' -q -f json %s";
+    cJSON *report = json_parsed(run_ok(as_json, folder, "--without cross.1.2,encoder.1.2"));
+    cJSON *names = cJSON_GetObjectItem(report, "without");
+    cr_assert_eq(cJSON_GetArraySize(names), 2);
+    cr_expect_str_eq(cJSON_GetArrayItem(names, 0)->valuestring, "encoder.1.2");
+    cr_expect_str_eq(cJSON_GetArrayItem(names, 1)->valuestring, "cross.1.2");
+    cJSON_Delete(report);
+    report = json_parsed(run_ok(as_json, folder, ""));
+    cr_expect_null(cJSON_GetObjectItem(report, "without"));
+    cJSON_Delete(report);
 }
 
 Test(without, refuses_a_head_that_does_not_exist)
