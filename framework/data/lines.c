@@ -87,7 +87,7 @@ enum qkv_status qkv_lines_next(struct qkv_lines *lines, bool *found, struct qkv_
     if (valid < lines->size) {
         char place[768];
         snprintf(place, sizeof place, "%s:%lld:", lines->path, (long long)lines->number);
-        return qkv_text_refuse(place, lines->line, valid, error);
+        return qkv_text_refuse(place, lines->line, lines->size, valid, error);
     }
     *found = true;
     return QKV_OK;

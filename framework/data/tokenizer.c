@@ -24,7 +24,7 @@ enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_co
     if (text->level == QKV_LEVEL_BPE && !text->bpe)
         return qkv_error_set(error, "level bpe needs merges; a run that is open has them");
     size_t valid = qkv_text_valid_size(line, size);
-    if (valid < size) return qkv_text_refuse("", line, valid, error);
+    if (valid < size) return qkv_text_refuse("", line, size, valid, error);
     int64_t count = -1;
     if (QKV_RESERVE(tokens->points, tokens->points_capacity, (int64_t)size + 1))
         count = qkv_utf8_decode(line, size, tokens->points);

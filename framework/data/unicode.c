@@ -40,13 +40,21 @@ size_t qkv_text_valid_size(const char *text, size_t size)
     return size;
 }
 
-enum qkv_status qkv_text_refuse(const char *place, const char *text, size_t offset, struct qkv_error *error)
+enum qkv_status qkv_text_refuse(const char *place, const char *text, size_t size, size_t offset,
+                                struct qkv_error *error)
 {
     const char *word = *place ? "" : "column ";
     unsigned byte = (unsigned char)text[offset];
     if (!byte)
         return qkv_error_set(error, "%s%s%zu: a NUL byte is not allowed in text", place, word, offset + 1);
-    return qkv_error_set(error, "%s%s%zu: byte 0x%02X is not valid UTF-8", place, word, offset + 1, byte);
+    /* UTF-8 has no byte below 0xC0 where a character begins, and no letter of ASCII after a byte from 0xC0 on: "H\xF6re". */
+    unsigned next = offset + 1 < size ? (unsigned char)text[offset + 1] : 0, letter = next | 0x20u;
+    bool is_letter = letter >= 'a' && letter <= 'z', is_ascii = next >= ' ' && next < 0x7F;
+    bool may_be_latin_1 = byte < 0xFF && (byte < 0xC0 ? is_ascii : is_letter);
+    static const char advice[] =
+        "; if the text is in Latin-1 or Windows-1252, convert it: iconv -f WINDOWS-1252 -t UTF-8";
+    return qkv_error_set(error, "%s%s%zu: byte 0x%02X is not valid UTF-8%s", place, word, offset + 1, byte,
+                         may_be_latin_1 ? advice : "");
 }
 
 bool qkv_is_space(int32_t point)

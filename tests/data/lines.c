@@ -50,6 +50,12 @@ Test(lines, reads_plain_and_gzip_text_in_the_same_way)
         {"\x1F\n", "\x1F|"},
         {"\xEF\n", "/in:1:1: byte 0xEF is not valid UTF-8"},
         {"\xFF", "/in:1:1: byte 0xFF is not valid UTF-8"},
+        {"ab\nH\xF6re\n",
+         "ab|/in:2:2: byte 0xF6 is not valid UTF-8; if the text is in Latin-1 or Windows-1252, convert it: "
+         "iconv -f WINDOWS-1252 -t UTF-8"},
+        {"vas\xA0?\n",
+         "/in:1:4: byte 0xA0 is not valid UTF-8; if the text is in Latin-1 or Windows-1252, convert it: "
+         "iconv -f WINDOWS-1252 -t UTF-8"},
         {"a\nb\xFF\n", "a|/in:2:2: byte 0xFF is not valid UTF-8"},
     };
     const char *folder = scratch("same");
