@@ -104,7 +104,13 @@ int64_t qkv_model_longest(const struct qkv_model *model)
 
 struct qkv_objective qkv_objective_of(const struct qkv_training_config *training)
 {
-    return (struct qkv_objective){.smoothing = training->label_smoothing, .r_drop = training->r_drop};
+    return (struct qkv_objective){
+        .smoothing = training->label_smoothing,
+        .r_drop = training->r_drop,
+        .guided = {.weight = training->guided_alignment,
+                   .layer = training->guided_alignment_layer,
+                   .head = training->guided_alignment_head},
+    };
 }
 
 struct qkv_tensor *qkv_model_hidden(const struct qkv_model *model, struct qkv_graph *graph,
@@ -114,26 +120,48 @@ struct qkv_tensor *qkv_model_hidden(const struct qkv_model *model, struct qkv_gr
     return model->interface->hidden(model, graph, batch, trace);
 }
 
+/* The cross entropy of one pass, or of the two passes of R-Drop: hidden states [Nt, D], second NULL for one pass. */
+static struct qkv_tensor *cross_entropy(const struct qkv_model *model, struct qkv_graph *graph,
+                                        const struct qkv_batch_view *batch,
+                                        const struct qkv_objective *objective, double factor,
+                                        struct qkv_tensor *hidden, struct qkv_tensor *second)
+{
+    const char *outer = qkv_graph_scope(graph, "output");
+    struct qkv_tensor *weight = qkv_graph_parameter(graph, model->output_weight),
+                      *bias = qkv_graph_parameter(graph, model->output_bias), *loss;
+    if (second)
+        loss =
+            qkv_paired_cross_entropy(graph, hidden, second, weight, bias, model->output_tied,
+                                     batch->target_output, objective->smoothing, objective->r_drop, factor);
+    else if (model->parameters.products == QKV_PRECISION_INT8)
+        loss = qkv_cross_entropy(graph, qkv_model_logits(model, graph, hidden), batch->target_output,
+                                 objective->smoothing, factor);
+    else
+        loss = qkv_linear_cross_entropy(graph, hidden, weight, bias, model->output_tied, batch->target_output,
+                                        objective->smoothing, factor);
+    qkv_graph_scope(graph, outer);
+    return loss;
+}
+
 struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,
                                   const struct qkv_batch_view *batch, const struct qkv_objective *objective,
                                   double factor, struct qkv_trace *trace)
 {
     const struct qkv_objective wanted = objective ? *objective : (struct qkv_objective){0};
     bool is_pair = wanted.r_drop > 0 && qkv_graph_has_dropout(graph);
-    struct qkv_tensor *hidden = qkv_model_hidden(model, graph, batch, trace);
-    struct qkv_tensor *second = is_pair ? qkv_model_hidden(model, graph, batch, NULL) : NULL;
-    const char *outer = qkv_graph_scope(graph, "output");
-    struct qkv_tensor *weight = qkv_graph_parameter(graph, model->output_weight),
-                      *bias = qkv_graph_parameter(graph, model->output_bias), *loss;
-    if (is_pair)
-        loss = qkv_paired_cross_entropy(graph, hidden, second, weight, bias, model->output_tied,
-                                        batch->target_output, wanted.smoothing, wanted.r_drop, factor);
-    else if (model->parameters.products == QKV_PRECISION_INT8)
-        loss = qkv_cross_entropy(graph, qkv_model_logits(model, graph, hidden), batch->target_output,
-                                 wanted.smoothing, factor);
-    else
-        loss = qkv_linear_cross_entropy(graph, hidden, weight, bias, model->output_tied, batch->target_output,
-                                        wanted.smoothing, factor);
-    qkv_graph_scope(graph, outer);
+    bool is_guided = wanted.guided.weight > 0 && wanted.guided.links;
+    struct qkv_trace pass[2] = {{0}};
+    struct qkv_tensor *hidden = qkv_model_hidden(model, graph, batch, trace || is_guided ? &pass[0] : NULL);
+    struct qkv_tensor *second =
+        is_pair ? qkv_model_hidden(model, graph, batch, is_guided ? &pass[1] : NULL) : NULL;
+    struct qkv_tensor *loss = cross_entropy(model, graph, batch, &wanted, factor, hidden, second);
+    pass[0].cross_entropy = loss;
+    for (int i = 0; is_guided && i < (is_pair ? 2 : 1); i++) {
+        struct qkv_tensor *alignment = qkv_guided_alignment_loss(model, graph, batch, &wanted.guided,
+                                                                 is_pair ? factor / 2 : factor, &pass[i]);
+        pass[0].alignment[i] = alignment;
+        loss = qkv_add(graph, loss, alignment);
+    }
+    if (trace) *trace = pass[0];
     return loss;
 }

@@ -2,7 +2,7 @@
 #include "gradcheck.h"
 #include "terminal.h"
 
-#include "qkv/model.h"
+#include "qkv/token_links.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 /* The first pairs of the training data as one batch, with the vocabularies of training. */
 struct data {
     struct qkv_corpus corpus;
+    struct qkv_token_links links; /* with guided alignment */
     const struct qkv_vocabulary *source, *target;
     struct qkv_vocabulary built[2]; /* source and target; empty for a run, which has its own */
     struct qkv_bpe *bpe[2];         /* the same of merges */
@@ -20,7 +21,9 @@ struct data {
 static enum qkv_status read_data(struct data *data, const struct qkv_config *config,
                                  const struct qkv_run *run, int64_t sentences, struct qkv_error *error)
 {
-    const struct qkv_corpus_options options = {.drop_long = true, .key = "data.train"};
+    bool is_guided = config->training.guided_alignment > 0;
+    const struct qkv_corpus_options options = {
+        .drop_long = true, .keep_words = is_guided, .key = "data.train"};
     struct qkv_data_config texts = config->data;
     if (run) {
         texts.src.bpe = run->bpe[0];
@@ -29,6 +32,8 @@ static enum qkv_status read_data(struct data *data, const struct qkv_config *con
         return QKV_INVALID;
     }
     if (qkv_corpus_read(&data->corpus, texts.train, &texts, options, error)) return QKV_INVALID;
+    if (is_guided && qkv_token_links_read(&data->links, texts.train_links, &data->corpus, error))
+        return QKV_INVALID;
     if (!run && qkv_corpus_vocabularies(&data->corpus, &texts, &data->built[0], &data->built[1], error))
         return QKV_INVALID;
     data->source = run ? &run->source : &data->built[0];
@@ -54,6 +59,7 @@ static void release_data(struct data *data)
     qkv_batch_release(&data->batch);
     for (int k = 0; k < 2; k++) qkv_vocabulary_release(&data->built[k]);
     for (int k = 0; k < 2; k++) qkv_bpe_free(data->bpe[k]);
+    qkv_token_links_release(&data->links);
     qkv_corpus_release(&data->corpus);
 }
 
@@ -116,7 +122,8 @@ static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const stru
     const struct qkv_random random = {.seed = seed};
     qkv_graph_bind(loss->graph, parameters, loss->gradients, false);
     qkv_graph_set_dropout(loss->graph, &random);
-    const struct qkv_objective objective = qkv_objective_of(&config->training);
+    struct qkv_objective objective = qkv_objective_of(&config->training);
+    objective.guided.links = &data->links;
     loss->node =
         qkv_model_loss(loss->model, loss->graph, view, &objective, 1.0 / (double)view->target_tokens, NULL);
     return qkv_graph_check(loss->graph, error);

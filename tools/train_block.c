@@ -123,14 +123,25 @@ static void append_position(const struct train_block *block, int width, struct b
     qkv_bytes_text(out, "\n");
 }
 
+void train_block_parts(const struct train_block *block, const struct qkv_train_progress *progress,
+                       char text[TRAIN_BLOCK_PARTS])
+{
+    *text = '\0';
+    if (!block->has_other_objective || !isfinite(progress->cross_entropy)) return;
+    if (isfinite(progress->alignment))
+        snprintf(text, TRAIN_BLOCK_PARTS, " (cross-entropy %.4f, alignment %.4f)", progress->cross_entropy,
+                 progress->alignment);
+    else
+        snprintf(text, TRAIN_BLOCK_PARTS, " (cross-entropy %.4f)", progress->cross_entropy);
+}
+
 static void append_loss(const struct train_block *block, int width, struct bytes *out)
 {
     const struct qkv_train_progress *p = &block->progress;
-    char text[80];
+    char text[32 + TRAIN_BLOCK_PARTS], parts[TRAIN_BLOCK_PARTS];
     struct paragraph line = begin(block, width, "loss", out);
-    int length = snprintf(text, sizeof text, "%.4f", p->loss);
-    if (block->has_other_objective && isfinite(p->cross_entropy))
-        snprintf(text + length, sizeof text - (size_t)length, " (cross-entropy %.4f)", p->cross_entropy);
+    train_block_parts(block, p, parts);
+    snprintf(text, sizeof text, "%.4f%s", p->loss, parts);
     add(&line, text);
     snprintf(text, sizeof text, "learning rate %.3g", p->learning_rate);
     add(&line, text);

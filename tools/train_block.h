@@ -6,7 +6,7 @@
 
 #include "qkv/trainer.h"
 
-enum { TRAIN_BLOCK_SAMPLES = 3 };
+enum { TRAIN_BLOCK_SAMPLES = 3, TRAIN_BLOCK_PARTS = 80 };
 
 /* The state of training that is drawn. Starts all zero but for the first three members. */
 struct train_block {
@@ -29,6 +29,11 @@ struct train_block {
 void train_block_progress(struct train_block *block, const struct qkv_train_progress *progress);
 void train_block_validation(struct train_block *block, const struct qkv_train_validation *validation);
 void train_block_release(struct train_block *block);
+
+/* Writes the parts of the loss as they stand beside it: " (cross-entropy 2.3456, alignment 0.5678)"; "" where the loss is the
+ * cross-entropy. */
+void train_block_parts(const struct train_block *block, const struct qkv_train_progress *progress,
+                       char text[TRAIN_BLOCK_PARTS]);
 
 /* Appends the lines, none wider than `width`. */
 void train_block_lines(const struct train_block *block, int width, struct bytes *out);

@@ -100,13 +100,11 @@ static void show_estimate(struct train_view *view, const struct qkv_train_progre
 
 static void print_progress(const struct train_view *view, const struct qkv_train_progress *p)
 {
-    char left[16] = "", cross_entropy[48] = "";
+    char left[16] = "", parts[TRAIN_BLOCK_PARTS];
     if (isfinite(p->seconds_left)) format_duration(p->seconds_left, left);
-    if (view->block.has_other_objective && isfinite(p->cross_entropy))
-        snprintf(cross_entropy, sizeof cross_entropy, " (cross-entropy %.4f)", p->cross_entropy);
+    train_block_parts(&view->block, p, parts);
     fprintf(stderr, "update %lld  epoch %lld  loss %.4f%s  %.0f tokens/s%s%s\n", (long long)p->update,
-            (long long)p->epoch, p->loss, cross_entropy, p->tokens_per_second, left[0] ? "  left " : "",
-            left);
+            (long long)p->epoch, p->loss, parts, p->tokens_per_second, left[0] ? "  left " : "", left);
 }
 
 /* Draws the block if it is time to. */
@@ -195,7 +193,8 @@ void train_view_begin(struct train_view *view, const struct qkv_config *config)
     view->may_stop_early = training->patience > 0;
     if (!view->quiet) view->terminal = status_block_on(stderr);
     view->block.metric = training->early_stopping_metric;
-    view->block.has_other_objective = training->label_smoothing > 0 || training->r_drop > 0;
+    view->block.has_other_objective =
+        training->label_smoothing > 0 || training->r_drop > 0 || training->guided_alignment > 0;
     view->block.is_utf8 = locale_is_utf8();
     view->block.is_colored = terminal_colors(stderr) != QKV_COLORS_NONE;
 }

@@ -302,6 +302,32 @@ static bool drops_out(const struct qkv_stack_config *stack, bool is_decoder)
            (!transformer && is_decoder && stack->hidden_dropout > 0);
 }
 
+/* Guided alignment needs links, a head of cross attention, and the same tokens in each epoch. */
+static void check_guided_alignment(const struct check *check)
+{
+    const struct qkv_config *config = check->config;
+    const struct qkv_training_config *training = &config->training;
+    const struct qkv_stack_config *decoder = &config->model.decoder;
+    if (training->guided_alignment == 0) return;
+    require(check, *config->data.train_links, "training.guided_alignment", "data.train_links", "");
+    if (config->data.src.bpe_dropout > 0 || config->data.trg.bpe_dropout > 0)
+        qkv_key_report(&check->keys, "training.guided_alignment", "data.src.bpe_dropout",
+                       "training.guided_alignment needs the same pieces of words in each epoch: set "
+                       "data.src.bpe_dropout and data.trg.bpe_dropout to 0");
+    if (decoder->type != QKV_NETWORK_TRANSFORMER) {
+        qkv_key_report(
+            &check->keys, "training.guided_alignment", "model.decoder.type",
+            "training.guided_alignment is %s, but needs model.decoder.type transformer: it guides a "
+            "head of multi-head attention",
+            value_of(check, "training.guided_alignment"));
+        return;
+    }
+    require_relation(check, training->guided_alignment_layer <= decoder->num_layers,
+                     "training.guided_alignment_layer", "must not exceed", "model.decoder.num_layers");
+    require_relation(check, training->guided_alignment_head <= decoder->num_heads,
+                     "training.guided_alignment_head", "must not exceed", "model.decoder.num_heads");
+}
+
 /* `ends`: training must have an end. */
 static void check_training(const struct check *check, bool ends)
 {
@@ -320,6 +346,7 @@ static void check_training(const struct check *check, bool ends)
                 drops_out(&check->config->model.decoder, true),
             "training.r_drop", "model.encoder.dropout",
             " above 0, or another dropout: without, both passes are equal");
+    check_guided_alignment(check);
     require_relation(check, training->learning_rate_min <= training->learning_rate,
                      "training.learning_rate_min", "must not exceed", "training.learning_rate");
 }

@@ -41,6 +41,16 @@ static bool add_raw(struct qkv_corpus_side *side, int64_t index, const struct qk
     return true;
 }
 
+/* Adds the word of each token. */
+static bool add_word_of_tokens(struct qkv_corpus_side *side, int64_t index,
+                               const struct qkv_pair_side *sentence)
+{
+    int64_t begin = side->start[index], count = sentence->tokens.count;
+    if (!QKV_RESERVE(side->word, side->word_capacity, begin + count)) return false;
+    for (int64_t i = 0; i < count; i++) side->word[begin + i] = (int32_t)sentence->tokens.word[i];
+    return true;
+}
+
 /* Adds the words of a side with BPE dropout. */
 static bool add_words(const struct qkv_corpus_side *side, int64_t index, const struct qkv_pair_side *sentence)
 {
@@ -57,6 +67,9 @@ static enum qkv_status add_pair(struct qkv_parallel_text *text, struct qkv_error
         return no_memory(text->path, error);
     if (text->options.keep_raw &&
         (!add_raw(&corpus->source, index, source) || !add_raw(&corpus->target, index, target)))
+        return no_memory(text->path, error);
+    if (text->options.keep_words && (!add_word_of_tokens(&corpus->source, index, source) ||
+                                     !add_word_of_tokens(&corpus->target, index, target)))
         return no_memory(text->path, error);
     if (!add_words(&corpus->source, index, source) || !add_words(&corpus->target, index, target))
         return no_memory(text->path, error);
@@ -254,6 +267,7 @@ static void release_side(struct qkv_corpus_side *side)
 {
     free(side->start);
     free(side->ids);
+    free(side->word);
     free(side->raw);
     free(side->raw_start);
     qkv_bpe_dropout_free(side->dropout);

@@ -295,6 +295,11 @@ enum qkv_status qkv_prepared_open(struct qkv_corpus *corpus, const char *path,
                                   const struct qkv_data_config *data, struct qkv_corpus_options options,
                                   struct qkv_error *error)
 {
+    if (options.keep_words)
+        return qkv_error_set(error,
+                             "%s: a prepared corpus does not say which words its tokens are part of, which "
+                             "training.guided_alignment needs: set data.train to the text",
+                             path);
     if (!options.drop_long || options.keep_raw || options.types_only)
         return qkv_error_set(error, "%s: is a prepared corpus, which only data.train can be: give the text",
                              path);

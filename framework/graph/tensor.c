@@ -118,7 +118,7 @@ static void read_sums(const struct qkv_tensor *loss, int64_t at, double *negativ
     *negative_log_likelihood = *correct = (double)NAN;
     if (!loss || loss->graph->failed) return;
     if (loss->op != QKV_OP_cross_entropy && loss->op != QKV_OP_linear_cross_entropy &&
-        loss->op != QKV_OP_paired_cross_entropy) {
+        loss->op != QKV_OP_paired_cross_entropy && loss->op != QKV_OP_attention_loss) {
         qkv_graph_fail(loss->graph, "%s (%s) is no cross entropy", qkv_tensor_name(loss),
                        qkv_tensor_op(loss));
         return;
@@ -141,6 +141,7 @@ void qkv_cross_entropy_row(const struct qkv_tensor *loss, int64_t row, double *n
                            double *correct)
 {
     int64_t rows = loss && loss->input[0] ? loss->input[0]->shape.size[0] : 0;
-    bool is_kept = row >= 0 && row < rows && !loss->needs_gradient && loss->op != QKV_OP_paired_cross_entropy;
+    bool is_kept = row >= 0 && row < rows && !loss->needs_gradient &&
+                   loss->op != QKV_OP_paired_cross_entropy && loss->op != QKV_OP_attention_loss;
     read_sums(loss, is_kept ? loss->saved_count - 2 * (rows - row) : -1, negative_log_likelihood, correct);
 }

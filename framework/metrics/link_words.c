@@ -33,6 +33,10 @@ enum qkv_status qkv_links_find_first_word(const struct file_links *links, int wa
         if (words && link->sentence < pairs)
             outside = outside || is_outside(&link->link, words[link->sentence]);
     }
+    if (wanted == QKV_LINKS_BY_FORMAT) {
+        *from = links->null_words ? 1 : 0;
+        return QKV_OK;
+    }
     *from = wanted != QKV_LINKS_DETECT ? wanted : !links->count || (word_0 && !links->null_words) ? 0 : 1;
     if (word_0 && *from == 1 && !(links->null_words && wanted == 1))
         return refuse_word_0(links, word_0, error);

@@ -74,16 +74,35 @@ static const char *text_key(struct qkv_arena *arena, const char *key)
     return qkv_arena_format(arena, "text.%s", key);
 }
 
+static void describe_links(const struct qkv_token_links *links, char text[DESCRIPTION_SIZE])
+{
+    snprintf(text, DESCRIPTION_SIZE, "%lld pairs, checksum %08lx", (long long)links->pairs,
+             (unsigned long)qkv_token_links_checksum(links));
+}
+
+static void save_description(struct qkv_state *state, const char *key, const char *file, const char *text)
+{
+    const char *of_file = file_key(&state->arena, key), *of_text = text_key(&state->arena, key);
+    state->failed = state->failed || !of_file || !of_text;
+    if (state->failed) return;
+    qkv_state_set(state, of_file, file);
+    qkv_state_set(state, of_text, text);
+}
+
 void qkv_provenance_save_text(struct qkv_state *state, const char *key, const char *file,
                               const struct qkv_corpus *corpus)
 {
     char text[DESCRIPTION_SIZE];
-    const char *of_file = file_key(&state->arena, key), *of_text = text_key(&state->arena, key);
-    state->failed = state->failed || !of_file || !of_text;
-    if (state->failed) return;
     describe_corpus(corpus, text);
-    qkv_state_set(state, of_file, file);
-    qkv_state_set(state, of_text, text);
+    save_description(state, key, file, text);
+}
+
+void qkv_provenance_save_links(struct qkv_state *state, const char *key, const char *file,
+                               const struct qkv_token_links *links)
+{
+    char text[DESCRIPTION_SIZE];
+    describe_links(links, text);
+    save_description(state, key, file, text);
 }
 
 /* ---- checking ---- */
@@ -151,17 +170,14 @@ enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct
     return QKV_OK;
 }
 
-enum qkv_status qkv_provenance_check_text(const struct qkv_state *state, const char *key, const char *file,
-                                          const struct qkv_corpus *corpus, const char *path,
-                                          struct qkv_error *error)
+static enum qkv_status check_description(const struct qkv_state *state, const char *key, const char *file,
+                                         const char *text, const char *path, struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
-    char text[DESCRIPTION_SIZE];
     const char *of_file = file_key(&arena, key), *of_text = text_key(&arena, key);
     const char *old_file = of_file ? qkv_state_get(state, of_file) : NULL;
     const char *old_text = of_text ? qkv_state_get(state, of_text) : NULL;
     enum qkv_status status = QKV_OK;
-    describe_corpus(corpus, text);
     if (!of_file || !of_text)
         status = qkv_error_set(error, "%s: out of memory", path);
     else if (old_file && old_text && strcmp(old_text, text) != 0)
@@ -172,4 +188,22 @@ enum qkv_status qkv_provenance_check_text(const struct qkv_state *state, const c
                           path, key, old_file, old_text, file, text);
     qkv_arena_release(&arena);
     return status;
+}
+
+enum qkv_status qkv_provenance_check_text(const struct qkv_state *state, const char *key, const char *file,
+                                          const struct qkv_corpus *corpus, const char *path,
+                                          struct qkv_error *error)
+{
+    char text[DESCRIPTION_SIZE];
+    describe_corpus(corpus, text);
+    return check_description(state, key, file, text, path, error);
+}
+
+enum qkv_status qkv_provenance_check_links(const struct qkv_state *state, const char *key, const char *file,
+                                           const struct qkv_token_links *links, const char *path,
+                                           struct qkv_error *error)
+{
+    char text[DESCRIPTION_SIZE];
+    describe_links(links, text);
+    return check_description(state, key, file, text, path, error);
 }

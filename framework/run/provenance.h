@@ -7,6 +7,7 @@
 #include "qkv/checkpoint.h"
 #include "qkv/config.h"
 #include "qkv/corpus.h"
+#include "qkv/token_links.h"
 #include "qkv/vocabulary.h"
 
 /* Adds the values of the config keys QKV_KEYS_FIXED_ON_RESUME and the checksums of the vocabularies and of the
@@ -19,6 +20,10 @@ void qkv_provenance_save(struct qkv_state *state, const struct qkv_config *confi
 void qkv_provenance_save_text(struct qkv_state *state, const char *key, const char *file,
                               const struct qkv_corpus *corpus);
 
+/* The same for the links of guided alignment (data.train_links). */
+void qkv_provenance_save_links(struct qkv_state *state, const char *key, const char *file,
+                               const struct qkv_token_links *links);
+
 /* Compares the state of the checkpoint `path` with the config keys `when`, the vocabularies or a corpus. Fails
  * at the first difference, with a message that begins with `path`. Whatever the state does not record passes,
  * and so does a corpus whose text is the same but whose file has another name. */
@@ -29,5 +34,8 @@ enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct
 enum qkv_status qkv_provenance_check_text(const struct qkv_state *state, const char *key, const char *file,
                                           const struct qkv_corpus *corpus, const char *path,
                                           struct qkv_error *error);
+enum qkv_status qkv_provenance_check_links(const struct qkv_state *state, const char *key, const char *file,
+                                           const struct qkv_token_links *links, const char *path,
+                                           struct qkv_error *error);
 
 #endif

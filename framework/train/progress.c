@@ -87,6 +87,8 @@ void qkv_progress_save(const struct progress *progress, struct qkv_state *state)
     qkv_state_set_number(state, "train.log_loss", progress->log_loss);
     if (isfinite(progress->log_cross_entropy))
         qkv_state_set_number(state, "train.log_cross_entropy", progress->log_cross_entropy);
+    if (progress->log_alignment > 0)
+        qkv_state_set_number(state, "train.log_alignment", progress->log_alignment);
     for (int64_t i = 0; i < progress->best_count; i++) {
         qkv_state_set_integer(state, best_key(key, i, "update"), progress->best[i].update);
         qkv_state_set_number(state, best_key(key, i, "score"), progress->best[i].score);
@@ -113,6 +115,9 @@ enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv
     if (!qkv_state_get(state, "train.log_cross_entropy"))
         found.log_cross_entropy = found.log_tokens ? (double)NAN : 0;
     else if (qkv_state_get_number(state, "train.log_cross_entropy", &found.log_cross_entropy, error))
+        return QKV_INVALID;
+    if (qkv_state_get(state, "train.log_alignment") &&
+        qkv_state_get_number(state, "train.log_alignment", &found.log_alignment, error))
         return QKV_INVALID;
     for (int64_t i = 0; i < found.best_count; i++)
         if (qkv_state_get_count(state, best_key(key, i, "update"), &found.best[i].update, error) ||

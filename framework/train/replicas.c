@@ -7,6 +7,7 @@
 /* One shard of a batch. */
 struct replica {
     struct qkv_batch_view view;
+    struct qkv_trace trace; /* of its loss, while the graph exists */
     struct qkv_step_sums sums;
 };
 
@@ -67,16 +68,22 @@ static int64_t begin(void *context, int shard, int shards)
 static struct qkv_tensor *build(void *context, struct qkv_graph *graph, int shard)
 {
     const struct qkv_replicas *replicas = context;
-    return qkv_model_loss(replicas->model, graph, &replicas->replica[shard].view, &replicas->objective, 1.0,
-                          NULL);
+    struct replica *replica = &replicas->replica[shard];
+    return qkv_model_loss(replicas->model, graph, &replica->view, &replicas->objective, 1.0, &replica->trace);
 }
 
 static void done(void *context, int shard, const struct qkv_tensor *loss)
 {
     struct qkv_replicas *replicas = context;
+    const struct qkv_trace *trace = &replicas->replica[shard].trace;
     struct qkv_step_sums *sums = &replicas->replica[shard].sums;
     sums->loss = qkv_tensor_scalar(loss);
-    qkv_cross_entropy_sums(loss, &sums->negative_log_likelihood, &sums->correct);
+    qkv_cross_entropy_sums(trace->cross_entropy, &sums->negative_log_likelihood, &sums->correct);
+    for (int pass = 0; pass < 2 && trace->alignment[pass]; pass++) {
+        double alignment, unused;
+        qkv_cross_entropy_sums(trace->alignment[pass], &alignment, &unused);
+        sums->alignment += trace->alignment[1] ? alignment / 2 : alignment;
+    }
 }
 
 /* ---- steps ---- */
@@ -100,6 +107,7 @@ static void add_sums(struct qkv_step_sums *to, const struct qkv_step_sums *from)
     to->loss += from->loss;
     to->negative_log_likelihood += from->negative_log_likelihood;
     to->correct += from->correct;
+    to->alignment += from->alignment;
     to->tokens += from->tokens;
 }
 

@@ -14,6 +14,8 @@ enum qkv_status qkv_training_save(struct training *training, const char *name, e
     const char *path = qkv_run_file(&state.arena, training->folder, name);
     qkv_provenance_save(&state, training->config, &training->source, &training->target);
     qkv_provenance_save_text(&state, "data.train", data->train, &training->train);
+    if (training->links.pairs)
+        qkv_provenance_save_links(&state, "data.train_links", data->train_links, &training->links);
     if (data->dev[0]) qkv_provenance_save_text(&state, "data.dev", data->dev, &training->dev);
     qkv_progress_save(&training->progress, &state);
     qkv_schedule_save(&training->schedule, &state);

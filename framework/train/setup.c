@@ -42,12 +42,27 @@ static enum qkv_status save_merges(struct training *training, struct qkv_error *
     return QKV_OK;
 }
 
+/* Reads the links of guided alignment. */
+static enum qkv_status read_links(struct training *training, struct qkv_error *error)
+{
+    struct qkv_error inner;
+    const char *path = training->config->data.train_links;
+    if (training->config->training.guided_alignment == 0) return QKV_OK;
+    if (!qkv_token_links_read(&training->links, path, &training->train, &inner)) return QKV_OK;
+    return qkv_error_set(error, "data.train_links: %s", inner.message);
+}
+
 static enum qkv_status read_corpora(struct training *training, struct qkv_error *error)
 {
     const struct qkv_data_config *data = &training->config->data;
-    struct qkv_corpus_options train = {.drop_long = true, .bpe_dropout = true, .key = "data.train"},
+    bool is_guided = training->config->training.guided_alignment > 0;
+    struct qkv_corpus_options train = {.drop_long = true,
+                                       .bpe_dropout = true,
+                                       .keep_words = is_guided,
+                                       .key = "data.train"},
                               dev = {.keep_raw = true, .key = "data.dev"};
     if (qkv_corpus_read(&training->train, data->train, data, train, error)) return QKV_INVALID;
+    if (read_links(training, error)) return QKV_INVALID;
     if (data->dev[0] && qkv_corpus_read(&training->dev, data->dev, data, dev, error)) return QKV_INVALID;
     const struct warm_start *from = &training->from;
     if (training->options->resume || from->has_old_vocabulary) {
@@ -96,6 +111,9 @@ static enum qkv_status check_texts(const struct training *training, const struct
 {
     const struct qkv_data_config *data = &training->config->data;
     if (qkv_provenance_check_text(state, "data.train", data->train, &training->train, last, error))
+        return QKV_INVALID;
+    if (training->links.pairs && qkv_provenance_check_links(state, "data.train_links", data->train_links,
+                                                            &training->links, last, error))
         return QKV_INVALID;
     if (!data->dev[0] || !training->progress.best_count) return QKV_OK;
     return qkv_provenance_check_text(state, "data.dev", data->dev, &training->dev, last, error);
@@ -169,6 +187,7 @@ void qkv_training_release(struct training *training)
     qkv_vocabulary_release(&training->source);
     qkv_vocabulary_release(&training->target);
     for (int side = 0; side < 2; side++) qkv_bpe_free(training->bpe[side]);
+    qkv_token_links_release(&training->links);
     qkv_corpus_release(&training->train);
     qkv_corpus_release(&training->dev);
     if (training->lock) closedir(training->lock);

@@ -72,6 +72,8 @@ static enum qkv_status report_progress(struct training *training, struct clock *
         .tokens = progress->tokens,
         .loss = progress->log_loss / (double)progress->log_tokens,
         .cross_entropy = progress->log_cross_entropy / (double)progress->log_tokens,
+        .alignment =
+            training->links.pairs ? progress->log_alignment / (double)progress->log_tokens : (double)NAN,
         .learning_rate = qkv_schedule_rate(&training->schedule, progress->update, progress->epoch),
         .gradient_norm = clock->norm,
         .tokens_per_second = (double)clock->all_tokens / elapsed,
@@ -87,11 +89,12 @@ static enum qkv_status report_progress(struct training *training, struct clock *
     qkv_log_number(&line, "tokens", (double)report.tokens);
     qkv_log_number(&line, "loss", report.loss);
     if (isfinite(report.cross_entropy)) qkv_log_number(&line, "cross_entropy", report.cross_entropy);
+    if (isfinite(report.alignment)) qkv_log_number(&line, "alignment", report.alignment);
     qkv_log_number(&line, "learning_rate", report.learning_rate);
     qkv_log_number(&line, "gradient_norm", report.gradient_norm);
     qkv_log_seconds(&line, training);
     qkv_log_number(&line, "tokens_per_second", report.tokens_per_second);
-    progress->log_loss = progress->log_cross_entropy = 0;
+    progress->log_loss = progress->log_cross_entropy = progress->log_alignment = 0;
     progress->log_tokens = 0;
     *clock = (struct clock){.started = qkv_clock_seconds()};
     return qkv_log_write(training, &line, error);

@@ -21,6 +21,7 @@
 #include "qkv/replicas.h"
 #include "qkv/run.h"
 #include "qkv/schedule.h"
+#include "qkv/token_links.h"
 #include "qkv/trainer.h"
 #include "train/overfitting.h"
 
@@ -49,7 +50,8 @@ struct progress {
     double log_loss;   /* sum of the loss, with label smoothing, since the last log line, nats */
     double
         log_cross_entropy; /* the same without label smoothing; NaN: not known, as an older qkv saved the checkpoint */
-    int64_t log_tokens; /* target tokens since the last log line */
+    double log_alignment; /* sum of the cross entropy of guided alignment since the last log line, nats */
+    int64_t log_tokens;   /* target tokens since the last log line */
     int64_t best_count;
     struct best_checkpoint best[MOST_BEST]; /* [best_count], best first */
     int64_t last_count;
@@ -94,6 +96,7 @@ struct training {
     DIR *lock;           /* the locked folder; NULL before it is locked */
     struct qkv_arena arena;
     struct qkv_corpus train, dev;
+    struct qkv_token_links links; /* of `train`, with guided alignment */
     struct qkv_vocabulary source, target;
     struct qkv_batches batches;
     struct qkv_batch batch; /* the batch that is computed; its memory is reused */

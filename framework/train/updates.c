@@ -22,7 +22,8 @@ enum qkv_status qkv_training_make_optimizer(struct training *training, struct qk
 {
     const struct qkv_config *config = training->config;
     const struct qkv_training_config *settings = &config->training;
-    const struct qkv_objective objective = qkv_objective_of(settings);
+    struct qkv_objective objective = qkv_objective_of(settings);
+    if (training->links.pairs) objective.guided.links = &training->links;
     training->replicas = qkv_replicas_new(training->model, training->workers, (int)settings->shards,
                                           QKV_GRADIENTS_BY_SIZE, &objective, error);
     if (!training->replicas) return QKV_INVALID;
@@ -111,6 +112,7 @@ enum qkv_status qkv_training_update(struct training *training, struct update_sum
         sums->all_tokens += training->batch.source_tokens + training->batch.target_tokens;
         progress->log_loss += step.loss;
         progress->log_cross_entropy += step.negative_log_likelihood;
+        progress->log_alignment += step.alignment;
     }
     if (status || !sums->tokens) return status;
     double rate = qkv_schedule_rate(&training->schedule, progress->update + 1, progress->epoch);

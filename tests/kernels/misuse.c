@@ -262,6 +262,7 @@ static const struct misuse SEGMENTED[] = {
     {"", QKV_OP_attention_weights, {V(2)}, {ONE_HEAD}, ""},
     {"", QKV_OP_attention_mix, {V(2), M(2, 2)}, {ONE_HEAD}, ""},
     {"", QKV_OP_attention_additive, {M(2, 2), M(2, 2), V(2)}, {ONE_HEAD}, ""},
+    {"", QKV_OP_attention_loss, {V(2), V(2)}, {ONE_HEAD, .factor = 1}, ""},
     {"", QKV_OP_attention_local, {V(2), M(2, 1)}, {ONE_HEAD, .local_window = 1}, ""},
     {"", QKV_OP_attention_arrange, {V(2)}, {ONE_HEAD, .indices = INDICES}, ""},
 };

@@ -382,6 +382,7 @@ static void (*const DRAW[QKV_OP_COUNT])(struct op_case *test, int64_t largest) =
     [QKV_OP_attention] = draw_attention,
     [QKV_OP_attention_additive] = draw_attention,
     [QKV_OP_attention_local] = draw_attention,
+    [QKV_OP_attention_loss] = draw_attention,
     [QKV_OP_attention_arrange] = draw_attention,
 };
 

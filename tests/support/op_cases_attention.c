@@ -15,8 +15,9 @@ static struct qkv_attention_rule draw_rule(enum qkv_op_id op)
         rule.key_value_heads = draw(2) ? 0 : between(1, 2);
         rule.heads = rule.key_value_heads ? rule.key_value_heads * between(1, 3) : between(1, 5);
     }
-    rule.causal = !draw(3);
-    if (!draw(3)) rule.window = between(1, 9);
+    bool sees_all = op == QKV_OP_attention_loss;
+    rule.causal = !sees_all && !draw(3);
+    if (!sees_all && !draw(3)) rule.window = between(1, 9);
     if (rule.window && draw(2)) rule.global_tokens = between(1, 3);
     if (op == QKV_OP_attention || op == QKV_OP_attention_scores) {
         rule.alibi = !draw(4);
@@ -105,6 +106,11 @@ void draw_attention(struct op_case *test, int64_t largest)
     if (op == QKV_OP_attention_mix) inputs[1] = value;
     if (op == QKV_OP_attention_weights) {
         inputs[1] = mask;
+        test->constant = test->mask = 2;
+    }
+    if (op == QKV_OP_attention_loss) {
+        inputs[1] = ragged;
+        test->options.factor = 0.5;
         test->constant = test->mask = 2;
     }
     if (op == QKV_OP_attention_local) {

@@ -76,7 +76,7 @@ struct qkv_word_counts {
     int64_t source, target;
 };
 
-enum { QKV_LINKS_DETECT = -1 };
+enum { QKV_LINKS_DETECT = -1, QKV_LINKS_BY_FORMAT = -2 };
 
 /* Reads gold links, in one of these formats, which the first line that is not empty tells apart:
  * - Pharaoh: a line for each sentence pair with its links, source first: `0-0 1-2 2p1`. `-` marks a sure link; `p`,
@@ -85,7 +85,8 @@ enum { QKV_LINKS_DETECT = -1 };
  * - .wa (Mihalcea and Pedersen 2003): a line for each link: number of the sentence pair, from 1, source word, target
  *   word, and perhaps S (sure; without it, too) or P (possible) and a number, which is not used.
  *
- * `from`: words count from 0, from 1, or QKV_LINKS_DETECT. Detected is: 0 if some link has word 0; 1 in a .wa file,
+ * `from`: words count from 0, from 1, or QKV_LINKS_DETECT, or QKV_LINKS_BY_FORMAT: from 1 in a .wa file, otherwise from 0.
+ * Detected is: 0 if some link has word 0; 1 in a .wa file,
  * and where counting from 0 would leave a sentence. With `from` 1, links of a .wa file to word 0, which means no
  * word, are left out. A link that a pair has several times counts once, as sure if it is sure once.
  *

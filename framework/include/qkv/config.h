@@ -83,6 +83,7 @@ struct qkv_text_config {
 
 struct qkv_data_config {
     const char *train, *dev, *test; /* x.tsv, x.tsv.gz, or the common prefix of two files; "": none */
+    const char *train_links;        /* of the words of `train`; "": none */
     struct qkv_text_config src, trg;
     bool joint_vocabulary;
 };
@@ -180,8 +181,11 @@ struct qkv_training_config {
     int64_t snapshots;                    /* checkpoints in half precision, over all of training; 0: none */
     double clip_grad_norm, clip_grad_val; /* 0: off */
     double label_smoothing;
-    enum qkv_precision precision; /* of the products of linear layers in an update */
-    double r_drop;                /* weight of the divergence of two passes; 0: one pass */
+    enum qkv_precision precision;   /* of the products of linear layers in an update */
+    double r_drop;                  /* weight of the divergence of two passes; 0: one pass */
+    double guided_alignment;        /* weight of the loss of data.train_links; 0: off */
+    int64_t guided_alignment_layer; /* decoder layer, from 1; 0: the last but one, or the only one */
+    int64_t guided_alignment_head;  /* from 1 */
 };
 
 struct qkv_testing_config {

@@ -38,13 +38,15 @@ struct qkv_corpus_side {
     int64_t *start; /* [count + 1]: sentence i is ids[start[i]] .. ids[start[i + 1] - 1], without <s>, </s> */
     int32_t *ids; /* [start[count]]: numbers in `types` until qkv_corpus_encode, then ids of the vocabulary */
     struct qkv_types types; /* of the sentences that were kept; empty after qkv_corpus_encode */
-    int64_t longest;        /* tokens of the longest sentence that was kept */
-    int64_t unknown;        /* tokens that are QKV_UNKNOWN, after qkv_corpus_encode */
+    int32_t *
+        word; /* [start[count]]: the word of each token, as qkv_tokens.word; NULL without options.keep_words */
+    int64_t longest; /* tokens of the longest sentence that was kept */
+    int64_t unknown; /* tokens that are QKV_UNKNOWN, after qkv_corpus_encode */
     /* private */
     struct qkv_bpe_dropout *dropout; /* NULL: the pieces are the same in each epoch */
     char *raw;
     int64_t *raw_start;
-    int64_t start_capacity, ids_capacity, raw_capacity, raw_start_capacity;
+    int64_t start_capacity, ids_capacity, word_capacity, raw_capacity, raw_start_capacity;
 };
 
 /* Caller's storage; qkv_corpus_release frees the memory, which is proportional to the text. */
@@ -70,7 +72,8 @@ struct qkv_corpus_options {
     /* Keep no sentences, only `types`, `longest` and the counts: memory for the different tokens alone. Such a corpus can
      * give vocabularies, but not be encoded. */
     bool types_only;
-    bool keep_raw; /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
+    bool keep_raw;   /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
+    bool keep_words; /* keep which word each token is part of */
     /* Lines of a .tsv may have a second tab; what follows it, such as links, is not read. */
     bool third_column;
     const char

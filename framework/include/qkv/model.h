@@ -99,6 +99,10 @@ struct qkv_part {
 struct qkv_trace {
     const struct qkv_part *first;
     struct qkv_part *last; /* where qkv_model_loss appends */
+
+    /* The terms of the loss, for qkv_cross_entropy_sums: */
+    const struct qkv_tensor *cross_entropy;
+    const struct qkv_tensor *alignment[2]; /* of each pass with guided alignment; NULL: none */
 };
 
 /* Returns the part with this role of an attention layer (`layer` from 1), or of a stack (layer 0).
@@ -191,15 +195,38 @@ QKV_API bool qkv_model_silence(struct qkv_model *model, struct qkv_head head, bo
 /* Whether a head is silent; false for a head that does not exist. */
 QKV_API bool qkv_model_is_silent(const struct qkv_model *model, struct qkv_head head);
 
+/* Source token `source` has `share` of the links of target token `target`, both from 0, </s> and <s> not counted. */
+struct qkv_token_link {
+    int32_t target, source;
+    double share; /* the shares of a target token sum to 1 */
+};
+
+/* The links between the tokens of the pairs of a corpus (qkv/token_links.h reads them). */
+struct qkv_token_links {
+    int64_t pairs;
+    int64_t *start;               /* [pairs + 1]: pair i has links start[i] .. start[i + 1] - 1 */
+    struct qkv_token_link *links; /* [start[pairs]] */
+};
+
+/* Guided alignment (Chen et al. 2016; of one head, Garg et al. 2019): the cross attention of one head is to give the target
+ * tokens the weights that links say. The row of the step that predicts a target token with links costs `weight` times the
+ * cross entropy of their shares and its weights, before dropout; other rows cost nothing. All zero: off. */
+struct qkv_guided_alignment {
+    double weight;
+    int64_t layer, head;                 /* from 1; layer 0: the last but one, or the only one */
+    const struct qkv_token_links *links; /* by qkv_batch.index; NULL: off */
+};
+
 /* What training minimises. All zero: the cross entropy. */
 struct qkv_objective {
     double smoothing; /* of labels (Szegedy et al. 2016) */
     /* R-Drop (Wu et al. 2021), weight a: the batch passes twice, with different dropout masks. With predictions p and q of
      * the passes, the loss is the mean of both cross entropies + a / 4 (KL(p || q) + KL(q || p)). 0: one pass. */
     double r_drop;
+    struct qkv_guided_alignment guided; /* of two passes, the mean of both */
 };
 
-/* The objective of a config. */
+/* The objective of a config; the caller sets guided.links. */
 QKV_API struct qkv_objective qkv_objective_of(const struct qkv_training_config *training);
 
 /* Adds the loss of a batch to the graph: factor times the sum over its target tokens of the objective (NULL: the cross

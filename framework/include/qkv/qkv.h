@@ -64,6 +64,7 @@
 #include "qkv/schedule.h"
 #include "qkv/search.h"
 #include "qkv/text_translator.h"
+#include "qkv/token_links.h"
 #include "qkv/tokenizer.h"
 #include "qkv/trainer.h"
 #include "qkv/translator.h"

@@ -33,6 +33,7 @@ struct qkv_step_sums {
     double loss;                    /* the objective, nats */
     double negative_log_likelihood; /* cross-entropy without smoothing, nats */
     double correct;                 /* target tokens to which the model gives the highest probability */
+    double alignment;               /* cross entropy of guided alignment, without its weight, nats; 0: off */
     int64_t tokens;                 /* target tokens, </s> counted */
 };
 

@@ -29,6 +29,7 @@ struct qkv_train_progress {
     int64_t tokens;        /* target tokens so far */
     double loss;           /* the objective (model.h) per target token, nats; mean since the last log line */
     double cross_entropy;  /* of the same tokens, without label smoothing; NaN: not known */
+    double alignment;      /* the loss of guided alignment per target token, without its weight; NaN: off */
     double learning_rate;
     double gradient_norm;     /* before clipping */
     double tokens_per_second; /* source and target, since the last log line or validation */
