@@ -40,10 +40,19 @@ static const char *const SETTINGS[] = {
     "learning_rate=0.05 testing.average=2",
     "updates=19 snapshots=5 logging_freq=4 ema=0.8",
     "epochs=3 snapshots=4 validation_freq=3 logging_freq=5",
+    "updates=13 data.dev= logging_freq=5 guided_alignment=1",
     "model.network=own model.settings=gain=0.7 updates=13 validation_freq=4",
 };
 
 enum { SETTING_COUNT = sizeof SETTINGS / sizeof SETTINGS[0] };
+
+/* Links the first words of each of the 60 pairs; returns the path. */
+static const char *links_of_first_words(const char *folder)
+{
+    char text[60 * 4 + 1] = "";
+    for (int i = 0; i < 60; i++) memcpy(text + 4 * i, "0-0\n", 5);
+    return write_text(folder, "train.align", text);
+}
 
 /* ---- asked to stop ---- */
 
@@ -55,6 +64,8 @@ Test(resume, a_run_stopped_after_any_update_goes_on_exactly)
                    *uninterrupted = format("%s/uninterrupted", folder);
         struct training training = {
             .config = training_config(folder), .settings = SETTINGS[k], .run = uninterrupted};
+        if (strstr(SETTINGS[k], "guided_alignment"))
+            training.settings = format("%s data.train_links=%s", SETTINGS[k], links_of_first_words(folder));
         struct qkv_train_result expected = training_run(training);
         cr_assert_geq(expected.updates, 6);
         for (int64_t update = 1; update <= expected.updates; update += k && k < SETTING_COUNT - 1 ? 3 : 1) {
