@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,16 +59,24 @@ const char *training_config(const char *folder)
     return path;
 }
 
+/* How an uncompleted training ends. */
+struct ending {
+    int64_t left; /* updates before it */
+    bool is_kill;
+};
+
 static bool stop(void *context)
 {
-    int64_t *left = context;
-    return --*left == 0;
+    struct ending *ending = context;
+    bool ends = --ending->left == 0;
+    if (ends && ending->is_kill) raise(SIGKILL);
+    return ends;
 }
 
 static void count_updates_done(void *context, const struct qkv_train_start *start)
 {
-    int64_t *left = context;
-    *left -= start->resumed;
+    struct ending *ending = context;
+    ending->left -= start->resumed;
 }
 
 /* Splits settings into overrides and returns their number. */
@@ -91,12 +100,14 @@ struct qkv_train_result training_run(struct training training)
     int count = 1 + split(training.settings, overrides + 1, 15);
     enum qkv_status read = qkv_config_read(&config, &arena, training.config, overrides, count, &messages);
     cr_assert_eq(read, QKV_OK, "%s", messages.count ? messages.text[0] : "");
-    int64_t left = training.stop_after;
-    const struct qkv_train_listener listener = {.context = &left, .stop = stop, .start = count_updates_done};
+    struct ending ending = {training.kill_after ? training.kill_after : training.stop_after,
+                            training.kill_after > 0};
+    const struct qkv_train_listener listener = {
+        .context = &ending, .stop = stop, .start = count_updates_done};
     const struct qkv_train_options options = {
         .resume = training.resume,
         .threads = training.threads ? training.threads : 1,
-        .listener = training.stop_after ? &listener : NULL,
+        .listener = ending.left ? &listener : NULL,
     };
     cr_assert_eq(qkv_train(&config, &options, &result, &error), QKV_OK, "%s", error.message);
     qkv_arena_release(&arena);

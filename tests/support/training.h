@@ -18,6 +18,7 @@ struct training {
     int threads;              /* 0: 1 */
     bool resume;
     int64_t stop_after; /* update after which the training is stopped; 0: never */
+    int64_t kill_after; /* update after which the process kills itself; 0: never */
 };
 
 struct qkv_train_result training_run(struct training training);

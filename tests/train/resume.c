@@ -236,6 +236,37 @@ Test(resume, a_run_killed_again_and_again_goes_on_exactly)
     training_expect_same(uninterrupted, training.run);
 }
 
+/* A network from outside trains in a process of its own, which kills itself after an update, when the checkpoint before it is
+ * several updates old. */
+Test(resume, a_network_from_outside_that_is_killed_goes_on_exactly)
+{
+    own_network_register();
+    const char *folder = scratch("outside"), *uninterrupted = format("%s/uninterrupted", folder);
+    struct training training = {
+        .config = training_config(folder), .settings = SETTINGS[SETTING_COUNT - 1], .run = uninterrupted};
+    cr_assert_not_null(strstr(training.settings, "model.network=own"));
+    training_run(training);
+    for (int64_t update = 5; update <= 11; update += 3) {
+        training.run = format("%s/%lld", folder, (long long)update);
+        training.resume = false;
+        training.threads = 2;
+        training.kill_after = update;
+        pid_t process = fork();
+        if (process == 0) {
+            training_run(training);
+            _exit(0);
+        }
+        int status = 0;
+        cr_assert_eq(waitpid(process, &status, 0), process);
+        cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%x", (unsigned)status);
+        training.kill_after = 0;
+        training.resume = true;
+        training.threads = 1;
+        training_run(training);
+        training_expect_same(uninterrupted, training.run);
+    }
+}
+
 /* ---- what a kill leaves ---- */
 
 Test(resume, what_a_kill_left_half_done_is_made_undone)
