@@ -118,8 +118,8 @@ Test(guided_alignment, derivatives_are_right)
     const char *folder = task_with_links("gradcheck");
     const char *const settings[] = {
         "", DROPOUT " -s training.r_drop=2 -s training.guided_alignment_head=2",
-        "-s data.src.level=char -s data.trg.level=char -s data.src.max_length=30 -s data.trg.max_length=30 "
-        "-s model.decoder.attention.key_value_heads=1"};
+        ("-s data.src.level=char -s data.trg.level=char -s data.src.max_length=30 -s data.trg.max_length=30 "
+         "-s model.decoder.attention.key_value_heads=1")};
     for (int i = 0; i < 3; i++)
         run_ok("cd '%s' && qkv gradcheck c.yaml --sample 2 --sentences 2 " GUIDED " %s", folder, settings[i]);
 }
