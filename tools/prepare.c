@@ -4,7 +4,7 @@
 #include "complain.h"
 #include "config.h"
 
-#include "qkv/corpus.h"
+#include "qkv/trainer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 static struct option_list settings;
-static const char *output;
+static const char *output, *from;
 static bool overwrite;
 
 static void print_counts(const struct qkv_prepared_counts *counts)
@@ -50,9 +50,10 @@ static int run(int operands, char **operand)
     struct qkv_config config;
     struct qkv_error error = {""};
     enum qkv_status status = read_config(&config, &arena, operand[0], &settings);
+    if (!status && from) config.training.from = from;
     if (!status) {
         struct qkv_prepared_counts counts;
-        status = qkv_corpus_prepare(output, config.data.train, &config.data, &counts, &error);
+        status = qkv_train_prepare(&config, output, &counts, &error);
         if (status)
             complain("%s", error.message);
         else
@@ -73,9 +74,13 @@ const struct command command_prepare = {
         "the text.\n\n"
         "The text is read twice, and takes memory for its different tokens alone. The file is complete or "
         "not there. It depends on all keys of data.src and data.trg, and on data.joint_vocabulary: training "
-        "refuses it when one of them has another value. BPE dropout needs the text.\n",
+        "refuses it when one of them has another value. BPE dropout needs the text.\n\n"
+        "With --from, the ids are those of the vocabularies and merges of another run, for new text that "
+        "`qkv "
+        "train --from` goes on with. It must be cut into the same kind of tokens.\n",
     .examples = "  qkv prepare configs/toy_en_es.yaml -o runs/toy.prepared\n"
-                "  qkv train configs/toy_en_es.yaml -s data.train=runs/toy.prepared\n",
+                "  qkv train configs/toy_en_es.yaml -s data.train=runs/toy.prepared\n"
+                "  qkv prepare configs/toy_en_es.yaml --from runs/toy_en_es -o runs/more.prepared\n",
     .operands =
         (const struct command_operand[]){
             {"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input"},
@@ -85,6 +90,8 @@ const struct command command_prepare = {
         (const struct command_option[]){
             {"output", 'o', "FILE", OPTION_TEXT, &output, "the file to write, whose name ends in .prepared",
              .completes = VALUE_FILE},
+            {"from", 0, "RUN", OPTION_TEXT, &from,
+             "use the vocabularies and merges of another run, as `train --from` does (training.from)"},
             {"overwrite", 0, NULL, OPTION_FLAG, &overwrite, "replace an existing file"},
             COMMAND_OPTION_SETTINGS(&settings),
             {0},

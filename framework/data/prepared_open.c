@@ -227,7 +227,9 @@ static enum qkv_status check_merges(const struct qkv_prepared *prepared, const s
     for (int side = 0; side < 2; side++) {
         uint64_t checksum = merges[side] ? qkv_bpe_checksum(merges[side]) : 0;
         if (checksum != prepared->header->side[side].merges_checksum)
-            return qkv_error_set(error, "%s: was prepared with other %s merges: prepare the text again",
+            return qkv_error_set(error,
+                                 "%s: was prepared with other %s merges than those of the run: prepare it "
+                                 "with `qkv prepare --from RUN`",
                                  prepared->path, SIDES[side]);
     }
     return QKV_OK;
@@ -334,7 +336,7 @@ enum qkv_status qkv_prepared_encode(struct qkv_corpus *corpus, const struct qkv_
             return qkv_error_set(
                 error,
                 "%s: was prepared with another %s vocabulary (%lld tokens) than that of the run "
-                "(%d tokens): train from the text",
+                "(%d tokens): prepare it with `qkv prepare --from RUN`",
                 prepared->path, SIDES[side], (long long)prepared->header->side[side].vocabulary_size,
                 vocabularies[side]->size);
     }

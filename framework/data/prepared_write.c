@@ -23,7 +23,8 @@ struct writing {
     const char *path; /* of the prepared corpus */
     const struct qkv_data_config *data;
     struct qkv_corpus counted; /* by the first pass; types only */
-    struct qkv_vocabulary vocabulary[2];
+    const struct qkv_vocabulary *vocabulary[2];
+    struct qkv_vocabulary built[2]; /* from the text, where the caller gives none */
     struct qkv_prepared_header header;
     struct qkv_file_writer writer;
     struct section_stream stream[QKV_PREPARED_SECTIONS]; /* from QKV_PREPARED_LINES on */
@@ -65,7 +66,7 @@ static bool write_text(const struct writing *writing, int section, FILE *file)
     }
     int side = (section - QKV_PREPARED_VOCABULARY) % 2;
     if (section < QKV_PREPARED_MERGES)
-        qkv_vocabulary_write(&writing->vocabulary[side], file);
+        qkv_vocabulary_write(writing->vocabulary[side], file);
     else if (merges[side] && section < QKV_PREPARED_PIECES)
         qkv_bpe_write(merges[side], file);
     else if (merges[side])
@@ -137,7 +138,7 @@ static enum qkv_status add_sentence(struct writing *writing, int side, const str
 {
     if (!QKV_RESERVE(writing->ids, writing->ids_capacity, tokens->count)) return no_memory(writing, error);
     for (int64_t i = 0; i < tokens->count; i++) {
-        writing->ids[i] = qkv_vocabulary_id(&writing->vocabulary[side], tokens->token[i]);
+        writing->ids[i] = qkv_vocabulary_id(writing->vocabulary[side], tokens->token[i]);
         writing->header.side[side].unknown += writing->ids[i] == QKV_UNKNOWN;
     }
     writing->checksum[side] = qkv_ids_checksum(writing->checksum[side], writing->ids, tokens->count);
@@ -187,6 +188,17 @@ static enum qkv_status add_pairs(struct writing *writing, const char *path, stru
 
 /* ---- the file ---- */
 
+/* Builds the vocabularies from the types of the text, where the caller gives none. */
+static enum qkv_status build_vocabularies(struct writing *writing, struct qkv_error *error)
+{
+    struct qkv_vocabulary *built = writing->built;
+    if (writing->vocabulary[0]) return QKV_OK;
+    if (qkv_corpus_vocabularies(&writing->counted, writing->data, &built[0], &built[1], error))
+        return QKV_INVALID;
+    for (int side = 0; side < 2; side++) writing->vocabulary[side] = &built[side];
+    return QKV_OK;
+}
+
 /* The first pass: types, from them the vocabularies, and counts. */
 static enum qkv_status count_text(struct writing *writing, const char *path, struct qkv_error *error)
 {
@@ -195,8 +207,7 @@ static enum qkv_status count_text(struct writing *writing, const char *path, str
     const struct qkv_corpus_options options = {.drop_long = true, .types_only = true, .key = "data.train"};
     struct qkv_corpus *counted = &writing->counted;
     if (qkv_corpus_read(counted, path, data, options, error)) return QKV_INVALID;
-    if (qkv_corpus_vocabularies(counted, data, &writing->vocabulary[0], &writing->vocabulary[1], error))
-        return QKV_INVALID;
+    if (build_vocabularies(writing, error)) return QKV_INVALID;
     const struct qkv_corpus_side *sides[2] = {&counted->source, &counted->target};
     struct qkv_prepared_header *header = &writing->header;
     *header = (struct qkv_prepared_header){.magic = QKV_PREPARED_MAGIC,
@@ -209,7 +220,7 @@ static enum qkv_status count_text(struct writing *writing, const char *path, str
         for (int64_t i = 0; i < sides[side]->types.size; i++)
             header->side[side].tokens += sides[side]->types.frequency[i];
         header->side[side].longest = sides[side]->longest;
-        header->side[side].vocabulary_size = writing->vocabulary[side].size;
+        header->side[side].vocabulary_size = writing->vocabulary[side]->size;
         header->side[side].merges_checksum = merges[side] ? qkv_bpe_checksum(merges[side]) : 0;
     }
     qkv_corpus_release(counted);
@@ -275,16 +286,18 @@ static enum qkv_status write_file(struct writing *writing, const char *path, str
 }
 
 enum qkv_status qkv_corpus_prepare(const char *file, const char *path, const struct qkv_data_config *data,
+                                   const struct qkv_vocabulary *const vocabularies[2],
                                    struct qkv_prepared_counts *counts, struct qkv_error *error)
 {
     struct qkv_data_config with_merges = *data;
     struct qkv_bpe *bpe[2] = {NULL, NULL};
     const struct qkv_corpus_options options = {.key = "data.train"};
-    struct writing writing = {.path = file, .data = &with_merges};
+    struct writing writing = {.path = file, .data = vocabularies ? data : &with_merges};
     const struct qkv_prepared_header *header = &writing.header;
     const struct qkv_prepared_section *last = &header->section[QKV_PREPARED_SECTIONS - 1];
     enum qkv_status status = check_arguments(file, path, data, error);
-    if (!status) status = qkv_corpus_merges(path, &with_merges, bpe, options, error);
+    for (int side = 0; side < 2; side++) writing.vocabulary[side] = vocabularies ? vocabularies[side] : NULL;
+    if (!status && !vocabularies) status = qkv_corpus_merges(path, &with_merges, bpe, options, error);
     if (!status) status = write_file(&writing, path, error);
     *counts = (struct qkv_prepared_counts){.read = header->read,
                                            .count = header->count,
@@ -294,8 +307,8 @@ enum qkv_status qkv_corpus_prepare(const char *file, const char *path, const str
     for (int side = 0; side < 2; side++) {
         counts->tokens[side] = header->side[side].tokens;
         counts->unknown[side] = header->side[side].unknown;
-        counts->vocabulary_size[side] = writing.vocabulary[side].size;
-        qkv_vocabulary_release(&writing.vocabulary[side]);
+        counts->vocabulary_size[side] = header->side[side].vocabulary_size;
+        qkv_vocabulary_release(&writing.built[side]);
         qkv_bpe_free(bpe[side]);
     }
     qkv_corpus_release(&writing.counted);

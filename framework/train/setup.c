@@ -12,8 +12,7 @@ static const char *file_of(struct training *training, const char *name)
 
 /* ---- input ---- */
 
-/* Learns the merges of byte-pair encoding or reads them, of a resumed run from its folder. */
-static enum qkv_status find_merges(struct training *training, struct qkv_error *error)
+enum qkv_status qkv_training_find_merges(struct training *training, struct qkv_error *error)
 {
     training->with_merges = *training->config;
     training->config = &training->with_merges;
@@ -23,6 +22,16 @@ static enum qkv_status find_merges(struct training *training, struct qkv_error *
     if (from->has_old_vocabulary) return qkv_run_merges(from->run.path, data, training->bpe, error);
     if (training->options->resume) return qkv_run_merges(training->folder, data, training->bpe, error);
     return qkv_corpus_merges(data->train, data, training->bpe, options, error);
+}
+
+enum qkv_status qkv_training_load_vocabularies(struct training *training, const char *folder,
+                                               struct qkv_error *error)
+{
+    const char *source = qkv_run_file(&training->arena, folder, QKV_RUN_SOURCE),
+               *target = qkv_run_file(&training->arena, folder, QKV_RUN_TARGET);
+    if (!source || !target) return qkv_error_set(error, "out of memory");
+    if (qkv_vocabulary_load(&training->source, source, error)) return QKV_INVALID;
+    return qkv_vocabulary_load(&training->target, target, error);
 }
 
 /* Writes the merges to the run folder. */
@@ -67,11 +76,7 @@ static enum qkv_status read_corpora(struct training *training, struct qkv_error 
     const struct warm_start *from = &training->from;
     if (training->options->resume || from->has_old_vocabulary) {
         const char *folder = from->has_old_vocabulary ? from->run.path : training->folder;
-        const char *source = qkv_run_file(&training->arena, folder, QKV_RUN_SOURCE),
-                   *target = qkv_run_file(&training->arena, folder, QKV_RUN_TARGET);
-        if (!source || !target) return qkv_error_set(error, "out of memory");
-        if (qkv_vocabulary_load(&training->source, source, error)) return QKV_INVALID;
-        if (qkv_vocabulary_load(&training->target, target, error)) return QKV_INVALID;
+        if (qkv_training_load_vocabularies(training, folder, error)) return QKV_INVALID;
     } else if (qkv_corpus_vocabularies(&training->train, data, &training->source, &training->target, error)) {
         return QKV_INVALID;
     }
@@ -143,7 +148,7 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
 
 enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error *error)
 {
-    if (qkv_warm_start_open(training, error) || find_merges(training, error) ||
+    if (qkv_warm_start_open(training, error) || qkv_training_find_merges(training, error) ||
         read_corpora(training, error) || check_lengths(training, error) || make_parts(training, error))
         return QKV_INVALID;
     return QKV_OK;

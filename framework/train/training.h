@@ -11,6 +11,7 @@
  *     updates.c            the model, its optimizer, and one update: neither files nor threads of its own
  *     warm_start.c         the first parameters, from another run or a file
  *     setup.c              reads and checks all input, makes the model, restores or begins the run
+ *     prepare_text.c       writes the training text as ids, with the vocabularies that training would use
  *     overfitting.c        the rule of overfitting
  *     notices.c            what training notices of itself
  *     trainer.c            the loop, behind qkv/trainer.h */
@@ -256,6 +257,14 @@ enum qkv_status qkv_training_diverged(int64_t update, const struct qkv_error *fo
 void qkv_training_release_model(struct training *training);
 
 /* ---- setup.c ---- */
+
+/* Learns the merges of byte-pair encoding or reads them: those of a resumed run from its folder, those of training.from from
+ * the other one. From then on `config` is `with_merges`. */
+enum qkv_status qkv_training_find_merges(struct training *training, struct qkv_error *error);
+
+/* Reads the vocabularies of the run in `folder`. */
+enum qkv_status qkv_training_load_vocabularies(struct training *training, const char *folder,
+                                               struct qkv_error *error);
 
 /* Reads all input and makes the model and all that trains it, but no run folder. The caller sets config and options before,
  * and releases the training also after a failure. */

@@ -140,6 +140,70 @@ Test(prepare, fine_tuning_takes_a_file_of_the_same_vocabulary_only)
                        "%s", outcome.error);
 }
 
+/* ---- vocabularies of another run ---- */
+
+/* New text for fine-tuning, with words that the old one does not have. */
+static void write_new_text(const char *folder)
+{
+    run_ok("cd '%s' && tac train.tsv | sed '1~7s/a/q/g; 1~5s/B/Q/' >new.tsv", folder);
+}
+
+static const char *const FROM_SETTINGS[] = {
+    "",
+    "-s data.joint_vocabulary=true -s data.src.level=char -s data.trg.level=char",
+    "-s data.src.voc_limit=6",
+    BPE("-s data.joint_vocabulary=true -s data.src.bpe_min_freq=2 -s data.trg.bpe_min_freq=2"),
+    BPE("-s data.trg.bpe_min_freq=3"),
+};
+
+Test(prepare, from_a_run_gives_the_same_bits_as_training_from_it)
+{
+    const char *folder = words_task("from_bits");
+    write_new_text(folder);
+    for (size_t i = 0; i < sizeof FROM_SETTINGS / sizeof *FROM_SETTINGS; i++) {
+        const char *settings = FROM_SETTINGS[i];
+        run_ok("cd '%s' && qkv train c.yaml -q %s -s training.model_dir=old%zu && "
+               "qkv train c.yaml -q %s --from old%zu -s data.train=new.tsv -s training.model_dir=text%zu && "
+               "qkv prepare c.yaml %s --from old%zu -s data.train=new.tsv -o x%zu.prepared && "
+               "qkv train c.yaml -q %s --from old%zu -s data.train=x%zu.prepared "
+               "-s training.model_dir=prepared%zu",
+               folder, settings, i, settings, i, i, settings, i, i, settings, i, i, i);
+        expect_same_run(folder, format("text%zu", i), format("prepared%zu", i));
+    }
+}
+
+Test(prepare, a_config_that_names_a_run_needs_no_option)
+{
+    const char *folder = words_task("from_key"), *from = "-s training.from=old -s data.train=new.tsv";
+    write_new_text(folder);
+    run_ok("cd '%s' && qkv train c.yaml -q -s training.model_dir=old && "
+           "qkv prepare c.yaml %s -o old.prepared && "
+           "qkv prepare c.yaml --from old/last.safetensors -s data.train=new.tsv -o file.prepared && "
+           "qkv prepare c.yaml %s -s training.from_vocabulary=new -o new.prepared && "
+           "qkv prepare c.yaml -s data.train=new.tsv -o own.prepared && "
+           "cmp old.prepared file.prepared && cmp new.prepared own.prepared && ! cmp -s old.prepared "
+           "own.prepared",
+           folder, from, from);
+}
+
+Test(prepare, a_run_that_training_refuses_is_refused_and_leaves_no_file)
+{
+    static const char *const REFUSED[][2] = {
+        {"--from none", "training.from: none: there is no such run or file"},
+        {"--from cut", "training.from: cut/config.yaml: the file is empty"},
+        {"--from run -s data.src.level=char",
+         "data.src.level is char, but in run, whose vocabulary is used, it is word: set it to word, or "
+         "training.from_vocabulary to new"},
+    };
+    const char *folder = tiny_task("from_refused");
+    run_ok("cd '%s' && qkv train c.yaml -q && cp -r run cut && : >cut/config.yaml", folder);
+    const char *before = fingerprint(folder);
+    for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++)
+        cr_expect(is_told(run("cd '%s' && qkv prepare c.yaml -o x.prepared %s", folder, REFUSED[i][0]),
+                          REFUSED[i][1]));
+    cr_expect_str_eq(fingerprint(folder), before);
+}
+
 /* ---- what it prints and refuses ---- */
 
 Test(prepare, it_says_what_it_has_written)
@@ -202,11 +266,12 @@ Test(prepare, other_merges_are_refused)
                 "x.prepared: was prepared with other merges than those of codes: prepare the text again"));
     run_ok("cd '%s' && qkv train c.yaml -q %s -s data.src.bpe_min_freq=2 -s training.model_dir=old", folder,
            codes);
-    cr_expect(
-        is_told(run("cd '%s' && qkv train c.yaml -q %s -s data.src.bpe_min_freq=2 -s data.train=x.prepared "
-                    "--from old -s training.model_dir=new",
-                    folder, codes),
-                "x.prepared: was prepared with other source merges: prepare the text again"));
+    cr_expect(is_told(
+        run("cd '%s' && qkv train c.yaml -q %s -s data.src.bpe_min_freq=2 -s data.train=x.prepared "
+            "--from old -s training.model_dir=new",
+            folder, codes),
+        "x.prepared: was prepared with other source merges than those of the run: prepare it with `qkv "
+        "prepare --from RUN`"));
 }
 
 Test(prepare, what_cannot_be_prepared_is_refused_and_leaves_no_file)

@@ -143,9 +143,11 @@ struct qkv_prepared_counts {
 };
 
 /* Writes the training text at `path` to `file`, x.prepared: the ids of the pairs that drop_long keeps, the vocabularies and
- * merges that gave them, which are made as qkv_corpus_vocabularies and qkv_corpus_merges make them, and the values of `data`
- * on which they depend. The text is read twice, for byte-pair encoding up to four times; memory is needed for its different
- * tokens alone.
+ * merges that gave them, and the values of `data` on which they depend. The text is read twice, for byte-pair encoding up to
+ * four times; memory is needed for its different tokens alone.
+ *
+ * `vocabularies`: those of source and target, such as a run has; the merges are then `bpe` of both sides of `data`. NULL:
+ * vocabularies and merges are made from the text, as qkv_corpus_vocabularies and qkv_corpus_merges make them.
  *
  * As the path of qkv_corpus_merges and qkv_corpus_read, `file` then gives the same corpus as `path`, but its arrays are the
  * mapped file: the system reads a page of it when it is used, and drops it when memory is short. They cannot be written to.
@@ -158,6 +160,7 @@ struct qkv_prepared_counts {
  * .prepared, where it cannot be written, and with bpe_dropout, which cuts words anew in each epoch. */
 QKV_API enum qkv_status qkv_corpus_prepare(const char *file, const char *path,
                                            const struct qkv_data_config *data,
+                                           const struct qkv_vocabulary *const vocabularies[2],
                                            struct qkv_prepared_counts *counts, struct qkv_error *error);
 
 /* ---- single pairs ---- */

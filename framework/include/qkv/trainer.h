@@ -20,6 +20,7 @@
 
 #include "qkv/average.h"
 #include "qkv/config.h"
+#include "qkv/corpus.h"
 #include "qkv/evaluate.h"
 
 /* Reported after each update. */
@@ -110,6 +111,13 @@ struct qkv_train_result {
  * its new value. */
 QKV_API enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_train_options *options,
                                   struct qkv_train_result *result, struct qkv_error *error);
+
+/* Writes the text data.train of a config to `file`, x.prepared, as qkv_corpus_prepare does, with the vocabularies and merges
+ * that qkv_train would use: those of the run that training.from names, unless training.from_vocabulary is new, and else those
+ * of the text. With data.train set to `file`, qkv_train then gives the same bits as from the text. Fails, and writes no file,
+ * as qkv_corpus_prepare does, and where qkv_train refuses training.from. */
+QKV_API enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *file,
+                                          struct qkv_prepared_counts *counts, struct qkv_error *error);
 
 /* What training costs on this machine. */
 struct qkv_train_cost {
