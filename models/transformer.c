@@ -32,7 +32,15 @@ static struct qkv_attention_layers attention_layers(const struct qkv_model *mode
     if (layer < 1 || layer > stack->layer_count) return (struct qkv_attention_layers){0};
     const struct transformer_layer *found = &stack->layers[layer - 1];
     const struct attention_sublayer *sublayer = kind == QKV_ATTENTION_CROSS ? &found->cross : &found->self;
-    return (struct qkv_attention_layers){.multi_head = &sublayer->attention};
+    bool is_last = layer == stack->layer_count, has_cross = kind == QKV_ATTENTION_DECODER;
+    return (struct qkv_attention_layers){
+        .multi_head = &sublayer->attention,
+        .residual = &sublayer->residual,
+        .feed_forward = has_cross ? NULL : &found->feed_forward,
+        .feed_forward_residual = has_cross ? NULL : &found->feed_forward_residual,
+        .last_norm = is_last && stack->has_final_norm ? &stack->final_norm : NULL,
+        .is_last = is_last,
+    };
 }
 
 static struct qkv_input_layers input_layers(const struct qkv_model *model, enum qkv_stack_id stack)

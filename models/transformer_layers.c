@@ -246,6 +246,7 @@ struct qkv_tensor *qkv_transformer_attend(const struct attention_sublayer *subla
     qkv_trace_record(trace, graph, owner, QKV_PART_WEIGHTS, node);
     qkv_trace_record(trace, graph, owner, QKV_PART_CONTEXT, context);
     qkv_trace_record(trace, graph, owner, QKV_PART_OUTPUT, result);
+    qkv_trace_record(trace, graph, owner, QKV_PART_AROUND, x);
     return leave(&sublayer->residual, graph, x, result, trace, owner);
 }
 

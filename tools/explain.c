@@ -111,7 +111,8 @@ static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, s
     const struct qkv_explain_options options = {.kind = r->attention,
                                                 .layer = (int)r->layer,
                                                 .follow = {r->follow.count, r->follow.value},
-                                                .words = r->words ? &pair->words : NULL};
+                                                .words = r->words ? &pair->words : NULL,
+                                                .target_vocabulary = &pair->run.target};
     struct qkv_model *untrained = NULL;
     struct qkv_explanation walks[2];
     if (r->pair.versus) {
@@ -208,8 +209,9 @@ const struct command command_explain = {
     .synopsis = "explain SCENE | RUN SENTENCE [options]",
     .description =
         "Walks through attention step by step: words, embeddings, positions, W_Q W_K W_V, queries, keys, "
-        "values, scores, scaled scores, mask, weights, context, concatenated heads, output; each step with "
-        "its formula, shape and matrix.\n\n"
+        "values, scores, scaled scores, mask, weights, context, concatenated heads, output; in a run also "
+        "feed "
+        "forward, logits and the chosen words; each step with its formula, shape and matrix.\n\n"
         "A scene says in YAML which words and matrices go in; a run shows its learned matrices at work on a "
         "sentence. All numbers are float64, computed by the same ops as the models.\n",
     .examples = "  qkv explain configs/seeds/general_attention.yaml --digits 8\n"

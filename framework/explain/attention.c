@@ -1,5 +1,6 @@
 /* The steps that all walks share: from the projections to the output. */
 #include "explain/walk.h"
+#include "layers/layer.h"
 
 #include <math.h>
 
@@ -61,6 +62,9 @@ static struct qkv_tensor *add_projected(struct walk *walk, const struct projecte
                                           .side_by_side = true,
                                           .rows = p->words});
     qkv_walk_note(walk, p->note);
+    if (!p->given && has_weight && p->input_step)
+        qkv_walk_rule(walk, QKV_RULE_PRODUCT, p->input_step, texts->weight_name,
+                      has_bias ? texts->bias_name : NULL);
     return result;
 }
 
@@ -134,6 +138,7 @@ static struct qkv_tensor *apply_mask(struct walk *walk, const struct attention_s
                                      struct qkv_tensor *scores)
 {
     int64_t cells = setup->query_words.count * setup->key_words.count;
+    const char *unmasked = walk->step[walk->count - 1].name;
     if (!setup->visible && !setup->added_mask) return scores;
     qkv_walk_add(
         walk, &(struct new_step){.name = "mask",
@@ -162,6 +167,7 @@ static struct qkv_tensor *apply_mask(struct walk *walk, const struct attention_s
                                           .heads = setup->rule.heads,
                                           .rows = setup->query_words,
                                           .columns = setup->key_words});
+    qkv_walk_rule(walk, QKV_RULE_SUM, unmasked, setup->added_mask ? "mask" : NULL, NULL);
     return scores;
 }
 
@@ -188,20 +194,32 @@ static struct qkv_segments one_sentence(struct walk *walk, int64_t length)
     return (struct qkv_segments){1, numbers, numbers + 1};
 }
 
-static void add_output(struct walk *walk, const struct attention_setup *setup, struct qkv_tensor *context)
+/* `context`: 0 for silent heads. Returns the output; NULL without output projection. */
+static struct qkv_tensor *add_output(struct walk *walk, const struct attention_setup *setup,
+                                     struct qkv_tensor *context)
 {
     const struct projection *output = &setup->output_projection;
-    if (setup->rule.heads > 1)
-        qkv_walk_add_tensor(walk, "joined", "heads joined",
-                            qkv_walk_text(walk, "C = [Z_1 ... Z_%lld]", (long long)setup->rule.heads),
-                            context, setup->query_words);
-    if (!output->weight.rows) return;
+    bool has_heads = setup->rule.heads > 1, is_silent = qkv_silence_any(setup->silent, setup->rule.heads),
+         joins = has_heads || (is_silent && output->weight.rows);
+    if (joins) {
+        qkv_walk_add_tensor(
+            walk, "joined", has_heads ? "heads joined" : "context of the silent head",
+            has_heads ? qkv_walk_text(walk, "C = [Z_1 ... Z_%lld]", (long long)setup->rule.heads) : "C = 0",
+            context, setup->query_words);
+        qkv_walk_rule(walk, QKV_RULE_JOIN, "context", NULL, NULL);
+        if (is_silent) qkv_walk_note(walk, "The context of a silent head counts as 0.");
+    }
+    if (!output->weight.rows) return NULL;
     qkv_walk_add_matrix(walk, "output_weights", "output weights", "W_O", output->weight, 0);
     if (output->bias.rows) qkv_walk_add_matrix(walk, "output_bias", "output bias", "b_O", output->bias, 0);
-    qkv_walk_add_tensor(walk, "output", "output",
-                        qkv_walk_text(walk, "Y = %s W_O%s", setup->rule.heads > 1 ? "C" : "Z",
-                                      output->bias.rows ? " + b_O" : ""),
-                        qkv_walk_project(walk, context, output), setup->query_words);
+    struct qkv_tensor *result = qkv_walk_project(walk, context, output);
+    qkv_walk_add_tensor(
+        walk, "output", "output",
+        qkv_walk_text(walk, "Y = %s W_O%s", joins ? "C" : "Z", output->bias.rows ? " + b_O" : ""), result,
+        setup->query_words);
+    qkv_walk_rule(walk, QKV_RULE_PRODUCT, joins ? "joined" : "context", "output_weights",
+                  output->bias.rows ? "output_bias" : NULL);
+    return result;
 }
 
 static const char *formula_of_weights(struct walk *walk, const struct attention_setup *setup)
@@ -223,6 +241,7 @@ static struct qkv_tensor *add_attention_weights(struct walk *walk, const struct 
 {
     struct qkv_matrix visible = {setup->query_words.count, setup->key_words.count, setup->visible};
     struct qkv_tensor *mask = setup->visible ? qkv_walk_constant(walk, visible) : NULL;
+    const char *logits = walk->step[walk->count - 1].name; /* the scores after all that changes them */
     struct qkv_tensor *weights = setup->predictor.weight.rows
                                      ? qkv_walk_local_weights(walk, setup, query, scores, layout)
                                      : qkv_attention_weights(walk->graph, scores, mask, layout); /* [P] */
@@ -235,6 +254,7 @@ static struct qkv_tensor *add_attention_weights(struct walk *walk, const struct 
                                           .rows = setup->query_words,
                                           .columns = setup->key_words});
     qkv_walk_note(walk, note_on_weights(setup));
+    if (!setup->predictor.weight.rows) qkv_walk_rule(walk, QKV_RULE_SOFTMAX, logits, NULL, NULL);
     return weights;
 }
 
@@ -263,6 +283,8 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
                                           .heads = setup->rule.heads,
                                           .side_by_side = true,
                                           .rows = setup->query_words});
-    add_output(walk, setup, context);
-    return (struct attention_result){layout, weights, value, context};
+    qkv_walk_rule(walk, QKV_RULE_PRODUCT, "weights", "values", NULL);
+    context = qkv_silence_apply(setup->silent, setup->rule.heads, walk->graph, context);
+    struct qkv_tensor *output = add_output(walk, setup, context);
+    return (struct attention_result){layout, weights, value, context, output};
 }

@@ -32,8 +32,8 @@ static struct qkv_matrix parameter_matrix(const struct qkv_model *model, struct 
     return (struct qkv_matrix){values ? rows : 0, columns, values};
 }
 
-static struct projection dense_projection(const struct qkv_model *model, struct walk *walk,
-                                          const struct qkv_dense *dense)
+struct projection qkv_learned_projection(const struct qkv_model *model, struct walk *walk,
+                                         const struct qkv_dense *dense)
 {
     return (struct projection){parameter_matrix(model, walk, dense->weight),
                                parameter_matrix(model, walk, dense->bias)};
@@ -77,11 +77,12 @@ struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *w
 void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_multi_head *layer,
                             struct walk *walk, struct attention_setup *setup)
 {
-    setup->query_projection = dense_projection(model, walk, &layer->query);
-    setup->key_projection = dense_projection(model, walk, &layer->key);
-    setup->value_projection = dense_projection(model, walk, &layer->value);
-    setup->output_projection = dense_projection(model, walk, &layer->output);
+    setup->query_projection = qkv_learned_projection(model, walk, &layer->query);
+    setup->key_projection = qkv_learned_projection(model, walk, &layer->key);
+    setup->value_projection = qkv_learned_projection(model, walk, &layer->value);
+    setup->output_projection = qkv_learned_projection(model, walk, &layer->output);
     setup->rule = layer->rule;
+    setup->silent = layer->is_silent;
     setup->key_width = setup->query_projection.weight.columns / layer->rule.heads;
     setup->value_width = setup->value_projection.weight.columns / qkv_attention_key_value_heads(&layer->rule);
 }
@@ -107,8 +108,9 @@ void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_att
     const struct qkv_single_head_attention *layer = layers->single_head;
     struct qkv_matrix query = parameter_matrix(model, walk, layer->query.weight),
                       key = parameter_matrix(model, walk, layer->key.weight);
-    *attentional = dense_projection(model, walk, layers->attentional);
+    *attentional = qkv_learned_projection(model, walk, layers->attentional);
     setup->rule.heads = 1;
+    setup->silent = layer->is_silent;
     setup->additive_vector = parameter_matrix(model, walk, layer->vector);
     setup->query_width = layer->query_width;
     setup->key_width = setup->value_width = layer->memory_width;

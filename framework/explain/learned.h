@@ -33,7 +33,11 @@ struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *w
 enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, const struct qkv_tensor *x,
                                     const struct qkv_tensor *memory, struct attention_setup *setup);
 
-/* Sets the projections, rule and widths of multi-head attention. */
+/* The weight and bias of a dense layer. */
+struct projection qkv_learned_projection(const struct qkv_model *model, struct walk *walk,
+                                         const struct qkv_dense *dense);
+
+/* Sets the projections, rule, silent heads and widths of multi-head attention. */
 void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_multi_head *layer,
                             struct walk *walk, struct attention_setup *setup);
 

@@ -171,14 +171,16 @@ enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qk
 {
     if ((int)options->kind < 0 || (int)options->kind >= QKV_ATTENTION_KINDS)
         return qkv_error_set(error, "there is no attention of kind %d", (int)options->kind);
-    struct walk *walk = qkv_walk_new(arena, error);
+    struct walk *walk = qkv_walk_new(model->parameters.dtype, arena, error);
     struct model_walk m = {.model = model,
                            .kind = options->kind,
                            .layer = options->layer,
                            .pair = pair,
                            .walk = walk,
+                           .target_vocabulary = options->target_vocabulary,
                            .error = error};
     if (!walk) return QKV_INVALID;
+    qkv_graph_bind(walk->graph, &model->parameters, NULL, false);
     *explanation = (struct qkv_explanation){.about = "", .kind = options->kind, .first_head = 1};
     struct qkv_attention_collector *collector = qkv_attention_collector_new(model, error);
     enum qkv_status status = collector ? walk_layer(&m, collector, options) : QKV_INVALID;

@@ -22,7 +22,8 @@ struct model_walk {
     struct qkv_texts input_words; /* tokens that the stack of the queries reads; decoder: <s>, then targets */
     const int32_t *followed_rows; /* [query_words.count]; NULL: all rows */
     int64_t heads;                /* set by the walk through the layer */
-    bool merges;                  /* adds the step word_weights, between these words: */
+    const struct qkv_vocabulary *target_vocabulary; /* NULL: no logits */
+    bool merges;                                    /* adds the step word_weights, between these words: */
     struct named_words row_words, column_words;
     struct qkv_error *error;
 };
@@ -40,6 +41,14 @@ struct qkv_tensor *qkv_model_walk_followed(struct model_walk *m, struct qkv_tens
  * `source`: names them source_tokens and so on. */
 void qkv_model_walk_inputs(struct model_walk *m, enum qkv_stack_id stack, bool source,
                            struct qkv_texts words);
+
+/* explain/output_walk.c: adds the steps of a transformer after attention, up to the words if the layer is the last of the
+ * decoder. x: inputs of the layer; output: of attention. */
+void qkv_model_walk_rest_of_layer(struct model_walk *m, struct qkv_tensor *x, struct qkv_tensor *output);
+
+/* explain/output_walk.c: adds the steps from the last hidden states, which `step` shows, to the chosen words. */
+void qkv_model_walk_words(struct model_walk *m, struct qkv_tensor *hidden, const char *step,
+                          const char *letter);
 
 /* explain/transformer_walk.c, explain/recurrent_walk.c */
 enum qkv_status qkv_model_walk_transformer(struct model_walk *m);

@@ -66,11 +66,17 @@ static void add_attentional(struct model_walk *m, const struct projection *atten
     qkv_walk_add_matrix(walk, "output_weights", "weights of the attentional vector", "W_C",
                         attentional->weight, 0);
     qkv_walk_add_matrix(walk, "output_bias", "bias of the attentional vector", "b_C", attentional->bias, 0);
-    qkv_walk_add_tensor(walk, "output", "attentional vector", "Y = tanh(C W_C + b_C)",
-                        qkv_tanh(walk->graph, qkv_walk_project(walk, joined, attentional)), m->query_words);
+    struct qkv_tensor *sums = qkv_walk_project(walk, joined, attentional),
+                      *output = qkv_tanh(walk->graph, sums);
+    qkv_walk_add_tensor(walk, "output_sums", "attentional vector before tanh", "C W_C + b_C", sums,
+                        m->query_words);
+    qkv_walk_rule(walk, QKV_RULE_PRODUCT, "joined", "output_weights", "output_bias");
+    qkv_walk_add_tensor(walk, "output", "attentional vector", "Y = tanh(C W_C + b_C)", output,
+                        m->query_words);
     qkv_walk_note(walk, fed ? "The output layer predicts the word from this vector, and the next step "
                               "reads it as well."
                             : "The output layer predicts the word from this vector.");
+    qkv_model_walk_words(m, output, "output", "Y");
 }
 
 enum qkv_status qkv_model_walk_recurrent(struct model_walk *m)

@@ -164,6 +164,9 @@ static struct qkv_tensor *make_inputs(struct scene_walk *s, struct qkv_matrix em
     x = qkv_add_positions(walk->graph, x, qkv_walk_constant(walk, table), (struct qkv_segments){0}, 0);
     qkv_walk_add_tensor(walk, source ? "source_inputs" : "inputs", source ? "source inputs" : "inputs",
                         source ? "M = E_source + P" : "X = E + P", x, words);
+    qkv_walk_rule(walk, QKV_RULE_SUM, source ? "source_embeddings" : "embeddings",
+                  source && embeddings.columns != s->embeddings.columns ? "source_positions" : "positions",
+                  NULL);
     return x;
 }
 
@@ -357,6 +360,14 @@ static void add_sum(struct scene_walk *s, struct attention_result result)
 
 /* ---- all steps ---- */
 
+/* The step from which keys and values are made. */
+static const char *memory_step(const struct qkv_scene *scene, bool cross)
+{
+    bool plain = scene->positions.type == QKV_POSITION_NONE;
+    if (cross) return plain ? "source_embeddings" : "source_inputs";
+    return plain ? "embeddings" : "inputs";
+}
+
 static enum qkv_status walk_scene(struct scene_walk *s)
 {
     const struct qkv_scene *scene = s->scene;
@@ -383,6 +394,9 @@ static enum qkv_status walk_scene(struct scene_walk *s)
     s->setup.key_words = s->source;
     s->setup.x = followed_rows(s, x);
     s->setup.memory = memory;
+    if (x && !scene->follow.count && s->setup.query_projection.weight.rows)
+        s->setup.x_step = scene->positions.type == QKV_POSITION_NONE ? "embeddings" : "inputs";
+    if (memory && s->setup.value_projection.weight.rows) s->setup.memory_step = memory_step(scene, cross);
     s->setup.x_name = "X";
     s->setup.memory_name = cross ? "M" : "X";
     add_sum(s, qkv_walk_attention(s->walk, &s->setup));
@@ -400,7 +414,7 @@ static struct qkv_texts followed_words(const struct qkv_scene *scene, struct wal
 enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_arena *arena,
                                   struct qkv_explanation *explanation, struct qkv_error *error)
 {
-    struct walk *walk = qkv_walk_new(arena, error);
+    struct walk *walk = qkv_walk_new(QKV_FLOAT64, arena, error);
     const struct qkv_texts *source = scene->source.count ? &scene->source : &scene->tokens;
     struct scene_walk s = {
         .scene = scene,

@@ -127,6 +127,7 @@ static struct qkv_tensor *add_distance_scores(struct walk *walk, const struct at
                                  : "B, learned for each distance and head",
                bias);
     add_scores(walk, setup, "placed_scores", "scores with distance", "scaled scores + B", sum);
+    qkv_walk_rule(walk, QKV_RULE_SUM, "scaled_scores", "distance_bias", NULL);
     return sum;
 }
 
@@ -188,10 +189,15 @@ struct qkv_tensor *qkv_walk_scores(struct walk *walk, const struct attention_set
         break;
     }
     add_scores(walk, setup, "scores", "scores", formula, scores);
+    if (setup->score == QKV_SCORE_SCALED_DOT || setup->score == QKV_SCORE_DOT)
+        qkv_walk_rule(walk, QKV_RULE_ROW_PRODUCT, setup->rotation.rows ? "turned_queries" : "queries",
+                      setup->rotation.rows ? "turned_keys" : "keys", NULL);
     if (setup->score != QKV_SCORE_SCALED_DOT) return scores;
     scores = qkv_scale(walk->graph, scores, 1 / sqrt((double)setup->key_width));
     add_scores(walk, setup, "scaled_scores", "scaled scores",
                qkv_walk_text(walk, "S / √%lld, the key width", (long long)setup->key_width), scores);
+    qkv_walk_rule(walk, QKV_RULE_SCALE, "scores", NULL, NULL);
+    walk->step[walk->count - 1].factor = 1 / sqrt((double)setup->key_width);
     return add_distance_scores(walk, setup, key, scores, layout);
 }
 

@@ -62,6 +62,10 @@ enum qkv_status qkv_model_walk_transformer(struct model_walk *m)
         .score = QKV_SCORE_SCALED_DOT,
         .x_name = "X",
         .memory_name = cross ? "M" : "X",
+        .x_step = "layer_inputs",
+        .memory_step = cross              ? "memory"
+                       : m->followed_rows ? NULL
+                                          : "layer_inputs",
     };
     qkv_learned_multi_head(m->model, m->layers.multi_head, walk, &setup);
     qkv_model_walk_inputs(m, m->kind == QKV_ATTENTION_ENCODER ? QKV_STACK_ENCODER : QKV_STACK_DECODER, false,
@@ -73,7 +77,8 @@ enum qkv_status qkv_model_walk_transformer(struct model_walk *m)
     add_layer_inputs(m, setup.x, setup.memory);
     make_mask(m, &setup);
     set_positions(m, &setup);
-    qkv_walk_attention(walk, &setup);
+    struct attention_result result = qkv_walk_attention(walk, &setup);
+    qkv_model_walk_rest_of_layer(m, setup.x, result.output);
     m->heads = setup.rule.heads;
     return QKV_OK;
 }

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct walk *qkv_walk_new(struct qkv_arena *arena, struct qkv_error *error)
+struct walk *qkv_walk_new(enum qkv_dtype dtype, struct qkv_arena *arena, struct qkv_error *error)
 {
     struct walk *walk = qkv_arena_zeroed(arena, sizeof *walk);
-    if (walk) walk->graph = qkv_graph_new(QKV_FLOAT64);
+    if (walk) walk->graph = qkv_graph_new(dtype);
     if (!walk || !walk->graph) {
         qkv_error_set(error, "out of memory for a walk through attention");
         return NULL;
@@ -142,6 +142,15 @@ void qkv_walk_add_tensor(struct walk *walk, const char *name, const char *title,
 void qkv_walk_note(struct walk *walk, const char *note)
 {
     walk->step[walk->count - 1].note = note;
+}
+
+void qkv_walk_rule(struct walk *walk, enum qkv_step_rule rule, const char *x, const char *y, const char *z)
+{
+    struct qkv_step *step = &walk->step[walk->count - 1];
+    step->rule = rule;
+    step->from[0] = x;
+    step->from[1] = y;
+    step->from[2] = z;
 }
 
 /* ---- reading tensors ---- */

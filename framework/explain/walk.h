@@ -11,12 +11,12 @@
 #include "qkv/explain.h"
 #include "qkv/ops.h"
 
-enum { WALK_MOST_STEPS = 40 };
+enum { WALK_MOST_STEPS = 64 };
 
 /* A walk under construction. Steps are added first; the values of tensors are read when the graph
  * has run. */
 struct walk {
-    struct qkv_graph *graph; /* float64, without gradients */
+    struct qkv_graph *graph; /* without gradients */
     struct qkv_arena *arena; /* of the explanation */
     bool failed;             /* out of memory */
     int64_t count;           /* steps */
@@ -28,8 +28,8 @@ struct walk {
     } pending[WALK_MOST_STEPS];
 };
 
-/* A walk without steps, in the arena. NULL with a message when memory is out. */
-struct walk *qkv_walk_new(struct qkv_arena *arena, struct qkv_error *error);
+/* A walk without steps that computes in `dtype`, in the arena. NULL with a message when memory is out. */
+struct walk *qkv_walk_new(enum qkv_dtype dtype, struct qkv_arena *arena, struct qkv_error *error);
 
 /* Frees the graph; the steps stay in the arena. */
 void qkv_walk_free(struct walk *walk);
@@ -80,6 +80,9 @@ void qkv_walk_add(struct walk *walk, const struct new_step *step);
 /* Gives the last step a note: a sentence for the reader, or NULL. */
 void qkv_walk_note(struct walk *walk, const char *note);
 
+/* Says how the numbers of the last step were made (enum qkv_step_rule). from: names of steps, NULL where there is none. */
+void qkv_walk_rule(struct walk *walk, enum qkv_step_rule rule, const char *x, const char *y, const char *z);
+
 /* Runs the graph, reads the tensors and stores the steps in the explanation. */
 enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *explanation,
                                 struct qkv_error *error);
@@ -129,13 +132,15 @@ struct attention_setup {
     const double *visible;    /* [Nq, Nk]: 1 visible, 0 hidden; NULL: all visible */
     const double *added_mask; /* [Nq, Nk]: added to the scores; NULL: nothing */
     const char *mask_note;    /* NULL: none */
+    const bool *silent;       /* [heads]: heads whose context counts as 0; NULL: none */
 };
 
 struct attention_result {
     struct qkv_attention layout; /* heads and segments, for ops on the weights */
     struct qkv_tensor *weights;  /* [P] */
     struct qkv_tensor *value;    /* [Nk, G V] */
-    struct qkv_tensor *context;  /* [Nq, H V] */
+    struct qkv_tensor *context;  /* [Nq, H V]; 0 for silent heads */
+    struct qkv_tensor *output;   /* [Nq, D]; NULL: no output projection */
 };
 
 /* explain/attention.c: adds all steps from the projections to the output. */

@@ -20,6 +20,9 @@ void qkv_dense_init_part(struct qkv_dense *dense, struct qkv_parameters *paramet
  * parameters->failed records. */
 bool *qkv_silence_new(struct qkv_parameters *parameters, int64_t heads);
 
+/* Whether any head is silent; NULL: none. */
+bool qkv_silence_any(const bool *is_silent, int64_t heads);
+
 /* Sets the columns of the silent heads to 0: context [Nq, H V]. Adds nothing to the graph where no head is silent. */
 struct qkv_tensor *qkv_silence_apply(const bool *is_silent, int64_t heads, struct qkv_graph *graph,
                                      struct qkv_tensor *context);

@@ -9,7 +9,7 @@ bool *qkv_silence_new(struct qkv_parameters *parameters, int64_t heads)
     return is_silent;
 }
 
-static bool has_silent_head(const bool *is_silent, int64_t heads)
+bool qkv_silence_any(const bool *is_silent, int64_t heads)
 {
     for (int64_t head = 0; is_silent && head < heads; head++)
         if (is_silent[head]) return true;
@@ -19,7 +19,7 @@ static bool has_silent_head(const bool *is_silent, int64_t heads)
 struct qkv_tensor *qkv_silence_apply(const bool *is_silent, int64_t heads, struct qkv_graph *graph,
                                      struct qkv_tensor *context)
 {
-    if (!context || !has_silent_head(is_silent, heads)) return context;
+    if (!context || !qkv_silence_any(is_silent, heads)) return context;
     int64_t columns = qkv_tensor_shape(context).size[1];
     double *factors = qkv_graph_memory(graph, (size_t)columns * sizeof *factors);
     struct qkv_tensor *row = qkv_constant(graph, QKV_SHAPE(columns)); /* 0 for silent heads, else 1 */

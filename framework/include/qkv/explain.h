@@ -23,16 +23,23 @@
  * - scores: score_weights (or score_query, score_key, score_vector), scores, scaled_scores (divided
  *   by sqrt(K)), distance_bias, placed_scores (scaled_scores plus distance_bias), mask,
  *   masked_scores.
- * - result: weights, word_weights (on request, for a model: weights has then the content QKV_STEP_MATRIX, so that pictures and
+ * - result of attention: weights, word_weights (on request, for a model: weights has then the content QKV_STEP_MATRIX, so that pictures and
  *   the best head are of word_weights), context, joined (the heads side by side), output_weights, output_bias, output,
  *   sum.
+ * - for a layer of a transformer: around (the hidden states to which the output is added, if a norm stands before the
+ *   layer), attended, attended_norm; then, unless cross-attention of the same layer follows, feed forward: inner_inputs,
+ *   inner_weights, inner_bias, inner, activated, outer_weights, outer_bias, outer, layer_sum, layer_output; after the last
+ *   layer last_norm.
+ * - after the last layer of a decoder: word_vectors, word_bias, logits and probabilities of the most probable words of each
+ *   row, chosen (the most probable one).
  *
  * A recurrent decoder begins with the source words up to memory, the states of the encoder; then
  * tokens, embeddings, fed (input feeding: the previous attentional vector), states (the hidden
  * states of the decoder, from which queries are made), and from queries on the same steps. The
  * score local-p (Luong et al. 2015, 3.2) adds place_weights, place_vector (the position predictor),
  * places (the predicted positions) and nearness (a Gaussian around them) before the weights. joined
- * is state and context side by side, output the attentional vector (Luong et al. 2015, equation 5).
+ * is state and context side by side, output_sums and output the attentional vector before and after tanh (Luong et al. 2015,
+ * equation 5).
  */
 #ifndef QKV_EXPLAIN_H
 #define QKV_EXPLAIN_H
@@ -40,6 +47,7 @@
 #include "qkv/attention_collect.h"
 #include "qkv/explanation.h"
 #include "qkv/scene.h"
+#include "qkv/vocabulary.h"
 
 /* Explains a scene. The explanation is in the arena and borrows from the scene. Fails when a run
  * that the scene names cannot be opened or does not fit the scene, and out of memory. */
@@ -54,11 +62,13 @@ struct qkv_explain_options {
     /* Adds the step word_weights, weights between words as qkv_attention_merge_words makes them; of words whose
      * tokens are not all followed, the mean over those that are. NULL: no such step. */
     const struct qkv_attention_words *words;
+    /* Names the words of logits, probabilities and chosen; NULL: the walk ends with the last layer. */
+    const struct qkv_vocabulary *target_vocabulary;
 };
 
 /* Explains one attention layer of a model in a forced pass over a sentence pair, without dropout.
  * The weights are those of qkv_attention_collect. Rows of cross-attention are named after the word
- * that the decoder step outputs. The model must be float64. The explanation is in the arena; its
+ * that the decoder step outputs. All is computed in the numbers of the model, float64 or float32. The explanation is in the arena; its
  * title, label and model are NULL. Fails when the model has no such attention layer or `follow`
  * matches no row, and as qkv_attention_collect does. */
 QKV_API enum qkv_status qkv_explain_model(const struct qkv_model *model,

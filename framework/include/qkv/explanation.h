@@ -32,6 +32,17 @@ enum qkv_step_content {
     QKV_STEP_WEIGHTS, /* attention weights: a row sums to 1; to less with local_p, to 0 if it sees no key */
 };
 
+/* How the numbers of a step follow from those of earlier steps X, Y and Z (struct qkv_step: from). */
+enum qkv_step_rule {
+    QKV_RULE_NONE,        /* they are given, or no sum makes them */
+    QKV_RULE_PRODUCT,     /* X Y, plus Z in each row unless Z is NULL */
+    QKV_RULE_ROW_PRODUCT, /* X Yᵀ: products of a row of X and a row of Y */
+    QKV_RULE_SUM,         /* X + Y */
+    QKV_RULE_SCALE,       /* X times struct qkv_step: factor */
+    QKV_RULE_SOFTMAX,     /* exp(X), divided by the sum of its row */
+    QKV_RULE_JOIN,        /* the heads of X side by side; 0 where a head is silent */
+};
+
 /* One matrix, or one matrix per head. */
 struct qkv_step {
     const char *name;    /* unique within an explanation: "scaled_scores" */
@@ -44,6 +55,32 @@ struct qkv_step {
     int64_t rows, columns;
     const double *values; /* [rows, columns], or [heads, rows, columns]; masked scores are -INFINITY */
     const char *const *row_names, *const *column_names; /* NULL: numbered from 1 */
+    enum qkv_step_rule rule;
+    const char *from[3]; /* X, Y and Z of the rule: names of earlier steps; NULL: none */
+    double factor;       /* of QKV_RULE_SCALE; otherwise 0 */
+};
+
+/* One number of a step. */
+struct qkv_number {
+    const struct qkv_step *step;
+    int64_t head, row, column; /* from 0; head 0 for a step without heads */
+};
+
+/* One term of the sum that makes a number of a step. */
+struct qkv_term {
+    const char
+        *name;    /* what is summed over: a word, a component from 1, or the step that the term comes from */
+    double x, y;  /* the numbers of X and Y; y is 1 where the rule has no factor Y */
+    double value; /* x y; of a softmax exp(x), divided by that of the greatest x */
+};
+
+/* A number of a step, and how it was made. */
+struct qkv_terms {
+    double value; /* the number itself; -INFINITY: a masked score */
+    int64_t count;
+    const struct qkv_term
+        *terms; /* [count], in the order of the sum; NULL: the step's rule is QKV_RULE_NONE */
+    double sum; /* of the terms: the value but for rounding; of a softmax what each term is divided by */
 };
 
 /* The steps through one attention layer. */
@@ -68,6 +105,12 @@ QKV_API const struct qkv_step *qkv_explanation_step(const struct qkv_explanation
 /* Returns the first step with that content; NULL if there is none. */
 QKV_API const struct qkv_step *qkv_explanation_content(const struct qkv_explanation *explanation,
                                                        enum qkv_step_content content);
+
+/* Finds the terms of a number. They are in the arena. A softmax has a term for each number of its row that is not masked.
+ * Fails when there is no such number and when memory runs out. */
+QKV_API enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
+                                              const struct qkv_number *number, struct qkv_arena *arena,
+                                              struct qkv_terms *terms, struct qkv_error *error);
 
 /* Removes all heads but one from the steps; copies them into the arena. `head` counts from 1;
  * QKV_ATTENTION_BEST (qkv/attention_map.h) means the head whose weights agree best with the mean of

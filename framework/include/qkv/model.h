@@ -47,8 +47,11 @@ struct qkv_network_interface;
 struct qkv_decoding;
 struct qkv_dense;
 struct qkv_embedding;
+struct qkv_feed_forward;
 struct qkv_multi_head;
+struct qkv_norm;
 struct qkv_positions;
+struct qkv_residual;
 struct qkv_single_head_attention;
 
 /* ---- the parts of a forced pass, by role ---- */
@@ -81,15 +84,16 @@ enum qkv_part_role {
                          values */
     QKV_PART_CONTEXT, /* weights times values, 0 for silent heads (qkv_model_silence): [Nq, H V] */
     QKV_PART_OUTPUT,  /* [Nq, D]: context times W_O; recurrent: the attentional vector (Luong et al. 2015) */
+    QKV_PART_AROUND, /* [Nq, D]: the hidden state to which OUTPUT is added; with pre-norm, INPUT is its norm */
 };
 
 /* One tensor of a pass with its role. Lives as long as the tensors of the graph. */
 struct qkv_part {
     enum qkv_part_role role;
     enum qkv_stack_id stack;
-    enum qkv_attention_kind attention; /* set for the roles INPUT to OUTPUT */
+    enum qkv_attention_kind attention; /* set for the roles INPUT to AROUND */
     int64_t layer;                     /* from 1; 0: of the stack: embeddings, positions, last norm */
-    int64_t heads;                     /* heads of the queries; set for the roles INPUT to OUTPUT */
+    int64_t heads;                     /* heads of the queries; set for the roles INPUT to AROUND */
     struct qkv_tensor *node;
     const struct qkv_part *next; /* in the order in which the pass computes them */
 };
@@ -106,7 +110,7 @@ struct qkv_trace {
 };
 
 /* Returns the part with this role of an attention layer (`layer` from 1), or of a stack (layer 0).
- * NULL when the pass has no such part. qkv_trace_attention finds only the roles INPUT to OUTPUT. */
+ * NULL when the pass has no such part. qkv_trace_attention finds only the roles INPUT to AROUND. */
 QKV_API const struct qkv_part *qkv_trace_attention(const struct qkv_trace *trace, enum qkv_part_role role,
                                                    enum qkv_attention_kind attention, int64_t layer);
 QKV_API const struct qkv_part *qkv_trace_stack(const struct qkv_trace *trace, enum qkv_part_role role,
@@ -123,6 +127,12 @@ struct qkv_attention_layers {
     const struct qkv_multi_head *multi_head;             /* transformer; else NULL */
     const struct qkv_single_head_attention *single_head; /* recurrent; else NULL */
     const struct qkv_dense *attentional; /* recurrent: [state; context] -> attentional vector */
+    /* Of a layer of a transformer, what follows attention; NULL: nothing that explanations can show. */
+    const struct qkv_residual *residual;         /* around the attention */
+    const struct qkv_feed_forward *feed_forward; /* NULL: cross-attention of the same layer comes first */
+    const struct qkv_residual *feed_forward_residual; /* around feed forward */
+    const struct qkv_norm *last_norm;                 /* after the last layer of a pre-norm stack */
+    bool is_last;                                     /* no layer of the stack follows */
 };
 
 /* The layers at the bottom of a stack. They belong to the model. */

@@ -1,0 +1,147 @@
+/* How a number of a step was made: the terms of its sum. */
+#include "qkv/explanation.h"
+#include "qkv/scalar_math.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A step with one of its matrices. */
+struct matrix {
+    const struct qkv_step *step;
+    const double *values; /* [rows, columns] */
+};
+
+/* The matrix of a step that belongs to head `head` of `heads`: heads of keys and values may be shared. */
+static struct matrix matrix_of(const struct qkv_explanation *explanation, const char *name, int64_t head,
+                               int64_t heads)
+{
+    const struct qkv_step *step = name ? qkv_explanation_step(explanation, name) : NULL;
+    if (!step) return (struct matrix){0};
+    int64_t i = step->heads > 1 ? head * step->heads / heads : 0;
+    return (struct matrix){step, step->values + i * step->rows * step->columns};
+}
+
+/* 0 outside the matrix, which no rule of a walk asks for. */
+static double cell(struct matrix matrix, int64_t row, int64_t column)
+{
+    if (!matrix.step || row >= matrix.step->rows || column >= matrix.step->columns) return 0;
+    return matrix.values[row * matrix.step->columns + column];
+}
+
+/* The terms under construction. */
+struct sum {
+    struct qkv_arena *arena;
+    struct qkv_term *terms;
+    int64_t count;
+    bool failed; /* out of memory */
+};
+
+/* The name of column i of a step: a word, or its number from 1. */
+static const char *column_name(struct sum *sum, const struct qkv_step *step, int64_t i)
+{
+    if (step->column_names) return step->column_names[i];
+    const char *name = qkv_arena_format(sum->arena, "%lld", (long long)(i + 1));
+    if (!name) sum->failed = true;
+    return name ? name : "";
+}
+
+static void add(struct sum *sum, const char *name, double x, double y)
+{
+    sum->terms[sum->count++] = (struct qkv_term){name, x, y, x * y};
+}
+
+/* A number, and the matrices from which its step was made. */
+struct origin {
+    const struct qkv_step *step;
+    int64_t row, column;
+    struct matrix x, y, z;
+};
+
+static void add_products(struct sum *sum, const struct origin *o)
+{
+    bool by_rows = o->step->rule == QKV_RULE_ROW_PRODUCT;
+    for (int64_t k = 0; k < o->x.step->columns; k++)
+        add(sum, column_name(sum, o->x.step, k), cell(o->x, o->row, k),
+            by_rows ? cell(o->y, o->column, k) : cell(o->y, k, o->column));
+    if (o->z.step) add(sum, o->z.step->title, cell(o->z, 0, o->column), 1);
+}
+
+/* exp(x) of each number of the row, divided by that of the greatest, as softmax computes it. */
+static void add_powers(struct sum *sum, const struct origin *o)
+{
+    double greatest = -HUGE_VAL;
+    for (int64_t j = 0; j < o->x.step->columns; j++) greatest = fmax(greatest, cell(o->x, o->row, j));
+    for (int64_t j = 0; j < o->x.step->columns; j++) {
+        double x = cell(o->x, o->row, j);
+        if (isinf(x)) continue;
+        sum->terms[sum->count++] =
+            (struct qkv_term){column_name(sum, o->step, j), x, 1, qkv_scalar_exp(x - greatest)};
+    }
+}
+
+static void add_terms(struct sum *sum, const struct origin *o, double value)
+{
+    int64_t head, width;
+    switch (o->step->rule) {
+    case QKV_RULE_NONE:
+        return;
+    case QKV_RULE_PRODUCT:
+    case QKV_RULE_ROW_PRODUCT:
+        add_products(sum, o);
+        return;
+    case QKV_RULE_SUM:
+        add(sum, o->x.step->title, cell(o->x, o->row, o->column), 1);
+        if (o->y.step) add(sum, o->y.step->title, cell(o->y, o->row, o->column), 1);
+        return;
+    case QKV_RULE_SCALE:
+        add(sum, o->x.step->title, cell(o->x, o->row, o->column), o->step->factor);
+        return;
+    case QKV_RULE_SOFTMAX:
+        add_powers(sum, o);
+        return;
+    case QKV_RULE_JOIN:
+        width = o->x.step->columns;
+        head = o->column / width;
+        const struct matrix context = {o->x.step, o->x.step->values + head * o->x.step->rows * width};
+        double x = cell(context, o->row, o->column % width);
+        const char *name = qkv_arena_format(sum->arena, "Z_%lld", (long long)(head + 1));
+        if (!name) sum->failed = true;
+        add(sum, name ? name : "", x, fabs(value) > 0 || !(fabs(x) > 0) ? 1 : 0); /* 0: the head is silent */
+        return;
+    }
+}
+
+static bool is_there(const struct qkv_number *number, int64_t heads)
+{
+    return number->head >= 0 && number->head < heads && number->row >= 0 &&
+           number->row < number->step->rows && number->column >= 0 && number->column < number->step->columns;
+}
+
+enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
+                                      const struct qkv_number *number, struct qkv_arena *arena,
+                                      struct qkv_terms *terms, struct qkv_error *error)
+{
+    const struct qkv_step *step = number->step;
+    int64_t heads = step->heads ? step->heads : 1;
+    *terms = (struct qkv_terms){0};
+    if (!is_there(number, heads))
+        return qkv_error_set(error, "step %s has no number at row %lld, column %lld of matrix %lld",
+                             step->name, (long long)number->row, (long long)number->column,
+                             (long long)number->head);
+    terms->value = step->values[(number->head * step->rows + number->row) * step->columns + number->column];
+    const struct origin origin = {.step = step,
+                                  .row = number->row,
+                                  .column = number->column,
+                                  .x = matrix_of(explanation, step->from[0], number->head, heads),
+                                  .y = matrix_of(explanation, step->from[1], number->head, heads),
+                                  .z = matrix_of(explanation, step->from[2], number->head, heads)};
+    if (isinf(terms->value) || !origin.x.step) return QKV_OK;
+    struct sum sum = {.arena = arena};
+    sum.terms = qkv_arena_allocate(arena, (size_t)(origin.x.step->columns + 2) * sizeof *sum.terms);
+    if (sum.terms) add_terms(&sum, &origin, terms->value);
+    if (!sum.terms || sum.failed) return qkv_error_set(error, "out of memory for the terms of a number");
+    terms->terms = sum.count ? sum.terms : NULL;
+    terms->count = sum.count;
+    for (int64_t i = 0; i < sum.count; i++) terms->sum += sum.terms[i].value;
+    return QKV_OK;
+}
