@@ -2,10 +2,13 @@
 
 #include "key_wait.h"
 
+#include "framework/core/temporary.h"
+
 #include "qkv/arena.h"
 
 #include <errno.h>
 #include <histedit.h>
+#include <limits.h>
 #include <locale.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -175,11 +178,14 @@ enum line_event edited_lines_read(struct edited_lines *lines, char **line)
 /* Replaces the file of the history. libedit lets only its owner read it. */
 static void write_history(struct edited_lines *lines)
 {
+    static char temporary[PATH_MAX]; /* a signal handler may read it */
     HistEvent event;
-    const char *temporary = qkv_arena_format(&lines->arena, "%s.%ld.tmp", lines->path, (long)getpid());
-    if (!temporary) return;
+    int size = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", lines->path, (long)getpid());
+    if (size < 0 || (size_t)size >= sizeof temporary) return;
+    qkv_temporary_add(temporary);
     bool written = history(lines->history, &event, H_SAVE, temporary) >= 0;
     if (!written || rename(temporary, lines->path)) remove(temporary);
+    qkv_temporary_forget(temporary);
 }
 
 void edited_lines_close(struct edited_lines *lines)

@@ -3,6 +3,7 @@
 #include "blas_core.h"
 #include "commands.h"
 #include "complain.h"
+#include "end_by_signal.h"
 #include "help.h"
 #include "json.h"
 
@@ -77,6 +78,7 @@ int main(int argc, char **argv)
     choose_blas_core(argv);
     qkv_end_matrix_threads();
     json_watch_memory();
+    end_by_signal_handle();
     signal(SIGXFSZ, SIG_IGN); /* report a file beyond the size limit as a failed write */
     int code = run(argc, argv);
     int failure = output_failure();

@@ -1,5 +1,6 @@
 #include "train_signals.h"
 
+#include "end_by_signal.h"
 #include "status_block.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@ static void on_end(int number)
         "qkv: interrupted: saving a checkpoint after this update; interrupt again to stop without saving\n";
     static const char erased[] = STATUS_BLOCK_ERASE, next_line[] = "\n"; /* the terminal has printed ^C */
     int saved = errno;
+    if (received == number) end_by_signal(number);
     received = number;
     if (!shown.quiet) {
         ssize_t written = shown.has_block ? write(STDERR_FILENO, erased, sizeof erased - 1)
@@ -37,12 +39,11 @@ static void on_stop(int number)
     errno = saved;
 }
 
-/* SA_RESETHAND removes the handler, so a second signal kills. The process then ends by the signal (end_by_signal).
- * SIGHUP stays ignored under nohup, which lets training outlive the terminal. SIGPIPE is ignored because a closed
+/* SIGHUP stays ignored under nohup, which lets training outlive the terminal. SIGPIPE is ignored because a closed
  * stderr is no reason to lose the training. */
 void train_signals_handle(struct train_signals signals)
 {
-    struct sigaction end = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND}, before;
+    struct sigaction end = {.sa_handler = on_end}, before;
     struct sigaction stop = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
     shown = signals;
     sigemptyset(&end.sa_mask);

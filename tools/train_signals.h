@@ -10,8 +10,8 @@ struct train_signals {
     bool has_block; /* stderr has a status block, which a message replaces */
 };
 
-/* From now on the first SIGINT, SIGTERM or SIGHUP ends training after a checkpoint, and says so; a second one kills the
- * process. SIGPIPE is ignored. */
+/* From now on the first SIGINT, SIGTERM or SIGHUP ends training after a checkpoint, and says so; a second one ends the
+ * process at once. SIGPIPE is ignored. */
 void train_signals_handle(struct train_signals signals);
 
 /* The number of the signal that came; 0: none. */

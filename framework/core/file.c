@@ -1,6 +1,7 @@
 #include "qkv/file.h"
 
 #include "core/file.h"
+#include "core/temporary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +64,7 @@ enum qkv_status qkv_file_check(const char *path, struct qkv_error *error)
 static void release(struct qkv_file_writer *writer)
 {
     free(writer->path);
-    free(writer->temporary);
+    if (qkv_temporary_forget(writer->temporary)) free(writer->temporary);
     *writer = (struct qkv_file_writer){0};
 }
 
@@ -73,8 +74,10 @@ static int open_temporary(struct qkv_file_writer *writer, size_t size)
 {
     for (int number = 0;; number++) {
         snprintf(writer->temporary, size, "%s.%ld.%d.tmp", writer->path, (long)getpid(), number);
+        qkv_temporary_add(writer->temporary);
         int descriptor = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (descriptor >= 0 || errno != EEXIST) return descriptor;
+        if (!qkv_temporary_forget(writer->temporary)) return -1;
     }
 }
 

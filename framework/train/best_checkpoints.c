@@ -1,5 +1,7 @@
 #include "train/training.h"
 
+#include "core/temporary.h"
+
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,9 +21,11 @@ static bool link_best(const struct training *training, const char *name)
     static const char *const temporary = QKV_RUN_BEST ".tmp";
     int folder = dirfd(training->lock);
     unlinkat(folder, temporary, 0);
-    if (linkat(folder, name, folder, temporary, 0) != 0) return false;
-    bool done = renameat(folder, temporary, folder, QKV_RUN_BEST) == 0;
+    qkv_temporary_add(training->best_temporary);
+    bool done = linkat(folder, name, folder, temporary, 0) == 0 &&
+                renameat(folder, temporary, folder, QKV_RUN_BEST) == 0;
     unlinkat(folder, temporary, 0); /* rename does nothing when both names are links to the same file */
+    qkv_temporary_forget(training->best_temporary);
     return done;
 }
 

@@ -158,7 +158,8 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
 {
     training->folder = training->config->training.model_dir;
     training->metrics = file_of(training, QKV_RUN_METRICS);
-    if (!training->metrics) return qkv_error_set(error, "out of memory");
+    training->best_temporary = file_of(training, QKV_RUN_BEST ".tmp");
+    if (!training->metrics || !training->best_temporary) return qkv_error_set(error, "out of memory");
     if (qkv_run_folder_check(training, error) || qkv_training_prepare(training, error) ||
         qkv_run_folder_lock(training, error))
         return QKV_INVALID;

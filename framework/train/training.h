@@ -92,9 +92,10 @@ struct training {
     struct qkv_config with_merges;   /* the same with data.src.bpe and data.trg.bpe */
     struct qkv_bpe *bpe[2];          /* of source and target; NULL: the level is not bpe */
     const struct qkv_train_options *options;
-    const char *folder;  /* of the run */
-    const char *metrics; /* path of its metrics.jsonl */
-    DIR *lock;           /* the locked folder; NULL before it is locked */
+    const char *folder;         /* of the run */
+    const char *metrics;        /* path of its metrics.jsonl */
+    const char *best_temporary; /* path of best.safetensors until it is complete */
+    DIR *lock;                  /* the locked folder; NULL before it is locked */
     struct qkv_arena arena;
     struct qkv_corpus train, dev;
     struct qkv_token_links links; /* of `train`, with guided alignment */

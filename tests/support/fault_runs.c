@@ -203,6 +203,16 @@ struct sweep {
     struct fault_report counts; /* without the fault */
 };
 
+static bool is_signal(const struct fault *fault)
+{
+    return !strcmp(fault->kind, "kill") || !strcmp(fault->kind, "signal");
+}
+
+static const char *name_code(const struct fault *fault)
+{
+    return !fault->code ? "" : is_signal(fault) ? strsignal(fault->code) : strerror(fault->code);
+}
+
 /* In the child: becomes qkv, which SIGALRM ends after 20 seconds. No shell runs it, as faults would be injected into
  * the shell, too. */
 static _Noreturn void become_qkv(const struct sweep *sweep, const char *fault)
@@ -270,8 +280,8 @@ static const char *repair(const struct sweep *sweep)
 /* Returns what is wrong with the exit code and the messages of a run that did not succeed, or NULL. */
 static const char *check_failure(const struct sweep *sweep, const struct outcome *outcome)
 {
-    bool is_kill = !strcmp(sweep->fault.kind, "kill");
-    if (is_kill) return outcome->exit_code == 137 ? NULL : "was not killed";
+    if (is_signal(&sweep->fault))
+        return outcome->exit_code == 128 + sweep->fault.code ? NULL : "is not ended by the signal";
     if (outcome->exit_code == 128 + SIGALRM) return "hangs";
     if (outcome->exit_code > 128) return "is ended by a signal";
     if (outcome->exit_code != 2) return "ends with another exit code than 0 and 2";
@@ -290,11 +300,12 @@ static const char *check_failure(const struct sweep *sweep, const struct outcome
 /* Returns what is wrong with the files after a run, or NULL. */
 static const char *check_files(const struct sweep *sweep, const struct snapshot *after, const char *where)
 {
-    bool trains = sweep->command->which == FAULT_TRAINING, is_kill = !strcmp(sweep->fault.kind, "kill");
+    bool trains = sweep->command->which == FAULT_TRAINING, is_kill = sweep->fault.code == SIGKILL;
     for (int i = 0; i < after->count; i++) {
         const char *path = after->file[i].path, *end = strrchr(path, '.');
         bool is_temporary = end && !strcmp(end, ".tmp");
-        bool removable = !is_kill && !sweep->fault.lasting && strncmp(where, "unlink", 6) != 0;
+        bool removable = !is_kill && (!sweep->fault.lasting || is_signal(&sweep->fault)) &&
+                         strncmp(where, "unlink", 6) != 0;
         if (is_temporary && removable) return format("leaves %s", path);
         if (is_temporary || has_file(sweep->before, after, i) || has_file(sweep->expected, after, i))
             continue;
@@ -318,13 +329,12 @@ static void check_run(struct sweep *sweep, long n)
         wrong = "succeeds with another output";
     else if ((path = first_difference(sweep->expected, after)))
         wrong = format("succeeds without %s, or with another one", path);
-    else if (sweep->fault.code && !strncmp(report.where, "fsync", 5))
+    else if (sweep->fault.code && !is_signal(&sweep->fault) && !strncmp(report.where, "fsync", 5))
         wrong = "succeeds with files that may not be on the disk";
     if (!wrong) wrong = check_files(sweep, after, report.where);
     cr_expect(wrong == NULL, "qkv %s: %s %ld%s (%s; %s) %s; exit code %d, %s", sweep->command->arguments,
-              sweep->fault.kind, n, sweep->fault.lasting ? " and all after it" : "",
-              sweep->fault.code ? strerror(sweep->fault.code) : "", report.where, wrong, outcome.exit_code,
-              outcome.error);
+              sweep->fault.kind, n, sweep->fault.lasting ? " and all after it" : "", name_code(&sweep->fault),
+              report.where, wrong, outcome.exit_code, outcome.error);
     restore_work(sweep, sweep->command->which == FAULT_TRAINING ? NULL : after);
 }
 
@@ -373,6 +383,5 @@ void fault_runs(enum fault_commands which, int fault_count, const struct fault *
     }
     for (int f = 0; f < fault_count; f++)
         fprintf(stderr, "  %s%s%s%s: %ld runs\n", faults[f].kind, faults[f].code ? " " : "",
-                faults[f].code ? strerror(faults[f].code) : "", faults[f].lasting ? ", lasting" : "",
-                runs[f]);
+                name_code(&faults[f]), faults[f].lasting ? ", lasting" : "", runs[f]);
 }

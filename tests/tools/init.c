@@ -81,6 +81,19 @@ Test(init, measures_the_training_where_no_length_is_given)
     cr_expect_str_eq(run_ok("cd '%s' && grep -c '^  updates: %d ' x.yaml", folder, updates), "1\n");
 }
 
+Test(init, a_signal_removes_the_folder_of_the_measurement)
+{
+    const char *folder = scratch("signal");
+    write_pairs(folder, "x.tsv", 200, "%s\t%s\n");
+    struct outcome outcome = run("cd '%s' && mkdir tmp && { TMPDIR=$PWD/tmp '%s' init x.tsv & } && pid=$!; "
+                                 "until [ -e tmp/*/config.yaml ] || ! kill -0 $pid; do :; done; kill $pid; "
+                                 "wait $pid; echo $?; ls -A tmp",
+                                 folder, QKV_BINARY);
+    cr_expect_not_null(strstr(outcome.output, "\n143\n"), "%s%s", outcome.output,
+                       outcome.error); /* 128 + SIGTERM */
+    cr_expect_str_eq(run_ok("cd '%s' && ls -A tmp x.yaml 2>/dev/null || :", folder), "tmp:\n");
+}
+
 Test(init, repeats_itself_and_obeys_the_seed)
 {
     const char *folder = scratch("seed");

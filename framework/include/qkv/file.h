@@ -37,6 +37,10 @@ QKV_API enum qkv_status qkv_file_commit(struct qkv_file_writer *writer, struct q
 /* Closes and removes the temporary file. Does nothing to a writer that is all zero or was committed. */
 QKV_API void qkv_file_abandon(struct qkv_file_writer *writer);
 
+/* Removes the temporary files of all writers of this process. Only for a signal handler that then ends the process, which may
+ * call it at any time and in any thread: writers fail afterwards. Without it a signal that ends a process leaves them. */
+QKV_API void qkv_file_remove_temporary(void);
+
 /* Writes a file of `size` bytes: begin, one fwrite, commit. */
 QKV_API enum qkv_status qkv_file_write(const char *path, const void *bytes, size_t size,
                                        struct qkv_error *error);

@@ -7,6 +7,7 @@
  *     call     system calls FIRST to LAST fail with ERRNO
  *     short    calls FIRST to LAST that are reads or writes transfer half of what is asked
  *     kill     the process is killed in system call FIRST; if this is a write, after half of its bytes
+ *     signal   the process gets the signal ERRNO before system call FIRST
  *
  * Only what the program itself causes is counted, also through the C library and the libraries in COUNTED. Others
  * (GLib, Pango, Cairo, fontconfig, OpenBLAS) abort when memory is out, which the program cannot prevent. The system
@@ -38,12 +39,12 @@
 extern void *__libc_malloc(size_t size), *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size), *__libc_memalign(size_t alignment, size_t size);
 
-enum kind { COUNT, MEMORY, CALL, SHORT, KILL };
-static const char *const KINDS[] = {"count", "memory", "call", "short", "kill"};
+enum kind { COUNT, MEMORY, CALL, SHORT, KILL, SIGNAL };
+static const char *const KINDS[] = {"count", "memory", "call", "short", "kill", "signal"};
 static struct {
     enum kind kind;
     long first, last;
-    int code;
+    int code; /* ERRNO */
 } fault;
 static struct fault_report *report; /* NULL before and after main: nothing is counted */
 
@@ -202,8 +203,13 @@ static long call(long number, long a[5])
     bool moves = (number == SYS_read || number == SYS_write) && a[2] > 1;
     bool message = number == SYS_write && a[0] == STDERR_FILENO; /* without it there is nothing to check */
     void *from = report && !message ? caller(NULL) : NULL;
-    bool concerned = fault.kind == CALL || fault.kind == KILL || (fault.kind == SHORT && moves);
+    bool concerned =
+        fault.kind == CALL || fault.kind == KILL || fault.kind == SIGNAL || (fault.kind == SHORT && moves);
     if (!from || !fails(&report->calls, concerned, name, from)) return perform(number, a);
+    if (fault.kind == SIGNAL) {
+        kill(getpid(), fault.code);
+        return perform(number, a);
+    }
     if (fault.kind == CALL && number != SYS_close) return -fault.code;
     if (fault.kind == KILL && number != SYS_write) kill(getpid(), SIGKILL);
     if (moves) a[2] /= 2;
@@ -276,7 +282,7 @@ static struct fault_report *open_report(void)
     int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (file < 0 || !text) return NULL;
     sscanf(text, "%15s %ld %ld %d", kind, &fault.first, &fault.last, &fault.code);
-    while (fault.kind < KILL && strcmp(kind, KINDS[fault.kind]) != 0) fault.kind++;
+    while (fault.kind < SIGNAL && strcmp(kind, KINDS[fault.kind]) != 0) fault.kind++;
     void *shared = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     return shared == MAP_FAILED ? NULL : shared;

@@ -1,0 +1,46 @@
+#include "core/temporary.h"
+
+#include "qkv/file.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <unistd.h>
+
+enum { MOST = 64 };
+
+/* Lock-free, because a signal handler reads them. */
+static _Atomic(const char *) paths[MOST];
+static atomic_bool is_removing;
+
+void qkv_temporary_add(const char *path)
+{
+    for (int i = 0; i < MOST; i++) {
+        const char *nothing = NULL;
+        if (atomic_compare_exchange_strong(&paths[i], &nothing, path)) return;
+    }
+}
+
+/* The order of the two steps, which is the opposite in qkv_file_remove_temporary, matters: either that function finds the
+ * path gone, or this one finds that it began. */
+bool qkv_temporary_forget(const char *path)
+{
+    for (int i = 0; i < MOST; i++) {
+        const char *same = path;
+        if (atomic_compare_exchange_strong(&paths[i], &same, NULL)) break;
+    }
+    return !atomic_load(&is_removing);
+}
+
+void qkv_file_remove_temporary(void)
+{
+    atomic_store(&is_removing, true);
+    /* First the files, then the folders that held them. */
+    for (int i = 0; i < MOST; i++) {
+        const char *path = atomic_load(&paths[i]);
+        if (path) unlink(path);
+    }
+    for (int i = 0; i < MOST; i++) {
+        const char *path = atomic_load(&paths[i]);
+        if (path) rmdir(path);
+    }
+}
