@@ -34,7 +34,7 @@ for part; do
     *) echo "nightly.sh: there is no part $part" >&2; exit 2 ;;
     esac
 done
-setup "libcriterion-dev valgrind" criterion valgrind
+setup "$test_packages valgrind" "$test_modules" valgrind
 build release
 cd "$root"
 qkv=build/release/tools/qkv

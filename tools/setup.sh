@@ -5,6 +5,9 @@
 packages="gcc cmake make pkg-config libyaml-dev libopenblas-dev libutf8proc-dev libcjson-dev libcairo2-dev libpango1.0-dev zlib1g-dev libedit-dev fonts-dejavu-core"
 modules="yaml-0.1 openblas libutf8proc libcjson cairo pangocairo zlib libedit"
 commands="cmake make cc pkg-config"
+# What the tests need besides. Without Open MPI, training in several processes is neither built nor tested.
+test_packages="libcriterion-dev openmpi-bin libopenmpi-dev"
+test_modules="criterion ompi-c"
 
 cores() {
     getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2

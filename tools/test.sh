@@ -6,7 +6,7 @@ set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
-setup libcriterion-dev criterion
+setup "$test_packages" "$test_modules"
 setup_page
 
 failed=

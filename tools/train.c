@@ -6,6 +6,8 @@
 #include "train_signals.h"
 #include "train_view.h"
 
+#include <string.h>
+
 static bool stop(void *context)
 {
     (void)context;
@@ -18,37 +20,61 @@ static struct qkv_train_options options;
 static int64_t threads;
 static struct train_view view = {.settings = &settings};
 
+/* Reads the config, unless process 0 has failed to: it speaks for all. */
+static enum qkv_status prepare(struct qkv_config *config, struct qkv_arena *arena, const char *path)
+{
+    enum qkv_status status = QKV_OK;
+    if (options.resume && options.overwrite)
+        status = (enum qkv_status)complain("--resume and --overwrite exclude each other");
+    else if (from && options.resume)
+        status = (enum qkv_status)complain(
+            "--from and --resume exclude each other: a resumed run goes on from its own checkpoint");
+    else if (qkv_processes_count(options.processes) > 1 && !strcmp(path, "-"))
+        status = (enum qkv_status)complain(
+            "CONFIG is standard input, which only one of several processes can read: name a file");
+    if (!status) status = read_config(config, arena, path, &settings);
+    if (!status && from) config->training.from = from;
+    return status;
+}
+
+static enum qkv_status train(struct qkv_config *config, const char *path)
+{
+    struct qkv_train_listener listener = train_view_listener(&view);
+    struct qkv_train_result result = {0};
+    struct qkv_error error = {""};
+    bool speaks = qkv_processes_rank(options.processes) == 0;
+    listener.stop = stop;
+    options.threads = (int)threads;
+    options.listener = &listener;
+    view.config = path;
+    view.resume = options.resume;
+    view.quiet = view.quiet || !speaks;
+    train_view_begin(&view, config);
+    train_signals_handle((struct train_signals){view.quiet || options.processes, view.terminal.live});
+    enum qkv_status status = qkv_train(config, &options, &result, &error);
+    if (status && (speaks || error.message[0]))
+        train_view_failure(&view, config, status, error.message);
+    else if (!status)
+        train_view_end(&view, config, &result);
+    train_view_release(&view);
+    return status;
+}
+
 static int run(int operands, char **operand)
 {
     (void)operands;
-    if (options.resume && options.overwrite) return complain("--resume and --overwrite exclude each other");
-
     struct qkv_arena arena = {0};
     struct qkv_config config;
     struct qkv_error error = {""};
-    if (from && options.resume)
-        return complain(
-            "--from and --resume exclude each other: a resumed run goes on from its own checkpoint");
-    enum qkv_status status = read_config(&config, &arena, operand[0], &settings);
-    if (!status && from) config.training.from = from;
-    if (!status) {
-        struct qkv_train_listener listener = train_view_listener(&view);
-        struct qkv_train_result result = {0};
-        listener.stop = stop;
-        options.threads = (int)threads;
-        options.listener = &listener;
-        view.config = operand[0];
-        view.resume = options.resume;
-        train_view_begin(&view, &config);
-        train_signals_handle((struct train_signals){view.quiet, view.terminal.live});
-        status = qkv_train(&config, &options, &result, &error);
-        if (status)
-            train_view_failure(&view, &config, status, error.message);
-        else
-            train_view_end(&view, &config, &result);
-        train_view_release(&view);
-    }
+    if (qkv_processes_join(&options.processes, &error)) return complain("%s", error.message);
+    bool speaks = qkv_processes_rank(options.processes) == 0;
+    enum qkv_status status = speaks ? prepare(&config, &arena, operand[0]) : QKV_OK;
+    status = qkv_processes_share_status(options.processes, status);
+    if (!status && !speaks && (status = prepare(&config, &arena, operand[0])))
+        qkv_processes_give_up(options.processes);
+    if (!status) status = train(&config, operand[0]);
     qkv_arena_release(&arena);
+    qkv_processes_leave(options.processes);
     if (!status && train_signals_received()) end_by_signal(train_signals_received());
     return (int)status;
 }

@@ -61,14 +61,16 @@ static void show_start(void *context, const struct qkv_train_start *start)
     view->resumed = start->resumed;
     view->started_at = qkv_clock_seconds();
     if (view->quiet) return;
-    char frozen[48] = "";
+    char frozen[48] = "", processes[32] = "";
+    if (start->processes > 1) snprintf(processes, sizeof processes, "%d processes with ", start->processes);
     if (start->frozen) snprintf(frozen, sizeof frozen, " (%lld frozen)", (long long)start->frozen);
     print_plain(stderr, start->folder);
-    fprintf(
-        stderr,
-        ": %lld parameters%s, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %d thread%s\n",
-        (long long)start->parameters, frozen, (long long)start->pairs, (long long)start->dev_pairs,
-        (int)start->source_types, (int)start->target_types, start->threads, start->threads == 1 ? "" : "s");
+    fprintf(stderr,
+            ": %lld parameters%s, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %s%d "
+            "thread%s\n",
+            (long long)start->parameters, frozen, (long long)start->pairs, (long long)start->dev_pairs,
+            (int)start->source_types, (int)start->target_types, processes, start->threads,
+            start->threads == 1 ? "" : "s");
     if (start->pairs < start->read)
         fprintf(
             stderr,

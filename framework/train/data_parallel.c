@@ -1,6 +1,7 @@
 #include "qkv/data_parallel.h"
 
 #include "qkv/batch.h"
+#include "train/exchange.h"
 #include "train/gradient_tree.h"
 
 #include <math.h>
@@ -16,6 +17,7 @@ struct shard {
 struct qkv_data_parallel {
     const struct qkv_parameters *parameters;
     struct qkv_workers *workers;
+    struct qkv_processes *processes;
     int shards, graphs;
     struct shard *shard;      /* [shards] */
     bool *is_empty;           /* [shards] */
@@ -62,13 +64,27 @@ struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_parameters *par
     parallel->shard = calloc((size_t)shards, sizeof *parallel->shard);
     parallel->is_empty = calloc((size_t)shards, sizeof *parallel->is_empty);
     parallel->graph = calloc((size_t)parallel->graphs, sizeof(struct qkv_graph *));
-    parallel->tree = qkv_gradient_tree_new(parameters, parallel->graphs, shards, memory);
+    parallel->tree = qkv_gradient_tree_new(parameters, parallel->graphs, shards, memory, NULL);
     if (parallel->shard && parallel->is_empty && parallel->graph && parallel->tree && make_graphs(parallel))
         return parallel;
 no_memory:
     qkv_error_set(error, "out of memory for %d shards", shards);
     qkv_data_parallel_free(parallel);
     return NULL;
+}
+
+enum qkv_status qkv_data_parallel_divide(struct qkv_data_parallel *parallel, struct qkv_processes *processes,
+                                         enum qkv_gradient_memory memory, struct qkv_error *error)
+{
+    int shards = parallel->shards, count = qkv_processes_count(processes);
+    if (count > shards) return qkv_error_set(error, "%d shards for %d processes", shards, count);
+    struct qkv_gradient_tree *tree =
+        qkv_gradient_tree_new(parallel->parameters, parallel->graphs, shards, memory, processes);
+    if (!tree) return qkv_error_set(error, "out of memory for %d shards", shards);
+    qkv_gradient_tree_free(parallel->tree);
+    parallel->tree = tree;
+    parallel->processes = processes;
+    return QKV_OK;
 }
 
 void qkv_data_parallel_free(struct qkv_data_parallel *parallel)
@@ -192,6 +208,15 @@ static bool begin_shards(struct qkv_data_parallel *parallel)
     return any;
 }
 
+/* Brings the gradients and sums of all processes to process 0. What went wrong in a shard comes with its sums. */
+static enum qkv_status exchange(struct qkv_data_parallel *parallel, struct qkv_error *error)
+{
+    if (!parallel->processes) return QKV_OK;
+    if (qkv_gradient_tree_exchange(parallel->tree, error)) return QKV_INVALID;
+    return qkv_exchange_collect(parallel->processes, parallel->shard, sizeof *parallel->shard,
+                                parallel->shards, error);
+}
+
 enum qkv_status qkv_data_parallel_step(struct qkv_data_parallel *parallel, const struct qkv_shard_loss *loss,
                                        const struct qkv_random *random, bool accumulate,
                                        struct qkv_shard_sums *sums, struct qkv_error *error)
@@ -202,6 +227,9 @@ enum qkv_status qkv_data_parallel_step(struct qkv_data_parallel *parallel, const
     if (!begin_shards(parallel)) return qkv_error_set(error, "a step in which no shard has items");
     qkv_gradient_tree_begin(parallel->tree, parallel->is_empty, accumulate, parallel->workers);
     qkv_workers_run(parallel->workers, parallel->shards, run_next, parallel);
+    if (exchange(parallel, error)) return QKV_INVALID;
+    *sums = (struct qkv_shard_sums){0};
+    if (qkv_processes_rank(parallel->processes) > 0) return QKV_OK; /* process 0 knows how it went */
     for (int i = 0; i < parallel->shards; i++)
         if (shard[i].status) {
             qkv_error_set(error, "%s", shard[i].error.message);

@@ -9,6 +9,7 @@
 
 #include "kernels/optimizer.h"
 #include "qkv/arena.h"
+#include "train/exchange.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -36,6 +37,8 @@ struct node {
 
 struct qkv_gradient_tree {
     const struct qkv_parameters *parameters;
+    struct qkv_processes *processes;
+    int first_own, end_own; /* the shards that this process computes */
     const struct qkv_optimizer_kernels *kernels;
     size_t bytes; /* of a block */
     int shards, threads, roots, root_level;
@@ -62,11 +65,15 @@ static int nodes_of(const struct qkv_gradient_tree *tree, int level)
 
 /* Levels, and the number of blocks: when one thread computes the last root, all others are complete, each level below
  * may hold a left child, and one block is being written. Further threads have a block each; those of pairs
- * share it. */
+ * share it.
+ *
+ * Several processes add all levels, so that each sends as little as possible. A pair may lie in two of them, and each level
+ * may also hold a right child, whose left sibling another process has. */
 static void plan(struct qkv_gradient_tree *tree)
 {
-    int most = tree->is_paired ? MOST_PAIRED_ROOTS : MOST_ROOTS, lowest = tree->is_paired ? 1 : 0;
-    int count = tree->shards, level = 0, users = count;
+    bool is_divided = qkv_processes_count(tree->processes) > 1;
+    int most = is_divided ? 1 : tree->is_paired ? MOST_PAIRED_ROOTS : MOST_ROOTS;
+    int lowest = tree->is_paired ? 1 : 0, count = tree->shards, level = 0, users = count;
     for (tree->first[1] = count; level < lowest || count > most; level++) {
         count = (count + 1) / 2;
         tree->first[level + 2] = tree->first[level + 1] + count;
@@ -77,6 +84,7 @@ static void plan(struct qkv_gradient_tree *tree)
     int further = tree->is_paired ? (tree->threads - 1) / 2 : tree->threads - 1;
     tree->blocks = count + level - lowest + further;
     if (tree->blocks > users) tree->blocks = users;
+    if (is_divided) tree->blocks = 1 + 2 * level + tree->threads - 1;
     tree->blocks++; /* for the sum over earlier batches */
 }
 
@@ -109,13 +117,18 @@ static bool make_blocks(struct qkv_gradient_tree *tree)
 }
 
 struct qkv_gradient_tree *qkv_gradient_tree_new(const struct qkv_parameters *parameters, int threads,
-                                                int shards, enum qkv_gradient_memory memory)
+                                                int shards, enum qkv_gradient_memory memory,
+                                                struct qkv_processes *processes)
 {
     struct qkv_gradient_tree *tree = calloc(1, sizeof *tree);
     if (!tree) return NULL;
     pthread_mutex_init(&tree->mutex, NULL);
     pthread_cond_init(&tree->block_is_free, NULL);
+    int rank = qkv_processes_rank(processes);
     tree->parameters = parameters;
+    tree->processes = processes;
+    tree->first_own = qkv_exchange_first(processes, rank, shards);
+    tree->end_own = qkv_exchange_first(processes, rank + 1, shards);
     tree->kernels = qkv_optimizer_registry(parameters->dtype);
     tree->bytes = (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
     tree->shards = shards;
@@ -187,12 +200,13 @@ static void merge(struct qkv_gradient_tree *tree, int left, int right)
     return_block(tree, right);
 }
 
-/* Completes node i of the lowest level, and all nodes above it that are complete then. The mutex is held. */
-static void complete_node(struct qkv_gradient_tree *tree, int i, int block)
+/* Completes node i of a level, and all nodes above it that are complete then, up to the first one that belongs to another
+ * process: a node belongs to the process that computes its first shard. The mutex is held. */
+static void complete_node(struct qkv_gradient_tree *tree, int level, int i, int block)
 {
-    for (int level = 0;; level++, i /= 2) {
+    for (;; level++, i /= 2) {
         *node_at(tree, level, i) = (struct node){true, block};
-        if (level == tree->root_level) return;
+        if (level == tree->root_level || (i & ~1) << level < tree->first_own) return;
         if ((i ^ 1) == nodes_of(tree, level)) continue; /* no sibling */
         if (!node_at(tree, level, i ^ 1)->is_complete) return;
         int left = node_at(tree, level, i & ~1)->block, right = node_at(tree, level, i | 1)->block;
@@ -239,27 +253,28 @@ void qkv_gradient_tree_begin(struct qkv_gradient_tree *tree, const bool *is_empt
     if (accumulate) join_results(tree, workers);
     tree->earlier = accumulate && tree->results ? tree->result_block[0] : -1;
     for (int i = 0; i < tree->blocks; i++) tree->block[i].is_taken = i == tree->earlier;
-    tree->results = tree->next = 0;
+    tree->results = 0;
+    tree->next = tree->first_own;
     tree->is_empty = is_empty;
     memset(tree->is_busy, 0, (size_t)tree->threads * sizeof *tree->is_busy);
     memset(tree->node, 0, (size_t)tree->first[tree->root_level + 1] * sizeof *tree->node);
     pthread_mutex_lock(&tree->mutex);
     for (int i = 0; i < tree->shards; i++)
-        if (is_empty[i]) complete_node(tree, i, -1);
+        if (is_empty[i]) complete_node(tree, 0, i, -1);
     pthread_mutex_unlock(&tree->mutex);
 }
 
 /* Whether the shard adds to the block of its left sibling. */
 static bool is_second(const struct qkv_gradient_tree *tree, int shard)
 {
-    return tree->is_paired && shard % 2 == 1 && !tree->is_empty[shard - 1];
+    return tree->is_paired && shard % 2 == 1 && shard > tree->first_own && !tree->is_empty[shard - 1];
 }
 
 static void take_block(struct qkv_gradient_tree *tree, int block, struct qkv_gradient_leaf *leaf)
 {
     int shard = leaf->shard;
     bool is_first =
-        tree->is_paired && shard % 2 == 0 && shard + 1 < tree->shards && !tree->is_empty[shard + 1];
+        tree->is_paired && shard % 2 == 0 && shard + 1 < tree->end_own && !tree->is_empty[shard + 1];
     tree->block[block].is_taken = true;
     clear_gaps(tree->parameters, &tree->block[block]);
     tree->node[shard].block = block;
@@ -273,11 +288,11 @@ bool qkv_gradient_tree_take(struct qkv_gradient_tree *tree, struct qkv_gradient_
     int block = -1;
     pthread_mutex_lock(&tree->mutex);
     for (;; pthread_cond_wait(&tree->block_is_free, &tree->mutex)) {
-        while (tree->next < tree->shards && tree->is_empty[tree->next]) tree->next++;
-        if (tree->next == tree->shards || is_second(tree, tree->next)) break;
+        while (tree->next < tree->end_own && tree->is_empty[tree->next]) tree->next++;
+        if (tree->next == tree->end_own || is_second(tree, tree->next)) break;
         if ((block = free_block(tree)) >= 0) break;
     }
-    bool is_taken = tree->next < tree->shards;
+    bool is_taken = tree->next < tree->end_own;
     if (is_taken) {
         *leaf = (struct qkv_gradient_leaf){.shard = tree->next++};
         while (tree->is_busy[leaf->worker]) leaf->worker++;
@@ -299,12 +314,49 @@ void qkv_gradient_tree_complete(struct qkv_gradient_tree *tree, const struct qkv
 {
     pthread_mutex_lock(&tree->mutex);
     tree->is_busy[leaf->worker] = false;
-    complete_node(tree, leaf->shard, leaf->is_second ? -1 : tree->node[leaf->shard].block);
+    complete_node(tree, 0, leaf->shard, leaf->is_second ? -1 : tree->node[leaf->shard].block);
     pthread_mutex_unlock(&tree->mutex);
+}
+
+/* Whether a node has no gradient, because all shards below are empty. */
+static bool is_empty_node(const struct qkv_gradient_tree *tree, int level, int i)
+{
+    for (int shard = i << level; shard < (i + 1) << level && shard < tree->shards; shard++)
+        if (!tree->is_empty[shard]) return false;
+    return true;
+}
+
+/* All processes go through the same nodes in the same order, and each node is sent by one and received by one, so that
+ * somebody can always go on. When the turn of a node comes, all nodes below it are complete. */
+enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struct qkv_error *error)
+{
+    int rank = qkv_processes_rank(tree->processes);
+    enum qkv_status status = QKV_OK;
+    for (int level = 0; level < tree->root_level; level++)
+        for (int i = 1; !status && i < nodes_of(tree, level); i += 2) {
+            int from = qkv_exchange_owner(tree->processes, i << level, tree->shards),
+                to = qkv_exchange_owner(tree->processes, (i - 1) << level, tree->shards);
+            if (from == to || (rank != from && rank != to) || is_empty_node(tree, level, i)) continue;
+            int block = rank == from ? node_at(tree, level, i)->block : free_block(tree);
+            QKV_BUG(block < 0, "node %d of level %d has no block", i, level);
+            void *gradients = tree->block[block].gradients;
+            if (rank == from) {
+                status = qkv_exchange_send(tree->processes, to, gradients, tree->bytes, error);
+                return_block(tree, block);
+                continue;
+            }
+            tree->block[block].is_taken = true;
+            status = qkv_exchange_receive(tree->processes, from, gradients, tree->bytes, error);
+            pthread_mutex_lock(&tree->mutex);
+            complete_node(tree, level, i, block);
+            pthread_mutex_unlock(&tree->mutex);
+        }
+    return status;
 }
 
 void qkv_gradient_tree_end(struct qkv_gradient_tree *tree, struct qkv_workers *workers)
 {
+    if (qkv_processes_rank(tree->processes) > 0) return; /* the sum is with process 0 */
     for (int i = 0; i < tree->roots; i++) {
         int block = node_at(tree, tree->root_level, i)->block;
         if (block < 0) {

@@ -5,6 +5,7 @@
 #define QKV_TRAIN_GRADIENT_TREE_H
 
 #include "qkv/data_parallel.h"
+#include "qkv/processes.h"
 
 /* A *block* is a buffer for the gradients of all parameters; two shards of a large model are a *pair* that shares one
  * (see qkv/data_parallel.h). Workers add the lower levels of the tree. Up to 8 blocks remain, the *roots*, 2 if shards are
@@ -20,9 +21,11 @@ struct qkv_gradient_leaf {
     bool is_second;                 /* of the pair */
 };
 
-/* `threads`: how many shards run at the same time at most. NULL when memory is out. */
+/* `threads`: how many shards run at the same time at most. processes: who share the shards; NULL: this one computes all.
+ * NULL when memory is out. */
 struct qkv_gradient_tree *qkv_gradient_tree_new(const struct qkv_parameters *parameters, int threads,
-                                                int shards, enum qkv_gradient_memory memory);
+                                                int shards, enum qkv_gradient_memory memory,
+                                                struct qkv_processes *processes);
 void qkv_gradient_tree_free(struct qkv_gradient_tree *tree);
 
 /* Begins the sum over a batch. is_empty [shards]: shards that have no gradient. `accumulate`: qkv_gradient_tree_end adds
@@ -37,7 +40,11 @@ bool qkv_gradient_tree_take(struct qkv_gradient_tree *tree, struct qkv_gradient_
 /* Says that the gradient of a shard is complete, and adds the nodes that can be added now. */
 void qkv_gradient_tree_complete(struct qkv_gradient_tree *tree, const struct qkv_gradient_leaf *leaf);
 
-/* Ends the sum, when all shards are complete. */
+/* Adds the sums of all processes, when all shards of each are complete; the result is with process 0. Fails when a process
+ * has died. */
+enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struct qkv_error *error);
+
+/* Ends the sum, when all shards are complete and have been exchanged. Process 0 alone has blocks then. */
 void qkv_gradient_tree_end(struct qkv_gradient_tree *tree, struct qkv_workers *workers);
 
 /* Blocks whose sum, as the optimizer adds them, is the sum over all shards. */

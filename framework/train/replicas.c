@@ -1,6 +1,7 @@
 #include "qkv/replicas.h"
 
 #include "qkv/ops.h"
+#include "train/exchange.h"
 
 #include <stdlib.h>
 
@@ -8,7 +9,6 @@
 struct replica {
     struct qkv_batch_view view;
     struct qkv_trace trace; /* of its loss, while the graph exists */
-    struct qkv_step_sums sums;
 };
 
 struct qkv_replicas {
@@ -16,8 +16,10 @@ struct qkv_replicas {
     struct qkv_objective objective;
     struct qkv_data_parallel *parallel;
     int shards;
-    struct replica *replica; /* [shards] */
-    struct qkv_batch *batch; /* of the step that is being run */
+    struct qkv_processes *processes;
+    struct replica *replica;    /* [shards] */
+    struct qkv_step_sums *sums; /* [shards] */
+    struct qkv_batch *batch;    /* of the step that is being run */
 };
 
 struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers, int shards,
@@ -29,10 +31,12 @@ struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_
     if (!parallel) return NULL;
     struct qkv_replicas *replicas = calloc(1, sizeof *replicas);
     struct replica *replica = calloc((size_t)shards, sizeof *replica);
-    if (!replicas || !replica) {
+    struct qkv_step_sums *sums = calloc((size_t)shards, sizeof *sums);
+    if (!replicas || !replica || !sums) {
         qkv_error_set(error, "out of memory for %d shards", shards);
         free(replicas);
         free(replica);
+        free(sums);
         qkv_data_parallel_free(parallel);
         return NULL;
     }
@@ -42,8 +46,16 @@ struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_
         .parallel = parallel,
         .shards = shards,
         .replica = replica,
+        .sums = sums,
     };
     return replicas;
+}
+
+enum qkv_status qkv_replicas_divide(struct qkv_replicas *replicas, struct qkv_processes *processes,
+                                    enum qkv_gradient_memory memory, struct qkv_error *error)
+{
+    replicas->processes = processes;
+    return qkv_data_parallel_divide(replicas->parallel, processes, memory, error);
 }
 
 void qkv_replicas_free(struct qkv_replicas *replicas)
@@ -51,6 +63,7 @@ void qkv_replicas_free(struct qkv_replicas *replicas)
     if (!replicas) return;
     qkv_data_parallel_free(replicas->parallel);
     free(replicas->replica);
+    free(replicas->sums);
     free(replicas);
 }
 
@@ -61,7 +74,7 @@ static int64_t begin(void *context, int shard, int shards)
     struct qkv_replicas *replicas = context;
     struct replica *replica = &replicas->replica[shard];
     qkv_batch_shard(replicas->batch, shard, shards, &replica->view);
-    replica->sums = (struct qkv_step_sums){.tokens = replica->view.target_tokens};
+    replicas->sums[shard] = (struct qkv_step_sums){.tokens = replica->view.target_tokens};
     return replica->view.target_tokens; /* 0: fewer sentences than shards */
 }
 
@@ -76,7 +89,7 @@ static void done(void *context, int shard, const struct qkv_tensor *loss)
 {
     struct qkv_replicas *replicas = context;
     const struct qkv_trace *trace = &replicas->replica[shard].trace;
-    struct qkv_step_sums *sums = &replicas->replica[shard].sums;
+    struct qkv_step_sums *sums = &replicas->sums[shard];
     sums->loss = qkv_tensor_scalar(loss);
     qkv_cross_entropy_sums(trace->cross_entropy, &sums->negative_log_likelihood, &sums->correct);
     for (int pass = 0; pass < 2 && trace->alignment[pass]; pass++) {
@@ -115,17 +128,20 @@ enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batc
                                   const struct qkv_random *random, bool accumulate,
                                   struct qkv_step_sums *sums, struct qkv_error *error)
 {
-    struct replica *replica = replicas->replica;
     const struct qkv_shard_loss loss = {.context = replicas, .begin = begin, .build = build, .done = done};
     struct qkv_shard_sums total;
     replicas->batch = batch;
     enum qkv_status status =
         qkv_data_parallel_step(replicas->parallel, &loss, random, accumulate, &total, error);
-    if (status) return status;
+    struct qkv_step_sums *of_shard = replicas->sums;
+    /* Also where process 0 knows of a failure: the others do not. */
+    enum qkv_status collected = qkv_exchange_collect(replicas->processes, of_shard, sizeof *of_shard,
+                                                     replicas->shards, status ? NULL : error);
+    if (status || collected) return status ? status : collected;
     for (int step = 1; step < replicas->shards; step *= 2) /* as the gradients */
         for (int i = 0; i + step < replicas->shards; i += 2 * step)
-            add_sums(&replica[i].sums, &replica[i + step].sums);
-    *sums = replica[0].sums;
+            add_sums(&of_shard[i], &of_shard[i + step]);
+    *sums = of_shard[0];
     return QKV_OK;
 }
 

@@ -98,12 +98,14 @@ static enum qkv_status check_lengths(const struct training *training, struct qkv
 static enum qkv_status make_parts(struct training *training, struct qkv_error *error)
 {
     const struct qkv_config *config = training->config;
-    training->workers = qkv_workers_new(training->options->threads, error);
+    struct qkv_processes *processes = training->options->processes;
+    int threads = training->options->threads;
+    training->workers = qkv_workers_new(threads ? threads : qkv_processes_threads(processes), error);
     if (!training->workers) return QKV_INVALID;
     if (qkv_training_make_model(training, error) || qkv_warm_start_apply(training, error) ||
         qkv_training_make_optimizer(training, error))
         return QKV_INVALID;
-    if (!config->data.dev[0]) return QKV_OK;
+    if (!config->data.dev[0] || qkv_processes_rank(processes) > 0) return QKV_OK;
     training->evaluator = qkv_evaluator_new(training->model, &training->dev, &config->data.trg,
                                             &training->target, training->workers, &config->testing, error);
     return training->evaluator ? QKV_OK : QKV_INVALID;
@@ -154,15 +156,33 @@ enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error
     return QKV_OK;
 }
 
+/* Each process computes one shard at least. */
+static enum qkv_status check_shards(const struct training *training, struct qkv_error *error)
+{
+    int shards = (int)training->config->training.shards,
+        count = qkv_processes_count(training->options->processes);
+    if (count <= shards) return QKV_OK;
+    return qkv_error_set(
+        error,
+        "training.shards is %d, but must be at least the number of processes (%d): start at most %d, or "
+        "raise it, which changes the results",
+        shards, count, shards);
+}
+
 enum qkv_status qkv_training_open(struct training *training, struct qkv_error *error)
 {
     training->folder = training->config->training.model_dir;
     training->metrics = file_of(training, QKV_RUN_METRICS);
     training->best_temporary = file_of(training, QKV_RUN_BEST ".tmp");
-    if (!training->metrics || !training->best_temporary) return qkv_error_set(error, "out of memory");
-    if (qkv_run_folder_check(training, error) || qkv_training_prepare(training, error) ||
-        qkv_run_folder_lock(training, error))
-        return QKV_INVALID;
+    bool has_paths = training->metrics && training->best_temporary;
+    bool has_folder = qkv_processes_rank(training->options->processes) == 0;
+    enum qkv_status status = has_paths ? QKV_OK : qkv_error_set(error, "out of memory");
+    if (!status) status = check_shards(training, error);
+    if (!status && has_folder) status = qkv_run_folder_check(training, error);
+    if (!status) status = qkv_training_prepare(training, error);
+    status = qkv_training_agree(training, status, error);
+    if (status || !has_folder) return status;
+    if (qkv_run_folder_lock(training, error)) return QKV_INVALID;
     if (training->options->resume) {
         if (restore(training, error) || qkv_run_folder_clear(training, error)) return QKV_INVALID;
         if (qkv_run_folder_trim_metrics(training, error) || qkv_best_restore(training, error) ||

@@ -177,10 +177,19 @@ static bool validation_is_due(const struct training *training)
            progress->validated != progress->update;
 }
 
+/* Whether this process, or another one, has been asked to stop. */
+static bool is_stopped(const struct training *training)
+{
+    const struct qkv_train_listener *listener = listener_of(training);
+    if (listener->stop && listener->stop(listener->context)) return true;
+    for (int i = 1; i < qkv_processes_count(training->options->processes); i++)
+        if (training->wants_stop[i]) return true;
+    return false;
+}
+
 static enum qkv_status loop(struct training *training, enum qkv_train_end *end, struct qkv_error *error)
 {
     const struct qkv_training_config *settings = &training->config->training;
-    const struct qkv_train_listener *listener = listener_of(training);
     struct progress *progress = &training->progress;
     struct clock clock = {.started = qkv_clock_seconds()};
     training->begun = clock.started;
@@ -204,7 +213,7 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
         /* Before the log line, which ends the sum of the loss that the snapshot keeps. */
         if (qkv_snapshot_record(training, false, error)) return QKV_INVALID;
         if (report_progress(training, &clock, error)) return QKV_INVALID;
-        if (listener->stop && listener->stop(listener->context)) {
+        if (is_stopped(training)) {
             *end = QKV_TRAIN_STOPPED;
             return save_last(training, error);
         }
@@ -248,6 +257,7 @@ static void report_start(const struct training *training)
         .target_types = training->target.size,
         .threads = qkv_workers_count(training->workers),
         .shards = (int)training->config->training.shards,
+        .processes = qkv_processes_count(training->options->processes),
         .resumed = training->progress.update,
         .from = training->from.path,
         .has_new_vocabulary = training->from.is_run && !training->from.has_old_vocabulary,
@@ -265,11 +275,15 @@ enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_trai
     struct training training = {.config = &complete, .options = options};
     enum qkv_status status = qkv_config_finish_training(&complete, &training.arena, &messages);
     *result = (struct qkv_train_result){0};
-    if (status)
+    if (status) {
         qkv_error_set(error, "%s", messages.text[0]);
-    else
+        status = qkv_training_agree(&training, status, error);
+    } else {
         status = qkv_training_open(&training, error);
-    if (!status) {
+    }
+    bool leads = qkv_processes_rank(options->processes) == 0;
+    if (!status && !leads) status = qkv_training_follow(&training, &result->end, error);
+    if (!status && leads) {
         report_start(&training);
         status = loop(&training, &result->end, error);
         if (!status && result->end != QKV_TRAIN_STOPPED) status = average(&training, result, error);
@@ -279,6 +293,7 @@ enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_trai
         result->best_update = training.progress.best[0].update;
         result->best = training.progress.best[0].score;
     }
+    qkv_order_end(&training, status, result->end);
     qkv_training_release(&training);
     return status;
 }

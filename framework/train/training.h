@@ -8,8 +8,10 @@
  *     best_checkpoints.c   the lists of the best and of the last checkpoints, and their files
  *     snapshots.c          the list of snapshots, and their files
  *     final_average.c      the average that ends a training
+ *     orders.c             what process 0 of several tells the others
  *     updates.c            the model, its optimizer, and one update: neither files nor threads of its own
  *     warm_start.c         the first parameters, from another run or a file
+ *     agreement.c          what several processes must have in common
  *     setup.c              reads and checks all input, makes the model, restores or begins the run
  *     prepare_text.c       writes the training text as ids, with the vocabularies that training would use
  *     overfitting.c        the rule of overfitting
@@ -113,6 +115,12 @@ struct training {
     double seconds_before; /* of training by the processes whose checkpoint is continued */
     double begun;          /* qkv_clock_seconds when this process began to train */
     struct warm_start from;
+
+    /* Of several processes: */
+    bool has_followers;      /* this is process 0, and the others wait for its orders */
+    bool has_shared;         /* the others have parameters ... */
+    uint64_t shared_changes; /* ... after so many changes */
+    bool *wants_stop;        /* [processes]: which have been asked to stop */
 };
 
 /* ---- progress.c ---- */
@@ -226,6 +234,29 @@ enum qkv_status qkv_final_average(struct training *training, struct qkv_train_av
 /* Removes the average of a finished training that now goes on: it would no longer be that of the best checkpoints. */
 enum qkv_status qkv_final_average_remove(struct training *training, struct qkv_error *error);
 
+/* ---- orders.c: all do nothing in one process ---- */
+
+/* Computes a batch, or ends. */
+struct order {
+    bool is_last, has_values; /* has_values: new values of all parameters follow */
+    enum qkv_status status;   /* of the training that ends */
+    enum qkv_train_end end;
+    int64_t update, epoch, batch; /* updates done; epoch and batch to compute */
+    int64_t part;                 /* number of the batch in its update, from 0 */
+};
+
+/* Process 0: has the others compute the batch before progress.batch, part `part` of an update. */
+enum qkv_status qkv_order_step(struct training *training, int64_t part, struct qkv_error *error);
+
+/* Process 0: ends the training of the others, if they still follow. */
+void qkv_order_end(struct training *training, enum qkv_status status, enum qkv_train_end end);
+
+/* The others: wait for the next order. */
+enum qkv_status qkv_order_receive(struct training *training, struct order *order, struct qkv_error *error);
+
+/* After each step: tells process 0 which processes have been asked to stop, by a signal for example. */
+enum qkv_status qkv_order_report(struct training *training, struct qkv_error *error);
+
 /* ---- updates.c ---- */
 
 /* Sums over the batches of one update. */
@@ -251,11 +282,23 @@ void qkv_training_plan_epoch(struct training *training);
 enum qkv_status qkv_training_update(struct training *training, struct update_sums *sums,
                                     struct qkv_error *error);
 
+/* In a process other than 0: computes what process 0 orders until it ends; returns how. Fails with a message only where this
+ * process has the failure to itself. */
+enum qkv_status qkv_training_follow(struct training *training, enum qkv_train_end *end,
+                                    struct qkv_error *error);
+
 /* QKV_FAILED, with a message that names the update that diverged, what was found, and remedies. */
 enum qkv_status qkv_training_diverged(int64_t update, const struct qkv_error *found, struct qkv_error *error);
 
 /* Releases what qkv_training_make_model made, also after it has failed. */
 void qkv_training_release_model(struct training *training);
+
+/* ---- agreement.c ---- */
+
+/* status: of the preparation of this process, with its error. Returns a failure in all processes if one has failed, or if what
+ * they have prepared differs; process 0 has the error. In one process: returns `status`. */
+enum qkv_status qkv_training_agree(struct training *training, enum qkv_status status,
+                                   struct qkv_error *error);
 
 /* ---- setup.c ---- */
 

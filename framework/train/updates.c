@@ -1,5 +1,7 @@
 #include "train/training.h"
 
+#include "train/exchange.h"
+
 #include <math.h>
 
 /* ---- the model and what trains it ---- */
@@ -27,7 +29,11 @@ enum qkv_status qkv_training_make_optimizer(struct training *training, struct qk
     training->replicas = qkv_replicas_new(training->model, training->workers, (int)settings->shards,
                                           QKV_GRADIENTS_BY_SIZE, &objective, error);
     if (!training->replicas) return QKV_INVALID;
-    if (qkv_optimizer_init(&training->optimizer, settings, &training->model->parameters, error))
+    struct qkv_processes *processes = training->options->processes;
+    if (processes && qkv_replicas_divide(training->replicas, processes, QKV_GRADIENTS_BY_SIZE, error))
+        return QKV_INVALID;
+    if (qkv_processes_rank(processes) == 0 &&
+        qkv_optimizer_init(&training->optimizer, settings, &training->model->parameters, error))
         return QKV_INVALID;
     qkv_schedule_init(&training->schedule, settings, config->model.decoder.hidden_size);
     struct qkv_batches_options batches = {settings->batch_type, settings->batch_size,
@@ -60,10 +66,28 @@ static enum qkv_status step_in_precision(struct training *training, const struct
 {
     struct qkv_parameters *parameters = &training->model->parameters;
     enum qkv_status status = qkv_parameters_narrow(parameters, training->config->training.precision, error);
-    if (status) return status;
+    if (status) {
+        qkv_processes_give_up(training->options->processes);
+        return status;
+    }
     status = qkv_replicas_step(training->replicas, &training->batch, random, accumulate, sums, error);
     enum qkv_status widened = qkv_parameters_narrow(parameters, QKV_PRECISION_FLOAT32, error);
     return status ? status : widened;
+}
+
+/* Part `part` of an update: the gradients of training->batch. */
+static enum qkv_status step(struct training *training, int64_t part, struct qkv_step_sums *sums,
+                            struct qkv_error *error)
+{
+    const struct qkv_training_config *settings = &training->config->training;
+    /* Each batch of an update has its own dropout masks. */
+    struct qkv_random random = {
+        .seed = (uint64_t)settings->random_seed,
+        .step = (uint32_t)(training->progress.update * settings->batch_multiplier + part),
+    };
+    enum qkv_status status = step_in_precision(training, &random, part > 0, sums, error);
+    enum qkv_status reported = qkv_order_report(training, status ? NULL : error);
+    return status ? status : reported;
 }
 
 /* Fills the next batch; false after the last epoch. */
@@ -98,21 +122,17 @@ enum qkv_status qkv_training_update(struct training *training, struct update_sum
     struct qkv_error inner = {""};
     *sums = (struct update_sums){0};
     for (int64_t i = 0; i < settings->batch_multiplier && next_batch(training, &status, error); i++) {
-        struct qkv_step_sums step;
-        /* Each batch of an update has its own dropout masks. */
-        struct qkv_random random = {
-            .seed = (uint64_t)settings->random_seed,
-            .step = (uint32_t)(progress->update * settings->batch_multiplier + i),
-        };
-        status = step_in_precision(training, &random, i > 0, &step, &inner);
+        struct qkv_step_sums part;
+        if (qkv_order_step(training, i, error)) return QKV_INVALID;
+        status = step(training, i, &part, &inner);
         if (status == QKV_FAILED) return qkv_training_diverged(progress->update + 1, &inner, error);
         if (status) return qkv_error_set(error, "%s", inner.message);
-        sums->tokens += step.tokens;
-        sums->loss += step.loss;
+        sums->tokens += part.tokens;
+        sums->loss += part.loss;
         sums->all_tokens += training->batch.source_tokens + training->batch.target_tokens;
-        progress->log_loss += step.loss;
-        progress->log_cross_entropy += step.negative_log_likelihood;
-        progress->log_alignment += step.alignment;
+        progress->log_loss += part.loss;
+        progress->log_cross_entropy += part.negative_log_likelihood;
+        progress->log_alignment += part.alignment;
     }
     if (status || !sums->tokens) return status;
     double rate = qkv_schedule_rate(&training->schedule, progress->update + 1, progress->epoch);
@@ -131,4 +151,29 @@ enum qkv_status qkv_training_update(struct training *training, struct update_sum
     progress->tokens += sums->tokens;
     progress->log_tokens += sums->tokens;
     return QKV_OK;
+}
+
+enum qkv_status qkv_training_follow(struct training *training, enum qkv_train_end *end,
+                                    struct qkv_error *error)
+{
+    struct progress *progress = &training->progress;
+    struct order order;
+    for (int64_t planned = -1;;) {
+        if (qkv_order_receive(training, &order, error)) return QKV_INVALID;
+        if (order.is_last) break;
+        progress->update = order.update;
+        progress->epoch = order.epoch;
+        if (order.epoch != planned) qkv_training_plan_epoch(training);
+        planned = order.epoch;
+        if (qkv_batches_get(&training->batches, order.batch, &training->batch, error)) {
+            qkv_processes_give_up(training->options->processes);
+            return QKV_INVALID;
+        }
+        struct qkv_step_sums sums;
+        enum qkv_status status = step(training, order.part, &sums, error);
+        if (qkv_exchange_is_broken(training->options->processes)) return status;
+    }
+    *error = (struct qkv_error){""};
+    *end = order.end;
+    return order.status;
 }

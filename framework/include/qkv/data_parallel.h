@@ -33,6 +33,7 @@
 #include "qkv/graph.h"
 #include "qkv/optimizer.h"
 #include "qkv/parameters.h"
+#include "qkv/processes.h"
 #include "qkv/random.h"
 #include "qkv/workers.h"
 
@@ -84,6 +85,14 @@ QKV_API struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_paramet
                                                         enum qkv_gradient_memory memory,
                                                         struct qkv_error *error);
 QKV_API void qkv_data_parallel_free(struct qkv_data_parallel *parallel); /* NULL: does nothing */
+
+/* Divides the shards among processes, which must all make the same steps over the same parameters. The sums and gradients of
+ * a step, and its failure, are then those of process 0 alone, with the bits that they have in one process; a step of the
+ * others only fails where nobody can go on. Processes must outlive `parallel`. Call it before the first step, with `memory` as
+ * in qkv_data_parallel_new. Fails where there are more processes than shards. */
+QKV_API enum qkv_status qkv_data_parallel_divide(struct qkv_data_parallel *parallel,
+                                                 struct qkv_processes *processes,
+                                                 enum qkv_gradient_memory memory, struct qkv_error *error);
 
 /* Reserves memory for shards up to the size of shard 0 of `largest`, of which only context and build are used: steps then
  * never call malloc. Reserving does not write to the memory, so that unused pages take no physical memory.

@@ -55,6 +55,7 @@
 #include "qkv/pairs_set.h"
 #include "qkv/parameters.h"
 #include "qkv/precision.h"
+#include "qkv/processes.h"
 #include "qkv/quantize.h"
 #include "qkv/random.h"
 #include "qkv/replicas.h"

@@ -45,6 +45,10 @@ QKV_API struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, str
                                               const struct qkv_objective *objective, struct qkv_error *error);
 QKV_API void qkv_replicas_free(struct qkv_replicas *replicas);
 
+/* Divides the shards among processes, as qkv_data_parallel_divide. The sums of a step are those of process 0. */
+QKV_API enum qkv_status qkv_replicas_divide(struct qkv_replicas *replicas, struct qkv_processes *processes,
+                                            enum qkv_gradient_memory memory, struct qkv_error *error);
+
 /* Reserves memory for every batch of `batches`, in any epoch: steps then never call malloc, except that the
  * matrix library allocates a buffer per thread in its first product. Reserving does not write to the
  * memory, so that unused pages take no physical memory. Fails when memory is out,

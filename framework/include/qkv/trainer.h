@@ -22,6 +22,7 @@
 #include "qkv/config.h"
 #include "qkv/corpus.h"
 #include "qkv/evaluate.h"
+#include "qkv/processes.h"
 
 /* Reported after each update. */
 struct qkv_train_progress {
@@ -55,7 +56,7 @@ struct qkv_train_start {
     int64_t long_sources, long_targets; /* dropped because a side is longer than max_length */
     int64_t dev_pairs;                  /* 0: no validation */
     int32_t source_types, target_types; /* sizes of the vocabularies */
-    int threads, shards;
+    int threads, shards, processes;
     int64_t resumed;                    /* updates done before; 0: a new run */
     const char *from;                   /* checkpoint of training.from; NULL: random initial values */
     bool has_new_vocabulary;            /* not that of the run that `from` is of: */
@@ -85,6 +86,10 @@ struct qkv_train_options {
     bool overwrite; /* replace an existing run */
     int threads;    /* 0: one per processor */
     const struct qkv_train_listener *listener;
+    /* NULL: this process alone. Else all of them must call qkv_train with the same config and options; process 0 writes the
+     * run, and calls the listener. Of the listeners of the others only `stop` is called, and their errors are empty unless
+     * process 0 cannot know of them. */
+    struct qkv_processes *processes;
 };
 
 /* Why training ended. */

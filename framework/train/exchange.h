@@ -1,0 +1,44 @@
+/* Messages between the processes of qkv/processes.h. Each fails, with a sentence, when a process has died, and then all
+ * later ones fail, too. All do nothing for NULL. */
+#ifndef QKV_TRAIN_EXCHANGE_H
+#define QKV_TRAIN_EXCHANGE_H
+
+#include "qkv/processes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Sends `size` bytes to a process that receives as many. Both return when that is done. */
+enum qkv_status qkv_exchange_send(struct qkv_processes *processes, int to, const void *data, size_t size,
+                                  struct qkv_error *error);
+enum qkv_status qkv_exchange_receive(struct qkv_processes *processes, int from, void *data, size_t size,
+                                     struct qkv_error *error);
+
+/* Copies `size` bytes of process 0 to all others. */
+enum qkv_status qkv_exchange_broadcast(struct qkv_processes *processes, void *data, size_t size,
+                                       struct qkv_error *error);
+
+/* Items, such as shards, are divided into as many neighbouring parts as there are processes. The first item of process
+ * `rank`; for the rank behind the last, `count`. */
+static inline int qkv_exchange_first(const struct qkv_processes *processes, int rank, int count)
+{
+    return (int)((int64_t)rank * count / qkv_processes_count(processes));
+}
+
+/* The process that item `item` of `count` belongs to. */
+static inline int qkv_exchange_owner(const struct qkv_processes *processes, int item, int count)
+{
+    return (int)(((int64_t)(item + 1) * qkv_processes_count(processes) - 1) / count);
+}
+
+/* Copies the items of each process, of `size` bytes, into the array items[count] of process 0. */
+enum qkv_status qkv_exchange_collect(struct qkv_processes *processes, void *items, size_t size, int count,
+                                     struct qkv_error *error);
+
+/* "process 1 on host": for messages. Lives as long as the processes. */
+const char *qkv_exchange_name(const struct qkv_processes *processes, int rank);
+
+/* True after a process has died or given up: messages no longer arrive. */
+bool qkv_exchange_is_broken(const struct qkv_processes *processes);
+
+#endif

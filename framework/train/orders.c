@@ -1,0 +1,60 @@
+/* What process 0 tells the other processes of a training. It alone decides, writes files and validates; the others compute
+ * gradients of their shards. */
+#include "train/training.h"
+
+#include "train/exchange.h"
+
+static struct qkv_processes *processes_of(const struct training *training)
+{
+    return training->options->processes;
+}
+
+/* Copies the values of the parameters, which process 0 has changed. */
+static enum qkv_status share_values(struct training *training, struct qkv_error *error)
+{
+    struct qkv_parameters *parameters = &training->model->parameters;
+    size_t size = (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
+    parameters->changes += qkv_processes_rank(processes_of(training)) > 0;
+    return qkv_exchange_broadcast(processes_of(training), parameters->values, size, error);
+}
+
+enum qkv_status qkv_order_step(struct training *training, int64_t part, struct qkv_error *error)
+{
+    const struct progress *progress = &training->progress;
+    uint64_t changes = (uint64_t)training->model->parameters.changes;
+    if (!processes_of(training)) return QKV_OK;
+    struct order order = {
+        .update = progress->update,
+        .epoch = progress->epoch,
+        .batch = progress->batch - 1,
+        .part = part,
+        .has_values = !training->has_shared || training->shared_changes != changes,
+    };
+    training->has_shared = true;
+    training->shared_changes = changes;
+    if (qkv_exchange_broadcast(processes_of(training), &order, sizeof order, error)) return QKV_INVALID;
+    return order.has_values ? share_values(training, error) : QKV_OK;
+}
+
+void qkv_order_end(struct training *training, enum qkv_status status, enum qkv_train_end end)
+{
+    struct order order = {.is_last = true, .status = status, .end = end};
+    if (training->has_followers) qkv_exchange_broadcast(processes_of(training), &order, sizeof order, NULL);
+}
+
+enum qkv_status qkv_order_receive(struct training *training, struct order *order, struct qkv_error *error)
+{
+    if (qkv_exchange_broadcast(processes_of(training), order, sizeof *order, error)) return QKV_INVALID;
+    return order->has_values ? share_values(training, error) : QKV_OK;
+}
+
+enum qkv_status qkv_order_report(struct training *training, struct qkv_error *error)
+{
+    struct qkv_processes *processes = processes_of(training);
+    const struct qkv_train_listener *listener = training->options->listener;
+    bool *stops = training->wants_stop;
+    int rank = qkv_processes_rank(processes);
+    if (!processes) return QKV_OK;
+    if (rank > 0) stops[rank] = listener && listener->stop && listener->stop(listener->context);
+    return qkv_exchange_collect(processes, stops, sizeof *stops, qkv_processes_count(processes), error);
+}

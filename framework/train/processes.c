@@ -1,0 +1,310 @@
+/* Open MPI is loaded when mpirun has started the process, so that all other processes start as fast as without it, and need
+ * not have it. A build without its header has processes_absent.c in place of this file. */
+#include "core/clock.h"
+#include "train/exchange.h"
+#include "train/launch.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <mpi.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct mpi_library {
+#define FUNCTION(name)             __typeof__(name) *name;
+#define OBJECT(name, type, symbol) type name;
+#include "train/mpi_library.def"
+#undef FUNCTION
+#undef OBJECT
+};
+
+static const struct {
+    const char *name;
+    size_t offset; /* of the pointer in struct mpi_library */
+} SYMBOLS[] = {
+#define FUNCTION(name)             {#name, offsetof(struct mpi_library, name)},
+#define OBJECT(name, type, symbol) {#symbol, offsetof(struct mpi_library, name)},
+#include "train/mpi_library.def"
+#undef FUNCTION
+#undef OBJECT
+};
+
+/* What processes tell each other when they join. */
+struct peer {
+    char host[128];
+    long process; /* its id on that host */
+};
+
+struct qkv_processes {
+    struct mpi_library call;
+    int rank, count;
+    struct peer *peer; /* [count] */
+    char (*name)[160]; /* [count] */
+    bool *is_near;     /* [count]: on this machine, so that kill tells whether it lives */
+    int near;          /* processes on this machine, this one counted */
+    bool is_broken;
+};
+
+/* ---- joining ---- */
+
+/* Open MPI loads parts of itself, which look for its functions among the global ones. */
+static enum qkv_status load(struct mpi_library *library, struct qkv_error *error)
+{
+    void *handle = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
+    bool complete = handle;
+    for (size_t i = 0; complete && i < sizeof SYMBOLS / sizeof *SYMBOLS; i++) {
+        void *symbol = dlsym(handle, SYMBOLS[i].name);
+        memcpy((char *)library + SYMBOLS[i].offset, &symbol, sizeof symbol);
+        complete = symbol;
+    }
+    if (complete) return QKV_OK;
+    const char *reason = dlerror();
+    return qkv_error_set(
+        error,
+        "several processes need the library of Open MPI, which cannot be loaded (%s): install "
+        "it (on Debian or Ubuntu: apt-get install openmpi-bin)",
+        reason ? reason : "a function is missing");
+}
+
+static bool is_alive(const struct peer *peer)
+{
+    return !kill((pid_t)peer->process, 0) || errno != ESRCH;
+}
+
+static enum qkv_status meet(struct qkv_processes *processes, struct qkv_error *error)
+{
+    struct mpi_library *call = &processes->call;
+    struct peer self = {.process = (long)getpid()};
+    gethostname(self.host, sizeof self.host - 1);
+    processes->peer = calloc((size_t)processes->count, sizeof *processes->peer);
+    processes->name = calloc((size_t)processes->count, sizeof *processes->name);
+    processes->is_near = calloc((size_t)processes->count, sizeof *processes->is_near);
+    if (!processes->peer || !processes->name || !processes->is_near)
+        return qkv_error_set(error, "out of memory for %d processes", processes->count);
+    int size = (int)sizeof self;
+    if (call->MPI_Allgather(&self, size, call->byte, processes->peer, size, call->byte, call->world))
+        return qkv_error_set(error, "the processes of mpirun cannot reach each other");
+    for (int i = 0; i < processes->count; i++) {
+        const struct peer *peer = &processes->peer[i];
+        snprintf(processes->name[i], sizeof processes->name[i], "process %d on %s", i, peer->host);
+        processes->is_near[i] = !strcmp(peer->host, self.host) && is_alive(peer);
+        processes->near += processes->is_near[i];
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_error *error)
+{
+    int provided, expected = qkv_launched_processes();
+    *processes = NULL;
+    if (expected == 1) return QKV_OK;
+    struct qkv_processes *joined = calloc(1, sizeof *joined);
+    if (!joined) return qkv_error_set(error, "out of memory for processes");
+    struct mpi_library *call = &joined->call;
+    if (load(call, error)) {
+        free(joined);
+        return QKV_INVALID;
+    }
+    enum qkv_status status = QKV_OK;
+    if (call->MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) ||
+        call->MPI_Comm_set_errhandler(call->world, call->errors_return) ||
+        call->MPI_Comm_rank(call->world, &joined->rank) || call->MPI_Comm_size(call->world, &joined->count))
+        status = qkv_error_set(error, "Open MPI cannot start");
+    else if (expected && joined->count != expected)
+        status =
+            qkv_error_set(error,
+                          "%d processes were started, but Open MPI knows of %d: start them with the mpirun "
+                          "of Open MPI",
+                          expected, joined->count);
+    else
+        status = meet(joined, error);
+    if (!status && joined->count > 1) {
+        *processes = joined;
+        return QKV_OK;
+    }
+    joined->is_broken = status != QKV_OK && joined->count > 1;
+    qkv_processes_leave(joined);
+    return status;
+}
+
+void qkv_processes_leave(struct qkv_processes *processes)
+{
+    if (!processes) return;
+    if (processes->is_broken)
+        processes->call.MPI_Abort(processes->call.world, QKV_INVALID);
+    else
+        processes->call.MPI_Finalize();
+    free(processes->peer);
+    free(processes->name);
+    free(processes->is_near);
+    free(processes);
+}
+
+/* ---- messages ---- */
+
+/* Names a process that has died; NULL if none of this machine has. */
+static const char *find_dead(const struct qkv_processes *processes)
+{
+    for (int i = 0; i < processes->count; i++)
+        if (processes->is_near[i] && !is_alive(&processes->peer[i])) return processes->name[i];
+    return NULL;
+}
+
+/* Waits until a message has been sent or received. MPI's own waiting would keep a processor busy, and would never end where
+ * the other process has died. */
+static enum qkv_status wait_for(struct qkv_processes *processes, MPI_Request *request,
+                                struct qkv_error *error)
+{
+    const double busy = 1e-3, between_checks = 0.05; /* seconds */
+    const struct timespec nap = {.tv_nsec = 50000};
+    double begin = qkv_clock_seconds(), checked = begin;
+    for (;;) {
+        int is_done = 0;
+        if (processes->call.MPI_Test(request, &is_done, MPI_STATUS_IGNORE)) {
+            processes->is_broken = true;
+            return qkv_error_set(error, "the connection to another process has broken");
+        }
+        if (is_done) return QKV_OK;
+        double now = qkv_clock_seconds();
+        if (now - begin < busy) {
+            sched_yield();
+            continue;
+        }
+        nanosleep(&nap, NULL);
+        if (now - checked < between_checks) continue;
+        checked = now;
+        const char *dead = find_dead(processes);
+        if (!dead) continue;
+        processes->is_broken = true;
+        return qkv_error_set(error, "%s has died", dead);
+    }
+}
+
+/* Bytes of a message. A longer text is several, because MPI counts in int, and so that processes of a broadcast pass on
+ * the first while they receive the second. */
+enum { MESSAGE = 1 << 22 };
+
+static int part_of(size_t size, size_t done)
+{
+    return size - done < MESSAGE ? (int)(size - done) : MESSAGE;
+}
+
+static enum qkv_status send_part(struct qkv_processes *processes, int to, const void *data, int size,
+                                 struct qkv_error *error)
+{
+    struct mpi_library *call = &processes->call;
+    MPI_Request request;
+    if (processes->is_broken) return qkv_error_set(error, "another process has ended");
+    if (call->MPI_Isend(data, size, call->byte, to, 0, call->world, &request)) {
+        processes->is_broken = true;
+        return qkv_error_set(error, "%s cannot be reached", processes->name[to]);
+    }
+    return wait_for(processes, &request, error);
+}
+
+static enum qkv_status receive_part(struct qkv_processes *processes, int from, void *data, int size,
+                                    struct qkv_error *error)
+{
+    struct mpi_library *call = &processes->call;
+    MPI_Request request;
+    if (processes->is_broken) return qkv_error_set(error, "another process has ended");
+    if (call->MPI_Irecv(data, size, call->byte, from, 0, call->world, &request)) {
+        processes->is_broken = true;
+        return qkv_error_set(error, "%s cannot be reached", processes->name[from]);
+    }
+    return wait_for(processes, &request, error);
+}
+
+enum qkv_status qkv_exchange_send(struct qkv_processes *processes, int to, const void *data, size_t size,
+                                  struct qkv_error *error)
+{
+    enum qkv_status status = QKV_OK;
+    for (size_t done = 0; processes && !status && done < size; done += MESSAGE)
+        status = send_part(processes, to, (const char *)data + done, part_of(size, done), error);
+    return status;
+}
+
+enum qkv_status qkv_exchange_receive(struct qkv_processes *processes, int from, void *data, size_t size,
+                                     struct qkv_error *error)
+{
+    enum qkv_status status = QKV_OK;
+    for (size_t done = 0; processes && !status && done < size; done += MESSAGE)
+        status = receive_part(processes, from, (char *)data + done, part_of(size, done), error);
+    return status;
+}
+
+/* Process r receives from r without its highest bit, and sends to r with each higher one. */
+enum qkv_status qkv_exchange_broadcast(struct qkv_processes *processes, void *data, size_t size,
+                                       struct qkv_error *error)
+{
+    enum qkv_status status = QKV_OK;
+    int rank = qkv_processes_rank(processes), highest = 0;
+    for (int bit = 1; bit <= rank; bit *= 2)
+        if (rank & bit) highest = bit;
+    for (size_t done = 0; processes && !status && done < size; done += MESSAGE) {
+        char *part = (char *)data + done;
+        int length = part_of(size, done);
+        if (rank) status = receive_part(processes, rank - highest, part, length, error);
+        for (int bit = highest ? 2 * highest : 1; !status && rank + bit < processes->count; bit *= 2)
+            status = send_part(processes, rank + bit, part, length, error);
+    }
+    return status;
+}
+
+enum qkv_status qkv_exchange_collect(struct qkv_processes *processes, void *items, size_t size, int count,
+                                     struct qkv_error *error)
+{
+    enum qkv_status status = QKV_OK;
+    for (int rank = 1; processes && !status && rank < processes->count; rank++) {
+        int first = qkv_exchange_first(processes, rank, count),
+            end = qkv_exchange_first(processes, rank + 1, count);
+        char *slice = (char *)items + (size_t)first * size;
+        size_t bytes = (size_t)(end - first) * size;
+        if (processes->rank == 0) status = qkv_exchange_receive(processes, rank, slice, bytes, error);
+        if (processes->rank == rank) status = qkv_exchange_send(processes, 0, slice, bytes, error);
+    }
+    return status;
+}
+
+/* ---- facts ---- */
+
+int qkv_processes_rank(const struct qkv_processes *processes)
+{
+    return processes ? processes->rank : 0;
+}
+
+int qkv_processes_count(const struct qkv_processes *processes)
+{
+    return processes ? processes->count : 1;
+}
+
+int qkv_processes_threads(const struct qkv_processes *processes)
+{
+    long threads = processes ? sysconf(_SC_NPROCESSORS_ONLN) / processes->near : 0;
+    return processes && threads < 1 ? 1 : (int)threads;
+}
+
+void qkv_processes_give_up(struct qkv_processes *processes)
+{
+    if (processes) processes->is_broken = true;
+}
+
+const char *qkv_exchange_name(const struct qkv_processes *processes, int rank)
+{
+    return processes->name[rank];
+}
+
+bool qkv_exchange_is_broken(const struct qkv_processes *processes)
+{
+    return processes && processes->is_broken;
+}
+
+enum qkv_status qkv_processes_share_status(struct qkv_processes *processes, enum qkv_status status)
+{
+    return qkv_exchange_broadcast(processes, &status, sizeof status, NULL) ? QKV_INVALID : status;
+}
