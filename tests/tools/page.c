@@ -95,6 +95,8 @@ Test(page, is_one_file_below_a_megabyte_without_its_model)
         cr_expect(!link || !strncmp(link, "http://www.w3.org/2000/svg", 26) || !strncmp(link, "url(#", 5),
                   "%.60s", link);
     }
+    cr_assert_not_null(read_file(QKV_BUILD_DIR "/tools/page/engine.wasm", &size));
+    cr_expect_lt(size, 1000000u, "the browser compiles %zu bytes", size);
     cr_expect_null(strstr(html, "onerror=alert"));
     cr_expect_null(strstr(html, folder), "the page tells where its run is");
 }
