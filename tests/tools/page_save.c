@@ -76,6 +76,30 @@ Test(page_save, saves_the_map_as_a_picture)
     browser_close(browser);
 }
 
+/* A map of 300 tokens a side has a smaller scale; a browser that makes no picture of a map is not silent about it. */
+Test(page_save, saves_a_large_map_at_a_smaller_scale)
+{
+    const char *folder = tiny_task("large");
+    struct browser *browser = opened(folder, "");
+    browser_value(browser, "picture = null, large = { ...selectedHead(), rows: 300, columns: 300, "
+                           "rowWords: Array(300).fill('a'), columnWords: Array(300).fill('b'), "
+                           "weights: new Float32Array(90000) }, size = svgOfHead(large), "
+                           "pngOf(size).then(createImageBitmap).then(image => { picture = image; }), ''");
+    browser_wait(browser, "picture");
+    cr_expect_str_eq(browser_value(browser, "String(picture.width < 2 * size.width)"), "true");
+    cr_expect_str_eq(browser_value(browser, "String(picture.width > 0.5 * size.width)"), "true");
+    cr_expect_str_eq(
+        browser_value(browser, "(picture.width / picture.height / size.width * size.height).toFixed(2)"),
+        "1.00");
+    browser_value(browser, "HTMLCanvasElement.prototype.toBlob = done => done(null), ''");
+    browser_value(browser, CATCH);
+    browser_click(browser, "save-png");
+    browser_wait(browser, "element('saved').textContent");
+    cr_expect_not_null(strstr(browser_text(browser, "saved"), "save it as SVG"));
+    cr_expect_str_eq(browser_value(browser, "saved"), "null");
+    browser_close(browser);
+}
+
 Test(page_save, copies_a_link_that_opens_the_same_view)
 {
     const char *folder = tiny_task("link");

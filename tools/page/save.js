@@ -86,15 +86,23 @@ function saveSvg() {
     saveFile(new Blob([svgOfHead(head).svg], { type: 'image/svg+xml' }), pictureName(head, 'svg'));
 }
 
-const PIXELS = 2; // of the PNG, for each of the SVG
+const PIXELS = 2;              // of the PNG, for each of the SVG
+const MOST_PIXELS = 2 ** 26;   // of the PNG: browsers refuse larger pictures, and each pixel takes four bytes
 
-async function savePng() {
-    const head = selectedHead(), { svg, width, height } = svgOfHead(head);
-    const image = new Image(), canvas = make('canvas', { width: PIXELS * width, height: PIXELS * height });
+// The PNG of an SVG, at a smaller scale if it would be too large; null: the browser makes none.
+async function pngOf({ svg, width, height }) {
+    const scale = Math.min(PIXELS, Math.sqrt(MOST_PIXELS / (width * height)));
+    const image = new Image(), canvas = make('canvas', { width: Math.floor(scale * width), height: Math.floor(scale * height) });
     image.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
     await image.decode();
     canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height);
-    canvas.toBlob(blob => saveFile(blob, pictureName(head, 'png')), 'image/png');
+    return new Promise(resolve => canvas.toBlob(resolve, 'image/png'));
+}
+
+async function savePng() {
+    const head = selectedHead(), blob = await pngOf(svgOfHead(head)).catch(() => null);
+    if (blob) saveFile(blob, pictureName(head, 'png'));
+    else element('saved').textContent = 'this browser makes no PNG of so large a map: save it as SVG';
 }
 
 // The address holds the view (state.js).
