@@ -108,26 +108,36 @@ static enum qkv_status read_setting(const struct qkv_network_interface *network,
     return QKV_OK;
 }
 
-enum qkv_status qkv_network_read_settings(struct qkv_model *model, struct qkv_error *error)
+/* Reads the settings of a config into `values`, one for each setting of the network. Texts live in `arena`. */
+static enum qkv_status read_settings(const struct qkv_network_interface *network, const char *settings,
+                                     struct qkv_arena *arena, double **values, struct qkv_error *error)
 {
-    const struct qkv_network_interface *network = model->interface;
-    struct qkv_arena *arena = &model->parameters.arena;
     size_t count = (size_t)network->setting_count;
-    double *values = qkv_arena_allocate(arena, (count + 1) * sizeof *values);
-    char *kept = qkv_arena_string(arena, model->config.settings); /* the caller's may not live as long */
-    char *text = qkv_arena_string(arena, model->config.settings);
-    if (!values || !kept || !text) return qkv_error_set(error, "out of memory for a model");
-    for (size_t i = 0; i < count; i++) values[i] = network->settings[i].fallback;
-    model->settings = values;
-    model->config.settings = kept;
-    model->config.network = *model->config.network ? network->name : "";
+    *values = qkv_arena_allocate(arena, (count + 1) * sizeof **values);
+    char *text = qkv_arena_string(arena, settings);
+    if (!*values || !text) return qkv_error_set(error, "out of memory for a model");
+    for (size_t i = 0; i < count; i++) (*values)[i] = network->settings[i].fallback;
     while (*(text += strspn(text, " ,"))) {
         char *end = text + strcspn(text, " ,");
         bool is_last = !*end;
         *end = '\0';
-        if (read_setting(network, text, values, error)) return QKV_INVALID;
+        if (read_setting(network, text, *values, error)) return QKV_INVALID;
         text = end + !is_last;
     }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_network_read_settings(struct qkv_model *model, struct qkv_error *error)
+{
+    const struct qkv_network_interface *network = model->interface;
+    struct qkv_arena *arena = &model->parameters.arena;
+    char *kept = qkv_arena_string(arena, model->config.settings); /* the caller's may not live as long */
+    double *values;
+    if (!kept) return qkv_error_set(error, "out of memory for a model");
+    if (read_settings(network, kept, arena, &values, error)) return QKV_INVALID;
+    model->settings = values;
+    model->config.settings = kept;
+    model->config.network = *model->config.network ? network->name : "";
     return QKV_OK;
 }
 
@@ -155,6 +165,17 @@ const struct qkv_network_interface *qkv_network_of(const struct qkv_model_config
                       "qkv_network_register (qkv/network.h)",
                       config->network);
     return found;
+}
+
+enum qkv_status qkv_network_check(const struct qkv_model_config *config, struct qkv_error *error)
+{
+    struct qkv_arena arena = {0};
+    double *values;
+    const struct qkv_network_interface *network = qkv_network_of(config, error);
+    enum qkv_status status =
+        network ? read_settings(network, config->settings, &arena, &values, error) : QKV_INVALID;
+    qkv_arena_release(&arena);
+    return status;
 }
 
 enum qkv_status qkv_network_register(const struct qkv_network_interface *network, struct qkv_error *error)

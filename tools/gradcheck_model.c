@@ -2,6 +2,7 @@
 #include "gradcheck.h"
 #include "terminal.h"
 
+#include "qkv/network.h"
 #include "qkv/token_links.h"
 
 #include <stdlib.h>
@@ -188,7 +189,8 @@ enum qkv_status gradcheck_model(struct qkv_check_report *report, const struct gr
     struct loss loss[LOSSES] = {0};
     struct qkv_batch_view mislabelled;
     int32_t *labels = NULL;
-    enum qkv_status status = read_data(&data, model->config, model->run, model->sentences, error);
+    enum qkv_status status = qkv_network_check(&model->config->model, error);
+    if (!status) status = read_data(&data, model->config, model->run, model->sentences, error);
     if (!status && !(labels = mislabel(&data, &mislabelled))) status = qkv_error_set(error, "out of memory");
     for (int i = 0; !status && i < LOSSES; i++)
         status = build(&loss[i], i == FLOAT32 ? QKV_FLOAT32 : QKV_FLOAT64, model, &data,

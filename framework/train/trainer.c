@@ -3,6 +3,8 @@
 #include "config/finish.h"
 #include "core/clock.h"
 
+#include "qkv/network.h"
+
 #include <math.h>
 
 /* What reports say of speed and gradients; checkpoints do not keep it. */
@@ -267,20 +269,24 @@ static void report_start(const struct training *training)
     if (listener->start) listener->start(listener->context, &start);
 }
 
+/* Completes a config that a program has filled in, and checks it before any text is read. */
+static enum qkv_status finish_config(struct training *training, struct qkv_config *config,
+                                     struct qkv_error *error)
+{
+    struct qkv_messages messages;
+    if (qkv_config_finish_training(config, &training->arena, &messages))
+        return qkv_error_set(error, "%s", messages.text[0]);
+    return qkv_network_check(&config->model, error);
+}
+
 enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_train_options *options,
                           struct qkv_train_result *result, struct qkv_error *error)
 {
     struct qkv_config complete = *config;
-    struct qkv_messages messages;
     struct training training = {.config = &complete, .options = options};
-    enum qkv_status status = qkv_config_finish_training(&complete, &training.arena, &messages);
+    enum qkv_status status = finish_config(&training, &complete, error);
     *result = (struct qkv_train_result){0};
-    if (status) {
-        qkv_error_set(error, "%s", messages.text[0]);
-        status = qkv_training_agree(&training, status, error);
-    } else {
-        status = qkv_training_open(&training, error);
-    }
+    status = status ? qkv_training_agree(&training, status, error) : qkv_training_open(&training, error);
     bool leads = qkv_processes_rank(options->processes) == 0;
     if (!status && !leads) status = qkv_training_follow(&training, &result->end, error);
     if (!status && leads) {
@@ -323,15 +329,11 @@ enum qkv_status qkv_train_measure(const struct qkv_config *config, int threads, 
                                   struct qkv_train_cost *cost, struct qkv_error *error)
 {
     struct qkv_config complete = *config;
-    struct qkv_messages messages;
     const struct qkv_train_options options = {.threads = threads};
     struct training training = {.config = &complete, .options = &options};
-    enum qkv_status status = qkv_config_finish_training(&complete, &training.arena, &messages);
+    enum qkv_status status = finish_config(&training, &complete, error);
     *cost = (struct qkv_train_cost){0};
-    if (status)
-        qkv_error_set(error, "%s", messages.text[0]);
-    else
-        status = qkv_training_prepare(&training, error);
+    if (!status) status = qkv_training_prepare(&training, error);
     if (!status) status = time_updates(&training, seconds, cost, error);
     if (!status) {
         cost->parameters = qkv_parameters_total(&training.model->parameters);

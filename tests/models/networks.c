@@ -1,6 +1,7 @@
 /* Networks from outside the library: registering them, their settings, and that decoding, search, silencing, gradient
  * check and attention maps work with them. */
 #include "own_network.h"
+#include "support.h"
 #include "tiny.h"
 
 #include "qkv/attention_collect.h"
@@ -103,6 +104,26 @@ Test(networks, are_chosen_by_name)
     config = config_of("transformer", "");
     expect_refused(&config, "model.network is for networks that a program registers; transformer is a "
                             "model.encoder.type");
+}
+
+Test(networks, are_checked_before_any_text_is_read)
+{
+    const char *folder = tiny_task("checked");
+    static const char *const commands[] = {"train c.yaml", "gradcheck c.yaml"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        cr_expect(refused(
+            run("cd '%s' && qkv %s -s model.network=own -s data.train=missing.tsv", folder, commands[i]),
+            "qkv: model.network: this program has no network called 'own'; the program that has it "
+            "calls qkv_network_register (qkv/network.h)"));
+    own_network_register();
+    struct qkv_model_config config = config_of("own", "gain=3");
+    struct qkv_error error = {""};
+    cr_expect_eq(qkv_network_check(&config, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "model.settings: gain must be a number from 0.5 to 2, not '3'");
+    config = config_of("own", "gain=2");
+    cr_expect_eq(qkv_network_check(&config, &error), QKV_OK);
+    config = config_of("", "");
+    cr_expect_eq(qkv_network_check(&config, &error), QKV_OK);
 }
 
 Test(networks, say_why_a_config_cannot_be)

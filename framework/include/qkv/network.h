@@ -122,6 +122,10 @@ struct qkv_network_interface {
 QKV_API enum qkv_status qkv_network_register(const struct qkv_network_interface *network,
                                              struct qkv_error *error);
 
+/* Fails when the network that a checked config names is not registered, or has no such settings. What makes the model checks
+ * this, too; call it to know before, as qkv_train does before it reads any text. */
+QKV_API enum qkv_status qkv_network_check(const struct qkv_model_config *config, struct qkv_error *error);
+
 /* The value of one of the network's settings for this model; NaN when the network has no such setting. */
 QKV_API double qkv_model_setting(const struct qkv_model *model, const char *name);
 
