@@ -29,15 +29,10 @@ static void write_readers(const struct qkv_schema *schema, const struct qkv_key 
 {
     /* A free key, such as training.updates, always has an effect, whichever choices read it too. */
     if (key->role != QKV_ROLE_TRAJECTORY) return;
-    bool first = true;
-    for (int i = 0; i < schema->count; i++) {
-        const struct qkv_choices *choices = schema->keys[i].choices;
-        for (int c = 0; choices && c < choices->count; c++) {
-            if (!qkv_paths_hold(choices->list[c].uses, key->path)) continue;
-            fprintf(file, "%s `%s`", first ? "; read by" : ",", choices->list[c].name);
-            first = false;
-        }
-    }
+    uint32_t values;
+    char readers[QKV_CHOICES_SIZE];
+    const struct qkv_key *reader = qkv_key_reader(schema, key, &values);
+    if (reader) fprintf(file, "; read by %s", qkv_choices_text(readers, reader->choices, values, "`", ", "));
 }
 
 /* The help of the row, of its choices, and the values of another key that it needs. */

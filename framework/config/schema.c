@@ -34,10 +34,27 @@ const struct qkv_key *qkv_key_without_effect(const struct qkv_schema *schema, co
     QKV_BUG(!choice || choice->kind != QKV_KEY_CHOICE, "%s: %s is not a choice", key->path, key->used_by);
     const struct qkv_key *earlier = qkv_key_without_effect(schema, choice, config);
     if (earlier) return earlier;
+    return qkv_key_is_one_of(choice, config, key->used_values) ? NULL : key;
+}
+
+bool qkv_key_is_one_of(const struct qkv_key *choice, const void *config, uint32_t values)
+{
     int value;
     memcpy(&value, qkv_key_value(choice, config), sizeof value);
-    bool is_choice = value >= 0 && value < choice->choices->count;
-    return is_choice && key->used_values >> value & 1 ? NULL : key;
+    return value >= 0 && value < choice->choices->count && values >> value & 1;
+}
+
+const struct qkv_key *qkv_key_reader(const struct qkv_schema *schema, const struct qkv_key *key,
+                                     uint32_t *values)
+{
+    for (int i = 0; i < schema->count; i++) {
+        const struct qkv_key *choice = &schema->keys[i];
+        *values = 0;
+        for (int c = 0; choice->choices && c < choice->choices->count; c++)
+            if (qkv_paths_hold(choice->choices->list[c].uses, key->path)) *values |= UINT32_C(1) << c;
+        if (*values) return choice;
+    }
+    return NULL;
 }
 
 const char *qkv_key_text(const struct qkv_key *key, const void *config)

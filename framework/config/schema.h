@@ -109,6 +109,14 @@ const struct qkv_choice *qkv_key_choice(const struct qkv_key *key, const void *c
 /* True when a list of paths, as in struct qkv_choice, holds `path`. */
 bool qkv_paths_hold(const char *const *paths, const char *path);
 
+/* Where only some values of a choice key read `key` (qkv_choice.uses): that choice key, and in `values` a bit for each of these
+ * values. NULL: every config reads `key`, unless used_by says otherwise. */
+const struct qkv_key *qkv_key_reader(const struct qkv_schema *schema, const struct qkv_key *key,
+                                     uint32_t *values);
+
+/* True when a choice key has one of the values whose bits are set. */
+bool qkv_key_is_one_of(const struct qkv_key *choice, const void *config, uint32_t values);
+
 /* Writes the choices whose bits are set in `values`, separated by commas and, before the last, by
  * `last_separator`. Puts `quote` before and after each. Returns `text`. */
 enum { QKV_CHOICES_SIZE = 512 };

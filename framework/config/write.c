@@ -117,17 +117,10 @@ enum qkv_status qkv_config_check_run_paths(const struct qkv_config *config, cons
  * it. A key that USES() of any choice lists is fixed only while the config selects such a choice. */
 static bool is_fixed_on_resume(const struct qkv_key *key, const struct qkv_config *config)
 {
-    bool listed = false;
+    uint32_t values;
     if (key->role == QKV_ROLE_MODEL) return true;
-    for (int i = 0; i < qkv_config_schema.count; i++) {
-        const struct qkv_key *choice = &qkv_config_schema.keys[i];
-        for (int c = 0; choice->choices && c < choice->choices->count; c++) {
-            if (!qkv_paths_hold(choice->choices->list[c].uses, key->path)) continue;
-            if (qkv_key_choice(choice, config) == &choice->choices->list[c]) return true;
-            listed = true;
-        }
-    }
-    return !listed && key->role == QKV_ROLE_TRAJECTORY;
+    const struct qkv_key *reader = qkv_key_reader(&qkv_config_schema, key, &values);
+    return reader ? qkv_key_is_one_of(reader, config, values) : key->role == QKV_ROLE_TRAJECTORY;
 }
 
 static bool is_selected(const struct qkv_key *key, enum qkv_config_selection selection,

@@ -279,6 +279,15 @@ static enum qkv_status finish_config(struct training *training, struct qkv_confi
     return qkv_network_check(&config->model, error);
 }
 
+/* Says which keys of the config have no effect. */
+static enum qkv_status report_unread(const struct training *training, struct qkv_error *error)
+{
+    const struct qkv_train_listener *listener = listener_of(training);
+    if (!listener->notice || !qkv_config_each_unread(training->config, listener->notice, listener->context))
+        return QKV_OK;
+    return qkv_error_set(error, "out of memory");
+}
+
 enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_train_options *options,
                           struct qkv_train_result *result, struct qkv_error *error)
 {
@@ -291,7 +300,8 @@ enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_trai
     if (!status && !leads) status = qkv_training_follow(&training, &result->end, error);
     if (!status && leads) {
         report_start(&training);
-        status = loop(&training, &result->end, error);
+        status = report_unread(&training, error);
+        if (!status) status = loop(&training, &result->end, error);
         if (!status && result->end != QKV_TRAIN_STOPPED) status = average(&training, result, error);
         result->updates = training.progress.update;
         result->tokens = training.progress.tokens;

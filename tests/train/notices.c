@@ -215,3 +215,44 @@ Test(notices, change_no_bits)
     training_expect_same(silent, loud);
     qkv_arena_release(&arena);
 }
+
+/* ---- keys without effect ---- */
+
+Test(notices, of_keys_that_the_optimizer_or_schedule_does_not_read)
+{
+    static const struct {
+        const char *settings, *notices;
+    } cases[] = {
+        {"", ""},
+        {"-s training.adam_betas=[0.8,0.9] -s training.learning_rate_warmup=2 -s training.momentum=0.9", ""},
+        {"-s training.momentum=0.5 -s training.nesterov=true",
+         "notice: training.momentum is 0.5, but has an effect only when training.optimizer is sgd (it is "
+         "adam)\n"
+         "notice: training.nesterov is true, but has an effect only when training.optimizer is sgd (it is "
+         "adam)\n"},
+        {"-s training.optimizer=sgd -s training.momentum=0.5 -s training.adam_betas=[0.8,0.9]",
+         "notice: training.adam_betas is [0.8, 0.9], but has an effect only when training.optimizer is adam "
+         "or "
+         "adamw (it is sgd)\n"},
+        {"-s training.scheduling=noam -s training.learning_rate_warmup=2 -s training.decrease_factor=0.5",
+         "notice: training.learning_rate is 0.01, but has an effect only when training.scheduling is "
+         "constant, "
+         "inverse_sqrt, linear, cosine, exponential or plateau (it is noam)\n"
+         "notice: training.decrease_factor is 0.5, but has an effect only when training.scheduling is "
+         "exponential "
+         "or plateau (it is noam)\n"},
+    };
+    const char *folder = task("unread", true);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_str_eq(notices(folder, format("-s training.updates=1 %s", cases[i].settings)),
+                         cases[i].notices);
+    /* Runs that have such keys can be resumed and opened. */
+    struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume -s training.updates=2 %s && "
+                                 "echo w1 | qkv translate run -q",
+                                 folder, cases[4].settings);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_eq(count(outcome.error, "\nnotice: "), 2, "%s", outcome.error);
+    outcome = run("cd '%s' && qkv train c.yaml -q --overwrite -s training.updates=1 -s training.momentum=0.5",
+                  folder);
+    cr_expect_str_empty(outcome.error);
+}
