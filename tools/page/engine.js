@@ -1,5 +1,6 @@
 // The worker: runs the engine, a WebAssembly module, so that the page never waits for it. Messages in: {engine, model, snapshots}
-// once, then {sequence, call, ...}. Messages out: {ready: {...}}, then {sequence, view} or {sequence, error}.
+// once, then {sequence, call, ...}. Messages out: {ready: {...}}, then {sequence, view, walk, terms} or {sequence, error}: a view
+// and a walk only when they have changed.
 // Everything here moves bytes; all numbers are computed by the engine.
 'use strict';
 
@@ -10,8 +11,12 @@ const ARRAYS = {
     next_probabilities: Float64Array, maps: Int32Array, silent: Int32Array, entropies: Float64Array, weights: Float32Array,
 };
 
+const STEP_TEXTS = ['step_names', 'step_titles', 'step_formulas', 'step_notes', 'step_words'];
+
 let compiled, modelBytes, engine;
 let snapshots = [];    // parameters of some updates: packed, in base64, until they are asked for
+let shown = null;      // the request whose view was sent last, as a text
+let walked = null;     // the layer whose walk was sent last, as a text
 let moment = 'learned'; // whose parameters the engine uses: 'random', 'learned' or the number of a snapshot
 
 async function unpack(base64) {
@@ -82,6 +87,7 @@ async function instantiate() {
 
 async function open() {
     await instantiate();
+    shown = walked = null;
     moment = 'learned';
     put(modelBytes);
     if (!engine.page_open_model(modelBytes.length)) throw new Error(text('message'));
@@ -126,13 +132,35 @@ async function goTo(wanted) {
     return true;
 }
 
-async function answer(request) {
-    const { sequence } = request;
-    try {
-        const isThere = await goTo(request.moment);
+// Computes what a request asks for beyond what was sent last; false: page_message says why not.
+async function compute(request, result) {
+    const { sequence, walk, number, ...asked } = request, key = JSON.stringify(asked);
+    if (key !== shown) {
+        shown = walked = null;
+        if (!await goTo(request.moment)) return false;
         silence(request.silent);
-        if (isThere && CALLS[request.call](request)) postMessage({ sequence, view: view() });
-        else postMessage({ sequence, error: text('message') });
+        if (!CALLS[request.call](request)) return false;
+        result.view = view();
+        shown = key;
+    }
+    if (!walk) return true;
+    if (walked !== String(walk)) {
+        walked = null;
+        if (!engine.page_walk_through(...walk)) return false;
+        result.walk = { steps: array('steps', Int32Array), step_values: array('step_values', Float32Array) };
+        for (const name of STEP_TEXTS) result.walk[name] = list(name);
+        walked = String(walk);
+    }
+    if (!number || !engine.page_walk_to(...number)) return true; // a shorter sentence may not have the number any more
+    const names = list('term_names'), numbers = array('terms', Float64Array), [value, sum] = array('term_result', Float64Array);
+    result.terms = { value, sum, terms: names.map((name, i) => [name, ...numbers.subarray(3 * i, 3 * i + 3)]) };
+    return true;
+}
+
+async function answer(request) {
+    const { sequence } = request, result = { sequence };
+    try {
+        postMessage(await compute(request, result) ? result : { sequence, error: text('message') });
     } catch (error) { // a bug or no memory: the state of the module is unknown, so it starts again
         postMessage({ sequence, error: `the engine failed and has started again: ${error.message}` });
         await open();

@@ -6,7 +6,7 @@ let worker, sequence = 0, answered = 0, underWay = false, waiting = null;
 const engineData = element('engine-data').textContent; // also for the worker of the training
 
 function send(request) {
-    waiting = { ...request, silent: silentHeads(), moment: engineMoment(), sequence: ++sequence };
+    waiting = { ...request, silent: silentHeads(), moment: engineMoment(), walk: wantedWalk(), number: wantedNumber(), sequence: ++sequence };
     document.body.classList.add('waiting');
     sendNext();
 }
@@ -27,6 +27,9 @@ function receive({ data }) {
         document.body.classList.toggle('waiting', Boolean(data.error));
         showMessage(data.error ?? '');
         if (data.view) showView(readView(data.view));
+        const terms = data.terms ? { ...data.terms, of: state.number } : null;
+        if (data.walk) change({ walk: readWalk(data.walk), terms });
+        else if (!data.error) change({ terms });
     }
     sendNext();
 }

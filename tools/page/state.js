@@ -15,6 +15,10 @@ const state = {
     step: 0,          // the target word whose alternatives are listed
     view: null,       // what the engine says: see readView
     order: 'layer',   // of the heads in the overview
+    isWalking: false, // the steps through the selected head's layer are shown
+    walk: null,       // these steps: see readWalk
+    number: null,     // {name of a step, row, column}: the number whose sum is shown
+    terms: null,      // {of: number, value, sum, terms: [name, x, y, value]}: that sum
 };
 
 const listeners = [];
@@ -57,7 +61,7 @@ function readAddress() {
     const beam = Number(fields.get('beam'));
     return { source: fields.get('s') ?? '', own: fields.get('t'), beam: beam >= 1 && beam <= 100 ? Math.floor(beam) : 1,
         choice: Number(fields.get('n')) || 0, head: fields.get('head'), silent: fields.get('silent') ?? '',
-        update: readUpdate(fields.get('update')) };
+        update: readUpdate(fields.get('update')), isWalking: fields.get('steps') === '1' };
 }
 
 function writeAddress(isStep) {
@@ -69,6 +73,7 @@ function writeAddress(isStep) {
     if (state.choice) fields.set('n', state.choice);
     if (state.head) fields.set('head', state.head);
     if (state.silent) fields.set('silent', state.silent);
+    if (state.isWalking) fields.set('steps', 1);
     const address = '#' + fields;
     if (address === location.hash) return;
     try {

@@ -4,6 +4,7 @@
  * An array is two calls, such as page_weights() and page_weights_count(): the address of the first element, and their
  * number. Texts are UTF-8, counted in bytes. */
 #include "page/module/training.h"
+#include "page/module/walk.h"
 
 #include "qkv/colormap.h"
 
@@ -14,6 +15,7 @@
 
 static struct page_translation translation;
 static struct page_training training;
+static struct page_walk walk;                               /* of the sentence that `translation` shows */
 static const struct page_translation *shown = &translation; /* whose view the arrays are */
 static char *pairs;                                         /* of page_training_generate */
 static struct qkv_error error;
@@ -80,6 +82,22 @@ int page_force_target(size_t source_size, size_t target_size)
 void page_silence_heads(int count)
 {
     page_silence(&translation, (const int32_t *)(const void *)input, count);
+}
+
+/* ---- the walk through an attention layer ---- */
+
+int EXPORT(page_walk_through)(int kind, int layer);
+int EXPORT(page_walk_to)(int step, int head, int row, int column);
+
+int page_walk_through(int kind, int layer)
+{
+    return !page_walk_layer(&walk, &translation, (enum qkv_attention_kind)kind, layer, &error);
+}
+
+/* The terms of a number of the walk. */
+int page_walk_to(int step, int head, int row, int column)
+{
+    return !page_walk_number(&walk, step, head, row, column, &error);
 }
 
 /* ---- training: page_training_show_translation and _show_forced make the view that of the model that is trained ---- */
@@ -168,3 +186,13 @@ VIEW(maps, map_count *PAGE_MAP_INTEGERS)
 VIEW(silent, map_count)
 VIEW(entropies, map_count)
 VIEW(weights, weight_count)
+TEXT(step_names, walk.names)
+TEXT(step_titles, walk.titles)
+TEXT(step_formulas, walk.formulas)
+TEXT(step_notes, walk.notes)
+TEXT(step_words, walk.words)
+ARRAY(steps, walk.steps, walk.step_count *PAGE_STEP_INTEGERS)
+ARRAY(step_values, walk.values, walk.value_count)
+TEXT(term_names, walk.term_names)
+ARRAY(terms, walk.terms, 3 * walk.term_count)
+ARRAY(term_result, walk.result, 2)

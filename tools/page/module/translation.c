@@ -24,8 +24,7 @@ void page_silence(struct page_translation *t, const int32_t *heads, int64_t coun
                           true);
 }
 
-/* A list of texts as one text; NULL when there is no memory. */
-static const char *list(struct qkv_arena *arena, int64_t count, const char *const *texts)
+const char *page_list(struct qkv_arena *arena, int64_t count, const char *const *texts)
 {
     size_t size = 1;
     for (int64_t i = 0; i < count; i++) size += strlen(texts[i]) + 1;
@@ -151,7 +150,7 @@ static enum qkv_status show_probabilities(struct page_translation *t, const stru
         }
         input = outputs[step];
     }
-    view->next_words = list(&t->arena, view->step_count * PAGE_NEXT_WORDS, words);
+    view->next_words = page_list(&t->arena, view->step_count * PAGE_NEXT_WORDS, words);
     return view->next_words ? QKV_OK : qkv_error_set(error, "out of memory");
 }
 
@@ -164,9 +163,9 @@ static const int32_t *show_tokens(struct page_translation *t, const struct qkv_a
     struct page_view *view = &t->view;
     view->source_count = report->source_length;
     view->step_count = report->target_length;
-    view->source_tokens = list(&t->arena, report->source_length, report->source);
-    view->target_inputs = list(&t->arena, report->target_length, report->target_input);
-    view->target_outputs = list(&t->arena, report->target_length, report->target_output);
+    view->source_tokens = page_list(&t->arena, report->source_length, report->source);
+    view->target_inputs = page_list(&t->arena, report->target_length, report->target_input);
+    view->target_outputs = page_list(&t->arena, report->target_length, report->target_output);
     view->known_sources =
         qkv_arena_allocate(&t->arena, (size_t)view->source_count * sizeof *view->known_sources);
     view->known_targets =
@@ -189,6 +188,7 @@ static enum qkv_status show(struct page_translation *t, const struct qkv_attenti
 {
     struct qkv_attention_report report;
     if (qkv_attention_collect(t->collector, 1, pair, 0, &report, error)) return QKV_INVALID;
+    t->pair = *pair;
     const int32_t *outputs = show_tokens(t, pair, &report);
     if (!outputs || !show_maps(t, &report)) return qkv_error_set(error, "out of memory");
     return show_probabilities(t, &pair->source, outputs, error);
@@ -226,7 +226,7 @@ static bool show_translations(struct page_translation *t)
         view->scores[count] = hypothesis->score;
     }
     view->translation_count = count;
-    view->translations = list(&t->arena, count, texts);
+    view->translations = page_list(&t->arena, count, texts);
     return view->translations != NULL;
 }
 

@@ -49,7 +49,11 @@ struct page_translation {
     struct qkv_attention_collector *collector;
     struct qkv_arena arena; /* of the view */
     struct page_view view;
+    struct qkv_attention_pair pair; /* that the view shows */
 };
+
+/* A list of texts as one text, as in struct page_view; NULL when there is no memory. */
+const char *page_list(struct qkv_arena *arena, int64_t count, const char *const *texts);
 
 /* Opens a packed run (run/packed_run.h). */
 enum qkv_status page_open(struct page_translation *t, const unsigned char *bytes, size_t size,

@@ -1,0 +1,150 @@
+/* The steps of qkv page, from the words to the chosen word: the numbers of `qkv explain`, and the sums behind them. */
+#include "browser.h"
+#include "json.h"
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The page computes in float32 and qkv explain in float64. */
+#define TOLERANCE 2e-5
+
+/* Makes the page of a tiny run with its parameters in full, once for a folder, and opens it. */
+static struct browser *opened(const char *folder, const char *fragment)
+{
+    skip_without_browser();
+    run_ok("cd '%s' && test -f page.html || { qkv train c.yaml --quiet --threads 1 && qkv page run "
+           "--sentence 'a b' --numbers float32; }",
+           folder);
+    return browser_open_page(folder, fragment);
+}
+
+/* Appends the numbers of nested lists; a masked score is null. */
+static int flatten(const cJSON *list, double *numbers, int count)
+{
+    if (cJSON_IsArray(list)) {
+        const cJSON *child;
+        cJSON_ArrayForEach(child, list) count = flatten(child, numbers, count);
+        return count;
+    }
+    numbers[count] = cJSON_IsNumber(list) ? list->valuedouble : -HUGE_VAL;
+    return count + 1;
+}
+
+/* The names of all steps are the same, and so are their numbers but for rounding. */
+static void expect_same_steps(struct browser *browser, const char *folder, const char *kind)
+{
+    static double native[20000], shown[20000];
+    char *text = run_ok("cd '%s' && qkv explain run 'a b' --kind %s --full --format json", folder, kind);
+    cJSON *json = json_parsed(text),
+          *steps = cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "walks"), 0), "steps"),
+          *step;
+    cr_expect_str_eq(browser_value(browser, "String(state.walk.length)"),
+                     format("%d", cJSON_GetArraySize(steps)));
+    int i = 0;
+    cJSON_ArrayForEach(step, steps)
+    {
+        const char *name = cJSON_GetObjectItem(step, "name")->valuestring;
+        cr_assert_str_eq(browser_value(browser, format("state.walk[%d].name", i)), name);
+        int count = flatten(cJSON_GetObjectItem(step, "values"), native, 0);
+        cJSON *values =
+            json_parsed(browser_value(browser, format("JSON.stringify([...state.walk[%d].values])", i++)));
+        cr_assert_eq(flatten(values, shown, 0), count, "%s", name);
+        for (int k = 0; k < count; k++)
+            cr_assert(isinf(native[k]) ? isinf(shown[k]) : fabs(native[k] - shown[k]) < TOLERANCE,
+                      "%s attention, %s, number %d: %.9g in the page, %.9g", kind, name, k, shown[k],
+                      native[k]);
+        cJSON_Delete(values);
+    }
+    cJSON_Delete(json);
+}
+
+Test(page_steps, are_those_of_explain)
+{
+    static const char *const kinds[] = {"encoder", "decoder", "cross"};
+    const char *folder = tiny_task("steps");
+    struct browser *browser = opened(folder, "");
+    cr_expect_str_eq(browser_value(browser, "String(state.walk)"), "null",
+                     "a closed section computes nothing");
+    browser_value(browser, "element('steps').open = true, ''");
+    for (int i = 0; i < 3; i++) {
+        browser_click(browser, format("head-%s-1-2", kinds[i]));
+        browser_wait(browser,
+                     format("state.walk && element('steps-of').textContent.startsWith('%s') && isSettled()",
+                            kinds[i]));
+        expect_same_steps(browser, folder, kinds[i]);
+    }
+    cr_expect_not_null(strstr(browser_value(browser, "location.hash"), "steps=1"));
+    cr_expect_str_eq(
+        browser_value(browser, "document.querySelector('[data-test=step-chosen] .step-token').textContent"),
+        browser_value(browser, "state.view.target_outputs[0] + ' ' + state.walk.at(-1).values[0]"));
+    browser_close(browser);
+}
+
+/* Opens the sum behind a number of a step by the keyboard: `down` rows and `right` columns from the first. */
+static void open_sum(struct browser *browser, const char *step, int down, int right)
+{
+    browser_value(browser, format("document.querySelector('[data-test=cells-%s]').focus(), ''", step));
+    for (int i = 0; i < down; i++) browser_press(browser, "ArrowDown");
+    for (int i = 0; i < right; i++) browser_press(browser, "ArrowRight");
+    browser_press(browser, "Enter");
+    browser_wait(browser, format("isSettled() && state.terms?.of.name === '%s'", step));
+}
+
+Test(page_steps, show_the_sum_behind_a_number)
+{
+    const char *folder = tiny_task("sums");
+    struct browser *browser = opened(folder, "steps=1&head=cross-1-2");
+    browser_wait(browser, "state.walk && isSettled()");
+    open_sum(browser, "queries", 1, 2);
+    cr_expect_str_eq(browser_value(browser, "JSON.stringify(state.number)"),
+                     "{\"name\":\"queries\",\"row\":1,\"column\":2}");
+    /* 16 products and the bias; the second head's columns begin after the 8 of the first. */
+    cr_expect_str_eq(browser_value(browser, "String(state.terms.terms.length)"), "17");
+    cr_expect_str_eq(
+        browser_value(
+            browser,
+            "(() => { const of = name => state.walk.find(step => step.name === name), "
+            "x = of('layer_inputs').values, w = of('query_weights').values, t = state.terms.terms; "
+            "return t[3][0] === '4' && t[3][1] === x[16 + 3] && t[3][2] === w[16 * 8 + 3 * 8 + 2] && "
+            "t[16][0] === 'query bias' ? 'right' : JSON.stringify(t) })()"),
+        "right");
+    cr_expect_str_eq(browser_value(browser,
+                                   "Math.abs(state.terms.sum - valueAt(state.walk.find(step => step.name === "
+                                   "'queries'), 1, 2)) < 1e-5 ? 'near' : 'far'"),
+                     "near");
+    cr_expect_str_eq(browser_value(browser, "String(document.querySelectorAll('#terms tr').length)"), "17");
+    cr_expect_not_null(strstr(browser_text(browser, "terms-title"), "is the sum of 17 terms"));
+    open_sum(browser, "weights", 0, 1);
+    cr_expect_not_null(strstr(browser_text(browser, "terms-title"), "the sum of these powers"));
+    cr_expect_str_eq(
+        browser_value(browser,
+                      "Math.abs(state.terms.value - state.terms.terms[1][3] / state.terms.sum) < 1e-6 ? "
+                      "'near' : 'far'"),
+        "near");
+    /* A shorter sentence may have no such number; the panel closes without a message. */
+    open_sum(browser, "keys", 2, 0);
+    browser_value(browser, "change({ source: 'a' }), ask(), ''");
+    browser_wait(browser, "isSettled() && state.view.source_tokens.length === 2");
+    cr_expect_str_eq(browser_value(browser, "String(state.terms) + element('message').textContent"), "null");
+    browser_close(browser);
+}
+
+Test(page_steps, say_what_is_masked_and_what_is_silent)
+{
+    const char *folder = tiny_task("masked");
+    struct browser *browser = opened(folder, "steps=1&head=decoder-1-1");
+    browser_wait(browser, "state.walk && isSettled()");
+    open_sum(browser, "masked_scores", 0, 1);
+    cr_expect_not_null(strstr(browser_text(browser, "step-number"), ": masked"), "%s",
+                       browser_text(browser, "step-number"));
+    browser_click(browser, "silence-decoder-1-1");
+    browser_wait(browser, "isSettled() && state.walk.find(step => step.name === 'joined').note");
+    cr_expect_str_eq(browser_value(browser,
+                                   "state.walk.find(step => step.name === 'joined').values.subarray(0, 8)"
+                                   ".every(value => value === 0) ? 'zero' : 'not zero'"),
+                     "zero");
+    browser_close(browser);
+}

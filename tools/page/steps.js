@@ -1,0 +1,272 @@
+// Step by step: each matrix between the words and the chosen word, for the selected head. Colour first; pointing at a cell
+// gives its number, a click the sum that made it. The engine computes everything; see walk.h.
+'use strict';
+
+const ROW_HEIGHT = 13, MOST_ROWS_WITH_WORDS = 40, WIDEST_STEP = 300, WIDEST_CELL = 26, TALLEST_WEIGHTS = 130; // pixels
+
+let figures = []; // [{step, canvas, mark, width, height, names}] of the steps that are shown
+
+// ---- what the engine says ----
+
+function readWalk(answer) {
+    const words = answer.step_words[Symbol.iterator](), take = count => Array.from({ length: count }, () => words.next().value);
+    let offset = 0;
+    return answer.step_names.map((name, i) => {
+        const [heads, rows, columns, content, hasTerms, hasRows, hasColumns] = answer.steps.subarray(7 * i, 7 * i + 7);
+        const size = Math.max(1, heads) * rows * columns;
+        const step = { name, index: i, title: answer.step_titles[i], formula: answer.step_formulas[i], note: answer.step_notes[i],
+            heads, rows, columns, content, hasTerms, rowNames: hasRows ? take(rows) : null, columnNames: hasColumns ? take(columns) : null,
+            values: answer.step_values.subarray(offset, offset + size) };
+        offset += size;
+        return step;
+    });
+}
+
+// The layer that the section shows: [kind, layer]; null while it is closed.
+function wantedWalk() {
+    const head = selectedHead();
+    return state.isWalking && head ? [KINDS.indexOf(head.kind), head.layer] : null;
+}
+
+// The number whose sum is shown, as the engine counts: [step, head, row, column].
+function wantedNumber() {
+    const step = state.number && state.walk?.find(({ name }) => name === state.number.name);
+    if (!step || state.number.row >= step.rows || state.number.column >= step.columns) return null;
+    return [step.index, matrixOf(step), state.number.row, state.number.column];
+}
+
+// Which matrix of a step belongs to the selected head; heads of keys and values may be shared.
+function matrixOf(step) {
+    const head = selectedHead();
+    if (step.heads < 2 || !head) return 0;
+    const count = state.view.heads.filter(other => other.kind === head.kind && other.layer === head.layer).length;
+    return Math.floor((head.head - 1) * step.heads / count);
+}
+
+function valueAt(step, row, column) {
+    return step.values[(matrixOf(step) * step.rows + row) * step.columns + column];
+}
+
+// ---- drawing ----
+
+const SHADES = 128; // of each sign
+
+// Colours as 32-bit pixels: of shares from 0 to 1, and of numbers from -1 to 1, blue below 0, orange above, the background
+// at 0; those of a masked cell, and of the stripes on it.
+function makePixels() {
+    const pixel = ([red, green, blue]) => (0xff000000 | blue << 16 | green << 8 | red) >>> 0;
+    const background = isDark ? BACKGROUND.dark : BACKGROUND.light;
+    const ends = isDark ? [[110, 170, 255], [255, 165, 80]] : [[20, 85, 160], [190, 85, 0]];
+    const signed = Uint32Array.from({ length: 2 * SHADES + 1 }, (_, i) => {
+        const share = i / SHADES - 1, end = ends[share < 0 ? 0 : 1];
+        return pixel(end.map((value, k) => Math.round(Math.abs(share) * value + (1 - Math.abs(share)) * background[k])));
+    });
+    return { shares: Uint32Array.from(palette, pixel), signed, background: pixel(background), stripe: pixel(isDark ? [62, 66, 68] : [214, 216, 218]) };
+}
+
+function greatestOf(values) {
+    let greatest = 0;
+    for (const value of values) if (Number.isFinite(value)) greatest = Math.max(greatest, Math.abs(value));
+    return greatest || 1;
+}
+
+function drawStep({ step, canvas, width, height }, pixels) {
+    const context = canvas.getContext('2d'), image = context.createImageData(canvas.width, canvas.height);
+    const first = matrixOf(step) * step.rows * step.columns, line = new Uint32Array(image.data.buffer);
+    const values = step.values.subarray(first, first + step.rows * step.columns), greatest = greatestOf(values);
+    for (let row = 0; row < step.rows; row++) {
+        const top = row * height * canvas.width;
+        for (let column = 0; column < step.columns; column++) {
+            const value = values[row * step.columns + column], from = top + column * width;
+            if (!Number.isFinite(value)) hatch(line, canvas.width, from, width, height, pixels);
+            else line.fill(step.content === 1 ? pixels.shares[Math.round(255 * value)] : pixels.signed[Math.round(SHADES * (1 + value / greatest))],
+                from, from + width);
+        }
+        for (let y = 1; y < height; y++)
+            for (let x = 0; x < canvas.width; x++) if (!line[top + y * canvas.width + x]) line[top + y * canvas.width + x] = line[top + x];
+    }
+    context.putImageData(image, 0, 0);
+}
+
+// A masked cell, whose left upper corner is pixel `from`.
+function hatch(line, across, from, width, height, { background, stripe }) {
+    for (let y = 0; y < height; y++)
+        for (let x = 0; x < width; x++) line[from + y * across + x] = (from % across + x + y) % 4 ? background : stripe;
+}
+
+// ---- numbers ----
+
+function numberText(value) {
+    if (!Number.isFinite(value)) return 'masked';
+    const size = Math.abs(value);
+    return (value !== 0 && (size < 0.001 || size >= 100000) ? value.toExponential(2) : value.toFixed(4)).replace('-', '−');
+}
+
+function placeText(step, row, column) {
+    const rowName = step.rowNames ? quoted(step.rowNames[row]) : step.rows > 1 ? `row ${row + 1}` : '';
+    const columnName = step.columnNames ? quoted(step.columnNames[column]) : `column ${column + 1}`;
+    const head = step.heads > 1 ? `, head ${selectedHead().head}` : '';
+    return `${step.title}${head}, ${[rowName, columnName].filter(Boolean).join(', ')}`;
+}
+
+function pointAt(step, row, column) {
+    element('step-number').textContent = `${placeText(step, row, column)}: ${numberText(valueAt(step, row, column))}`;
+    for (const { step: other, mark, width, height } of figures) {
+        mark.hidden = other !== step;
+        if (other !== step) continue;
+        mark.style.cssText = `left:${column * width}px;top:${row * height}px;width:${Math.max(width, 3)}px;height:${Math.max(height, 3)}px`;
+    }
+    const head = selectedHead();
+    if (head && isSame(step.rowNames, head.rowWords)) change({ hover: wordOf(head, 'row', row), cell: null });
+    else if (head && isSame(step.rowNames, head.columnWords)) change({ hover: wordOf(head, 'column', row), cell: null });
+}
+
+// Marks the names of the word that is lit up, in every matrix that has a row for it.
+function lightRows() {
+    const head = selectedHead();
+    if (!head) return;
+    const lit = litPlace(head);
+    for (const { step, names } of figures) {
+        const row = isSame(step.rowNames, head.rowWords) ? lit.row : isSame(step.rowNames, head.columnWords) ? lit.column : -1;
+        [...names.children].forEach((name, i) => name.classList.toggle('lit', i === row));
+    }
+}
+
+function isSame(names, words) {
+    return names !== null && names.length === words.length && names.every((name, i) => name === words[i]);
+}
+
+function showSum(step, row, column) {
+    change({ number: { name: step.name, row, column } });
+    ask();
+}
+
+// ---- the sum behind a number ----
+
+function termRow([name, x, y, value], maximum, greatest) {
+    const bar = make('span', { className: 'term-bar' });
+    bar.style.setProperty('--share', Math.abs(value) / greatest);
+    bar.classList.toggle('negative', value < 0);
+    const made = maximum !== null ? `exp(${numberText(x)} − ${numberText(maximum)})` : y === 1 ? '' : `${numberText(x)} × ${numberText(y)}`;
+    return make('tr', {}, make('th', { scope: 'row', textContent: name, title: name, dir: 'auto' }), make('td', { textContent: made }),
+        make('td', { textContent: numberText(value) }), make('td', {}, bar));
+}
+
+// Its terms are powers, of which a weight is a share; local attention (Luong et al. 2015) has no such terms.
+function isSoftmax(step) {
+    return step.name === 'weights';
+}
+
+function sumTitle(step, { of: { row, column }, value, sum, terms }, weight) {
+    const name = placeText(step, row, column);
+    if (!terms.length) return step.hasTerms ? `${name}: ${numberText(value)}` : `${name}: ${numberText(value)} is no sum of earlier numbers.`;
+    if (weight !== null) return `${name}: ${numberText(value)} = ${numberText(weight)} / ${numberText(sum)}, the sum of these powers:`;
+    return `${name}: ${numberText(value)} is ${terms.length === 1 ? 'made from one number' : `the sum of ${terms.length} terms, the greatest first`}:`;
+}
+
+function showTerms() {
+    const box = element('terms'), step = state.terms && state.walk?.find(({ name }) => name === state.terms.of.name);
+    box.hidden = !step;
+    if (!step) return;
+    const terms = [...state.terms.terms].sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
+    const greatest = terms.length ? Math.abs(terms[0][3]) || 1 : 1, maximum = isSoftmax(step) && terms.length ? terms[0][1] : null;
+    const own = state.terms.terms.find(([name]) => name === step.columnNames?.[state.terms.of.column]);
+    box.replaceChildren(make('p', { textContent: sumTitle(step, state.terms, maximum === null ? null : own[3]), 'data-test': 'terms-title' }), make('p', { className: 'formula', textContent: step.formula }),
+        make('div', { className: 'term-list', tabIndex: terms.length > 8 ? 0 : -1, role: 'group', 'aria-label': 'terms of the sum' },
+            make('table', {}, make('tbody', {}, ...terms.map(term => termRow(term, maximum, greatest))))));
+}
+
+// ---- the section ----
+
+function sizeOfCells(step) {
+    const hasWords = step.rowNames && step.rows <= MOST_ROWS_WITH_WORDS;
+    return { width: Math.max(1, Math.min(WIDEST_CELL, Math.floor(WIDEST_STEP / step.columns))),
+        height: hasWords ? ROW_HEIGHT : Math.max(1, Math.min(ROW_HEIGHT, Math.floor(TALLEST_WEIGHTS / step.rows))), hasWords };
+}
+
+function makeTokens(step) {
+    return make('div', { className: 'step-tokens' }, ...step.columnNames.map((name, i) =>
+        make('span', { className: 'step-token', dir: 'auto' }, name, make('small', { textContent: ` ${step.values[i]}` }))));
+}
+
+// A matrix: one stop of Tab; arrows move among its numbers, Enter shows the sum of one.
+function makeMatrix(step) {
+    const { width, height, hasWords } = sizeOfCells(step);
+    const canvas = make('canvas', { width: step.columns * width, height: step.rows * height });
+    const mark = make('span', { className: 'step-mark', hidden: true });
+    const box = make('div', { className: 'step-cells', tabIndex: 0, role: 'application', 'data-test': `cells-${step.name}` }, canvas, mark);
+    const at = { row: 0, column: 0 };
+    box.setAttribute('aria-label', `${step.title}, ${step.rows} by ${step.columns} numbers. Arrows move, Enter shows the sum behind a number.`);
+    const place = event => {
+        const corner = canvas.getBoundingClientRect();
+        at.row = Math.max(0, Math.min(step.rows - 1, Math.floor((event.clientY - corner.top) / height)));
+        at.column = Math.max(0, Math.min(step.columns - 1, Math.floor((event.clientX - corner.left) / width)));
+        pointAt(step, at.row, at.column);
+    };
+    box.addEventListener('pointermove', place);
+    box.addEventListener('pointerleave', unlight);
+    box.addEventListener('click', event => {
+        place(event);
+        showSum(step, at.row, at.column);
+    });
+    box.addEventListener('focus', () => pointAt(step, at.row, at.column));
+    box.addEventListener('keydown', event => {
+        const [down, right] = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key] ?? [0, 0];
+        if (event.key === 'Enter') showSum(step, at.row, at.column);
+        else if (!down && !right) return;
+        event.preventDefault();
+        at.row = Math.max(0, Math.min(step.rows - 1, at.row + down));
+        at.column = Math.max(0, Math.min(step.columns - 1, at.column + right));
+        pointAt(step, at.row, at.column);
+    });
+    const names = make('div', { className: 'step-rows' }, ...(hasWords ? step.rowNames.map(name => make('span', { textContent: name, dir: 'auto' })) : []));
+    figures.push({ step, canvas, mark, width, height, names });
+    return make('div', { className: 'step-matrix' }, names, box);
+}
+
+function makeStep(step) {
+    const head = step.heads > 1 ? `, head ${selectedHead().head}` : '';
+    return make('figure', { className: 'step', 'data-test': `step-${step.name}` },
+        make('figcaption', {}, make('strong', { textContent: `${step.title}${head}` }), make('span', { className: 'shape', textContent: ` ${step.rows} × ${step.columns}` }),
+            make('span', { className: 'formula', textContent: step.formula })),
+        step.content === 2 ? makeTokens(step) : makeMatrix(step),
+        make('p', { className: 'note', textContent: stepSentence(step) }));
+}
+
+function showSteps() {
+    element('step-number').textContent = 'Point at a number.';
+    const focused = document.activeElement.closest?.('#step-list') && document.activeElement.dataset.test;
+    figures = [];
+    const groups = STEP_GROUPS.map((title, group) => [title, state.walk.filter(step => stepGroup(step) === group)]);
+    element('step-list').replaceChildren(...groups.filter(([, steps]) => steps.length).map(([title, steps]) =>
+        make('section', { className: 'step-group', 'aria-label': title }, make('h3', { textContent: title }),
+            make('div', { className: 'step-row' }, ...steps.map(makeStep)))));
+    const pixels = makePixels();
+    for (const figure of figures) drawStep(figure, pixels);
+    const { kind, layer, head } = selectedHead();
+    element('steps-of').textContent = `${kind} attention, layer ${layer}, head ${head}`;
+    if (focused) element('step-list').querySelector(`[data-test="${focused}"]`)?.focus();
+}
+
+element('steps').addEventListener('toggle', () => {
+    change({ isWalking: element('steps').open, number: null, terms: null });
+    writeAddress(false);
+});
+
+let asked = 'null'; // the layer of the last request
+
+listen(changed => {
+    if (changed.has('isWalking')) element('steps').open = state.isWalking;
+    if (!state.view) return;
+    element('steps').hidden = !state.view.heads.length;
+    const wanted = JSON.stringify(wantedWalk());
+    if (wanted !== asked && ['head', 'isWalking', 'view'].some(name => changed.has(name))) {
+        asked = wanted;
+        change({ number: null, terms: null });
+        ask();
+    }
+    if (!state.walk) return;
+    if (['walk', 'head', 'theme'].some(name => changed.has(name)) && state.isWalking) showSteps();
+    if (['walk', 'head', 'hover', 'cell'].some(name => changed.has(name)) && state.isWalking) lightRows();
+    if (['walk', 'terms'].some(name => changed.has(name))) showTerms();
+});
