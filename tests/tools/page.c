@@ -142,7 +142,8 @@ Test(page, translates_while_one_types)
     browser_close(browser);
 }
 
-/* Other networks, levels of text and attentions: the words and the first score of the command line. */
+/* Other networks, levels of text and attentions: the words and the first score of the command line; the steps of their
+ * attention end with the probabilities of the translation. */
 Test(page, translates_with_every_kind_of_model)
 {
     static const char *const kinds[][2] = {
@@ -161,13 +162,19 @@ Test(page, translates_with_every_kind_of_model)
                           "training: {model_dir: run, learning_rate: 0.01, batch_size: 20, updates: 40}\n",
                           level, level, stack, stack));
         run_ok("cd '%s' && qkv train kind.yaml --quiet --overwrite --threads 1", folder);
-        struct browser *browser = opened(folder, "s=one+two+three&beam=2");
+        struct browser *browser = opened(folder, "s=one+two+three&beam=2&steps=1");
         char *line =
             run_ok("cd '%s' && echo one two three | qkv translate run --quiet --beam 2 --scores", folder);
         cr_expect_str_eq(format("%s\n", browser_text(browser, "target")), strchr(line, '\t') + 1, "%s %s",
                          level, stack);
         cr_expect_float_eq(atof(browser_value(browser, "state.view.scores[0]")), atof(line), TOLERANCE,
                            "%s %s", level, stack);
+        browser_wait(browser, "state.walk && isSettled()");
+        cr_expect_float_eq(
+            atof(browser_value(
+                browser, "(() => { const step = state.walk.find(({ name }) => name === 'probabilities'); "
+                         "return valueAt(step, 1, step.columnNames.indexOf(step.rowNames[1])) })()")),
+            atof(browser_value(browser, "state.view.probabilities[1]")), TOLERANCE, "%s %s", level, stack);
         browser_close(browser);
     }
 }

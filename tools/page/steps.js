@@ -2,7 +2,7 @@
 // gives its number, a click the sum that made it. The engine computes everything; see walk.h.
 'use strict';
 
-const ROW_HEIGHT = 13, MOST_ROWS_WITH_WORDS = 40, WIDEST_STEP = 300, WIDEST_CELL = 26, TALLEST_WEIGHTS = 130; // pixels
+const ROW_HEIGHT = 13, MOST_ROWS_WITH_WORDS = 40, WIDEST_STEP = 250, WIDEST_CELL = 26, TALLEST_WEIGHTS = 130; // pixels
 
 let figures = []; // [{step, canvas, mark, width, height, names}] of the steps that are shown
 
@@ -99,7 +99,7 @@ function hatch(line, across, from, width, height, { background, stripe }) {
 function numberText(value) {
     if (!Number.isFinite(value)) return 'masked';
     const size = Math.abs(value);
-    return (value !== 0 && (size < 0.001 || size >= 100000) ? value.toExponential(2) : value.toFixed(4)).replace('-', '−');
+    return (value !== 0 && (size < 0.001 || size >= 100000) ? value.toExponential(2) : value.toFixed(4)).replaceAll('-', '−');
 }
 
 function placeText(step, row, column) {
@@ -144,12 +144,11 @@ function showSum(step, row, column) {
 // ---- the sum behind a number ----
 
 function termRow([name, x, y, value], maximum, greatest) {
-    const bar = make('span', { className: 'term-bar' });
-    bar.style.setProperty('--share', Math.abs(value) / greatest);
-    bar.classList.toggle('negative', value < 0);
     const made = maximum !== null ? `exp(${numberText(x)} − ${numberText(maximum)})` : y === 1 ? '' : `${numberText(x)} × ${numberText(y)}`;
-    return make('tr', {}, make('th', { scope: 'row', textContent: name, title: name, dir: 'auto' }), make('td', { textContent: made }),
-        make('td', { textContent: numberText(value) }), make('td', {}, bar));
+    const row = make('tr', { className: value < 0 ? 'negative' : '' }, make('th', { scope: 'row', textContent: name, title: name, dir: 'auto' }),
+        make('td', { textContent: made }), make('td', { textContent: numberText(value) }));
+    row.style.setProperty('--share', Math.abs(value) / greatest);
+    return row;
 }
 
 // Its terms are powers, of which a weight is a share; local attention (Luong et al. 2015) has no such terms.
