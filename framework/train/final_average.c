@@ -1,10 +1,13 @@
 /* The average of the best checkpoints, which testing.average asks for at the end of training. */
 #include "train/training.h"
 
+#include "run/safetensors.h"
+
 #include "qkv/average.h"
 #include "qkv/file.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,11 +29,17 @@ static enum qkv_status score(struct training *training, const char *path, struct
     return status;
 }
 
+/* How many checkpoints the average has: a short training has fewer validations than are asked for. */
+static int64_t count_of(const struct training *training)
+{
+    int64_t count = training->config->testing.average, best = training->progress.best_count;
+    return count < best ? count : best;
+}
+
 enum qkv_status qkv_final_average(struct training *training, struct qkv_train_average *average,
                                   struct qkv_error *error)
 {
-    int64_t count = training->config->testing.average, best = training->progress.best_count;
-    if (count > best) count = best; /* a short training has fewer validations */
+    int64_t count = count_of(training);
     if (!count) return QKV_OK;
     const char *path = path_of(training);
     if (!path) return qkv_error_set(error, "out of memory");
@@ -44,11 +53,40 @@ enum qkv_status qkv_final_average(struct training *training, struct qkv_train_av
     return qkv_log_write(training, &line, error);
 }
 
-enum qkv_status qkv_final_average_remove(struct training *training, struct qkv_error *error)
+/* ---- resuming ---- */
+
+/* Whether a file is the average of the best checkpoints. */
+static bool is_of_best(const struct training *training, const char *path)
+{
+    struct qkv_safetensors file;
+    struct qkv_error ignored;
+    const struct progress *progress = &training->progress;
+    int64_t count = count_of(training), listed = 0;
+    char key[32], name[48];
+    if (qkv_safetensors_read(&file, path, false, &ignored)) return false;
+    for (int64_t k = 0; k < count; k++) {
+        snprintf(key, sizeof key, "average.%lld", (long long)k + 1);
+        const char *averaged = qkv_safetensors_metadata(&file, key);
+        for (int64_t i = 0; averaged && i < count; i++) {
+            snprintf(name, sizeof name, "update-%lld.safetensors", (long long)progress->best[i].update);
+            listed += !strcmp(averaged, name);
+        }
+    }
+    snprintf(key, sizeof key, "average.%lld", (long long)count + 1);
+    bool has_more = qkv_safetensors_metadata(&file, key);
+    qkv_safetensors_release(&file);
+    return listed == count && !has_more;
+}
+
+enum qkv_status qkv_final_average_restore(struct training *training, struct qkv_error *error)
 {
     if (!training->config->testing.average) return QKV_OK;
     const char *path = path_of(training);
     if (!path) return qkv_error_set(error, "out of memory");
+    if (qkv_training_is_finished(training) && is_of_best(training, path)) {
+        training->kept_average.checkpoints = count_of(training);
+        return QKV_OK;
+    }
     if (unlink(path) == 0 || errno == ENOENT) return QKV_OK;
     return qkv_error_set(error, "%s: cannot be removed: %s", path, strerror(errno));
 }

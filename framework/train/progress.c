@@ -128,3 +128,20 @@ enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv
     *progress = found;
     return QKV_OK;
 }
+
+bool qkv_training_is_at_end(const struct training *training)
+{
+    const struct qkv_training_config *settings = &training->config->training;
+    const struct progress *progress = &training->progress;
+    if (settings->updates && progress->update >= settings->updates) return true;
+    return settings->epochs && progress->epoch + 1 >= settings->epochs &&
+           progress->batch >= training->batches.count;
+}
+
+bool qkv_training_is_finished(const struct training *training)
+{
+    const struct progress *progress = &training->progress;
+    int64_t patience = training->config->training.patience;
+    bool ends = qkv_training_is_at_end(training) || (patience && progress->waited >= patience);
+    return ends && (!training->evaluator || progress->validated == progress->update);
+}

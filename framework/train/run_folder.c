@@ -151,8 +151,26 @@ enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_er
                          failed ? "a write failed" : strerror(errno));
 }
 
-/* Copies the lines up to the current update, but not that of an average, which a finished training writes anew. Returns 0
- * or an errno. */
+/* True for the line of an average that is kept. Remembers its score. */
+static bool keeps_average(struct training *training, const cJSON *line)
+{
+    struct kept_average *kept = &training->kept_average;
+    const char *metric = qkv_metric_info(training->config->training.early_stopping_metric)->key;
+    const cJSON *update = cJSON_GetObjectItemCaseSensitive(line, "update"),
+                *checkpoints = cJSON_GetObjectItemCaseSensitive(line, "checkpoints"),
+                *score = cJSON_GetObjectItemCaseSensitive(line, metric);
+    if (!kept->checkpoints || !cJSON_IsNumber(update) || !cJSON_IsNumber(checkpoints) ||
+        !cJSON_IsNumber(score))
+        return false;
+    if (update->valuedouble != (double)training->progress.update ||
+        checkpoints->valuedouble != (double)kept->checkpoints)
+        return false;
+    kept->is_scored = true;
+    kept->score = score->valuedouble;
+    return true;
+}
+
+/* Copies the lines up to the current update, that of an average only if it is kept. Returns 0 or an errno. */
 static int copy_metrics(struct training *training, FILE *from, FILE *to)
 {
     char *line = NULL;
@@ -164,8 +182,9 @@ static int copy_metrics(struct training *training, FILE *from, FILE *to)
         if (!object && errno == ENOMEM) code = ENOMEM; /* cJSON does not say why it fails */
         const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
         const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "kind"));
-        bool average = kind && !strcmp(kind, "average");
-        if (!average && cJSON_IsNumber(update) && update->valuedouble <= (double)training->progress.update) {
+        bool is_dropped = kind && !strcmp(kind, "average") && !keeps_average(training, object);
+        if (!is_dropped && cJSON_IsNumber(update) &&
+            update->valuedouble <= (double)training->progress.update) {
             const cJSON *seconds = cJSON_GetObjectItemCaseSensitive(object, "seconds");
             if (cJSON_IsNumber(seconds)) training->seconds_before = seconds->valuedouble;
             fputs(line, to);

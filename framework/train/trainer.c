@@ -33,16 +33,6 @@ static int64_t expected_updates(const struct training *training)
     return settings->updates && settings->updates < by_epochs ? settings->updates : by_epochs;
 }
 
-/* True after the last update. */
-static bool is_last(const struct training *training)
-{
-    const struct qkv_training_config *settings = &training->config->training;
-    const struct progress *progress = &training->progress;
-    if (settings->updates && progress->update >= settings->updates) return true;
-    return settings->epochs && progress->epoch + 1 >= settings->epochs &&
-           progress->batch >= training->batches.count;
-}
-
 /* Does one update and counts it. Sets *more to false after the last epoch. */
 static enum qkv_status update(struct training *training, struct clock *clock, bool *more,
                               struct qkv_error *error)
@@ -80,7 +70,8 @@ static enum qkv_status report_progress(struct training *training, struct clock *
         .gradient_norm = clock->norm,
         .tokens_per_second = (double)clock->all_tokens / elapsed,
         .seconds_left = NAN,
-        .logged = is_last(training) || progress->update % training->config->training.logging_freq == 0,
+        .logged = qkv_training_is_at_end(training) ||
+                  progress->update % training->config->training.logging_freq == 0,
     };
     if (report.updates > progress->update)
         report.seconds_left = elapsed / (double)clock->updates * (double)(report.updates - progress->update);
@@ -229,12 +220,18 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
     return validate_and_save(training, error);
 }
 
-/* Writes and reports the average of testing.average. */
+/* Writes and reports the average of testing.average, unless a finished run has it. */
 static enum qkv_status average(struct training *training, struct qkv_train_result *result,
                                struct qkv_error *error)
 {
     const struct qkv_train_listener *listener = listener_of(training);
+    const struct kept_average *kept = &training->kept_average;
     struct qkv_train_average average = {0};
+    if (kept->is_scored) {
+        result->averaged = kept->checkpoints;
+        result->average = kept->score;
+        return QKV_OK;
+    }
     enum qkv_status status = qkv_final_average(training, &average, error);
     if (status || !average.checkpoints.count) return status;
     result->averaged = average.checkpoints.count;

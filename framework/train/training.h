@@ -78,6 +78,13 @@ struct notices {
     int64_t silent_until[NOTICE_COUNT]; /* update before which a notice is not repeated */
 };
 
+/* The average of a finished training that is resumed. */
+struct kept_average {
+    int64_t checkpoints; /* 0: there is none, or not of the best checkpoints */
+    bool is_scored;      /* metrics.jsonl has its scores; otherwise it is made again */
+    double score;        /* by training.early_stopping_metric */
+};
+
 /* What training.from names. All zero: nothing. */
 struct warm_start {
     const char *path;        /* of the checkpoint or file */
@@ -112,6 +119,7 @@ struct training {
     struct qkv_evaluator *evaluator; /* NULL: no dev set */
     struct progress progress;
     struct notices notices;
+    struct kept_average kept_average;
     double seconds_before; /* of training by the processes whose checkpoint is continued */
     double begun;          /* qkv_clock_seconds when this process began to train */
     struct warm_start from;
@@ -130,6 +138,12 @@ void qkv_progress_save(const struct progress *progress, struct qkv_state *state)
 enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv_state *state,
                                      struct qkv_error *error);
 
+/* True after the last update. The epoch must be planned. */
+bool qkv_training_is_at_end(const struct training *training);
+
+/* Whether training has nothing left to do but, with testing.average, the average. The epoch must be planned. */
+bool qkv_training_is_finished(const struct training *training);
+
 /* ---- run_folder.c ---- */
 
 /* Refuses to replace a run without --overwrite, to resume where there is no run or one of a newer format, and a folder
@@ -147,7 +161,7 @@ enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error
 enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_error *error);
 
 /* Removes from metrics.jsonl the lines of updates after that of the checkpoint, because training will write them
- * again, and a last line that a kill cut short. Sets seconds_before. */
+ * again, a last line that a kill cut short, and that of an average unless it is kept. Sets seconds_before. */
 enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qkv_error *error);
 
 struct cJSON;
@@ -231,8 +245,9 @@ enum qkv_status qkv_snapshots_prune(const struct training *training, struct qkv_
 enum qkv_status qkv_final_average(struct training *training, struct qkv_train_average *average,
                                   struct qkv_error *error);
 
-/* Removes the average of a finished training that now goes on: it would no longer be that of the best checkpoints. */
-enum qkv_status qkv_final_average_remove(struct training *training, struct qkv_error *error);
+/* Where the run is resumed: keeps the average if training is finished and it is that of the best checkpoints, otherwise
+ * removes it. */
+enum qkv_status qkv_final_average_restore(struct training *training, struct qkv_error *error);
 
 /* ---- orders.c: all do nothing in one process ---- */
 

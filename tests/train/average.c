@@ -182,6 +182,43 @@ Test(average, a_run_that_goes_on_has_no_old_average)
     cr_expect_eq(training_lines(training.run, "average"), 1);
 }
 
+Test(average, of_a_finished_run_is_kept)
+{
+    const char *folder = tiny_task("finished_average");
+    const char *settings = "-s testing.average=2 -s training.keep_best_ckpts=3 -s training.validation_freq=5";
+    const char *files = "cd '%s/run' && stat -c '%%i %%Y' average.safetensors && cat metrics.jsonl";
+    struct outcome outcome = run("cd '%s' && qkv train c.yaml %s", folder, settings);
+    cr_assert_not_null(strstr(outcome.error, "\naverage of updates "), "%s", outcome.error);
+    char *before = run_ok(files, folder);
+    outcome = run("cd '%s' && qkv train c.yaml --resume %s", folder, settings);
+    cr_expect_not_null(strstr(outcome.error, "\nalready finished after 20 updates; "), "%s", outcome.error);
+    cr_expect_null(strstr(outcome.error, "average of"), "%s", outcome.error);
+    cr_expect_str_eq(run_ok(files, folder), before);
+    /* It is made again where it is of other checkpoints, or was not scored. */
+    static const char *const cases[] = {"true", "sed -i /average/d metrics.jsonl", "rm average.safetensors",
+                                        "sed -i 's/\"checkpoints\":2/\"checkpoints\":1/' metrics.jsonl"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run_ok("cd '%s/run' && %s", folder, cases[i]);
+        outcome =
+            run("cd '%s' && qkv train c.yaml --resume %s -s testing.average=%d", folder, settings, i ? 2 : 3);
+        cr_expect_not_null(strstr(outcome.error, "\naverage of updates "), "%s", outcome.error);
+        cr_expect_eq(training_lines(format("%s/run", folder), "average"), 1);
+    }
+}
+
+Test(average, of_a_finished_run_is_reported_again)
+{
+    const char *folder = scratch("again");
+    struct training training = {.config = training_config(folder),
+                                .run = format("%s/run", folder),
+                                .settings = "updates=10 testing.average=2"};
+    struct qkv_train_result first = training_run(training);
+    training.resume = true;
+    struct qkv_train_result second = training_run(training);
+    cr_expect_eq(second.averaged, 2);
+    cr_expect_eq(second.average, first.average);
+}
+
 Test(average, a_new_run_has_no_average_of_the_old_one)
 {
     const char *folder = tiny_task("overwritten");
