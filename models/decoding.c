@@ -126,6 +126,7 @@ enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct q
     decoding->misused = false;
     decoding->rows = decoding->active = rows;
     decoding->length = length;
+    qkv_arena_reset(&decoding->arena);
     enum qkv_status status = decoding->interface->start(decoding, batch, error);
     if (status) decoding->rows = decoding->length = 0;
     return status;

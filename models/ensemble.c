@@ -30,7 +30,6 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
     for (int64_t i = 0; i < d->count; i++)
         if (qkv_decoding_start(d->member[i], batch, rows, decoding->length, true, error)) return QKV_INVALID;
     *next = (struct qkv_next_scores){.dtype = QKV_FLOAT64, .classes = decoding->model->target_size};
-    qkv_arena_reset(&decoding->arena);
     d->logits = qkv_arena_allocate(&decoding->arena, (size_t)(rows * next->classes) * sizeof *d->logits);
     d->group_max =
         qkv_arena_allocate(&decoding->arena, (size_t)(rows * qkv_next_groups(next)) * sizeof *d->group_max);

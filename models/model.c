@@ -1,6 +1,7 @@
 #include "qkv/model.h"
 
 #include "config/finish.h"
+#include "graph/graph.h"
 #include "models/network.h"
 
 #include <math.h>
@@ -41,7 +42,9 @@ static enum qkv_status declare(struct qkv_model *model, enum qkv_dtype dtype, st
     if (!model->interface || qkv_network_read_settings(model, error)) return QKV_INVALID;
     model->network = model->interface->declare(model, &refusal);
     if (!model->network) {
-        const char *reason = *refusal.message ? refusal.message : "out of memory for its layers";
+        const char *reason = *refusal.message
+                                 ? refusal.message
+                                 : "declare returned NULL without a message, as where memory is out";
         return qkv_error_set(error, "network %s: %s", model->interface->name, reason);
     }
     if (declare_output(model, error)) return QKV_INVALID;
@@ -117,7 +120,17 @@ struct qkv_tensor *qkv_model_hidden(const struct qkv_model *model, struct qkv_gr
                                     const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     if (trace) *trace = (struct qkv_trace){0};
-    return model->interface->hidden(model, graph, batch, trace);
+    struct qkv_tensor *hidden = model->interface->hidden(model, graph, batch, trace);
+    const struct qkv_shape wanted = QKV_SHAPE(batch->target_tokens, model->config.decoder.hidden_size),
+                           shape = qkv_tensor_shape(hidden);
+    /* The loss reads a label for each row, and search a row for each token. */
+    if (hidden && shape.rank == 2 && shape.size[0] == wanted.size[0] && shape.size[1] == wanted.size[1])
+        return hidden;
+    return qkv_graph_fail(graph,
+                          "network %s: hidden returned %s, but must return a row of "
+                          "model.decoder.hidden_size for each target token: %s",
+                          model->interface->name, hidden ? qkv_shape_text(shape) : "NULL",
+                          qkv_shape_text(wanted));
 }
 
 /* The cross entropy of one pass, or of the two passes of R-Drop: hidden states [Nt, D], second NULL for one pass. */

@@ -1,6 +1,7 @@
 /* Which networks there are, and the settings of their own that configs may set. */
 #include "config/number.h"
 #include "models/network.h"
+#include "qkv/nearest.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,6 +39,12 @@ static const struct qkv_network_interface *find_registered(const char *name)
     for (int i = 0; i < registered_count; i++)
         if (!strcmp(registered[i]->name, name)) return registered[i];
     return NULL;
+}
+
+static const char *registered_name(const void *context, int64_t index)
+{
+    (void)context;
+    return index < registered_count ? registered[index]->name : NULL;
 }
 
 /* ---- settings ---- */
@@ -96,7 +103,9 @@ static enum qkv_status read_setting(const struct qkv_network_interface *network,
 {
     size_t length = strcspn(text, "=");
     int index = find_setting(network, text, length);
-    if (index < 0 || !text[length]) return unknown_setting(network, text, error);
+    if (index < 0) return unknown_setting(network, text, error);
+    if (!text[length])
+        return qkv_error_set(error, "model.settings: %s has no value; write %s=number", text, text);
     const struct qkv_network_setting *setting = &network->settings[index];
     const char *number = text + length + 1;
     double value = 0;
@@ -154,11 +163,15 @@ const struct qkv_network_interface *qkv_network_of(const struct qkv_model_config
 {
     if (!*config->network) return SHIPPED[config->encoder.type];
     const struct qkv_network_interface *found = find_registered(config->network);
+    char near[256];
     if (!found && is_shipped(config->network))
         qkv_error_set(error,
                       "model.network is for networks that a program registers; %s is a "
                       "model.encoder.type",
                       config->network);
+    else if (!found && *qkv_names_near(near, sizeof near, config->network, "", registered_name, NULL))
+        qkv_error_set(error, "model.network: this program has no network called '%s'; did you mean %s",
+                      config->network, near);
     else if (!found)
         qkv_error_set(error,
                       "model.network: this program has no network called '%s'; the program that has it calls "

@@ -35,7 +35,6 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
     d->longest_source = 0;
     for (int64_t s = 0; s < batch->count; s++)
         if (batch->source_length[s] > d->longest_source) d->longest_source = batch->source_length[s];
-    qkv_arena_reset(arena);
     int32_t **ids[] = {&d->tokens, &d->next_tokens, &d->input, &d->output};
     int64_t **numbers[] = {&d->source_start, &d->source_length, &d->target_start, &d->target_length,
                            &d->index};

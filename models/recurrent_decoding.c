@@ -41,7 +41,6 @@ static bool make_room(struct recurrent_decoding *d)
 {
     const struct qkv_stack_config *config = &d->base.model->config.decoder;
     size_t layers = (size_t)config->num_layers;
-    qkv_arena_reset(&d->base.arena);
     d->state = qkv_arena_zeroed(&d->base.arena, layers * sizeof *d->state);
     d->tensor = qkv_arena_zeroed(&d->base.arena, layers * sizeof(struct qkv_tensor *));
     d->sentence = qkv_arena_allocate(&d->base.arena, (size_t)d->base.rows * sizeof *d->sentence);

@@ -57,7 +57,6 @@ static bool make_room(struct transformer_decoding *d, const struct transformer *
 {
     const struct transformer_stack *stack = &network->decoder;
     const struct qkv_stack_config *config = &d->base.model->config.decoder;
-    qkv_arena_reset(&d->base.arena);
     d->layers = qkv_arena_zeroed(&d->base.arena, (size_t)stack->layer_count * sizeof *d->layers);
     if (!d->layers) return false;
     for (int64_t i = 0; i < stack->layer_count; i++) {

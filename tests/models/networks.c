@@ -101,6 +101,8 @@ Test(networks, are_chosen_by_name)
     cr_expect_str_eq(model->interface->name, "own");
     cr_expect_not_null(qkv_parameters_find(&model->parameters, "cross.query.weight"));
     qkv_model_free(model);
+    config = config_of("onw", "");
+    expect_refused(&config, "model.network: this program has no network called 'onw'; did you mean own");
     config = config_of("transformer", "");
     expect_refused(&config, "model.network is for networks that a program registers; transformer is a "
                             "model.encoder.type");
@@ -137,6 +139,23 @@ Test(networks, say_why_a_config_cannot_be)
     expect_refused(&config, "network own: a width of 7 is odd");
 }
 
+static void *declare_nothing(struct qkv_model *model, struct qkv_error *error)
+{
+    (void)model;
+    (void)error;
+    return NULL;
+}
+
+Test(networks, that_declare_nothing_are_refused)
+{
+    struct qkv_network_interface network = own_network("nothing");
+    network.declare = declare_nothing;
+    cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
+    const struct qkv_model_config config = config_of("nothing", "");
+    expect_refused(&config,
+                   "network nothing: declare returned NULL without a message, as where memory is out");
+}
+
 Test(networks, have_settings)
 {
     own_network_register();
@@ -151,8 +170,7 @@ Test(networks, have_settings)
         {" gain=0.5, gain=2 ", 2, ""},
         {"gain=3", 0, "model.settings: gain must be a number from 0.5 to 2, not '3'"},
         {"gain=", 0, "model.settings: gain must be a number from 0.5 to 2, not ''"},
-        {"gain", 0,
-         "model.settings: 'gain' is not a setting of the network own, which has gain; write name=number"},
+        {"gain", 0, "model.settings: gain has no value; write gain=number"},
         {"gains=1", 0,
          "model.settings: 'gains=1' is not a setting of the network own, which has gain; write name=number"},
         {"gain=nan", 0, "model.settings: gain must be a number from 0.5 to 2, not 'nan'"},
@@ -201,6 +219,69 @@ Test(networks, tie_the_output_layer_to_their_embedding)
     expect_refused(&config,
                    "model.tied_softmax shares the embedding table of the decoder, but the network untied "
                    "has none");
+}
+
+/* ---- mistakes in hidden ---- */
+
+static const struct {
+    enum { NOTHING, FEW_ROWS, WIDE, NO_LAYER, MANY_HEADS, NO_ATTENTION } mistake;
+    const char *message;
+} MISTAKES[] = {
+    {NOTHING,
+     "network wrong: hidden returned NULL, but must return a row of model.decoder.hidden_size for each "
+     "target token: [5, 8]"},
+    {FEW_ROWS,
+     "network wrong: hidden returned [4, 8], but must return a row of model.decoder.hidden_size for "
+     "each target token: [5, 8]"},
+    {WIDE,
+     "network wrong: hidden returned [5, 16], but must return a row of model.decoder.hidden_size for each "
+     "target token: [5, 8]"},
+    {NO_LAYER, "qkv_trace_record: the layer of an attention is 0, but layers count from 1"},
+    {MANY_HEADS, "qkv_trace_record: heads is 4, but attention has 1"},
+    {NO_ATTENTION, "qkv_trace_record: scale (scale) has no attention weights: record the attention node"},
+};
+static size_t mistaken; /* index in MISTAKES */
+
+/* Rows of Nt target tokens by one head that attends to them, with one of the mistakes. */
+static struct qkv_tensor *mistaken_hidden(const struct qkv_model *model, struct qkv_graph *graph,
+                                          const struct qkv_batch_view *batch, struct qkv_trace *trace)
+{
+    const int64_t width = model->config.decoder.hidden_size, mistake = MISTAKES[mistaken].mistake;
+    const struct qkv_part part = {.stack = QKV_STACK_DECODER,
+                                  .attention = QKV_ATTENTION_DECODER,
+                                  .layer = mistake != NO_LAYER,
+                                  .heads = mistake == MANY_HEADS ? 4 : 1};
+    const struct qkv_attention attention = {.rule.heads = 1};
+    struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(batch->target_tokens, width));
+    struct qkv_tensor *node = qkv_attention(graph, x, x, x, NULL, attention);
+    if (mistake == NO_ATTENTION) node = qkv_scale(graph, node, 2);
+    qkv_trace_record(trace, graph, &part, QKV_PART_WEIGHTS, node);
+    if (mistake == NOTHING) return NULL;
+    if (mistake == FEW_ROWS) return qkv_slice(graph, x, 0, 1, batch->target_tokens - 1);
+    return mistake == WIDE ? qkv_concat(graph, x, x, 1) : x;
+}
+
+Test(networks, say_what_is_wrong_with_hidden)
+{
+    struct qkv_network_interface network = own_network("wrong");
+    network.hidden = mistaken_hidden;
+    cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
+    struct qkv_model *model = model_of("wrong", QKV_FLOAT32);
+    const int64_t SOURCE[] = {3}, TARGET[] = {4};
+    struct qkv_batch batch = {0};
+    tiny_batch(&batch, model, 1, SOURCE, TARGET, 1);
+    const struct qkv_batch_view view = tiny_view(&batch);
+    for (mistaken = 0; mistaken < sizeof MISTAKES / sizeof MISTAKES[0]; mistaken++) {
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_error error = {""};
+        qkv_graph_bind(graph, &model->parameters, NULL, false);
+        cr_expect_null(qkv_model_loss(model, graph, &view, NULL, 1, NULL));
+        cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message, MISTAKES[mistaken].message);
+        qkv_graph_free(graph);
+    }
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
 }
 
 /* Plain decoding gives the probabilities of the forced pass, for any network. */

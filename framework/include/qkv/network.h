@@ -2,8 +2,9 @@
  * work with its network. The two networks of qkv (models/transformer.c, models/recurrent.c) are made with this header.
  *
  * A network needs a name, declare and hidden. A config chooses it with `model.network: NAME`, once the program has
- * registered it; the keys of model.encoder and model.decoder then mean what the network makes of them. Everything after the
- * hidden states of the decoder (output layer, loss, search) is the model's. examples/own_network.c is a complete program.
+ * registered it; the keys of model.encoder and model.decoder then mean what the network makes of them, but are checked as
+ * those of the network of model.encoder.type. Everything after the hidden states of the decoder (output layer, loss,
+ * search) is the model's. examples/own_network.c is a complete program.
  *
  * Example:
  *     // The program's own functions:
@@ -34,30 +35,33 @@ struct qkv_decoding {
     int64_t longest;               /* tokens with </s> that the decoder has positions for */
     struct qkv_graph *encoder;     /* for what runs once per batch; NULL: an ensemble */
     struct qkv_graph *decoder;     /* for what runs once per step; NULL: an ensemble */
-    struct qkv_arena arena;      /* for arrays of one batch: `start` resets it; released with the decoding */
-    size_t number_size;          /* bytes of one number of the model's dtype */
-    bool sums;                   /* qkv_next_scores.sums are wanted */
-    int64_t rows, length;        /* capacity: hypotheses, steps; 0 before qkv_decoding_start */
-    int64_t sentences;           /* of the batch */
-    int64_t step;                /* steps done */
-    int64_t active;              /* rows of the last step or reordering: the next step has no more */
-    bool misused;                /* qkv_decoding_reorder was refused; later steps fail */
-    struct qkv_next_scores next; /* result of the last step; its arrays are tensors of `decoder` */
+    struct qkv_arena arena;        /* for arrays of one batch: empty when `start` is called */
+    size_t number_size;            /* bytes of one number of the model's dtype */
+    bool sums;                     /* qkv_next_scores.sums are wanted */
+    int64_t rows, length;          /* capacity: hypotheses, steps; 0 before qkv_decoding_start */
+    int64_t sentences;             /* of the batch */
+    int64_t step;                  /* steps done */
+    int64_t active;                /* rows of the last step or reordering: the next step has no more */
+    bool misused;                  /* qkv_decoding_reorder was refused; later steps fail */
+    struct qkv_next_scores next;   /* result of the last step; its arrays are tensors of `decoder` */
 };
 
 /* Decoding token by token: the network's part of qkv_decoding_start, _step and _reorder (model.h), which check their
- * arguments first. Both graphs are bound to the model's parameters, without gradients and dropout. */
+ * arguments first. Both graphs are bound to the model's parameters, without gradients and dropout; the functions reset and
+ * run them. They keep every value until they are reset, unless the network lets them share memory (qkv_graph_share_memory).
+ * qkv_decoding_new_plain gives the numbers to test a decoding against. */
 struct qkv_decoding_interface {
     size_t size; /* of the network's own struct */
 
-    /* Encodes the sources of the batch, which stays valid until the next start, and makes room for decoding->rows
+    /* Encodes the sources of the batch, whose arrays stay valid until the next start, and makes room for decoding->rows
      * hypotheses of decoding->length tokens. */
     enum qkv_status (*start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                              struct qkv_error *error);
 
     /* Feeds ids[i] to row i of `rows`, which translates sentence sentences[i]; decoding->step tells how many tokens were
      * fed before. Ids may lie outside the vocabulary: the network must refuse them, as the embedding does when a graph is
-     * built. Builds or rewinds decoding->decoder, which ends with qkv_decoding_add_output, and runs it. */
+     * built. Builds or rewinds decoding->decoder, which ends with qkv_decoding_add_output, and runs it. What decoding->encoder
+     * holds enters by qkv_wrap; in attention, rows of the same sentence may share its keys. */
     enum qkv_status (*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                             const int64_t *sentences, struct qkv_error *error);
 
@@ -95,9 +99,11 @@ struct qkv_network_interface {
     void *(*declare)(struct qkv_model *model, struct qkv_error *error);
 
     /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets, with D of
-     * model.decoder.hidden_size. Row t of a sentence may depend on all source tokens, but of the targets only on
-     * target_input up to row t. Parts of the pass go to the trace (qkv_trace_record), which may be NULL; without
-     * QKV_PART_WEIGHTS there are no attention maps. Errors go to the graph. Must be safe on several threads at once. */
+     * model.decoder.hidden_size; other shapes are refused. Row t of a sentence may depend on all source tokens, but of the
+     * targets only on target_input up to row t, and on no other sentence. A network that looks ahead trains to a loss near
+     * 0, and its translations are nonsense. Parts of the pass go to the trace (qkv_trace_record), which may be NULL;
+     * without QKV_PART_WEIGHTS there are no attention maps. Errors go to the graph (qkv_graph_fail); qkv_graph_scope names
+     * nodes for messages. Must be safe on several threads at once. */
     struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
@@ -126,7 +132,8 @@ QKV_API enum qkv_status qkv_network_register(const struct qkv_network_interface 
  * this, too; call it to know before, as qkv_train does before it reads any text. */
 QKV_API enum qkv_status qkv_network_check(const struct qkv_model_config *config, struct qkv_error *error);
 
-/* The value of one of the network's settings for this model; NaN when the network has no such setting. */
+/* The value of one of the network's settings for this model; NaN, which must not be cast to an integer, when the network
+ * has no setting of that name. */
 QKV_API double qkv_model_setting(const struct qkv_model *model, const char *name);
 
 /* Decodes as a network without `decoding` does: simple and slow, to test a faster decoding against. As qkv_decoding_new
@@ -136,7 +143,8 @@ QKV_API struct qkv_decoding *qkv_decoding_new_plain(const struct qkv_model *mode
 /* ---- the parts of a pass ---- */
 
 /* Appends `node` to the trace as a part with this role; copies the other fields (stack, attention, layer, heads) from
- * `owner`. Does nothing when trace or node is NULL. */
+ * `owner`. Does nothing when trace or node is NULL. The graph fails, also without a trace, for roles of attention in a layer
+ * below 1, and for QKV_PART_WEIGHTS when the node is no attention op with owner->heads heads. */
 QKV_API void qkv_trace_record(struct qkv_trace *trace, struct qkv_graph *graph, const struct qkv_part *owner,
                               enum qkv_part_role role, struct qkv_tensor *node);
 

@@ -81,6 +81,7 @@ struct qkv_train_listener {
     void (*notice)(void *context, const char *sentence);
 };
 
+/* Messages name resume and overwrite as options of `qkv train`: --resume, --overwrite. */
 struct qkv_train_options {
     bool resume; /* continue from the run's last checkpoint; QKV_KEYS_FIXED_ON_RESUME must not have changed */
     bool overwrite; /* replace an existing run */
@@ -99,6 +100,7 @@ enum qkv_train_end {
     QKV_TRAIN_STOPPED,  /* the listener stopped it; --resume continues */
 };
 
+/* Scores are as in struct qkv_scores (metrics.h): accuracies from 0 to 1, BLEU and chrF from 0 to 100. */
 struct qkv_train_result {
     enum qkv_train_end end;
     int64_t updates;

@@ -3,7 +3,7 @@
  * Example:
  *     struct qkv_vocabulary vocabulary = {0};
  *     struct qkv_error error;
- *     if (!qkv_vocabulary_load(&vocabulary, "runs/x/src.vocab", &error)) {
+ *     if (!qkv_vocabulary_load(&vocabulary, "runs/x/source.vocabulary", &error)) {
  *         int32_t id = qkv_vocabulary_id(&vocabulary, "house"); // QKV_UNKNOWN if the model does not know it
  *         puts(qkv_vocabulary_token(&vocabulary, id));
  *     }
