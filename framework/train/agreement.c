@@ -14,14 +14,14 @@
 enum fact { VERSION, KERNELS, CONFIG, TRAIN, DEV, LINKS, SOURCE, TARGET, SOURCE_CODES, TARGET_CODES, FACTS };
 
 static const char *const NAMES[FACTS] = {
-    [VERSION] = "version of qkv",
-    [KERNELS] = "kernels (QKV_KERNELS)",
-    [CONFIG] = "config",
+    [VERSION] = "the version of qkv",
+    [KERNELS] = "the kernels (QKV_KERNELS)",
+    [CONFIG] = "the config",
     [TRAIN] = "data.train",
     [DEV] = "data.dev",
     [LINKS] = "data.train_links",
-    [SOURCE] = "source vocabulary",
-    [TARGET] = "target vocabulary",
+    [SOURCE] = "the source vocabulary",
+    [TARGET] = "the target vocabulary",
     [SOURCE_CODES] = "data.src.codes",
     [TARGET_CODES] = "data.trg.codes",
 };
@@ -91,9 +91,9 @@ static enum qkv_status compare(const struct qkv_processes *processes, const stru
         }
         for (int k = 0; k < FACTS; k++)
             if (strcmp(first->fact[k], statement[i].fact[k]) != 0)
-                return qkv_error_set(
-                    error, "%s has another %s (%s) than %s (%s): all processes must have the same", name,
-                    NAMES[k], statement[i].fact[k], qkv_exchange_name(processes, 0), first->fact[k]);
+                return qkv_error_set(error, "%s: %s on %s, but %s on %s: all processes need the same",
+                                     NAMES[k], first->fact[k], qkv_exchange_name(processes, 0),
+                                     statement[i].fact[k], name);
     }
     return QKV_OK;
 }

@@ -147,12 +147,22 @@ void qkv_processes_leave(struct qkv_processes *processes)
 
 /* ---- messages ---- */
 
-/* Names a process that has died; NULL if none of this machine has. */
-static const char *find_dead(const struct qkv_processes *processes)
+static bool has_died(const struct qkv_processes *processes, int rank)
 {
-    for (int i = 0; i < processes->count; i++)
-        if (processes->is_near[i] && !is_alive(&processes->peer[i])) return processes->name[i];
-    return NULL;
+    return processes->is_near[rank] && !is_alive(&processes->peer[rank]);
+}
+
+/* Fails if a process of this machine has died. The first process that lives has the message, and the others an empty one:
+ * one sentence is enough. */
+static enum qkv_status check_peers(struct qkv_processes *processes, struct qkv_error *error)
+{
+    int dead = 0, first = 0;
+    while (dead < processes->count && !has_died(processes, dead)) dead++;
+    if (dead == processes->count) return QKV_OK;
+    while (has_died(processes, first)) first++;
+    processes->is_broken = true;
+    return first == processes->rank ? qkv_error_set(error, "%s has died", processes->name[dead])
+                                    : qkv_error_set(error, "%s", "");
 }
 
 /* Waits until a message has been sent or received. MPI's own waiting would keep a processor busy, and would never end where
@@ -178,10 +188,7 @@ static enum qkv_status wait_for(struct qkv_processes *processes, MPI_Request *re
         nanosleep(&nap, NULL);
         if (now - checked < between_checks) continue;
         checked = now;
-        const char *dead = find_dead(processes);
-        if (!dead) continue;
-        processes->is_broken = true;
-        return qkv_error_set(error, "%s has died", dead);
+        if (check_peers(processes, error)) return QKV_INVALID;
     }
 }
 

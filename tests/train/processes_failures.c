@@ -1,0 +1,290 @@
+/* Several processes end together, with one sentence and an exit code that is not 0, when one of them cannot go on; and a run that
+ * they leave is resumed by any number of processes to the bits of one that nothing disturbed. */
+#include "mpirun.h"
+#include "support.h"
+#include "training.h"
+
+#include "qkv/kernels.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* "process 1 on HOST" */
+static const char *process(int rank)
+{
+    char host[128] = "";
+    gethostname(host, sizeof host - 1);
+    return format("process %d on %s", rank, host);
+}
+
+/* ---- refusals ---- */
+
+Test(processes_failures, more_processes_than_shards_are_refused)
+{
+    const char *folder = scratch("shards");
+    struct training training = {
+        .config = training_config(folder), .settings = "updates=3", .run = format("%s/run", folder)};
+    cr_expect(refused(
+        run("%s -n 4 '%s' %s", mpirun(), QKV_BINARY, train_arguments(&training)),
+        "qkv: training.shards is 3, but must be at least the number of processes (4): start at most 3, or "
+        "raise it, which changes the results"));
+    cr_expect(!training_has(training.run, "source.vocabulary"));
+}
+
+/* Runs process 0 and 1 with other options of mpirun and returns what happened. */
+static struct outcome run_two(const struct training *training, const char *first, const char *second)
+{
+    const char *arguments = train_arguments(training);
+    return run("%s -n 1 %s '%s' %s : -n 1 %s '%s' %s", mpirun(), first, QKV_BINARY, arguments, second,
+               QKV_BINARY, arguments);
+}
+
+Test(processes_failures, processes_with_different_input_are_refused)
+{
+    const char *folder = scratch("input");
+    struct training training = {
+        .config = training_config(folder),
+        .settings = "updates=3 data.dev= data.train=x.tsv",
+        .run = format("%s/run", folder),
+    };
+    run_ok("cd '%s' && mkdir a b c && cp train.tsv a/x.tsv && head -n 59 train.tsv > b/x.tsv", folder);
+    const char *a = format("-wdir '%s/a'", folder), *b = format("-wdir '%s/b'", folder),
+               *c = format("-wdir '%s/c'", folder);
+    struct outcome outcome = run_two(&training, a, b);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, "qkv: data.train: 60 pairs, checksum "), "%s", outcome.error);
+    cr_expect_not_null(strstr(outcome.error, format("on %s, but 59 pairs, checksum ", process(0))));
+    cr_expect_not_null(strstr(outcome.error, format("on %s: all processes need the same\n", process(1))));
+    cr_expect(
+        refused(run_two(&training, a, c),
+                format("qkv: %s: x.tsv: there is no such text: set data.train to its path", process(1))));
+    cr_expect(
+        refused(run_two(&training, c, a), "qkv: x.tsv: there is no such text: set data.train to its path"));
+    struct qkv_kernel_names names;
+    cr_assert_eq(qkv_kernels_in_use(&names, NULL), QKV_OK);
+    if (strcmp(names.float32, "portable") != 0)
+        cr_expect(
+            refused(run_two(&training, a, format("%s -x QKV_KERNELS=portable", a)),
+                    format("qkv: the kernels (QKV_KERNELS): %s on %s, but portable on %s: all processes "
+                           "need the same",
+                           names.float32, process(0), process(1))));
+    training.settings = "updates=3 data.dev=";
+    const char *arguments = train_arguments(&training);
+    outcome = run("%s -n 1 '%s' %s : -n 1 '%s' %s -s training.batch_size=5", mpirun(), QKV_BINARY, arguments,
+                  QKV_BINARY, arguments);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, "qkv: the config: checksum "), "%s", outcome.error);
+    cr_expect(!training_has(training.run, "source.vocabulary"));
+}
+
+Test(processes_failures, what_all_processes_refuse_is_said_once)
+{
+    const char *folder = scratch("once");
+    struct training training = {.config = training_config(folder),
+                                .settings = "updates=3 data.dev=",
+                                .run = format("%s/run", folder)};
+    const char *command = format("%s -n 3 '%s'", mpirun(), QKV_BINARY),
+               *arguments = train_arguments(&training);
+    cr_expect(
+        refused(run("%s %s --resume", command, arguments),
+                format("qkv: %s: nothing to resume: there is no last.safetensors; start without --resume",
+                       training.run)));
+    cr_expect(refused(run("%s %s --resume --overwrite", command, arguments),
+                      "qkv: --resume and --overwrite exclude each other"));
+    cr_expect(
+        refused(run("%s train - < '%s'", command, training.config),
+                "qkv: CONFIG is standard input, which only one of several processes can read: name a file"));
+    cr_expect(refused(run("%s train '%s/none.yaml'", command, folder),
+                      format("%s/none.yaml: cannot be read: No such file or directory", folder)));
+    run_ok("%s %s -q", command, arguments);
+    cr_expect(
+        refused(run("%s %s", command, arguments),
+                format("qkv: %s: holds a run already (config.yaml); continue it with --resume or replace "
+                       "it with --overwrite",
+                       training.run)));
+}
+
+/* One message, as of one process, behind the lines of progress. */
+static void expect_as_one(struct outcome several, struct outcome one)
+{
+    cr_expect_eq(several.exit_code, one.exit_code);
+    const char *message = strstr(several.error, "qkv: "), *expected = strstr(one.error, "qkv: ");
+    cr_assert(message && expected, "%s%s", several.error, one.error);
+    cr_expect_str_eq(message, expected);
+}
+
+Test(processes_failures, a_loss_that_is_not_finite_ends_all)
+{
+    const char *folder = scratch("infinite");
+    struct training training = {
+        .config = training_config(folder),
+        .settings = "updates=9 logging_freq=1 learning_rate=1e30 data.dev=",
+        .run = format("%s/run", folder),
+    };
+    const char *arguments = train_arguments(&training);
+    expect_as_one(run("%s -n 3 '%s' %s --overwrite", mpirun(), QKV_BINARY, arguments),
+                  run("qkv %s --overwrite", arguments));
+}
+
+/* Shells count the limit in blocks of 512 bytes. The memory that processes share through files must fit, and a checkpoint must
+ * not. */
+Test(processes_failures, a_disk_that_is_full_for_process_0_ends_all)
+{
+    const char *folder = scratch("full");
+    struct training training = {
+        .config = training_config(folder),
+        .settings = "updates=3 data.dev= model.encoder.hidden_size=64 model.decoder.hidden_size=64 "
+                    "model.encoder.ff_size=9000",
+        .run = format("%s/run", folder),
+    };
+    const char *arguments = train_arguments(&training);
+    expect_as_one(
+        run("%s -n 1 sh -c \"ulimit -f 24000; exec '%s' %s --overwrite\" : -n 2 '%s' %s --overwrite",
+            mpirun(), QKV_BINARY, arguments, QKV_BINARY, arguments),
+        run("ulimit -f 24000; qkv %s --overwrite", arguments));
+}
+
+/* ---- signals ---- */
+
+/* A training in several processes that gets a signal while it trains. */
+struct interruption {
+    struct training training;
+    int processes;
+    int lines;  /* of progress before the signal */
+    int target; /* the process that gets it; -1: mpirun */
+    int signal;
+};
+
+/* Starts mpirun, whose standard error is a pipe; each process leaves its id in <folder>/process.RANK. */
+static pid_t start(const struct interruption *interruption, const char *folder, FILE **progress)
+{
+    const char *command = format(
+        "exec %s -n %d sh -c \"echo \\$\\$ > '%s/process.'\\$OMPI_COMM_WORLD_RANK; exec '%s' %s\"", mpirun(),
+        interruption->processes, folder, QKV_BINARY, train_arguments(&interruption->training));
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    *progress = fdopen(ends[0], "r");
+    return child;
+}
+
+static pid_t process_id(const char *folder, int rank)
+{
+    return (pid_t)atol(read_file(format("%s/process.%d", folder, rank), NULL));
+}
+
+/* Sends the signal after the lines; returns the exit code of mpirun and what was printed. */
+static struct outcome interrupt(const struct interruption *interruption, const char *folder)
+{
+    FILE *progress;
+    char *text = NULL, *line = NULL;
+    size_t size = 0, capacity = 0;
+    int status, lines = 0;
+    pid_t child = start(interruption, folder, &progress);
+    FILE *copy = open_memstream(&text, &size);
+    while (getline(&line, &capacity, progress) > 0) {
+        fputs(line, copy);
+        if (++lines != interruption->lines) continue;
+        kill(interruption->target < 0 ? child : process_id(folder, interruption->target),
+             interruption->signal);
+    }
+    fclose(progress);
+    fclose(copy);
+    free(line);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    return (struct outcome){
+        .exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
+        .error = remember(text),
+    };
+}
+
+static int count(const char *text, const char *part)
+{
+    int found = 0;
+    for (const char *at = text; (at = strstr(at, part)); at++) found++;
+    return found;
+}
+
+enum { UPDATES = 60 };
+
+static const char *const SETTINGS =
+    "updates=60 logging_freq=1 validation_freq=9 validation_samples=0 keep_best_ckpts=2 scheduling=plateau "
+    "learning_rate_patience=0 learning_rate=0.05 early_stopping_metric=token_accuracy keep_last_ckpts=2 "
+    "ema=0.8";
+
+/* Whether all of the training was done before the signal came. */
+static bool is_complete(const char *run)
+{
+    return training_has(run, "metrics.jsonl") && training_lines(run, "train") == UPDATES;
+}
+
+Test(processes_failures, a_run_of_which_a_process_is_killed_is_resumed_by_any_number)
+{
+    const char *folder = scratch("killed"), *uninterrupted = format("%s/uninterrupted", folder);
+    struct interruption killed = {.training = {.config = training_config(folder), .settings = SETTINGS},
+                                  .signal = SIGKILL};
+    mpirun();
+    killed.training.run = uninterrupted;
+    training_run(killed.training);
+    int kills = 0;
+    for (int i = 0; i < 6; i++) {
+        killed.training.run = format("%s/%d", folder, i);
+        killed.training.resume = false;
+        killed.processes = 2 + i % 2;
+        killed.target = i % 3 % killed.processes;
+        killed.lines = 1 + 7 * i;
+        struct outcome outcome = interrupt(&killed, folder);
+        if (!is_complete(killed.training.run)) {
+            cr_expect_neq(outcome.exit_code, 0);
+            cr_expect_eq(count(outcome.error, " has died\n"), 1, "%s", outcome.error);
+            cr_expect_not_null(strstr(outcome.error, format("qkv: %s has died\n", process(killed.target))));
+            kills++;
+        }
+        killed.training.resume = true;
+        mpirun_training(1 + i % 3, &killed.training);
+        training_expect_same(uninterrupted, killed.training.run);
+    }
+    cr_expect_gt(kills, 3);
+}
+
+Test(processes_failures, a_signal_to_any_process_saves_and_ends_all)
+{
+    const char *folder = scratch("stopped"), *uninterrupted = format("%s/uninterrupted", folder);
+    struct interruption stop = {
+        .training = {.config = training_config(folder), .settings = SETTINGS}, .processes = 3, .lines = 3};
+    mpirun();
+    stop.training.run = uninterrupted;
+    training_run(stop.training);
+    int stops = 0;
+    for (int target = -1; target < 3; target++) {
+        stop.training.run = format("%s/%d", folder, target);
+        stop.training.resume = false;
+        stop.target = target;
+        stop.signal = target % 2 ? SIGTERM : SIGINT;
+        struct outcome outcome = interrupt(&stop, folder);
+        if (!is_complete(stop.training.run)) {
+            cr_expect_eq(outcome.exit_code, target < 0 ? 1 : 128 + stop.signal, "%d", outcome.exit_code);
+            cr_expect_eq(count(outcome.error, "interrupted after "), 1, "%s", outcome.error);
+            cr_expect_eq(count(outcome.error, "saved; continue with: qkv train "), 1, "%s", outcome.error);
+            stops++;
+        }
+        stop.training.resume = true;
+        training_run(stop.training);
+        training_expect_same(uninterrupted, stop.training.run);
+    }
+    cr_expect_gt(stops, 2);
+}
