@@ -21,7 +21,7 @@ enum { NOT_GIVEN = -1 };
 
 struct options {
     const char *folder, *lexicon;
-    bool overwrite;
+    bool overwrite, stream;
     int64_t seed, count[SPLITS], symbols, shortest, longest, longest_test;
 };
 
@@ -34,6 +34,7 @@ static struct dataset_request request_of(const struct options *options, int64_t 
 {
     return (struct dataset_request){.folder = options->folder,
                                     .overwrite = options->overwrite,
+                                    .stream = options->stream,
                                     .seed = (uint64_t)options->seed,
                                     .count = {or_default(options->count[TRAIN], train),
                                               or_default(options->count[DEV], 1000),
@@ -106,13 +107,15 @@ static int run_sequences(const struct options *options, enum sequence_task task)
     int64_t repeated[SPLITS];
     struct qkv_error error;
     if (sequences_generate(&request, repeated, &error)) return complain("%s", error.message);
-    printf("train  %lld lines of %lld to %lld numbers\n", (long long)request.request.count[TRAIN],
-           (long long)request.shortest, (long long)request.longest);
-    for (int i = DEV; i < SPLITS; i++)
-        printf(
-            "%-6s %lld lines of %lld to %lld numbers; %lld of them, too short to be new, are in train too\n",
-            i == DEV ? "dev" : "test", (long long)request.request.count[i], (long long)request.shortest,
-            (long long)request.longest_test, (long long)repeated[i]);
+    static const char *const names[SPLITS] = {"train", "dev", "test"};
+    for (int i = 0; i < SPLITS; i++) {
+        printf("%-6s %lld lines of %lld to %lld numbers", names[i], (long long)request.request.count[i],
+               (long long)request.shortest, (long long)(i == TRAIN ? request.longest : request.longest_test));
+        if ((i == TRAIN) == options->stream)
+            printf("; %lld of them, too short to be new, are in %s too", (long long)repeated[i],
+                   i == TRAIN ? "dev or test" : "train");
+        putchar('\n');
+    }
     return QKV_OK;
 }
 
@@ -122,8 +125,9 @@ static const char *task_name(const void *context, int64_t index)
     return index < TASK_COUNT ? TASKS[index] : NULL;
 }
 
-static struct options options = {NULL,      NULL,      false,     42,       {NOT_GIVEN, NOT_GIVEN, NOT_GIVEN},
-                                 NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN};
+static struct options options = {
+    NULL,      NULL,      false,     false,    42, {NOT_GIVEN, NOT_GIVEN, NOT_GIVEN},
+    NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN};
 
 static int run(int operands, char **operand)
 {
@@ -151,11 +155,19 @@ const struct command command_generate = {
         "en_es also writes gold word alignments of dev and test (dev.align, test.align) and the combinations "
         "of words that train never contains (held_out.tsv). Its sentences are single clauses of 3 to 14 "
         "words; with --shortest, --longest or --longest-test, clauses are joined and have relative clauses, "
-        "and all lengths are equally frequent.\n",
+        "and all lengths are equally frequent.\n\n"
+        "The sources of train, and for en_es all pairs, are kept in memory, so that dev and test share none "
+        "with "
+        "train. With --stream, dev and test are drawn first, train leaves out their sources, and each of its "
+        "lines is "
+        "written when it is drawn: any number of lines takes the same memory. Lines of train may then "
+        "repeat, also "
+        "those of en_es.\n",
     .examples = "  qkv generate reverse -o runs/reverse-data\n"
                 "  qkv generate sort -o runs/sort-data --symbols 100 --longest 12 --train 20000\n"
                 "  qkv generate en_es -o datasets/en_es --overwrite\n"
-                "  qkv generate en_es -o runs/long --shortest 15 --longest 30 --longest-test 60\n",
+                "  qkv generate en_es -o runs/long --shortest 15 --longest 30 --longest-test 60\n"
+                "  qkv generate copy -o runs/large --train 200000 --stream\n",
     .operands =
         (const struct command_operand[]){
             {"TASK", VALUE_OTHER,
@@ -178,6 +190,8 @@ const struct command command_generate = {
              MOST_LINES},
             {"test", 0, "N", OPTION_INTEGER, &options.count[TEST], "lines of test.tsv (default: 1000)", 1,
              MOST_LINES},
+            {"stream", 0, NULL, OPTION_FLAG, &options.stream,
+             "take no memory for train, whose lines may repeat: for many millions of lines"},
             {"symbols", 0, "N", OPTION_INTEGER, &options.symbols,
              "copy, reverse, sort: the numbers are 0 to N-1 (default: 50)", 1, 1e9},
             {"shortest", 0, "N", OPTION_INTEGER, &options.shortest,

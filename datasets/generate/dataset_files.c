@@ -1,5 +1,6 @@
 #include "datasets/generate/dataset_files.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -55,6 +56,12 @@ enum qkv_status dataset_files_commit(struct dataset_files *files, struct qkv_err
     for (int i = 0; i < files->count && !status; i++) status = qkv_file_commit(&files->writer[i], error);
     dataset_files_abandon(files);
     return status;
+}
+
+enum qkv_status dataset_line_check(const struct qkv_file_writer *writer, struct qkv_error *error)
+{
+    if (!ferror(writer->file)) return QKV_OK;
+    return qkv_error_set(error, "%s: cannot be written: %s", writer->path, strerror(errno));
 }
 
 void dataset_files_abandon(struct dataset_files *files)

@@ -15,6 +15,9 @@ struct dataset_request {
     bool overwrite;     /* false: existing files are an error */
     uint64_t seed;
     int64_t count[SPLITS]; /* lines of each file */
+    /* Write the lines of train when they are drawn: memory for dev and test alone. They come first then, so that train
+     * leaves out their sources, and lines of train may repeat. */
+    bool stream;
 };
 
 enum { MOST_DATASET_FILES = 8 };
@@ -32,6 +35,9 @@ enum qkv_status dataset_files_begin(struct dataset_files *files, const struct da
 
 /* Commits all files, in order; the first failure abandons the rest. */
 enum qkv_status dataset_files_commit(struct dataset_files *files, struct qkv_error *error);
+
+/* Fails when a line could not be written. Call it after each line, so that a full disk ends a long generation at once. */
+enum qkv_status dataset_line_check(const struct qkv_file_writer *writer, struct qkv_error *error);
 
 void dataset_files_abandon(struct dataset_files *files);
 

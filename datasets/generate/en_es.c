@@ -30,9 +30,12 @@ struct generation {
     const char *lexicon_path;
     int64_t shortest, longest[SPLITS]; /* words; longest 0: single clauses */
     struct lexicon *lexicon;
-    struct qkv_arena arena; /* owns the texts */
-    struct qkv_types seen;  /* every source so far */
+    struct qkv_arena arena; /* owns the texts of `pair` */
+    struct qkv_arena line;  /* the texts of a pair that is written at once */
+    struct qkv_types seen;  /* every source so far that must not come again */
     struct pair *pair[SPLITS];
+    struct qkv_types words[SPLITS][2];   /* English and Spanish */
+    const struct qkv_file_writer *train; /* writes pairs of train at once; NULL: they are kept */
     struct en_es_statistics *statistics;
     struct qkv_error *error;
 };
@@ -42,27 +45,51 @@ static enum qkv_status no_memory(struct generation *generation)
     return qkv_error_set(generation->error, "%s: out of memory", generation->request->folder);
 }
 
+/* Counts a sentence that was added to a split. */
+static bool count_pair(struct generation *generation, enum split split, const struct phrase *phrase)
+{
+    struct en_es_statistics *statistics = generation->statistics;
+    const char *const *const words[2] = {phrase->source, phrase->target};
+    const int counts[2] = {phrase->source_count, phrase->target_count};
+    for (int side = 0; side < 2; side++) {
+        statistics->words[split][side] += counts[side];
+        for (int i = 0; i < counts[side]; i++)
+            if (qkv_types_add(&generation->words[split][side], words[side][i], 1) < 0) return false;
+    }
+    statistics->pairs[split]++;
+    statistics->links[split] += phrase->link_count;
+    return true;
+}
+
+/* Keeps a pair of a split, whose source must not come again. */
+static bool keep(struct generation *generation, enum split split, const struct pair *pair)
+{
+    generation->pair[split][generation->statistics->pairs[split]] = *pair;
+    return qkv_types_add(&generation->seen, pair->source, 1) >= 0;
+}
+
 /* Adds a sentence to a split, if it is new and of the right length; *added says so. */
 static enum qkv_status add(struct generation *generation, enum split split, const struct phrase *phrase,
                            bool *added)
 {
+    bool is_kept = split != TRAIN || !generation->train;
+    struct qkv_arena *arena = is_kept ? &generation->arena : &generation->line;
     int64_t shortest = generation->longest[split] ? generation->shortest : EN_ES_SHORTEST;
     int64_t longest = generation->longest[split] ? generation->longest[split] : EN_ES_LONGEST;
     *added = false;
     if (phrase->source_count < shortest || phrase->source_count > longest) return QKV_OK;
     if (phrase->target_count < shortest || phrase->target_count > longest) return QKV_OK;
-    struct pair pair = {.source = phrase_source_text(phrase, &generation->arena)};
+    qkv_arena_reset(&generation->line);
+    struct pair pair = {.source = phrase_source_text(phrase, arena)};
     if (!pair.source) return no_memory(generation);
     if (qkv_types_find(&generation->seen, pair.source) >= 0) return QKV_OK;
-    pair.target = phrase_target_text(phrase, &generation->arena);
-    pair.links = phrase_link_text(phrase, &generation->arena);
-    if (!pair.target || !pair.links || qkv_types_add(&generation->seen, pair.source, 1) < 0)
-        return no_memory(generation);
-    struct en_es_statistics *statistics = generation->statistics;
-    generation->pair[split][statistics->pairs[split]++] = pair;
-    statistics->words[split][0] += phrase->source_count;
-    statistics->words[split][1] += phrase->target_count;
-    statistics->links[split] += phrase->link_count;
+    pair.target = phrase_target_text(phrase, arena);
+    if (split != TRAIN) pair.links = phrase_link_text(phrase, arena);
+    if (!pair.target || (split != TRAIN && !pair.links)) return no_memory(generation);
+    if (is_kept && !keep(generation, split, &pair)) return no_memory(generation);
+    if (!is_kept) fprintf(generation->train->file, "%s\t%s\n", pair.source, pair.target);
+    if (!is_kept && dataset_line_check(generation->train, generation->error)) return QKV_INVALID;
+    if (!count_pair(generation, split, phrase)) return no_memory(generation);
     *added = true;
     return QKV_OK;
 }
@@ -153,26 +180,6 @@ static enum qkv_status fill(struct generation *generation, enum split split, int
     return QKV_OK;
 }
 
-static bool count_types(struct generation *generation, enum split split)
-{
-    bool fine = true;
-    for (int side = 0; side < 2; side++) {
-        struct qkv_types types = {0};
-        for (int64_t i = 0; i < generation->statistics->pairs[split]; i++) {
-            const struct pair *pair = &generation->pair[split][i];
-            char *save = NULL,
-                 *text = qkv_arena_string(&generation->arena, side ? pair->target : pair->source);
-            for (char *word = text ? strtok_r(text, " ", &save) : NULL; word;
-                 word = strtok_r(NULL, " ", &save))
-                if (qkv_types_add(&types, word, 1) < 0) text = NULL;
-            fine = fine && text;
-        }
-        generation->statistics->types[split][side] = types.size;
-        qkv_types_release(&types);
-    }
-    return fine;
-}
-
 /* Writes the pairs in random order, because sentences with held-out combinations are found later than others. */
 static enum qkv_status write_split(struct generation *generation, enum split split, FILE *text, FILE *links)
 {
@@ -218,6 +225,12 @@ static void write_held_out(struct generation *generation, FILE *file)
     }
 }
 
+static void release_words(struct generation *generation)
+{
+    for (int split = 0; split < SPLITS; split++)
+        for (int side = 0; side < 2; side++) qkv_types_release(&generation->words[split][side]);
+}
+
 /* Generates the dev and test sets of single clauses of this seed and only marks their sources as
  * seen, so that they are in no training set. Ignores an error: a lexicon that is too small for
  * these sets has none. */
@@ -234,12 +247,13 @@ static void leave_out_single_clauses(struct generation *generation)
     memcpy(generation->longest, longest, sizeof longest);
     generation->statistics = kept;
     generation->error = error;
+    release_words(generation);
 }
 
 static enum qkv_status generate(struct generation *generation, struct dataset_files *files)
 {
     for (int split = 0; split < SPLITS; split++) {
-        int64_t count = generation->request->count[split];
+        int64_t count = split == TRAIN && generation->train ? 0 : generation->request->count[split];
         generation->pair[split] =
             malloc(sizeof(struct pair) * (size_t)((count > EN_ES_TEST ? count : EN_ES_TEST) + 1));
         if (!generation->pair[split]) return no_memory(generation);
@@ -250,10 +264,13 @@ static enum qkv_status generate(struct generation *generation, struct dataset_fi
     for (int i = 0; i < SPLITS; i++)
         if (fill(generation, order[i], generation->request->count[order[i]])) return QKV_INVALID;
     FILE *links[SPLITS] = {NULL, files->writer[DEV_ALIGN_FILE].file, files->writer[TEST_ALIGN_FILE].file};
-    for (int split = 0; split < SPLITS; split++)
-        if (!count_types(generation, (enum split)split) ||
-            write_split(generation, (enum split)split, files->writer[TRAIN_FILE + split].file, links[split]))
+    for (int split = 0; split < SPLITS; split++) {
+        for (int side = 0; side < 2; side++)
+            generation->statistics->types[split][side] = generation->words[split][side].size;
+        if (split == TRAIN && generation->train) continue;
+        if (write_split(generation, (enum split)split, files->writer[TRAIN_FILE + split].file, links[split]))
             return no_memory(generation);
+    }
     write_held_out(generation, files->writer[HELD_OUT_FILE].file);
     return QKV_OK;
 }
@@ -274,6 +291,7 @@ enum qkv_status en_es_generate(const struct en_es_request *request, struct en_es
     if (lexicon_read(&generation.lexicon, request->lexicon, error)) return QKV_INVALID;
     enum qkv_status status = dataset_files_begin(&files, generation.request, NAMES, FILES, error);
     if (!status) {
+        if (generation.request->stream) generation.train = &files.writer[TRAIN_FILE];
         status = generate(&generation, &files);
         if (status)
             dataset_files_abandon(&files);
@@ -281,8 +299,10 @@ enum qkv_status en_es_generate(const struct en_es_request *request, struct en_es
             status = dataset_files_commit(&files, error);
     }
     for (int split = 0; split < SPLITS; split++) free(generation.pair[split]);
+    release_words(&generation);
     qkv_types_release(&generation.seen);
     qkv_arena_release(&generation.arena);
+    qkv_arena_release(&generation.line);
     lexicon_free(generation.lexicon);
     return status;
 }

@@ -33,6 +33,7 @@ struct en_es_statistics {
     int64_t combinations[2], combinations_held_out[2]; /* [enum combination] */
 };
 
+/* Each English sentence comes once in all three files; with request.stream, those of train may repeat. */
 enum qkv_status en_es_generate(const struct en_es_request *request, struct en_es_statistics *statistics,
                                struct qkv_error *error);
 

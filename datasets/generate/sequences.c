@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A dev or test sequence that train contains is drawn again, up to so many times; the last one is kept. */
+/* A sequence that another split must not share is drawn again, up to so many times; the last one is kept. */
 enum { MOST_ATTEMPTS = 100 };
 
 static void draw(const struct sequences *sequences, struct dice *dice, int64_t length)
@@ -81,14 +81,15 @@ enum qkv_status sequences_next(struct sequences *sequences, enum split split, st
 {
     const struct sequence_request *request = sequences->request;
     int64_t longest = split == TRAIN ? request->longest : request->longest_test;
+    bool is_first = (split == TRAIN) != request->request.stream; /* later splits leave out its sources */
     int64_t length = request->shortest + dice_below(dice, longest - request->shortest + 1);
     *known = true;
     for (int attempt = 0; *known && attempt < MOST_ATTEMPTS; attempt++) {
         draw(sequences, dice, length);
         write_text(sequences, length, sequences->source);
-        *known = split != TRAIN && qkv_types_find(&sequences->train, sequences->source) >= 0;
+        *known = !is_first && qkv_types_find(&sequences->drawn, sequences->source) >= 0;
     }
-    if (split == TRAIN && qkv_types_add(&sequences->train, sequences->source, 1) < 0)
+    if (is_first && qkv_types_add(&sequences->drawn, sequences->source, 1) < 0)
         return qkv_error_set(error, "out of memory");
     solve[request->task](length, sequences->numbers);
     write_text(sequences, length, sequences->target);
@@ -100,21 +101,26 @@ void sequences_release(struct sequences *sequences)
     free(sequences->numbers);
     free(sequences->source);
     free(sequences->target);
-    qkv_types_release(&sequences->train);
+    qkv_types_release(&sequences->drawn);
     *sequences = (struct sequences){0};
 }
 
 /* ---- files ---- */
 
-static enum qkv_status write_split(struct sequences *sequences, enum split split, FILE *file,
-                                   int64_t *repeated, struct qkv_error *error)
+static enum qkv_status write_split(struct sequences *sequences, enum split split,
+                                   const struct qkv_file_writer *writer, int64_t *repeated,
+                                   struct qkv_error *error)
 {
+    const struct dataset_request *request = &sequences->request->request;
     struct dice dice = sequences_dice(sequences, split);
-    for (int64_t line = 0; line < sequences->request->request.count[split]; line++) {
+    struct qkv_error inner;
+    for (int64_t line = 0; line < request->count[split]; line++) {
         bool known;
-        if (sequences_next(sequences, split, &dice, &known, error)) return QKV_INVALID;
+        if (sequences_next(sequences, split, &dice, &known, &inner))
+            return qkv_error_set(error, "%s: %s", request->folder, inner.message);
         *repeated += known;
-        fprintf(file, "%s\t%s\n", sequences->source, sequences->target);
+        fprintf(writer->file, "%s\t%s\n", sequences->source, sequences->target);
+        if (dataset_line_check(writer, error)) return QKV_INVALID;
     }
     return QKV_OK;
 }
@@ -122,13 +128,15 @@ static enum qkv_status write_split(struct sequences *sequences, enum split split
 static enum qkv_status write_all(const struct sequence_request *request, const struct dataset_files *files,
                                  int64_t repeated[SPLITS], struct qkv_error *error)
 {
+    static const enum split orders[2][SPLITS] = {{TRAIN, DEV, TEST}, {DEV, TEST, TRAIN}};
+    const enum split *order = orders[request->request.stream];
     struct sequences sequences;
-    struct qkv_error inner = {""};
-    enum qkv_status status = sequences_begin(&sequences, request, &inner);
-    for (int split = 0; !status && split < SPLITS; split++)
-        status =
-            write_split(&sequences, (enum split)split, files->writer[split].file, &repeated[split], &inner);
-    if (status) qkv_error_set(error, "%s: %s", request->request.folder, inner.message);
+    struct qkv_error inner;
+    if (sequences_begin(&sequences, request, &inner))
+        return qkv_error_set(error, "%s: %s", request->request.folder, inner.message);
+    enum qkv_status status = QKV_OK;
+    for (int i = 0; !status && i < SPLITS; i++)
+        status = write_split(&sequences, order[i], &files->writer[order[i]], &repeated[order[i]], error);
     sequences_release(&sequences);
     return status;
 }

@@ -27,7 +27,7 @@ struct sequences {
     const struct sequence_request *request; /* `folder` is not read */
     char *source, *target;                  /* the current line */
     /* private */
-    struct qkv_types train; /* the sources of train */
+    struct qkv_types drawn; /* the sources that later splits leave out: those of train, or of dev and test */
     int64_t *numbers;       /* of one sequence */
 };
 
@@ -38,14 +38,15 @@ enum qkv_status sequences_begin(struct sequences *sequences, const struct sequen
 /* The dice for the lines of a split, before its first line. */
 struct dice sequences_dice(const struct sequences *sequences, enum split split);
 
-/* Makes the next line of a split; train comes first. *known: the source is also in train, because train has (almost) all
- * sequences of its length. Fails when there is no memory. */
+/* Makes the next line of a split; train comes first, or last with request.stream. *known: the source is also in a split that
+ * came before and should not have it, because that has (almost) all sequences of its length. Fails when there is no memory. */
 enum qkv_status sequences_next(struct sequences *sequences, enum split split, struct dice *dice, bool *known,
                                struct qkv_error *error);
 void sequences_release(struct sequences *sequences);
 
-/* Writes train.tsv, dev.tsv and test.tsv. `repeated` counts the sources of dev and test that are
- * also in train, because train has (almost) all sequences of a short length. */
+/* Writes train.tsv, dev.tsv and test.tsv. `repeated` counts the lines of dev and test whose source is also in train, because
+ * train has (almost) all sequences of a short length; with request.stream, the lines of train whose source is in dev or
+ * test. */
 enum qkv_status sequences_generate(const struct sequence_request *request, int64_t repeated[SPLITS],
                                    struct qkv_error *error);
 
