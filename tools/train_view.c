@@ -232,6 +232,15 @@ static const char *describe_end(enum qkv_train_end end)
                                       : "done";
 }
 
+/* What processes sent to each other for each update. */
+static void show_traffic(const struct train_view *view, const struct qkv_train_result *result)
+{
+    double updates = (double)(result->updates - view->resumed);
+    if (!result->sent_by_others || updates < 1) return;
+    fprintf(stderr, "sent for each update: %.2f MB by process 0, at most %.2f MB by each other process\n",
+            1e-6 * (double)result->sent / updates, 1e-6 * (double)result->sent_by_others / updates);
+}
+
 void train_view_end(struct train_view *view, const struct qkv_config *config,
                     const struct qkv_train_result *result)
 {
@@ -258,6 +267,7 @@ void train_view_end(struct train_view *view, const struct qkv_config *config,
     fprintf(stderr, "\n");
     if (result->averaged && worse)
         fputs("the average is worse than the best checkpoint, which --checkpoint best names\n", stderr);
+    show_traffic(view, result);
     if (!stopped) return;
     fputs("saved; continue with: ", stderr);
     print_resume(view);

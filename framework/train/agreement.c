@@ -105,7 +105,8 @@ enum qkv_status qkv_training_agree(struct training *training, enum qkv_status st
     if (!processes) return status;
     struct statement *statement = calloc((size_t)count, sizeof *statement);
     training->wants_stop = qkv_arena_zeroed(&training->arena, (size_t)count * sizeof(bool));
-    if (!statement || !training->wants_stop) {
+    training->sent = qkv_arena_zeroed(&training->arena, (size_t)count * sizeof(int64_t));
+    if (!statement || !training->wants_stop || !training->sent) {
         free(statement);
         qkv_processes_give_up(processes);
         return qkv_error_set(error, "out of memory for %d processes", count);

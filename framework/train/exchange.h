@@ -38,6 +38,9 @@ enum qkv_status qkv_exchange_collect(struct qkv_processes *processes, void *item
 /* "process 1 on host": for messages. Lives as long as the processes. */
 const char *qkv_exchange_name(const struct qkv_processes *processes, int rank);
 
+/* Bytes that this process has sent. */
+int64_t qkv_exchange_sent(const struct qkv_processes *processes);
+
 /* True after a process has died or given up: messages no longer arrive. */
 bool qkv_exchange_is_broken(const struct qkv_processes *processes);
 

@@ -36,15 +36,32 @@ enum qkv_status qkv_order_step(struct training *training, int64_t part, struct q
     return order.has_values ? share_values(training, error) : QKV_OK;
 }
 
-void qkv_order_end(struct training *training, enum qkv_status status, enum qkv_train_end end)
+/* Collects how many bytes each process has sent. */
+static void count_sent(const struct training *training, struct qkv_train_result *result)
 {
-    struct order order = {.is_last = true, .status = status, .end = end};
-    if (training->has_followers) qkv_exchange_broadcast(processes_of(training), &order, sizeof order, NULL);
+    struct qkv_processes *processes = processes_of(training);
+    int count = qkv_processes_count(processes);
+    int64_t *sent = training->sent;
+    sent[qkv_processes_rank(processes)] = qkv_exchange_sent(processes);
+    if (qkv_exchange_collect(processes, sent, sizeof *sent, count, NULL)) return;
+    result->sent = sent[0];
+    for (int i = 1; i < count; i++)
+        if (sent[i] > result->sent_by_others) result->sent_by_others = sent[i];
+}
+
+void qkv_order_end(struct training *training, enum qkv_status status, struct qkv_train_result *result)
+{
+    struct order order = {.is_last = true, .status = status, .end = result->end};
+    if (!training->has_followers) return;
+    if (!qkv_exchange_broadcast(processes_of(training), &order, sizeof order, NULL))
+        count_sent(training, result);
 }
 
 enum qkv_status qkv_order_receive(struct training *training, struct order *order, struct qkv_error *error)
 {
+    struct qkv_train_result unused = {0};
     if (qkv_exchange_broadcast(processes_of(training), order, sizeof *order, error)) return QKV_INVALID;
+    if (order->is_last) count_sent(training, &unused);
     return order->has_values ? share_values(training, error) : QKV_OK;
 }
 

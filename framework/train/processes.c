@@ -47,6 +47,7 @@ struct qkv_processes {
     char (*name)[160]; /* [count] */
     bool *is_near;     /* [count]: on this machine, so that kill tells whether it lives */
     int near;          /* processes on this machine, this one counted */
+    int64_t sent;      /* bytes */
     bool is_broken;
 };
 
@@ -211,6 +212,7 @@ static enum qkv_status send_part(struct qkv_processes *processes, int to, const 
         processes->is_broken = true;
         return qkv_error_set(error, "%s cannot be reached", processes->name[to]);
     }
+    processes->sent += size;
     return wait_for(processes, &request, error);
 }
 
@@ -304,6 +306,11 @@ void qkv_processes_give_up(struct qkv_processes *processes)
 const char *qkv_exchange_name(const struct qkv_processes *processes, int rank)
 {
     return processes->name[rank];
+}
+
+int64_t qkv_exchange_sent(const struct qkv_processes *processes)
+{
+    return processes->sent;
 }
 
 bool qkv_exchange_is_broken(const struct qkv_processes *processes)

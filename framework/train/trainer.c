@@ -306,7 +306,7 @@ enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_trai
         result->best_update = training.progress.best[0].update;
         result->best = training.progress.best[0].score;
     }
-    qkv_order_end(&training, status, result->end);
+    qkv_order_end(&training, status, result);
     qkv_training_release(&training);
     return status;
 }

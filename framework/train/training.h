@@ -129,6 +129,7 @@ struct training {
     bool has_shared;         /* the others have parameters ... */
     uint64_t shared_changes; /* ... after so many changes */
     bool *wants_stop;        /* [processes]: which have been asked to stop */
+    int64_t *sent;           /* [processes]: bytes */
 };
 
 /* ---- progress.c ---- */
@@ -263,8 +264,8 @@ struct order {
 /* Process 0: has the others compute the batch before progress.batch, part `part` of an update. */
 enum qkv_status qkv_order_step(struct training *training, int64_t part, struct qkv_error *error);
 
-/* Process 0: ends the training of the others, if they still follow. */
-void qkv_order_end(struct training *training, enum qkv_status status, enum qkv_train_end end);
+/* Process 0: ends the training of the others, if they still follow, and adds to the result what was sent. */
+void qkv_order_end(struct training *training, enum qkv_status status, struct qkv_train_result *result);
 
 /* The others: wait for the next order. */
 enum qkv_status qkv_order_receive(struct training *training, struct order *order, struct qkv_error *error);

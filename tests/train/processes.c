@@ -4,6 +4,9 @@
 #include "training.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Trains in one process, and in 2, 3 and so on with other numbers of threads, and compares all files. */
 static void expect_same(const char *name, const char *settings, int most)
@@ -62,4 +65,24 @@ Test(processes, train_to_the_same_bits_with_all_settings)
         "epochs=2 batch_type=token batch_size=50 data.dev= data.joint_vocabulary=true data.src.level=bpe "
         "data.src.num_merges=8 data.src.bpe_dropout=0.3 data.trg.level=bpe data.trg.num_merges=8",
         3);
+}
+
+/* The parameters go out and a gradient of the same size comes in once for each update; the rest is small. */
+Test(processes, say_how_much_they_send)
+{
+    const char *folder = scratch("sent");
+    struct training training = {
+        .config = training_config(folder),
+        .settings = "updates=4 data.dev= model.encoder.hidden_size=64 model.decoder.hidden_size=64 "
+                    "model.encoder.ff_size=9000",
+        .run = format("%s/run", folder),
+    };
+    const char *text = run("%s -n 3 '%s' %s", mpirun(), QKV_BINARY, train_arguments(&training)).error;
+    const char *start = strstr(text, "run: "), *sent = strstr(text, "sent for each update: ");
+    cr_assert(start && sent, "%s", text);
+    double megabytes = 4e-6 * atof(start + strlen("run: ")), first, others;
+    cr_assert_eq(sscanf(sent, "sent for each update: %lf MB by process 0, at most %lf MB", &first, &others),
+                 2);
+    cr_expect_float_eq(first, 2 * megabytes, 0.02 * megabytes, "%g MB", first);
+    cr_expect_float_eq(others, megabytes, 0.02 * megabytes, "%g MB", others);
 }

@@ -110,6 +110,8 @@ struct qkv_train_result {
     double best;         /* its score, by training.early_stopping_metric */
     int64_t averaged;    /* checkpoints of the average that testing.average asks for; 0: none */
     double average;      /* its score, by training.early_stopping_metric */
+    /* Bytes that process 0 sent to the others, and most bytes that one of them sent; 0: one process. */
+    int64_t sent, sent_by_others;
 };
 
 /* Trains. Reads and checks all input before it replaces anything of an old run. QKV_FAILED: the loss
