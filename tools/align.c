@@ -32,7 +32,7 @@ struct alignment {
     struct qkv_workers *workers;
     struct qkv_aligner *aligner;
     const char *pairs_path;
-    struct qkv_lines lines;
+    struct qkv_pair_lines pairs;
     struct qkv_arena texts; /* of a block */
     struct qkv_aligned_pair pair[BLOCK];
     struct qkv_alignments gold; /* empty without --links */
@@ -122,11 +122,12 @@ static int read_options(struct alignment *a, const char *pairs)
 
 /* ---- pairs ---- */
 
-static enum qkv_status next_pair(struct alignment *a, struct qkv_pair_texts *texts, bool *found,
-                                 struct qkv_error *error)
+static enum qkv_status open_pairs(struct alignment *a, struct qkv_error *error)
 {
-    if (qkv_lines_next(&a->lines, found, error)) return QKV_INVALID;
-    return *found ? qkv_pair_split(&a->lines, links_options.path, texts, error) : QKV_OK;
+    const struct qkv_data_config *data = &a->run[0].config.data;
+    const char *const language[2] = {data->src.lang, data->trg.lang};
+    struct qkv_pair_lines_options options = {.third_column = links_options.path, .any_name = true};
+    return qkv_pair_lines_open(&a->pairs, a->pairs_path, language, options, error);
 }
 
 static bool keep_texts(struct alignment *a, struct qkv_pair_texts *texts)
@@ -143,13 +144,14 @@ static enum qkv_status read_block(struct alignment *a, int64_t *count, struct qk
     qkv_arena_reset(&a->texts);
     for (*count = 0; *count < BLOCK; ++*count) {
         struct qkv_pair_texts texts;
-        if (next_pair(a, &texts, &found, error)) return QKV_INVALID;
+        if (qkv_pair_lines_next(&a->pairs, &texts, &found, error)) return QKV_INVALID;
         if (!found) break;
-        if (!keep_texts(a, &texts)) return qkv_error_set(error, "%s: out of memory", a->lines.path);
-        const struct qkv_alignment *gold = a->gold.count ? &a->gold.sentences[a->lines.number - 1] : NULL;
+        if (!keep_texts(a, &texts)) return qkv_error_set(error, "%s: out of memory", a->pairs.source.path);
+        const struct qkv_alignment *gold =
+            a->gold.count ? &a->gold.sentences[a->pairs.source.number - 1] : NULL;
         a->pair[*count] = (struct qkv_aligned_pair){.texts = texts, .gold = gold};
     }
-    return *count ? QKV_OK : qkv_lines_check_read(&a->lines, error);
+    return QKV_OK;
 }
 
 /* ---- gold links ---- */
@@ -162,9 +164,9 @@ static enum qkv_status count_words(struct alignment *a, struct qkv_word_counts *
     struct qkv_tokens tokens = {0};
     struct qkv_pair_texts texts;
     int64_t capacity = 0;
-    enum qkv_status status = qkv_lines_open(&a->lines, a->pairs_path, error);
+    enum qkv_status status = open_pairs(a, error);
     for (bool found = true; !status;) {
-        status = next_pair(a, &texts, &found, error);
+        status = qkv_pair_lines_next(&a->pairs, &texts, &found, error);
         if (status || !found) break;
         if (*count == capacity) {
             struct qkv_word_counts *more =
@@ -181,7 +183,7 @@ static enum qkv_status count_words(struct alignment *a, struct qkv_word_counts *
         if ((status = qkv_tokenize(&tokens, &data->trg, texts.target, texts.target_size, error))) break;
         (*words)[(*count)++].target = tokens.words;
     }
-    qkv_lines_close(&a->lines);
+    qkv_pair_lines_close(&a->pairs);
     qkv_tokens_release(&tokens);
     return status;
 }
@@ -239,14 +241,14 @@ static void write_pair(struct alignment *a, const struct qkv_aligned_pair *pair,
     fputc('\n', a->output);
     if (pair->gold) qkv_alignment_count(&a->result, &pair->links, pair->gold);
     if (!pair->reason) return;
-    print_plain(stderr, a->lines.path);
+    print_plain(stderr, a->pairs.source.path);
     fprintf(stderr, ":%lld: %s: no links\n", (long long)number, pair->reason);
 }
 
 static enum qkv_status align(struct alignment *a, struct qkv_error *error)
 {
     int64_t done = 0, count;
-    if (qkv_lines_open(&a->lines, a->pairs_path, error)) return QKV_INVALID;
+    if (open_pairs(a, error)) return QKV_INVALID;
     a->output = stdout;
     if (output_path && qkv_file_begin(&a->writer, output_path, error)) return QKV_INVALID;
     if (output_path) a->output = a->writer.file;
@@ -297,7 +299,7 @@ static enum qkv_status print_score(struct alignment *a, struct qkv_error *error)
 static void close_all(struct alignment *a)
 {
     qkv_file_abandon(&a->writer);
-    qkv_lines_close(&a->lines);
+    qkv_pair_lines_close(&a->pairs);
     qkv_aligner_free(a->aligner);
     qkv_workers_free(a->workers);
     qkv_alignments_release(&a->gold);
@@ -345,8 +347,8 @@ const struct command command_align = {
         (const struct command_operand[]){
             {"RUN", VALUE_RUN, "a run folder"},
             {"PAIRS", VALUE_FILE,
-             "source and target separated by a tab (.tsv, .tsv.gz; -: standard input); with --links, a third "
-             "column is allowed"},
+             "source and target separated by a tab (.tsv, .tsv.gz; -: standard input), or the common prefix "
+             "of two files; with --links, a third column is allowed"},
             {0},
         },
     .options =

@@ -419,6 +419,31 @@ Test(align, leaves_lines_of_pairs_without_links_empty)
         "pairs.tsv:5: the target side has 13 tokens, but the model has positions for 11: no links\n");
 }
 
+/* data.train and data.dev may be two files; so may the pairs, also in gzip and for gold links. */
+Test(align, reads_two_line_aligned_files_as_a_table)
+{
+    const char *folder = folder_of("two_files");
+    run_ok("cd '%s' && cut -f 1 pairs.tsv >two.en && cut -f 2 pairs.tsv | gzip >two.es.gz && cp pairs.tsv "
+           "pairs && touch pairs.en pairs.es",
+           folder);
+    const char *options = "--links gold --json -o", *table = align(folder, "");
+    const char *score = align(folder, format("%s table.links", options));
+    struct outcome two = run("cd '%s' && qkv align '%s/run' two %s two.links", folder, tiny(), options);
+    cr_assert_eq(two.exit_code, 0, "%s", two.error);
+    cr_expect_str_eq(read_file(format("%s/two.links", folder), NULL), table);
+    cr_expect_str_eq(strstr(two.output, "\"sentences\""), strstr(score, "\"sentences\""));
+    cr_expect_str_eq(run_ok("cd '%s' && qkv align '%s/run' pairs", folder, tiny()), table,
+                     "a file that exists is a table");
+    run_ok("cd '%s' && paste pairs.tsv gold >three.tsv && qkv align '%s/run' three.tsv --links three.tsv -o "
+           "three.links && cmp three.links two.links",
+           folder, tiny());
+    write_text(folder, "two.en", "one\ntwo\n");
+    two = run("cd '%s' && qkv align '%s/run' two", folder, tiny());
+    cr_expect(refused(two, "qkv: two.es.gz:3:1: the line has no counterpart: two.es.gz has 3 lines, but "
+                           "two.en has 2"),
+              "%s", two.error);
+}
+
 /* ---- mistakes ---- */
 
 Test(align, refuses_bad_input_and_keeps_the_old_file)
@@ -437,6 +462,8 @@ Test(align, refuses_bad_input_and_keeps_the_old_file)
         {"three.tsv -o links", "three.tsv:1:8: the line has a second tab; a line is source<TAB>target"},
         {"none.tsv -o links", "none.tsv: the file is empty"},
         {"absent.tsv -o links", "absent.tsv: cannot be read: No such file or directory"},
+        {"absent -o links", "absent.en: there is no such file, and no absent.en.gz (a data path is x.tsv, "
+                            "x.tsv.gz, or the common prefix of two files)"},
         {"pairs.tsv -o links --links short", "short: has 1 line, but the corpus has 3 pairs"},
         {"pairs.tsv -o no/links", "no/links: cannot be written: No such file or directory"},
         {"pairs.tsv --layer 2", "RUN: the cross attention has no layer 2: its layers are 1 to 1"},

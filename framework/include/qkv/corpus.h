@@ -171,10 +171,33 @@ struct qkv_pair_texts {
     size_t source_size, target_size; /* bytes, without the NUL */
 };
 
-/* Splits the current line, source<TAB>target, which is changed. third_column: a second tab and what follows it are left
- * out. A side may be empty. Fails with path:line:column: a line without a tab or, unless `third_column`, with two. */
-QKV_API enum qkv_status qkv_pair_split(const struct qkv_lines *lines, bool third_column,
-                                       struct qkv_pair_texts *texts, struct qkv_error *error);
+/* Sentence pairs that are read one by one. Caller's storage; all zero is valid and closed. */
+struct qkv_pair_lines {
+    /* The table and its current line, or the file of the source sides; the number of its line is that of the pair, from 1. */
+    struct qkv_lines source;
+    struct qkv_lines target; /* of two files */
+    bool is_table, third_column;
+};
+
+struct qkv_pair_lines_options {
+    bool third_column; /* lines of a table may have a second tab; it and what follows are left out */
+    bool any_name;     /* a file that exists is a table, whatever its name */
+};
+
+/* Opens x.tsv or x.tsv.gz, `-` for standard input, or the two line-aligned files that begin with `path`, a dot and the
+ * language of source and target, as qkv_corpus_read does. Fails, with `path: ...`, for what cannot be read; then nothing
+ * needs to be closed. */
+QKV_API enum qkv_status qkv_pair_lines_open(struct qkv_pair_lines *pairs, const char *path,
+                                            const char *const language[2],
+                                            struct qkv_pair_lines_options options, struct qkv_error *error);
+
+/* Reads the next pair, whose texts live until the next call; *found becomes false at the end. A side may be empty. Fails
+ * with path:line:column for a line without a tab or, without options.third_column, with two, and for a line that the other
+ * file lacks; with `path: the file is empty`; and as qkv_lines_next does. */
+QKV_API enum qkv_status qkv_pair_lines_next(struct qkv_pair_lines *pairs, struct qkv_pair_texts *texts,
+                                            bool *found, struct qkv_error *error);
+
+QKV_API void qkv_pair_lines_close(struct qkv_pair_lines *pairs);
 
 /* ---- single sentences ---- */
 

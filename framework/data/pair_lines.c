@@ -1,0 +1,146 @@
+/* Sentence pairs as text, one by one: from a table, or from two line-aligned files. */
+#include "qkv/corpus.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- opening ---- */
+
+/* Opens prefix.lang or prefix.lang.gz. */
+static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, const char *lang,
+                                 struct qkv_error *error)
+{
+    if (!lang) return qkv_error_set(error, "%s: data.src.lang and data.trg.lang must be set", prefix);
+    size_t size = strlen(prefix) + strlen(lang) + sizeof "..gz";
+    char *path = malloc(size);
+    if (!path) return qkv_error_set(error, "%s: out of memory", prefix);
+    struct stat status;
+    enum qkv_status result;
+    snprintf(path, size, "%s.%s.gz", prefix, lang);
+    bool zipped = !stat(path, &status);
+    path[size - sizeof ".gz"] = '\0';
+    bool plain = !stat(path, &status), missing = !plain && errno == ENOENT && !zipped;
+    if (missing && !stat(prefix, &status)) {
+        result =
+            qkv_error_set(error,
+                          S_ISDIR(status.st_mode)
+                              ? "%s: cannot be read: it is a folder"
+                              : "%s: the name of a file of pairs must end in .tsv or .tsv.gz; as the common "
+                                "prefix of two files it needs %s, which does not exist",
+                          prefix, path);
+    } else if (missing) {
+        result = qkv_error_set(
+            error,
+            "%s: there is no such file, and no %s.gz (a data path is x.tsv, x.tsv.gz, or the common "
+            "prefix of two files)",
+            path, path);
+    } else {
+        if (!plain && zipped) strcat(path, ".gz");
+        result = qkv_lines_open(lines, path, error);
+    }
+    free(path);
+    return result;
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t size = strlen(text), end_size = strlen(end);
+    return size >= end_size && !strcmp(text + size - end_size, end);
+}
+
+/* Whether a path is that of a table, not the common prefix of two files. */
+static bool is_table(const char *path, bool any_name)
+{
+    struct stat status;
+    return !strcmp(path, "-") || ends_in(path, ".tsv") || ends_in(path, ".tsv.gz") ||
+           (any_name && !stat(path, &status) && !S_ISDIR(status.st_mode));
+}
+
+enum qkv_status qkv_pair_lines_open(struct qkv_pair_lines *pairs, const char *path,
+                                    const char *const language[2], struct qkv_pair_lines_options options,
+                                    struct qkv_error *error)
+{
+    *pairs = (struct qkv_pair_lines){.is_table = is_table(path, options.any_name),
+                                     .third_column = options.third_column};
+    if (pairs->is_table) return qkv_lines_open(&pairs->source, path, error);
+    if (open_side(&pairs->source, path, language[0], error)) return QKV_INVALID;
+    if (!open_side(&pairs->target, path, language[1], error)) return QKV_OK;
+    qkv_lines_close(&pairs->source);
+    return QKV_INVALID;
+}
+
+void qkv_pair_lines_close(struct qkv_pair_lines *pairs)
+{
+    qkv_lines_close(&pairs->source);
+    if (!pairs->is_table) qkv_lines_close(&pairs->target);
+}
+
+/* ---- a line of a table ---- */
+
+/* Splits the current line at its tab. */
+static enum qkv_status split_at_tab(const struct qkv_lines *lines, bool third_column,
+                                    struct qkv_pair_texts *texts, struct qkv_error *error)
+{
+    const char *path = lines->path;
+    long long number = lines->number;
+    char *tab = memchr(lines->line, '\t', lines->size), *end = lines->line + lines->size;
+    if (!tab)
+        return qkv_error_set(error, "%s:%lld:%zu: the line has no tab; a line is source<TAB>target", path,
+                             number, lines->size + 1);
+    char *second = memchr(tab + 1, '\t', (size_t)(end - tab - 1));
+    if (second && !third_column)
+        return qkv_error_set(error, "%s:%lld:%td: the line has a second tab; a line is source<TAB>target",
+                             path, number, second - lines->line + 1);
+    if (second) end = second;
+    *tab = *end = '\0';
+    *texts =
+        (struct qkv_pair_texts){lines->line, tab + 1, (size_t)(tab - lines->line), (size_t)(end - tab - 1)};
+    return QKV_OK;
+}
+
+/* ---- a line of each of two files ---- */
+
+/* Reports that two files have different lengths. The current line of the longer file is the first that the shorter file
+ * does not have. Reads the longer one to its end to count its lines. */
+static enum qkv_status different_length(struct qkv_lines *longer, const char *shorter, int64_t shorter_count,
+                                        struct qkv_error *error)
+{
+    int64_t first = longer->number;
+    bool found = true;
+    while (found)
+        if (qkv_lines_next(longer, &found, error)) return QKV_INVALID;
+    return qkv_error_set(error, "%s:%lld:1: the line has no counterpart: %s has %lld lines, but %s has %lld",
+                         longer->path, (long long)first, longer->path, (long long)longer->number, shorter,
+                         (long long)shorter_count);
+}
+
+static enum qkv_status next_of_both(struct qkv_pair_lines *pairs, bool *found, struct qkv_error *error)
+{
+    struct qkv_lines *source = &pairs->source, *target = &pairs->target;
+    bool found_target;
+    if (qkv_lines_next(source, found, error) || qkv_lines_next(target, &found_target, error))
+        return QKV_INVALID;
+    if ((!*found && qkv_lines_check_read(source, error)) ||
+        (!found_target && qkv_lines_check_read(target, error)))
+        return QKV_INVALID;
+    if (*found && !found_target) return different_length(source, target->path, target->number, error);
+    if (!*found && found_target) return different_length(target, source->path, source->number, error);
+    return QKV_OK;
+}
+
+enum qkv_status qkv_pair_lines_next(struct qkv_pair_lines *pairs, struct qkv_pair_texts *texts, bool *found,
+                                    struct qkv_error *error)
+{
+    struct qkv_lines *source = &pairs->source, *target = &pairs->target;
+    if (!pairs->is_table) {
+        if (next_of_both(pairs, found, error)) return QKV_INVALID;
+        *texts = (struct qkv_pair_texts){source->line, target->line, source->size, target->size};
+        return QKV_OK;
+    }
+    if (qkv_lines_next(source, found, error)) return QKV_INVALID;
+    if (!*found) return qkv_lines_check_read(source, error);
+    return split_at_tab(source, pairs->third_column, texts, error);
+}
