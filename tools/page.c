@@ -2,12 +2,14 @@
 #include "commands.h"
 #include "complain.h"
 #include "page/page_files.h"
+#include "page_heads.h"
 #include "page_learning.h"
 
 #include "qkv/file.h"
 #include "qkv/lines.h"
 #include "run/packed_run.h"
 
+#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@ static const char PLACE[] = "<!-- engine and model -->";
 
 static const char *output = "page.html", *checkpoint, *numbers, *opening;
 static int64_t snapshots = 6;
+static struct page_heads_options measured = {.most = 100};
 
 static const char *numbers_name(const void *context, int64_t index)
 {
@@ -65,6 +68,7 @@ struct contents {
     unsigned char *model;
     size_t model_size;
     const char *opening_sentence, *model_summary;
+    char *heads; /* page_heads_json */
     struct page_learning learning;
 };
 
@@ -93,6 +97,7 @@ static enum qkv_status write_page(FILE *file, const struct contents *contents, s
     }
     write_text(file, "opening-sentence", contents->opening_sentence);
     write_text(file, "model-summary", contents->model_summary);
+    write_text(file, "heads-data", contents->heads);
     write_text(file, "learning-data", contents->learning.json);
     size_t rest = place + sizeof PLACE - 1;
     fwrite(html.bytes + rest, 1, html.size - rest, file);
@@ -174,6 +179,19 @@ static enum qkv_status write_file(const struct contents *contents, struct qkv_er
     return QKV_OK;
 }
 
+/* What the page says of its heads and of training. The parameters of the run are overwritten. */
+static enum qkv_status collect_learning(struct contents *contents, struct qkv_run *run,
+                                        enum qkv_packed_numbers packed, struct qkv_error *error)
+{
+    struct page_heads heads = {0};
+    enum qkv_status status = page_heads_measure(&heads, run, &measured, error);
+    if (!status && !(contents->heads = page_heads_json(&heads)))
+        status = qkv_error_set(error, "out of memory for the page");
+    if (!status) status = page_learning_collect(&contents->learning, run, &heads, snapshots, packed, error);
+    page_heads_release(&heads);
+    return status;
+}
+
 static enum qkv_status make_page(const char *path, struct qkv_error *error)
 {
     struct qkv_run run;
@@ -188,10 +206,10 @@ static enum qkv_status make_page(const char *path, struct qkv_error *error)
                                float32 ? "" : ": keep all digits with --numbers float32");
     contents.opening_sentence = opening_sentence(&run);
     contents.model_summary = model_summary(&run, float32);
-    /* Last, because it overwrites the parameters. */
-    if (!status) status = page_learning_collect(&contents.learning, &run, snapshots, packed, error);
+    if (!status) status = collect_learning(&contents, &run, packed, error);
     if (!status) status = write_file(&contents, error);
     page_learning_release(&contents.learning);
+    cJSON_free(contents.heads);
     free(contents.model);
     qkv_run_release(&run);
     return status;
@@ -205,6 +223,8 @@ static int run(int operands, char **operand)
             "this qkv was built without the page, which needs the Debian packages clang, lld, wasi-libc and "
             "libclang-rt-14-dev-wasm32 and the source of utf8proc: run tools/test.sh, which installs them "
             "and builds qkv");
+    if (measured.links.path && !measured.pairs) return complain("--links needs --pairs");
+    if (measured.links.from && !measured.links.path) return complain("--links-from needs --links");
     struct qkv_error error = {""};
     return conclude(make_page(operand[0], &error), &error);
 }
@@ -219,9 +239,14 @@ const struct command command_page = {
         "The parameters are rounded to half precision (11 bits), which halves the file and changes weights "
         "and scores by about 1e-3, so that of two words that are nearly as probable the other may win. With "
         "`--numbers float32` they stay as they are, and the numbers differ from those of `qkv translate` by "
-        "less than 1e-5, because WebAssembly has no fused multiply-add.\n",
+        "less than 1e-5, because WebAssembly has no fused multiply-add.\n\n"
+        "With `--pairs` the page has a table of its heads: the change of loss and BLEU when each alone is "
+        "silent, as `qkv heads` measures it. With `--links`, too, it shows the alignment error of each head "
+        "that looks from the translation at the sentence, at every moment of training that it holds.\n",
     .examples = "  qkv page runs/toy_en_es\n"
-                "  qkv page runs/toy_en_es --numbers float32 -o toy.html\n",
+                "  qkv page runs/toy_en_es --numbers float32 -o toy.html\n"
+                "  qkv page runs/toy_en_es --pairs datasets/en_es/test.tsv \\\n"
+                "      --links datasets/en_es/test.align\n",
     .operands = (const struct command_operand[]){{"RUN", VALUE_RUN, "a run folder"}, {0}},
     .options =
         (const struct command_option[]){
@@ -237,6 +262,14 @@ const struct command command_page = {
              "takes the room "
              "of a model",
              0, 64},
+            {"pairs", 0, "FILE", OPTION_TEXT, &measured.pairs,
+             "measure the heads on sentence pairs (.tsv, .tsv.gz, or the common prefix of two files)",
+             .completes = VALUE_FILE},
+            {"most-pairs", 0, "N", OPTION_INTEGER, &measured.most,
+             "use at most the first N pairs (default: 100); all are translated once for each head", 1,
+             100000},
+            COMMAND_OPTIONS_LINKS(&measured.links, "measure the alignment of cross attention"),
+            COMMAND_OPTION_THREADS(&measured.threads),
             {0},
         },
     .run = run,

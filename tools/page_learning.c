@@ -12,13 +12,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds {"update", "loss"}; without a loss where it is not known. */
-static void add_moment(cJSON *moments, int64_t update, double loss)
+/* What the moments of training are collected from and into. */
+struct moments {
+    struct qkv_run *run; /* its present parameters are those of the moment that is added next */
+    const struct page_heads *heads;
+    enum qkv_packed_numbers numbers;
+    cJSON *array;
+};
+
+/* Adds {"update", "loss", "errors"}; without a loss where it is not known, without errors where there are no gold links. */
+static enum qkv_status add_moment(const struct moments *moments, int64_t update, double loss,
+                                  struct qkv_error *error)
 {
     cJSON *moment = cJSON_CreateObject();
-    cJSON_AddItemToArray(moments, moment);
+    cJSON_AddItemToArray(moments->array, moment);
     cJSON_AddNumberToObject(moment, "update", (double)update);
     if (isfinite(loss)) cJSON_AddNumberToObject(moment, "loss", loss);
+    if (!page_heads_has_links(moments->heads)) return QKV_OK;
+    return page_heads_add_errors(moments->heads, moments->run, moment, error);
 }
 
 /* What metrics.jsonl says. */
@@ -60,51 +71,60 @@ static enum qkv_status read_metrics(struct metrics *metrics, struct qkv_run *run
 }
 
 /* Loads and packs the snapshot of an update. */
-static enum qkv_status add_snapshot(struct page_learning *learning, struct qkv_run *run, int64_t update,
-                                    enum qkv_packed_numbers numbers, cJSON *moments, struct qkv_error *error)
+static enum qkv_status add_snapshot(struct page_learning *learning, const struct moments *moments,
+                                    int64_t update, struct qkv_error *error)
 {
     struct page_snapshot *snapshot = &learning->snapshots[learning->snapshot_count];
+    struct qkv_run *run = moments->run;
     struct qkv_error inner = {""};
     double loss;
     if (qkv_snapshot_load(run, update, &loss, error)) return QKV_INVALID;
-    if (qkv_run_pack_parameters(run, numbers, &snapshot->bytes, &snapshot->size, &inner))
+    if (qkv_run_pack_parameters(run, moments->numbers, &snapshot->bytes, &snapshot->size, &inner))
         return qkv_error_set(error, "%s: snapshot-%lld: %s: keep all digits with --numbers float32",
                              run->path, (long long)update, inner.message);
     learning->snapshot_count++;
-    add_moment(moments, update, loss);
-    return QKV_OK;
+    return add_moment(moments, update, loss, error);
 }
 
-static enum qkv_status collect(struct page_learning *learning, struct qkv_run *run, int64_t most,
-                               enum qkv_packed_numbers numbers, cJSON *root, struct qkv_error *error)
+/* The moment of the model of the page, which is added first, while the run has its parameters, goes to the end. */
+static void move_first_to_end(cJSON *array)
 {
-    cJSON *moments = cJSON_AddArrayToObject(root, "moments");
+    cJSON_AddItemToArray(array, cJSON_DetachItemFromArray(array, 0));
+}
+
+static enum qkv_status collect(struct page_learning *learning, const struct moments *moments, int64_t most,
+                               cJSON *root, struct qkv_error *error)
+{
+    struct qkv_run *run = moments->run;
     int64_t *updates, count, first = 0, last = INT64_MAX;
     if (qkv_state_get_count(&run->state, "train.update", &last, NULL)) last = INT64_MAX;
-    if (qkv_snapshots_find(run, &updates, &count, error)) return QKV_INVALID;
+    struct metrics metrics = {cJSON_AddArrayToObject(root, "curve"), last, qkv_checkpoint_loss(&run->state)};
+    if (read_metrics(&metrics, run, error) || qkv_snapshots_find(run, &updates, &count, error) ||
+        add_moment(moments, last == INT64_MAX ? -1 : last, metrics.loss, error))
+        return QKV_INVALID;
     while (first < count && updates[first] == 0) first++; /* the engine makes the random weights */
     while (count > first && updates[count - 1] >= last) count--;
     int64_t between = count - first, chosen = between < most ? between : most;
     learning->snapshots = calloc((size_t)chosen + 1, sizeof *learning->snapshots);
     if (!learning->snapshots) return qkv_error_set(error, "out of memory for the page");
-    add_moment(moments, 0, (double)NAN);
-    for (int64_t i = 0; i < chosen; i++) {
-        int64_t place = first + (2 * i + 1) * between / (2 * chosen);
-        if (add_snapshot(learning, run, updates[place], numbers, moments, error)) return QKV_INVALID;
-    }
-    struct metrics metrics = {cJSON_AddArrayToObject(root, "curve"), last, qkv_checkpoint_loss(&run->state)};
-    if (read_metrics(&metrics, run, error)) return QKV_INVALID;
-    add_moment(moments, last == INT64_MAX ? -1 : last, metrics.loss);
+    qkv_parameters_initialize(&run->model->parameters, (uint64_t)run->config.training.random_seed);
+    if (add_moment(moments, 0, (double)NAN, error)) return QKV_INVALID;
+    for (int64_t i = 0; i < chosen; i++)
+        if (add_snapshot(learning, moments, updates[first + (2 * i + 1) * between / (2 * chosen)], error))
+            return QKV_INVALID;
+    move_first_to_end(moments->array);
     return QKV_OK;
 }
 
-enum qkv_status page_learning_collect(struct page_learning *learning, struct qkv_run *run, int64_t most,
+enum qkv_status page_learning_collect(struct page_learning *learning, struct qkv_run *run,
+                                      const struct page_heads *heads, int64_t most,
                                       enum qkv_packed_numbers numbers, struct qkv_error *error)
 {
     *learning = (struct page_learning){0};
     json_watch_memory();
     cJSON *root = cJSON_CreateObject();
-    enum qkv_status status = collect(learning, run, most, numbers, root, error);
+    const struct moments moments = {run, heads, numbers, cJSON_AddArrayToObject(root, "moments")};
+    enum qkv_status status = collect(learning, &moments, most, root, error);
     if (!status) learning->json = cJSON_PrintUnformatted(root);
     cJSON_Delete(root);
     if (!status && (!learning->json || json_memory_is_out()))

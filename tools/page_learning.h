@@ -2,6 +2,8 @@
 #ifndef QKV_TOOLS_PAGE_LEARNING_H
 #define QKV_TOOLS_PAGE_LEARNING_H
 
+#include "page_heads.h"
+
 #include "qkv/run.h"
 #include "run/packed_run.h"
 
@@ -12,16 +14,17 @@ struct page_snapshot {
 };
 
 struct page_learning {
-    char *
-        json; /* {"moments": [{"update", "loss"}], "curve": [[update, loss on data.dev]]}; the first moment is that of
-                   the random weights, the last that of the model of the page */
+    /* {"moments": [{"update", "loss", "errors"}], "curve": [[update, loss on data.dev]]}; the first moment is that of the random
+     * weights, the last that of the model of the page; page_heads_add_errors adds errors, where there are gold links */
+    char *json;
     int64_t snapshot_count;
     struct page_snapshot *snapshots; /* [snapshot_count]: of the moments between */
 };
 
 /* Collects it. At most `most` snapshots, evenly chosen among those of the run that are younger than the model of the page.
  * The parameters of the run are overwritten. Release it also after a failure. */
-enum qkv_status page_learning_collect(struct page_learning *learning, struct qkv_run *run, int64_t most,
+enum qkv_status page_learning_collect(struct page_learning *learning, struct qkv_run *run,
+                                      const struct page_heads *heads, int64_t most,
                                       enum qkv_packed_numbers numbers, struct qkv_error *error);
 void page_learning_release(struct page_learning *learning);
 

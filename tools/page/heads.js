@@ -11,14 +11,28 @@ function headTitle(head) {
     return `${head.kind} attention, layer ${head.layer}, head ${head.head}`;
 }
 
+// Orders of the heads of a kind, beside that by layers: the number that is shown, the lowest first, and what it means.
+const ORDERS = {
+    entropy: { value: head => head.entropy, text: value => value.toFixed(2),
+        note: 'Number: mean entropy of the rows in nats; 0: each word looks at one word only.' },
+    error: { value: head => errorAt(learning.moments[momentNumber()], head.name), text: value => value === null ? '–' : errorText(value),
+        note: 'Number: alignment error rate; 0 %: each word looks most at the words that gold links name. –: it looks at its own text.' },
+};
+if (learning.moments.at(-1).errors) element('order').append(make('option', { value: 'error', textContent: 'best aligned first' }));
+
+function shownNumber() {
+    return ORDERS[state.order] ?? ORDERS.entropy;
+}
+
 function makeHead(head, withLayer) {
     const canvas = make('canvas', { className: 'small' });
     drawMap(canvas, head, Math.max(1, Math.round(SMALL_MAP / Math.max(head.rows, head.columns))));
     const label = withLayer ? `L${head.layer} H${head.head}` : `head ${head.head}`;
     const button = make('button', { type: 'button', className: 'head', 'data-test': `head-${head.name}`, tabIndex: -1 },
         make('span', { className: head.isSilent ? 'frame silent' : 'frame' }, canvas), make('span', { className: 'head-label', textContent: label }),
-        make('span', { className: 'entropy', textContent: head.entropy.toFixed(2) }));
-    button.title = `${headTitle(head)}, mean entropy ${head.entropy.toFixed(2)} nats${head.isSilent ? ', silent' : ''}`;
+        make('span', { className: 'number', textContent: shownNumber().text(shownNumber().value(head)) }));
+    const error = ORDERS.error.value(head), said = error === null ? '' : `, alignment error ${errorText(error)}`;
+    button.title = `${headTitle(head)}, mean entropy ${head.entropy.toFixed(2)} nats${said}${head.isSilent ? ', silent' : ''}`;
     button.setAttribute('aria-label', button.title);
     button.dataset.name = head.name;
     button.style.setProperty('--rows', head.rows);
@@ -34,8 +48,9 @@ function makeHead(head, withLayer) {
 function makeKind(kind, heads) {
     const box = make('div', { className: 'kind' }, make('h3', { textContent: KIND_TITLES[kind] }));
     box.dataset.kind = kind;
-    if (state.order === 'entropy') {
-        const sorted = [...heads].sort((a, b) => a.entropy - b.entropy);
+    const { value } = shownNumber();
+    if (state.order !== 'layer' && heads.some(head => value(head) !== null)) {
+        const sorted = [...heads].sort((a, b) => value(a) - value(b));
         box.append(make('div', { className: 'layer' }, ...sorted.map(head => makeHead(head, true))));
         return box;
     }
@@ -54,6 +69,7 @@ function showHeads() {
     const boxes = kinds.map(kind => makeKind(kind, heads.filter(head => head.kind === kind)));
     if (!boxes.length) boxes.push(make('p', { textContent: 'This model has no attention.' }));
     element('overview').replaceChildren(...boxes);
+    element('heads-note').textContent = shownNumber().note;
     const focused = hadFocus && element('overview').querySelector(`[data-test="${hadFocus}"]`);
     if (focused) focused.focus();
     markSelected();

@@ -2,7 +2,8 @@
 // the loss above it. The moment is part of the state as the number of its update.
 'use strict';
 
-// moments: [{update, loss}], first the random weights, last the learned ones; loss is missing where it is not known.
+// moments: [{update, loss, errors}], first the random weights, last the learned ones; loss is missing where it is not known,
+// errors (see errorAt) where none are measured.
 // curve: [[update, loss on the dev text]].
 const learning = JSON.parse(textOf('learning-data'));
 const FRAME = 700; // milliseconds that playing shows a moment, at least
@@ -43,10 +44,21 @@ function goToMoment(number) {
 
 // ---- the strip ----
 
+// The name of the head whose alignment errors are shown: the selected one; if it has none, the one that has learned to align
+// best. null: no errors are measured.
+function alignedHead() {
+    const learned = learning.moments.at(-1);
+    if (!learned.errors) return null;
+    if (errorAt(learned, state.head) !== null) return state.head;
+    const best = Math.min(...learned.errors.filter(error => error !== null));
+    return measured.heads[learned.errors.indexOf(best)]?.name ?? null;
+}
+
 function sayMoment() {
-    const { update, loss } = learning.moments[momentNumber()];
+    const moment = learning.moments[momentNumber()], { update, loss } = moment, head = alignedHead();
     const where = update === 0 ? 'before training: random weights' : update < 0 ? 'learned' : `update ${update}`;
-    return loss === undefined ? where : `${where}, training loss ${loss.toFixed(2)}`;
+    return where + (loss === undefined ? '' : `, training loss ${loss.toFixed(2)}`) +
+        (head ? `, alignment error ${errorText(errorAt(moment, head))}` : '');
 }
 
 function showMoment() {
@@ -66,20 +78,28 @@ function positionOf(update) {
     return (i + Math.min(1, (Math.log1p(update) - from) / (to - from))) / last;
 }
 
+// A line of the strip; points: [[update, height from 0 to 1]].
+function makeLine(name, points) {
+    const line = document.createElementNS('http://www.w3.org/2000/svg', 'polyline');
+    line.setAttribute('class', name);
+    line.setAttribute('points', points.map(([update, height]) => `${100 * positionOf(update)},${100 * (1 - height)}`).join(' '));
+    return line;
+}
+
 function drawCurve() {
-    const last = learning.moments.at(-1).update;
-    const training = learning.moments.filter(moment => moment.loss !== undefined).map(({ update, loss }) => [update, loss]);
-    const dev = learning.curve.filter(([update]) => update <= last), all = [...training, ...dev].map(point => point[1]);
+    const { moments, curve } = learning, last = moments.at(-1).update, name = alignedHead();
+    if (!(last > 0)) return;
+    const training = moments.filter(moment => moment.loss !== undefined).map(({ update, loss }) => [update, loss]);
+    const dev = curve.filter(([update]) => update <= last), all = [...training, ...dev].map(point => point[1]);
     const most = Math.max(...all), least = Math.min(...all, 0);
-    const line = (points, name) => {
-        const drawn = document.createElementNS('http://www.w3.org/2000/svg', 'polyline');
-        drawn.setAttribute('class', name);
-        drawn.setAttribute('points', points.map(([update, loss]) =>
-            `${100 * positionOf(update)},${100 * (most - loss) / (most - least)}`).join(' '));
-        return drawn;
-    };
-    if (last > 0 && most > least) element('curve').replaceChildren(line(training, 'training'), line(dev, 'dev'));
+    const lineOf = (kind, points) => makeLine(kind, points.map(([update, loss]) => [update, (loss - least) / (most - least)]));
+    const lines = most > least ? [lineOf('training', training), lineOf('dev', dev)] : [];
+    if (name) lines.push(makeLine('error', moments.map(moment => [moment.update, errorAt(moment, name)])));
+    element('curve').replaceChildren(...lines);
     element('track').title = 'Loss: on the dev text (strong line) and in training (thin line); time is logarithmic';
+    element('curve-key').hidden = !name;
+    if (name) element('curve-head').textContent = `alignment error of ${wordsOfHead(name)}, ` +
+        `100 % at the top; ${measured.pairs} pairs of ${measured.file}`;
 }
 
 // ---- playing ----
@@ -121,7 +141,8 @@ element('learning').addEventListener('input', () => {
     goToMoment(Number(element('learning').value));
 });
 listen(changed => {
-    if (changed.has('update')) showMoment();
+    if (changed.has('head')) drawCurve();
+    if (changed.has('update') || changed.has('head')) showMoment();
 });
 drawCurve();
 showMoment();
