@@ -34,10 +34,17 @@ static enum qkv_status add_moment(const struct moments *moments, int64_t update,
 
 /* What metrics.jsonl says. */
 struct metrics {
-    cJSON *curve;   /* gets [update, loss] of each validation */
-    int64_t update; /* whose training loss is wanted */
-    double loss;    /* that loss; NaN: not logged */
+    cJSON *curve; /* gets [update, loss] of each validation */
+    cJSON *
+        training; /* gets [update, loss] of each interval of training that was logged; without label smoothing, so that the
+                        losses compare with those of validations */
 };
+
+static void add_point(cJSON *points, const cJSON *update, const cJSON *loss)
+{
+    const double pair[] = {update->valuedouble, loss->valuedouble};
+    cJSON_AddItemToArray(points, cJSON_CreateDoubleArray(pair, 2));
+}
 
 static void read_metrics_line(struct metrics *metrics, const char *line)
 {
@@ -45,13 +52,37 @@ static void read_metrics_line(struct metrics *metrics, const char *line)
     const char *kind = cJSON_GetStringValue(cJSON_GetObjectItem(object, "kind"));
     const cJSON *update = cJSON_GetObjectItem(object, "update"), *loss = cJSON_GetObjectItem(object, "loss");
     bool complete = kind && cJSON_IsNumber(update) && cJSON_IsNumber(loss);
-    if (complete && !strcmp(kind, "validation")) {
-        double pair[] = {update->valuedouble, loss->valuedouble};
-        cJSON_AddItemToArray(metrics->curve, cJSON_CreateDoubleArray(pair, 2));
-    }
-    if (complete && !strcmp(kind, "train") && update->valuedouble == (double)metrics->update)
-        metrics->loss = loss->valuedouble;
+    const cJSON *cross_entropy =
+        cJSON_GetObjectItem(object, "cross_entropy"); /* runs of old versions have none */
+    if (complete && !strcmp(kind, "validation")) add_point(metrics->curve, update, loss);
+    if (complete && !strcmp(kind, "train"))
+        add_point(metrics->training, update, cJSON_IsNumber(cross_entropy) ? cross_entropy : loss);
     cJSON_Delete(object);
+}
+
+/* The training loss of the logged interval that ends at an update or is the first to end after it; `otherwise` if there is
+ * none. */
+static double training_loss(const struct metrics *metrics, int64_t update, double otherwise)
+{
+    const cJSON *point;
+    cJSON_ArrayForEach(point, metrics->training)
+    {
+        if (cJSON_GetNumberValue(point->child) >= (double)update)
+            return cJSON_GetNumberValue(point->child->next);
+    }
+    return otherwise;
+}
+
+/* Leaves as many points as a curve can show, the last among them. */
+static void thin_out(cJSON *points)
+{
+    enum { MOST = 400 };
+    int count = cJSON_GetArraySize(points), step = (count + MOST - 1) / MOST, place = 0;
+    cJSON *point = points->child, *next;
+    for (; point; point = next, place++) {
+        next = point->next;
+        if (step > 1 && (count - 1 - place) % step) cJSON_Delete(cJSON_DetachItemViaPointer(points, point));
+    }
 }
 
 /* A page does without the curve where there is no metrics.jsonl. */
@@ -72,7 +103,7 @@ static enum qkv_status read_metrics(struct metrics *metrics, struct qkv_run *run
 
 /* Loads and packs the snapshot of an update. */
 static enum qkv_status add_snapshot(struct page_learning *learning, const struct moments *moments,
-                                    int64_t update, struct qkv_error *error)
+                                    const struct metrics *metrics, int64_t update, struct qkv_error *error)
 {
     struct page_snapshot *snapshot = &learning->snapshots[learning->snapshot_count];
     struct qkv_run *run = moments->run;
@@ -83,7 +114,7 @@ static enum qkv_status add_snapshot(struct page_learning *learning, const struct
         return qkv_error_set(error, "%s: snapshot-%lld: %s: keep all digits with --numbers float32",
                              run->path, (long long)update, inner.message);
     learning->snapshot_count++;
-    return add_moment(moments, update, loss, error);
+    return add_moment(moments, update, training_loss(metrics, update, loss), error);
 }
 
 /* The moment of the model of the page, which is added first, while the run has its parameters, goes to the end. */
@@ -98,9 +129,11 @@ static enum qkv_status collect(struct page_learning *learning, const struct mome
     struct qkv_run *run = moments->run;
     int64_t *updates, count, first = 0, last = INT64_MAX;
     if (qkv_state_get_count(&run->state, "train.update", &last, NULL)) last = INT64_MAX;
-    struct metrics metrics = {cJSON_AddArrayToObject(root, "curve"), last, qkv_checkpoint_loss(&run->state)};
+    struct metrics metrics = {cJSON_AddArrayToObject(root, "curve"),
+                              cJSON_AddArrayToObject(root, "training")};
     if (read_metrics(&metrics, run, error) || qkv_snapshots_find(run, &updates, &count, error) ||
-        add_moment(moments, last == INT64_MAX ? -1 : last, metrics.loss, error))
+        add_moment(moments, last == INT64_MAX ? -1 : last,
+                   training_loss(&metrics, last, qkv_checkpoint_loss(&run->state)), error))
         return QKV_INVALID;
     while (first < count && updates[first] == 0) first++; /* the engine makes the random weights */
     while (count > first && updates[count - 1] >= last) count--;
@@ -110,9 +143,11 @@ static enum qkv_status collect(struct page_learning *learning, const struct mome
     qkv_parameters_initialize(&run->model->parameters, (uint64_t)run->config.training.random_seed);
     if (add_moment(moments, 0, (double)NAN, error)) return QKV_INVALID;
     for (int64_t i = 0; i < chosen; i++)
-        if (add_snapshot(learning, moments, updates[first + (2 * i + 1) * between / (2 * chosen)], error))
+        if (add_snapshot(learning, moments, &metrics, updates[first + (2 * i + 1) * between / (2 * chosen)],
+                         error))
             return QKV_INVALID;
     move_first_to_end(moments->array);
+    thin_out(metrics.training);
     return QKV_OK;
 }
 

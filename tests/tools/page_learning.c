@@ -1,5 +1,6 @@
 /* The learning strip of qkv page, in a real browser, against the numbers of the command line. */
 #include "browser.h"
+#include "json.h"
 #include "support.h"
 
 #include <cjson/cJSON.h>
@@ -13,10 +14,10 @@
 static struct browser *opened(const char *folder, const char *options, const char *fragment)
 {
     skip_without_browser();
-    run_ok(
-        "cd '%s' && qkv train c.yaml --quiet --overwrite -s training.snapshots=4 -s training.logging_freq=10 "
-        "-s training.validation_freq=5",
-        folder);
+    run_ok("cd '%s' && qkv train c.yaml --quiet --overwrite -s training.snapshots=4 -s "
+           "training.logging_freq=10 -s training.label_smoothing=0.2 "
+           "-s training.validation_freq=5",
+           folder);
     run_ok("cd '%s' && qkv page run --numbers float32 --checkpoint last --sentence 'a b' %s", folder,
            options);
     struct browser *browser = browser_open_page(folder, fragment);
@@ -75,20 +76,32 @@ static void expect_checkpoint(struct browser *browser, const char *folder, const
     browser_wait(browser, "isSettled()");
 }
 
+/* What training logged at an update: the cross entropy, without label smoothing. */
+static double logged_cross_entropy(const char *folder, int update)
+{
+    cJSON *line =
+        json_parsed(run_ok("cd '%s' && grep '\"train\",\"update\":%d,' run/metrics.jsonl", folder, update));
+    double cross_entropy = json_number(line, "cross_entropy");
+    cr_expect_lt(cross_entropy, json_number(line, "loss") - 0.05, "smoothing makes a difference");
+    cJSON_Delete(line);
+    return cross_entropy;
+}
+
 Test(page_learning, shows_every_snapshot_as_the_command_line_does)
 {
     const char *folder = tiny_task("slide");
     struct browser *browser = opened(folder, "", "s=a+b+c");
     cr_expect_str_eq(browser_value(browser, "document.querySelectorAll('.snapshot-data').length"), "0");
     expect_checkpoint(browser, folder, "last", 1e-5);
-    cr_expect_eq(strncmp(said(browser), "update 20, training loss ", 25), 0, "%s", said(browser));
+    cr_expect_str_eq(said(browser),
+                     format("update 20, training loss %.2f", logged_cross_entropy(folder, 20)));
     slide(browser, "Home");
     cr_expect_str_eq(said(browser), "before training: random weights");
     /* The engine makes the random weights in float32; the snapshot of them has half precision. */
     expect_checkpoint(browser, folder, "snapshot-0", 2e-3);
     slide(browser, "ArrowRight");
     cr_expect_not_null(strstr(browser_value(browser, "location.hash"), "update=2"));
-    cr_expect_eq(strncmp(said(browser), "update 2, training loss ", 24), 0, "%s", said(browser));
+    cr_expect_str_eq(said(browser), format("update 2, training loss %.2f", logged_cross_entropy(folder, 10)));
     expect_checkpoint(browser, folder, "snapshot-2", 1e-5);
     slide(browser, "ArrowRight");
     expect_checkpoint(browser, folder, "snapshot-7", 1e-5);
@@ -96,6 +109,7 @@ Test(page_learning, shows_every_snapshot_as_the_command_line_does)
     cr_expect_str_eq(browser_value(browser, "state.update"), "null");
     expect_checkpoint(browser, folder, "last", 1e-5);
     cr_expect_str_eq(browser_value(browser, "document.querySelector('#curve .dev').points.length"), "4");
+    cr_expect_str_eq(browser_value(browser, "document.querySelector('#curve .training').points.length"), "2");
     browser_close(browser);
 }
 

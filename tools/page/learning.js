@@ -4,7 +4,7 @@
 
 // moments: [{update, loss, errors}], first the random weights, last the learned ones; loss is missing where it is not known,
 // errors (see errorAt) where none are measured.
-// curve: [[update, loss on the dev text]].
+// training: [[update, loss in training up to it, without label smoothing]]; curve: [[update, loss on the dev text]].
 const learning = JSON.parse(textOf('learning-data'));
 const FRAME = 700; // milliseconds that playing shows a moment, at least
 let playing = null; // the timer that goes on playing
@@ -87,10 +87,10 @@ function makeLine(name, points) {
 }
 
 function drawCurve() {
-    const { moments, curve } = learning, last = moments.at(-1).update, name = alignedHead();
+    const { moments } = learning, last = moments.at(-1).update, name = alignedHead();
     if (!(last > 0)) return;
-    const training = moments.filter(moment => moment.loss !== undefined).map(({ update, loss }) => [update, loss]);
-    const dev = curve.filter(([update]) => update <= last), all = [...training, ...dev].map(point => point[1]);
+    const [training, dev] = [learning.training, learning.curve].map(points => points.filter(([update]) => update <= last));
+    const all = [...training, ...dev].map(point => point[1]);
     const most = Math.max(...all), least = Math.min(...all, 0);
     const lineOf = (kind, points) => makeLine(kind, points.map(([update, loss]) => [update, (loss - least) / (most - least)]));
     const lines = most > least ? [lineOf('training', training), lineOf('dev', dev)] : [];
