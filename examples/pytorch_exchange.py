@@ -29,7 +29,6 @@ except ImportError as missing:
 
 TOLERANCE = 1e-5
 QKV = os.environ.get("QKV", "qkv")
-CHECKSUM = b'"qkv.crc32":"'
 
 
 def read_checkpoint(path):
@@ -56,17 +55,17 @@ def write_checkpoint(path, tensors, metadata):
     text += b" " * (-len(text) % 8)
     data = struct.pack("<Q", len(text)) + text
     data += b"".join(tensor.detach().numpy().astype("<f4").tobytes() for tensor in tensors.values())
-    at = data.index(CHECKSUM) + len(CHECKSUM)
-    pathlib.Path(path).write_bytes(data[:at] + b"%08x" % zlib.crc32(data) + data[at + 8 :])
+    checksum = b'"qkv.crc32":"%08x"'
+    pathlib.Path(path).write_bytes(data.replace(checksum % 0, checksum % zlib.crc32(data), 1))
 
 
-# What PyTorch calls the parameters of a layer. qkv: a weight is [inputs, outputs]; PyTorch: [outputs, inputs], with query,
-# key and value of an attention one below the other.
-ATTENTION = {"self": "self_attn", "cross": "multihead_attn"}
-DENSE = {"feed_forward.inner": "linear1", "feed_forward.outer": "linear2"}
-NORMS = {
-    "encoder": {"self": "norm1", "feed_forward": "norm2"},
-    "decoder": {"self": "norm1", "cross": "norm2", "feed_forward": "norm3"},
+# The sublayers of a layer; and of each, what PyTorch calls its matrices, and which of qkv's each holds, one below the other. A
+# weight is [inputs, outputs] in qkv, and [outputs, inputs] in PyTorch.
+SUBLAYERS = {"encoder": ("self", "feed_forward"), "decoder": ("self", "cross", "feed_forward")}
+MATRICES = {
+    "self": {"self_attn.in_proj_": ("query", "key", "value"), "self_attn.out_proj.": ("output",)},
+    "cross": {"multihead_attn.in_proj_": ("query", "key", "value"), "multihead_attn.out_proj.": ("output",)},
+    "feed_forward": {"linear1.": ("inner",), "linear2.": ("outer",)},
 }
 
 
@@ -80,67 +79,54 @@ class Translator:
             lines = (pathlib.Path(run) / f"{side}.vocabulary").read_text(encoding="utf-8").splitlines()
             self.words[side] = {word: i for i, word in enumerate(lines)}
         self.stacks = {name: self.make_stack(name) for name in ("encoder", "decoder")}
-        for name, module in self.stacks.items():
-            module.load_state_dict(self.to_torch(name))
-            module.eval()
 
     def key(self, name):
         return self.metadata["config.model." + name]
 
     def make_stack(self, name):
-        """PyTorch's own layers with the sizes of the run."""
-        expected = {"type": "transformer", "norm": "layer", "attention.bias": "true"}
-        for key, value in expected.items():
-            if self.key(f"{name}.{key}") != value:
-                sys.exit(f"pytorch_exchange.py: model.{name}.{key} is {self.key(f'{name}.{key}')}, not {value}")
-        if self.key(f"{name}.positions.type") not in ("sinusoidal", "none"):
-            sys.exit(f"pytorch_exchange.py: model.{name}.positions.type must be sinusoidal or none")
-        layer_class = nn.TransformerEncoderLayer if name == "encoder" else nn.TransformerDecoderLayer
-        stack_class = nn.TransformerEncoder if name == "encoder" else nn.TransformerDecoder
-        pre = self.key(f"{name}.layer_norm") == "pre"
+        """PyTorch's own layers with the sizes and the parameters of the run."""
+        needed = {"type": "transformer", "norm": "layer", "attention.bias": "true", "positions.type": "sinusoidal or none"}
+        for key, values in needed.items():
+            if self.key(f"{name}.{key}") not in values.split(" or "):
+                sys.exit(f"pytorch_exchange.py: model.{name}.{key} is {self.key(f'{name}.{key}')}, not {values}")
+        kind, pre = f"Transformer{name.capitalize()}", self.key(f"{name}.layer_norm") == "pre"
         width, epsilon = int(self.key(f"{name}.hidden_size")), float(self.key(f"{name}.norm_epsilon"))
-        layer = layer_class(
+        layer = getattr(nn, kind + "Layer")(
             width, int(self.key(f"{name}.num_heads")), int(self.key(f"{name}.ff_size")), 0.0,
             self.key(f"{name}.activation"), epsilon, batch_first=True, norm_first=pre,
         )
         last = nn.LayerNorm(width, epsilon) if pre else None
         options = {"enable_nested_tensor": False} if name == "encoder" else {}
-        return stack_class(layer, int(self.key(f"{name}.num_layers")), last, **options)
+        stack = getattr(nn, kind)(layer, int(self.key(f"{name}.num_layers")), last, **options)
+        stack.load_state_dict(self.to_torch(name))
+        return stack.eval()
 
     def names(self, stack):
-        """Pairs of PyTorch's names and qkv's: (name, [names of the parts], whether it is a transposed matrix)."""
+        """Pairs of PyTorch's name of a parameter and qkv's names of its parts."""
         for layer in range(int(self.key(f"{stack}.num_layers"))):
-            to, of = f"layers.{layer}", f"{stack}.{layer + 1}"
-            for part in NORMS[stack].keys() & ATTENTION.keys():
-                inputs = [f"{of}.{part}.{name}" for name in ("query", "key", "value")]
-                yield f"{to}.{ATTENTION[part]}.in_proj_weight", [f"{name}.weight" for name in inputs], True
-                yield f"{to}.{ATTENTION[part]}.in_proj_bias", [f"{name}.bias" for name in inputs], False
-                yield f"{to}.{ATTENTION[part]}.out_proj.weight", [f"{of}.{part}.output.weight"], True
-                yield f"{to}.{ATTENTION[part]}.out_proj.bias", [f"{of}.{part}.output.bias"], False
-            for part, name in DENSE.items():
-                yield f"{to}.{name}.weight", [f"{of}.{part}.weight"], True
-                yield f"{to}.{name}.bias", [f"{of}.{part}.bias"], False
-            for part, name in NORMS[stack].items():
-                yield f"{to}.{name}.weight", [f"{of}.{part}.norm.gain"], False
-                yield f"{to}.{name}.bias", [f"{of}.{part}.norm.bias"], False
+            for number, sublayer in enumerate(SUBLAYERS[stack], 1):
+                to, of = f"layers.{layer}", f"{stack}.{layer + 1}.{sublayer}"
+                for matrix, parts in MATRICES[sublayer].items():
+                    yield f"{to}.{matrix}weight", [f"{of}.{part}.weight" for part in parts]
+                    yield f"{to}.{matrix}bias", [f"{of}.{part}.bias" for part in parts]
+                yield f"{to}.norm{number}.weight", [f"{of}.norm.gain"]
+                yield f"{to}.norm{number}.bias", [f"{of}.norm.bias"]
         if self.key(f"{stack}.layer_norm") == "pre":
-            yield "norm.weight", [f"{stack}.norm.gain"], False
-            yield "norm.bias", [f"{stack}.norm.bias"], False
+            yield "norm.weight", [f"{stack}.norm.gain"]
+            yield "norm.bias", [f"{stack}.norm.bias"]
 
     def to_torch(self, stack):
-        state = {}
-        for name, parts, transposed in self.names(stack):
-            state[name] = torch.cat([self.tensors[part].T if transposed else self.tensors[part] for part in parts])
-        return state
+        """The parameters of a stack as PyTorch stores them: matrices transposed, vectors as they are."""
+        return {name: torch.cat([self.tensors[part].t() for part in parts]) for name, parts in self.names(stack)}
 
     def from_torch(self):
         """The parameters as qkv stores them, from the modules; embeddings and output layer as they were read."""
         tensors = dict(self.tensors)
         for stack, module in self.stacks.items():
             state = module.state_dict()
-            for name, parts, transposed in self.names(stack):
+            for name, parts in self.names(stack):
                 for part, piece in zip(parts, state[name].chunk(len(parts))):
-                    tensors[part] = (piece.T if transposed else piece).contiguous()
+                    tensors[part] = piece.t().contiguous()
         return tensors
 
     def embed(self, stack, ids):
@@ -179,9 +165,8 @@ def compare(run, pairs):
     translator = Translator(run)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "log_probs.json"
-        subprocess.run(
-            [QKV, "evaluate", run, pairs, "--no-translation", "--log-probs", path], check=True, stdout=subprocess.DEVNULL
-        )
+        command = [QKV, "evaluate", run, pairs, "--no-translation", "--log-probs", path]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         sentences = json.loads(path.read_text(encoding="utf-8"))["sentences"]
     lines = pathlib.Path(pairs).read_text(encoding="utf-8").splitlines()
     greatest = tokens = 0
@@ -203,7 +188,6 @@ def write(run, new_run):
     for old in pathlib.Path(new_run).glob("*.safetensors"):
         old.unlink()
     write_checkpoint(pathlib.Path(new_run) / "best.safetensors", translator.from_torch(), translator.metadata)
-    return 0
 
 
 if __name__ == "__main__":
