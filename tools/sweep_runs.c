@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,9 +95,17 @@ static void train(const struct sweep *sweep, const struct sweep_run *run, const 
     _exit(code);
 }
 
+/* Bytes of a file; 0 if it is not there. */
+static long size_of(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) ? 0 : (long)status.st_size;
+}
+
 static enum qkv_status start(struct sweep *sweep, struct sweep_run *run, const sigset_t *mask,
                              struct qkv_error *error)
 {
+    run->log_start = size_of(run->log);
     fflush(NULL); /* or both processes would print what waits */
     run->process = fork();
     if (run->process < 0) return qkv_error_set(error, "%s: cannot start: %s", run->name, strerror(errno));
@@ -106,42 +115,49 @@ static enum qkv_status start(struct sweep *sweep, struct sweep_run *run, const s
     return QKV_OK;
 }
 
-/* Prints the last line of a log. */
-static void print_last_line(const char *path)
+/* Prints why a training failed: the last line of its log that is an error message, else the last line. */
+static void print_reason(const struct sweep_run *run)
 {
-    FILE *file = fopen(path, "rb");
-    char *line = NULL, *last = NULL;
+    FILE *file = fopen(run->log, "rb");
+    char *line = NULL, *reason = NULL;
     size_t capacity = 0;
-    while (file && getline(&line, &capacity, file) > 0) {
-        free(last);
-        last = line;
-        line = NULL;
-        capacity = 0;
-    }
-    if (last) {
-        last[strcspn(last, "\n")] = '\0';
-        print_plain(stderr, last);
-    }
+    bool has_message = false;
+    if (file && fseek(file, run->log_start, SEEK_SET) == 0)
+        while (getline(&line, &capacity, file) > 0) {
+            bool is_message = !strncmp(line, "qkv: ", 5);
+            if (has_message && !is_message) continue;
+            has_message = is_message;
+            free(reason);
+            reason = line;
+            line = NULL;
+            capacity = 0;
+        }
+    if (reason) reason[strcspn(reason, "\n")] = '\0';
+    print_plain(stderr, reason ? reason : run->log);
+    if (!reason) fputs(" has no reason", stderr);
     free(line);
-    free(last);
+    free(reason);
     if (file) fclose(file);
 }
 
-/* Notes how a run has ended. */
+/* Notes how a run has ended. A signal that the sweep has not passed on is a failure, such as that of a system which is out of
+ * memory. */
 static enum qkv_status end(struct sweep *sweep, struct sweep_run *run, int status, struct qkv_error *error)
 {
     char duration[16];
-    bool stopped = WIFSIGNALED(status), done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    bool by_signal = WIFSIGNALED(status), done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    bool stopped = by_signal && sweep->is_interrupted;
     run->process = 0;
     run->state = done ? SWEEP_DONE : stopped ? SWEEP_WAITS : SWEEP_FAILED;
     format_duration(qkv_clock_seconds() - run->started, duration);
     if (!sweep->quiet || run->state == SWEEP_FAILED) {
         print_plain(stderr, run->name);
         fprintf(stderr, ": %s after %s", done ? "done" : stopped ? "stopped" : "failed", duration);
-        if (run->state == SWEEP_FAILED) {
-            fputs(": ", stderr);
-            print_last_line(run->log);
-        }
+        if (run->state == SWEEP_FAILED) fputs(": ", stderr);
+        if (run->state == SWEEP_FAILED && by_signal)
+            fprintf(stderr, "ended by a signal (%s)", strsignal(WTERMSIG(status)));
+        else if (run->state == SWEEP_FAILED)
+            print_reason(run);
         fputc('\n', stderr);
     }
     return done ? write_finished(sweep, error) : QKV_OK;
@@ -214,6 +230,7 @@ enum qkv_status sweep_train(struct sweep *sweep, int *interrupted, struct qkv_er
             fputs("\nqkv: interrupted: each run saves a checkpoint; interrupt again to stop without saving\n",
                   stderr);
         *interrupted = number;
+        sweep->is_interrupted = true;
         pass_on(sweep, number);
     }
     sigprocmask(SIG_SETMASK, &mask, NULL);

@@ -19,6 +19,7 @@ struct sweep_run {
     enum sweep_state state;
     pid_t process; /* while it trains */
     double started;
+    long log_start; /* bytes of the log that earlier trainings have printed */
 };
 
 struct sweep {
@@ -27,6 +28,7 @@ struct sweep {
     int runs;
     int at_once, threads; /* runs at the same time, and threads of each */
     bool quiet;
+    bool is_interrupted; /* runs that end by a signal have been asked to */
     struct qkv_arena arena;
 };
 

@@ -116,11 +116,44 @@ Test(sweep, a_run_that_fails_does_not_end_the_others)
     struct outcome outcome =
         run("cd '%s' && qkv sweep c.yaml -o s -q -j 1 -g training.learning_rate=1e30,1e-3", folder);
     cr_expect_eq(outcome.exit_code, 1);
-    cr_expect_not_null(strstr(outcome.error, "learning_rate=1e30,seed=42: failed after 0s: qkv: update "),
-                       "%s", outcome.error);
+    cr_expect_not_null(strstr(outcome.error, "learning_rate=1e30,seed=42: failed after "), "%s",
+                       outcome.error);
+    cr_expect_not_null(strstr(outcome.error, "s: qkv: update "), "%s", outcome.error);
     cr_expect_not_null(strstr(outcome.error, "qkv: 1 of 2 runs failed; their logs are in s\n"));
     cr_expect_not_null(strstr(outcome.output, "\nlearning_rate=1e-3"), "%s", outcome.output);
     cr_expect_str_eq(read_file(format("%s/s/finished.txt", folder), NULL), "learning_rate=1e-3,seed=42\n");
+}
+
+Test(sweep, says_why_a_run_failed)
+{
+    const char *folder = tiny_task("why");
+    const char *sweep = "sweep c.yaml -o s -q -j 1 -g training.updates=1000000 -s training.logging_freq=1";
+    /* In the log, a line that says how to continue follows the message. */
+    struct outcome outcome = run("cd '%s' && ulimit -f 200 && qkv %s", folder, sweep);
+    cr_expect_eq(outcome.exit_code, 1);
+    cr_expect_not_null(strstr(outcome.error, ": qkv: s/updates=1000000,seed=42/metrics.jsonl: "), "%s",
+                       outcome.error);
+    cr_expect_not_null(strstr(outcome.error, "cannot be written: File too large\nqkv: 1 of 1 runs failed"),
+                       "%s", outcome.error);
+    /* A log that cannot grow has only messages of earlier trainings. */
+    run_ok("cd '%s/s' && yes 'qkv: an old message' | head -n 10000 >updates=1000000,seed=42.log", folder);
+    outcome = run("cd '%s' && ulimit -f 200 && qkv %s", folder, sweep);
+    cr_expect_eq(outcome.exit_code, 1);
+    cr_expect_not_null(strstr(outcome.error, ": s/updates=1000000,seed=42.log has no reason\n"), "%s",
+                       outcome.error);
+}
+
+Test(sweep, a_run_that_is_killed_has_failed)
+{
+    const char *folder = tiny_task("killed");
+    struct outcome outcome =
+        run("cd '%s' && { '%s' sweep c.yaml -o s -q -j 1 -g training.updates=1000000 & } && pid=$!; "
+            "until [ -e s/updates=1000000,seed=42/config.yaml ] || ! kill -0 $pid; do :; done; "
+            "kill -9 $(cat /proc/$pid/task/$pid/children); wait $pid",
+            folder, QKV_BINARY);
+    cr_expect_eq(outcome.exit_code, 1);
+    cr_expect_not_null(strstr(outcome.error, ": ended by a signal (Killed)\nqkv: 1 of 1 runs failed; "), "%s",
+                       outcome.error);
 }
 
 Test(sweep, refuses)
