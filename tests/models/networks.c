@@ -284,6 +284,76 @@ Test(networks, say_what_is_wrong_with_hidden)
     qkv_model_free(model);
 }
 
+/* The hidden states of the network `own`, of which row i is moved by `offset` rows, within its sentence or beyond it. */
+static struct {
+    int64_t offset;
+    bool crosses;
+} move;
+
+static struct qkv_tensor *moved_hidden(const struct qkv_model *model, struct qkv_graph *graph,
+                                       const struct qkv_batch_view *batch, struct qkv_trace *trace)
+{
+    const struct qkv_segments target = {batch->count, batch->target_start, batch->target_length};
+    struct qkv_tensor *x = own_network("own").hidden(model, graph, batch, trace);
+    return qkv_neighbours(graph, x, move.crosses ? (struct qkv_segments){0} : target, move.offset, 1);
+}
+
+Test(networks, that_look_ahead_or_mix_sentences_are_refused)
+{
+    const struct {
+        int64_t offset;
+        bool crosses;
+        const char *message; /* NULL: nothing is wrong */
+    } CASES[] = {
+        {0, false, NULL},
+        {-1, false, NULL},
+        {1, false,
+         "network moved: hidden looks ahead: row 0 of a sentence changes with row 1 of its target_input, but "
+         "may "
+         "depend on none after its own"},
+        {3, false,
+         "network moved: hidden looks ahead: row 0 of a sentence changes with row 1 of its target_input, but "
+         "may "
+         "depend on none after its own"},
+        {-1, true,
+         "network moved: hidden mixes sentences: row 0 of sentence 1 changes with the tokens of another "
+         "sentence; "
+         "give the ops the segments of the batch"},
+        {4, true,
+         "network moved: hidden mixes sentences: row 0 of sentence 0 changes with the tokens of another "
+         "sentence; "
+         "give the ops the segments of the batch"},
+    };
+    struct qkv_network_interface network = own_network("moved");
+    network.hidden = moved_hidden;
+    cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
+    struct qkv_model *model = model_of("moved", QKV_FLOAT32);
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct qkv_error error = {""};
+        move.offset = CASES[i].offset;
+        move.crosses = CASES[i].crosses;
+        enum qkv_status status = qkv_network_check_hidden(model, &error);
+        cr_expect_eq(status, CASES[i].message ? QKV_INVALID : QKV_OK, "case %d", (int)i);
+        cr_expect_str_eq(error.message, CASES[i].message ? CASES[i].message : "");
+    }
+    qkv_model_free(model);
+}
+
+Test(networks, of_the_library_obey_the_rules_of_hidden)
+{
+    for (int recurrent = 0; recurrent < 2; recurrent++) {
+        struct qkv_model_config config = tiny_config();
+        if (recurrent) {
+            config.encoder.type = config.decoder.type = QKV_NETWORK_RECURRENT;
+            config.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
+        }
+        struct qkv_model *model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
+        struct qkv_error error = {""};
+        cr_expect_eq(qkv_network_check_hidden(model, &error), QKV_OK, "%s", error.message);
+        qkv_model_free(model);
+    }
+}
+
 /* Plain decoding gives the probabilities of the forced pass, for any network. */
 Test(networks, decode_without_a_decoding_of_their_own)
 {

@@ -106,6 +106,38 @@ Test(trainer, log_lines_and_validations_leave_no_memory_behind)
     qkv_arena_release(&arena);
 }
 
+/* ---- networks from outside ---- */
+
+/* Row i is the hidden state of row i + 1 of its sentence. */
+static struct qkv_tensor *hidden_ahead(const struct qkv_model *model, struct qkv_graph *graph,
+                                       const struct qkv_batch_view *batch, struct qkv_trace *trace)
+{
+    const struct qkv_segments target = {batch->count, batch->target_start, batch->target_length};
+    return qkv_neighbours(graph, own_network("own").hidden(model, graph, batch, trace), target, 1, 1);
+}
+
+Test(trainer, refuses_a_network_that_looks_ahead)
+{
+    const char *folder = scratch("ahead"), *run = format("%s/run", folder);
+    const char *const overrides[] = {format("training.model_dir=%s", run), "training.updates=5",
+                                     "model.network=ahead"};
+    static struct qkv_network_interface network;
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_messages messages;
+    struct qkv_train_result result;
+    const struct qkv_train_options options = {.threads = 1};
+    struct qkv_error error = {""};
+    network = own_network("ahead");
+    network.hidden = hidden_ahead;
+    cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
+    cr_assert_eq(qkv_config_read(&config, &arena, training_config(folder), overrides, 3, &messages), QKV_OK);
+    cr_expect_eq(qkv_train(&config, &options, &result, &error), QKV_INVALID);
+    cr_expect_eq(strncmp(error.message, "network ahead: hidden looks ahead", 33), 0, "%s", error.message);
+    cr_expect_not(training_has(run, "config.yaml"));
+    qkv_arena_release(&arena);
+}
+
 /* ---- how long ---- */
 
 Test(trainer, ends_with_updates_or_epochs_whichever_is_first)

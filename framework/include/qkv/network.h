@@ -100,8 +100,7 @@ struct qkv_network_interface {
 
     /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets, with D of
      * model.decoder.hidden_size; other shapes are refused. Row t of a sentence may depend on all source tokens, but of the
-     * targets only on target_input up to row t, and on no other sentence. A network that looks ahead trains to a loss near
-     * 0, and its translations are nonsense. Parts of the pass go to the trace (qkv_trace_record), which may be NULL;
+     * targets only on target_input up to row t, and on no other sentence (qkv_network_check_hidden). Parts of the pass go to the trace (qkv_trace_record), which may be NULL;
      * without QKV_PART_WEIGHTS there are no attention maps. Errors go to the graph (qkv_graph_fail); qkv_graph_scope names
      * nodes for messages. Must be safe on several threads at once. */
     struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
@@ -131,6 +130,12 @@ QKV_API enum qkv_status qkv_network_register(const struct qkv_network_interface 
 /* Fails when the network that a checked config names is not registered, or has no such settings. What makes the model checks
  * this, too; call it to know before, as qkv_train does before it reads any text. */
 QKV_API enum qkv_status qkv_network_check(const struct qkv_model_config *config, struct qkv_error *error);
+
+/* Fails when hidden breaks its rules on two short sentences: the shape of its result, rows that change with a later row of
+ * target_input, rows that change with another sentence. A network that looks ahead trains to a loss near 0, and then
+ * translates into nonsense. The parameters must be initialized, because all rows are equal otherwise. Checks nothing when
+ * the model has positions for less than two tokens. qkv_train calls it for networks that a program has registered. */
+QKV_API enum qkv_status qkv_network_check_hidden(const struct qkv_model *model, struct qkv_error *error);
 
 /* The value of one of the network's settings for this model; NaN, which must not be cast to an integer, when the network
  * has no setting of that name. */
