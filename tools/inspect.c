@@ -55,7 +55,7 @@ static enum qkv_status list_files(struct inspection *i, struct qkv_error *error)
     DIR *folder = opendir(i->run.path);
     if (!folder) return qkv_error_set(error, "%s: %s", i->run.path, strerror(errno));
     enum qkv_status status = QKV_OK;
-    for (struct dirent *entry; !status && (entry = readdir(folder));) {
+    for (struct dirent *entry; !status && (errno = 0, entry = readdir(folder));) {
         struct stat file;
         if (!is_checkpoint(entry->d_name)) continue;
         const char *path = qkv_run_file(&i->run.arena, i->run.path, entry->d_name);
@@ -69,6 +69,7 @@ static enum qkv_status list_files(struct inspection *i, struct qkv_error *error)
         else if (errno != ENOENT) /* training may just have removed it */
             status = qkv_error_set(error, "%s: %s", path, strerror(errno));
     }
+    if (!status && errno) status = qkv_error_set(error, "%s: %s", i->run.path, strerror(errno));
     closedir(folder);
     if (i->file_count) qsort(i->files, (size_t)i->file_count, sizeof *i->files, by_name);
     return status;

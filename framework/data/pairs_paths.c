@@ -52,11 +52,13 @@ static enum qkv_status list_files(struct names *names, const char *folder, const
     names->count = 0;
     if (!listing)
         return qkv_error_set(error, "%s: cannot be read: %s", *folder ? folder : ".", strerror(errno));
-    for (struct dirent *entry; names->count < MOST_FILES && (entry = readdir(listing));) {
+    for (struct dirent *entry; names->count < MOST_FILES && (errno = 0, entry = readdir(listing));) {
         if (strlen(entry->d_name) > NAME_LONGEST || !language_size(entry->d_name, prefix, lang)) continue;
         strcpy(names->name[names->count++], entry->d_name);
     }
+    int code = names->count < MOST_FILES ? errno : 0;
     closedir(listing);
+    if (code) return qkv_error_set(error, "%s: cannot be read: %s", *folder ? folder : ".", strerror(code));
     qsort(names->name, (size_t)names->count, sizeof names->name[0], compare_names);
     int different = 0;
     for (int i = 0; i < names->count; i++) {

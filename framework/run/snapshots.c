@@ -31,15 +31,18 @@ enum qkv_status qkv_snapshots_find(struct qkv_run *run, int64_t **updates, int64
     DIR *folder = opendir(run->path);
     if (!folder) return qkv_error_set(error, "%s: cannot be opened: %s", run->path, strerror(errno));
     int64_t capacity = 0;
-    while (readdir(folder)) capacity++;
+    while (errno = 0, readdir(folder)) capacity++;
+    int code = errno;
     rewinddir(folder);
     *count = 0;
     *updates = qkv_arena_allocate(&run->arena, (size_t)(capacity + 1) * sizeof **updates);
-    for (struct dirent *entry; *updates && *count < capacity && (entry = readdir(folder));) {
+    for (struct dirent *entry; *updates && *count < capacity && (errno = 0, entry = readdir(folder));) {
         int64_t update = update_of(entry->d_name);
         if (update >= 0) (*updates)[(*count)++] = update;
     }
+    if (*updates && !code) code = errno;
     closedir(folder);
+    if (code) return qkv_error_set(error, "%s: cannot be read: %s", run->path, strerror(code));
     if (!*updates) return qkv_error_set(error, "out of memory for run %s", run->path);
     if (*count) qsort(*updates, (size_t)*count, sizeof **updates, by_update);
     return QKV_OK;

@@ -123,7 +123,7 @@ enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error
 {
     enum qkv_status status = QKV_OK;
     rewinddir(training->lock);
-    for (struct dirent *entry; !status && (entry = readdir(training->lock));) {
+    for (struct dirent *entry; !status && (errno = 0, entry = readdir(training->lock));) {
         bool of_old_run = is_run_file(entry->d_name) && !training->options->resume;
         if (!of_old_run && !is_temporary(entry->d_name)) continue;
         const char *path = file_of(training, entry->d_name);
@@ -131,6 +131,8 @@ enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error
         if (unlink(path) != 0)
             status = qkv_error_set(error, "%s: cannot be removed: %s", path, strerror(errno));
     }
+    if (!status && errno)
+        status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
     return status;
 }
 

@@ -93,6 +93,14 @@ static const struct command COMMANDS[] = {
     {FAULT_OTHERS, "config c.yaml --full"},
     {FAULT_OTHERS, "config extending.yaml"},
     {FAULT_OTHERS, "average run --best 2", true},
+    {FAULT_OTHERS, "quantize run -o made/int8", true},
+    {FAULT_OTHERS, "plot run half"},
+    {FAULT_OTHERS, "plot run half -o out.svg"},
+    {FAULT_OTHERS, "plot run -o out.png"},
+    {FAULT_OTHERS, "film run 'a b' -q -o out.png", true},
+    {FAULT_OTHERS, "tokenize run in.txt", true},
+    {FAULT_OTHERS, "evaluate run dev.tsv -j 1 --log-probs probabilities.tsv", true},
+    {FAULT_OTHERS, "page run --sentence 'a b' -o out.html", true},
     {FAULT_OTHERS, "generate sort -o made --train 4 --dev 2 --test 2"},
     {FAULT_OTHERS, "generate en_es -o made --train 4 --dev 2 --test 2 --lexicon " LEXICON},
     {FAULT_OTHERS, "init train.tsv -o made/new.yaml --updates 3"},
@@ -105,7 +113,7 @@ static const char *prepare(const char *name)
     const char *folder = tiny_task(name);
     run_ok("cd '%s' && sed -i 's/updates: 20/updates: 6/; s/validation_freq: 10/validation_freq: 3/; "
            "s/logging_freq: 5/logging_freq: 2/' c.yaml && "
-           "qkv train c.yaml -q -j 1 && "
+           "qkv train c.yaml -q -j 1 -s training.snapshots=2 && "
            "qkv train c.yaml -q -j 1 -s training.model_dir=half -s training.updates=4 && "
            "cut -f 1 dev.tsv >in.txt && cut -f 2 dev.tsv >reference.txt && gzip -n <dev.tsv >dev.tsv.gz && "
            "sed 's/.*/0-0/' dev.tsv >dev.links && echo 'extends: c.yaml' >extending.yaml && "
