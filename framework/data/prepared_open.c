@@ -56,19 +56,30 @@ static uint64_t implied_size(const struct qkv_prepared_header *header, int secti
     return header->section[section].size;
 }
 
+/* Whether the counts of the header are possible, each by itself and together. */
+static bool are_counts(const struct qkv_prepared_header *header)
+{
+    const int64_t most = (int64_t)1 << 56, dropped = header->read - header->count;
+    bool good = header->count > 0 && header->count < most && header->read < most && dropped >= 0 &&
+                header->long_sources >= 0 && header->long_sources <= dropped && header->long_targets >= 0 &&
+                header->long_targets <= dropped;
+    for (int side = 0; side < 2; side++)
+        good = good && header->side[side].tokens > 0 && header->side[side].tokens < most &&
+               header->side[side].longest > 0 && header->side[side].unknown >= 0 &&
+               header->side[side].unknown <= header->side[side].tokens &&
+               header->side[side].vocabulary_size <= INT32_MAX;
+    return good;
+}
+
 /* Checks that the sections follow each other, have the sizes that the counts imply, and end with the file. */
 static enum qkv_status check_layout(const struct qkv_prepared *prepared, struct qkv_error *error)
 {
     const struct qkv_prepared_header *header = prepared->header;
-    const int64_t most = (int64_t)1 << 56;
     uint64_t end = sizeof *header;
-    bool good = header->count > 0 && header->count < most;
-    for (int side = 0; side < 2; side++)
-        good = good && header->side[side].tokens > 0 && header->side[side].tokens < most &&
-               header->side[side].longest > 0 && header->side[side].vocabulary_size <= INT32_MAX;
+    bool good = are_counts(header);
     for (int i = 0; i < QKV_PREPARED_SECTIONS && good; i++) {
         const struct qkv_prepared_section *section = &header->section[i];
-        good = section->offset == end && section->size < (uint64_t)most &&
+        good = section->offset == end && section->size < (uint64_t)1 << 58 &&
                section->size == implied_size(header, i);
         end = qkv_prepared_padded(section->offset + section->size);
     }

@@ -100,9 +100,10 @@ struct qkv_network_interface {
 
     /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets, with D of
      * model.decoder.hidden_size; other shapes are refused. Row t of a sentence may depend on all source tokens, but of the
-     * targets only on target_input up to row t, and on no other sentence (qkv_network_check_hidden). Parts of the pass go to the trace (qkv_trace_record), which may be NULL;
-     * without QKV_PART_WEIGHTS there are no attention maps. Errors go to the graph (qkv_graph_fail); qkv_graph_scope names
-     * nodes for messages. Must be safe on several threads at once. */
+     * targets only on target_input up to row t, and on no other sentence (qkv_network_check_hidden). Parts of the pass go
+     * to the trace (qkv_trace_record), which may be NULL; without QKV_PART_WEIGHTS there are no attention maps. Errors go
+     * to the graph (qkv_graph_fail); qkv_graph_scope names nodes for
+     * messages. Must be safe on several threads at once. */
     struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
