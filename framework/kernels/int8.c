@@ -36,16 +36,16 @@ void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real
 /* ---- rows of a ---- */
 
 struct rows {
-    float *scale;  /* [m] */
-    int32_t *zero; /* [m]: ZERO times the sum of the row's numbers */
-    int8_t *value; /* [m, padded k] */
+    float *scale;   /* [m] */
+    int32_t *start; /* [m]: what sums begin with, -ZERO times the sum of the row's numbers */
+    int8_t *value;  /* [m, padded k] */
 };
 
 static struct rows rows_in(void *memory, int64_t m)
 {
     float *scale = memory;
-    int32_t *zero = (int32_t *)(scale + m);
-    return (struct rows){scale, zero, (int8_t *)(zero + m)};
+    int32_t *start = (int32_t *)(scale + m);
+    return (struct rows){scale, start, (int8_t *)(start + m)};
 }
 
 /* The largest absolute value, as bits: NaN is above infinity. */
@@ -93,11 +93,11 @@ static void quantize_rows(int64_t m, int64_t k, const real *a, struct rows rows)
         memset(value + k, 0, (size_t)(inner - k));
         if (most >= SMALLEST && most < INFINITY) {
             rows.scale[i] = most / 127;
-            rows.zero[i] = ZERO * round_row(k, x, 127 / most, value);
+            rows.start[i] = -ZERO * round_row(k, x, 127 / most, value);
             continue;
         }
         rows.scale[i] = most < SMALLEST ? 0 : NAN;
-        rows.zero[i] = 0;
+        rows.start[i] = 0;
         memset(value, 0, (size_t)k);
     }
 }
@@ -121,9 +121,8 @@ static void store_sums(const struct int8_job *job, int64_t row, int64_t rows, in
     int64_t columns = job->n - column < INT8_PANEL_COLUMNS ? job->n - column : INT8_PANEL_COLUMNS;
     for (int64_t i = 0; i < rows; i++) {
         real *c = job->c + (row + i) * job->n + column, scale = job->rows.scale[row + i];
-        int32_t zero = job->rows.zero[row + i];
         for (int64_t j = 0; j < columns; j++) {
-            real y = (real)(sums[i][j] - zero) * (scale * job->scale[column + j]);
+            real y = (real)sums[i][j] * (scale * job->scale[column + j]);
             c[j] = job->bias ? y + job->bias[column + j] : y;
         }
     }
@@ -142,7 +141,7 @@ static inline __attribute__((always_inline)) void tile_avx2(const int rows, cons
 #        pragma GCC unroll 2
     for (int i = 0; i < rows; i++)
 #        pragma GCC unroll 4
-        for (int v = 0; v < 4; v++) sum[i][v] = _mm256_setzero_si256();
+        for (int v = 0; v < 4; v++) sum[i][v] = _mm256_set1_epi32(job->rows.start[row + i]);
     for (int64_t l = 0; l < job->inner; l += INT8_GROUP, b += INT8_GROUP * INT8_PANEL_COLUMNS) {
         __m256i x_even[2], x_odd[2];
 #        pragma GCC unroll 2
@@ -184,8 +183,9 @@ static void panel_simple(const struct int8_job *job, int64_t column)
 {
     const unsigned char *panel = job->panels + column * job->inner;
     for (int64_t i = 0; i < job->m; i++) {
-        int32_t sums[1][INT8_PANEL_COLUMNS] = {{0}};
+        int32_t sums[1][INT8_PANEL_COLUMNS];
         const int8_t *a = job->rows.value + i * job->inner;
+        for (int j = 0; j < INT8_PANEL_COLUMNS; j++) sums[0][j] = job->rows.start[i];
         for (int64_t l = 0; l < job->inner; l += INT8_GROUP) {
             const unsigned char *b = panel + l * INT8_PANEL_COLUMNS;
             for (int j = 0; j < INT8_PANEL_COLUMNS; j++)
@@ -200,63 +200,76 @@ static void panel_simple(const struct int8_job *job, int64_t column)
 #        define WITH_VNNI __attribute__((target("avx512vnni")))
 enum { VNNI_ROWS = 12 }; /* 24 of 32 registers hold sums */
 
+/* c [row .. row + rows - 1, the columns of the panel that starts at `column`] from sums [rows, 2]. */
 static inline __attribute__((always_inline)) WITH_VNNI void
-store_vnni(const struct int8_job *job, int64_t row, int64_t column, __m512i sum, __m512i zero)
+store_vnni(const int rows, const struct int8_job *job, int64_t row, int64_t column, __m512i sum[][2])
 {
-    __m512 scale = _mm512_mul_ps(_mm512_set1_ps(job->rows.scale[row]), _mm512_loadu_ps(job->scale + column));
-    __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(sum, zero)), scale);
-    int64_t rest = job->n - column;
-    __mmask16 mask = (__mmask16)(rest >= 16 ? 0xffff : (1u << (rest > 0 ? rest : 0)) - 1);
-    if (job->bias) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(mask, job->bias + column));
-    _mm512_mask_storeu_ps(job->c + row * job->n + column, mask, y);
+    if (job->n - column < INT8_PANEL_COLUMNS) {
+        int32_t sums[VNNI_ROWS][INT8_PANEL_COLUMNS];
+#        pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            _mm512_storeu_si512(sums[i], sum[i][0]);
+            _mm512_storeu_si512(sums[i] + 16, sum[i][1]);
+        }
+        store_sums(job, row, rows, column, sums);
+        return;
+    }
+    const __m512 left = _mm512_loadu_ps(job->scale + column),
+                 right = _mm512_loadu_ps(job->scale + column + 16),
+                 nothing = _mm512_set1_ps(-0.0F); /* x + -0 is x, for 0 and -0, too */
+    const __m512 left_bias = job->bias ? _mm512_loadu_ps(job->bias + column) : nothing,
+                 right_bias = job->bias ? _mm512_loadu_ps(job->bias + column + 16) : nothing;
+    real *c = job->c + row * job->n + column;
+#        pragma GCC unroll 16
+    for (int i = 0; i < rows; i++, c += job->n) {
+        const __m512 scale = _mm512_set1_ps(job->rows.scale[row + i]);
+        __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[i][0]), _mm512_mul_ps(scale, left));
+        _mm512_storeu_ps(c, _mm512_add_ps(y, left_bias));
+        y = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[i][1]), _mm512_mul_ps(scale, right));
+        _mm512_storeu_ps(c + 16, _mm512_add_ps(y, right_bias));
+    }
 }
 
 /* `rows` rows of c from `row` on, in one panel. Callers pass constants: the sums stay in registers. Of few rows, `chains`
- * sums for each number hide the latency of the multiplication. */
+ * sums for each number hide the latency of the multiplication. Of many rows, the first prefetch the next panel. */
 static inline __attribute__((always_inline)) WITH_VNNI void
 tile_vnni(const int rows, const int chains, const struct int8_job *job, int64_t row, int64_t column)
 {
-    const unsigned char *b = job->panels + column * job->inner;
-    const int8_t *a = job->rows.value + row * job->inner;
-    int64_t groups = job->inner / INT8_GROUP, l = 0;
+    const int64_t inner = job->inner, next_panel = row == 0 ? inner * INT8_PANEL_COLUMNS : 0;
+    const unsigned char *b = job->panels + column * inner;
+    const int8_t *a[VNNI_ROWS / 3];
     __m512i sum[VNNI_ROWS][2];
-#        pragma GCC unroll 16
-    for (int i = 0; i < rows * chains; i++) sum[i][0] = sum[i][1] = _mm512_setzero_si512();
-    for (; l + chains <= groups; l += chains)
 #        pragma GCC unroll 4
-        for (int g = 0; g < chains; g++) {
-            __m512i left = _mm512_loadu_si512(b + (l + g) * 128),
-                    right = _mm512_loadu_si512(b + (l + g) * 128 + 64);
+    for (int i = 0; i < rows; i += 3) a[i / 3] = job->rows.value + (row + i) * inner;
+#        pragma GCC unroll 16
+    for (int i = 0; i < rows * chains; i++)
+        sum[i][0] = sum[i][1] = _mm512_set1_epi32(i < rows ? job->rows.start[row + i] : 0);
+    for (int64_t l = inner; l > 0; l -= chains * INT8_GROUP) {
+#        pragma GCC unroll 4
+        for (int g = 0; g < chains; g++, b += INT8_GROUP * INT8_PANEL_COLUMNS) {
+            __m512i left = _mm512_loadu_si512(b), right = _mm512_loadu_si512(b + 64);
+            if (rows >= 6) {
+                __builtin_prefetch(b + next_panel, 0, 2);
+                __builtin_prefetch(b + next_panel + 64, 0, 2);
+            }
 #        pragma GCC unroll 16
             for (int i = 0; i < rows; i++) {
-                int32_t group;
-                memcpy(&group, a + i * job->inner + (l + g) * INT8_GROUP, sizeof group);
+                int32_t group; /* by four addresses: those of all rows would not fit into registers */
+                memcpy(&group, a[i / 3] + i % 3 * inner + g * INT8_GROUP, sizeof group);
                 __m512i x = _mm512_set1_epi32(group);
-                sum[i * chains + g][0] = _mm512_dpbusd_epi32(sum[i * chains + g][0], left, x);
-                sum[i * chains + g][1] = _mm512_dpbusd_epi32(sum[i * chains + g][1], right, x);
+                sum[g * rows + i][0] = _mm512_dpbusd_epi32(sum[g * rows + i][0], left, x);
+                sum[g * rows + i][1] = _mm512_dpbusd_epi32(sum[g * rows + i][1], right, x);
             }
         }
-    for (; l < groups; l++)
-#        pragma GCC unroll 16
-        for (int i = 0; i < rows; i++) {
-            int32_t group;
-            memcpy(&group, a + i * job->inner + l * INT8_GROUP, sizeof group);
-            __m512i x = _mm512_set1_epi32(group);
-            sum[i * chains][0] = _mm512_dpbusd_epi32(sum[i * chains][0], _mm512_loadu_si512(b + l * 128), x);
-            sum[i * chains][1] =
-                _mm512_dpbusd_epi32(sum[i * chains][1], _mm512_loadu_si512(b + l * 128 + 64), x);
-        }
-#        pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) {
-        __m512i zero = _mm512_set1_epi32(job->rows.zero[row + i]);
 #        pragma GCC unroll 4
-        for (int g = 1; g < chains; g++) {
-            sum[i * chains][0] = _mm512_add_epi32(sum[i * chains][0], sum[i * chains + g][0]);
-            sum[i * chains][1] = _mm512_add_epi32(sum[i * chains][1], sum[i * chains + g][1]);
-        }
-        store_vnni(job, row + i, column, sum[i * chains][0], zero);
-        store_vnni(job, row + i, column + 16, sum[i * chains][1], zero);
+        for (int i = 0; i < rows; i += 3) a[i / 3] += chains * INT8_GROUP;
     }
+#        pragma GCC unroll 16
+    for (int i = rows; i < rows * chains; i++) {
+        sum[i % rows][0] = _mm512_add_epi32(sum[i % rows][0], sum[i][0]);
+        sum[i % rows][1] = _mm512_add_epi32(sum[i % rows][1], sum[i][1]);
+    }
+    store_vnni(rows, job, row, column, sum);
 }
 
 #        define TILE(rows, chains)                                                                           \
@@ -266,6 +279,7 @@ tile_vnni(const int rows, const int chains, const struct int8_job *job, int64_t 
                 tile_vnni(rows, chains, job, row, column);                                                   \
             }
 TILE(12, 1)
+TILE(8, 1)
 TILE(6, 1)
 TILE(4, 2)
 TILE(3, 4)
@@ -282,6 +296,7 @@ static void panel_vnni(const struct int8_job *job, int64_t column)
                 tile_vnni_##number(job, i, column);                                                          \
                 i += number;                                                                                 \
             }
+    ROWS(8)
     ROWS(6)
     ROWS(4)
     ROWS(3)

@@ -12,6 +12,7 @@
 enum {
     INT8_PANEL_COLUMNS = 32, /* columns of a panel: two vectors of 16 sums */
     INT8_GROUP = 4,          /* neighbouring rows of b' that an instruction multiplies at once */
+    INT8_INNER = 16,         /* k is padded to a multiple: four groups, whose sums may be apart */
     INT8_LONGEST = 1 << 16,  /* largest k: 255 * 127 * k stays within int32 */
 };
 
@@ -22,7 +23,7 @@ static inline int64_t int8_padded_columns(int64_t n)
 
 static inline int64_t int8_padded_inner(int64_t k)
 {
-    return (k + INT8_GROUP - 1) / INT8_GROUP * INT8_GROUP;
+    return (k + INT8_INNER - 1) / INT8_INNER * INT8_INNER;
 }
 
 /* Bytes of the panels of b' [k, n]: the scales of the columns, then the panels. */
