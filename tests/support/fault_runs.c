@@ -368,6 +368,7 @@ void fault_runs(enum fault_commands which, int fault_count, const struct fault *
     long runs[16] = {0}, one_in = share ? strtol(share, NULL, 10) : 0;
     for (size_t c = 0; c < sizeof COMMANDS / sizeof *COMMANDS; c++) {
         if (COMMANDS[c].which != which || (only && !strstr(COMMANDS[c].arguments, only))) continue;
+        if (!strncmp(COMMANDS[c].arguments, "page ", 5) && !has_page()) continue;
         struct sweep sweep = {
             .command = &COMMANDS[c],
             .base = folder,
