@@ -59,9 +59,10 @@ static uint64_t implied_size(const struct qkv_prepared_header *header, int secti
 /* Whether the counts of the header are possible, each by itself and together. */
 static bool are_counts(const struct qkv_prepared_header *header)
 {
-    const int64_t most = (int64_t)1 << 56, dropped = header->read - header->count;
-    bool good = header->count > 0 && header->count < most && header->read < most && dropped >= 0 &&
-                header->long_sources >= 0 && header->long_sources <= dropped && header->long_targets >= 0 &&
+    const int64_t most = (int64_t)1 << 56;
+    if (header->count <= 0 || header->count > header->read || header->read >= most) return false;
+    int64_t dropped = header->read - header->count;
+    bool good = header->long_sources >= 0 && header->long_sources <= dropped && header->long_targets >= 0 &&
                 header->long_targets <= dropped;
     for (int side = 0; side < 2; side++)
         good = good && header->side[side].tokens > 0 && header->side[side].tokens < most &&
