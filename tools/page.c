@@ -1,25 +1,22 @@
-/* qkv page: a trained run as one HTML file that translates by itself. */
+/* qkv page: one HTML file that holds a trained run and translates by itself, or the scenes of tutorials. */
 #include "commands.h"
 #include "complain.h"
+#include "config.h"
 #include "page/page_files.h"
 #include "page_heads.h"
-#include "page_learning.h"
+#include "page_scenes.h"
 
 #include "qkv/file.h"
 #include "qkv/lines.h"
 #include "run/packed_run.h"
 
 #include <cjson/cJSON.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
-
-/* Where page.html has the engine and the model. */
-static const char PLACE[] = "<!-- engine and model -->";
 
 static const char *output = "page.html", *checkpoint, *numbers, *opening;
-static int64_t snapshots = 6;
+enum { MOST_SNAPSHOTS = 6 };
+static int64_t snapshots = -1; /* not given: MOST_SNAPSHOTS */
 static struct page_heads_options measured = {.most = 100};
 
 static const char *numbers_name(const void *context, int64_t index)
@@ -28,83 +25,7 @@ static const char *numbers_name(const void *context, int64_t index)
     return index == 0 ? "half" : index == 1 ? "float32" : NULL;
 }
 
-/* ---- text of the page ---- */
-
-/* Writes bytes in base64 (RFC 4648), which a script element can hold, without line breaks. */
-static void write_base64(FILE *file, const unsigned char *bytes, size_t size)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < size; i += 3) {
-        size_t rest = size - i;
-        unsigned long bits = (unsigned long)bytes[i] << 16;
-        if (rest > 1) bits |= (unsigned long)bytes[i + 1] << 8;
-        if (rest > 2) bits |= bytes[i + 2];
-        putc(digits[bits >> 18], file);
-        putc(digits[bits >> 12 & 63], file);
-        putc(rest > 1 ? digits[bits >> 6 & 63] : '=', file);
-        putc(rest > 2 ? digits[bits & 63] : '=', file);
-    }
-}
-
-/* Writes compressed bytes as a script element, which no browser runs: its type is none. */
-static enum qkv_status write_data(FILE *file, const char *attribute, const unsigned char *bytes, size_t size,
-                                  struct qkv_error *error)
-{
-    uLongf compressed_size = compressBound(size);
-    unsigned char *compressed = malloc(compressed_size);
-    if (!compressed || compress2(compressed, &compressed_size, bytes, size, Z_BEST_COMPRESSION) != Z_OK) {
-        free(compressed);
-        return qkv_error_set(error, "out of memory for the page");
-    }
-    fprintf(file, "<script type=\"application/base64\" %s>", attribute);
-    write_base64(file, compressed, compressed_size);
-    fputs("</script>\n", file);
-    free(compressed);
-    return QKV_OK;
-}
-
-/* What a page holds besides the engine. */
-struct contents {
-    unsigned char *model;
-    size_t model_size;
-    const char *opening_sentence, *model_summary;
-    char *heads; /* page_heads_json */
-    struct page_learning learning;
-};
-
-static void write_text(FILE *file, const char *id, const char *text)
-{
-    fprintf(file, "<script type=\"application/base64\" id=\"%s\">", id);
-    write_base64(file, (const unsigned char *)text, strlen(text));
-    fputs("</script>\n", file);
-}
-
-static enum qkv_status write_page(FILE *file, const struct contents *contents, struct qkv_error *error)
-{
-    struct page_file html = page_html(), engine = page_engine();
-    size_t place = 0;
-    while (place + sizeof PLACE <= html.size && memcmp(html.bytes + place, PLACE, sizeof PLACE - 1) != 0)
-        place++;
-    QKV_BUG(place + sizeof PLACE > html.size, "the page has no %s", PLACE);
-    fwrite(html.bytes, 1, place, file);
-    if (write_data(file, "id=\"engine-data\"", engine.bytes, engine.size, error) ||
-        write_data(file, "id=\"model-data\"", contents->model, contents->model_size, error))
-        return QKV_INVALID;
-    for (int64_t i = 0; i < contents->learning.snapshot_count; i++) {
-        const struct page_snapshot *snapshot = &contents->learning.snapshots[i];
-        if (write_data(file, "class=\"snapshot-data\"", snapshot->bytes, snapshot->size, error))
-            return QKV_INVALID;
-    }
-    write_text(file, "opening-sentence", contents->opening_sentence);
-    write_text(file, "model-summary", contents->model_summary);
-    write_text(file, "heads-data", contents->heads);
-    write_text(file, "learning-data", contents->learning.json);
-    size_t rest = place + sizeof PLACE - 1;
-    fwrite(html.bytes + rest, 1, html.size - rest, file);
-    return QKV_OK;
-}
-
-/* ---- the command ---- */
+/* ---- a run ---- */
 
 /* The first source sentence of a text of the run, for a page that opens with one: a table of pairs, or the file of the
  * source language. NULL when the text is not there any more. */
@@ -165,37 +86,25 @@ static const char *model_summary(struct qkv_run *run, bool float32)
     return summary ? summary : "";
 }
 
-static enum qkv_status write_file(const struct contents *contents, struct qkv_error *error)
-{
-    if (!strcmp(output, "-")) return write_page(stdout, contents, error);
-    struct qkv_file_writer writer;
-    if (qkv_file_begin(&writer, output, error)) return QKV_INVALID;
-    if (write_page(writer.file, contents, error)) {
-        qkv_file_abandon(&writer);
-        return QKV_INVALID;
-    }
-    if (qkv_file_commit(&writer, error)) return QKV_INVALID;
-    fprintf(stderr, "%s is written: open it in a browser\n", output);
-    return QKV_OK;
-}
-
 /* What the page says of its heads and of training. The parameters of the run are overwritten. */
-static enum qkv_status collect_learning(struct contents *contents, struct qkv_run *run,
+static enum qkv_status collect_learning(struct page_contents *contents, struct qkv_run *run,
                                         enum qkv_packed_numbers packed, struct qkv_error *error)
 {
     struct page_heads heads = {0};
     enum qkv_status status = page_heads_measure(&heads, run, &measured, error);
     if (!status && !(contents->heads = page_heads_json(&heads)))
         status = qkv_error_set(error, "out of memory for the page");
-    if (!status) status = page_learning_collect(&contents->learning, run, &heads, snapshots, packed, error);
+    if (!status)
+        status = page_learning_collect(&contents->learning, run, &heads,
+                                       snapshots < 0 ? MOST_SNAPSHOTS : snapshots, packed, error);
     page_heads_release(&heads);
     return status;
 }
 
-static enum qkv_status make_page(const char *path, struct qkv_error *error)
+static enum qkv_status make_page_of_run(const char *path, struct qkv_error *error)
 {
     struct qkv_run run;
-    struct contents contents = {0};
+    struct page_contents contents = {0};
     bool float32 = numbers && !strcmp(numbers, "float32");
     enum qkv_status status = qkv_run_open(&run, path, checkpoint, QKV_FLOAT32, error);
     if (status) return status;
@@ -207,7 +116,7 @@ static enum qkv_status make_page(const char *path, struct qkv_error *error)
     contents.opening_sentence = opening_sentence(&run);
     contents.model_summary = model_summary(&run, float32);
     if (!status) status = collect_learning(&contents, &run, packed, error);
-    if (!status) status = write_file(&contents, error);
+    if (!status) status = page_write(&contents, output, error);
     page_learning_release(&contents.learning);
     cJSON_free(contents.heads);
     free(contents.model);
@@ -215,9 +124,45 @@ static enum qkv_status make_page(const char *path, struct qkv_error *error)
     return status;
 }
 
+/* ---- scenes ---- */
+
+static enum qkv_status make_page_of_scenes(int count, char **files, struct qkv_error *error)
+{
+    struct qkv_arena arena = {0};
+    struct page_contents contents = {0};
+    enum qkv_status status = page_scenes_collect(&contents, count, files, &arena, error);
+    if (!status) status = page_write(&contents, output, error);
+    cJSON_free(contents.scenes);
+    free(contents.model);
+    qkv_arena_release(&arena);
+    return status;
+}
+
+/* Reports options and operands that do not belong to scenes. */
+static int check_scenes(int count, char **files)
+{
+    const struct {
+        const char *option;
+        bool given;
+    } runs[] = {{"--numbers", numbers},       {"--sentence", opening},
+                {"--checkpoint", checkpoint}, {"--snapshots", snapshots >= 0},
+                {"--pairs", measured.pairs},  {"--links", measured.links.path}};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        if (runs[i].given)
+            return count ? complain("%s is for runs, but %s is not a run folder", runs[i].option, files[0])
+                         : complain("%s is for runs: give a run folder", runs[i].option);
+    for (int i = 0; i < count; i++) {
+        if (is_run_folder(files[i])) return complain("a page holds one run, or scenes");
+        if (!qkv_path_exists(files[i]))
+            return complain("%s: there is no such run, and no such scene", files[i]);
+    }
+    return QKV_OK;
+}
+
+/* ---- a run or scenes ---- */
+
 static int run(int operands, char **operand)
 {
-    (void)operands;
     if (!page_html().bytes)
         return complain(
             "this qkv was built without the page, which needs the Debian packages clang, lld, wasi-libc and "
@@ -226,17 +171,28 @@ static int run(int operands, char **operand)
     if (measured.links.path && !measured.pairs) return complain("--links needs --pairs");
     if (measured.links.from && !measured.links.path) return complain("--links-from needs --links");
     struct qkv_error error = {""};
-    return conclude(make_page(operand[0], &error), &error);
+    if (operands == 1 && is_run_folder(operand[0]))
+        return conclude(make_page_of_run(operand[0], &error), &error);
+    if (check_scenes(operands, operand)) return QKV_INVALID;
+    enum qkv_status status = make_page_of_scenes(operands, operand, &error);
+    return status && !*error.message ? (int)status
+                                     : conclude(status, &error); /* messages of a file are printed */
 }
 
 const struct command command_page = {
     .name = "page",
-    .summary = "make a page in which a trained run translates, with its attention maps",
+    .summary = "make a page in which a trained run translates, or attention is computed step by step",
+    .synopsis = "page [RUN | SCENE...] [options]",
     .description =
-        "Writes one HTML file that holds the model and the engine as WebAssembly. It needs no network and no "
+        "Writes one HTML file that holds a run, or scenes, and the engine as WebAssembly. It needs no "
+        "network and no "
         "other file: "
         "open it in a browser, type a sentence, and see the translation and where every head looked.\n\n"
-        "The parameters are rounded to half precision (11 bits), which halves the file and changes weights "
+        "Without a run the page walks through scenes (`qkv help explain`), step by step: those files, or "
+        "the attention tutorials that `configs/seeds` repeats. It shows each with its own numbers, and with "
+        "random ones of any seed.\n\n"
+        "The parameters of a run are rounded to half precision (11 bits), which halves the file and changes "
+        "weights "
         "and scores by about 1e-3, so that of two words that are nearly as probable the other may win. With "
         "`--numbers float32` they stay as they are, and the numbers differ from those of `qkv translate` by "
         "less than 1e-5, because WebAssembly has no fused multiply-add.\n\n"
@@ -244,10 +200,15 @@ const struct command command_page = {
         "silent, as `qkv heads` measures it. With `--links`, too, it shows the alignment error of each head "
         "that looks from the translation at the sentence, at every moment of training that it holds.\n",
     .examples = "  qkv page runs/toy_en_es\n"
+                "  qkv page -o tutorials.html\n"
                 "  qkv page runs/toy_en_es --numbers float32 -o toy.html\n"
                 "  qkv page runs/toy_en_es --pairs datasets/en_es/test.tsv \\\n"
                 "      --links datasets/en_es/test.align\n",
-    .operands = (const struct command_operand[]){{"RUN", VALUE_RUN, "a run folder"}, {0}},
+    .operands =
+        (const struct command_operand[]){{"RUN | SCENE", VALUE_CONFIG_OR_RUN,
+                                          "a run folder, or scenes (YAML); none: the scenes of the tutorials",
+                                          .optional = true, .repeated = true},
+                                         {0}},
     .options =
         (const struct command_option[]){
             {"output", 'o', "FILE", OPTION_TEXT, &output, "the page (default: page.html); -: standard output",

@@ -203,7 +203,8 @@ static void read_file(struct qkv_reading *reading, const char *path, const struc
     struct qkv_open_file file = {path, extended_by, extended_by ? extended_by->extended + 1 : 0, {0}};
     bool complete;
     stat(path, &file.status); /* a file that cannot be read is reported next */
-    const struct qkv_yaml_node *root = qkv_yaml_read(path, reading->arena, reading->collector, &complete);
+    const struct qkv_yaml_node *root = qkv_yaml_read(path, extended_by ? NULL : reading->text, reading->arena,
+                                                     reading->collector, &complete);
     reading->complete = reading->complete && complete && root->kind == QKV_YAML_MAPPING;
     if (!root) return;
     if (root->kind == QKV_YAML_MAPPING) {

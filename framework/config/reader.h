@@ -18,6 +18,7 @@ struct qkv_reading {
     const struct qkv_schema *schema;
     void *config;                 /* the struct of the schema, to be filled */
     const char *path;             /* of the YAML file, not of a key */
+    const char *text;             /* what the file holds, if it is in memory; NULL: it is read */
     const char *const *overrides; /* "training.learning_rate=1e-3"; read after the file */
     int override_count;
     bool

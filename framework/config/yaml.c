@@ -313,12 +313,13 @@ fail:
     return NULL;
 }
 
-struct qkv_yaml_node *qkv_yaml_read(const char *path, struct qkv_arena *arena,
+struct qkv_yaml_node *qkv_yaml_read(const char *path, const char *text, struct qkv_arena *arena,
                                     struct qkv_collector *collector, bool *complete)
 {
     struct reader reader = {.path = path, .arena = arena, .collector = collector};
-    size_t size = 0;
-    char *bytes = load(&reader, &size);
+    size_t size = text ? strlen(text) : 0;
+    char *loaded = text ? NULL : load(&reader, &size);
+    const char *bytes = text ? text : loaded;
     if (!bytes || !check_bytes(&reader, bytes, size)) {
         reader.broken = true;
     } else {
@@ -327,7 +328,7 @@ struct qkv_yaml_node *qkv_yaml_read(const char *path, struct qkv_arena *arena,
         if (!reader.root && !reader.broken)
             qkv_collect(collector, (struct qkv_place){.name = path}, "the file is empty");
     }
-    free(bytes);
+    free(loaded);
     *complete = reader.root && !reader.broken;
     return reader.root;
 }

@@ -37,8 +37,8 @@ struct qkv_yaml_node {
 
 /* Reads a file into `arena`; returns its root, or NULL when nothing could be read. All errors are collected. Some, such as
  * syntax errors, end reading: the tree then holds the part before the error, *complete is false, and keys may be missing
- * that the file has. */
-struct qkv_yaml_node *qkv_yaml_read(const char *path, struct qkv_arena *arena,
+ * that the file has. text: what the file holds, for a file that is in memory; NULL: the file is read. */
+struct qkv_yaml_node *qkv_yaml_read(const char *path, const char *text, struct qkv_arena *arena,
                                     struct qkv_collector *collector, bool *complete);
 
 /* True of a scalar without a value: `key:`, `key: ~` or `key: null`. */

@@ -10,10 +10,18 @@ enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena *arena,
                                const char *const *overrides, int override_count,
                                struct qkv_messages *messages)
 {
+    return qkv_scene_read_text(scene, arena, path, NULL, overrides, override_count, messages);
+}
+
+enum qkv_status qkv_scene_read_text(struct qkv_scene *scene, struct qkv_arena *arena, const char *path,
+                                    const char *text, const char *const *overrides, int override_count,
+                                    struct qkv_messages *messages)
+{
     struct qkv_collector collector = {.arena = arena};
     struct qkv_reading reading = {.schema = &qkv_scene_schema,
                                   .config = scene,
                                   .path = path,
+                                  .text = text,
                                   .overrides = overrides,
                                   .override_count = override_count,
                                   .arena = arena,

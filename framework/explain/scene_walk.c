@@ -411,10 +411,10 @@ static struct qkv_texts followed_words(const struct qkv_scene *scene, struct wal
     return (struct qkv_texts){scene->query_count, names};
 }
 
-enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_arena *arena,
-                                  struct qkv_explanation *explanation, struct qkv_error *error)
+enum qkv_status qkv_walk_scene(enum qkv_dtype dtype, const struct qkv_scene *scene, struct qkv_arena *arena,
+                               struct qkv_explanation *explanation, struct qkv_error *error)
 {
-    struct walk *walk = qkv_walk_new(QKV_FLOAT64, arena, error);
+    struct walk *walk = qkv_walk_new(dtype, arena, error);
     const struct qkv_texts *source = scene->source.count ? &scene->source : &scene->tokens;
     struct scene_walk s = {
         .scene = scene,
@@ -440,4 +440,10 @@ enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_aren
     qkv_learned_close(&s.learned);
     qkv_walk_free(walk);
     return status;
+}
+
+enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_arena *arena,
+                                  struct qkv_explanation *explanation, struct qkv_error *error)
+{
+    return qkv_walk_scene(QKV_FLOAT64, scene, arena, explanation, error);
 }

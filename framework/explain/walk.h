@@ -157,4 +157,8 @@ struct qkv_tensor *qkv_walk_local_weights(struct walk *walk, const struct attent
                                           struct qkv_tensor *query, struct qkv_tensor *scores,
                                           struct qkv_attention layout);
 
+/* qkv_explain_scene in the numbers of `dtype`. */
+enum qkv_status qkv_walk_scene(enum qkv_dtype dtype, const struct qkv_scene *scene, struct qkv_arena *arena,
+                               struct qkv_explanation *explanation, struct qkv_error *error);
+
 #endif

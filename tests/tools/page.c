@@ -105,7 +105,8 @@ Test(page, says_what_is_wrong_and_writes_nothing)
 {
     skip_without_page();
     const char *folder = trained();
-    cr_expect(refused(run("cd '%s' && qkv page nothing", folder), "qkv: nothing: there is no such run"));
+    cr_expect(refused(run("cd '%s' && qkv page nothing", folder),
+                      "qkv: nothing: there is no such run, and no such scene"));
     cr_expect_eq(run("cd '%s' && qkv page run -o none/page.html", folder).exit_code, 2);
     cr_expect_eq(run("cd '%s' && qkv page run -o run", folder).exit_code, 2);
     cr_expect_eq(run("cd '%s' && qkv page run --numbers half >/dev/full -o -", folder).exit_code, 2);

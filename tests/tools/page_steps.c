@@ -1,5 +1,5 @@
 /* The steps of qkv page, from the words to the chosen word: the numbers of `qkv explain`, and the sums behind them. */
-#include "browser.h"
+#include "browser_steps.h"
 #include "json.h"
 #include "support.h"
 
@@ -21,44 +21,12 @@ static struct browser *opened(const char *folder, const char *fragment)
     return browser_open_page(folder, fragment);
 }
 
-/* Appends the numbers of nested lists; a masked score is null. */
-static int flatten(const cJSON *list, double *numbers, int count)
-{
-    if (cJSON_IsArray(list)) {
-        const cJSON *child;
-        cJSON_ArrayForEach(child, list) count = flatten(child, numbers, count);
-        return count;
-    }
-    numbers[count] = cJSON_IsNumber(list) ? list->valuedouble : -HUGE_VAL;
-    return count + 1;
-}
-
-/* The names of all steps are the same, and so are their numbers but for rounding. */
+/* The steps are those of `qkv explain`. */
 static void expect_same_steps(struct browser *browser, const char *folder, const char *kind)
 {
-    static double native[20000], shown[20000];
-    char *text = run_ok("cd '%s' && qkv explain run 'a b' --kind %s --full --format json", folder, kind);
-    cJSON *json = json_parsed(text),
-          *steps = cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "walks"), 0), "steps"),
-          *step;
-    cr_expect_str_eq(browser_value(browser, "String(state.walk.length)"),
-                     format("%d", cJSON_GetArraySize(steps)));
-    int i = 0;
-    cJSON_ArrayForEach(step, steps)
-    {
-        const char *name = cJSON_GetObjectItem(step, "name")->valuestring;
-        cr_assert_str_eq(browser_value(browser, format("state.walk[%d].name", i)), name);
-        int count = flatten(cJSON_GetObjectItem(step, "values"), native, 0);
-        cJSON *values =
-            json_parsed(browser_value(browser, format("JSON.stringify([...state.walk[%d].values])", i++)));
-        cr_assert_eq(flatten(values, shown, 0), count, "%s", name);
-        for (int k = 0; k < count; k++)
-            cr_assert(isinf(native[k]) ? isinf(shown[k]) : fabs(native[k] - shown[k]) < TOLERANCE,
-                      "%s attention, %s, number %d: %.9g in the page, %.9g", kind, name, k, shown[k],
-                      native[k]);
-        cJSON_Delete(values);
-    }
-    cJSON_Delete(json);
+    browser_expect_steps(
+        browser, run_ok("cd '%s' && qkv explain run 'a b' --kind %s --full --format json", folder, kind),
+        kind, TOLERANCE);
 }
 
 Test(page_steps, are_those_of_explain)

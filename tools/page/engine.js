@@ -1,4 +1,4 @@
-// The worker: runs the engine, a WebAssembly module, so that the page never waits for it. Messages in: {engine, model, snapshots}
+// The worker: runs the engine, a WebAssembly module, so that the page never waits for it. Messages in: {engine, model, snapshots, holdsScenes}
 // once, then {sequence, call, ...}. Messages out: {ready: {...}}, then {sequence, view, walk, terms} or {sequence, error}: a view
 // and a walk only when they have changed.
 // Everything here moves bytes; all numbers are computed by the engine.
@@ -13,7 +13,7 @@ const ARRAYS = {
 
 const STEP_TEXTS = ['step_names', 'step_titles', 'step_formulas', 'step_notes', 'step_words'];
 
-let compiled, modelBytes, engine;
+let compiled, modelBytes, holdsScenes, engine; // modelBytes: a packed run, or packed scenes
 let snapshots = [];    // parameters of some updates: packed, in base64, until they are asked for
 let shown = null;      // the request whose view was sent last, as a text
 let walked = null;     // the layer whose walk was sent last, as a text
@@ -90,7 +90,8 @@ async function open() {
     shown = walked = null;
     moment = 'learned';
     put(modelBytes);
-    if (!engine.page_open_model(modelBytes.length)) throw new Error(text('message'));
+    const opens = holdsScenes ? engine.page_open_scenes : engine.page_open_model;
+    if (!opens(modelBytes.length)) throw new Error(text('message'));
 }
 
 function view() {
@@ -101,6 +102,7 @@ function view() {
 }
 
 const CALLS = {
+    scene: ({ scene, seed }) => engine.page_show_scene(scene, seed ?? -1),
     translate: ({ source, beam, choice }) => {
         const bytes = new TextEncoder().encode(source);
         put(bytes);
@@ -137,8 +139,8 @@ async function compute(request, result) {
     const { sequence, walk, number, ...asked } = request, key = JSON.stringify(asked);
     if (key !== shown) {
         shown = walked = null;
-        if (!await goTo(request.moment)) return false;
-        silence(request.silent);
+        if (!holdsScenes && !await goTo(request.moment)) return false;
+        if (!holdsScenes) silence(request.silent);
         if (!CALLS[request.call](request)) return false;
         result.view = view();
         shown = key;
@@ -146,7 +148,7 @@ async function compute(request, result) {
     if (!walk) return true;
     if (walked !== String(walk)) {
         walked = null;
-        if (!engine.page_walk_through(...walk)) return false;
+        if (!holdsScenes && !engine.page_walk_through(...walk)) return false; // a scene is walked through when it is shown
         result.walk = { steps: array('steps', Int32Array), step_values: array('step_values', Float32Array) };
         for (const name of STEP_TEXTS) result.walk[name] = list(name);
         walked = String(walk);
@@ -169,7 +171,7 @@ async function answer(request) {
 
 onmessage = async ({ data }) => {
     if (data.sequence) return answer(data);
-    snapshots = data.snapshots;
+    ({ snapshots, holdsScenes } = data);
     try {
         [compiled, modelBytes] = await Promise.all([unpack(data.engine).then(WebAssembly.compile), unpack(data.model)]);
         await open();

@@ -36,7 +36,7 @@ function cellsOfRow(head, row) {
 // The line above the large map. With the score local_p (Luong et al. 2015), rows sum to less than 1.
 function axesText(head) {
     const isWhole = head.rowWords.every((_, row) => sumOf(cellsOfRow(head, row)) > 0.99);
-    return AXES[head.kind] + (isWhole ? ' A row sums to 1.' : '');
+    return (scenes ? 'Each row: how a query divides its attention among the keys.' : AXES[head.kind]) + (isWhole ? ' A row sums to 1.' : '');
 }
 
 // “gato” takes 0.90 of its attention from “cat”, 0.06 from “the”, 0.04 elsewhere

@@ -8,6 +8,7 @@ const KIND_TITLES = { cross: 'cross: translation looks at sentence', encoder: 'e
     decoder: 'decoder: translation looks at itself' };
 
 function headTitle(head) {
+    if (scenes) return state.view.heads.length < 2 ? 'attention weights' : `attention weights, head ${head.head}`;
     return `${head.kind} attention, layer ${head.layer}, head ${head.head}`;
 }
 
@@ -46,7 +47,7 @@ function makeHead(head, withLayer) {
 
 // The maps of one kind: a row for each layer, the last on top, or one list from the sharpest head on.
 function makeKind(kind, heads) {
-    const box = make('div', { className: 'kind' }, make('h3', { textContent: KIND_TITLES[kind] }));
+    const box = make('div', { className: 'kind' }, make('h3', { textContent: scenes ? 'a map for each head' : KIND_TITLES[kind] }));
     box.dataset.kind = kind;
     const { value } = shownNumber();
     if (state.order !== 'layer' && heads.some(head => value(head) !== null)) {

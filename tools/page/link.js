@@ -48,7 +48,8 @@ function startWorker() {
     const first = new Worker(code);
     first.onmessage = receive;
     first.onerror = event => showMessage(`the page cannot start: ${event.message}`);
-    first.postMessage({ engine: engineData, model: element('model-data').textContent, snapshots: takeSnapshots() });
+    first.postMessage({ engine: engineData, model: element('model-data').textContent, snapshots: takeSnapshots(),
+        holdsScenes: scenes !== null });
     element('engine-data').remove();
     element('model-data').remove();
     worker = first;
@@ -56,6 +57,7 @@ function startWorker() {
 
 // Asks for what the state says.
 function ask() {
+    if (scenes) return send({ call: 'scene', scene: state.scene, seed: state.seed });
     if (state.own !== null) send({ call: 'force', source: state.source, target: state.own });
     else if (!state.source.trim()) send({ call: 'force', source: '', target: '' }); // as qkv translate: no words give none
     else send({ call: 'translate', source: state.source, beam: state.beam, choice: state.choice });

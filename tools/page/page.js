@@ -3,6 +3,13 @@
 
 // The engine is ready: shows its model, then asks for the first view.
 function start({ name, source, target, colors }) {
+    setPalette(colors);
+    element('key').hidden = false;
+    if (scenes) {
+        element('name').textContent = 'Attention, step by step';
+        element('about').textContent = 'the numbers are computed in this page';
+        return ask();
+    }
     element('name').textContent = name;
     document.title = name;
     element('about').textContent = `translates ${source} to ${target}; the model runs in this page`;
@@ -11,8 +18,6 @@ function start({ name, source, target, colors }) {
     element('source-words').lang = source;
     element('target-words').lang = target;
     element('model').textContent = textOf('model-summary');
-    setPalette(colors);
-    element('key').hidden = false;
     ask();
 }
 
@@ -27,6 +32,7 @@ function showView(view) {
 
 function openAddress() {
     change({ ...readAddress() });
+    if (scenes) return;
     showFields();
     if (!state.source) change({ source: element('source').value });
 }

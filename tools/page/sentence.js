@@ -67,9 +67,9 @@ function makeWord(side, index, text, known, probability) {
 
 function showWords() {
     const { view } = state;
-    const source = view.source_tokens.map((text, i) => makeWord('source', i, text, view.known_sources[i]));
+    const source = view.source_tokens.map((text, i) => makeWord('source', i, text, view.known_sources[i] !== 0));
     const target = view.target_outputs.map((text, i) =>
-        makeWord('target', i, text, view.known_targets[i], view.probabilities[i]));
+        makeWord('target', i, text, view.known_targets[i] !== 0, view.probabilities[i]));
     element('source-words').replaceChildren(...source);
     element('target-words').replaceChildren(...target);
     stopAt(source, 0);
@@ -85,7 +85,7 @@ function lightWords() {
     for (const side of ['source', 'target'])
         [...element(`${side}-words`).children].forEach((word, i) => {
             word.classList.toggle('lit', isAt(state.hover, side, i) || isAt(key, side, i));
-            word.classList.toggle('chosen', side === 'target' && state.step === i);
+            word.classList.toggle('chosen', !scenes && side === 'target' && state.step === i);
         });
 }
 
@@ -137,8 +137,8 @@ listen(changed => {
     if (!state.view) return;
     if (changed.has('view')) {
         showWords();
-        showTranslations();
+        if (!scenes) showTranslations();
     }
-    if (changed.has('view') || changed.has('step')) showNextWords();
+    if (!scenes && (changed.has('view') || changed.has('step'))) showNextWords();
     if (changed.has('view') || changed.has('hover') || changed.has('cell') || changed.has('step')) lightWords();
 });

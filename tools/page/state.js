@@ -3,6 +3,8 @@
 
 const state = {
     source: '',       // the sentence
+    scene: 0,         // in a page of scenes (scenes.js): which one
+    seed: null,       // of the random numbers of the scene; null: its own
     own: null,        // a translation of the user's own; null: the model translates
     update: null,     // of training, whose parameters translate; null: the learned ones
     beam: 1,          // hypotheses of the search
@@ -58,6 +60,7 @@ function textOf(id) {
 
 function readAddress() {
     const fields = new URLSearchParams(location.hash.slice(1));
+    if (scenes) return readSceneAddress(fields);
     const beam = Number(fields.get('beam'));
     return { source: fields.get('s') ?? '', own: fields.get('t'), beam: beam >= 1 && beam <= 100 ? Math.floor(beam) : 1,
         choice: Number(fields.get('n')) || 0, head: fields.get('head'), silent: fields.get('silent') ?? '',
@@ -66,6 +69,7 @@ function readAddress() {
 
 function writeAddress(isStep) {
     const fields = new URLSearchParams();
+    if (scenes) writeSceneAddress(fields);
     if (state.source) fields.set('s', state.source);
     if (state.own !== null) fields.set('t', state.own);
     if (state.update !== null) fields.set('update', state.update);
@@ -73,7 +77,7 @@ function writeAddress(isStep) {
     if (state.choice) fields.set('n', state.choice);
     if (state.head) fields.set('head', state.head);
     if (state.silent) fields.set('silent', state.silent);
-    if (state.isWalking) fields.set('steps', 1);
+    if (state.isWalking && !scenes) fields.set('steps', 1);
     const address = '#' + fields;
     if (address === location.hash) return;
     try {

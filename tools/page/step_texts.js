@@ -14,6 +14,7 @@ const STEPS = {
     source_inputs: [0, 'The word and its place in one vector.'],
     fed: [0, 'What the step before had found.'],
     states: [0, 'What the decoder knows at each step.'],
+    source_positions: [0, 'A pattern for each place in the sentence.'],
     layer_inputs: [0, 'What this layer reads.'],
     memory: [0, 'The sentence as the encoder has read it.'],
     query_weights: [1, 'Learned.'],
@@ -48,6 +49,7 @@ const STEPS = {
     output_bias: [3, 'Learned.'],
     output_sums: [3, 'The parts mixed.'],
     output: [3, 'What this attention found.'],
+    sum: [3, 'Numbers of the context, added up.'],
     around: [4, 'What goes past the attention.'],
     attended: [4, 'What was there, and what attention found.'],
     attended_norm: [4, 'Each row is brought to the same mean and spread.'],
@@ -69,11 +71,18 @@ const STEPS = {
     chosen: [5, 'The word with the greatest probability.'],
 };
 
+// In scenes, where the numbers are given or drawn.
+const UNLEARNED = { 'Learned.': 'Given, or drawn at random.', 'Each word has a number in the vocabulary.': 'The words, numbered.',
+    'Each word of the sentence has a number in the vocabulary.': 'The words, numbered.',
+    'The number picks a row of a learned table.': 'A vector for each word, given or drawn at random.',
+    'What each word looks for.': 'What each word looks for; one row for each query.' };
+
 // The rules of step texts for steps that this table does not know.
 function stepGroup(step) {
     return STEPS[step.name]?.[0] ?? STEP_GROUPS.length - 1;
 }
 
 function stepSentence(step) {
-    return [STEPS[step.name]?.[1], step.note].filter(Boolean).join(' ');
+    const text = STEPS[step.name]?.[1];
+    return [(scenes && UNLEARNED[text]) || text, step.note].filter(Boolean).join(' ');
 }

@@ -3,6 +3,7 @@
 'use strict';
 
 const ROW_HEIGHT = 13, MOST_ROWS_WITH_WORDS = 40, WIDEST_STEP = 250, WIDEST_CELL = 26, TALLEST_WEIGHTS = 130; // pixels
+const MOST_COLUMNS_WITH_NUMBERS = 10, NUMBER_WIDTH = 40, NUMBER_HEIGHT = 20;
 
 let figures = []; // [{step, canvas, mark, width, height, names}] of the steps that are shown
 
@@ -25,6 +26,7 @@ function readWalk(answer) {
 // The layer that the section shows: [kind, layer]; null while it is closed.
 function wantedWalk() {
     const head = selectedHead();
+    if (scenes) return [0, 0]; // a scene has one layer, which is always computed
     return state.isWalking && head ? [KINDS.indexOf(head.kind), head.layer] : null;
 }
 
@@ -70,22 +72,48 @@ function greatestOf(values) {
     return greatest || 1;
 }
 
+// The numbers of a step for the selected head, and the greatest size among them.
+function valuesOf(step) {
+    const first = matrixOf(step) * step.rows * step.columns;
+    const values = step.values.subarray(first, first + step.rows * step.columns);
+    return { values, greatest: greatestOf(values) };
+}
+
+function shadeOf(step, value, greatest, pixels) {
+    return step.content === 1 ? pixels.shares[Math.round(255 * value)] : pixels.signed[Math.round(SHADES * (1 + value / greatest))];
+}
+
 function drawStep({ step, canvas, width, height }, pixels) {
     const context = canvas.getContext('2d'), image = context.createImageData(canvas.width, canvas.height);
-    const first = matrixOf(step) * step.rows * step.columns, line = new Uint32Array(image.data.buffer);
-    const values = step.values.subarray(first, first + step.rows * step.columns), greatest = greatestOf(values);
+    const line = new Uint32Array(image.data.buffer), { values, greatest } = valuesOf(step);
     for (let row = 0; row < step.rows; row++) {
         const top = row * height * canvas.width;
         for (let column = 0; column < step.columns; column++) {
             const value = values[row * step.columns + column], from = top + column * width;
             if (!Number.isFinite(value)) hatch(line, canvas.width, from, width, height, pixels);
-            else line.fill(step.content === 1 ? pixels.shares[Math.round(255 * value)] : pixels.signed[Math.round(SHADES * (1 + value / greatest))],
-                from, from + width);
+            else line.fill(shadeOf(step, value, greatest, pixels), from, from + width);
         }
         for (let y = 1; y < height; y++)
             for (let x = 0; x < canvas.width; x++) if (!line[top + y * canvas.width + x]) line[top + y * canvas.width + x] = line[top + x];
     }
     context.putImageData(image, 0, 0);
+}
+
+// A number in few characters.
+function cellText(value, digits) {
+    const text = Math.abs(value) < 1000 ? value.toFixed(digits) : value.toExponential(0).replace('e+', 'e');
+    return (Number(text) ? text : text.replace('-', '')).replaceAll('-', '−');
+}
+
+// Writes the numbers into the cells, dark on light and light on dark.
+function writeNumbers({ step, numbers }, pixels) {
+    const { values, greatest } = valuesOf(step), digits = values.every(value => Number.isInteger(value) || !Number.isFinite(value)) ? 0 : 2;
+    [...numbers.children].forEach((number, i) => {
+        const pixel = Number.isFinite(values[i]) ? shadeOf(step, values[i], greatest, pixels) : pixels.background;
+        const light = 0.299 * (pixel & 255) + 0.587 * (pixel >> 8 & 255) + 0.114 * (pixel >> 16 & 255);
+        number.textContent = Number.isFinite(values[i]) ? cellText(values[i], digits) : '';
+        number.style.color = light > 140 ? '#000' : '#fff';
+    });
 }
 
 // A masked cell, whose left upper corner is pixel `from`.
@@ -177,7 +205,10 @@ function showTerms() {
 
 // ---- the section ----
 
+// In scenes, whose matrices are small, cells have room for their numbers.
 function sizeOfCells(step) {
+    if (scenes && step.columns <= MOST_COLUMNS_WITH_NUMBERS && step.rows <= MOST_ROWS_WITH_WORDS)
+        return { width: NUMBER_WIDTH, height: NUMBER_HEIGHT, hasWords: step.rowNames, hasNumbers: true };
     const hasWords = step.rowNames && step.rows <= MOST_ROWS_WITH_WORDS;
     return { width: Math.max(1, Math.min(WIDEST_CELL, Math.floor(WIDEST_STEP / step.columns))),
         height: hasWords ? ROW_HEIGHT : Math.max(1, Math.min(ROW_HEIGHT, Math.floor(TALLEST_WEIGHTS / step.rows))), hasWords };
@@ -190,10 +221,13 @@ function makeTokens(step) {
 
 // A matrix: one stop of Tab; arrows move among its numbers, Enter shows the sum of one.
 function makeMatrix(step) {
-    const { width, height, hasWords } = sizeOfCells(step);
+    const { width, height, hasWords, hasNumbers } = sizeOfCells(step);
     const canvas = make('canvas', { width: step.columns * width, height: step.rows * height });
     const mark = make('span', { className: 'step-mark', hidden: true });
-    const box = make('div', { className: 'step-cells', tabIndex: 0, role: 'application', 'data-test': `cells-${step.name}` }, canvas, mark);
+    const numbers = make('div', { className: 'step-numbers', 'aria-hidden': 'true' },
+        ...Array.from({ length: hasNumbers ? step.rows * step.columns : 0 }, () => make('span')));
+    numbers.style.cssText = `grid-template-columns:repeat(${step.columns},${width}px);grid-auto-rows:${height}px`;
+    const box = make('div', { className: 'step-cells', tabIndex: 0, role: 'application', 'data-test': `cells-${step.name}` }, canvas, numbers, mark);
     const at = { row: 0, column: 0 };
     box.setAttribute('aria-label', `${step.title}, ${step.rows} by ${step.columns} numbers. Arrows move, Enter shows the sum behind a number.`);
     const place = event => {
@@ -219,7 +253,8 @@ function makeMatrix(step) {
         pointAt(step, at.row, at.column);
     });
     const names = make('div', { className: 'step-rows' }, ...(hasWords ? step.rowNames.map(name => make('span', { textContent: name, dir: 'auto' })) : []));
-    figures.push({ step, canvas, mark, width, height, names });
+    names.style.setProperty('--row', `${height}px`);
+    figures.push({ step, canvas, mark, width, height, names, numbers });
     return make('div', { className: 'step-matrix' }, names, box);
 }
 
@@ -241,9 +276,11 @@ function showSteps() {
         make('section', { className: 'step-group', 'aria-label': title }, make('h3', { textContent: title }),
             make('div', { className: 'step-row' }, ...steps.map(makeStep)))));
     const pixels = makePixels();
-    for (const figure of figures) drawStep(figure, pixels);
-    const { kind, layer, head } = selectedHead();
-    element('steps-of').textContent = `${kind} attention, layer ${layer}, head ${head}`;
+    for (const figure of figures) {
+        drawStep(figure, pixels);
+        writeNumbers(figure, pixels);
+    }
+    element('steps-of').textContent = scenes && state.view.heads.length < 2 ? '' : headTitle(selectedHead());
     if (focused) element('step-list').querySelector(`[data-test="${focused}"]`)?.focus();
 }
 
@@ -252,7 +289,7 @@ element('steps').addEventListener('toggle', () => {
     writeAddress(false);
 });
 
-let asked = 'null'; // the layer of the last request
+let asked = JSON.stringify(wantedWalk()); // the layer of the last request
 
 listen(changed => {
     if (changed.has('isWalking')) element('steps').open = state.isWalking;

@@ -127,6 +127,12 @@ QKV_API enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena
                                        const char *const *overrides, int override_count,
                                        struct qkv_messages *messages);
 
+/* Reads a scene that is in memory: `text` is what the file would hold, UTF-8 with a NUL at its end, and `path` names it in
+ * messages. With a NULL `text` it is qkv_scene_read. */
+QKV_API enum qkv_status qkv_scene_read_text(struct qkv_scene *scene, struct qkv_arena *arena,
+                                            const char *path, const char *text, const char *const *overrides,
+                                            int override_count, struct qkv_messages *messages);
+
 /* The beginning of a message about a key of the scene: "configs/x.yaml:14:7: " when the file gives
  * the key, else "configs/x.yaml: ". In the arena; "" when memory is out. */
 QKV_API const char *qkv_scene_place(const struct qkv_scene *scene, const char *key, struct qkv_arena *arena);

@@ -3,8 +3,8 @@
  *
  * An array is two calls, such as page_weights() and page_weights_count(): the address of the first element, and their
  * number. Texts are UTF-8, counted in bytes. */
+#include "page/module/scenes.h"
 #include "page/module/training.h"
-#include "page/module/walk.h"
 
 #include "qkv/colormap.h"
 
@@ -15,9 +15,10 @@
 
 static struct page_translation translation;
 static struct page_training training;
-static struct page_walk walk;                               /* of the sentence that `translation` shows */
-static const struct page_translation *shown = &translation; /* whose view the arrays are */
-static char *pairs;                                         /* of page_training_generate */
+static struct page_scenes scenes;
+static struct page_walk walk; /* of the sentence that `translation` shows, or of the scene */
+static const struct page_view *shown = &translation.view; /* the arrays are of this view */
+static char *pairs;                                       /* of page_training_generate */
 static struct qkv_error error;
 static char *input; /* of the caller */
 
@@ -84,6 +85,23 @@ void page_silence_heads(int count)
     page_silence(&translation, (const int32_t *)(const void *)input, count);
 }
 
+/* ---- scenes, in a page without a model ---- */
+
+int EXPORT(page_open_scenes)(size_t size);
+int EXPORT(page_show_scene)(int number, double seed);
+
+int page_open_scenes(size_t size)
+{
+    return !page_scenes_open(&scenes, (const unsigned char *)input, size, &error);
+}
+
+/* Also makes the walk that of the scene. seed: of its random numbers; below 0: its own. */
+int page_show_scene(int number, double seed)
+{
+    shown = &scenes.view;
+    return !page_scenes_show(&scenes, number, (int64_t)seed, &walk, &error);
+}
+
 /* ---- the walk through an attention layer ---- */
 
 int EXPORT(page_walk_through)(int kind, int layer);
@@ -118,7 +136,7 @@ int page_training_generate(size_t size)
 
 int page_training_start(size_t size, double seed)
 {
-    shown = &training.sentence;
+    shown = &training.sentence.view;
     return !page_training_begin(&training, input, size, (uint64_t)seed, &error);
 }
 
@@ -161,8 +179,8 @@ static const uint32_t *colors(void)
         return (int)(length);                                                                                \
     }
 #define TEXT(name, from)   ARRAY(name, from, (from) ? strlen(from) : 0)
-#define VIEW(name, length) ARRAY(name, shown->view.name, shown->view.length)
-#define VIEW_TEXT(name)    TEXT(name, shown->view.name)
+#define VIEW(name, length) ARRAY(name, shown->name, shown->name ? shown->length : 0)
+#define VIEW_TEXT(name)    TEXT(name, shown->name)
 
 ARRAY(colors, colors(), COLORS)
 TEXT(message, error.message)
@@ -180,7 +198,7 @@ VIEW(scores, translation_count)
 VIEW(known_sources, source_count)
 VIEW(known_targets, step_count)
 VIEW(probabilities, step_count)
-ARRAY(log_probability, &shown->view.log_probability, 1)
+ARRAY(log_probability, &shown->log_probability, 1)
 VIEW(next_probabilities, step_count *PAGE_NEXT_WORDS)
 VIEW(maps, map_count *PAGE_MAP_INTEGERS)
 VIEW(silent, map_count)

@@ -1,11 +1,12 @@
 /* What the engine takes from a system, for a module that has one thread, one kind of kernels and no OpenBLAS: in place of
  * core/workers.c, core/memory.c, core/matrix_threads.c, core/kernel_choice.c, config/path.c, data/input.c,
- * data/prepared_open.c and kernels/registry.c. */
+ * data/prepared_open.c, explain/learned_run.c and kernels/registry.c. */
 #include "config/path.h"
 #include "core/kernel_choice.h"
 #include "core/matrix_threads.h"
 #include "data/input.h"
 #include "data/prepared.h"
+#include "explain/learned.h"
 #include "kernels/optimizer.h"
 #include "kernels/registry.h"
 #include "page/module/training.h"
@@ -139,6 +140,36 @@ int stat(const char *restrict path, struct stat *restrict status)
     (void)path, (void)status;
     errno = ENOENT;
     return -1;
+}
+
+/* ---- the run that a scene names: `qkv page` refuses such scenes ---- */
+
+enum qkv_status qkv_learned_open(struct learned *learned, const struct qkv_scene *scene,
+                                 struct qkv_arena *arena, struct qkv_error *error)
+{
+    (void)scene, (void)arena, (void)error;
+    *learned = (struct learned){0};
+    return QKV_OK;
+}
+
+void qkv_learned_close(struct learned *learned)
+{
+    (void)learned;
+}
+
+struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *walk,
+                                         const struct qkv_texts *words, bool source)
+{
+    (void)walk, (void)words, (void)source;
+    learned->failed = true;
+    return (struct qkv_matrix){0};
+}
+
+enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, const struct qkv_tensor *x,
+                                    const struct qkv_tensor *memory, struct attention_setup *setup)
+{
+    (void)learned, (void)walk, (void)x, (void)memory, (void)setup;
+    return QKV_INVALID;
 }
 
 /* ---- memory and kernels ---- */

@@ -1,5 +1,7 @@
 #include "page/module/walk.h"
 
+#include "explain/walk.h"
+
 #include <string.h>
 
 static bool is_share(const struct qkv_step *step)
@@ -71,19 +73,38 @@ static bool list_numbers(struct page_walk *walk)
     return true;
 }
 
+static void begin(struct page_walk *walk)
+{
+    qkv_arena_release(&walk->arena);
+    qkv_arena_release(&walk->term_arena);
+    *walk = (struct page_walk){0};
+}
+
+/* Makes flat arrays of the explanation. */
+static enum qkv_status list(struct page_walk *walk, struct qkv_error *error)
+{
+    if (list_texts(walk) && list_numbers(walk)) return QKV_OK;
+    *walk = (struct page_walk){.arena = walk->arena};
+    return qkv_error_set(error, "out of memory");
+}
+
 enum qkv_status page_walk_layer(struct page_walk *walk, const struct page_translation *t,
                                 enum qkv_attention_kind kind, int layer, struct qkv_error *error)
 {
     const struct qkv_explain_options options = {
         .kind = kind, .layer = layer, .target_vocabulary = &t->run.target};
-    qkv_arena_release(&walk->arena);
-    qkv_arena_release(&walk->term_arena);
-    *walk = (struct page_walk){0};
+    begin(walk);
     if (qkv_explain_model(t->run.model, &t->pair, &options, &walk->arena, &walk->explanation, error))
         return QKV_INVALID;
-    if (list_texts(walk) && list_numbers(walk)) return QKV_OK;
-    *walk = (struct page_walk){.arena = walk->arena};
-    return qkv_error_set(error, "out of memory");
+    return list(walk, error);
+}
+
+enum qkv_status page_walk_scene(struct page_walk *walk, const struct qkv_scene *scene,
+                                struct qkv_error *error)
+{
+    begin(walk);
+    if (qkv_walk_scene(QKV_FLOAT32, scene, &walk->arena, &walk->explanation, error)) return QKV_INVALID;
+    return list(walk, error);
 }
 
 enum qkv_status page_walk_number(struct page_walk *walk, int step, int head, int row, int column,

@@ -1,4 +1,5 @@
-/* The walk through one attention layer for the sentence that the page shows: qkv_explain_model as flat arrays. */
+/* The walk through one attention layer, of a scene or for the sentence that the page shows: an explanation (qkv/explain.h) as flat
+ * arrays. */
 #ifndef QKV_PAGE_WALK_H
 #define QKV_PAGE_WALK_H
 
@@ -28,6 +29,10 @@ struct page_walk {
 /* Walks through an attention layer (from 1) with the sentence pair that `t` shows. */
 enum qkv_status page_walk_layer(struct page_walk *walk, const struct page_translation *t,
                                 enum qkv_attention_kind kind, int layer, struct qkv_error *error);
+
+/* Walks through a scene. */
+enum qkv_status page_walk_scene(struct page_walk *walk, const struct qkv_scene *scene,
+                                struct qkv_error *error);
 
 /* Finds the terms of a number; all are counted from 0. A number that is not there has none. */
 enum qkv_status page_walk_number(struct page_walk *walk, int step, int head, int row, int column,
