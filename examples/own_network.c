@@ -92,8 +92,8 @@ static struct qkv_attention_layers attention(const struct qkv_model *model, enum
     return (struct qkv_attention_layers){.multi_head = &network->attention};
 }
 
-/* Without a decoding of its own, each step of a search runs `hidden` for all tokens so far. models/recurrent_decoding.c shows
- * how to keep states from step to step. */
+/* Without a decoding of its own, each step of a search runs `hidden` for all tokens so far. own_decoding.c shows how to keep
+ * states from step to step. */
 static const struct qkv_network_setting settings[] = {{"heads", 2, 1, 64, true}};
 static const struct qkv_network_interface gru_with_heads = {
     .name = "gru_with_heads",

@@ -21,6 +21,7 @@ owners="$public/qkv.h:tools $public/dtype.h:framework/core $public/attention_kin
     $public/matrix.h:framework/core $public/messages.h:framework/config"
 
 longest_file=500
+longest_example=200 # one sitting
 longest_function=70
 # Kernels are excepted: products take the arguments that BLAS takes.
 most_parameters=7
@@ -161,6 +162,11 @@ check_lengths() {
     $1 == "defines" && $6 > parameter_limit && index($2, excepted) != 1 {
         print $2 ":" $3 ": " $4 " has " $6 " parameters; a function has at most " parameter_limit ", or takes a struct"
     }' "$work/facts"
+    for example in examples/*.c examples/*.py; do
+        count=$(wc -l <"$example")
+        [ "$count" -le $longest_example ] ||
+            echo "$example:1: has $count lines; an example has at most $longest_example"
+    done
 }
 
 check_names() {

@@ -6,17 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Compiles an example with the command in its opening comment. Programs that link a sanitized
- * library must be sanitized themselves: QKV_INSTRUMENTATION holds those flags. Returns a command
- * that runs it. */
-static const char *compiled(const char *name)
+/* Compiles an example, as the command `filter` changes its source, with the command in its opening comment. Programs that
+ * link a sanitized library must be sanitized themselves: QKV_INSTRUMENTATION holds those flags. Returns a command that runs
+ * it. */
+static const char *compiled_with(const char *name, const char *filter)
 {
     const char *folder = installed(name);
     run_ok("PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") && export PKG_CONFIG_PATH && "
-           "'%s' -std=c11 -Wall -Wextra -Wpedantic -Werror %s '%s/examples/%s.c' "
+           "%s <'%s/examples/%s.c' >'%s/%s.c' && "
+           "'%s' -std=c11 -Wall -Wextra -Wpedantic -Werror %s '%s/%s.c' "
            "$(pkg-config --cflags --libs qkv) -o '%s/%s' && pkg-config --variable=libdir qkv >'%s/libdir'",
-           folder, QKV_COMPILER, QKV_INSTRUMENTATION, QKV_SOURCE_DIR, name, folder, name, folder);
+           folder, filter, QKV_SOURCE_DIR, name, folder, name, QKV_COMPILER, QKV_INSTRUMENTATION, folder,
+           name, folder, name, folder);
     return format("LD_LIBRARY_PATH=$(cat '%s/libdir') '%s/%s'", folder, folder, name);
+}
+
+static const char *compiled(const char *name)
+{
+    return compiled_with(name, "cat");
 }
 
 /* Fails where the output lacks any of the texts, which must follow each other in this order. */
@@ -176,4 +183,24 @@ Test(examples, own_network_trains_translates_and_draws)
         refused(run("'%s' translate '%s/run' </dev/null", QKV_BINARY, folder),
                 "qkv: model.network: this program has no network called 'gru_with_heads'; the program that "
                 "has it calls qkv_network_register (qkv/network.h)"));
+}
+
+/* Its own decoding gives the numbers of its forced pass, or qkv_train would refuse it, as it does where reorder is wrong. The
+ * config is the installed one, which finds its text there. */
+Test(examples, own_decoding_trains_and_translates)
+{
+    const char *program = compiled("own_decoding"), *folder = scratch("decoding");
+    const char *config = run_ok("find '%s/prefix' -name own_network.yaml | tr -d '\\n'", installed("config"));
+    const char *arguments = format(
+        "'%s' 'the cat is sleeping' model.network=reader_and_writer model.settings= training.updates=200 "
+        "data.dev= training.learning_rate=0.01 training.model_dir='%s/run' model.encoder.hidden_size=32 "
+        "model.decoder.hidden_size=32",
+        config, folder);
+    cr_expect_str_eq(run_ok("%s %s", program, arguments),
+                     "la abuela está esperando\n"); /* grammar, not yet words */
+    program = compiled_with("own_decoding", "sed 's/parents.i./(parents ? i : 0)/'");
+    struct outcome outcome = run("%s %s", program, arguments);
+    cr_expect_eq(outcome.exit_code, 2);
+    EXPECT_IN_ORDER(outcome.error, "own_decoding: network reader_and_writer: step ",
+                    " of its decoding gives ", "reorder must move more");
 }

@@ -4,6 +4,7 @@
 #include "own_network.h"
 #include "qkv/schedule.h"
 #include "support.h"
+#include "tiny.h"
 
 #include <criterion/criterion.h>
 #include <malloc.h>
@@ -116,26 +117,54 @@ static struct qkv_tensor *hidden_ahead(const struct qkv_model *model, struct qkv
     return qkv_neighbours(graph, own_network("own").hidden(model, graph, batch, trace), target, 1, 1);
 }
 
-Test(trainer, refuses_a_network_that_looks_ahead)
+static void reorder_nothing(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
-    const char *folder = scratch("ahead"), *run = format("%s/run", folder);
+    (void)decoding, (void)rows, (void)parents;
+}
+
+/* Expects qkv_train to refuse a network that is registered under this name, before it makes a run. */
+static void expect_network_refused(const char *name, const char *message)
+{
+    const char *folder = scratch(name), *run = format("%s/run", folder);
     const char *const overrides[] = {format("training.model_dir=%s", run), "training.updates=5",
-                                     "model.network=ahead"};
-    static struct qkv_network_interface network;
+                                     format("model.network=%s", name)};
     struct qkv_arena arena = {0};
     struct qkv_config config;
     struct qkv_messages messages;
     struct qkv_train_result result;
     const struct qkv_train_options options = {.threads = 1};
     struct qkv_error error = {""};
+    cr_assert_eq(qkv_config_read(&config, &arena, training_config(folder), overrides, 3, &messages), QKV_OK);
+    cr_expect_eq(qkv_train(&config, &options, &result, &error), QKV_INVALID);
+    cr_expect_eq(strncmp(error.message, message, strlen(message)), 0, "%s", error.message);
+    cr_expect_not(training_has(run, "config.yaml"));
+    qkv_arena_release(&arena);
+}
+
+Test(trainer, refuses_a_network_that_looks_ahead)
+{
+    static struct qkv_network_interface network;
     network = own_network("ahead");
     network.hidden = hidden_ahead;
     cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
-    cr_assert_eq(qkv_config_read(&config, &arena, training_config(folder), overrides, 3, &messages), QKV_OK);
-    cr_expect_eq(qkv_train(&config, &options, &result, &error), QKV_INVALID);
-    cr_expect_eq(strncmp(error.message, "network ahead: hidden looks ahead", 33), 0, "%s", error.message);
-    cr_expect_not(training_has(run, "config.yaml"));
-    qkv_arena_release(&arena);
+    expect_network_refused("ahead", "network ahead: hidden looks ahead");
+}
+
+/* The transformer, but its decoding forgets to move keys and values when hypotheses change their rows. */
+Test(trainer, refuses_a_network_that_decodes_other_numbers)
+{
+    static struct qkv_network_interface network;
+    static struct qkv_decoding_interface decoding;
+    const struct qkv_model_config config = tiny_config();
+    struct qkv_model *model = tiny_model(&config, 9, 9, QKV_FLOAT32, 1);
+    network = *model->interface;
+    decoding = *network.decoding;
+    decoding.reorder = reorder_nothing;
+    network.name = "forgetful";
+    network.decoding = &decoding;
+    qkv_model_free(model);
+    cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
+    expect_network_refused("forgetful", "network forgetful: step 3 of its decoding gives ");
 }
 
 /* ---- how long ---- */

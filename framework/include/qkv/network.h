@@ -4,7 +4,7 @@
  * A network needs a name, declare and hidden. A config chooses it with `model.network: NAME`, once the program has
  * registered it; the keys of model.encoder and model.decoder then mean what the network makes of them, but are checked as
  * those of the network of model.encoder.type. Everything after the hidden states of the decoder (output layer, loss,
- * search) is the model's. examples/own_network.c is a complete program.
+ * search) is the model's. examples/own_network.c is a complete program, examples/own_decoding.c one with a decoding of its own.
  *
  * Example:
  *     // The program's own functions:
@@ -49,7 +49,7 @@ struct qkv_decoding {
 /* Decoding token by token: the network's part of qkv_decoding_start, _step and _reorder (model.h), which check their
  * arguments first. Both graphs are bound to the model's parameters, without gradients and dropout; the functions reset and
  * run them. They keep every value until they are reset, unless the network lets them share memory (qkv_graph_share_memory).
- * qkv_decoding_new_plain gives the numbers to test a decoding against. */
+ * qkv_network_check_decoding compares a decoding with hidden; examples/own_decoding.c has a complete one. */
 struct qkv_decoding_interface {
     size_t size; /* of the network's own struct */
 
@@ -117,7 +117,7 @@ struct qkv_network_interface {
     struct qkv_input_layers (*inputs)(const struct qkv_model *model, enum qkv_stack_id stack);
 
     /* NULL: every step runs `hidden` for all tokens so far, which takes time with the square of the length. Right for
-     * every network; a faster decoding must give the same numbers (qkv_decoding_new_plain). */
+     * every network; a faster decoding must give the same numbers (qkv_network_check_decoding). */
     const struct qkv_decoding_interface *decoding;
 };
 
@@ -137,6 +137,13 @@ QKV_API enum qkv_status qkv_network_check(const struct qkv_model_config *config,
  * translates into nonsense. The parameters must be initialized, because all rows are equal otherwise. Checks nothing when
  * the model has positions for less than two tokens. qkv_train calls it for networks that a program has registered. */
 QKV_API enum qkv_status qkv_network_check_hidden(const struct qkv_model *model, struct qkv_error *error);
+
+/* Fails when the network's decoding gives other log-probabilities than hidden (qkv_decoding_new_plain), up to rounding, for
+ * two short sentences: in rows that stay where they are, and in rows that are reordered between steps, some of them continued
+ * twice, others dropped. Such a network trains well and then translates badly. The parameters must be initialized. Checks
+ * nothing when the network has no decoding of its own, the model has positions for less than two tokens, or its products are
+ * narrow (qkv_parameters_narrow). qkv_train calls it for networks that a program has registered. */
+QKV_API enum qkv_status qkv_network_check_decoding(const struct qkv_model *model, struct qkv_error *error);
 
 /* The value of one of the network's settings for this model; NaN, which must not be cast to an integer, when the network
  * has no setting of that name. */

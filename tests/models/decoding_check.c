@@ -1,0 +1,171 @@
+/* qkv_network_check_decoding: decodings that give other numbers than the forced pass are refused, right ones are not. */
+#include "support.h"
+#include "tiny.h"
+
+#include "qkv/network.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { SIZE = 9, RECURRENT = 1 };
+
+static struct qkv_model_config config_of(int network)
+{
+    struct qkv_model_config config = tiny_config();
+    if (network == RECURRENT) {
+        config.encoder.type = config.decoder.type = QKV_NETWORK_RECURRENT;
+        config.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
+    }
+    return config;
+}
+
+Test(decoding_check, of_the_library_pass)
+{
+    for (int network = 0; network <= RECURRENT; network++)
+        for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
+            const struct qkv_model_config config = config_of(network);
+            struct qkv_model *model = tiny_model(&config, SIZE, SIZE, (enum qkv_dtype)dtype, 3);
+            struct qkv_error error = {""};
+            cr_expect_eq(qkv_network_check_decoding(model, &error), QKV_OK, "%s", error.message);
+            qkv_model_free(model);
+        }
+}
+
+/* ---- faults ---- */
+
+static const struct qkv_decoding_interface *right; /* of the transformer */
+static int calls;                                  /* steps and reorderings since the decoding started */
+
+static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                             struct qkv_error *error)
+{
+    calls = 0;
+    return right->start(decoding, batch, error);
+}
+
+/* All rows translate sentence 0. */
+static enum qkv_status step_of_one_sentence(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                            const int64_t *sentences, struct qkv_error *error)
+{
+    const int64_t first[8] = {0};
+    (void)sentences;
+    return right->step(decoding, rows, ids, first, error);
+}
+
+/* The third step is fed the tokens of the rows in the opposite order. */
+static enum qkv_status step_with_other_tokens(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                              const int64_t *sentences, struct qkv_error *error)
+{
+    int32_t other[8];
+    for (int64_t i = 0; i < rows; i++) other[i] = ids[decoding->step == 2 ? rows - 1 - i : i];
+    return right->step(decoding, rows, other, sentences, error);
+}
+
+static enum qkv_status step_without_memory(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                           const int64_t *sentences, struct qkv_error *error)
+{
+    if (decoding->step == 1) return qkv_error_set(error, "out of memory for the second step");
+    return right->step(decoding, rows, ids, sentences, error);
+}
+
+static void reorder_nothing(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+{
+    (void)decoding, (void)rows, (void)parents;
+}
+
+/* Right for rows that are continued once, as in greedy search. */
+static void reorder_the_first(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+{
+    int64_t others[8];
+    for (int64_t i = 0; i < rows; i++) others[i] = i && parents[i] == parents[i - 1] ? 0 : parents[i];
+    right->reorder(decoding, rows, others);
+}
+
+/* Only the first reordering is right. */
+static void reorder_once(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+{
+    const int64_t same[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    right->reorder(decoding, rows, calls++ ? same : parents);
+}
+
+Test(decoding_check, finds_faults)
+{
+    const struct {
+        enum qkv_status (*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                const int64_t *sentences, struct qkv_error *error);
+        void (*reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
+        const char *begins, *ends; /* the message */
+    } FAULTS[] = {
+        {NULL, NULL, "", ""},
+        {step_of_one_sentence, NULL, "network faulty: step 1 of its decoding gives token 0 of row 0 ", NULL},
+        {step_with_other_tokens, NULL, "network faulty: step 3 of its decoding gives token 0 of row 0 ",
+         NULL},
+        {step_without_memory, NULL, "out of memory for the second step", ""},
+        {NULL, reorder_nothing, "network faulty: step 2 of its decoding ",
+         "must move more, or move it elsewhere"},
+        {NULL, reorder_the_first, "network faulty: step ", "must move more, or move it elsewhere"},
+        {NULL, reorder_once, "network faulty: step 3 of its decoding ",
+         "must move more, or move it elsewhere"},
+    };
+    static struct qkv_decoding_interface decoding;
+    static struct qkv_network_interface network;
+    struct qkv_model_config config = tiny_config();
+    struct qkv_model *model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
+    network = *model->interface;
+    right = network.decoding;
+    decoding = *right;
+    network.name = "faulty";
+    network.decoding = &decoding;
+    qkv_model_free(model);
+    cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
+    config.network = "faulty";
+    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
+        struct qkv_error error = {""};
+        decoding = *right;
+        decoding.start = start;
+        if (FAULTS[i].step) decoding.step = FAULTS[i].step;
+        if (FAULTS[i].reorder) decoding.reorder = FAULTS[i].reorder;
+        model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
+        enum qkv_status status = qkv_network_check_decoding(model, &error);
+        cr_expect_eq(status, *FAULTS[i].begins ? QKV_INVALID : QKV_OK, "fault %d", (int)i);
+        cr_expect_eq(strncmp(error.message, FAULTS[i].begins, strlen(FAULTS[i].begins)), 0, "fault %d: %s",
+                     (int)i, error.message);
+        const char *ends = FAULTS[i].ends;
+        if (!ends) cr_expect_null(strstr(error.message, "reorder"), "fault %d: %s", (int)i, error.message);
+        if (ends && strlen(error.message) >= strlen(ends))
+            cr_expect_str_eq(error.message + strlen(error.message) - strlen(ends), ends, "fault %d: %s",
+                             (int)i, error.message);
+        qkv_model_free(model);
+    }
+}
+
+/* Without a decoding of its own, for too few positions and with narrow products there is nothing to compare. */
+Test(decoding_check, passes_where_nothing_can_be_compared)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_model *model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
+    static struct qkv_decoding_interface decoding;
+    static struct qkv_network_interface network;
+    network = *model->interface;
+    right = network.decoding;
+    decoding = *right;
+    decoding.start = start;
+    decoding.step = step_of_one_sentence;
+    network.name = "faulty";
+    network.decoding = &decoding;
+    qkv_model_free(model);
+    cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
+    config.network = "faulty";
+    model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
+    cr_expect_eq(qkv_network_check_decoding(model, NULL), QKV_INVALID);
+    network.decoding = NULL;
+    cr_expect_eq(qkv_network_check_decoding(model, NULL), QKV_OK);
+    network.decoding = &decoding;
+    cr_assert_eq(qkv_parameters_narrow(&model->parameters, QKV_PRECISION_BFLOAT16, NULL), QKV_OK);
+    cr_expect_eq(qkv_network_check_decoding(model, NULL), QKV_OK);
+    qkv_model_free(model);
+    config.encoder.positions.max_length = config.decoder.positions.max_length = 1;
+    model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
+    cr_expect_eq(qkv_network_check_decoding(model, NULL), QKV_OK);
+    qkv_model_free(model);
+}
