@@ -90,7 +90,9 @@ enum qkv_status qkv_report_check_tokens(const struct qkv_attention_report *repor
 
 static enum qkv_status no_format(struct qkv_error *error)
 {
-    return qkv_error_set(error, "the format is NULL, as qkv_format_find returns it for an unknown name");
+    return qkv_error_set(
+        error, "the format is NULL, as qkv_format_find and qkv_format_of_path return it for an unknown "
+               "name or extension");
 }
 
 enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,

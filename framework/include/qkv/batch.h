@@ -127,8 +127,8 @@ struct qkv_batches {
 QKV_API enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_corpus *corpus,
                                          struct qkv_batches_options options, struct qkv_error *error);
 
-/* Plans an epoch (0 .. 2^32-1; others are taken modulo 2^32). The result depends only on corpus, options and epoch, so that a resumed run continues
- * exactly. Every sentence is in one batch. Does not call malloc. */
+/* Plans an epoch (0 .. 2^32-1; others are taken modulo 2^32). The result depends only on corpus, options and epoch, so that
+ * a resumed run continues exactly. Every sentence is in one batch. Does not call malloc. */
 QKV_API void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch);
 
 /* Fills `batch` with batch i of the epoch, 0 <= i < count. The first call reserves the memory of the largest batch of any

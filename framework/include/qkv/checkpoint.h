@@ -110,9 +110,9 @@ QKV_API enum qkv_status qkv_checkpoint_save_half(const char *path, const struct 
 QKV_API enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct qkv_parameters *parameters,
                                                  const struct qkv_state *state, struct qkv_error *error);
 
-/* Reads a checkpoint into parameters, and moments, that are allocated, and converts its numbers to their dtype. After a quantised one
- * the products of float32 parameters are int8, as after qkv_parameters_narrow. `optimizer` NULL: values only, whether or not the file has moments. `state` (empty, or NULL) gets
- * all keys but those of the format, even when loading then fails, since they may explain why. On failure
+/* Reads a checkpoint into parameters, and moments, that are allocated, and converts its numbers to their dtype. After a
+ * quantised one the products of float32 parameters are int8, as after qkv_parameters_narrow. `optimizer` NULL: values only,
+ * whether or not the file has moments. `state` (empty, or NULL) gets all keys but those of the format, even when loading then fails, since they may explain why. On failure
  * nothing else has changed. Errors:
  * - the file: not there, not a regular file, not a safetensors file, cut short, damaged, not a checkpoint of qkv; two
  *   tensors or metadata keys of one name; tensors that overlap or leave bytes between them;

@@ -51,7 +51,8 @@ struct qkv_shard_loss {
     /* Records the loss of a shard in the graph, which is bound to the parameters, and returns it: a scalar, the sum over
      * the shard's items, not the mean. Called on any thread, at the same time as for other shards, and again if the loss
      * is not finite. What goes wrong belongs into the graph (qkv_graph_fail). Must record the same graph when it is called
-     * again in the same step. */
+     * again in the same step. Arrays that ops are given (ids, segments, labels) may be on its stack, because ops copy
+     * them; constants may be written at once (qkv_tensor_write). */
     struct qkv_tensor *(*build)(void *context, struct qkv_graph *graph, int shard);
 
     /* Called after the forward pass of a shard, on its thread, to read from `loss` what else it holds
@@ -78,8 +79,9 @@ enum qkv_gradient_memory {
 };
 enum { QKV_PAIRED_FROM = 1 << 20 };
 
-/* Prepares steps of `shards` shards (1 .. QKV_SHARDS_MOST of batch.h) over allocated parameters. Parameters and workers must outlive
- * the result. Returns NULL, with a message, when memory is out, and for arguments out of range. */
+/* Prepares steps of `shards` shards (1 .. QKV_SHARDS_MOST of batch.h) over allocated parameters. Parameters and workers must
+ * outlive the result; workers NULL: the calling thread alone. Returns NULL, with a message, when memory is out, and for
+ * arguments out of range. */
 QKV_API struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_parameters *parameters,
                                                         struct qkv_workers *workers, int shards,
                                                         enum qkv_gradient_memory memory,

@@ -8,6 +8,10 @@
  *         printf("%lld of %lld checks failed\n", (long long)report.failures, (long long)report.count);
  *     qkv_check_release(&report);
  *
+ * For a network of one's own, record its loss in a float64 graph that is bound to initialized parameters with a block of
+ * gradients, and call qkv_check_graph, which runs the graph itself (examples/xor.c); of a translation model the loss is
+ * qkv_model_loss.
+ *
  * For an output y and a random cotangent c, the checked function is L = sum(c * y). The check moves each element of
  * each variable and parameter by +-h and +-h/2. The five-point rule gives the numeric derivative; its difference
  * to the three-point rule is the truncation error. The rounding error follows from the size of the numbers (as in

@@ -113,8 +113,8 @@ QKV_API void qkv_forward(struct qkv_graph *graph);
 QKV_API void qkv_graph_rewind(struct qkv_graph *graph);
 
 /* Computes d(sum(cotangent * y)) / dx for every x that needs a gradient. The graph fails if qkv_forward has not computed
- * y, or y is a tensor of another graph. `cotangent` holds as many numbers as y; NULL means ones. Gradients of earlier calls are overwritten, except those of parameters
- * that were bound with `accumulate`. */
+ * y, or y is a tensor of another graph. `cotangent` holds as many numbers as y; NULL means ones. Gradients of earlier calls
+ * are overwritten, except those of parameters that were bound with `accumulate`. */
 QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent);
 
 /* ---- leaves ---- */
@@ -127,8 +127,9 @@ QKV_API struct qkv_tensor *qkv_variable(struct qkv_graph *graph, struct qkv_shap
  * fails if `memory` is NULL. */
 QKV_API struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, void *memory);
 
-/* Makes a block of parameters available to qkv_graph_parameter. `gradients` has the layout of
- * parameters->values; NULL makes all parameters constants (frozen). qkv_backward sets the gradients of all parameters, to
+/* Makes a block of parameters available to qkv_graph_parameter. `gradients` has the layout of parameters->values:
+ * [parameters->elements] numbers of the graph's dtype, zeros at first; NULL makes all parameters constants (frozen).
+ * qkv_backward sets the gradients of all parameters, to
  * zero where the graph does not use them; with `accumulate` it adds to what `gradients` holds. Both blocks belong
  * to the caller and must live as long as they are bound.
  *
@@ -155,7 +156,8 @@ QKV_API const char *qkv_tensor_op(const struct qkv_tensor *tensor); /* "matmul";
 
 /* Copy all elements and convert between double and the graph's dtype. Arrays hold qkv_tensor_count numbers. Where the
  * tensor keeps no gradient, or no value because qkv_graph_plan is still to come, they read NaN, write nothing, and the
- * graph fails. What qkv_forward has not computed yet are arbitrary numbers. */
+ * graph fails. What qkv_forward has not computed yet are arbitrary numbers. What is written after qkv_forward has an effect
+ * only in a rewound graph (qkv_graph_rewind). */
 QKV_API void qkv_tensor_write(struct qkv_tensor *tensor, const double *values);
 QKV_API void qkv_tensor_read(const struct qkv_tensor *tensor, double *values);
 QKV_API void qkv_tensor_read_gradient(const struct qkv_tensor *tensor, double *gradient);
@@ -244,11 +246,10 @@ QKV_API size_t qkv_graph_peak_bytes(const struct qkv_graph *graph);
 
 /* Two graphs on different threads compute gradients of the same parameters, whose sum goes to one block. The first
  * graph writes its gradients to the block. The second computes each gradient apart and adds it when both are
- * complete: the sum has the same bits as if each graph had a block of its own and one were added to the other, in which
- * ever order the graphs run. What is not yet added lies in a stage, which takes as much memory as the gradients
- * on which backward works at a time; of a graph that shares memory, it uses what
- * the loss has saved, so that only a new forward pass can be followed by another backward pass. Bind both graphs to the same block, the first without `accumulate`, the second
- * with it.
+ * complete: the sum has the same bits as if each graph had a block of its own and one were added to the other, in whichever
+ * order the graphs run. What is not yet added lies in a stage, which takes as much memory as the gradients on which backward
+ * works at a time; of a graph that shares memory, it uses what the loss has saved, so that only a new forward pass can be
+ * followed by another backward pass. Bind both graphs to the same block, the first without `accumulate`, the second with it.
  *
  * The second graph waits for the first, which must complete qkv_backward or call qkv_graph_finish_pair; a graph that fails
  * completes nothing. So never start the second before the first. */

@@ -21,8 +21,9 @@
  *     qkv_parameters_release(&parameters);
  *
  * A layer owns nothing and needs no release. It must outlive the graphs that it is used in, and the
- * parameters must outlive the layer. Shapes: N rows are the packed tokens of a batch. Results are NULL,
- * and the graph fails, as for ops (ops.h).
+ * parameters must outlive the layer. Options and the name are copied, except options.positions of attention. Shapes: N rows
+ * are the packed tokens of a batch; dense, norm, feed forward and residual take any number of leading axes. Results are
+ * NULL, and the graph fails, as for ops (ops.h).
  *
  * Initial weights: Xavier as in parameters.h; normal and uniform are divided by sqrt(inputs), for
  * embedding tables by sqrt(width). */
@@ -80,7 +81,8 @@ struct qkv_embedding {
 
 QKV_API void qkv_embedding_init(struct qkv_embedding *layer, struct qkv_parameters *parameters,
                                 const struct qkv_embedding_options *options, const char *name);
-/* count ids -> [count, width]; the ids must outlive the graph's nodes. */
+/* count ids -> [count, width]. As every op, it copies the ids: they need not outlive the call, except in a graph that
+ * is rewound (qkv_graph_rewind), which reads them again. The graph fails for an id outside 0 .. size - 1. */
 QKV_API struct qkv_tensor *qkv_embedding_apply(const struct qkv_embedding *layer, struct qkv_graph *graph,
                                                const int32_t *ids, int64_t count);
 
@@ -104,8 +106,9 @@ struct qkv_positions {
 
 QKV_API void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
                                 const struct qkv_positions_options *options, const char *name);
-/* x [N, width] + table[position]: row i of each segment has position *first + i (first NULL: 0). *first is
- * read now, and again in a rewound graph (qkv_graph_rewind), which can so serve every step of decoding. Returns x itself for rotary and relative positions, which work inside attention. */
+/* x [N, width] + table[position]: row i of each segment has position *first + i (first NULL: 0). *first is read now, and
+ * again in a rewound graph (qkv_graph_rewind), which can so serve every step of decoding. Returns x itself for rotary and
+ * relative positions, which work inside attention. The graph fails where a position is not below options.length. */
 QKV_API struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x, struct qkv_segments segments,
                                                const int64_t *first);
@@ -177,8 +180,8 @@ struct qkv_multi_head {
     struct qkv_attention_rule rule;
     struct qkv_dense query, key, value, output;
     const struct qkv_positions *positions;
-    bool *
-        is_silent; /* [H]: heads whose context is replaced by 0 in graphs built from now on; all false at first */
+    /* [H]: heads whose context is replaced by 0 in graphs built from now on; all false at first */
+    bool *is_silent;
 };
 
 QKV_API void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *parameters,

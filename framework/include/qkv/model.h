@@ -198,8 +198,8 @@ QKV_API bool qkv_model_head_rows(const struct qkv_model *model, struct qkv_head 
 /* Silences a head, or lets it speak again: while it is silent its context (weights times values) counts as 0, so that it
  * adds nothing to the output of its layer, in forced passes as well as in decoding (Michel et al. 2019, "Are Sixteen Heads
  * Really Better than One?"). Its weights are computed as before. Takes effect in graphs built, and decodings started,
- * after the call; no other thread may use the model meanwhile. A checkpoint does not hold which heads are silent. False: the model has no
- * such head. */
+ * after the call; no other thread may use the model meanwhile. A checkpoint does not hold which heads are silent. False: the
+ * model has no such head. */
 QKV_API bool qkv_model_silence(struct qkv_model *model, struct qkv_head head, bool is_silent);
 
 /* Whether a head is silent; false for a head that does not exist. */
@@ -239,8 +239,8 @@ struct qkv_objective {
 /* The objective of a config; the caller sets guided.links. */
 QKV_API struct qkv_objective qkv_objective_of(const struct qkv_training_config *training);
 
-/* Adds the loss of a batch to the graph: factor times the sum over its target tokens of the objective (NULL: the cross
- * entropy), in nats; a scalar. In a graph without dropout, the two passes of R-Drop would be equal, and there is one. The
+/* Adds the loss of a batch with targets to the graph: factor times the sum over its target tokens of the objective (NULL:
+ * the cross entropy), in nats; a scalar. In a graph without dropout, the two passes of R-Drop would be equal, and there is one. The
  * graph must be bound to model->parameters. trace: filled with the parts of the (first) pass, unless it is NULL.
  * qkv_graph_check reports errors, such as a sentence that is longer than the positions. */
 QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,

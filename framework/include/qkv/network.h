@@ -3,8 +3,11 @@
  *
  * A network needs a name, declare and hidden. A config chooses it with `model.network: NAME`, once the program has
  * registered it; the keys of model.encoder and model.decoder then mean what the network makes of them, but are checked as
- * those of the network of model.encoder.type. Everything after the hidden states of the decoder (output layer, loss,
- * search) is the model's. examples/own_network.c is a complete program, examples/own_decoding.c one with a decoding of its own.
+ * those of the network of model.encoder.type. For the default, transformer: num_heads divides hidden_size, which is the same
+ * in both stacks, and no sentence with </s> is longer than positions.max_length; with positions.type none there is no limit.
+ * Everything after the hidden states of the decoder (output layer, loss, search) is the model's. examples/own_network.c is a
+ * complete program, examples/own_decoding.c one with a decoding of its own. The command qkv does not know the network: what
+ * it does with runs, a program does with evaluate.h, attention_collect.h, heads.h, gradcheck.h and others.
  *
  * Example:
  *     // The program's own functions:

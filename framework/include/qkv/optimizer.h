@@ -83,16 +83,17 @@ struct qkv_optimizer {
 };
 
 /* Copies the settings and allocates moments, all zero, and the moving average, which starts as the values of the
- * parameters. Fails when memory is out, when the parameters are not
- * allocated, and when a setting that the optimizer reads is out of the range of its config key, such as
- * adam_epsilon 0. */
+ * parameters. Settings are taken as they are: adam needs betas and epsilon, such as .adam_betas = {0.9, 0.999} and
+ * .adam_epsilon = 1e-8; betas of 0 mean that it has no memory. qkv_config_default fills in the defaults of all. Fails when
+ * memory is out, when the parameters are not allocated, and when a setting that the optimizer reads is out of the range of
+ * its config key, such as adam_epsilon 0. */
 QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
                                            const struct qkv_training_config *config,
                                            const struct qkv_parameters *parameters, struct qkv_error *error);
 
 /* Does one update. `gradients`: `blocks` arrays (1 or more), each laid out as the values of the parameters,
  * with 0 where there is no gradient and in the gaps between parameters. `scale`: factor of the sum, such as
- * 1 / target tokens. `learning_rate`: from schedule.h. Afterwards the first block holds the scaled sum, clipped
+ * 1 / target tokens. `learning_rate`: from schedule.h. workers NULL: the calling thread alone. Afterwards the first block holds the scaled sum, clipped
  * by value but not by norm; the other blocks hold parts of the sum.
  *
  * Returns the norm before clipping. If it is not finite, training has diverged: parameters and moments have

@@ -6,7 +6,11 @@
  *     printf("qkv %s: %lld numbers\n", qkv_version(), (long long)qkv_tensor_count(x));
  *     qkv_graph_free(graph);
  *
- * docs/library.md says, for all functions at once, which arguments may be NULL, and what a call changes in the process.
+ * An order to read in: graph.h and ops.h with ops.def (tensors and what computes them); parameters.h, layers.h (what is
+ * learned); gradcheck.h; optimizer.h, data_parallel.h, checkpoint.h (training any loss); then, for translation, model.h and
+ * network.h, config.h, trainer.h, run.h, text_translator.h; corpus.h, vocabulary.h and batch.h for the data. docs/library.md
+ * lists the others by task, and says, for all functions at once, which arguments may be NULL, and what a call changes in the
+ * process.
  */
 #ifndef QKV_QKV_H
 #define QKV_QKV_H

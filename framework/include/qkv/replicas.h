@@ -38,8 +38,8 @@ struct qkv_step_sums {
 };
 
 /* Makes replicas for batches that are split into `shards` (1 .. QKV_SHARDS_MOST), for a model whose parameters are
- * allocated. objective: what steps minimise, copied; NULL: the cross entropy. Model and workers must outlive them. Returns NULL, with a message, when memory is out, and for
- * arguments out of range. */
+ * allocated. objective: what steps minimise, copied; NULL: the cross entropy. Model and workers must outlive them; workers
+ * NULL: the calling thread alone. Returns NULL, with a message, when memory is out, and for arguments out of range. */
 QKV_API struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers,
                                               int shards, enum qkv_gradient_memory memory,
                                               const struct qkv_objective *objective, struct qkv_error *error);

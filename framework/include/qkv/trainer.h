@@ -14,7 +14,10 @@
  *     else
  *         printf("%lld updates\n", (long long)result.updates);
  *     qkv_arena_release(&arena);
- */
+ *
+ * The run can be opened from the first checkpoint on (run.h, text_translator.h). Checkpoints are written at every validation,
+ * every training.validation_freq updates: what a kill loses is the updates since the last one, and a training that goes on
+ * with `resume` ends with the same bits as one that was never killed. */
 #ifndef QKV_TRAINER_H
 #define QKV_TRAINER_H
 
@@ -42,9 +45,9 @@ struct qkv_train_progress {
 /* Reported after each validation. */
 struct qkv_train_validation {
     int64_t update;
-    struct qkv_scores scores;
-    bool best;       /* the best so far, by training.early_stopping_metric */
-    int64_t samples; /* translations to show */
+    struct qkv_scores scores; /* scores.value[QKV_METRIC_BLEU] and so on (metrics.h) */
+    bool best;                /* the best so far, by training.early_stopping_metric */
+    int64_t samples;          /* translations to show */
     const char *const *source, *const *reference, *const *translation; /* [samples] */
 };
 
@@ -114,9 +117,8 @@ struct qkv_train_result {
     int64_t sent, sent_by_others;
 };
 
-/* Trains. Reads and checks all input before it replaces anything of an old run. QKV_FAILED: the loss
- * or the gradient is no longer finite; the last checkpoint is intact. QKV_INVALID: bad input, an existing run without `overwrite`, a
- * failed write, or a resumed run whose text or fixed keys have changed; the message names the key, its old and
+/* Trains. Reads and checks all input before it replaces anything of an old run. QKV_FAILED: the loss or the gradient is no
+ * longer finite; the last checkpoint is intact. QKV_INVALID: bad input, an existing run without `overwrite`, a failed write, or a resumed run whose text or fixed keys have changed; the message names the key, its old and
  * its new value. */
 QKV_API enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_train_options *options,
                                   struct qkv_train_result *result, struct qkv_error *error);
