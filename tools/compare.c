@@ -129,7 +129,7 @@ static int run(int operands, char **operand)
 
 const struct command command_compare = {
     .name = "compare",
-    .summary = "a table and a chart of several runs, from run folders and evaluations",
+    .summary = "put runs or evaluations side by side: a table, a chart",
     .description =
         "Shows several runs side by side: a table with a row for each run and columns for each "
         "test set; and a chart with a line for each run, the sentences translated without a "

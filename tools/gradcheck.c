@@ -288,7 +288,7 @@ static int run(int operands, char **operand)
 
 const struct command command_gradcheck = {
     .name = "gradcheck",
-    .summary = "compare analytic gradients with finite differences in double precision",
+    .summary = "compare analytic gradients with finite differences",
     .synopsis = "gradcheck [CONFIG... | RUN... | --op NAME | --layer NAME | --all] [options]",
     .description =
         "Compares analytic gradients with finite differences in double precision. Exits with 0 when all "

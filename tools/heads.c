@@ -161,7 +161,7 @@ static int run(int operands, char **operand)
 
 const struct command command_heads = {
     .name = "heads",
-    .summary = "measure every attention head of a run: where it looks, what it is for",
+    .summary = "measure every attention head: where it looks, what it is for",
     .description = "Measures each head on sentence pairs, with the references fed to the decoder. Maps are "
                    "between words; "
                    "means are over the words that look, without <s> and </s>. The columns of the tables, "

@@ -32,15 +32,26 @@ const char HELP_ABOUT[] =
     "Trainable mini-transformers on an ordinary CPU: train a small translator from a YAML config, check its "
     "gradients, and look at the attention that it learned.\n";
 
+const struct help_exit_code HELP_EXIT_CODES[] = {
+    {"0", "success"},
+    {"1", "a check failed, or training diverged"},
+    {"2", "wrong arguments or input; a message on standard error says what"},
+    {"128 + N", "ended by signal N, as 130 by Ctrl-C"},
+    {0},
+};
+
 void help_text_overview(FILE *file)
 {
     fputs("Usage: qkv COMMAND [operands] [options]\n\n", file);
     print_wrapped(file, HELP_ABOUT, 0, 0);
     fputs("\nCommands:\n", file);
     for (int i = 0; COMMANDS[i]; i++) fprintf(file, "  %-10s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
-    fputs("\n`qkv help COMMAND` explains a command; `qkv --version` prints the version and the\n"
-          "kernels in use.\n",
+    fputs("\n`qkv help COMMAND` explains a command; `qkv --version` prints the version and\n"
+          "the kernels in use.\n\n"
+          "Exit status:\n",
           file);
+    for (const struct help_exit_code *c = HELP_EXIT_CODES; c->code; c++)
+        fprintf(file, "  %-10s %s\n", c->code, c->meaning);
 }
 
 static const char *format = "text";

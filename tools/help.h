@@ -9,6 +9,12 @@
 /* A description of qkv that begins every overview. */
 extern const char HELP_ABOUT[];
 
+/* What the exit codes of all commands mean; the last one has no code. */
+struct help_exit_code {
+    const char *code, *meaning;
+};
+extern const struct help_exit_code HELP_EXIT_CODES[];
+
 /* Overviews: `qkv help`, docs/commands.md, qkv.1. */
 void help_text_overview(FILE *file);
 void help_markdown_overview(FILE *file);

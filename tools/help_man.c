@@ -99,11 +99,9 @@ static void print_options(const struct command *command, FILE *file)
 
 static void print_exit_codes(FILE *file)
 {
-    fputs(".SH EXIT STATUS\n"
-          ".TP\n0\nsuccess\n"
-          ".TP\n1\na gradient check failed, or training diverged\n"
-          ".TP\n2\nwrong arguments or input; a message on standard error says what\n",
-          file);
+    fputs(".SH EXIT STATUS\n", file);
+    for (const struct help_exit_code *c = HELP_EXIT_CODES; c->code; c++)
+        fprintf(file, ".TP\n%s\n%s\n", c->code, c->meaning);
 }
 
 void help_man_page(const struct command *command, FILE *file)

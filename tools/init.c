@@ -74,7 +74,7 @@ static int name_by_config(struct state *state, const char *config)
 {
     const char *slash = strrchr(config, '/'), *base = slash ? slash + 1 : config;
     size_t length = strlen(base), size = without_end(base, without_end(base, length, ".yaml"), ".yml");
-    if (size == length) return complain("-o %s: is the config, whose name must end in .yaml", config);
+    if (size == length) return complain("-o %s: the name of a config must end in .yaml", config);
     if (strlen(config) >= sizeof state->file || size >= 150) return complain("-o: the name is too long");
     snprintf(state->name, sizeof state->name, "%.*s", (int)size, base);
     snprintf(state->folder, sizeof state->folder, "%.*s", (int)(base - config), config);
@@ -183,8 +183,7 @@ static void report_end(const struct state *state)
         char duration[16];
         double updates = (double)state->plan.updates;
         format_duration(updates * cost->seconds_per_update + 20 * cost->seconds_per_validation, duration);
-        printf("training: %lld parameters, %lld updates (%.1f epochs); at the speed of this machine at most "
-               "%s\n",
+        printf("training: %lld parameters, %lld updates (%.1f epochs)\ntime: at most %s on this machine\n",
                (long long)cost->parameters, (long long)state->plan.updates,
                cost->batches ? updates / (double)cost->batches : 0, duration);
     } else {

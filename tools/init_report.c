@@ -26,12 +26,9 @@ static void report_left_out(const struct qkv_pairs *pairs)
 static void report_side(const struct qkv_pairs *pairs, const struct qkv_pairs_side *side, const char *lang,
                         const char *name)
 {
-    double count = (double)pairs->count;
-    printf("  %s (%s): %.1f words a sentence, the longest has %lld; %.0f characters a sentence, %lld "
-           "different ones; "
-           "%s script",
-           name, lang, (double)side->words / count, (long long)side->longest,
-           (double)side->characters / count, (long long)side->alphabet, side->script);
+    printf("  %s (%s): %.1f words a sentence, at most %lld; %lld different characters, %s", name, lang,
+           (double)side->words / (double)pairs->count, (long long)side->longest, (long long)side->alphabet,
+           side->script);
     if (side->script_share < 0.995 && side->script_share > 0) printf(" (%.0f %%)", 100 * side->script_share);
     putchar('\n');
 }
@@ -51,7 +48,7 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_fac
     report_left_out(pairs);
     report_side(pairs, &facts->side[0], lang[0], "source");
     report_side(pairs, &facts->side[1], lang[1], "target");
-    printf("  %.1f %% of the pairs repeat an earlier pair; %.1f %% share a sentence with another pair\n",
+    printf("  %.1f %% of the pairs repeat an earlier one; %.1f %% share a sentence with another\n",
            100 * (double)facts->repeated / (double)pairs->count,
            100 * (double)facts->shared / (double)pairs->count);
     if (facts->markup)
@@ -59,7 +56,7 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_fac
                "remove it\n",
                (long long)facts->markup, facts->markup == 1 ? " contains" : "s contain");
     if (!*pairs->lang[0] || !*pairs->lang[1])
-        puts("  the languages are not known: name them with --src and --trg, as in --src en --trg fr");
+        puts("  the languages are not known: name them, as in --src en --trg fr");
     int64_t examples = pairs->count < 3 ? pairs->count : 3;
     for (int64_t k = 0; k < examples; k++) {
         int64_t i = (2 * k + 1) * pairs->count / (2 * examples); /* evenly over the file */
@@ -74,10 +71,10 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_fac
 void init_report_plan(const struct init_plan *plan, const struct init_data *data)
 {
     const struct init_sizes *sizes = plan->sizes;
-    printf("split: %lld pairs for training, %lld for dev, %lld for test; no sentence is in two of them\n",
+    printf("split: %lld pairs to train, %lld dev, %lld test; no sentence is in two of these\n",
            (long long)data->count[QKV_PAIRS_TRAIN], (long long)data->count[QKV_PAIRS_DEV],
            (long long)data->count[QKV_PAIRS_TEST]);
-    printf("model: %lld + %lld layers of width %lld, dropout %g; tokens are ", (long long)sizes->layers,
+    printf("model: %lld + %lld layers of width %lld, dropout %g\ntokens: ", (long long)sizes->layers,
            (long long)sizes->layers, (long long)sizes->width, plan->dropout);
     static const char *const tokens[] = {
         [QKV_LEVEL_WORD] = "words", [QKV_LEVEL_CHAR] = "characters", [QKV_LEVEL_BPE] = "pieces of words"};
@@ -85,6 +82,6 @@ void init_report_plan(const struct init_plan *plan, const struct init_data *data
         fputs(tokens[plan->level[0]], stdout);
     else
         printf("%s and %s", tokens[plan->level[0]], tokens[plan->level[1]]);
-    if (plan->merges) printf(" (%lld merges%s)", (long long)plan->merges, plan->is_joint ? ", joint" : "");
+    if (plan->merges) printf(" (%lld %smerges)", (long long)plan->merges, plan->is_joint ? "joint " : "");
     putchar('\n');
 }

@@ -374,7 +374,7 @@ const struct command command_inspect = {
     .description = "Shows what a run consists of: the model, how far training has got, the checkpoint "
                    "files, and every parameter with its shape, number of elements and root mean square.\n",
     .examples = "  qkv inspect runs/toy_en_es\n"
-                "  qkv inspect runs/toy_en_es --checkpoint last.safetensors --json\n",
+                "  qkv inspect runs/toy_en_es --checkpoint last --json\n",
     .operands =
         (const struct command_operand[]){
             {"RUN", VALUE_RUN, "a run folder"},

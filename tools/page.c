@@ -181,7 +181,7 @@ static int run(int operands, char **operand)
 
 const struct command command_page = {
     .name = "page",
-    .summary = "make a page in which a trained run translates, or attention is computed step by step",
+    .summary = "write a web page that translates, or that explains attention",
     .synopsis = "page [RUN | SCENE...] [options]",
     .description =
         "Writes one HTML file that holds a run, or scenes, and the engine as WebAssembly. It needs no "

@@ -306,7 +306,7 @@ static int run(int operands, char **operand)
 
 const struct command command_plot = {
     .name = "plot",
-    .summary = "curves of training: loss, dev scores, learning rate, gradient norm",
+    .summary = "draw how runs learned: loss, dev scores, learning rate",
     .description =
         "Draws what runs record while they train, several runs together, also while they still train. Runs "
         "that differ in their seed alone (training.random_seed, name and folder) become one line, their "

@@ -215,7 +215,7 @@ static int run(int operands, char **operand)
 
 const struct command command_score = {
     .name = "score",
-    .summary = "BLEU, chrF and TER of any translations",
+    .summary = "compute BLEU, chrF and TER of any translations",
     .description =
         "Compares translations, from any program, with references: BLEU, chrF and TER as sacreBLEU computes "
         "them.\n\n"

@@ -200,7 +200,7 @@ static int run(int operands, char **operand)
 
 const struct command command_sweep = {
     .name = "sweep",
-    .summary = "train several configs, or every combination of some values, with several seeds",
+    .summary = "train every combination of some values, with several seeds",
     .description =
         "Trains a run for every config and every combination of the values that -g names, each in a folder "
         "of "

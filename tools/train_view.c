@@ -72,11 +72,11 @@ static void show_start(void *context, const struct qkv_train_start *start)
             (int)start->source_types, (int)start->target_types, processes, start->threads,
             start->threads == 1 ? "" : "s");
     if (start->pairs < start->read)
-        fprintf(
-            stderr,
-            "dropped %lld of %lld training pairs: %lld sources and %lld targets are longer than max_length\n",
-            (long long)(start->read - start->pairs), (long long)start->read, (long long)start->long_sources,
-            (long long)start->long_targets);
+        fprintf(stderr,
+                "dropped %lld of %lld training pairs; longer than max_length: %lld source%s, %lld target%s\n",
+                (long long)(start->read - start->pairs), (long long)start->read,
+                (long long)start->long_sources, start->long_sources == 1 ? "" : "s",
+                (long long)start->long_targets, start->long_targets == 1 ? "" : "s");
     if (start->resumed) fprintf(stderr, "resuming after update %lld\n", (long long)start->resumed);
     show_warm_start(start);
 }

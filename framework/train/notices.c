@@ -117,6 +117,22 @@ static void notice_overfitting(struct training *training, double dev)
     say(training, &sentence);
 }
 
+void qkv_notice_patience(struct training *training)
+{
+    const struct qkv_overfitting *seen = &training->notices.overfitting;
+    if (!qkv_overfitting_stuck(seen) || is_guessing(training, seen->train)) return;
+    if (!is_due(training, NOTICE_OVERFITTING)) return;
+    struct qkv_error sentence;
+    qkv_error_set(
+        &sentence,
+        "update %lld: since update %lld, the loss of training fell from %.2f to %.2f, but that of "
+        "data.dev did not (%.2f, now %.2f): the model learns its pairs by heart; more pairs help, or a "
+        "higher model.encoder.dropout and model.decoder.dropout",
+        (long long)training->progress.update, (long long)seen->best_update, seen->best_train, seen->train,
+        seen->best_dev, seen->dev);
+    say(training, &sentence);
+}
+
 /* ---- collapse ---- */
 
 static int by_text(const void *a, const void *b)

@@ -9,11 +9,18 @@ static const double RISE = 0.1, RELATIVE_RISE = 0.03, FALL = 0.97;
 bool qkv_overfitting_add(struct qkv_overfitting *overfitting, int64_t update, double train, double dev)
 {
     if (!overfitting->best_update || dev < overfitting->best_dev) {
-        *overfitting = (struct qkv_overfitting){.best_update = update, .best_dev = dev, .best_train = train};
+        *overfitting = (struct qkv_overfitting){update, dev, train, dev, train, .risen = 0};
         return false;
     }
+    overfitting->dev = dev;
+    overfitting->train = train;
     double rise = dev - overfitting->best_dev;
     bool risen = rise >= RISE && rise >= RELATIVE_RISE * overfitting->best_dev;
     overfitting->risen = risen && train <= FALL * overfitting->best_train ? overfitting->risen + 1 : 0;
     return overfitting->risen >= PATIENCE;
+}
+
+bool qkv_overfitting_stuck(const struct qkv_overfitting *overfitting)
+{
+    return overfitting->train <= FALL * overfitting->best_train && overfitting->train < overfitting->dev;
 }

@@ -10,11 +10,16 @@
 struct qkv_overfitting {
     int64_t best_update; /* of the validation with the lowest loss, after which overfitting begins; 0: none */
     double best_dev, best_train; /* losses there, nats per token */
+    double dev, train;           /* losses at the last validation */
     int64_t risen;               /* last validations in a row that show overfitting */
 };
 
 /* Adds a validation: the loss of data.dev, and the mean loss of training since the validation before, both in nats per
  * token. True when the model overfits since best_update. */
 bool qkv_overfitting_add(struct qkv_overfitting *overfitting, int64_t update, double train, double dev);
+
+/* Whether more training would only learn its text by heart, even if data.dev gets no worse: since best_update the loss of
+ * training has fallen, to below that of data.dev. */
+bool qkv_overfitting_stuck(const struct qkv_overfitting *overfitting);
 
 #endif

@@ -198,6 +198,7 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
         if (settings->updates && progress->update >= settings->updates) break;
         if (settings->patience && progress->waited >= settings->patience) {
             *end = QKV_TRAIN_PATIENCE;
+            qkv_notice_patience(training);
             break;
         }
         enum qkv_status status = update(training, &clock, &more, error);

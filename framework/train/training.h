@@ -341,4 +341,7 @@ void qkv_training_release(struct training *training);
 void qkv_notice_update(struct training *training, double loss, int64_t tokens);
 void qkv_notice_validation(struct training *training, const struct qkv_scores *scores);
 
+/* Called when training.patience ends the training. */
+void qkv_notice_patience(struct training *training);
+
 #endif

@@ -26,6 +26,8 @@ Test(help, every_command_has_a_page)
 {
     struct outcome overview = run("qkv help");
     cr_assert_eq(overview.exit_code, 0);
+    cr_expect_not_null(strstr(overview.output, "\nExit status:\n  0          success\n  1 "), "%s",
+                       overview.output);
     for (int i = 0; i < COMMAND_COUNT; i++) {
         struct outcome page = run("qkv help %s", COMMANDS[i]);
         cr_expect_eq(page.exit_code, 0);
@@ -37,11 +39,12 @@ Test(help, every_command_has_a_page)
 
 Test(help, fits_into_80_columns)
 {
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        struct outcome page = run("qkv help %s", COMMANDS[i]);
+    for (int i = -1; i < COMMAND_COUNT; i++) {
+        struct outcome page = run("qkv help %s", i < 0 ? "" : COMMANDS[i]);
         for (char *line = strtok(page.output, "\n"); line; line = strtok(NULL, "\n")) {
             bool usage = !strncmp(line, "Usage:", 6);
-            cr_expect(usage || strlen(line) <= 80, "%s, %zu columns: %s", COMMANDS[i], strlen(line), line);
+            cr_expect(usage || strlen(line) <= 80, "%s, %zu columns: %s", i < 0 ? "overview" : COMMANDS[i],
+                      strlen(line), line);
         }
     }
 }

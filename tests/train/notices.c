@@ -72,6 +72,7 @@ static void expect_only(const char *found, const char *kind)
 }
 
 static const char OVERFITS[] = ": the model overfits: since update ",
+                  BY_HEART[] = ": the model learns its pairs by heart; more pairs help, ",
                   GUESSES[] = ", no better than guessing ",
                   COLLAPSED[] = " translations of data.dev are the same sentence: ";
 
@@ -87,6 +88,21 @@ Test(notices, of_overfitting)
     found = notices(folder, "-s training.updates=300 -s training.validation_freq=50 -s training.patience=4");
     expect_only(found, OVERFITS);
     cr_expect_null(strstr(found, "training.patience"), "it is set: %s", found);
+}
+
+/* Patience ends the training before three validations show that it overfits. */
+Test(notices, of_patience_that_ends_what_only_learns_by_heart)
+{
+    const char *folder = task("patience", false);
+    const char *settings = "-s training.updates=650 -s training.validation_freq=50 -s training.patience=2";
+    const char *found = notices(folder, settings);
+    expect_only(found, BY_HEART);
+    cr_expect_not_null(strstr(found, "higher model.encoder.dropout and model.decoder.dropout\n"), "%s",
+                       found);
+    folder = task("patience_related", true);
+    found = notices(
+        folder, format("%s -s training.early_stopping_metric=bleu -s training.learning_rate=1e-4", settings));
+    cr_expect_str_eq(found, "", "the loss of data.dev falls, BLEU stays");
 }
 
 Test(notices, of_a_loss_that_is_no_better_than_guessing)
