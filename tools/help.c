@@ -34,7 +34,7 @@ const char HELP_ABOUT[] =
 
 const struct help_exit_code HELP_EXIT_CODES[] = {
     {"0", "success"},
-    {"1", "a check failed, or training diverged"},
+    {"1", "a check or a run of a sweep failed, or training diverged"},
     {"2", "wrong arguments or input; a message on standard error says what"},
     {"128 + N", "ended by signal N, as 130 by Ctrl-C"},
     {0},

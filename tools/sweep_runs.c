@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "complain.h"
 #include "run_set.h"
+#include "sweep_progress.h"
 #include "terminal.h"
 
 #include "draw/bytes.h"
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- the list of finished runs ---- */
@@ -204,6 +206,19 @@ static void on_child(int number)
     (void)number; /* SIGCHLD is blocked and waited for; without a handler it might be dropped */
 }
 
+/* Waits for a signal; on a terminal a second at most, after which the progress is due. Returns 0 if none has come. */
+static int wait_for(const sigset_t *signals, const struct sweep_progress *progress)
+{
+    const struct timespec second = {.tv_sec = 1};
+    int number = 0;
+    if (progress->bar.live) {
+        number = sigtimedwait(signals, NULL, &second);
+        return number > 0 ? number : 0;
+    }
+    sigwait(signals, &number);
+    return number;
+}
+
 enum qkv_status sweep_train(struct sweep *sweep, int *interrupted, struct qkv_error *error)
 {
     sigset_t waited, mask;
@@ -216,12 +231,17 @@ enum qkv_status sweep_train(struct sweep *sweep, int *interrupted, struct qkv_er
     sigaddset(&waited, SIGHUP);
     sigaddset(&waited, SIGCHLD);
     sigprocmask(SIG_BLOCK, &waited, &mask);
-    int next = 0, number = 0;
+    struct sweep_progress progress = {.bar = {.file = stderr}};
+    if (!sweep->quiet) progress.bar = progress_bar_on(stderr);
+    int next = 0;
     enum qkv_status status = QKV_OK;
     for (*interrupted = 0;;) {
         if (!*interrupted && !status) status = start_some(sweep, &next, &mask, error);
         if (!count_state(sweep, SWEEP_TRAINS)) break;
-        sigwait(&waited, &number);
+        sweep_progress_show(&progress, sweep);
+        int number = wait_for(&waited, &progress);
+        if (!number) continue;
+        progress_bar_clear(&progress.bar);
         if (number == SIGCHLD) {
             if (end_some(sweep, error)) status = QKV_INVALID;
             continue;

@@ -1,4 +1,5 @@
 /* qkv sweep: which runs it trains, how it goes on after an interruption, and what it refuses. */
+#include "pseudo_terminal.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -47,6 +48,29 @@ Test(sweep, trains_every_combination_and_compares_the_runs)
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_not_null(strstr(read_file(format("%s/s/%s,seed=42.log", folder, names[0]), NULL),
                               "resuming after update 10\n"));
+}
+
+Test(sweep, says_on_a_terminal_how_far_it_is)
+{
+    const char *folder = tiny_task("terminal");
+    const char *command = format("cd '%s' && qkv sweep c.yaml -j 1 --seeds 2 -o s", folder);
+    struct pseudo_terminal *terminal = pseudo_terminal_start(100, 40, "%s -s training.updates=10", command);
+    pseudo_terminal_wait(terminal, "  0 % [");
+    pseudo_terminal_wait(terminal, "] 0 of 2 runs done, 1 in training");
+    pseudo_terminal_wait(terminal, "seed=42: done after ");
+    pseudo_terminal_wait(terminal, "] 1 of 2 runs done, 1 in training, left ");
+    cr_expect_eq(pseudo_terminal_end(terminal), 0);
+    char *text = pseudo_terminal_text(terminal);
+    cr_expect_null(strstr(text, "runs done"), "it goes when it is not needed: %s", text);
+    cr_expect_not_null(strstr(text, "\nseed=43: done after "), "%s", text);
+    /* A run that trains counts by the updates in its log, or no time would be left before the first one ends. */
+    terminal =
+        pseudo_terminal_start(100, 40, "%s -s training.updates=1000000 -s training.logging_freq=1", command);
+    pseudo_terminal_wait(terminal, "] 0 of 2 runs done, 1 in training, left ");
+    pseudo_terminal_type(terminal, "\003");
+    cr_expect_eq(pseudo_terminal_end(terminal), 130);
+    text = pseudo_terminal_text(terminal);
+    cr_expect_null(strstr(text, "runs done"), "%s", text);
 }
 
 Test(sweep, trains_several_configs)
