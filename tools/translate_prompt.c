@@ -60,8 +60,11 @@ static bool run_help(const struct translate_prompt *prompt, const char *argument
 {
     (void)prompt;
     (void)argument;
-    for (const struct prompt_command *command = COMMANDS_OF_PROMPT; command->name; command++)
-        printf("%-7s %-2s %s\n", command->name, command->argument, command->help);
+    enum { HELP_COLUMN = 10 };
+    for (const struct prompt_command *command = COMMANDS_OF_PROMPT; command->name; command++) {
+        int columns = printf("%s %s", command->name, command->argument);
+        printf("%*s%s\n", HELP_COLUMN - columns, "", command->help);
+    }
     puts("Other lines are sentences, also those with a space before a slash.");
     return true;
 }

@@ -61,7 +61,7 @@ static void expect_answers(const char *folder, const char *environment)
     ask(terminal, "/nbest 3x", "\nqkv: /nbest needs a number from 1 to 1000\r\n");
     ask(terminal, "/quit now", "\nqkv: /quit has no argument, but got 'now'\r\n");
     ask(terminal, "/maps", "\nqkv: there is no command /maps; /help lists the commands\r\n");
-    ask(terminal, "/help", "\n/nbest  N  print the N best translations of each sentence\r\n");
+    ask(terminal, "/help", "\n/nbest N  print the N best translations of each sentence\r\n");
     ask(terminal, "c", "\nC\r\n");
     pseudo_terminal_type(terminal, "/quit\r");
     cr_expect_eq(pseudo_terminal_end(terminal), 0);
