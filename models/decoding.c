@@ -1,4 +1,5 @@
 /* Decoding step by step, for any network: what does not depend on its layers. */
+#include "data/batch.h"
 #include "models/network.h"
 
 #include <math.h>
@@ -20,9 +21,12 @@ void qkv_decoding_add_output(struct qkv_decoding *decoding, struct qkv_tensor *h
     struct qkv_tensor *logits = qkv_model_logits(decoding->model, decoding->decoder, hidden);
     struct qkv_tensor *group_max = qkv_group_max(decoding->decoder, logits);
     struct qkv_tensor *sums = decoding->sums ? qkv_log_sum_exp(decoding->decoder, logits) : NULL;
+    const struct qkv_shape shape = qkv_tensor_shape(logits);
+    decoding->next = (struct qkv_next_scores){0};
     if (!group_max || (decoding->sums && !sums)) return; /* the graph has failed */
     qkv_graph_plan(decoding->decoder, logits);
     decoding->next = (struct qkv_next_scores){.dtype = qkv_graph_dtype(decoding->decoder),
+                                              .rows = shape.rank == 2 ? shape.size[0] : 0,
                                               .classes = decoding->model->target_size,
                                               .logits = qkv_tensor_value(logits),
                                               .group_max = qkv_tensor_value(group_max),
@@ -120,12 +124,14 @@ enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct q
             "%lld hypotheses of %lld tokens are too many: translate fewer sentences together or use a "
             "smaller beam",
             (long long)rows, (long long)length);
+    if (qkv_batch_view_check(batch, false, error)) return QKV_INVALID;
     decoding->sums = sums;
     decoding->sentences = batch->count;
     decoding->step = 0;
     decoding->misused = false;
     decoding->rows = decoding->active = rows;
     decoding->length = length;
+    decoding->next = (struct qkv_next_scores){0};
     qkv_arena_reset(&decoding->arena);
     enum qkv_status status = decoding->interface->start(decoding, batch, error);
     if (status) decoding->rows = decoding->length = 0;
@@ -158,7 +164,14 @@ const struct qkv_next_scores *qkv_decoding_step(struct qkv_decoding *decoding, i
 {
     if (check_step(decoding, rows, sentences, error)) return NULL;
     if (decoding->interface->step(decoding, rows, ids, sentences, error)) return NULL;
-    decoding->next.rows = decoding->active = rows;
+    if (decoding->next.rows != rows) { /* search reads as many */
+        qkv_error_set(error,
+                      "network %s: a step of %lld rows ended without scores for each: its last call must be "
+                      "qkv_decoding_add_output with a hidden state for each row",
+                      decoding->model->interface->name, (long long)rows);
+        return NULL;
+    }
+    decoding->active = rows;
     decoding->step++;
     return &decoding->next;
 }

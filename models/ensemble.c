@@ -95,6 +95,7 @@ static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const i
             return QKV_INVALID;
     double log_count = qkv_scalar_log((double)d->count);
     for (int64_t row = 0; row < rows; row++) combine_row(d, row, log_count);
+    decoding->next.rows = rows;
     return QKV_OK;
 }
 

@@ -18,10 +18,11 @@ static void write_shares(enum qkv_dtype dtype, void *target, int64_t at, const s
                          const struct qkv_batch_view *batch, int64_t sentence)
 {
     int64_t pair = batch->index[sentence];
-    if (pair >= links->pairs) return;
+    if (pair < 0 || pair >= links->pairs) return;
     for (int64_t i = links->start[pair]; i < links->start[pair + 1]; i++) {
         const struct qkv_token_link *link = &links->links[i];
-        if (link->target < batch->target_length[sentence] && link->source < batch->source_length[sentence])
+        if (link->target >= 0 && link->target < batch->target_length[sentence] && link->source >= 0 &&
+            link->source < batch->source_length[sentence])
             qkv_dtype_set(dtype, target, at + link->target * batch->source_length[sentence] + link->source,
                           link->share);
     }

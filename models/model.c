@@ -1,6 +1,7 @@
 #include "qkv/model.h"
 
 #include "config/finish.h"
+#include "data/batch.h"
 #include "graph/graph.h"
 #include "models/network.h"
 
@@ -119,7 +120,9 @@ struct qkv_objective qkv_objective_of(const struct qkv_training_config *training
 struct qkv_tensor *qkv_model_hidden(const struct qkv_model *model, struct qkv_graph *graph,
                                     const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
+    struct qkv_error error;
     if (trace) *trace = (struct qkv_trace){0};
+    if (qkv_batch_view_check(batch, true, &error)) return qkv_graph_fail(graph, "%s", error.message);
     struct qkv_tensor *hidden = model->interface->hidden(model, graph, batch, trace);
     const struct qkv_shape wanted = QKV_SHAPE(batch->target_tokens, model->config.decoder.hidden_size),
                            shape = qkv_tensor_shape(hidden);

@@ -65,6 +65,9 @@ static int find_setting(const struct qkv_network_interface *network, const char 
 
 static enum qkv_status check_settings(const struct qkv_network_interface *network, struct qkv_error *error)
 {
+    if (network->setting_count < 0 || (network->setting_count && !network->settings))
+        return qkv_error_set(error, "network %s: setting_count is %d, but must be the number of its settings",
+                             network->name, network->setting_count);
     for (int i = 0; i < network->setting_count; i++) {
         const struct qkv_network_setting *setting = &network->settings[i];
         if (!is_name(setting->name, ""))

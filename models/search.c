@@ -1,5 +1,6 @@
 #include "qkv/search.h"
 
+#include "data/batch.h"
 #include "models/network.h"
 #include "models/search_state.h"
 
@@ -72,9 +73,10 @@ static enum qkv_status set_progress(const struct search *s, int64_t sentence, in
     const struct qkv_search_options *options = s->options;
     struct progress *progress = &s->progress[sentence];
     if (options->prefixes) progress->prefix = options->prefixes[sentence];
-    int64_t tokens = options->max_output_length ? options->max_output_length
-                                                : 2 * (source_length - 1) + 10 + progress->prefix.length;
     int64_t possible = s->decoding->longest;
+    int64_t given = progress->prefix.length < possible ? progress->prefix.length : possible;
+    int64_t tokens =
+        options->max_output_length ? options->max_output_length : 2 * (source_length - 1) + 10 + given;
     progress->longest = tokens < possible ? tokens + 1 : possible;
     return check_prefix(s, sentence, error);
 }
@@ -275,7 +277,8 @@ enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch
     };
     qkv_arena_reset(s.arena);
     *translations = (struct qkv_translations){.arena = translations->arena};
-    if (qkv_search_options_check(options, error)) return QKV_INVALID;
+    if (qkv_search_options_check(options, error) || qkv_batch_view_check(batch, false, error))
+        return QKV_INVALID;
     translations->count = batch->count;
     translations->best =
         qkv_arena_zeroed(s.arena, (size_t)(batch->count * options->n_best) * sizeof *translations->best);

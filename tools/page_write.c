@@ -1,6 +1,7 @@
 #include "page_write.h"
 
 #include "page/page_files.h"
+#include "terminal.h"
 
 #include "qkv/file.h"
 
@@ -91,6 +92,7 @@ enum qkv_status page_write(const struct page_contents *contents, const char *out
         return QKV_INVALID;
     }
     if (qkv_file_commit(&writer, error)) return QKV_INVALID;
-    fprintf(stderr, "%s is written: open it in a browser\n", output);
+    print_plain(stderr, output);
+    fputs(" is written: open it in a browser\n", stderr);
     return QKV_OK;
 }

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "complain.h"
 #include "config.h"
+#include "terminal.h"
 
 #include "qkv/trainer.h"
 
@@ -25,7 +26,10 @@ static void print_counts(const struct qkv_prepared_counts *counts)
                (long long)counts->tokens[side],
                100 * (double)counts->unknown[side] / (double)counts->tokens[side],
                (long long)counts->vocabulary_size[side]);
-    printf("%s: %.1f MB; train from it with -s data.train=%s\n", output, (double)counts->bytes / 1e6, output);
+    print_plain(stdout, output);
+    printf(": %.1f MB; train from it with -s data.train=", (double)counts->bytes / 1e6);
+    print_shell_word(stdout, output);
+    putchar('\n');
 }
 
 /* Returns false after an error message where a file would be replaced. */

@@ -174,3 +174,30 @@ void qkv_batch_release(struct qkv_batch *batch)
     free(batch->view_target_start);
     *batch = (struct qkv_batch){0};
 }
+
+/* ---- views ---- */
+
+/* Whether the sentences follow one another and are `tokens` tokens. */
+static bool are_consecutive(int64_t count, const int64_t *start, const int64_t *length, int64_t tokens)
+{
+    int64_t end = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (start[i] != end || length[i] < 0 || length[i] > tokens - end) return false;
+        end += length[i];
+    }
+    return end == tokens;
+}
+
+enum qkv_status qkv_batch_view_check(const struct qkv_batch_view *view, bool has_target,
+                                     struct qkv_error *error)
+{
+    bool is_valid =
+        view->count >= 0 &&
+        are_consecutive(view->count, view->source_start, view->source_length, view->source_tokens) &&
+        (!has_target ||
+         are_consecutive(view->count, view->target_start, view->target_length, view->target_tokens));
+    if (is_valid) return QKV_OK;
+    return qkv_error_set(
+        error, "a batch whose sentences do not follow one another from its first token to its last: "
+               "make it with qkv_batch_make and qkv_batch_shard");
+}

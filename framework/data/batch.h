@@ -16,4 +16,9 @@ void qkv_batch_clear(struct qkv_batch *batch);
 void qkv_batch_add(struct qkv_batch *batch, int64_t index, struct qkv_ids source,
                    const struct qkv_ids *target);
 
+/* Refuses a view whose sentences do not follow one another from its first token to its last, as qkv_batch_shard makes them:
+ * networks write to rows by these numbers. has_target: checks the targets, too. */
+enum qkv_status qkv_batch_view_check(const struct qkv_batch_view *view, bool has_target,
+                                     struct qkv_error *error);
+
 #endif

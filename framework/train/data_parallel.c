@@ -195,17 +195,20 @@ static void run_next(void *context, int part)
     qkv_gradient_tree_complete(parallel->tree, &leaf);
 }
 
-/* Returns whether any shard has items. */
-static bool begin_shards(struct qkv_data_parallel *parallel)
+/* Asks each shard for its items. */
+static enum qkv_status begin_shards(struct qkv_data_parallel *parallel, struct qkv_error *error)
 {
-    bool any = false;
+    int64_t total = 0;
     for (int i = 0; i < parallel->shards; i++) {
-        struct shard *shard = &parallel->shard[i];
-        *shard = (struct shard){.items = parallel->loss.begin(parallel->loss.context, i, parallel->shards)};
-        parallel->is_empty[i] = shard->items <= 0;
-        if (shard->items > 0) any = true;
+        int64_t items = parallel->loss.begin(parallel->loss.context, i, parallel->shards);
+        if (items < 0 || items > INT64_MAX - total)
+            return qkv_error_set(error, "shard %d of a step has %lld items, after %lld of earlier shards", i,
+                                 (long long)items, (long long)total);
+        parallel->shard[i] = (struct shard){.items = items};
+        parallel->is_empty[i] = items == 0;
+        total += items;
     }
-    return any;
+    return total > 0 ? QKV_OK : qkv_error_set(error, "a step in which no shard has items");
 }
 
 /* Brings the gradients and sums of all processes to process 0. What went wrong in a shard comes with its sums. */
@@ -224,7 +227,7 @@ enum qkv_status qkv_data_parallel_step(struct qkv_data_parallel *parallel, const
     struct shard *shard = parallel->shard;
     parallel->loss = *loss;
     parallel->random = random;
-    if (!begin_shards(parallel)) return qkv_error_set(error, "a step in which no shard has items");
+    if (begin_shards(parallel, error)) return QKV_INVALID;
     qkv_gradient_tree_begin(parallel->tree, parallel->is_empty, accumulate, parallel->workers);
     qkv_workers_run(parallel->workers, parallel->shards, run_next, parallel);
     if (exchange(parallel, error)) return QKV_INVALID;

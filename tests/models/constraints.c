@@ -346,7 +346,8 @@ Test(constraints, contradictions_are_refused)
     static const int32_t words[] = {3, 3, 3, 3, 3}, wrong[] = {QKV_END}, large[] = {TARGET_SIZE};
     static const struct qkv_ids too_long[SENTENCES] = {{0, NULL}, {5, words}},
                                 special[SENTENCES] = {{1, wrong}}, outside[SENTENCES] = {{1, large}},
-                                negative[SENTENCES] = {{-1, words}};
+                                negative[SENTENCES] = {{-1, words}},
+                                endless[SENTENCES] = {{INT64_MAX, words}};
     static const int64_t numbers[SENTENCES] = {10, 20, 30, 40};
     static const struct {
         struct qkv_search_options options;
@@ -368,6 +369,8 @@ Test(constraints, contradictions_are_refused)
         {{1, 0, 1, 0, .prefixes = outside}, "sentence 0: its prefix holds the id 40, which is no word"},
         {{1, 0, 1, 5, .prefixes = negative},
          "sentence 0: its prefix has -1 tokens, but a translation has at most 5"},
+        {{1, 0, 1, 0, .prefixes = endless},
+         "sentence 0: its prefix has 9223372036854775807 tokens, but a translation has at most 23"},
     };
     struct setting s = setting_of(QKV_NETWORK_TRANSFORMER, TARGET_SIZE, 6);
     struct qkv_decoding *decoding = qkv_decoding_new(s.model);

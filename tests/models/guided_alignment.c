@@ -152,3 +152,32 @@ Test(guided_alignment, a_head_that_does_not_exist_is_refused)
     }
     release_subject(&subject);
 }
+
+/* Foreign numbers lead to no write outside of the weights. */
+Test(guided_alignment, links_of_tokens_and_pairs_that_do_not_exist_are_left_out)
+{
+    static const int32_t wrong[] = {-1, INT32_MIN, 5, INT32_MAX};
+    struct subject subject = make_subject(0, 0);
+    struct qkv_token_link foreign[9];
+    int64_t foreign_starts[] = {0, 9, 9, 9}, before[] = {-1, 1, INT64_MIN};
+    for (int i = 0; i < 8; i++)
+        foreign[i] =
+            i % 2 ? (struct qkv_token_link){wrong[i / 2], 1, 1} : (struct qkv_token_link){1, wrong[i / 2], 1};
+    foreign[8] = (struct qkv_token_link){2, 1, 1};
+    const struct qkv_token_links some = {PAIRS, foreign_starts, foreign},
+                                 one = {PAIRS, (int64_t[]){0, 1, 1, 1}, foreign + 8};
+    double loss, expected;
+    struct qkv_trace trace;
+    struct qkv_objective objective = {.guided = {1, 1, 1, &one}};
+    qkv_graph_free(compute(&subject, &objective, NULL, &expected, &trace));
+    objective.guided.links = &some;
+    qkv_graph_free(compute(&subject, &objective, NULL, &loss, &trace));
+    cr_expect_eq(loss, expected);
+    objective.guided.weight = 0;
+    qkv_graph_free(compute(&subject, &objective, NULL, &expected, &trace));
+    objective.guided.weight = 1;
+    subject.view.index = before;
+    qkv_graph_free(compute(&subject, &objective, NULL, &loss, &trace));
+    cr_expect_eq(loss, expected);
+    release_subject(&subject);
+}

@@ -97,6 +97,23 @@ Test(plain_output, escapes_paths_and_keys_in_messages)
     expect_plain(run("cd '%s' && qkv compare \"$(printf 'x\\033[2J')\"", folder).error);
 }
 
+/* Where commands say which file they have written. */
+Test(plain_output, escapes_the_names_of_written_files)
+{
+    const char *folder = tiny_task("written");
+    struct outcome outcome =
+        run("cd '%s' && qkv prepare c.yaml -o \"$(printf 'p\033[2J').prepared\"", folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    expect_plain(outcome.output);
+    cr_expect_not_null(strstr(outcome.output, "\np\\x1B[2J.prepared: 0.0 MB; train from it with -s "
+                                              "data.train=$'p\\x1B[2J.prepared'\n"),
+                       "%s", outcome.output);
+    if (!has_page()) return;
+    outcome = run("cd '%s' && qkv page -o \"$(printf 'p\033[2J').html\"", folder);
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_str_eq(outcome.error, "p\\x1B[2J.html is written: open it in a browser\n");
+}
+
 /* A config of training is no scene. */
 Test(plain_output, explain_says_which_command_shows_a_config)
 {

@@ -70,6 +70,18 @@ static void regression_free(struct regression *r)
     free(r);
 }
 
+static int64_t begin_with_too_many(void *context, int shard, int shards)
+{
+    int64_t items = begin(context, shard, shards);
+    return shard == 2 ? INT64_MAX : items;
+}
+
+static int64_t begin_with_less_than_none(void *context, int shard, int shards)
+{
+    int64_t items = begin(context, shard, shards);
+    return shard == 2 ? -items : items;
+}
+
 /* The sum of all blocks of gradients, in float64. */
 static void gradients_of(const struct qkv_data_parallel *parallel, double sum[static FEATURES])
 {
@@ -177,6 +189,14 @@ Test(data_parallel, refuses_what_cannot_be_done)
     cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "a step in which no shard has items");
     r->examples = EXAMPLES;
+    loss.begin = begin_with_too_many;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message,
+                     "shard 2 of a step has 9223372036854775807 items, after 14 of earlier shards");
+    loss.begin = begin_with_less_than_none;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "shard 2 of a step has -7 items, after 14 of earlier shards");
+    loss.begin = begin;
 
     r->y[EXAMPLES - 1] = INFINITY;
     cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_FAILED);

@@ -46,7 +46,8 @@ struct qkv_batch {
 
 /* Consecutive sentences of a batch, in the batch's memory. Every array begins at the first sentence of the view, and every
  * start counts from the view's first token, so that a graph of the view's tokens takes source_start and source_length as
- * its segments (struct qkv_segments). */
+ * its segments (struct qkv_segments). Passes and decodings refuse a view whose sentences do not follow one another from its
+ * first token to its last. */
 struct qkv_batch_view {
     int64_t count, source_tokens, target_tokens;
     int64_t first; /* position of the view's first sentence in the batch */

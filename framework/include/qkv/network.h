@@ -63,8 +63,9 @@ struct qkv_decoding_interface {
 
     /* Feeds ids[i] to row i of `rows`, which translates sentence sentences[i]; decoding->step tells how many tokens were
      * fed before. Ids may lie outside the vocabulary: the network must refuse them, as the embedding does when a graph is
-     * built. Builds or rewinds decoding->decoder, which ends with qkv_decoding_add_output, and runs it. What decoding->encoder
-     * holds enters by qkv_wrap; in attention, rows of the same sentence may share its keys. */
+     * built. Builds or rewinds decoding->decoder, which ends with qkv_decoding_add_output of a hidden state for each row, and
+     * runs it; with other scores the step fails. What decoding->encoder holds enters by qkv_wrap; in attention, rows of the
+     * same sentence may share its keys. */
     enum qkv_status (*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                             const int64_t *sentences, struct qkv_error *error);
 
@@ -127,7 +128,7 @@ struct qkv_network_interface {
 /* Makes a network known, from now until the program ends, to all that reads configs and runs: qkv_model_new, qkv_train,
  * qkv_run_open. The interface must stay valid as long. No other thread may use the library during the call. Fails for a
  * name that is not made of letters, digits, `_` and `-` or is taken, a missing function, a setting whose fallback is out of
- * range, and more than 32 networks. */
+ * range, a negative number of settings, and more than 32 networks. */
 QKV_API enum qkv_status qkv_network_register(const struct qkv_network_interface *network,
                                              struct qkv_error *error);
 
