@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,20 @@ Test(page_steps, show_the_sum_behind_a_number)
                       "Math.abs(state.terms.value - state.terms.terms[1][3] / state.terms.sum) < 1e-6 ? "
                       "'near' : 'far'"),
         "near");
+    /* Of two words that are the same, each has its own power. */
+    browser_value(browser, "change({ source: 'a b a' }), ask(), ''");
+    browser_wait(browser, "isSettled() && state.view.source_tokens.length === 4");
+    for (int column = 0; column < 3; column += 2) {
+        open_sum(browser, "weights", 0, column);
+        browser_wait(browser, format("state.terms?.of.column === %d", column));
+        double value, power, sum;
+        char *title = browser_text(browser, "terms-title");
+        cr_assert_eq(sscanf(strstr(title, "”: ") + strlen("”: "), "%lf = %lf / %lf", &value, &power, &sum), 3,
+                     "%s", title);
+        cr_expect_float_eq(value, power / sum, 2e-4, "%s", title);
+        cr_expect_str_eq(browser_value(browser, "String(document.querySelectorAll('#terms .own').length)"),
+                         "1");
+    }
     /* A shorter sentence may have no such number; the panel closes without a message. */
     open_sum(browser, "keys", 2, 0);
     browser_value(browser, "change({ source: 'a' }), ask(), ''");
@@ -108,6 +123,9 @@ Test(page_steps, say_what_is_masked_and_what_is_silent)
     open_sum(browser, "masked_scores", 0, 1);
     cr_expect_not_null(strstr(browser_text(browser, "step-number"), ": masked"), "%s",
                        browser_text(browser, "step-number"));
+    open_sum(browser, "weights", 0, 1);
+    cr_expect_not_null(strstr(browser_text(browser, "terms-title"), " is masked: weight 0"), "%s",
+                       browser_text(browser, "terms-title"));
     browser_click(browser, "silence-decoder-1-1");
     browser_wait(browser, "isSettled() && state.walk.find(step => step.name === 'joined').note");
     cr_expect_str_eq(browser_value(browser,

@@ -105,14 +105,21 @@ function cellText(value, digits) {
     return (Number(text) ? text : text.replace('-', '')).replaceAll('-', '−');
 }
 
+// The luminance of a colour (WCAG 2.2) from which on black stands out more than white.
+const MIDDLE = 0.179;
+
+function luminance(pixel) {
+    const [red, green, blue] = [pixel & 255, pixel >> 8 & 255, pixel >> 16 & 255].map(part => (part / 255) ** 2.2);
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
 // Writes the numbers into the cells, dark on light and light on dark.
 function writeNumbers({ step, numbers }, pixels) {
     const { values, greatest } = valuesOf(step), digits = values.every(value => Number.isInteger(value) || !Number.isFinite(value)) ? 0 : 2;
     [...numbers.children].forEach((number, i) => {
         const pixel = Number.isFinite(values[i]) ? shadeOf(step, values[i], greatest, pixels) : pixels.background;
-        const light = 0.299 * (pixel & 255) + 0.587 * (pixel >> 8 & 255) + 0.114 * (pixel >> 16 & 255);
         number.textContent = Number.isFinite(values[i]) ? cellText(values[i], digits) : '';
-        number.style.color = light > 140 ? '#000' : '#fff';
+        number.style.color = luminance(pixel) > MIDDLE ? '#000' : '#fff';
     });
 }
 
@@ -171,9 +178,9 @@ function showSum(step, row, column) {
 
 // ---- the sum behind a number ----
 
-function termRow([name, x, y, value], maximum, greatest) {
+function termRow([name, x, y, value], maximum, greatest, isOwn) {
     const made = maximum !== null ? `exp(${numberText(x)} − ${numberText(maximum)})` : y === 1 ? '' : `${numberText(x)} × ${numberText(y)}`;
-    const row = make('tr', { className: value < 0 ? 'negative' : '' }, make('th', { scope: 'row', textContent: name, title: name, dir: 'auto' }),
+    const row = make('tr', { className: isOwn ? 'own' : value < 0 ? 'negative' : '' }, make('th', { scope: 'row', textContent: name, title: name, dir: 'auto' }),
         make('td', { textContent: made }), make('td', { textContent: numberText(value) }));
     row.style.setProperty('--share', Math.abs(value) / greatest);
     return row;
@@ -184,10 +191,19 @@ function isSoftmax(step) {
     return step.name === 'weights';
 }
 
-function sumTitle(step, { of: { row, column }, value, sum, terms }, weight) {
+// The power of which a weight is a share: of the terms with the name of its column, which several words may have, the one that
+// gives the weight. null: its cell is masked.
+function ownTerm({ columns, columnNames }, { of: { row, column }, value, sum, terms }) {
+    if (isHidden(selectedHead().weights[row * columns + column])) return null;
+    const distance = term => Math.abs(term[3] / sum - value);
+    return terms.filter(([name]) => name === columnNames?.[column]).sort((a, b) => distance(a) - distance(b))[0] ?? null;
+}
+
+function sumTitle(step, { of: { row, column }, value, sum, terms }, own) {
     const name = placeText(step, row, column);
     if (!terms.length) return step.hasTerms ? `${name}: ${numberText(value)}` : `${name}: ${numberText(value)} is no sum of earlier numbers.`;
-    if (weight !== null) return `${name}: ${numberText(value)} = ${numberText(weight)} / ${numberText(sum)}, the sum of these powers:`;
+    if (own) return `${name}: ${numberText(value)} = ${numberText(own[3])} / ${numberText(sum)}, the sum of these powers:`;
+    if (isSoftmax(step)) return `${name} is masked: weight 0. The others are shares of the sum of these powers:`;
     return `${name}: ${numberText(value)} is ${terms.length === 1 ? 'made from one number' : `the sum of ${terms.length} terms, the greatest first`}:`;
 }
 
@@ -197,10 +213,10 @@ function showTerms() {
     if (!step) return;
     const terms = [...state.terms.terms].sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
     const greatest = terms.length ? Math.abs(terms[0][3]) || 1 : 1, maximum = isSoftmax(step) && terms.length ? terms[0][1] : null;
-    const own = state.terms.terms.find(([name]) => name === step.columnNames?.[state.terms.of.column]);
-    box.replaceChildren(make('p', { textContent: sumTitle(step, state.terms, maximum === null ? null : own[3]), 'data-test': 'terms-title' }), make('p', { className: 'formula', textContent: step.formula }),
+    const own = maximum === null ? null : ownTerm(step, state.terms);
+    box.replaceChildren(make('p', { textContent: sumTitle(step, state.terms, own), 'data-test': 'terms-title' }), make('p', { className: 'formula', textContent: step.formula }),
         make('div', { className: 'term-list', tabIndex: terms.length > 8 ? 0 : -1, role: 'group', 'aria-label': 'terms of the sum' },
-            make('table', {}, make('tbody', {}, ...terms.map(term => termRow(term, maximum, greatest))))));
+            make('table', {}, make('tbody', {}, ...terms.map(term => termRow(term, maximum, greatest, term === own))))));
 }
 
 // ---- the section ----
