@@ -2,10 +2,11 @@
 // mark at the edges of all maps: two numbers of each kind's box move the marks, so that no map is drawn again.
 'use strict';
 
-const SMALL_MAP = 68; // pixels, about: cells are whole pixels
+const SMALL_MAP = 68;   // pixels, about: cells are whole pixels
+const MANY_HEADS = 5;   // in a layer: their labels are short, and the overview is wide
+const SMALLEST_MAP = 30, LAYER_LABEL = 58, HEAD_MARGIN = 20, NARROW = 440; // pixels: see style.css
 
-const KIND_TITLES = { cross: 'cross: translation looks at sentence', encoder: 'encoder: sentence looks at itself',
-    decoder: 'decoder: translation looks at itself' };
+const KIND_TITLES = { cross: 'translation looks at sentence', decoder: 'translation looks at itself', encoder: 'sentence looks at itself' };
 
 function headTitle(head) {
     if (scenes) return state.view.heads.length < 2 ? 'attention weights' : `attention weights, head ${head.head}`;
@@ -25,16 +26,25 @@ function shownNumber() {
     return ORDERS[state.order] ?? ORDERS.entropy;
 }
 
-function makeHead(head, withLayer) {
+// The size of small maps in pixels, so that all heads of a layer stand in one row if they can.
+function smallSize(heads) {
+    const most = Math.max(...heads.map(head => head.head)), whole = SMALL_MAP * textScale();
+    if (most < MANY_HEADS) return whole;
+    const { clientWidth } = element('overview'), label = clientWidth < NARROW ? 0 : LAYER_LABEL * textScale();
+    return Math.max(SMALLEST_MAP, Math.min(whole, (clientWidth - label) / most - HEAD_MARGIN));
+}
+
+function makeHead(head, size, withLayer) {
     const canvas = make('canvas', { className: 'small' });
-    drawMap(canvas, head, Math.max(1, Math.round(SMALL_MAP / Math.max(head.rows, head.columns))));
-    const label = withLayer ? `L${head.layer} H${head.head}` : `head ${head.head}`;
+    drawMap(canvas, head, Math.max(1, Math.floor(size / Math.max(head.rows, head.columns))));
+    const isShort = size < SMALL_MAP * textScale();
+    const number = shownNumber().text(shownNumber().value(head)), label = withLayer ? `L${head.layer} H${head.head}` : isShort ? String(head.head) : `head ${head.head}`;
     const button = make('button', { type: 'button', className: 'head', 'data-test': `head-${head.name}`, tabIndex: -1 },
-        make('span', { className: head.isSilent ? 'frame silent' : 'frame' }, canvas), make('span', { className: 'head-label', textContent: label }),
-        make('span', { className: 'number', textContent: shownNumber().text(shownNumber().value(head)) }));
+        make('span', { className: head.isSilent ? 'frame silent' : 'frame' }, canvas),
+        make('span', { className: 'head-label', textContent: label }), ' ', make('span', { className: 'number', textContent: number }));
     const error = ORDERS.error.value(head), said = error === null ? '' : `, alignment error ${errorText(error)}`;
     button.title = `${headTitle(head)}, mean entropy ${head.entropy.toFixed(2)} nats${said}${head.isSilent ? ', silent' : ''}`;
-    button.setAttribute('aria-label', button.title);
+    button.setAttribute('aria-label', `${label} ${number}: ${button.title}`); // begins with what is seen, for speech input
     button.dataset.name = head.name;
     button.style.setProperty('--rows', head.rows);
     button.style.setProperty('--columns', head.columns);
@@ -46,20 +56,21 @@ function makeHead(head, withLayer) {
 }
 
 // The maps of one kind: a row for each layer, the last on top, or one list from the sharpest head on.
-function makeKind(kind, heads) {
-    const box = make('div', { className: 'kind' }, make('h3', { textContent: scenes ? 'a map for each head' : KIND_TITLES[kind] }));
+function makeKind(kind, heads, size) {
+    const title = scenes ? ['a map for each head'] : [make('strong', { textContent: kind }), ` ${KIND_TITLES[kind]}`];
+    const box = make('div', { className: 'kind' }, make('h3', {}, ...title));
     box.dataset.kind = kind;
     const { value } = shownNumber();
     if (state.order !== 'layer' && heads.some(head => value(head) !== null)) {
         const sorted = [...heads].sort((a, b) => value(a) - value(b));
-        box.append(make('div', { className: 'layer' }, ...sorted.map(head => makeHead(head, true))));
+        box.append(make('div', { className: 'layer' }, ...sorted.map(head => makeHead(head, size, true))));
         return box;
     }
     const layers = [...new Set(heads.map(head => head.layer))].sort((a, b) => b - a);
     for (const layer of layers)
         box.append(make('div', { className: 'layer', role: 'group', 'aria-label': `layer ${layer}` },
             make('span', { className: 'layer-label', textContent: `layer ${layer}` }),
-            ...heads.filter(head => head.layer === layer).map(head => makeHead(head, false))));
+            ...heads.filter(head => head.layer === layer).map(head => makeHead(head, size, false))));
     return box;
 }
 
@@ -67,7 +78,9 @@ function showHeads() {
     const hadFocus = element('overview').contains(document.activeElement) && document.activeElement.dataset.test;
     const { heads } = state.view;
     const kinds = Object.keys(KIND_TITLES).filter(kind => heads.some(head => head.kind === kind));
-    const boxes = kinds.map(kind => makeKind(kind, heads.filter(head => head.kind === kind)));
+    document.body.classList.toggle('many-heads', heads.some(head => head.head >= MANY_HEADS));
+    const size = heads.length ? smallSize(heads) : 0;
+    const boxes = kinds.map(kind => makeKind(kind, heads.filter(head => head.kind === kind), size));
     if (!boxes.length) boxes.push(make('p', { textContent: 'This model has no attention.' }));
     element('overview').replaceChildren(...boxes);
     element('heads-note').textContent = shownNumber().note;

@@ -44,14 +44,27 @@ function goToMoment(number) {
 
 // ---- the strip ----
 
-// The name of the head whose alignment errors are shown: the selected one; if it has none, the one that has learned to align
-// best. null: no errors are measured.
+// The name of the head that has learned to align best; null: no errors are measured.
+function bestAlignedHead() {
+    const { errors } = learning.moments.at(-1);
+    if (!errors) return null;
+    const best = Math.min(...errors.filter(error => error !== null));
+    return measured.heads[errors.indexOf(best)]?.name ?? null;
+}
+
+// The head whose alignment errors are shown: the selected one; if it has none, the best one.
 function alignedHead() {
-    const learned = learning.moments.at(-1);
-    if (!learned.errors) return null;
-    if (errorAt(learned, state.head) !== null) return state.head;
-    const best = Math.min(...learned.errors.filter(error => error !== null));
-    return measured.heads[learned.errors.indexOf(best)]?.name ?? null;
+    return errorAt(learning.moments.at(-1), state.head) !== null ? state.head : bestAlignedHead();
+}
+
+// When the alignment of a head appeared: the two moments between which its error falls most. '': it never falls.
+function sayFall(name) {
+    const errors = learning.moments.map(moment => errorAt(moment, name)), falls = errors.slice(1).map((error, i) => errors[i] - error);
+    const most = Math.max(...falls), i = falls.indexOf(most);
+    if (!(most > 0) || falls.length < 2) return '';
+    const last = learning.moments[i + 1].update;
+    return `; it falls most between update ${learning.moments[i].update} and ${last < 0 ? 'the end' : last}, ` +
+        `from ${errorText(errors[i])} to ${errorText(errors[i + 1])}`;
 }
 
 function sayMoment() {
@@ -99,7 +112,7 @@ function drawCurve() {
     element('track').title = 'Loss: on the dev text (strong line) and in training (thin line); time is logarithmic';
     element('curve-key').hidden = !name;
     if (name) element('curve-head').textContent = `alignment error of ${wordsOfHead(name)}, ` +
-        `100 % at the top; ${measured.pairs} pairs of ${measured.file}`;
+        `100 % at the top; ${measured.pairs} pairs of ${measured.file}${sayFall(name)}`;
 }
 
 // ---- playing ----

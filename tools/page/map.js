@@ -1,7 +1,8 @@
 // The large map: a table with the words of queries and keys.
 'use strict';
 
-const SMALLEST_CELL = 14, LARGEST_CELL = 38, TALLEST_MAP = 640; // pixels
+const SMALLEST_CELL = 14, LARGEST_CELL = 38; // pixels
+const AROUND_MAP = 330, LOWEST_MAP = 320, TALLEST_MAP = 640; // pixels: what stands around the map, which should fit the window
 
 const SHORT = /^(.|[\u3000-\u9fff\uac00-\ud7af]{1,2})$/u; // words that stay upright above a column
 
@@ -40,8 +41,9 @@ function weightCell(head, row, column) {
 // The side of a cell in pixels, so that the map fits if it can.
 function cellSize(head, table) {
     table.style.setProperty('--cell', '0px');
-    const free = element('map').clientWidth - table.querySelector('tbody th').offsetWidth - 8;
-    return Math.max(SMALLEST_CELL, Math.min(LARGEST_CELL, Math.floor(free / head.columns), Math.floor(TALLEST_MAP / head.rows)));
+    const free = element('map').clientWidth - table.querySelector('tbody th').offsetWidth - 8, scale = textScale();
+    const height = Math.max(LOWEST_MAP, Math.min(TALLEST_MAP * scale, innerHeight - AROUND_MAP * scale));
+    return Math.max(SMALLEST_CELL, Math.min(LARGEST_CELL * scale, Math.floor(free / head.columns), Math.floor(height / head.rows)));
 }
 
 function showMap() {

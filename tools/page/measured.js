@@ -41,7 +41,7 @@ function makeEffect(head) {
 function showEffects() {
     const { pairs, file, loss, bleu, heads } = measured;
     element('effects-note').textContent = `Measured on ${pairs} pairs of ${file} with the learned weights: loss ${loss.toFixed(4)} ` +
-        `nats a token, BLEU ${bleu.toFixed(2)}. What changes when one head alone is silent:`;
+        `nats a token, BLEU ${bleu.toFixed(2)}. What changes when one head alone is silent, from the head that the model needs most to the one that it needs least:`;
     element('effects-rows').append(...[...heads].sort((a, b) => b.loss - a.loss).map(makeEffect));
     element('effects').hidden = false;
 }

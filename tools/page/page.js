@@ -24,7 +24,7 @@ function start({ name, source, target, colors }) {
 function showView(view) {
     const keeps = view.heads.some(head => head.name === state.head);
     const cross = view.heads.filter(head => head.kind === 'cross');
-    const head = keeps ? state.head : (cross.at(-1) ?? view.heads.at(-1))?.name ?? null;
+    const head = keeps ? state.head : bestAlignedHead() ?? (cross.at(-1) ?? view.heads.at(-1))?.name ?? null;
     // An address may name heads that this model does not have.
     const silent = view.heads.filter(head => head.isSilent).map(head => head.name).join();
     change({ view, head, silent, cell: null, hover: null, held: null, step: Math.min(state.step, view.target_outputs.length - 1) });

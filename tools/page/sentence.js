@@ -46,12 +46,11 @@ function makeWord(side, index, text, known, probability) {
     const end = text === '</s>' ? ', end of the sentence' : '';
     const chance = probability === undefined ? '' : `, probability ${probability.toFixed(4)}`;
     word.title = `${text}${end}${known ? '' : ', not in the vocabulary'}${chance}`;
-    word.setAttribute('aria-label', word.title);
     word.classList.toggle('unknown', !known);
     word.classList.toggle('special', text === '</s>');
     if (probability !== undefined) {
         word.style.setProperty('--probability', probability);
-        word.append(make('span', { className: 'probability', textContent: percent(probability, 1) }));
+        word.append(' ', make('span', { className: 'probability', textContent: percent(probability, 1) }));
     }
     const light = () => change(side === 'target' ? { hover: { side, index }, cell: null, step: index }
                                                  : { hover: { side, index }, cell: null });
@@ -130,7 +129,7 @@ function showNextWords() {
     }
     if (!rows.some(row => row.classList.contains('chosen'))) rows.push(makeBar(chosen, view.probabilities[step], true));
     const before = step ? ` and “${view.target_inputs.slice(1, step + 1).join(' ')}”` : '';
-    box.replaceChildren(make('h3', { textContent: `Word ${step + 1}, given the sentence${before}` }), ...rows);
+    box.replaceChildren(make('h2', { className: 'subtitle', textContent: `Word ${step + 1}, given the sentence${before}` }), ...rows);
 }
 
 listen(changed => {

@@ -51,6 +51,11 @@ function make(tag, fields = {}, ...children) {
     return made;
 }
 
+// How large text is beside 16 pixels: wide screens have larger text, and maps grow with it.
+function textScale() {
+    return parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+}
+
 // The text of a script element in base64.
 function textOf(id) {
     return new TextDecoder().decode(Uint8Array.from(atob(element(id).textContent), character => character.charCodeAt(0)));
