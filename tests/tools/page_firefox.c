@@ -1,0 +1,71 @@
+/* The page of a run in a second browser: what one does in it gives the numbers of the command line. */
+#include "firefox.h"
+#include "json.h"
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEFT_ARROW "\ue012"
+#define END_KEY    "\ue010"
+
+/* The translation that the page shows is that of a command. */
+static void expect_translation(struct firefox *firefox, const char *folder, const char *sentence,
+                               const char *options)
+{
+    char *words =
+        run_ok("cd '%s' && echo '%s' | qkv translate run -q --beam 1 %s", folder, sentence, options);
+    words[strcspn(words, "\n")] = '\0';
+    firefox_wait(firefox, format("at('target').textContent === '%s' && "
+                                 "!document.body.classList.contains('waiting')",
+                                 words));
+}
+
+/* The cell of the large map has the weight that `qkv attention` prints. */
+static void expect_weight(struct firefox *firefox, const char *folder, const char *sentence)
+{
+    cJSON *report = json_parsed(run_ok("cd '%s' && qkv attention run '%s' -q --beam 1 --kind encoder "
+                                       "--layer 1 --head 2 --checkpoint last --format json",
+                                       folder, sentence));
+    const cJSON *map = cJSON_GetArrayItem(cJSON_GetObjectItem(report, "maps"), 0);
+    const cJSON *row = cJSON_GetArrayItem(cJSON_GetObjectItem(map, "weights"), 1);
+    const char *shown = strrchr(firefox_value(firefox, "at('cell-1-2').getAttribute('aria-label')"), ' ');
+    cr_expect_float_eq(atof(shown), cJSON_GetArrayItem(row, 2)->valuedouble, 6e-5);
+    cJSON_Delete(report);
+}
+
+Test(page_firefox, translates_looks_slides_silences_and_trains, .timeout = 300)
+{
+    skip_without_firefox();
+    const char *folder = tiny_task("firefox");
+    run_ok("cd '%s' && qkv train c.yaml --quiet -s training.snapshots=3 && "
+           "qkv page run --numbers float32 --checkpoint last --sentence 'a b'",
+           folder);
+    struct firefox *firefox = firefox_open(folder, format("%s/page.html", folder), "head=encoder-1-2");
+    expect_translation(firefox, folder, "a b", "--checkpoint last");
+    firefox_type(firefox, "source", " c a");
+    expect_translation(firefox, folder, "a b c a", "--checkpoint last");
+    cr_expect_str_eq(firefox_value(firefox, "at('map-title').textContent"),
+                     "Encoder attention, layer 1, head 2");
+    expect_weight(firefox, folder, "a b c a");
+    firefox_click(firefox, "silence-cross-1-1");
+    expect_translation(firefox, folder, "a b c a", "--checkpoint last --without cross.1.1");
+    cr_expect_str_eq(firefox_value(firefox, "at('silent').textContent"),
+                     "silent: cross attention, layer 1, head 1");
+    firefox_click(firefox, "speak");
+    expect_translation(firefox, folder, "a b c a", "--checkpoint last");
+    firefox_type(firefox, "learning", LEFT_ARROW);
+    firefox_wait(firefox, "/^update [0-9]+, /.test(at('moment').textContent)");
+    char *moment = firefox_value(firefox, "at('moment').textContent.match(/[0-9]+/)[0]");
+    cr_expect_str_neq(moment, "20");
+    firefox_type(firefox, "learning", END_KEY);
+    firefox_wait(firefox, "at('moment').textContent.startsWith('update 20, ')");
+    expect_translation(firefox, folder, "a b c a", "--checkpoint last");
+    firefox_wait(firefox, "(at('train').scrollIntoView(), !at('train-go').disabled)");
+    firefox_click(firefox, "train-go");
+    firefox_wait(firefox, "/^update [1-9][0-9]+, loss [0-9.]+$/.test(at('train-update').textContent)");
+    cr_expect_str_empty(
+        firefox_value(firefox, "at('message').textContent + at('train-message').textContent"));
+    firefox_close(firefox);
+}
