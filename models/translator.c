@@ -1,5 +1,7 @@
 #include "qkv/translator.h"
 
+#include "core/gather.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@ struct sorted_sentence {
 
 struct qkv_translator {
     struct qkv_workers *workers;
+    struct qkv_processes *processes;
     int64_t models;                /* of the ensemble */
     struct qkv_panels **panels;    /* [models] */
     struct qkv_arena arena;        /* of the arrays below */
@@ -31,7 +34,7 @@ struct qkv_translator {
     struct qkv_hypothesis *best;   /* [count * n_best], in the order of the caller's sentences */
     const struct qkv_search_options *options;
     int64_t count, batch_size, batches;
-    atomic_llong next; /* index of the next batch to translate */
+    atomic_llong next; /* index of the next batch to translate, among those of this process */
     int slots;         /* threads */
     struct slot slot[];
 };
@@ -93,6 +96,11 @@ void qkv_translator_free(struct qkv_translator *t)
     free(t);
 }
 
+void qkv_translator_divide(struct qkv_translator *t, struct qkv_processes *processes)
+{
+    t->processes = processes;
+}
+
 static int longer_first(const void *a, const void *b)
 {
     const struct sorted_sentence *x = a, *y = b;
@@ -100,12 +108,25 @@ static int longer_first(const void *a, const void *b)
     return x->sentence < y->sentence ? -1 : x->sentence > y->sentence;
 }
 
+/* Where translation i of a batch, whose first sentence in sorted order is `first`, belongs. */
+static struct qkv_hypothesis *place_of(const struct qkv_translator *t, int64_t first, int64_t i)
+{
+    int64_t n_best = t->options->n_best;
+    return &t->best[t->order[first + i / n_best].sentence * n_best + i % n_best];
+}
+
+/* Sentences of a batch. */
+static int64_t size_of(const struct qkv_translator *t, int64_t batch)
+{
+    int64_t rest = t->count - batch * t->batch_size;
+    return rest < t->batch_size ? rest : t->batch_size;
+}
+
 /* Translates one batch and stores its translations in t->best under the numbers of their sentences.
  */
 static enum qkv_status translate(struct qkv_translator *t, struct slot *slot, int64_t batch)
 {
-    int64_t first = batch * t->batch_size, n_best = t->options->n_best, rest = t->count - first;
-    int64_t count = rest < t->batch_size ? rest : t->batch_size;
+    int64_t first = batch * t->batch_size, n_best = t->options->n_best, count = size_of(t, batch);
     struct qkv_batch_view view;
     if (qkv_batch_make(&slot->batch, count, t->sorted + first, NULL, &slot->error)) return QKV_INVALID;
     qkv_batch_shard(&slot->batch, 0, 1, &view);
@@ -122,9 +143,15 @@ static enum qkv_status translate(struct qkv_translator *t, struct slot *slot, in
         if (hypothesis.ids && !ids) return qkv_error_set(&slot->error, "out of memory for translations");
         if (bytes) memcpy(ids, hypothesis.ids, bytes);
         hypothesis.ids = ids;
-        t->best[t->order[first + i / n_best].sentence * n_best + i % n_best] = hypothesis;
+        *place_of(t, first, i) = hypothesis;
     }
     return QKV_OK;
+}
+
+/* Process r of n has the batches r, r + n, r + 2n, ..., so that each has long sentences and short ones. */
+static int64_t own_batch(const struct qkv_translator *t, int64_t i)
+{
+    return qkv_processes_rank(t->processes) + i * qkv_processes_count(t->processes);
 }
 
 /* One thread: translates batches until there are no more. */
@@ -132,7 +159,7 @@ static void run_slot(void *context, int part)
 {
     struct qkv_translator *t = context;
     struct slot *slot = &t->slot[part];
-    for (int64_t b; !slot->status && (b = atomic_fetch_add(&t->next, 1)) < t->batches;)
+    for (int64_t b; !slot->status && (b = own_batch(t, atomic_fetch_add(&t->next, 1))) < t->batches;)
         slot->status = translate(t, slot, b);
 }
 
@@ -160,6 +187,51 @@ static bool prepare(struct qkv_translator *t, int64_t count, const struct qkv_id
     return true;
 }
 
+/* Moves one translation between processes. */
+static void move_hypothesis(struct qkv_translator *t, struct qkv_parcel *parcel,
+                            struct qkv_hypothesis *hypothesis)
+{
+    qkv_parcel_move(parcel, hypothesis, sizeof *hypothesis);
+    size_t bytes = (size_t)hypothesis->length * sizeof *hypothesis->ids;
+    int32_t *ids = (int32_t *)hypothesis->ids; /* a pointer of the sender, if it is received */
+    if (!ids) return;
+    if (parcel->is_received) ids = qkv_arena_allocate(&t->arena, bytes);
+    hypothesis->ids = ids;
+    if (ids)
+        qkv_parcel_move(parcel, ids, bytes);
+    else
+        parcel->has_failed = true;
+}
+
+static void move_batches(void *context, int rank, struct qkv_parcel *parcel)
+{
+    struct qkv_translator *t = context;
+    for (int64_t b = rank; b < t->batches; b += qkv_processes_count(t->processes))
+        for (int64_t i = 0; !parcel->has_failed && i < size_of(t, b) * t->options->n_best; i++)
+            move_hypothesis(t, parcel, place_of(t, b * t->batch_size, i));
+}
+
+/* Translates the batches of this process. */
+static enum qkv_status run_own(struct qkv_translator *t, const struct qkv_ids *sources,
+                               struct qkv_error *error)
+{
+    if (!prepare(t, t->count, sources))
+        return qkv_error_set(error, "out of memory for %lld translations", (long long)t->count);
+    int parts = t->batches < t->slots ? (int)t->batches : t->slots;
+    for (int i = 0; i < t->slots; i++) {
+        t->slot[i].status = QKV_OK;
+        qkv_arena_reset(&t->slot[i].ids);
+        qkv_decoding_set_workers(t->slot[i].decoding, parts == 1 ? t->workers : NULL);
+    }
+    qkv_workers_run(t->workers, parts, run_slot, t);
+    for (int i = 0; i < parts; i++)
+        if (t->slot[i].status) {
+            qkv_error_set(error, "%s", t->slot[i].error.message);
+            return t->slot[i].status;
+        }
+    return QKV_OK;
+}
+
 enum qkv_status qkv_translator_run(struct qkv_translator *t, int64_t count, const struct qkv_ids *sources,
                                    int64_t batch_size, const struct qkv_search_options *options,
                                    const struct qkv_hypothesis **best, struct qkv_error *error)
@@ -174,20 +246,8 @@ enum qkv_status qkv_translator_run(struct qkv_translator *t, int64_t count, cons
     t->batch_size = batch_size;
     t->batches = count / batch_size + (count % batch_size > 0);
     t->next = 0;
-    if (!prepare(t, count, sources))
-        return qkv_error_set(error, "out of memory for %lld translations", (long long)count);
-    int parts = t->batches < t->slots ? (int)t->batches : t->slots;
-    for (int i = 0; i < t->slots; i++) {
-        t->slot[i].status = QKV_OK;
-        qkv_arena_reset(&t->slot[i].ids);
-        qkv_decoding_set_workers(t->slot[i].decoding, parts == 1 ? t->workers : NULL);
-    }
-    qkv_workers_run(t->workers, parts, run_slot, t);
-    for (int i = 0; i < parts; i++)
-        if (t->slot[i].status) {
-            qkv_error_set(error, "%s", t->slot[i].error.message);
-            return t->slot[i].status;
-        }
-    *best = t->best;
-    return QKV_OK;
+    const struct qkv_parcel_contents contents = {t, move_batches};
+    enum qkv_status status = qkv_gather(t->processes, &contents, run_own(t, sources, error), error);
+    if (!status) *best = t->best;
+    return status;
 }

@@ -38,6 +38,6 @@ int complain_of_name(const char *what, const char *given, qkv_naming *name, cons
 
 int conclude(enum qkv_status status, const struct qkv_error *error)
 {
-    if (status) complain("%s", error->message);
+    if (status && error->message[0]) complain("%s", error->message);
     return (int)status;
 }

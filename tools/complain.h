@@ -15,7 +15,7 @@ int complain_of_name(const char *what, const char *given, qkv_naming *name, cons
 /* Writes "json, csv, npz". Returns `text`. */
 const char *list_names(char *text, size_t size, qkv_naming *name, const void *context);
 
-/* Prints the error unless `status` is QKV_OK, and returns the exit code. */
+/* Prints the error unless `status` is QKV_OK or the message is empty, because another process has it; returns the exit code. */
 int conclude(enum qkv_status status, const struct qkv_error *error);
 
 #endif

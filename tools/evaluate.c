@@ -7,6 +7,7 @@
 #include "json.h"
 #include "links_options.h"
 #include "log_probs.h"
+#include "run_processes.h"
 #include "score_options.h"
 #include "search_options.h"
 #include "tokenized_text.h"
@@ -27,6 +28,7 @@ struct evaluation {
     struct ensemble ensemble;
     struct qkv_corpus corpus;
     struct qkv_workers *workers;
+    struct qkv_processes *processes;
     struct qkv_evaluator *evaluator;
     struct qkv_scorer scorer;
     struct qkv_alignment_score alignment; /* empty without --links */
@@ -84,33 +86,42 @@ static enum qkv_status choose_text(struct evaluation *e, const char *operand, st
                          e->run.path, e->run.path);
 }
 
-static enum qkv_status evaluate(struct evaluation *e, const struct evaluate_options *wanted,
-                                struct qkv_testing_config *testing, struct qkv_error *error)
+/* Reads the text, and makes the evaluator. */
+static enum qkv_status prepare(struct evaluation *e, const struct evaluate_options *wanted,
+                               struct qkv_testing_config *testing, struct qkv_error *error)
 {
     const char *path = e->test;
-    const char *links = wanted->links.path;
     const struct qkv_data_config *data = &e->run.config.data;
     const struct qkv_corpus_options options = {
-        .keep_raw = true, .third_column = links, .key = path == data->test ? "data.test" : NULL};
+        .keep_raw = true, .third_column = wanted->links.path, .key = path == data->test ? "data.test" : NULL};
     if (qkv_corpus_read(&e->corpus, path, data, options, error)) return QKV_INVALID;
     for (int64_t i = 0; i < e->ensemble.models.count; i++)
         if (qkv_corpus_fits(&e->corpus, path, &e->ensemble.model[i]->config, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
+    const char *links = qkv_processes_rank(e->processes) == 0 ? wanted->links.path : NULL;
     if (links &&
         qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&wanted->links), &e->alignment, error))
         return QKV_INVALID;
     if (wanted->step &&
         by_length_init(&e->by_length, wanted->step, e->corpus.source.longest, &wanted->text_options, error))
         return QKV_INVALID;
-    e->workers = qkv_workers_new((int)wanted->threads, error);
+    e->workers = qkv_workers_new(threads_of(e->processes, wanted->threads), error);
     if (!e->workers) return QKV_INVALID;
     e->evaluator = qkv_evaluator_new_ensemble(e->ensemble.models, &e->corpus, &data->trg, &e->run.target,
                                               e->workers, testing, error);
-    struct qkv_scores scores;
     if (!e->evaluator) return QKV_INVALID;
+    qkv_evaluator_divide(e->evaluator, e->processes);
+    return QKV_OK;
+}
+
+/* Scores the text. Process 0 alone has the scores. */
+static enum qkv_status evaluate(struct evaluation *e, const struct evaluate_options *wanted,
+                                struct qkv_error *error)
+{
+    struct qkv_scores scores;
     enum qkv_status status = (wanted->no_translation ? qkv_evaluator_run_references
                                                      : qkv_evaluator_run)(e->evaluator, &scores, error);
-    if (status) return status;
+    if (status || qkv_processes_rank(e->processes) > 0) return status;
     e->scorer.counts = scores.counts;
     const struct log_probs log_probs = {&e->run, e->test, &e->corpus, e->evaluator};
     if (wanted->log_probs && log_probs_write(&log_probs, wanted->log_probs, error)) return QKV_INVALID;
@@ -201,33 +212,60 @@ static enum qkv_status read_speed(struct evaluation *e, struct qkv_error *error)
     return status;
 }
 
+/* Opens the run and the text as the options say. */
+static enum qkv_status open_evaluation(struct evaluation *e, const char *run, const char *text,
+                                       struct qkv_testing_config *testing, struct qkv_error *error)
+{
+    enum qkv_status status = qkv_run_open(&e->run, run, checkpoint, QKV_FLOAT32, error);
+    if (status) return status;
+    *testing = e->run.config.testing;
+    status = search_options_apply(&search_options, testing, error);
+    if (!status && e->processes && text && !strcmp(text, "-"))
+        status = qkv_error_set(error, "TSV is standard input, which only one of several processes can read: "
+                                      "name a file");
+    if (!status) status = silence_heads(e->run.model, &search_options.without, error);
+    if (!status) status = choose_text(e, text, error);
+    if (!status) status = set_precision(e->run.model, search_options.precision, error);
+    if (!status)
+        status = ensemble_open(&e->ensemble, &e->run, &search_options.with, search_options.precision, error);
+    if (!status) status = read_speed(e, error);
+    return status ? status : prepare(e, &evaluate_options, testing, error);
+}
+
+/* Checks that options fit each other; complains where they do not. */
+static int check_options(void)
+{
+    if (score_options_read(&score_options, &evaluate_options.text_options)) return QKV_INVALID;
+    if (evaluate_options.log_probs && log_probs_check(evaluate_options.log_probs)) return QKV_INVALID;
+    return check_no_translation();
+}
+
 static int run(int operands, char **operand)
 {
     struct evaluation e = {0};
-    if (score_options_read(&score_options, &evaluate_options.text_options)) return QKV_INVALID;
-    if (evaluate_options.log_probs && log_probs_check(evaluate_options.log_probs)) return QKV_INVALID;
-    if (check_no_translation()) return QKV_INVALID;
-    e.scorer.options = evaluate_options.text_options;
     struct qkv_error error = {""};
-    enum qkv_status status = qkv_run_open(&e.run, operand[0], checkpoint, QKV_FLOAT32, &error);
+    struct qkv_testing_config testing = {0};
+    if (qkv_processes_join(&e.processes, &error)) return complain("%s", error.message);
+    bool leads = qkv_processes_rank(e.processes) == 0;
+    enum qkv_status status = leads ? (enum qkv_status)check_options() : QKV_OK;
+    status = qkv_processes_share_status(e.processes, status);
+    if (!status && !leads && (status = (enum qkv_status)check_options())) qkv_processes_give_up(e.processes);
     if (!status) {
-        struct qkv_testing_config testing = e.run.config.testing;
-        status = search_options_apply(&search_options, &testing, &error);
-        if (!status) status = silence_heads(e.run.model, &search_options.without, &error);
-        if (!status) status = choose_text(&e, operands > 1 ? operand[1] : NULL, &error);
-        if (!status) status = set_precision(e.run.model, search_options.precision, &error);
-        if (!status)
-            status =
-                ensemble_open(&e.ensemble, &e.run, &search_options.with, search_options.precision, &error);
-        if (!status) status = read_speed(&e, &error);
-        if (!status) status = evaluate(&e, &evaluate_options, &testing, &error);
+        e.scorer.options = evaluate_options.text_options;
+        status = open_evaluation(&e, operand[0], operands > 1 ? operand[1] : NULL, &testing, &error);
+        const struct opened_run opened = {&e.run, e.ensemble.models, qkv_search_options_of(&testing),
+                                          testing.batch_size, &e.corpus};
+        status = agree_on_run(e.processes, &opened, status, &error);
     }
-    if (!status && json)
+    if (!status) status = evaluate(&e, &evaluate_options, &error);
+    if (!status && leads && json)
         status = print_json(&e, &error);
-    else if (!status)
+    else if (!status && leads)
         print_table(&e);
     close_evaluation(&e);
-    return conclude(status, &error);
+    conclude(status, &error);
+    qkv_processes_leave(e.processes);
+    return (int)status;
 }
 
 const struct command command_evaluate = {
@@ -242,7 +280,9 @@ const struct command command_evaluate = {
                    "(with </s>), the natural "
                    "logarithm of the probability of each one after those before it, and their sum. The sum "
                    "of all sentences, divided "
-                   "by the number of tokens, is minus the loss.\n",
+                   "by the number of tokens, is minus the loss.\n\n"
+                   "`mpirun -n N qkv evaluate RUN TSV` divides the sentences among N processes, each of "
+                   "which opens RUN and TSV, and prints the same as one.\n",
     .examples = "  qkv evaluate runs/toy_en_es\n"
                 "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv\n"
                 "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --beam 5 --json\n"

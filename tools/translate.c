@@ -4,10 +4,11 @@
 #include "complain.h"
 #include "end_by_signal.h"
 #include "ensemble.h"
-#include "input_lines.h"
 #include "replace_unknown.h"
+#include "run_processes.h"
 #include "search_options.h"
 #include "terminal.h"
+#include "translate_block.h"
 #include "translate_prompt.h"
 
 #include "framework/core/plain_text.h"
@@ -26,19 +27,6 @@
 /* Batches of a block: enough for every thread of a large machine. The number must not depend on the
  * number of threads, because sentences that are translated together share rounding. */
 enum { BATCHES_AHEAD = 64, DEFAULT_SEED = 42 };
-
-/* Lines that are read before they are translated together. */
-struct block {
-    int64_t capacity;        /* lines */
-    int64_t count;           /* lines */
-    struct input_line *line; /* [capacity] */
-    struct qkv_ids *ids;     /* [capacity]: the lines that have words */
-    struct qkv_ids *prefix;  /* [capacity]: what their translations begin with */
-    int64_t *number;         /* [capacity]: their numbers */
-    int64_t *place;          /* [capacity]: ids[i] are those of line[place[i]] */
-    int64_t filled;          /* number of `ids` */
-    struct qkv_arena arena;
-};
 
 /* The options as they are given. */
 struct options {
@@ -63,6 +51,7 @@ struct translator {
     struct options options;
     struct qkv_search_options search;
     struct qkv_workers *workers;
+    struct qkv_processes *processes;
     struct qkv_translator *translator;
     struct unknown_replacer replacer; /* only with --replace-unk */
     struct input_lines input;
@@ -101,6 +90,8 @@ static enum qkv_status flush(struct translator *t, struct qkv_error *error)
 {
     struct block *block = &t->block;
     int64_t n_best = t->search.n_best, next = 0;
+    bool end = false;
+    if (block_share(block, t->processes, &end, error)) return QKV_INVALID;
     enum qkv_status status = qkv_translator_run(t->translator, block->filled, block->ids,
                                                 t->options.batch_size, &t->search, &t->found, error);
     if (status) return status;
@@ -111,21 +102,9 @@ static enum qkv_status flush(struct translator *t, struct qkv_error *error)
         for (int64_t k = 0; k < n_best && (k == 0 || (has_words && best[k].ids)); k++)
             if (print_hypothesis(t, &block->line[i], &best[k], k + 1, error)) return QKV_INVALID;
     }
-    block->count = block->filled = 0;
-    qkv_arena_reset(&block->arena);
+    block_clear(block);
     if (fflush(stdout) != 0) return qkv_error_set(error, "<stdout>: cannot be written: %s", strerror(errno));
     return QKV_OK;
-}
-
-static void add_line(struct block *block, const struct input_line *line)
-{
-    if (line->source.ids.length) {
-        block->ids[block->filled] = line->source.ids;
-        block->prefix[block->filled] = line->prefix.ids;
-        block->number[block->filled] = line->number;
-        block->place[block->filled++] = block->count;
-    }
-    block->line[block->count++] = *line;
 }
 
 static enum qkv_status translate(struct translator *t, struct qkv_error *error)
@@ -138,7 +117,7 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
             flush(t, &inner); /* translate the lines before the bad one */
             return QKV_INVALID;
         }
-        if (found) add_line(block, &line);
+        if (found) block_add(block, &line);
         /* At a terminal, answer each line at once. */
         if (block->count == block->capacity || !found || (t->input.interactive && block->count)) {
             enum qkv_status status = block->count ? flush(t, error) : QKV_OK;
@@ -146,6 +125,20 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
         }
     }
     return QKV_OK;
+}
+
+/* What processes other than 0 do: they translate their part of its blocks. */
+static enum qkv_status follow(struct translator *t, struct qkv_error *error)
+{
+    struct block *block = &t->block;
+    enum qkv_status status = QKV_OK;
+    for (bool end = false;;) {
+        if (block_share(block, t->processes, &end, status ? NULL : error)) return QKV_INVALID;
+        if (end) return status;
+        status = qkv_translator_run(t->translator, block->filled, block->ids, t->options.batch_size,
+                                    &t->search, &t->found, error);
+        block_clear(block);
+    }
 }
 
 /* ---- the prompt ---- */
@@ -166,7 +159,7 @@ static enum qkv_status translate_typed(void *context, const char *sentence, stru
         return QKV_OK;
     }
     t->block.count = t->block.filled = 0; /* a sentence that failed may be left */
-    add_line(&t->block, &typed->line);
+    block_add(&t->block, &typed->line);
     if (flush(t, error)) return QKV_INVALID;
     typed->text = text;
     return QKV_OK;
@@ -269,21 +262,15 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
     if (status) return status;
     /* A batch of one serves programs that wait for the answer to each line. */
     struct block *block = &t->block;
-    block->capacity = o->batch_size == 1 ? 1 : o->batch_size * BATCHES_AHEAD;
-    size_t capacity = (size_t)block->capacity;
-    block->line = calloc(capacity, sizeof *block->line);
-    block->ids = calloc(capacity, sizeof *block->ids);
-    block->prefix = calloc(capacity, sizeof *block->prefix);
-    block->number = calloc(capacity, sizeof *block->number);
-    block->place = calloc(capacity, sizeof *block->place);
-    if (!block->line || !block->ids || !block->prefix || !block->number || !block->place)
-        return qkv_error_set(error, "out of memory");
+    if (block_open(block, o->batch_size == 1 ? 1 : o->batch_size * BATCHES_AHEAD, error)) return QKV_INVALID;
     t->search.numbers = block->number;
     if (o->has_prefixes) t->search.prefixes = block->prefix;
-    t->workers = qkv_workers_new((int)o->threads, error);
+    t->workers = qkv_workers_new(threads_of(t->processes, o->threads), error);
     if (!t->workers) return QKV_INVALID;
     t->translator = qkv_translator_new_ensemble(t->ensemble.models, t->workers, error);
-    return t->translator ? QKV_OK : QKV_INVALID;
+    if (!t->translator) return QKV_INVALID;
+    qkv_translator_divide(t->translator, t->processes);
+    return QKV_OK;
 }
 
 static enum qkv_status open_input(struct translator *t, const char *path, struct qkv_error *error)
@@ -305,45 +292,57 @@ static void close_translator(struct translator *t)
     input_lines_close(&t->input);
     qkv_translator_free(t->translator);
     qkv_workers_free(t->workers);
-    qkv_arena_release(&t->block.arena);
+    block_close(&t->block);
     qkv_arena_release(&t->typed.arena);
-    free(t->block.line);
-    free(t->block.ids);
-    free(t->block.place);
-    free(t->block.prefix);
-    free(t->block.number);
     unknown_replacer_close(&t->replacer);
     ensemble_close(&t->ensemble);
     qkv_run_release(&t->run);
 }
 
-/* Whether a path that does not exist looks like a sentence: it has a space, or neither a folder nor an extension. */
-static bool is_sentence(const char *path)
+/* Refuses a path that does not exist and looks like a sentence: it has a space, or neither a folder nor an extension. */
+static enum qkv_status check_path(const char *path, const char *run, struct qkv_error *error)
 {
-    if (!strcmp(path, "-") || access(path, F_OK) == 0 || errno != ENOENT) return false;
+    if (!strcmp(path, "-") || access(path, F_OK) == 0 || errno != ENOENT) return QKV_OK;
     const char *dot = strrchr(path, '.');
-    return strchr(path, ' ') || !(strchr(path, '/') || (dot && dot[1]));
+    if (!strchr(path, ' ') && (strchr(path, '/') || (dot && dot[1]))) return QKV_OK;
+    return qkv_error_set(error,
+                         "there is no file '%s'; a sentence is read from standard input: echo \"%s\" | qkv "
+                         "translate %s",
+                         path, path, run);
 }
 
 static struct options options = {.search = SEARCH_OPTIONS_DEFAULT, .top_k = -1, .seed = -1};
 static const char *checkpoint;
 
+/* What process 0 does, which also ends the work of the others. */
+static enum qkv_status lead(struct translator *t, const char *path, struct qkv_error *error)
+{
+    enum qkv_status status = open_input(t, path, error);
+    if (!status && t->has_prompt) run_prompt(t);
+    if (!status && !t->has_prompt) status = translate(t, error);
+    bool end = true;
+    block_clear(&t->block);
+    if (block_share(&t->block, t->processes, &end, status ? NULL : error)) return QKV_INVALID;
+    return status;
+}
+
 static int run(int operands, char **operand)
 {
-    bool has_prompt = operands == 1 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-    struct translator t = {.options = options, .has_prompt = has_prompt};
+    struct translator t = {.options = options};
     struct qkv_error error = {""};
-    if (operands > 1 && is_sentence(operand[1]))
-        return complain("there is no file '%s'; a sentence is read from standard input: echo \"%s\" | qkv "
-                        "translate %s",
-                        operand[1], operand[1], operand[0]);
-    enum qkv_status status = open_translator(&t, operand[0], checkpoint, &error);
-    if (!status) status = open_input(&t, operands > 1 ? operand[1] : "-", &error);
-    if (!status && t.has_prompt) run_prompt(&t);
-    if (!status && !t.has_prompt) status = translate(&t, &error);
+    const char *path = operands > 1 ? operand[1] : "-";
+    if (qkv_processes_join(&t.processes, &error)) return complain("%s", error.message);
+    t.has_prompt = operands == 1 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !t.processes;
+    enum qkv_status status = check_path(path, operand[0], &error);
+    if (!status) status = open_translator(&t, operand[0], checkpoint, &error);
+    const struct opened_run opened = {&t.run, t.ensemble.models, t.search, t.options.batch_size, NULL};
+    status = agree_on_run(t.processes, &opened, status, &error);
+    if (!status) status = qkv_processes_rank(t.processes) == 0 ? lead(&t, path, &error) : follow(&t, &error);
     close_translator(&t);
     if (t.was_interrupted) end_by_signal(SIGINT);
-    return conclude(status, &error);
+    conclude(status, &error);
+    qkv_processes_leave(t.processes);
+    return (int)status;
 }
 
 const struct command command_translate = {
@@ -353,7 +352,9 @@ const struct command command_translate = {
         "Translates FILE line by line and prints the translations. Without FILE, on a terminal, it shows a "
         "prompt: type sentences, or /help.\n\n"
         "Warnings go to standard error: words that the vocabulary lacks, and lines longer "
-        "than the model's maximum length, which are cut.\n",
+        "than the model's maximum length, which are cut.\n\n"
+        "`mpirun -n N qkv translate RUN FILE` divides the lines among N processes, each of which opens RUN; "
+        "process 0 alone reads FILE and prints the same as one process.\n",
     .examples = "  echo \"the cat is sleeping\" | qkv translate runs/toy_en_es\n"
                 "  qkv translate runs/toy_en_es lines.txt --beam 5 --n-best 3 --scores\n"
                 "  qkv translate runs/toy_en_es lines.txt --sample --top-p 0.9 --n-best 3\n"

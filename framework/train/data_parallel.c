@@ -1,7 +1,7 @@
 #include "qkv/data_parallel.h"
 
+#include "core/exchange.h"
 #include "qkv/batch.h"
-#include "train/exchange.h"
 #include "train/gradient_tree.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 #include "qkv/evaluate.h"
 
+#include "core/gather.h"
 #include "qkv/arena.h"
 #include "qkv/batch.h"
 #include "qkv/ops.h"
@@ -10,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A graph and a batch. There are as many slots as threads, so that all threads can work at once; slot j computes
- * the batches j, j + slots, j + 2 slots, ... on the thread that takes it. */
+/* A graph and a batch. There are as many slots as threads, so that all threads can work at once; of the batches of this process,
+ * slot j computes j, j + slots, j + 2 slots, ... on the thread that takes it. */
 struct slot {
     struct qkv_graph *graph;       /* of one model */
     struct qkv_decoding *decoding; /* of an ensemble, which has no graph; else NULL */
@@ -35,6 +36,7 @@ struct qkv_evaluator {
     const struct qkv_text_config *target_text;
     const struct qkv_vocabulary *target;
     struct qkv_workers *workers;
+    struct qkv_processes *processes;
     struct qkv_search_options search;
     struct qkv_batches batches;
     int slots;
@@ -172,6 +174,12 @@ qkv_evaluator_new_ensemble(struct qkv_ensemble ensemble, const struct qkv_corpus
     return evaluator_new(ensemble, corpus, target_text, target, workers, testing, error);
 }
 
+void qkv_evaluator_divide(struct qkv_evaluator *e, struct qkv_processes *processes)
+{
+    e->processes = processes;
+    qkv_translator_divide(e->translator, processes);
+}
+
 void qkv_evaluator_free(struct qkv_evaluator *e)
 {
     if (!e) return;
@@ -298,7 +306,8 @@ static void run_slot(void *context, int index)
     struct qkv_evaluator *e = context;
     struct slot *slot = &e->slot[index];
     slot->status = QKV_OK;
-    for (int64_t b = index; b < e->batches.count; b += e->slots) {
+    int rank = qkv_processes_rank(e->processes), count = qkv_processes_count(e->processes);
+    for (int64_t b = rank + (int64_t)index * count; b < e->batches.count; b += (int64_t)e->slots * count) {
         struct qkv_batch_view view;
         slot->status = qkv_batches_get(&e->batches, b, &slot->batch, &slot->error);
         if (slot->status) return;
@@ -306,6 +315,43 @@ static void run_slot(void *context, int index)
         slot->status = sum_batch(e, slot, &view, &e->sums[b]);
         if (slot->status) return;
     }
+}
+
+/* Moves the sums of a batch between processes, and those of its sentences with their log-probabilities. */
+static void move_batch(struct qkv_evaluator *e, int64_t b, struct qkv_parcel *parcel)
+{
+    struct slot *slot = &e->slot[0];
+    struct qkv_batch_view view;
+    if (qkv_batches_get(&e->batches, b, &slot->batch, NULL)) {
+        parcel->has_failed = true;
+        return;
+    }
+    qkv_batch_shard(&slot->batch, 0, 1, &view);
+    qkv_parcel_move(parcel, &e->sums[b], sizeof e->sums[b]);
+    for (int64_t i = 0; i < view.count; i++) {
+        size_t size = (size_t)view.target_length[i] * sizeof *e->log_probabilities;
+        qkv_parcel_move(parcel, &e->sentence_sums[view.index[i]], sizeof *e->sentence_sums);
+        qkv_parcel_move(parcel, log_probabilities_of(e, view.index[i]), size);
+    }
+}
+
+static void move_batches(void *context, int rank, struct qkv_parcel *parcel)
+{
+    struct qkv_evaluator *e = context;
+    for (int64_t b = rank; b < e->batches.count; b += qkv_processes_count(e->processes))
+        move_batch(e, b, parcel);
+}
+
+/* Computes the loss of the batches of this process. */
+static enum qkv_status run_own(struct qkv_evaluator *e, struct qkv_error *error)
+{
+    qkv_workers_run(e->workers, e->slots, run_slot, e);
+    for (int i = 0; i < e->slots; i++)
+        if (e->slot[i].status) {
+            qkv_error_set(error, "%s", e->slot[i].error.message);
+            return e->slot[i].status;
+        }
+    return QKV_OK;
 }
 
 /* ---- scores ---- */
@@ -349,12 +395,9 @@ static enum qkv_status score_references(struct qkv_evaluator *e, struct qkv_scor
 {
     e->outputs = NULL;
     e->scored = false;
-    qkv_workers_run(e->workers, e->slots, run_slot, e);
-    for (int i = 0; i < e->slots; i++)
-        if (e->slot[i].status) {
-            qkv_error_set(error, "%s", e->slot[i].error.message);
-            return e->slot[i].status;
-        }
+    const struct qkv_parcel_contents contents = {e, move_batches};
+    enum qkv_status status = qkv_gather(e->processes, &contents, run_own(e, error), error);
+    if (status || qkv_processes_rank(e->processes) > 0) return status;
     *counts = (struct qkv_score_counts){.sentences = e->corpus->count};
     for (int64_t b = 0; b < e->batches.count; b++) {
         counts->negative_log_likelihood += e->sums[b].negative_log_likelihood;
@@ -381,7 +424,10 @@ enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *sc
     if (status) return status;
     status = qkv_translator_run(e->translator, e->corpus->count, e->sources, e->batch_size, &e->search,
                                 &e->outputs, error);
-    if (status) return status;
+    if (status || qkv_processes_rank(e->processes) > 0) {
+        e->outputs = NULL;
+        return status;
+    }
     scorer.counts.translated = e->corpus->count;
     status = score_texts(e, &scorer, error);
     if (status) e->outputs = NULL;

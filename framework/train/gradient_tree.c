@@ -7,9 +7,9 @@
  * long as there are enough blocks for one thread. */
 #include "train/gradient_tree.h"
 
+#include "core/exchange.h"
 #include "kernels/optimizer.h"
 #include "qkv/arena.h"
-#include "train/exchange.h"
 
 #include <pthread.h>
 #include <stdlib.h>

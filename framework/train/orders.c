@@ -2,7 +2,7 @@
  * gradients of their shards. */
 #include "train/training.h"
 
-#include "train/exchange.h"
+#include "core/exchange.h"
 
 static struct qkv_processes *processes_of(const struct training *training)
 {

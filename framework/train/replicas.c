@@ -1,7 +1,7 @@
 #include "qkv/replicas.h"
 
+#include "core/exchange.h"
 #include "qkv/ops.h"
-#include "train/exchange.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 #include "train/training.h"
 
+#include "core/exchange.h"
 #include "qkv/network.h"
-#include "train/exchange.h"
 
 #include <math.h>
 

@@ -22,6 +22,7 @@
 #include "qkv/corpus.h"
 #include "qkv/metrics.h"
 #include "qkv/model.h"
+#include "qkv/processes.h"
 #include "qkv/search.h"
 #include "qkv/workers.h"
 
@@ -49,6 +50,11 @@ qkv_evaluator_new_ensemble(struct qkv_ensemble ensemble, const struct qkv_corpus
                            const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
                            struct qkv_workers *workers, const struct qkv_testing_config *testing,
                            struct qkv_error *error);
+
+/* Divides the batches of a run among processes, which must all score the same models on the same corpus with the same options.
+ * Process 0 alone has scores, translations and log-probabilities, with the bits that they have in one process; the others get
+ * the status. Processes must outlive the evaluator. */
+QKV_API void qkv_evaluator_divide(struct qkv_evaluator *evaluator, struct qkv_processes *processes);
 
 /* Scores the model with its present parameters. QKV_FAILED: its scores are not finite; QKV_INVALID: a sentence is
  * longer than its positions, or memory is out. The result is the same bits for any number of

@@ -1,6 +1,6 @@
 /* Several processes that mpirun has started, which train one model together: each computes whole shards of every batch, and
- * process 0 has the sums, in the order of qkv/data_parallel.h, so with the same bits as one process. docs/processes.md says
- * how to start them.
+ * process 0 has the sums, in the order of qkv/data_parallel.h, so with the same bits as one process. Or they translate together
+ * (qkv/translator.h, qkv/evaluate.h). docs/processes.md says how to start them.
  *
  * Example:
  *     struct qkv_error error;

@@ -23,6 +23,7 @@
 #ifndef QKV_TRANSLATOR_H
 #define QKV_TRANSLATOR_H
 
+#include "qkv/processes.h"
 #include "qkv/search.h"
 #include "qkv/workers.h"
 
@@ -38,6 +39,11 @@ QKV_API struct qkv_translator *qkv_translator_new(const struct qkv_model *model,
 QKV_API struct qkv_translator *qkv_translator_new_ensemble(struct qkv_ensemble ensemble,
                                                            struct qkv_workers *workers,
                                                            struct qkv_error *error);
+
+/* Divides the batches of qkv_translator_run among processes, which must all call it for the same sentences and options, with the
+ * same models. The translations are those of process 0, with the bits that they have in one process; the others get the status
+ * alone. Processes must outlive the translator. */
+QKV_API void qkv_translator_divide(struct qkv_translator *translator, struct qkv_processes *processes);
 
 /* Translates `count` sentences. Sentences are sorted by length, longest first, and cut into batches
  * of `batch_size` > 0, each of which one thread searches; a single batch uses all threads for its

@@ -1,6 +1,6 @@
 /* What the environment says of the launcher that started this process. */
-#ifndef QKV_TRAIN_LAUNCH_H
-#define QKV_TRAIN_LAUNCH_H
+#ifndef QKV_CORE_LAUNCH_H
+#define QKV_CORE_LAUNCH_H
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Messages between the processes of qkv/processes.h. Each fails, with a sentence, when a process has died, and then all
  * later ones fail, too. All do nothing for NULL. */
-#ifndef QKV_TRAIN_EXCHANGE_H
-#define QKV_TRAIN_EXCHANGE_H
+#ifndef QKV_CORE_EXCHANGE_H
+#define QKV_CORE_EXCHANGE_H
 
 #include "qkv/processes.h"
 

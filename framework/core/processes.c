@@ -1,8 +1,8 @@
 /* Open MPI is loaded when mpirun has started the process, so that all other processes start as fast as without it, and need
  * not have it. A build without its header has processes_absent.c in place of this file. */
 #include "core/clock.h"
-#include "train/exchange.h"
-#include "train/launch.h"
+#include "core/exchange.h"
+#include "core/launch.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 struct mpi_library {
 #define FUNCTION(name)             __typeof__(name) *name;
 #define OBJECT(name, type, symbol) type name;
-#include "train/mpi_library.def"
+#include "core/mpi_library.def"
 #undef FUNCTION
 #undef OBJECT
 };
@@ -29,7 +29,7 @@ static const struct {
 } SYMBOLS[] = {
 #define FUNCTION(name)             {#name, offsetof(struct mpi_library, name)},
 #define OBJECT(name, type, symbol) {#symbol, offsetof(struct mpi_library, name)},
-#include "train/mpi_library.def"
+#include "core/mpi_library.def"
 #undef FUNCTION
 #undef OBJECT
 };

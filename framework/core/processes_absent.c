@@ -1,13 +1,13 @@
 /* In place of processes.c in a build without Open MPI: each process works alone, and refuses to be one of several. */
-#include "train/exchange.h"
-#include "train/launch.h"
+#include "core/exchange.h"
+#include "core/launch.h"
 
 enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_error *error)
 {
     *processes = NULL;
     if (qkv_launched_processes() == 1) return QKV_OK;
     return qkv_error_set(
-        error, "this qkv was built without Open MPI, so that it cannot train in several processes: "
+        error, "this qkv was built without Open MPI, so that it cannot work in several processes: "
                "install it (on Debian or Ubuntu: apt-get install openmpi-bin libopenmpi-dev) and build "
                "qkv again");
 }

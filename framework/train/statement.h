@@ -1,0 +1,33 @@
+/* What processes must have in common before they work together: each states facts of itself, and process 0 compares them. */
+#ifndef QKV_TRAIN_STATEMENT_H
+#define QKV_TRAIN_STATEMENT_H
+
+#include "core/exchange.h"
+
+#include <stdint.h>
+
+enum { QKV_FACTS = 10, QKV_FACT_SIZE = 64 };
+
+struct qkv_statement {
+    enum qkv_status status; /* of the preparation of this process */
+    struct qkv_error error;
+    int facts;
+    struct {
+        char name[32], value[QKV_FACT_SIZE];
+    } fact[QKV_FACTS];
+};
+
+/* Adds a fact. All processes add the same names in the same order. */
+void qkv_statement_add(struct qkv_statement *statement, const char *name, const char *format, ...)
+    QKV_PRINTF(3, 4);
+void qkv_statement_add_checksum(struct qkv_statement *statement, const char *name, uint32_t checksum);
+
+/* Adds the version of qkv and the kernels. */
+void qkv_statement_add_build(struct qkv_statement *statement);
+
+/* Compares the statements of all processes. Returns the same status in all: that of the first process whose preparation has
+ * failed, or QKV_INVALID where two facts differ. The message is with process 0, the others have an empty one. */
+enum qkv_status qkv_statements_compare(struct qkv_processes *processes, const struct qkv_statement *statement,
+                                       struct qkv_error *error);
+
+#endif

@@ -1,0 +1,78 @@
+#include "run_processes.h"
+
+#include "precision_option.h"
+#include "without.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+static uLong add_text(uLong sum, const char *text)
+{
+    return crc32_z(sum, (const Bytef *)text, strlen(text) + 1);
+}
+
+/* The numbers that the models compute with. */
+static uint32_t sum_models(struct qkv_ensemble models)
+{
+    uLong sum = 0;
+    for (int64_t i = 0; i < models.count; i++) {
+        const struct qkv_model *model = models.models[i];
+        const struct qkv_parameters *parameters = &model->parameters;
+        size_t size = (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
+        char silent[1024];
+        const char *precision = narrow_precision(model);
+        sum = crc32_z(sum, parameters->values, size);
+        sum = add_text(sum, list_silent_heads(model, silent, sizeof silent));
+        sum = add_text(sum, precision ? precision : "");
+    }
+    return (uint32_t)sum;
+}
+
+static uint32_t sum_options(const struct opened_run *opened)
+{
+    const struct qkv_search_options *search = &opened->search;
+    const struct qkv_sampling_options *sampling = &search->sampling;
+    char text[512];
+    snprintf(text, sizeof text, "%lld %.17g %lld %lld %d %d %lld %lld %.17g %d %lld",
+             (long long)search->beam_size, search->length_penalty, (long long)search->n_best,
+             (long long)search->max_output_length, search->unscored, (int)search->penalty_kind,
+             (long long)search->min_output_length, (long long)search->no_repeat_ngram,
+             search->repetition_penalty, search->allow_unknown, (long long)opened->batch_size);
+    uLong sum = add_text(0, text);
+    if (!sampling->enabled) return (uint32_t)sum;
+    snprintf(text, sizeof text, "%.17g %lld %.17g %llu", sampling->temperature, (long long)sampling->top_k,
+             sampling->top_p, (unsigned long long)sampling->seed);
+    return (uint32_t)add_text(sum, text);
+}
+
+static void describe(const struct opened_run *opened, struct qkv_statement *statement)
+{
+    qkv_statement_add_build(statement);
+    qkv_statement_add_checksum(statement, "the model", sum_models(opened->models));
+    qkv_statement_add_checksum(statement, "the source vocabulary",
+                               qkv_vocabulary_checksum(&opened->run->source));
+    qkv_statement_add_checksum(statement, "the target vocabulary",
+                               qkv_vocabulary_checksum(&opened->run->target));
+    qkv_statement_add_checksum(statement, "options and keys of testing", sum_options(opened));
+    if (opened->text)
+        qkv_statement_add(statement, "the text", "%lld pairs, checksum %08lx", (long long)opened->text->count,
+                          (unsigned long)qkv_corpus_checksum(opened->text));
+}
+
+enum qkv_status agree_on_run(struct qkv_processes *processes, const struct opened_run *opened,
+                             enum qkv_status status, struct qkv_error *error)
+{
+    if (!processes) return status;
+    struct qkv_statement statement = {.status = status};
+    if (status)
+        statement.error = *error;
+    else
+        describe(opened, &statement);
+    return qkv_statements_compare(processes, &statement, error);
+}
+
+int threads_of(const struct qkv_processes *processes, int64_t threads)
+{
+    return threads ? (int)threads : qkv_processes_threads(processes);
+}
