@@ -43,11 +43,12 @@ struct peer {
 struct qkv_processes {
     struct mpi_library call;
     int rank, count;
-    struct peer *peer; /* [count] */
-    char (*name)[160]; /* [count] */
-    bool *is_near;     /* [count]: on this machine, so that kill tells whether it lives */
-    int near;          /* processes on this machine, this one counted */
-    int64_t sent;      /* bytes */
+    struct peer *peer;    /* [count] */
+    char (*name)[160];    /* [count] */
+    MPI_Request *request; /* [2 count] of a broadcast */
+    bool *is_near;        /* [count]: on this machine, so that kill tells whether it lives */
+    int near;             /* processes on this machine, this one counted */
+    int64_t sent;         /* bytes */
     bool is_broken;
 };
 
@@ -85,7 +86,8 @@ static enum qkv_status meet(struct qkv_processes *processes, struct qkv_error *e
     processes->peer = calloc((size_t)processes->count, sizeof *processes->peer);
     processes->name = calloc((size_t)processes->count, sizeof *processes->name);
     processes->is_near = calloc((size_t)processes->count, sizeof *processes->is_near);
-    if (!processes->peer || !processes->name || !processes->is_near)
+    processes->request = calloc(2 * (size_t)processes->count, sizeof(MPI_Request));
+    if (!processes->peer || !processes->name || !processes->is_near || !processes->request)
         return qkv_error_set(error, "out of memory for %d processes", processes->count);
     int size = (int)sizeof self;
     if (call->MPI_Allgather(&self, size, call->byte, processes->peer, size, call->byte, call->world))
@@ -143,6 +145,7 @@ void qkv_processes_leave(struct qkv_processes *processes)
     free(processes->peer);
     free(processes->name);
     free(processes->is_near);
+    free(processes->request);
     free(processes);
 }
 
@@ -202,30 +205,40 @@ static int part_of(size_t size, size_t done)
     return size - done < MESSAGE ? (int)(size - done) : MESSAGE;
 }
 
+static enum qkv_status begin_send(struct qkv_processes *processes, int to, const void *data, int size,
+                                  MPI_Request *request, struct qkv_error *error)
+{
+    struct mpi_library *call = &processes->call;
+    if (processes->is_broken) return qkv_error_set(error, "another process has ended");
+    processes->sent += size;
+    if (!call->MPI_Isend(data, size, call->byte, to, 0, call->world, request)) return QKV_OK;
+    processes->is_broken = true;
+    return qkv_error_set(error, "%s cannot be reached", processes->name[to]);
+}
+
+static enum qkv_status begin_receive(struct qkv_processes *processes, int from, void *data, int size,
+                                     MPI_Request *request, struct qkv_error *error)
+{
+    struct mpi_library *call = &processes->call;
+    if (processes->is_broken) return qkv_error_set(error, "another process has ended");
+    if (!call->MPI_Irecv(data, size, call->byte, from, 0, call->world, request)) return QKV_OK;
+    processes->is_broken = true;
+    return qkv_error_set(error, "%s cannot be reached", processes->name[from]);
+}
+
 static enum qkv_status send_part(struct qkv_processes *processes, int to, const void *data, int size,
                                  struct qkv_error *error)
 {
-    struct mpi_library *call = &processes->call;
     MPI_Request request;
-    if (processes->is_broken) return qkv_error_set(error, "another process has ended");
-    if (call->MPI_Isend(data, size, call->byte, to, 0, call->world, &request)) {
-        processes->is_broken = true;
-        return qkv_error_set(error, "%s cannot be reached", processes->name[to]);
-    }
-    processes->sent += size;
+    if (begin_send(processes, to, data, size, &request, error)) return QKV_INVALID;
     return wait_for(processes, &request, error);
 }
 
 static enum qkv_status receive_part(struct qkv_processes *processes, int from, void *data, int size,
                                     struct qkv_error *error)
 {
-    struct mpi_library *call = &processes->call;
     MPI_Request request;
-    if (processes->is_broken) return qkv_error_set(error, "another process has ended");
-    if (call->MPI_Irecv(data, size, call->byte, from, 0, call->world, &request)) {
-        processes->is_broken = true;
-        return qkv_error_set(error, "%s cannot be reached", processes->name[from]);
-    }
+    if (begin_receive(processes, from, data, size, &request, error)) return QKV_INVALID;
     return wait_for(processes, &request, error);
 }
 
@@ -248,19 +261,83 @@ enum qkv_status qkv_exchange_receive(struct qkv_processes *processes, int from, 
 }
 
 /* Process r receives from r without its highest bit, and sends to r with each higher one. */
+static enum qkv_status broadcast_part(struct qkv_processes *processes, char *part, int length,
+                                      struct qkv_error *error)
+{
+    enum qkv_status status = QKV_OK;
+    int rank = processes->rank, highest = 0;
+    for (int bit = 1; bit <= rank; bit *= 2)
+        if (rank & bit) highest = bit;
+    if (rank) status = receive_part(processes, rank - highest, part, length, error);
+    for (int bit = highest ? 2 * highest : 1; !status && rank + bit < processes->count; bit *= 2)
+        status = send_part(processes, rank + bit, part, length, error);
+    return status;
+}
+
+/* A part of a broadcast, in as many slices as there are processes. */
+struct slices {
+    char *data;
+    size_t size, slice;
+};
+
+static char *slice_of(const struct slices *slices, int i, int *length)
+{
+    size_t start = (size_t)i * slices->slice, rest = start < slices->size ? slices->size - start : 0;
+    *length = (int)(rest < slices->slice ? rest : slices->slice);
+    return slices->data + (rest ? start : 0);
+}
+
+/* Sends slice i to all but process 0 and this one. */
+static enum qkv_status pass_on(struct qkv_processes *processes, const struct slices *slices, int i,
+                               MPI_Request *request, struct qkv_error *error)
+{
+    int length;
+    const char *slice = slice_of(slices, i, &length);
+    for (int to = 1; to < processes->count; to++)
+        if (to != processes->rank && begin_send(processes, to, slice, length, request + to, error))
+            return QKV_INVALID;
+    return QKV_OK;
+}
+
+/* Process 0 sends slice r to process r, which passes it on to the others, and slice 0 to all. So each process sends at most
+ * 2 (n - 1) / n of the data; with the slice that it adds, a step of training sends as much from every process. */
+static enum qkv_status broadcast_slices(struct qkv_processes *processes, const struct slices *slices,
+                                        struct qkv_error *error)
+{
+    MPI_Request *sent = processes->request, *received = sent + processes->count;
+    int length, rank = processes->rank, count = processes->count;
+    for (int i = 0; i < 2 * count; i++) sent[i] = processes->call.request_null;
+    for (int i = 1; rank == 0 && i < count; i++) {
+        char *slice = slice_of(slices, i, &length);
+        if (begin_send(processes, i, slice, length, &received[i], error)) return QKV_INVALID;
+    }
+    for (int i = -1; rank > 0 && i < count; i++) { /* its own slice comes first */
+        if (i == rank) continue;
+        int from = i < 0 ? 0 : i, slice_index = i < 0 ? rank : i;
+        char *slice = slice_of(slices, slice_index, &length);
+        if (begin_receive(processes, from, slice, length, &received[slice_index], error)) return QKV_INVALID;
+    }
+    if (rank > 0 && wait_for(processes, &received[rank], error)) return QKV_INVALID;
+    if (pass_on(processes, slices, rank, sent, error)) return QKV_INVALID;
+    for (int i = 0; i < 2 * count; i++)
+        if (wait_for(processes, &sent[i], error)) return QKV_INVALID;
+    return QKV_OK;
+}
+
 enum qkv_status qkv_exchange_broadcast(struct qkv_processes *processes, void *data, size_t size,
                                        struct qkv_error *error)
 {
+    enum { SLICED_FROM = 1 << 16 }; /* bytes of a slice; the latency of further messages costs more below */
     enum qkv_status status = QKV_OK;
-    int rank = qkv_processes_rank(processes), highest = 0;
-    for (int bit = 1; bit <= rank; bit *= 2)
-        if (rank & bit) highest = bit;
-    for (size_t done = 0; processes && !status && done < size; done += MESSAGE) {
+    if (!processes) return QKV_OK;
+    size_t count = (size_t)processes->count, most = count * MESSAGE;
+    bool is_sliced = count > 2 && size >= count * SLICED_FROM;
+    for (size_t done = 0; !status && done < size; done += is_sliced ? most : MESSAGE) {
         char *part = (char *)data + done;
-        int length = part_of(size, done);
-        if (rank) status = receive_part(processes, rank - highest, part, length, error);
-        for (int bit = highest ? 2 * highest : 1; !status && rank + bit < processes->count; bit *= 2)
-            status = send_part(processes, rank + bit, part, length, error);
+        size_t length = size - done < most ? size - done : most;
+        const struct slices slices = {part, length, (length + count - 1) / count};
+        status = is_sliced ? broadcast_slices(processes, &slices, error)
+                           : broadcast_part(processes, part, part_of(size, done), error);
     }
     return status;
 }

@@ -10,6 +10,7 @@
 #include "core/exchange.h"
 #include "kernels/optimizer.h"
 #include "qkv/arena.h"
+#include "train/gradient_message.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ struct node {
 struct qkv_gradient_tree {
     const struct qkv_parameters *parameters;
     struct qkv_processes *processes;
-    int first_own, end_own; /* the shards that this process computes */
+    struct qkv_gradient_message *message; /* NULL: there are no other processes */
+    int first_own, end_own;               /* the shards that this process computes */
     const struct qkv_optimizer_kernels *kernels;
     size_t bytes; /* of a block */
     int shards, threads, roots, root_level;
@@ -141,7 +143,10 @@ struct qkv_gradient_tree *qkv_gradient_tree_new(const struct qkv_parameters *par
     tree->is_busy = calloc((size_t)threads, sizeof *tree->is_busy);
     tree->result = calloc((size_t)tree->roots + 1, sizeof *tree->result);
     tree->result_block = calloc((size_t)tree->roots + 1, sizeof *tree->result_block);
-    if (make_blocks(tree) && tree->node && tree->is_busy && tree->result && tree->result_block) return tree;
+    if (processes) tree->message = qkv_gradient_message_new(parameters);
+    if (make_blocks(tree) && (tree->message || !processes) && tree->node && tree->is_busy && tree->result &&
+        tree->result_block)
+        return tree;
     qkv_gradient_tree_free(tree);
     return NULL;
 }
@@ -155,6 +160,7 @@ void qkv_gradient_tree_free(struct qkv_gradient_tree *tree)
     }
     pthread_cond_destroy(&tree->block_is_free);
     pthread_mutex_destroy(&tree->mutex);
+    qkv_gradient_message_free(tree->message);
     free(tree->block);
     free(tree->node);
     free(tree->is_busy);
@@ -341,12 +347,12 @@ enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struc
             QKV_BUG(block < 0, "node %d of level %d has no block", i, level);
             void *gradients = tree->block[block].gradients;
             if (rank == from) {
-                status = qkv_exchange_send(tree->processes, to, gradients, tree->bytes, error);
+                status = qkv_gradient_message_send(tree->message, tree->processes, to, gradients, error);
                 return_block(tree, block);
                 continue;
             }
             tree->block[block].is_taken = true;
-            status = qkv_exchange_receive(tree->processes, from, gradients, tree->bytes, error);
+            status = qkv_gradient_message_receive(tree->message, tree->processes, from, gradients, error);
             pthread_mutex_lock(&tree->mutex);
             complete_node(tree, level, i, block);
             pthread_mutex_unlock(&tree->mutex);

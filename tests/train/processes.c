@@ -67,7 +67,20 @@ Test(processes, train_to_the_same_bits_with_all_settings)
         3);
 }
 
-/* The parameters go out and a gradient of the same size comes in once for each update; the rest is small. */
+/* Trains in three processes and returns what it says of itself: megabytes of the parameters, of those that process 0 sends for each
+ * update, and of those that another process sends at most. */
+static void read_sent(const struct training *training, double *megabytes, double *first, double *others)
+{
+    const char *text = run("%s -n 3 '%s' %s", mpirun(), QKV_BINARY, train_arguments(training)).error;
+    const char *name = format("%s: ", training->run), *start = strstr(text, name),
+               *sent = strstr(text, "sent for each update: ");
+    cr_assert(start && sent, "%s", text);
+    *megabytes = 4e-6 * atof(start + strlen(name));
+    cr_assert_eq(sscanf(sent, "sent for each update: %lf MB by process 0, at most %lf MB", first, others), 2);
+}
+
+/* Of n processes, each sends 2 (n - 1) / n of the parameters: process 0 their values, the others a gradient and the rest of the
+ * values. */
 Test(processes, say_how_much_they_send)
 {
     const char *folder = scratch("sent");
@@ -77,12 +90,31 @@ Test(processes, say_how_much_they_send)
                     "model.encoder.ff_size=9000",
         .run = format("%s/run", folder),
     };
-    const char *text = run("%s -n 3 '%s' %s", mpirun(), QKV_BINARY, train_arguments(&training)).error;
-    const char *start = strstr(text, "run: "), *sent = strstr(text, "sent for each update: ");
-    cr_assert(start && sent, "%s", text);
-    double megabytes = 4e-6 * atof(start + strlen("run: ")), first, others;
-    cr_assert_eq(sscanf(sent, "sent for each update: %lf MB by process 0, at most %lf MB", &first, &others),
-                 2);
-    cr_expect_float_eq(first, 2 * megabytes, 0.02 * megabytes, "%g MB", first);
-    cr_expect_float_eq(others, megabytes, 0.02 * megabytes, "%g MB", others);
+    double megabytes, first, others;
+    read_sent(&training, &megabytes, &first, &others);
+    cr_expect_float_eq(first, 4.0 / 3 * megabytes, 0.02 * megabytes, "%g MB", first);
+    cr_expect_float_eq(others, 4.0 / 3 * megabytes, 0.02 * megabytes, "%g MB", others);
+}
+
+/* Of the gradients of large tables, only the rows of words that a shard has are sent, to the same bits. */
+Test(processes, send_the_rows_of_embeddings_that_have_gradients)
+{
+    enum { WORDS = 3000, WIDTH = 64 };
+    const char *folder = scratch("tables");
+    struct training training = {
+        .config = training_config(folder),
+        .settings = format("updates=4 data.dev= data.train=%s/words.tsv model.encoder.hidden_size=64 "
+                           "model.decoder.hidden_size=64",
+                           folder),
+        .run = format("%s/of_1", folder),
+    };
+    mpirun();
+    run_ok("seq %d | awk '{ printf \"w%%d%%s\", $1, $1 %% 5 ? \" \" : \"\\tv v v\\n\" }' > '%s/words.tsv'",
+           WORDS, folder);
+    training_run(training);
+    training.run = format("%s/of_3", folder);
+    double megabytes, first, others, table = 4e-6 * WORDS * WIDTH;
+    read_sent(&training, &megabytes, &first, &others);
+    training_expect_same(format("%s/of_1", folder), training.run);
+    cr_expect_lt(others, 4.0 / 3 * megabytes - 0.98 * table, "%g of %g MB", others, megabytes);
 }

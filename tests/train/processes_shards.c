@@ -12,13 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARDS = 9, WIDTH = 5, PATTERNS = 1 << SHARDS };
+enum { SHARDS = 9, WIDTH = 5, PATTERNS = 1 << SHARDS, ROWS = 2048, COLUMNS = 8, LOOKED_UP = 3 };
+enum { NUMBERS = 16 + ROWS * COLUMNS }; /* of a block of gradients; slices are aligned to 16 numbers */
 
-/* Shard s, unless it is empty, has the loss sum((w * x[s])^2). */
+/* Shard s, unless it is empty, has the loss sum((w * x[s])^2) + sum(t^2) over some rows t of a table, so large that its other rows
+ * are not sent. */
 struct task {
     struct qkv_parameters parameters;
     const struct qkv_parameter *weight; /* [WIDTH] */
+    const struct qkv_parameter *table;  /* [ROWS, COLUMNS] */
     float x[SHARDS * WIDTH];
+    int32_t row[SHARDS * LOOKED_UP];
     unsigned present; /* bit s: shard s is not empty */
 };
 
@@ -34,7 +38,10 @@ static struct qkv_tensor *build(void *context, struct qkv_graph *graph, int shar
     struct task *task = context;
     struct qkv_tensor *x = qkv_wrap(graph, QKV_SHAPE(WIDTH), task->x + (ptrdiff_t)shard * WIDTH);
     struct qkv_tensor *product = qkv_multiply(graph, x, qkv_graph_parameter(graph, task->weight));
-    return qkv_sum(graph, qkv_multiply(graph, product, product), QKV_ALL);
+    struct qkv_tensor *rows = qkv_gather_rows(graph, qkv_graph_parameter(graph, task->table),
+                                              task->row + (ptrdiff_t)shard * LOOKED_UP, LOOKED_UP);
+    return qkv_add(graph, qkv_sum(graph, qkv_multiply(graph, product, product), QKV_ALL),
+                   qkv_sum(graph, qkv_multiply(graph, rows, rows), QKV_ALL));
 }
 
 static bool task_init(struct task *task)
@@ -42,15 +49,19 @@ static bool task_init(struct task *task)
     *task = (struct task){0};
     task->weight = qkv_parameters_add(&task->parameters, QKV_SHAPE(WIDTH),
                                       (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "weight");
+    task->table = qkv_parameters_add(&task->parameters, QKV_SHAPE(ROWS, COLUMNS),
+                                     (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "table");
+    qkv_parameters_mark_table(&task->parameters, task->table);
     if (qkv_parameters_allocate(&task->parameters, QKV_FLOAT32, NULL)) return false;
     qkv_parameters_initialize(&task->parameters, 5);
     for (int i = 0; i < SHARDS * WIDTH; i++) task->x[i] = (float)((i * 37 + 11) % 23) / 7;
+    for (int i = 0; i < SHARDS * LOOKED_UP; i++) task->row[i] = i * i % 11 * (ROWS / 11) + i % 2;
     return true;
 }
 
 /* The sum of the blocks of gradients, in their tree, and the loss, after two steps of which the second accumulates. */
 static enum qkv_status two_steps(struct qkv_data_parallel *parallel, struct task *task, unsigned pattern,
-                                 float result[static WIDTH + 1])
+                                 float result[static NUMBERS + 1])
 {
     const struct qkv_shard_loss loss = {.context = task, .begin = begin, .build = build};
     struct qkv_shard_sums sums = {0};
@@ -65,9 +76,9 @@ static enum qkv_status two_steps(struct qkv_data_parallel *parallel, struct task
     void *const *blocks = qkv_data_parallel_gradients(parallel, &count);
     for (int step = 1; step < count; step *= 2)
         for (int b = 0; b + step < count; b += 2 * step)
-            for (int i = 0; i < WIDTH; i++) ((float *)blocks[b])[i] += ((const float *)blocks[b + step])[i];
-    if (count) memcpy(result, blocks[0], WIDTH * sizeof *result);
-    result[WIDTH] = (float)sums.loss;
+            for (int i = 0; i < NUMBERS; i++) ((float *)blocks[b])[i] += ((const float *)blocks[b + step])[i];
+    if (count) memcpy(result, blocks[0], NUMBERS * sizeof *result);
+    result[NUMBERS] = (float)sums.loss;
     return QKV_OK;
 }
 
@@ -76,13 +87,13 @@ static int compare(struct qkv_processes *processes, int threads, enum qkv_gradie
 {
     struct task task;
     struct qkv_workers *workers = qkv_workers_new(threads, NULL);
-    if (!workers || !task_init(&task)) return 1;
+    if (!workers || !task_init(&task) || task.parameters.elements != NUMBERS) return 1;
     struct qkv_data_parallel *alone = qkv_data_parallel_new(&task.parameters, workers, SHARDS, memory, NULL),
                              *divided =
                                  qkv_data_parallel_new(&task.parameters, workers, SHARDS, memory, NULL);
     bool differs = !alone || !divided || qkv_data_parallel_divide(divided, processes, memory, NULL) != QKV_OK;
     for (unsigned pattern = 1; !differs && pattern < PATTERNS; pattern++) {
-        float expected[WIDTH + 1], found[WIDTH + 1];
+        static float expected[NUMBERS + 1], found[NUMBERS + 1];
         if (two_steps(divided, &task, pattern, found)) differs = true;
         if (qkv_processes_rank(processes) > 0) continue;
         if (two_steps(alone, &task, pattern, expected)) differs = true;
