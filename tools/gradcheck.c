@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "complain.h"
 #include "config.h"
+#include "qkv/check_model.h"
 #include "terminal.h"
 
 #include <stdlib.h>
@@ -135,6 +136,29 @@ static int run_layer(struct check_run *run, enum qkv_layer_id layer)
 /* Elements of each tensor that are checked: of a model, and of an op with every fault. */
 enum { DEFAULT_SAMPLE = 16, SAMPLE_WITH_FAULTS = 4 };
 
+/* A model whose check begins. */
+struct checked {
+    const char *path;
+    const struct qkv_config *config;
+    int64_t sample;
+};
+
+static void describe(void *context, const struct qkv_checked_sizes *sizes)
+{
+    const struct checked *checked = context;
+    print_plain(stdout, checked->path);
+    printf("\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n",
+           (long long)sizes->parameters, (long long)sizes->sentences, (long long)sizes->source_tokens,
+           (long long)sizes->target_tokens);
+    if (checked->config->training.precision != QKV_PRECISION_FLOAT32)
+        printf("  training.precision is %s: checked are the derivatives in float64, and those in float32\n"
+               "  against them; training rounds the same factors further\n",
+               qkv_precision_name(checked->config->training.precision));
+    if (checked->sample)
+        printf("  %lld elements of each parameter and one direction in it; --sample 0: all\n\n",
+               (long long)checked->sample);
+}
+
 /* Checks the model of the config in `file`, with the values of `trained` unless that is NULL. */
 static int run_model(struct check_run *run, const char *path, const char *file, const struct qkv_run *trained)
 {
@@ -146,9 +170,14 @@ static int run_model(struct check_run *run, const char *path, const char *file, 
     if (!code) {
         struct qkv_check_options *options =
             prepare(run, trained ? "run" : "config", path, QKV_OP_attention, DEFAULT_SAMPLE);
-        FILE *about = request->json || request->quiet ? NULL : stdout;
-        const struct gradcheck_model model = {path, &config, trained, request->sentences, about};
-        code = finish(run, gradcheck_model(&run->report, &model, options, &error), &error);
+        struct checked checked = {path, &config, options->sample};
+        const struct qkv_checked_model model = {.subject = path,
+                                                .config = &config,
+                                                .run = trained,
+                                                .sentences = request->sentences,
+                                                .begin = request->json || request->quiet ? NULL : describe,
+                                                .context = &checked};
+        code = finish(run, qkv_check_model(&run->report, &model, options, &error), &error);
     }
     qkv_arena_release(&arena);
     return code;

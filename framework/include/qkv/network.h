@@ -7,7 +7,7 @@
  * in both stacks, and no sentence with </s> is longer than positions.max_length; with positions.type none there is no limit.
  * Everything after the hidden states of the decoder (output layer, loss, search) is the model's. examples/own_network.c is a
  * complete program, examples/own_decoding.c one with a decoding of its own. The command qkv does not know the network: what
- * it does with runs, a program does with evaluate.h, attention_collect.h, heads.h, gradcheck.h and others.
+ * it does with runs, a program does with evaluate.h, attention_collect.h, heads.h, check_model.h and others.
  *
  * Example:
  *     // The program's own functions:

@@ -28,6 +28,7 @@
 #include "qkv/bootstrap.h"
 #include "qkv/bpe.h"
 #include "qkv/chart.h"
+#include "qkv/check_model.h"
 #include "qkv/checkpoint.h"
 #include "qkv/colormap.h"
 #include "qkv/config.h"

@@ -1,6 +1,5 @@
 /* The gradient check of the model that a config describes, or that a run has trained. */
-#include "gradcheck.h"
-#include "terminal.h"
+#include "qkv/check_model.h"
 
 #include "qkv/network.h"
 #include "qkv/token_links.h"
@@ -107,7 +106,7 @@ static enum qkv_status copy_values(struct qkv_parameters *parameters, const stru
 }
 
 /* Builds the loss of a model on a view of the data. */
-static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const struct gradcheck_model *model,
+static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const struct qkv_checked_model *model,
                              const struct data *data, const struct qkv_batch_view *view, uint64_t seed,
                              struct qkv_error *error)
 {
@@ -159,32 +158,17 @@ static enum qkv_status check_losses(struct qkv_check_report *report, const char 
 {
     const struct loss *float64 = &loss[FLOAT64];
     const struct qkv_precision_pair pair = {loss[FLOAT32].node, float64->node,
-                                            loss[FLOAT64_WRONG_LABELS].node, GRADCHECK_FLOAT32_BOUND};
+                                            loss[FLOAT64_WRONG_LABELS].node, QKV_MODEL_FLOAT32_BOUND};
     enum qkv_status status = qkv_check_graph(report, subject, float64->graph, float64->node, options, error);
     return status ? status : qkv_check_precision(report, subject, &pair, options->seed, error);
 }
 
-static void describe(const struct gradcheck_model *model, const struct qkv_parameters *parameters,
-                     const struct qkv_batch_view *view, int64_t sample)
-{
-    print_plain(model->about, model->subject);
-    fprintf(model->about, "\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n",
-            (long long)qkv_parameters_total(parameters), (long long)view->count,
-            (long long)view->source_tokens, (long long)view->target_tokens);
-    if (model->config->training.precision != QKV_PRECISION_FLOAT32)
-        fprintf(model->about,
-                "  training.precision is %s: checked are the derivatives in float64, and those in float32\n"
-                "  against them; training rounds the same factors further\n",
-                qkv_precision_name(model->config->training.precision));
-    if (sample)
-        fprintf(model->about,
-                "  %lld elements of each parameter and one direction in it; --sample 0: all\n\n",
-                (long long)sample);
-}
-
-enum qkv_status gradcheck_model(struct qkv_check_report *report, const struct gradcheck_model *model,
+enum qkv_status qkv_check_model(struct qkv_check_report *report, const struct qkv_checked_model *model,
                                 const struct qkv_check_options *options, struct qkv_error *error)
 {
+    if (model->sentences < 1)
+        return qkv_error_set(error, "a model is checked on at least 1 sentence, not %lld",
+                             (long long)model->sentences);
     struct data data = {0};
     struct loss loss[LOSSES] = {0};
     struct qkv_batch_view mislabelled;
@@ -195,8 +179,10 @@ enum qkv_status gradcheck_model(struct qkv_check_report *report, const struct gr
     for (int i = 0; !status && i < LOSSES; i++)
         status = build(&loss[i], i == FLOAT32 ? QKV_FLOAT32 : QKV_FLOAT64, model, &data,
                        i == FLOAT64_WRONG_LABELS ? &mislabelled : &data.view, options->seed, error);
-    if (!status && model->about)
-        describe(model, &loss[FLOAT64].model->parameters, &data.view, options->sample);
+    const struct qkv_checked_sizes sizes = {
+        status ? 0 : qkv_parameters_total(&loss[FLOAT64].model->parameters), data.view.count,
+        data.view.source_tokens, data.view.target_tokens};
+    if (!status && model->begin) model->begin(model->context, &sizes);
     if (!status) status = check_losses(report, model->subject, loss, options, error);
     for (int i = 0; i < LOSSES; i++) release_loss(&loss[i]);
     free(labels);

@@ -1,0 +1,107 @@
+/* The gradient check of models, here of a network from outside; tests/tools/gradcheck.c checks those of the library. */
+#include "own_network.h"
+#include "support.h"
+#include "training.h"
+
+#include "qkv/check_model.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static const struct qkv_config *config_of(struct qkv_config *config, struct qkv_arena *arena,
+                                          const char *network)
+{
+    const char *const overrides[] = {format("model.network=%s", network), "model.decoder.dropout=0.2",
+                                     "training.updates=1"};
+    struct qkv_messages messages;
+    cr_assert_eq(qkv_config_read(config, arena, training_config(scratch(network)), overrides, 3, &messages),
+                 QKV_OK, "%s", messages.text[0]);
+    return config;
+}
+
+static void keep_sizes(void *context, const struct qkv_checked_sizes *sizes)
+{
+    *(struct qkv_checked_sizes *)context = *sizes;
+}
+
+static const struct qkv_check_options OPTIONS = {.seed = 1, .sample = 4};
+
+Test(check_model, passes_networks_from_outside)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_check_report report = {0};
+    struct qkv_error error = {""};
+    struct qkv_checked_sizes sizes = {0};
+    own_network_register();
+    const struct qkv_checked_model model = {.subject = "own",
+                                            .config = config_of(&config, &arena, "own"),
+                                            .sentences = 3,
+                                            .begin = keep_sizes,
+                                            .context = &sizes};
+    cr_assert_eq(qkv_check_model(&report, &model, &OPTIONS, &error), QKV_OK, "%s", error.message);
+    cr_expect_eq(report.failures, 0);
+    cr_expect_geq(report.count, 10);
+    bool has_attention = false, has_precision = false;
+    for (int64_t i = 0; i < report.count; i++) {
+        cr_expect_str_eq(report.rows[i].subject, "own");
+        has_attention |= !strcmp(report.rows[i].tensor, "cross.query.weight");
+        has_precision |= strstr(report.rows[i].tensor, "float32") != NULL;
+    }
+    cr_expect(has_attention);
+    cr_expect(has_precision);
+    cr_expect_eq(sizes.sentences, 3);
+    cr_expect_geq(sizes.source_tokens, 6); /* each with </s> */
+    cr_expect_geq(sizes.target_tokens, 6);
+    cr_expect_gt(sizes.parameters, 100);
+    qkv_check_release(&report);
+    qkv_arena_release(&arena);
+}
+
+/* A network that computes half of its result from numbers through which no gradient flows. */
+static struct qkv_tensor *hidden_without_gradient(const struct qkv_model *model, struct qkv_graph *graph,
+                                                  const struct qkv_batch_view *batch, struct qkv_trace *trace)
+{
+    struct qkv_tensor *x = own_network("own").hidden(model, graph, batch, trace);
+    return qkv_add(graph, qkv_scale(graph, x, 0.5), qkv_detach(graph, qkv_scale(graph, x, 0.5)));
+}
+
+Test(check_model, finds_wrong_gradients)
+{
+    static struct qkv_network_interface network;
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_check_report report = {0};
+    struct qkv_error error = {""};
+    network = own_network("wrong");
+    network.hidden = hidden_without_gradient;
+    cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
+    const struct qkv_checked_model model = {
+        .subject = "wrong", .config = config_of(&config, &arena, "wrong"), .sentences = 2};
+    cr_assert_eq(qkv_check_model(&report, &model, &OPTIONS, &error), QKV_OK, "%s", error.message);
+    cr_expect_gt(report.failures, 4);
+    qkv_check_release(&report);
+    qkv_arena_release(&arena);
+}
+
+Test(check_model, refuses_what_it_cannot_check)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_check_report report = {0};
+    struct qkv_error error = {""};
+    own_network_register();
+    struct qkv_checked_model model = {.subject = "own", .config = config_of(&config, &arena, "own")};
+    cr_expect_eq(qkv_check_model(&report, &model, &OPTIONS, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "a model is checked on at least 1 sentence, not 0");
+    model.sentences = 1;
+    config.data.train = "missing.tsv";
+    cr_expect_eq(qkv_check_model(&report, &model, &OPTIONS, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, "missing.tsv"), "%s", error.message);
+    config.model.network = "unknown";
+    cr_expect_eq(qkv_check_model(&report, &model, &OPTIONS, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, "no network called 'unknown'"), "%s", error.message);
+    cr_expect_eq(report.count, 0);
+    qkv_check_release(&report);
+    qkv_arena_release(&arena);
+}
