@@ -45,6 +45,7 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_fac
     if (pairs->columns)
         printf(" in columns %d and %d of %d", pairs->column[0], pairs->column[1], pairs->columns);
     fputs(pairs->has_header ? ", below a header\n" : "\n", stdout);
+    if (pairs->is_quoted) puts("  took off the quotation marks that a program had put around cells");
     report_left_out(pairs);
     report_side(pairs, &facts->side[0], lang[0], "source");
     report_side(pairs, &facts->side[1], lang[1], "target");

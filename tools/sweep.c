@@ -221,7 +221,8 @@ const struct command command_sweep = {
     .options =
         (const struct command_option[]){
             {"grid", 'g', "KEY=VALUES", OPTION_LIST, &grid_options,
-             "values of a key, with commas between; may be repeated", .completes = VALUE_SETTING},
+             "values of a key, with commas between; a value that is a list has brackets; may be repeated",
+             .completes = VALUE_SETTING},
             {"seeds", 0, "N", OPTION_INTEGER, &seeds,
              "runs of each combination, with seeds of their own (default: 1)", 1, MOST_SWEPT},
             {"output", 'o', "FOLDER", OPTION_TEXT, &folder,

@@ -4,6 +4,7 @@
 #include "data/languages.h"
 #include "data/pairs_columns.h"
 #include "data/pairs_paths.h"
+#include "data/pairs_quotes.h"
 #include "qkv/lines.h"
 
 #include <stdio.h>
@@ -69,6 +70,7 @@ struct table {
     char *text;
     int64_t capacity, size, comments, returns; /* returns: CR within lines */
     struct pairs_columns columns;
+    struct pairs_quotes quotes;
 };
 
 /* Checks a line `#key:value`, with which exports of the program Anki begin. */
@@ -109,6 +111,8 @@ static enum qkv_status read_lines(struct table *table, struct qkv_pairs *pairs, 
         }
         int count = qkv_pairs_fields(lines->line, lines->size, field);
         if (count > 1 || field[0].size) qkv_pairs_columns_add(&table->columns, field, count);
+        for (int c = 0; c < count && c < QKV_PAIRS_COLUMNS; c++)
+            qkv_pairs_quotes_add(&table->quotes, field[c]);
     }
     if (!status && table->returns > pairs->read)
         return qkv_error_set(
@@ -166,11 +170,21 @@ static enum qkv_status choose_columns(const struct table *table, struct qkv_pair
     return QKV_OK;
 }
 
+/* The sentence in a field of the table, whose text may change. */
+static struct pairs_field sentence_of(const struct table *table, const struct qkv_pairs *pairs,
+                                      struct pairs_field field)
+{
+    if (pairs->is_quoted)
+        field.size = qkv_pairs_unquote(table->text + (field.text - table->text), field.size);
+    return qkv_pairs_trim(field);
+}
+
 /* Adds the pairs of all lines. */
 static enum qkv_status take_pairs(const struct table *table, struct qkv_pairs *pairs, struct qkv_error *error)
 {
     struct pairs_field field[QKV_PAIRS_COLUMNS];
     int64_t number = 0;
+    pairs->is_quoted = qkv_pairs_quotes_found(&table->quotes);
     for (const char *at = table->text, *end = at + table->size; at < end;) {
         size_t size = strlen(at);
         int count = qkv_pairs_fields(at, size, field);
@@ -181,7 +195,9 @@ static enum qkv_status take_pairs(const struct table *table, struct qkv_pairs *p
         } else if (count < pairs->column[0] || count < pairs->column[1]) {
             leave_out(&pairs->incomplete, number);
         } else {
-            const struct pairs_field pair[2] = {field[pairs->column[0] - 1], field[pairs->column[1] - 1]};
+            struct pairs_field pair[2];
+            for (int side = 0; side < 2; side++)
+                pair[side] = sentence_of(table, pairs, field[pairs->column[side] - 1]);
             if (!add_pair(pairs, number, pair)) return no_memory(pairs->path[0], error);
         }
     }

@@ -71,6 +71,30 @@ Test(pairs_file, takes_the_columns_that_hold_sentences)
     cr_expect_str_eq(format("%.6s", read_pairs(folder, swapped, NULL)), "ba=aa|");
 }
 
+/* Spreadsheets and Anki quote some cells; sentences have quotation marks of their own. */
+Test(pairs_file, takes_the_quotation_marks_of_cells_off)
+{
+    static const struct {
+        const char *text, *pairs;
+        bool is_quoted;
+    } cases[] = {
+        {"\"Yes, I do.\"\tSi.\nNo.\t\"No, no.\"\n", "Yes, I do.=Si.|No.=No, no.|", true},
+        {"English\t\"Spanish\"\n\"Say \"\"no\"\".\"\tDi, no.\n\"\"\"No.\"\"\"\tNo.\n",
+         "Say \"no\".=Di, no.|\"No.\"=No.|", true},
+        {"\" a, b \"\tc\nd\te\n\"\"\tf\n", "a, b=c|d=e|", true},
+        {"\"Yes.\"\tSi.\nNo, no.\tNo.\n", "\"Yes.\"=Si.|No, no.=No.|", false},
+        {"\"Yes, yes.\"\tSi.\nYes, no.\tNo.\n", "\"Yes, yes.\"=Si.|Yes, no.=No.|", false},
+        {"\"Go, go.\" \"No.\"\tSi.\n\"So, so.\"\tAsi.\n", "\"Go, go.\" \"No.\"=Si.|\"So, so.\"=Asi.|", false},
+        {"\"\"\"a\tb\n\"c, d\"\te\n", "\"\"\"a=b|\"c, d\"=e|", false},
+    };
+    const char *folder = scratch("quotes");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qkv_pairs seen = {0};
+        cr_expect_str_eq(read_text(folder, "in.tsv", cases[i].text, &seen), cases[i].pairs);
+        cr_expect_eq(seen.is_quoted, cases[i].is_quoted, "%s", cases[i].text);
+    }
+}
+
 Test(pairs_file, leaves_out_lines_without_a_pair_and_counts_them)
 {
     struct qkv_pairs seen = {0};

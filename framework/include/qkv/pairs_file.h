@@ -47,6 +47,7 @@ struct qkv_pairs {
     int columns;      /* the most that a line of the table has; 0: two files */
     int column[2];    /* the columns that were taken, from 1 */
     bool has_header;  /* the first line names the columns */
+    bool is_quoted;   /* a program put quotation marks around cells, which were taken off */
     char *path[2];    /* both the same for a table */
     char lang[2][16]; /* language codes; "" where nothing names the language */
     struct qkv_pairs_lines
@@ -59,7 +60,8 @@ struct qkv_pairs {
     int64_t text_capacity, text_size, capacity[2];
 };
 
-/* Reads pairs. Sentences lose white space at their ends; a tab within one becomes a space. Columns of a table that hold no
+/* Reads pairs. Sentences lose white space at their ends; a tab within one becomes a space. Quotation marks that a
+ * spreadsheet put around cells are taken off. Columns of a table that hold no
  * sentences are passed over: empty ones, numbers and dates, the attribution of Anki's files, and a column that is the same in
  * all lines, such as a language code; the first two that remain are taken.
  *
