@@ -16,4 +16,15 @@ static inline int qkv_launched_processes(void)
     return getenv("PMIX_RANK") ? 0 : 1;
 }
 
+/* The number that the launcher has given this process; 0 without a launcher. */
+static inline int qkv_launched_rank(void)
+{
+    static const char *const RANKS[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+    for (int i = 0; i < 2; i++) {
+        const char *rank = getenv(RANKS[i]);
+        if (rank) return atoi(rank);
+    }
+    return 0;
+}
+
 #endif

@@ -30,6 +30,8 @@ struct bench_options {
     struct option_list axes; /* of scaling; empty: all */
     const char *text;        /* sentence pairs to train on; NULL: random words, or the text of the config */
     const char *batches;     /* file to write the batches of training steps to; NULL: none */
+    const char *self;        /* path of this program, which the launcher of processes starts */
+    const char *launcher;    /* of processes: a command that starts several of another one */
 };
 
 /* ---- a workload: a model and its batches ---- */
@@ -128,12 +130,25 @@ struct bench_trainer {
     struct qkv_workers *workers;
     struct qkv_replicas *replicas;
     struct qkv_optimizer optimizer;
-    double tokens; /* of all steps so far */
+    struct qkv_processes *processes; /* which share a step; NULL: none */
+    double tokens;                   /* of all steps so far */
     int64_t steps;
     /* Processor time of the calling thread in seconds: making the batch, forward and backward, the
      * optimizer. */
     double filling, computing, updating;
 };
+
+/* The cost of a step, median ms. */
+struct bench_costs {
+    double filling, computing, updating; /* processor time of the first thread */
+    double elapsed;                      /* wall time */
+    int ranges, blocks;                  /* of the optimizer; of gradients */
+};
+
+/* Times training steps on so many threads and shards. */
+enum qkv_status bench_measure_costs(struct bench_work *work, int64_t threads, int64_t shards,
+                                    const struct bench_options *options, struct bench_costs *costs,
+                                    struct qkv_error *error);
 
 /* `shards` 0: as many as the config says, or one per thread. Call bench_trainer_release after a
  * failure, too. */
@@ -176,12 +191,38 @@ struct bench_forecast {
     double measured;                         /* ms per step; 0: the machine has fewer threads */
 };
 
+/* A training step in several processes, each of which has a batch of the workload; and the messages of a step. */
+struct bench_exchange {
+    char work[64];
+    int64_t processes;
+    double parameters; /* MB */
+    double processor;  /* ms of processor time of a step, in the busiest process */
+    double step;       /* ms of a step */
+    double messages;   /* ms of the messages of a step with all gradients, while nothing is computed */
+    double sent, sent_by_others; /* MB that process 0 sends for a step, and that another one sends at most */
+    double latency, rate;        /* ms of a small message; MB per ms of large ones */
+    double modelled;             /* ms of the messages as the model says; 0: it is not made yet */
+};
+
+/* A step in several processes on a network, as the model says. The batch grows with the processes. */
+struct bench_network {
+    char work[64];
+    int64_t processes;
+    double gigabits;            /* per second */
+    double computing, updating; /* measured ms: of each process; of process 0 alone */
+    double messages;            /* ms */
+    double overlap;             /* share of the messages during which processes compute */
+    double step;                /* ms */
+};
+
 /* Callbacks that receive the results of a measurement. */
 struct bench_sink {
     void (*result)(void *context, const struct bench_result *result);
     void (*profile)(void *context, const struct bench_profile_row *row);
     void (*point)(void *context, const struct bench_point *point);
     void (*forecast)(void *context, const struct bench_forecast *forecast);
+    void (*exchange)(void *context, const struct bench_exchange *exchange);
+    void (*network)(void *context, const struct bench_network *network);
     void *context;
 };
 
@@ -204,6 +245,8 @@ void bench_report_result(struct bench_report *report, const char *work, const st
 void bench_report_profile(struct bench_report *report, const char *work, const struct bench_profile_row *row);
 void bench_report_point(struct bench_report *report, const struct bench_point *point);
 void bench_report_forecast(struct bench_report *report, const struct bench_forecast *forecast);
+void bench_report_exchange(struct bench_report *report, const struct bench_exchange *exchange);
+void bench_report_network(struct bench_report *report, const struct bench_network *network);
 
 /* Prints what the measurement of one workload has collected. Call it after each measurement. */
 void bench_report_end(struct bench_report *report, const char *work);

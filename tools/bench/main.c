@@ -8,6 +8,8 @@
 #include "blas_core.h"
 #include "complain.h"
 
+#include "core/launch.h"
+
 #include "qkv/workers.h"
 
 #include <errno.h>
@@ -33,7 +35,15 @@ enum { MEASURE_COUNT = sizeof MEASURES / sizeof MEASURES[0] };
 
 /* ---- messages from the measuring process to the parent ---- */
 
-enum message_kind { MESSAGE_RESULT, MESSAGE_PROFILE, MESSAGE_POINT, MESSAGE_FORECAST, MESSAGE_ERROR };
+enum message_kind {
+    MESSAGE_RESULT,
+    MESSAGE_PROFILE,
+    MESSAGE_POINT,
+    MESSAGE_FORECAST,
+    MESSAGE_EXCHANGE,
+    MESSAGE_NETWORK,
+    MESSAGE_ERROR
+};
 
 struct message {
     enum message_kind kind;
@@ -42,6 +52,8 @@ struct message {
         struct bench_profile_row row;
         struct bench_point point;
         struct bench_forecast forecast;
+        struct bench_exchange exchange;
+        struct bench_network network;
         struct qkv_error error;
     } data;
 };
@@ -77,6 +89,17 @@ static void send_forecast(void *context, const struct bench_forecast *forecast)
                  &(struct message){.kind = MESSAGE_FORECAST, .data.forecast = *forecast});
 }
 
+static void send_exchange(void *context, const struct bench_exchange *exchange)
+{
+    send_message(*(const int *)context,
+                 &(struct message){.kind = MESSAGE_EXCHANGE, .data.exchange = *exchange});
+}
+
+static void send_network(void *context, const struct bench_network *network)
+{
+    send_message(*(const int *)context, &(struct message){.kind = MESSAGE_NETWORK, .data.network = *network});
+}
+
 static bool receive(int from, struct message *message)
 {
     char *bytes = (char *)message;
@@ -95,7 +118,8 @@ static enum qkv_status run_measure(const struct measure *measure, const char *na
 {
     struct bench_work work = {0};
     struct message failure = {.kind = MESSAGE_ERROR};
-    const struct bench_sink sink = {send_result, send_profile, send_point, send_forecast, &to};
+    const struct bench_sink sink = {send_result,   send_profile, send_point, send_forecast,
+                                    send_exchange, send_network, &to};
     enum qkv_status status =
         measure->needs_work ? bench_work_make(&work, name, options->text, &failure.data.error) : QKV_OK;
     if (!status) status = measure->run(&work, options, &sink, &failure.data.error);
@@ -119,8 +143,14 @@ static void show(struct bench_report *report, const char *name, const struct mes
     case MESSAGE_FORECAST:
         bench_report_forecast(report, &message->data.forecast);
         break;
+    case MESSAGE_EXCHANGE:
+        bench_report_exchange(report, &message->data.exchange);
+        break;
+    case MESSAGE_NETWORK:
+        bench_report_network(report, &message->data.network);
+        break;
     case MESSAGE_ERROR:
-        complain("%s", message->data.error.message);
+        if (message->data.error.message[0]) complain("%s", message->data.error.message);
         break;
     }
 }
@@ -176,8 +206,10 @@ static bool picture_is_possible(const struct option_list *wanted, const char *pa
 {
     const char *dot = path ? strrchr(path, '.') : NULL;
     if (!path) return true;
-    if (!is_wanted(wanted, "scaling") && !is_wanted(wanted, "threads"))
-        complain("--output draws scaling and threads: add -m scaling");
+    if (!is_wanted(wanted, "scaling") && !is_wanted(wanted, "threads") && !is_wanted(wanted, "processes"))
+        complain("--output draws scaling, threads and processes: add -m scaling");
+    else if (is_wanted(wanted, "processes") && (is_wanted(wanted, "scaling") || is_wanted(wanted, "threads")))
+        complain("--output draws processes into a picture of their own: leave out scaling and threads");
     else if (!dot || (strcmp(dot, ".svg") && strcmp(dot, ".png")))
         complain("%s: a chart is written as .svg or .png", path);
     else
@@ -210,11 +242,12 @@ static const char *binary_beside(const char *self, char path[4096])
 }
 
 /* main() appends the list of measurements. */
-static char description[2048] = "Measures what training and translating cost. Times are medians; `cpu ms` is "
+static char description[3072] = "Measures what training and translating cost. Times are medians; `cpu ms` is "
                                 "processor time of all threads "
                                 "together.\n\n"
                                 "What can be measured (-m; train, forward and decode by default):\n";
-static struct bench_options options = {.steps = 200, .seconds = 3};
+static struct bench_options options = {
+    .steps = 200, .seconds = 3, .launcher = "mpirun --oversubscribe --bind-to none -q"};
 static struct option_list wanted;
 static bool json, profile;
 
@@ -225,7 +258,8 @@ static int bench(int operands, char **operand)
     if (!picture_is_possible(&wanted, options.output)) return QKV_INVALID;
     if (options.batches && (operands != 1 || !is_wanted(&wanted, "train")))
         return complain("--batches writes the batches of one training: name one workload, and add -m train");
-    struct bench_report *report = bench_report_new(json, options.output);
+    bool speaks = qkv_launched_rank() == 0; /* of several processes, which measure together */
+    struct bench_report *report = bench_report_new(json && speaks, speaks ? options.output : NULL);
     if (!report) return complain("out of memory");
     enum qkv_status status =
         operands ? measure_all(&wanted, operands, (const char *const *)operand, &options, report)
@@ -240,11 +274,13 @@ static const struct command command_bench = {
     .description = description,
     .examples = "  qkv-bench toy -m train -m floor -t 2\n"
                 "  qkv-bench small --profile --json\n"
-                "  qkv-bench -m scaling -o scaling.svg\n",
+                "  qkv-bench -m scaling -o scaling.svg\n"
+                "  qkv-bench toy small base large -m processes -o processes.svg\n",
     .operands =
         (const struct command_operand[]){
             {"WORKLOAD", VALUE_OTHER,
-             "toy, small, base (default: all three), or the path of a config, which is measured on its "
+             "toy, small, base (default: these three), large, or the path of a config, which is measured on "
+             "its "
              "training text unless there is a --text",
              .optional = true, .repeated = true},
             {0},
@@ -269,7 +305,10 @@ static const struct command command_bench = {
             {"axis", 0, "AXIS", OPTION_LIST, &options.axes, "axis of scaling; may be repeated (default: all)",
              .choices = bench_axis_name},
             {"output", 'o', "FILE", OPTION_TEXT, &options.output,
-             "draw scaling and threads into FILE (.svg, .png)", .completes = VALUE_FILE},
+             "draw scaling and threads, or processes, into FILE (.svg, .png)", .completes = VALUE_FILE},
+            {"launcher", 0, "COMMAND", OPTION_TEXT, &options.launcher,
+             "processes: what starts N processes when `-n N` and a program follow (default: mpirun "
+             "--oversubscribe --bind-to none -q)"},
             {"precision", 0, "TYPE", OPTION_CHOICE, &options.precision,
              "decode, and except for int8 train: type of the numbers that linear layers multiply: {choices} "
              "(default: float32)",
@@ -292,5 +331,6 @@ int main(int argc, char **argv)
                  MEASURES[m].summary);
     }
     options.qkv = binary_beside(argv[0], beside);
+    options.self = argv[0];
     return parse_and_run(&command_bench, argc, argv);
 }

@@ -16,6 +16,8 @@ struct bench_report *bench_report_new(bool json, const char *picture)
     report->profiles = cJSON_CreateArray();
     report->points = cJSON_CreateArray();
     report->forecasts = cJSON_CreateArray();
+    report->exchanges = cJSON_CreateArray();
+    report->networks = cJSON_CreateArray();
     return report;
 }
 
@@ -151,6 +153,7 @@ void bench_report_end(struct bench_report *report, const char *work)
 {
     double total = 0;
     bench_report_end_scaling(report);
+    bench_report_end_processes(report);
     if (!report->rows) return;
     for (int i = 0; i < report->rows; i++) total += seconds_of(&report->row[i]);
     qsort(report->row, (size_t)report->rows, sizeof report->row[0], slowest_first);
@@ -168,6 +171,8 @@ int bench_report_finish(struct bench_report *report, bool failed)
     cJSON_AddItemToObject(all, "profiles", report->profiles);
     cJSON_AddItemToObject(all, "scaling", report->points);
     cJSON_AddItemToObject(all, "threads", report->forecasts);
+    cJSON_AddItemToObject(all, "exchange", report->exchanges);
+    cJSON_AddItemToObject(all, "networks", report->networks);
     if (report->json && !failed) {
         char *text = cJSON_Print(all);
         if (text) puts(text);

@@ -4,7 +4,9 @@
 
 #include "bench.h"
 
-enum { MOST_ROWS = 64, MOST_POINTS = 64, MOST_FORECASTS = 64 };
+#include "qkv/chart.h"
+
+enum { MOST_ROWS = 64, MOST_POINTS = 64, MOST_FORECASTS = 64, MOST_NETWORKS = 128 };
 
 struct bench_report {
     bool json;
@@ -18,6 +20,21 @@ struct bench_report {
     int point_count, points_printed;
     struct bench_forecast forecast[MOST_FORECASTS];
     int forecast_count, forecasts_printed;
+    struct bench_exchange exchange[MOST_POINTS];
+    int exchange_count, exchanges_printed;
+    struct bench_network network[MOST_NETWORKS];
+    int network_count, networks_printed;
+    cJSON *exchanges, *networks;
+};
+
+/* Charts of one picture, at most. */
+enum { MOST_PANELS = 16, PANEL_LINES = 3 };
+
+/* One chart and the numbers of its lines: measured, expected, and a third. */
+struct bench_panel {
+    char x_label[64];
+    double x[PANEL_LINES][MOST_POINTS], y[PANEL_LINES][MOST_POINTS];
+    struct qkv_chart_line line[PANEL_LINES];
 };
 
 /* Formats a number with three or four significant digits; "-" if it is not positive. */
@@ -25,6 +42,12 @@ const char *bench_format_number(double number, char text[16]);
 
 /* Prints the points and forecasts that are not printed yet, or adds them to the JSON. */
 void bench_report_end_scaling(struct bench_report *report);
+
+/* The same for exchanges and forecasts of networks. */
+void bench_report_end_processes(struct bench_report *report);
+
+/* Makes the chart of the workload of network *i, and sets *i to the first one of the next workload. */
+struct qkv_chart bench_network_panel(const struct bench_report *report, int *i, struct bench_panel *panel);
 
 /* Draws points and forecasts. Prints an error where it cannot. Returns the exit code. */
 int bench_report_draw(const struct bench_report *report);

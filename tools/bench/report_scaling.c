@@ -2,8 +2,6 @@
 #include "complain.h"
 #include "report.h"
 
-#include "qkv/chart.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -121,16 +119,7 @@ void bench_report_end_scaling(struct bench_report *report)
 
 /* ---- the picture ---- */
 
-enum { MOST_PANELS = 16, PANEL_LINES = 3 };
-
-/* One chart and the numbers of its lines: measured, expected, and measured without attention. */
-struct panel {
-    char x_label[64];
-    double x[MOST_POINTS], y[PANEL_LINES][MOST_POINTS];
-    struct qkv_chart_line line[PANEL_LINES];
-};
-
-static struct qkv_chart make_chart(struct panel *panel, const char *title, const char *y_label,
+static struct qkv_chart make_chart(struct bench_panel *panel, const char *title, const char *y_label,
                                    const int counts[PANEL_LINES])
 {
     static const char *const names[] = {"measured", "straight line, or forecast", "all but attention"};
@@ -138,18 +127,18 @@ static struct qkv_chart make_chart(struct panel *panel, const char *title, const
         .title = title, .x_label = panel->x_label, .y_label = y_label, .lines = panel->line};
     for (int i = 0; i < PANEL_LINES && counts[i]; i++)
         panel->line[chart.line_count++] =
-            (struct qkv_chart_line){names[i], counts[i], panel->x, panel->y[i], i == 1};
+            (struct qkv_chart_line){names[i], counts[i], panel->x[0], panel->y[i], i == 1};
     return chart;
 }
 
 /* Makes the chart of the axis of point *i, and sets *i to the first point of the next axis. */
-static struct qkv_chart axis_panel(const struct bench_report *report, int *i, struct panel *panel)
+static struct qkv_chart axis_panel(const struct bench_report *report, int *i, struct bench_panel *panel)
 {
     const struct bench_point *first = &report->point[*i];
     int count = 0;
     for (; *i < report->point_count && !strcmp(report->point[*i].axis, first->axis); count++) {
         const struct bench_point *p = &report->point[(*i)++];
-        panel->x[count] = (double)p->value;
+        panel->x[0][count] = (double)p->value;
         panel->y[0][count] = per_token(p, p->ms);
         panel->y[1][count] = per_token(p, p->line);
         panel->y[2][count] = per_token(p, p->ms - p->attention);
@@ -158,13 +147,13 @@ static struct qkv_chart axis_panel(const struct bench_report *report, int *i, st
     return make_chart(panel, NULL, "us per token", (const int[]){count, count, count});
 }
 
-static struct qkv_chart thread_panel(const struct bench_report *report, int *i, struct panel *panel)
+static struct qkv_chart thread_panel(const struct bench_report *report, int *i, struct bench_panel *panel)
 {
     const struct bench_forecast *first = &report->forecast[*i];
     int count = 0, measured = 0;
     do {
         const struct bench_forecast *f = &report->forecast[(*i)++];
-        panel->x[count] = (double)f->threads;
+        panel->x[0][count] = (double)f->threads;
         if (f->measured > 0) panel->y[0][measured++] = first->measured / f->measured;
         panel->y[1][count++] = first->forecast / f->forecast;
     } while (*i < report->forecast_count && report->forecast[*i].threads > first->threads);
@@ -174,7 +163,7 @@ static struct qkv_chart thread_panel(const struct bench_report *report, int *i, 
 
 int bench_report_draw(const struct bench_report *report)
 {
-    static struct panel panel[MOST_PANELS]; /* large */
+    static struct bench_panel panel[MOST_PANELS]; /* large */
     struct qkv_chart charts[MOST_PANELS];
     struct qkv_error error = {""};
     int count = 0;
@@ -182,5 +171,8 @@ int bench_report_draw(const struct bench_report *report)
         charts[count] = axis_panel(report, &i, &panel[count]);
     for (int i = 0; i < report->forecast_count && count < MOST_PANELS; count++)
         charts[count] = thread_panel(report, &i, &panel[count]);
-    return conclude(qkv_charts_write(charts, count, 3, report->picture, &error), &error);
+    bool has_networks = count == 0; /* they have a picture of their own */
+    for (int i = 0; has_networks && i < report->network_count && count < MOST_PANELS; count++)
+        charts[count] = bench_network_panel(report, &i, &panel[count]);
+    return conclude(qkv_charts_write(charts, count, has_networks ? 2 : 3, report->picture, &error), &error);
 }

@@ -35,13 +35,6 @@ enum {
 
 /* ---- the times of steps ---- */
 
-/* Median ms per step. */
-struct costs {
-    double filling, computing, updating; /* processor time of the first thread */
-    double elapsed;                      /* wall time */
-    int ranges, blocks;                  /* of the optimizer; of gradients */
-};
-
 /* Returns the part of the tokens of a batch that the busiest thread computes. */
 static double busiest_share(struct qkv_batch *batch, int64_t shards, int threads)
 {
@@ -93,9 +86,9 @@ static enum qkv_status time_steps(struct bench_trainer *trainer, const struct be
     return QKV_OK;
 }
 
-static enum qkv_status measure_costs(struct bench_work *work, int64_t threads, int64_t shards,
-                                     const struct bench_options *options, struct costs *costs,
-                                     struct qkv_error *error)
+enum qkv_status bench_measure_costs(struct bench_work *work, int64_t threads, int64_t shards,
+                                    const struct bench_options *options, struct bench_costs *costs,
+                                    struct qkv_error *error)
 {
     struct bench_trainer trainer;
     double *times[TIMES];
@@ -106,12 +99,12 @@ static enum qkv_status measure_costs(struct bench_work *work, int64_t threads, i
     enum qkv_status status = bench_trainer_make(&trainer, work, threads, shards, error);
     if (!status) status = time_steps(&trainer, options, times, &count, error);
     if (!status)
-        *costs = (struct costs){.filling = 1e3 * bench_median(times[FILLING], count),
-                                .computing = 1e3 * bench_median(times[COMPUTING], count),
-                                .updating = 1e3 * bench_median(times[UPDATING], count),
-                                .elapsed = 1e3 * bench_median(times[ELAPSED], count),
-                                .ranges = trainer.optimizer.ranges,
-                                .blocks = qkv_replicas_blocks(trainer.replicas)};
+        *costs = (struct bench_costs){.filling = 1e3 * bench_median(times[FILLING], count),
+                                      .computing = 1e3 * bench_median(times[COMPUTING], count),
+                                      .updating = 1e3 * bench_median(times[UPDATING], count),
+                                      .elapsed = 1e3 * bench_median(times[ELAPSED], count),
+                                      .ranges = trainer.optimizer.ranges,
+                                      .blocks = qkv_replicas_blocks(trainer.replicas)};
     free(times[0]);
     bench_trainer_release(&trainer);
     return status;
@@ -211,9 +204,9 @@ static double even_share(int a, int b)
 /* Measured once for all numbers of threads. */
 struct machine {
     int cores;
-    double waking;           /* ms */
-    struct costs one_shard;  /* on one thread: no gradient blocks to sum */
-    struct costs one_thread; /* with `shards` shards */
+    double waking;                 /* ms */
+    struct bench_costs one_shard;  /* on one thread: no gradient blocks to sum */
+    struct bench_costs one_thread; /* with `shards` shards */
     int64_t shards;
 };
 
@@ -221,16 +214,18 @@ static enum qkv_status forecast(struct machine *machine, struct bench_work *work
                                 const struct bench_options *options, struct bench_forecast *f,
                                 struct qkv_error *error)
 {
-    struct costs measured = {0};
+    struct bench_costs measured = {0};
     double share;
     if (measure_share(work, shards, threads, &share, error)) return QKV_INVALID;
-    if (shards != machine->shards && measure_costs(work, 1, shards, options, &machine->one_thread, error))
+    if (shards != machine->shards &&
+        bench_measure_costs(work, 1, shards, options, &machine->one_thread, error))
         return QKV_INVALID;
     machine->shards = shards;
-    const struct costs one_thread = machine->one_thread;
+    const struct bench_costs one_thread = machine->one_thread;
     if (threads == 1)
         measured = one_thread;
-    else if (threads <= machine->cores && measure_costs(work, threads, shards, options, &measured, error))
+    else if (threads <= machine->cores &&
+             bench_measure_costs(work, threads, shards, options, &measured, error))
         return QKV_INVALID;
     bool is_paired = work->model->parameters.elements >= QKV_PAIRED_FROM && shards > 1 && threads > 1;
     double waiting = 0;
@@ -270,7 +265,7 @@ enum qkv_status bench_threads(struct bench_work *work, const struct bench_option
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     struct machine machine = {.cores = online > 0 ? (int)online : 1};
     if (measure_waking(machine.cores, &machine.waking, error) ||
-        measure_costs(work, 1, 1, options, &machine.one_shard, error))
+        bench_measure_costs(work, 1, 1, options, &machine.one_shard, error))
         return QKV_INVALID;
     machine.one_thread = machine.one_shard;
     machine.shards = 1;

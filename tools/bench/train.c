@@ -1,6 +1,8 @@
 /* The measurement of training steps. */
 #include "bench.h"
 
+#include "core/exchange.h"
+
 #include <string.h>
 
 enum qkv_status bench_train_step(void *context, int64_t i, struct qkv_error *error)
@@ -11,14 +13,18 @@ enum qkv_status bench_train_step(void *context, int64_t i, struct qkv_error *err
     const struct qkv_training_config *training = &work->config.training;
     struct qkv_step_sums sums;
     double began = bench_thread_seconds();
+    struct qkv_parameters *parameters = &work->model->parameters;
+    size_t size = (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
     if (bench_work_batch(work, i, error)) return QKV_INVALID;
     double filled = bench_thread_seconds();
+    if (qkv_exchange_broadcast(trainer->processes, parameters->values, size, error)) return QKV_INVALID;
     enum qkv_status status = qkv_replicas_step(trainer->replicas, &work->batch, &random, false, &sums, error);
     if (status) return status;
     double computed = bench_thread_seconds();
-    qkv_optimizer_step(&trainer->optimizer, &work->model->parameters, trainer->workers,
-                       qkv_replicas_blocks(trainer->replicas), qkv_replicas_gradients(trainer->replicas),
-                       1.0 / (double)sums.tokens, training->learning_rate);
+    if (qkv_processes_rank(trainer->processes) == 0)
+        qkv_optimizer_step(&trainer->optimizer, parameters, trainer->workers,
+                           qkv_replicas_blocks(trainer->replicas), qkv_replicas_gradients(trainer->replicas),
+                           1.0 / (double)sums.tokens, training->learning_rate);
     trainer->filling = filled - began;
     trainer->computing = computed - filled;
     trainer->updating = bench_thread_seconds() - computed;

@@ -1,4 +1,4 @@
-/* Workloads: three built-in sizes, for comparisons with other programs, and any config. */
+/* Workloads: four built-in sizes, for comparisons with other programs, and any config. */
 #include "bench.h"
 
 #include "qkv/file.h"
@@ -13,6 +13,7 @@ static const struct bench_shape SHAPES[] = {
     {"toy", 64, 4, 256, 2, 200, 32, 10},
     {"small", 128, 4, 256, 4, 10000, 64, 15},
     {"base", 512, 8, 2048, 3, 10000, 64, 15},
+    {"large", 512, 8, 2048, 6, 10000, 64, 15}, /* 60 million parameters */
 };
 
 const struct bench_shape *bench_shape_find(const char *name)

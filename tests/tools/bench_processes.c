@@ -1,0 +1,124 @@
+/* qkv-bench -m exchange and -m processes: what is measured in several processes, and that the forecast follows from it. Times are
+ * read but not judged. */
+#include "mpirun.h"
+#include "support.h"
+
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+static cJSON *json_of(struct outcome outcome)
+{
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cJSON *json = cJSON_Parse(outcome.output);
+    cr_assert_not_null(json, "no JSON: %s", outcome.output);
+    return json;
+}
+
+static double number_of(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    cr_assert(cJSON_IsNumber(item), "%s is no number", name);
+    return item->valuedouble;
+}
+
+/* Of n processes none sends more than 2 (n - 1) / n of the parameters' size for a step, and little else. */
+static void check_exchange(const cJSON *row, int processes)
+{
+    double parameters = number_of(row, "parameters_mb"),
+           most = 2.0 * (processes - 1) / processes * parameters;
+    cr_expect_eq(number_of(row, "processes"), processes);
+    cr_expect_float_eq(number_of(row, "sent_mb"), most, 0.01 * most);
+    cr_expect_float_eq(number_of(row, "sent_by_others_mb"), most, 0.01 * most);
+    static const char *const times[] = {"cpu_ms", "ms", "messages_ms", "latency_ms", "mb_per_ms"};
+    for (int i = 0; i < 5; i++) cr_expect_gt(number_of(row, times[i]), 0, "%s", times[i]);
+}
+
+Test(bench_processes, exchange)
+{
+    cJSON *json =
+        json_of(run("%s -n 3 '%s' toy -m exchange --steps 1 --seconds 0 --json", mpirun(), QKV_BENCH));
+    const cJSON *rows = cJSON_GetObjectItem(json, "exchange");
+    cr_assert_eq(cJSON_GetArraySize(rows), 1);
+    check_exchange(cJSON_GetArrayItem(rows, 0), 3);
+    cJSON_Delete(json);
+    cr_expect(
+        refused(run("'%s' toy -m exchange", QKV_BENCH),
+                "qkv: exchange is measured in several processes: mpirun -n 2 qkv-bench toy -m exchange"));
+}
+
+/* The messages of a step, ms, as the README of the benchmarks says. */
+static double messages(double n, double megabytes, double latency, double rate, double adding)
+{
+    double pieces = ceil(megabytes / 4.194304),
+           level = pieces * latency + megabytes / rate + megabytes * adding;
+    double rounds = ceil(megabytes / (n * 4.194304));
+    double broadcast = n == 2 ? pieces * latency + megabytes / rate
+                              : rounds * 2 * (n - 1) * latency + 2 * (n - 1) / n * megabytes / rate;
+    return n == 1 ? 0 : broadcast + ceil(log2(n)) * level + (n - 1) * latency;
+}
+
+static void check_networks(const cJSON *json)
+{
+    const cJSON *networks = cJSON_GetObjectItem(json, "networks"),
+                *exchange = cJSON_GetObjectItem(json, "exchange");
+    const cJSON *two = cJSON_GetArrayItem(exchange, 0);
+    double parameters = number_of(two, "parameters_mb"), latency = number_of(two, "latency_ms"),
+           rate = number_of(two, "mb_per_ms");
+    double adding =
+        fmax(0, number_of(two, "messages_ms") - messages(2, parameters, latency, rate, 0)) / parameters;
+    for (int i = 0; i < 3; i++) {
+        const cJSON *row = cJSON_GetArrayItem(exchange, i);
+        check_exchange(row, 2 + i);
+        cr_expect_float_eq(number_of(row, "modelled_messages_ms"),
+                           messages(2 + i, parameters, latency, rate, adding), 1e-9);
+    }
+    cr_assert_eq(cJSON_GetArraySize(networks), 22);
+    for (int i = 0; i < 22; i++) {
+        const cJSON *row = cJSON_GetArrayItem(networks, i);
+        double n = number_of(row, "processes"), gigabits = i < 11 ? 10 : 100,
+               overlap = number_of(row, "overlap"),
+               expected = messages(n, parameters, latency + 0.02, fmin(rate, gigabits / 8), adding);
+        cr_expect_eq(n, 1 << i % 11);
+        cr_expect_eq(number_of(row, "gigabits_per_second"), gigabits);
+        cr_expect_float_eq(number_of(row, "modelled_messages_ms"), expected, 1e-9);
+        cr_expect(overlap >= 0 && overlap <= 1);
+        cr_expect_float_eq(
+            number_of(row, "modelled_ms"),
+            number_of(row, "computing_ms") + number_of(row, "updating_ms") + (1 - overlap) * expected, 1e-9);
+    }
+}
+
+Test(bench_processes, forecast)
+{
+    const char *launcher = mpirun(), *folder = scratch("forecast");
+    cJSON *json = json_of(
+        run("'%s' toy -m processes --launcher '%s' --steps 1 --seconds 0 --json", QKV_BENCH, launcher));
+    check_networks(json);
+    cJSON_Delete(json);
+    struct outcome outcome =
+        run("cd '%s' && '%s' toy -m processes --launcher '%s' --steps 1 --seconds 0 -o x.svg", folder,
+            QKV_BENCH, launcher);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_eq(strncmp(outcome.output, "Measured: ", 10), 0);
+    cr_expect_not_null(strstr(outcome.output, "\n\nModelled: "));
+    const char *svg = read_file(format("%s/x.svg", folder), NULL);
+    cr_expect(svg && strstr(svg, ">modelled, 10 Gbit/s<") &&
+              strstr(svg, ">messages measured, on one machine<"));
+}
+
+Test(bench_processes, mistakes_are_refused)
+{
+    cr_expect(
+        refused(run("'%s' '%s/configs/toy_en_es.yaml' -m exchange", QKV_BENCH, QKV_SOURCE_DIR),
+                format("qkv: %s/configs/toy_en_es.yaml: exchange and processes measure built-in workloads",
+                       QKV_SOURCE_DIR)));
+    struct outcome outcome = run("'%s' toy -m processes --launcher false --steps 1 --seconds 0", QKV_BENCH);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, "ended with status 1: processes needs qkv with Open MPI"), "%s",
+                       outcome.error);
+    cr_expect(
+        refused(run("'%s' toy -m processes -m threads -o x.svg", QKV_BENCH),
+                "qkv: --output draws processes into a picture of their own: leave out scaling and threads"));
+}
