@@ -161,10 +161,15 @@ struct browser *browser_open(const char *folder, const char *path, const char *f
     static const char *const domains[] = {"Page", "Runtime", "Log", "Network"};
     for (size_t i = 0; i < sizeof domains / sizeof *domains; i++)
         command(browser, format("%s.enable", domains[i]), "");
-    command(browser, "Emulation.setDeviceMetricsOverride",
-            "\"width\":1280,\"height\":1400,\"deviceScaleFactor\":1,\"mobile\":false");
+    browser_resize(browser, 1280);
     command(browser, "Page.navigate", format("\"url\":%s", quoted(format("file://%s#%s", path, fragment))));
     return browser;
+}
+
+void browser_resize(struct browser *browser, int width)
+{
+    command(browser, "Emulation.setDeviceMetricsOverride",
+            format("\"width\":%d,\"height\":1400,\"deviceScaleFactor\":1,\"mobile\":false", width));
 }
 
 char *browser_value(struct browser *browser, const char *expression)

@@ -19,6 +19,9 @@ struct browser *browser_open(const char *folder, const char *path, const char *f
 struct browser *browser_open_page(const char *folder, const char *fragment);
 void skip_without_browser(void);
 
+/* Makes the window so many pixels wide. */
+void browser_resize(struct browser *browser, int width);
+
 /* The value of an expression in the page as text. The text lives until the test ends. */
 char *browser_value(struct browser *browser, const char *expression);
 

@@ -40,18 +40,17 @@ function isHidden(weight) {
     return weight < 0;
 }
 
-// Draws a small map: `size` pixels a cell.
+// Draws a small map: one pixel a cell, which the browser makes `size` pixels wide. Masked cells are transparent: behind them is
+// the hatching of the canvas.
 function drawMap(canvas, head, size) {
-    canvas.width = head.columns * size;
-    canvas.height = head.rows * size;
-    const context = canvas.getContext('2d');
-    const image = context.createImageData(canvas.width, canvas.height);
-    const background = isDark ? BACKGROUND.dark : BACKGROUND.light, hatching = isDark ? [62, 66, 68] : [214, 216, 218];
-    for (let y = 0; y < canvas.height; y++)
-        for (let x = 0; x < canvas.width; x++) {
-            const weight = head.weights[Math.floor(y / size) * head.columns + Math.floor(x / size)];
-            const color = !isHidden(weight) ? colorOf(weight) : (x + y) % 4 ? background : hatching;
-            image.data.set([...color, 255], 4 * (y * canvas.width + x));
-        }
+    canvas.width = head.columns;
+    canvas.height = head.rows;
+    canvas.style.width = `${head.columns * size}px`;
+    canvas.style.height = `${head.rows * size}px`;
+    const context = canvas.getContext('2d'), image = context.createImageData(head.columns, head.rows);
+    head.weights.forEach((weight, i) => {
+        if (!isHidden(weight)) image.data.set(colorOf(weight), 4 * i);
+        image.data[4 * i + 3] = isHidden(weight) ? 0 : 255;
+    });
     context.putImageData(image, 0, 0);
 }

@@ -34,17 +34,25 @@ function smallSize(heads) {
     return Math.max(SMALLEST_MAP, Math.min(whole, (clientWidth - label) / most - HEAD_MARGIN));
 }
 
-function makeHead(head, size, withLayer) {
-    const canvas = make('canvas', { className: 'small' });
-    drawMap(canvas, head, Math.max(1, Math.floor(size / Math.max(head.rows, head.columns))));
-    const isShort = size < SMALL_MAP * textScale();
-    const number = shownNumber().text(shownNumber().value(head)), label = withLayer ? `L${head.layer} H${head.head}` : isShort ? String(head.head) : `head ${head.head}`;
-    const button = make('button', { type: 'button', className: 'head', 'data-test': `head-${head.name}`, tabIndex: -1 },
-        make('span', { className: head.isSilent ? 'frame silent' : 'frame' }, canvas),
-        make('span', { className: 'head-label', textContent: label }), ' ', make('span', { className: 'number', textContent: number }));
+// What a head says of itself beside its map, and whether it is silent.
+function nameHead(button, head) {
+    const number = shownNumber().text(shownNumber().value(head)), label = button.querySelector('.head-label').textContent;
     const error = ORDERS.error.value(head), said = error === null ? '' : `, alignment error ${errorText(error)}`;
+    button.querySelector('.number').textContent = number;
+    button.querySelector('.frame').classList.toggle('silent', head.isSilent);
     button.title = `${headTitle(head)}, mean entropy ${head.entropy.toFixed(2)} nats${said}${head.isSilent ? ', silent' : ''}`;
     button.setAttribute('aria-label', `${label} ${number}: ${button.title}`); // begins with what is seen, for speech input
+}
+
+function makeHead(head, size, withLayer) {
+    const isShort = size < SMALL_MAP * textScale();
+    const label = withLayer ? `L${head.layer} H${head.head}` : isShort ? String(head.head) : `head ${head.head}`;
+    const canvas = make('canvas', { className: 'small' });
+    drawMap(canvas, head, cellOfSmallMap(head, size));
+    const button = make('button', { type: 'button', className: 'head', 'data-test': `head-${head.name}`, tabIndex: -1 },
+        make('span', { className: 'frame' }, canvas),
+        make('span', { className: 'head-label', textContent: label }), ' ', make('span', { className: 'number' }));
+    nameHead(button, head);
     button.dataset.name = head.name;
     button.style.setProperty('--rows', head.rows);
     button.style.setProperty('--columns', head.columns);
@@ -53,6 +61,10 @@ function makeHead(head, size, withLayer) {
         writeAddress(true);
     });
     return make('div', { className: 'head-box' }, button, makeSilencer(head));
+}
+
+function cellOfSmallMap(head, size) {
+    return Math.max(1, Math.floor(size / Math.max(head.rows, head.columns)));
 }
 
 // The maps of one kind: a row for each layer, the last on top, or one list from the sharpest head on.
@@ -74,11 +86,33 @@ function makeKind(kind, heads, size) {
     return box;
 }
 
+// What the boxes of the overview depend on: as long as it stays, new maps are drawn into the old boxes, which is what sliding
+// over training needs.
+function layoutOfHeads() {
+    const size = state.view.heads.length ? smallSize(state.view.heads) : 0;
+    return JSON.stringify([size, state.order === 'layer', ...state.view.heads.map(({ name, rows, columns }) => [name, rows, columns])]);
+}
+
+let shownLayout = null;
+
+function redrawHeads() {
+    const size = smallSize(state.view.heads);
+    for (const head of state.view.heads) {
+        const button = element('overview').querySelector(`[data-test="head-${head.name}"]`);
+        drawMap(button.querySelector('.small'), head, cellOfSmallMap(head, size));
+        nameHead(button, head);
+        markSilencer(button.nextSibling, head);
+    }
+}
+
 function showHeads() {
+    document.body.classList.toggle('many-heads', state.view.heads.some(head => head.head >= MANY_HEADS));
+    const layout = layoutOfHeads();
+    if (layout === shownLayout && state.order === 'layer') return redrawHeads();
+    shownLayout = layout;
     const hadFocus = element('overview').contains(document.activeElement) && document.activeElement.dataset.test;
     const { heads } = state.view;
     const kinds = Object.keys(KIND_TITLES).filter(kind => heads.some(head => head.kind === kind));
-    document.body.classList.toggle('many-heads', heads.some(head => head.head >= MANY_HEADS));
     const size = heads.length ? smallSize(heads) : 0;
     const boxes = kinds.map(kind => makeKind(kind, heads.filter(head => head.kind === kind), size));
     if (!boxes.length) boxes.push(make('p', { textContent: 'This model has no attention.' }));

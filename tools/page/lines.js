@@ -5,6 +5,8 @@
 
 const WEAKEST_LINE = 0.05, SVG = 'http://www.w3.org/2000/svg';
 
+let lines = []; // [{line, row, column, weight}] of the selected head
+
 // Where lines may touch each word of one side, from the corner of the pair.
 function anchors(side) {
     const origin = element('pair').getBoundingClientRect();
@@ -30,30 +32,40 @@ function pathOf(head, query, key) {
 }
 
 function showLines() {
-    const head = selectedHead(), svg = element('lines');
-    svg.replaceChildren();
-    if (!head) return;
-    const points = { source: anchors('source'), target: anchors('target') };
-    const lit = litPlace(head), isAnyLit = lit.row >= 0 || lit.column >= 0;
-    element('pair').classList.toggle('wrapped', Object.values(points).some(isWrapped));
-    for (let row = 0; row < head.rows; row++)
-        for (let column = 0; column < head.columns; column++) {
-            const weight = head.weights[row * head.columns + column];
-            if (weight < WEAKEST_LINE) continue;
+    const head = selectedHead();
+    lines = [];
+    if (head) {
+        const points = { source: anchors('source'), target: anchors('target') };
+        element('pair').classList.toggle('wrapped', Object.values(points).some(isWrapped));
+        head.weights.forEach((weight, i) => {
+            if (weight < WEAKEST_LINE) return;
+            const row = Math.floor(i / head.columns), column = i % head.columns;
             const query = wordOf(head, 'row', row), key = wordOf(head, 'column', column);
-            if (!query || !key) continue; // <s> is not among the words
+            if (!query || !key) return; // <s> is not among the words
             const line = document.createElementNS(SVG, 'path');
-            const isLit = state.cell ? row === lit.row && column === lit.column : row === lit.row || column === lit.column;
-            if (isLit) line.classList.add('lit');
             line.setAttribute('d', pathOf(head, points[query.side][query.index], points[key.side][key.index]));
             line.setAttribute('stroke-width', 0.5 + 2.5 * weight);
-            line.setAttribute('opacity', isLit || !isAnyLit ? 0.25 + 0.75 * weight : 0.15);
-            svg.append(line);
-        }
+            lines.push({ line, row, column, weight });
+        });
+        lightLines();
+    }
+    element('lines').replaceChildren(...lines.map(({ line }) => line));
+}
+
+function lightLines() {
+    const head = selectedHead();
+    if (!head) return;
+    const lit = litPlace(head), isAnyLit = lit.row >= 0 || lit.column >= 0;
+    for (const { line, row, column, weight } of lines) {
+        const isLit = state.cell ? row === lit.row && column === lit.column : row === lit.row || column === lit.column;
+        line.classList.toggle('lit', isLit);
+        line.setAttribute('opacity', isLit || !isAnyLit ? 0.25 + 0.75 * weight : 0.15);
+    }
 }
 
 listen(changed => {
     if (!state.view) return;
-    if (['view', 'head', 'hover', 'cell'].some(name => changed.has(name))) showLines();
+    if (changed.has('view') || changed.has('head')) showLines();
+    else if (changed.has('hover') || changed.has('cell')) lightLines();
 });
 new ResizeObserver(() => state.view && showLines()).observe(element('pair'));

@@ -7,6 +7,7 @@ const AROUND_MAP = 330, LOWEST_MAP = 320, TALLEST_MAP = 640; // pixels: what sta
 const SHORT = /^(.|[\u3000-\u9fff\uac00-\ud7af]{1,2})$/u; // words that stay upright above a column
 
 let cells = []; // [row][column] of the table
+let shownMap = null; // the words and the place of the map that the table was made for, as a text
 
 // A word at the edge of the table: a handle like the words of the sentence pair.
 function headerCell(head, axis, index, text) {
@@ -24,18 +25,26 @@ function rowTitle(head, row) {
     return head.kind === 'decoder' ? `${head.columnWords[row]} → ${head.rowWords[row]}` : head.rowWords[row];
 }
 
-function weightCell(head, row, column) {
+// Shows a weight in its cell.
+function fillCell(cell, head, row, column) {
     const weight = head.weights[row * head.columns + column], hidden = isHidden(weight);
+    cell.setAttribute('aria-label', `${head.rowWords[row]}, ${head.columnWords[column]}, ${hidden ? 'masked' : weight.toFixed(4)}`);
+    cell.className = hidden ? 'hidden-cell' : '';
+    cell.style.backgroundColor = hidden ? '' : `rgb(${colorOf(weight)})`;
+}
+
+function weightCell(head, row, column) {
     const cell = make('td', { tabIndex: -1, 'data-test': `cell-${row}-${column}` });
-    const words = `${head.rowWords[row]}, ${head.columnWords[column]}`;
-    cell.title = `${words}, ${hidden ? 'masked' : weight.toFixed(4)}`;
-    cell.setAttribute('aria-label', cell.title);
-    if (hidden) cell.className = 'hidden-cell';
-    else cell.style.backgroundColor = `rgb(${colorOf(weight)})`;
-    const light = () => change({ cell: { row, column }, hover: wordOf(head, 'row', row) });
-    cell.addEventListener('pointerenter', light);
-    cell.addEventListener('focus', light);
+    fillCell(cell, head, row, column);
     return cell;
+}
+
+// The pointer or the focus is on a cell.
+function lightCell({ target }) {
+    const [, row, column] = /^cell-(\d+)-(\d+)$/.exec(target.dataset.test ?? '') ?? [];
+    if (row === undefined) return;
+    target.title = target.getAttribute('aria-label');
+    change({ cell: { row: Number(row), column: Number(column) }, hover: wordOf(selectedHead(), 'row', Number(row)) });
 }
 
 // The side of a cell in pixels, so that the map fits if it can.
@@ -49,27 +58,41 @@ function cellSize(head, table) {
 function showMap() {
     const head = selectedHead();
     element('large').hidden = !head;
-    cells = [];
     if (!head) return;
     const name = headTitle(head), title = `${name[0].toUpperCase()}${name.slice(1)}${head.isSilent ? ', silent' : ''}`;
     element('map-title').textContent = title;
     element('axes').textContent = axesText(head);
     element('masked').hidden = !head.weights.some(isHidden);
+    const map = JSON.stringify([head.name, head.rowWords, head.columnWords]);
+    const labels = `${title}: weights of queries (rows) on keys (columns)`;
+    if (map === shownMap) {
+        element('map').firstChild.setAttribute('aria-label', labels);
+        cells.forEach((line, row) => line.forEach((cell, column) => fillCell(cell, head, row, column)));
+        return;
+    }
+    shownMap = map;
+    cells = [];
     const top = make('tr', {}, make('td', { className: 'corner' }),
         ...head.columnWords.map((text, i) => headerCell(head, 'column', i, text)));
     const rows = head.rowWords.map((_, row) => {
         cells.push(head.columnWords.map((_, column) => weightCell(head, row, column)));
         return make('tr', {}, headerCell(head, 'row', row, rowTitle(head, row)), ...cells[row]);
     });
-    const table = make('table', { 'aria-label': `${title}: weights of queries (rows) on keys (columns)` },
+    const table = make('table', { 'aria-label': labels },
         make('thead', {}, top), make('tbody', {}, ...rows));
     element('map').replaceChildren(table);
     table.style.setProperty('--cell', `${cellSize(head, table)}px`);
+    table.addEventListener('pointerover', lightCell);
+    table.addEventListener('focusin', lightCell);
     moveByArrows(table, 'td[data-test]', () => head.columns);
     stopAt(cells.flat(), 0);
 }
 
 element('map').addEventListener('pointerleave', unlight);
+new ResizeObserver(() => {
+    const head = selectedHead(), table = element('map').firstChild;
+    if (head && table) table.style.setProperty('--cell', `${cellSize(head, table)}px`);
+}).observe(element('map'));
 
 function lightMap() {
     const head = selectedHead();

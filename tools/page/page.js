@@ -1,6 +1,15 @@
 // Starts the page.
 'use strict';
 
+// The English name of a language; null for what is not the code of one, as in a toy of letters.
+function languageName(code) {
+    try {
+        return new Intl.DisplayNames('en', { type: 'language', fallback: 'none' }).of(code) ?? null;
+    } catch {
+        return null;
+    }
+}
+
 // The engine is ready: shows its model, then asks for the first view.
 function start({ name, source, target, colors }) {
     setPalette(colors);
@@ -12,11 +21,10 @@ function start({ name, source, target, colors }) {
     }
     element('name').textContent = name;
     document.title = name;
-    element('about').textContent = `translates ${source} to ${target}; the model runs in this page`;
-    element('source').lang = source;
-    element('own').lang = element('target').lang = target;
-    element('source-words').lang = source;
-    element('target-words').lang = target;
+    element('about').textContent = `translates ${languageName(source) ?? source} to ${languageName(target) ?? target}; the model runs in this page`;
+    const of = { source: ['source', 'source-words'], target: ['own', 'target', 'target-words'] };
+    for (const id of languageName(source) ? of.source : []) element(id).lang = source;
+    for (const id of languageName(target) ? of.target : []) element(id).lang = target;
     element('model').textContent = textOf('model-summary');
     ask();
 }

@@ -23,11 +23,16 @@ function toggleSilence(name) {
 // The toggle of a head. The keyboard has the key S instead, so that Tab does not stop twice at each head.
 function makeSilencer(head) {
     const button = make('button', { type: 'button', className: 'silencer', textContent: '×', tabIndex: -1,
-        'data-test': `silence-${head.name}`, 'aria-pressed': head.isSilent });
-    button.title = head.isSilent ? 'let this head speak again (S)' : 'silence this head (S)';
+        'data-test': `silence-${head.name}` });
+    markSilencer(button, head);
     button.setAttribute('aria-label', `silence ${headTitle(head)}`);
     button.addEventListener('click', () => toggleSilence(head.name));
     return button;
+}
+
+function markSilencer(button, head) {
+    button.setAttribute('aria-pressed', head.isSilent);
+    button.title = head.isSilent ? 'let this head speak again (S)' : 'silence this head (S)';
 }
 
 element('overview').addEventListener('keydown', event => {

@@ -1,0 +1,56 @@
+/* The page at the width of a phone and of a laptop, light and dark: nothing is wider than the window, and axe-core finds no
+ * violation of WCAG 2.2 AA. QKV_AXE names its axe.min.js; tools/nightly.sh gets it from npm. */
+#include "browser.h"
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+/* Everything that the page can show at once: the best translations, a silent head, the steps, the table of heads. */
+static struct browser *opened(void)
+{
+    skip_without_browser();
+    const char *folder = tiny_task("accessible");
+    run_ok("cd '%s' && qkv train c.yaml --quiet -s training.snapshots=3 && "
+           "qkv page run --sentence 'a b c' --pairs dev.tsv",
+           folder);
+    struct browser *browser = browser_open_page(folder, "s=a+b+c&beam=3&silent=encoder-1-1&steps=1");
+    browser_wait(browser, "state.walk && isSettled()");
+    browser_value(browser, "element('train').scrollIntoView(), ''");
+    browser_wait(browser, "training.view");
+    return browser;
+}
+
+static const int widths[] = {390, 1366, 1920};
+
+Test(page_accessible, fits_the_window)
+{
+    struct browser *browser = opened();
+    for (int i = 0; i < 3; i++) {
+        browser_resize(browser, widths[i]);
+        browser_wait(browser, format("innerWidth === %d", widths[i]));
+        cr_expect_leq(atoi(browser_value(browser, "document.documentElement.scrollWidth")), widths[i]);
+    }
+    browser_close(browser);
+}
+
+Test(page_accessible, passes_axe)
+{
+    const char *path = getenv("QKV_AXE");
+    size_t size;
+    char *axe = path ? read_file(path, &size) : NULL;
+    if (!axe) cr_skip_test("QKV_AXE does not name axe.min.js of axe-core");
+    struct browser *browser = opened();
+    browser_value(browser, format("(() => { %s\n; })()", axe));
+    for (int i = 0; i < 6; i++) {
+        browser_resize(browser, widths[i / 2]);
+        browser_value(browser, format("setTheme(%s), ''", i % 2 ? "true" : "false"));
+        char *violations =
+            browser_value(browser, "axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', "
+                                   "'wcag22aa', 'best-practice'] }).then(({ violations }) => "
+                                   "violations.map(({ id, nodes }) => id + ': ' + nodes[0].html).join())");
+        cr_expect_str_empty(violations, "%d pixels, %s: %s", widths[i / 2], i % 2 ? "dark" : "light",
+                            violations);
+    }
+    browser_close(browser);
+}
