@@ -122,3 +122,26 @@ Test(bench_processes, mistakes_are_refused)
         refused(run("'%s' toy -m processes -m threads -o x.svg", QKV_BENCH),
                 "qkv: --output draws processes into a picture of their own: leave out scaling and threads"));
 }
+
+/* networks.sh between namespaces, where they are permitted; otherwise its sentence, and no namespace is left. */
+Test(bench_processes, networks)
+{
+    mpirun();
+    const char *script = QKV_SOURCE_DIR "/tools/bench/networks.sh", *folder = scratch("networks");
+    struct outcome outcome = run("'%s'", script);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_eq(strncmp(outcome.error, "Usage: ", 7), 0, "%s", outcome.error);
+    run_ok("mkdir '%s/bin' && printf '#!/bin/sh\\necho 1000\\n' > '%s/bin/id' && chmod +x '%s/bin/id'",
+           folder, folder, folder);
+    outcome = run("PATH='%s/bin':$PATH '%s' '%s'", folder, script, QKV_BENCH);
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_not_null(strstr(outcome.error, ": nothing was measured\n"), "%s", outcome.error);
+    outcome = run("STEPS=1 SECONDS_EACH=0 '%s' '%s' toy 1gbit:0", script, QKV_BENCH);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    if (!strstr(outcome.error, ": nothing was measured\n"))
+        cr_expect(
+            strstr(outcome.output, "Links of 1gbit, delay 0\n") &&
+                (strstr(outcome.output, "\ntoy                4 ") || strstr(outcome.output, "left out")),
+            "%s", outcome.output);
+    cr_expect_str_empty(run("ip netns list | grep qkv").output);
+}

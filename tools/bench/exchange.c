@@ -57,7 +57,7 @@ static enum qkv_status measure_messages(struct group *group, struct bench_exchan
     if (!status) status = time_message(group, data, LARGE, LARGE_ROUNDS, &large, error);
     free(data);
     result->latency = 1e3 * small;
-    result->rate = LARGE / fmax(large - small, 1e-9) * 1e-9;
+    result->rate = LARGE / (large - fmin(small, large / 2)) * 1e-9;
     return status;
 }
 
