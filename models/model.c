@@ -111,6 +111,8 @@ struct qkv_objective qkv_objective_of(const struct qkv_training_config *training
     return (struct qkv_objective){
         .smoothing = training->label_smoothing,
         .r_drop = training->r_drop,
+        .simcut = training->simcut,
+        .simcut_rate = training->simcut_rate,
         .guided = {.weight = training->guided_alignment,
                    .layer = training->guided_alignment_layer,
                    .head = training->guided_alignment_head},
@@ -136,7 +138,18 @@ struct qkv_tensor *qkv_model_hidden(const struct qkv_model *model, struct qkv_gr
                           qkv_shape_text(wanted));
 }
 
-/* The cross entropy of one pass, or of the two passes of R-Drop: hidden states [Nt, D], second NULL for one pass. */
+/* The hidden states of a second pass: of SimCut, with tokens cut off. */
+static struct qkv_tensor *second_hidden(const struct qkv_model *model, struct qkv_graph *graph,
+                                        const struct qkv_batch_view *batch,
+                                        const struct qkv_objective *objective, struct qkv_trace *trace)
+{
+    qkv_graph_set_token_cutoff(graph, objective->simcut > 0 ? objective->simcut_rate : 0);
+    struct qkv_tensor *hidden = qkv_model_hidden(model, graph, batch, trace);
+    qkv_graph_set_token_cutoff(graph, 0);
+    return hidden;
+}
+
+/* The cross entropy of one pass, or the loss of two: hidden states [Nt, D], second NULL for one pass. */
 static struct qkv_tensor *cross_entropy(const struct qkv_model *model, struct qkv_graph *graph,
                                         const struct qkv_batch_view *batch,
                                         const struct qkv_objective *objective, double factor,
@@ -145,10 +158,11 @@ static struct qkv_tensor *cross_entropy(const struct qkv_model *model, struct qk
     const char *outer = qkv_graph_scope(graph, "output");
     struct qkv_tensor *weight = qkv_graph_parameter(graph, model->output_weight),
                       *bias = qkv_graph_parameter(graph, model->output_bias), *loss;
+    bool one_sided = objective->simcut > 0;
     if (second)
-        loss =
-            qkv_paired_cross_entropy(graph, hidden, second, weight, bias, model->output_tied,
-                                     batch->target_output, objective->smoothing, objective->r_drop, factor);
+        loss = qkv_paired_cross_entropy(graph, hidden, second, weight, bias, model->output_tied,
+                                        batch->target_output, objective->smoothing,
+                                        one_sided ? objective->simcut : objective->r_drop, one_sided, factor);
     else if (model->parameters.products == QKV_PRECISION_INT8)
         loss = qkv_cross_entropy(graph, qkv_model_logits(model, graph, hidden), batch->target_output,
                                  objective->smoothing, factor);
@@ -164,17 +178,19 @@ struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_grap
                                   double factor, struct qkv_trace *trace)
 {
     const struct qkv_objective wanted = objective ? *objective : (struct qkv_objective){0};
-    bool is_pair = wanted.r_drop > 0 && qkv_graph_has_dropout(graph);
+    bool has_second = (wanted.r_drop > 0 || wanted.simcut > 0) && qkv_graph_has_dropout(graph);
+    bool is_mutual = has_second && wanted.r_drop > 0;
     bool is_guided = wanted.guided.weight > 0 && wanted.guided.links;
     struct qkv_trace pass[2] = {{0}};
     struct qkv_tensor *hidden = qkv_model_hidden(model, graph, batch, trace || is_guided ? &pass[0] : NULL);
     struct qkv_tensor *second =
-        is_pair ? qkv_model_hidden(model, graph, batch, is_guided ? &pass[1] : NULL) : NULL;
+        has_second ? second_hidden(model, graph, batch, &wanted, is_guided && is_mutual ? &pass[1] : NULL)
+                   : NULL;
     struct qkv_tensor *loss = cross_entropy(model, graph, batch, &wanted, factor, hidden, second);
     pass[0].cross_entropy = loss;
-    for (int i = 0; is_guided && i < (is_pair ? 2 : 1); i++) {
+    for (int i = 0; is_guided && i < (is_mutual ? 2 : 1); i++) {
         struct qkv_tensor *alignment = qkv_guided_alignment_loss(model, graph, batch, &wanted.guided,
-                                                                 is_pair ? factor / 2 : factor, &pass[i]);
+                                                                 is_mutual ? factor / 2 : factor, &pass[i]);
         pass[0].alignment[i] = alignment;
         loss = qkv_add(graph, loss, alignment);
     }

@@ -95,8 +95,8 @@ bool curve_is_smoothed(const struct run_set *set, int g)
     const struct recorded_run *run = &set->run[set->group[g].run[0]];
     const struct qkv_training_config *training = &run->config.training;
     bool records = run->log.intervals && isfinite(run->log.interval[run->log.intervals - 1].cross_entropy);
-    return !records &&
-           (training->label_smoothing > 0 || training->r_drop > 0 || training->guided_alignment > 0);
+    return !records && (training->label_smoothing > 0 || training->r_drop > 0 || training->simcut > 0 ||
+                        training->guided_alignment > 0);
 }
 
 int64_t curve_best(struct run_set *set, int g)

@@ -195,8 +195,8 @@ void train_view_begin(struct train_view *view, const struct qkv_config *config)
     view->may_stop_early = training->patience > 0;
     if (!view->quiet) view->terminal = status_block_on(stderr);
     view->block.metric = training->early_stopping_metric;
-    view->block.has_other_objective =
-        training->label_smoothing > 0 || training->r_drop > 0 || training->guided_alignment > 0;
+    view->block.has_other_objective = training->label_smoothing > 0 || training->r_drop > 0 ||
+                                      training->simcut > 0 || training->guided_alignment > 0;
     view->block.is_utf8 = locale_is_utf8();
     view->block.is_colored = terminal_colors(stderr) != QKV_COLORS_NONE;
 }

@@ -346,6 +346,10 @@ static void check_training(const struct check *check, bool ends)
                 drops_out(&check->config->model.decoder, true),
             "training.r_drop", "model.encoder.dropout",
             " above 0, or another dropout: without, both passes are equal");
+    if (training->r_drop > 0 && training->simcut > 0)
+        qkv_key_report(&check->keys, "training.simcut", "training.r_drop",
+                       "training.simcut and training.r_drop are both above 0, but a batch has one second "
+                       "pass: set one of them to 0");
     check_guided_alignment(check);
     require_relation(check, training->learning_rate_min <= training->learning_rate,
                      "training.learning_rate_min", "must not exceed", "training.learning_rate");

@@ -91,6 +91,16 @@ bool qkv_graph_has_dropout(const struct qkv_graph *graph)
     return graph->has_dropout;
 }
 
+void qkv_graph_set_token_cutoff(struct qkv_graph *graph, double rate)
+{
+    graph->token_cutoff = rate;
+}
+
+double qkv_graph_token_cutoff(const struct qkv_graph *graph)
+{
+    return graph->token_cutoff;
+}
+
 enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qkv_error *error)
 {
     return graph->failed ? qkv_error_set(error, "%s", graph->error.message) : QKV_OK;

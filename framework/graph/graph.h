@@ -89,6 +89,7 @@ struct qkv_graph {
     struct qkv_tensor *planned; /* the tensor that qkv_graph_plan was called for */
     struct qkv_random random;
     uint32_t dropout_count; /* random nodes so far */
+    double token_cutoff;    /* see qkv_graph_set_token_cutoff */
 
     struct qkv_binding binding[QKV_MAX_BLOCKS]; /* bindings.c */
     int binding_count;
@@ -141,7 +142,8 @@ struct qkv_sample_input {
     OPTION(int8_t, index_count)                                                                              \
     OPTION(bool, transpose_a)                                                                                \
     OPTION(bool, transpose_b)                                                                                \
-    OPTION(bool, reverse)
+    OPTION(bool, reverse)                                                                                    \
+    OPTION(bool, one_sided)
 
 struct qkv_sample_options {
 #define OPTION(type, name) type name;

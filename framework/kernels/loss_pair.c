@@ -1,11 +1,14 @@
 /* Op paired_cross_entropy: the cross entropies of two passes over the same labels, and how far their predictions
- * are apart (R-Drop, Wu et al. 2021). Like linear_cross_entropy, it computes the gradients in forward, while the
- * logits of a block of rows are in the cache.
+ * are apart (R-Drop, Wu et al. 2021; one-sided: SimCut, Gao et al. 2022). Like linear_cross_entropy, it computes the
+ * gradients in forward, while the logits of a block of rows are in the cache.
  *
  * With logits u and v of the two passes, p = softmax(u), q = softmax(v), d = log p - log q and weight a:
  *     loss = (cross entropy of p + cross entropy of q) / 2 + a / 4 (KL(p || q) + KL(q || p))
  *     du_j = (p_j - s / C) / 2, for the label less (1 - s) / 2, + a / 4 (p_j (d_j - KL(p || q)) + p_j - q_j)
  *     dv_j is the same with p and q exchanged, and -d instead of d
+ * One-sided, the second pass has no cross entropy, and only KL(p || q) counts:
+ *     loss = cross entropy of p + a KL(p || q)
+ *     du_j = p_j - s / C, for the label less 1 - s, + a p_j (d_j - KL(p || q));  dv_j = a (q_j - p_j)
  * The first pass over the tiles keeps the logits, and sums exp(u - max) and exp(u - max) (u - v) of each row, from which
  * KL(p || q) = sum p (u - v) - log sum exp(u) + log sum exp(v). The second pass turns logits into gradients. */
 #include "kernels/loss.h"
@@ -93,14 +96,31 @@ static double divergence_of(const struct pair_block *b, int of, int64_t i)
            log_sum_of(&b->pass[1 - of], i);
 }
 
+/* What the parts of the loss count. */
+struct pair_weights {
+    real cross_entropy[PASSES];
+    real divergence; /* of KL(p || q) */
+    real mutual;     /* 1: KL(q || p) counts as much, 0: not at all */
+};
+
+static struct pair_weights weights_of(const struct qkv_options *options)
+{
+    real a = (real)options->consistency;
+    return options->one_sided ? (struct pair_weights){{1, 0}, a, 0}
+                              : (struct pair_weights){{(real)0.5, (real)0.5}, a / 4, 1};
+}
+
 /* Replaces the n logits u and v of row i, of classes `first` and on, by their gradients. */
 static void row_gradients(const struct pair_block *b, int64_t i, int64_t first, int64_t n, real *restrict u,
                           real *restrict v)
 {
     const struct pass *p_pass = &b->pass[0], *q_pass = &b->pass[1];
     real factor = (real)b->y->options.factor, smoothing = (real)b->y->options.smoothing;
-    real half = factor / 2, pull = factor * (real)(b->y->options.consistency / 4);
-    real uniform = half * smoothing / (real)b->layer.classes;
+    const struct pair_weights weights = weights_of(&b->y->options);
+    real own_p = factor * weights.cross_entropy[0], own_q = factor * weights.cross_entropy[1];
+    real uniform_p = own_p * smoothing / (real)b->layer.classes;
+    real uniform_q = own_q * smoothing / (real)b->layer.classes;
+    real pull = factor * weights.divergence, mutual = weights.mutual;
     real p_maximum = p_pass->maximum[i], p_scale = 1 / p_pass->sum[i];
     real q_maximum = q_pass->maximum[i], q_scale = 1 / q_pass->sum[i];
     real p_divergence = (real)divergence_of(b, 0, i), q_divergence = (real)divergence_of(b, 1, i);
@@ -110,28 +130,30 @@ static void row_gradients(const struct pair_block *b, int64_t i, int64_t first, 
     for (int64_t j = 0; j < n; j++) {
         real p = fast_exp(u[j] - p_maximum) * p_scale, q = fast_exp(v[j] - q_maximum) * q_scale;
         real d = u[j] - v[j] - shift;
-        u[j] = half * p - uniform + pull * (p * (d - p_divergence) + (p - q));
-        v[j] = half * q - uniform + pull * (q * (-d - q_divergence) + (q - p));
+        u[j] = own_p * p - uniform_p + pull * (p * (d - p_divergence) + mutual * (p - q));
+        v[j] = own_q * q - uniform_q + pull * (mutual * (q * (-d - q_divergence)) + (q - p));
     }
     if (label < 0 || label >= n) return;
-    u[label] -= half * (1 - smoothing);
-    v[label] -= half * (1 - smoothing);
+    u[label] -= own_p * (1 - smoothing);
+    v[label] -= own_q * (1 - smoothing);
 }
 
-/* Adds both passes of row i to the sums, and returns its loss. */
+/* Adds the passes of row i that have a cross entropy to the sums, and returns the loss of the row. */
 static double row_loss_of_pair(const struct pair_block *b, int64_t i, double sums[SUMS])
 {
+    bool one_sided = b->y->options.one_sided;
     double smoothing = b->y->options.smoothing, loss = 0;
-    for (int k = 0; k < PASSES; k++) {
+    double share = one_sided ? 1 : 0.5, consistency = b->y->options.consistency / (one_sided ? 1 : 4);
+    for (int k = 0; k < (one_sided ? 1 : PASSES); k++) {
         const struct pass *pass = &b->pass[k];
         double log_sum = log_sum_of(pass, i), target = (double)pass->label_logit[i];
         bool correct = pass->label_logit[i] >= pass->maximum[i] && pass->preceded[i] == 0;
-        sums[SUM_NEGATIVE_LOG_LIKELIHOOD] += (log_sum - target) / PASSES;
-        sums[SUM_CORRECT] += (double)correct / PASSES;
+        sums[SUM_NEGATIVE_LOG_LIKELIHOOD] += (log_sum - target) * share;
+        sums[SUM_CORRECT] += (double)correct * share;
         loss += (log_sum - (1 - smoothing) * target -
-                 smoothing * (double)pass->logit_sum[i] / (double)b->layer.classes) /
-                    PASSES +
-                b->y->options.consistency / 4 * divergence_of(b, k, i);
+                 smoothing * (double)pass->logit_sum[i] / (double)b->layer.classes) *
+                    share +
+                consistency * divergence_of(b, k, i);
     }
     return loss;
 }
@@ -237,6 +259,10 @@ static const struct qkv_sample paired_cross_entropy_good[] = {
      {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)},
      .options = OPTIONS(.indices = PAIR_LABELS, .factor = 1, .consistency = 2),
      .constant = 4},
+    {"one-sided",
+     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)},
+     .options = OPTIONS(.indices = PAIR_LABELS, .factor = 0.2, .smoothing = 0.1, .consistency = 3,
+                        .one_sided = true)},
     {"several blocks and tiles",
      {SHAPE(19, 1), SHAPE(19, 1), SHAPE(1, 16350)},
      .options = OPTIONS(.indices = PAIR_LABELS, .factor = 0.1, .smoothing = 0.1, .consistency = 3),

@@ -20,6 +20,7 @@ struct qkv_tensor *qkv_embedding_apply(const struct qkv_embedding *layer, struct
     const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *y =
         qkv_embedding(graph, qkv_graph_parameter(graph, layer->table), ids, count, layer->factor);
+    y = qkv_dropout_rows_apply(graph, y, qkv_graph_token_cutoff(graph));
     qkv_graph_scope(graph, outer_scope);
     return y;
 }

@@ -84,6 +84,22 @@ Test(config_finish, r_drop_needs_dropout)
     qkv_arena_release(&arena);
 }
 
+/* A batch has one second pass. */
+Test(config_finish, r_drop_and_simcut_exclude_each_other)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_messages messages;
+    cr_assert_eq(qkv_config_default(&config, &arena, "pair"), QKV_OK);
+    config.training.simcut = 3;
+    cr_expect_eq(qkv_config_finish(&config, &arena, &messages), QKV_OK, "%s", messages.text[0]);
+    config.training.r_drop = 1;
+    cr_expect_eq(qkv_config_finish(&config, &arena, &messages), QKV_INVALID);
+    cr_expect_str_eq(messages.text[0], "config: training.simcut and training.r_drop are both above 0, but a "
+                                       "batch has one second pass: set one of them to 0");
+    qkv_arena_release(&arena);
+}
+
 /* qkv_model_new derives the widths of the heads itself, in its own copy. */
 Test(config_finish, a_model_needs_no_finished_config)
 {

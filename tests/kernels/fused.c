@@ -90,7 +90,7 @@ static struct qkv_tensor *pair_loss(struct qkv_graph *graph, struct qkv_tensor *
                                     const struct composition_case *test)
 {
     return qkv_paired_cross_entropy(graph, x[0], x[1], x[2], x[3], test->transposed, test->labels,
-                                    test->smoothing, test->consistency, test->factor);
+                                    test->smoothing, test->consistency, test->one_sided, test->factor);
 }
 
 /* The sum over rows of KL(p || q), with the logarithms of p and q [N, C]. */
@@ -107,9 +107,13 @@ static struct qkv_tensor *pair_loss_parts(struct qkv_graph *graph, struct qkv_te
     struct qkv_tensor *entropy[2], *log[2];
     for (int k = 0; k < 2; k++) {
         struct qkv_tensor *logits = qkv_linear(graph, x[k], x[2], x[3], test->transposed);
-        entropy[k] = qkv_cross_entropy(graph, logits, test->labels, test->smoothing, test->factor / 2);
+        entropy[k] = qkv_cross_entropy(graph, logits, test->labels, test->smoothing,
+                                       test->one_sided ? test->factor : test->factor / 2);
         log[k] = qkv_log_softmax(graph, logits);
     }
+    if (test->one_sided)
+        return qkv_add(graph, entropy[0],
+                       qkv_scale(graph, divergence(graph, log[0], log[1]), test->factor * test->consistency));
     struct qkv_tensor *apart =
         qkv_add(graph, divergence(graph, log[0], log[1]), divergence(graph, log[1], log[0]));
     return qkv_add(graph, qkv_add(graph, entropy[0], entropy[1]),
@@ -117,7 +121,8 @@ static struct qkv_tensor *pair_loss_parts(struct qkv_graph *graph, struct qkv_te
 }
 
 /* Variant bits: 1: the weight is transposed, 2: there is a bias, 4: labels are smoothed. */
-static void expect_pair(const char *name, int64_t rows, int64_t width, int64_t classes, int variants)
+static void expect_pair(const char *name, bool one_sided, int64_t rows, int64_t width, int64_t classes,
+                        int variants)
 {
     int32_t labels[192];
     for (int64_t i = 0; i < rows; i++) labels[i] = (int32_t)((i * 7 + 3) % classes);
@@ -132,6 +137,7 @@ static void expect_pair(const char *name, int64_t rows, int64_t width, int64_t c
             .labels = labels,
             .smoothing = smooths ? 0.1 : 0,
             .consistency = 3,
+            .one_sided = one_sided,
             .factor = 1.0 / (double)rows,
         };
         expect_composition(&test, pair_loss, pair_loss_parts);
@@ -141,11 +147,21 @@ static void expect_pair(const char *name, int64_t rows, int64_t width, int64_t c
 Test(fused, paired_cross_entropy_is_two_cross_entropies_and_their_divergences)
 {
     for (int n = 0; n < ROW_COUNT; n++) {
-        expect_pair("few classes", ROWS[n], 5, 3, 8);
-        expect_pair("odd classes", ROWS[n], 17, 37, 8);
+        expect_pair("few classes", false, ROWS[n], 5, 3, 8);
+        expect_pair("odd classes", false, ROWS[n], 17, 37, 8);
     }
-    expect_pair("several tiles", 35, 3, 1025, 4);
-    expect_pair("several blocks", 35, 3, 8201, 2);
+    expect_pair("several tiles", false, 35, 3, 1025, 4);
+    expect_pair("several blocks", false, 35, 3, 8201, 2);
+}
+
+Test(fused, a_one_sided_pair_is_a_cross_entropy_and_one_divergence)
+{
+    for (int n = 0; n < ROW_COUNT; n++) {
+        expect_pair("few classes", true, ROWS[n], 5, 3, 8);
+        expect_pair("odd classes", true, ROWS[n], 17, 37, 8);
+    }
+    expect_pair("several tiles", true, 35, 3, 1025, 4);
+    expect_pair("several blocks", true, 35, 3, 8201, 2);
 }
 
 /* ---- softmax, norms and cross entropy ---- */

@@ -135,6 +135,23 @@ Test(guided_alignment, both_passes_of_r_drop_are_guided)
     release_subject(&subject);
 }
 
+Test(guided_alignment, the_first_pass_of_simcut_is_guided)
+{
+    const struct qkv_random random = {.seed = 8, .step = 2};
+    struct subject subject = make_subject(0, 0.3);
+    struct qkv_objective objective = {.simcut = 2, .simcut_rate = 0.3, .guided = {3, 1, 1, &LINKS}};
+    struct qkv_trace trace;
+    double guided, plain, sum, unused;
+    struct qkv_graph *graph = compute(&subject, &objective, &random, &guided, &trace);
+    qkv_cross_entropy_sums(trace.alignment[0], &sum, &unused);
+    cr_expect_null(trace.alignment[1]);
+    qkv_graph_free(graph);
+    objective.guided.weight = 0;
+    qkv_graph_free(compute(&subject, &objective, &random, &plain, &trace));
+    cr_expect_float_eq(guided, plain + 0.5 * 3 * sum, 1e-11);
+    release_subject(&subject);
+}
+
 Test(guided_alignment, a_head_that_does_not_exist_is_refused)
 {
     static const struct qkv_guided_alignment wrong[] = {

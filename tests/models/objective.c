@@ -1,13 +1,15 @@
-/* What training minimises: R-Drop against a composition of ops, in every network. */
+/* What training minimises: R-Drop and SimCut against compositions of ops, in every network. */
 #include "tiny.h"
 
 #include "qkv/ops.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { SOURCE_SIZE = 11, TARGET_SIZE = 9 };
-static const struct qkv_objective R_DROP = {.smoothing = 0.1, .r_drop = 3}, PLAIN = {.smoothing = 0.1};
+static const struct qkv_objective R_DROP = {.smoothing = 0.1, .r_drop = 3}, PLAIN = {.smoothing = 0.1},
+                                  SIMCUT = {.smoothing = 0.1, .simcut = 3, .simcut_rate = 0.4};
 
 /* A model with dropout, and a batch. */
 struct subject {
@@ -45,6 +47,11 @@ static struct qkv_tensor *r_drop(const struct subject *subject, struct qkv_graph
     return qkv_model_loss(subject->model, graph, &subject->view, &R_DROP, 0.5, NULL);
 }
 
+static struct qkv_tensor *simcut(const struct subject *subject, struct qkv_graph *graph)
+{
+    return qkv_model_loss(subject->model, graph, &subject->view, &SIMCUT, 0.5, NULL);
+}
+
 static struct qkv_tensor *one_pass(const struct subject *subject, struct qkv_graph *graph)
 {
     return qkv_model_loss(subject->model, graph, &subject->view, &PLAIN, 0.5, NULL);
@@ -76,6 +83,24 @@ static struct qkv_tensor *r_drop_parts(const struct subject *subject, struct qkv
     return qkv_add(graph, qkv_add(graph, entropy[0], entropy[1]), qkv_scale(graph, apart, 0.5 * 3 / 4));
 }
 
+/* SimCut from its definition: 0.5 (cross entropy of the first pass + 3 times its divergence from the second one, whose
+ * embeddings are dropped). */
+static struct qkv_tensor *simcut_parts(const struct subject *subject, struct qkv_graph *graph)
+{
+    const struct qkv_model *model = subject->model;
+    struct qkv_tensor *entropy = NULL, *log[2];
+    for (int k = 0; k < 2; k++) {
+        qkv_graph_set_token_cutoff(graph, k ? 0.4 : 0);
+        struct qkv_tensor *hidden = qkv_model_hidden(model, graph, &subject->view, NULL);
+        struct qkv_tensor *logits =
+            qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
+                       qkv_graph_parameter(graph, model->output_bias), false);
+        if (!k) entropy = qkv_cross_entropy(graph, logits, subject->view.target_output, 0.1, 0.5);
+        log[k] = qkv_log_softmax(graph, logits);
+    }
+    return qkv_add(graph, entropy, qkv_scale(graph, divergence(graph, log[0], log[1]), 0.5 * 3));
+}
+
 static void count(void *context, const struct qkv_tensor *tensor, bool backward)
 {
     (void)tensor;
@@ -102,22 +127,22 @@ static double compute(const struct subject *subject, loss_of *build, const struc
     return value;
 }
 
-static void expect_objective(enum qkv_network network)
+static void expect_objective(enum qkv_network network, loss_of *pair, loss_of *pair_parts)
 {
     const struct qkv_random random = {.seed = 8, .step = 2};
     struct subject subject = make_subject(network);
     int64_t size = subject.model->parameters.elements;
     double *fused = calloc((size_t)size, sizeof *fused), *parts = calloc((size_t)size, sizeof *parts);
     int nodes, plain_nodes;
-    double loss = compute(&subject, r_drop, &random, fused, &nodes);
+    double loss = compute(&subject, pair, &random, fused, &nodes);
     double plain = compute(&subject, one_pass, &random, parts, &plain_nodes);
     cr_expect_gt(loss, plain + 0.01, "%g, %g", loss, plain);
     cr_expect_gt(nodes, plain_nodes);
-    cr_expect_float_eq(loss, compute(&subject, r_drop_parts, &random, parts, &nodes), 1e-11);
+    cr_expect_float_eq(loss, compute(&subject, pair_parts, &random, parts, &nodes), 1e-11);
     for (int64_t i = 0; i < size; i++) cr_assert_float_eq(fused[i], parts[i], 1e-11, "%lld", (long long)i);
 
     /* Without dropout both passes are equal: there is one, with the same bits as ever. */
-    loss = compute(&subject, r_drop, NULL, fused, &nodes);
+    loss = compute(&subject, pair, NULL, fused, &nodes);
     cr_expect_eq(loss, compute(&subject, one_pass, NULL, parts, &plain_nodes));
     cr_expect_eq(nodes, plain_nodes);
     for (int64_t i = 0; i < size; i++) cr_assert_eq(fused[i], parts[i]);
@@ -128,6 +153,38 @@ static void expect_objective(enum qkv_network network)
 
 Test(objective, r_drop_is_two_passes_and_their_divergences)
 {
-    expect_objective(QKV_NETWORK_TRANSFORMER);
-    expect_objective(QKV_NETWORK_RECURRENT);
+    expect_objective(QKV_NETWORK_TRANSFORMER, r_drop, r_drop_parts);
+    expect_objective(QKV_NETWORK_RECURRENT, r_drop, r_drop_parts);
+}
+
+Test(objective, simcut_is_a_pass_and_its_divergence_from_one_with_tokens_cut_off)
+{
+    expect_objective(QKV_NETWORK_TRANSFORMER, simcut, simcut_parts);
+    expect_objective(QKV_NETWORK_RECURRENT, simcut, simcut_parts);
+}
+
+static void count_cutoffs(void *context, const struct qkv_tensor *tensor, bool backward)
+{
+    *(int *)context += !backward && !strcmp(qkv_tensor_op(tensor), "dropout_rows");
+}
+
+/* The embeddings of both sides of the second pass alone are dropped. */
+Test(objective, simcut_cuts_tokens_of_both_sides_off)
+{
+    const struct qkv_random random = {.seed = 8, .step = 2};
+    for (int network = 0; network < 2; network++) {
+        struct subject subject = make_subject((enum qkv_network)network);
+        int cutoffs = 0;
+        const struct qkv_observer observer = {count_cutoffs, &cutoffs};
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+        qkv_graph_observe(graph, &observer);
+        qkv_graph_set_dropout(graph, &random);
+        qkv_graph_bind(graph, &subject.model->parameters, NULL, false);
+        simcut(&subject, graph);
+        cr_expect_eq(qkv_graph_token_cutoff(graph), 0);
+        qkv_forward(graph);
+        cr_expect_eq(cutoffs, 2, "%d", cutoffs);
+        qkv_graph_free(graph);
+        release_subject(&subject);
+    }
 }

@@ -23,6 +23,7 @@ struct composition_case {
     const int32_t *labels;
     bool transposed;
     double smoothing, consistency, factor, epsilon;
+    bool one_sided;
 };
 
 typedef struct qkv_tensor *builder(struct qkv_graph *graph, struct qkv_tensor *const *x,

@@ -305,6 +305,7 @@ static void draw_loss(struct op_case *test, int64_t largest)
     if (test->op == QKV_OP_paired_cross_entropy) {
         memmove(test->input + 1, test->input, 3 * sizeof *test->input);
         test->options.consistency = draw(2) ? 0 : 3;
+        test->options.one_sided = !draw(3);
     }
     draw_indices(test, x.size[0], classes);
     test->options.smoothing = draw(2) ? 0 : 0.1;

@@ -126,6 +126,7 @@ Test(gradcheck, a_config_takes_overrides_and_sentences)
         "-s model.decoder.attention.key_width=3 -s model.decoder.attention.value_width=5",
         "-s model.encoder.embeddings.word_dropout=0.3 -s model.decoder.activation_dropout=0.4",
         "-s training.r_drop=5 -s model.tied_softmax=true",
+        "-s training.simcut=3 -s training.simcut_rate=0.3 -s model.encoder.embeddings.word_dropout=0.1",
     };
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         struct outcome outcome = run("qkv gradcheck %s %s --sentences 2", config, settings[i]);

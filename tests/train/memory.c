@@ -41,7 +41,7 @@ static void make_corpus(struct qkv_corpus *corpus, struct qkv_vocabulary *source
     free(text);
 }
 
-/* Batches of tokens train with R-Drop. */
+/* Batches of tokens train with R-Drop, batches of sentences with SimCut. */
 static void expect_quiet_steps(const struct qkv_model_config *config, int threads, enum qkv_batch_type type,
                                int64_t size, uint64_t seed)
 {
@@ -53,7 +53,11 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
     struct qkv_workers *workers = qkv_workers_new(threads, NULL);
     struct qkv_replicas *replicas =
         qkv_replicas_new(model, workers, SHARDS, threads % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE,
-                         &(struct qkv_objective){.smoothing = 0.1, .r_drop = type == QKV_BATCH_TOKEN}, NULL);
+                         &(struct qkv_objective){.smoothing = 0.1,
+                                                 .r_drop = type == QKV_BATCH_TOKEN,
+                                                 .simcut = type == QKV_BATCH_SENTENCE,
+                                                 .simcut_rate = 0.1},
+                         NULL);
     const struct qkv_training_config training = {
         .adam_betas = {0.9, 0.98}, .adam_epsilon = 1e-8, .clip_grad_norm = 1};
     struct qkv_optimizer optimizer = {0};

@@ -27,6 +27,7 @@ static const char *const SETTINGS[] = {
     "updates=17 logging_freq=7 validation_freq=3 patience=2 optimizer=sgd learning_rate=1e-6 "
     "keep_best_ckpts=1",
     "updates=13 data.dev= logging_freq=5 r_drop=2",
+    "updates=13 data.dev= logging_freq=5 simcut=2 simcut_rate=0.2",
     "updates=13 logging_freq=1 validation_freq=2 early_stopping_metric=sequence_accuracy learning_rate=1e-9 "
     "scheduling=plateau learning_rate_patience=1 decrease_factor=0.5 patience=4",
     /* Other pieces, and so another number of batches, in each epoch. */

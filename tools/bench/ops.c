@@ -92,7 +92,7 @@ static struct qkv_tensor *build(struct op_inputs *s, enum qkv_op_id op)
         return qkv_cross_entropy(g, s->classes, s->numbers, 0.1, 1);
     case QKV_OP_paired_cross_entropy:
         return qkv_paired_cross_entropy(g, s->x, s->other, s->table, s->vocabulary, true, s->numbers, 0.1, 5,
-                                        1);
+                                        false, 1);
     case QKV_OP_linear_cross_entropy:
         return qkv_linear_cross_entropy(g, s->x, s->table, s->vocabulary, true, s->numbers, 0.1, 1);
     case QKV_OP_attention_scores:

@@ -183,6 +183,8 @@ struct qkv_training_config {
     double label_smoothing;
     enum qkv_precision precision;   /* of the products of linear layers in an update */
     double r_drop;                  /* weight of the divergence of two passes; 0: one pass */
+    double simcut;                  /* weight of the divergence of a pass with tokens cut off; 0: one pass */
+    double simcut_rate;             /* share of these tokens */
     double guided_alignment;        /* weight of the loss of data.train_links; 0: off */
     int64_t guided_alignment_layer; /* decoder layer, from 1; 0: the last but one, or the only one */
     int64_t guided_alignment_head;  /* from 1 */

@@ -199,6 +199,11 @@ QKV_API void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients);
 QKV_API void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random);
 QKV_API bool qkv_graph_has_dropout(const struct qkv_graph *graph);
 
+/* With dropout on, embedding layers that are applied from now on drop complete rows with this probability, at least 0 and below
+ * 1 (token cutoff, Shen et al. 2020), in addition to other dropout; 0 in a new graph. For the second pass of SimCut. */
+QKV_API void qkv_graph_set_token_cutoff(struct qkv_graph *graph, double rate);
+QKV_API double qkv_graph_token_cutoff(const struct qkv_graph *graph);
+
 /* Lets qkv_forward split products with large matrices among `workers`; while these are busy otherwise, and with
  * NULL (the default), it computes on the caller's thread. Results have the same bits either way. For decoding single
  * sentences. */

@@ -233,14 +233,17 @@ struct qkv_objective {
     /* R-Drop (Wu et al. 2021), weight a: the batch passes twice, with different dropout masks. With predictions p and q of
      * the passes, the loss is the mean of both cross entropies + a / 4 (KL(p || q) + KL(q || p)). 0: one pass. */
     double r_drop;
-    struct qkv_guided_alignment guided; /* of two passes, the mean of both */
+    /* SimCut (Gao et al. 2022), weight a, not with r_drop: in a second pass, embedding layers drop each token with probability
+     * simcut_rate (qkv_graph_set_token_cutoff); the loss is the cross entropy of the first + a KL(p || q). 0: one pass. */
+    double simcut, simcut_rate;
+    struct qkv_guided_alignment guided; /* of R-Drop, the mean of both passes; of SimCut, the first */
 };
 
 /* The objective of a config; the caller sets guided.links. */
 QKV_API struct qkv_objective qkv_objective_of(const struct qkv_training_config *training);
 
 /* Adds the loss of a batch with targets to the graph: factor times the sum over its target tokens of the objective (NULL:
- * the cross entropy), in nats; a scalar. In a graph without dropout, the two passes of R-Drop would be equal, and there is one. The
+ * the cross entropy), in nats; a scalar. In a graph without dropout, two passes would be equal, and there is one. The
  * graph must be bound to model->parameters. trace: filled with the parts of the (first) pass, unless it is NULL.
  * qkv_graph_check reports errors, such as a sentence that is longer than the positions. */
 QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,

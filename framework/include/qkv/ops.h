@@ -48,6 +48,7 @@ struct qkv_options {
     double rate;            /* dropout, dropout_rows: probability of 0 */
     double smoothing;       /* the cross entropies: of labels */
     double consistency;     /* paired_cross_entropy: weight of the divergences */
+    bool one_sided;         /* paired_cross_entropy: see ops.def */
     int64_t axis; /* concat, slice, cumulative_sum; sum, mean, min, max and others also take QKV_ALL */
     int64_t start, length; /* slice, neighbours: elements start .. start + length - 1; top_k: length */
     int64_t rows;          /* scatter_rows: rows of the result */
@@ -123,7 +124,7 @@ QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention,
 
 /* Sums over all rows of a cross_entropy, linear_cross_entropy or paired_cross_entropy node, after qkv_forward,
  * without smoothing, consistency and factor: negative log-likelihood in nats, and the number of rows whose most probable
- * class is the label; of a pair, the means of both passes. Of an attention_loss node: the sum of its rows, and 0.
+ * class is the label; of a pair, the means of both passes, or the first pass of a one-sided one. Of an attention_loss node: the sum of its rows, and 0.
  * Both are NaN, and the graph fails, if `loss` is another op. */
 QKV_API void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood,
                                     double *correct);
