@@ -48,13 +48,31 @@ static size_t without_end(const char *text, size_t size, const char *end)
     return size > end_size && !strncmp(text + size - end_size, end, end_size) ? size - end_size : size;
 }
 
-/* Makes the name of the run from the name of the file that the pairs come from: spa of data/spa.txt.gz. */
-static void name_by_input(struct state *state, const char *input)
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The part of a name before the last dot of what it has in common with the other one: europarl of europarl.en and europarl.de.
+ * All of it where they have no such part. */
+static size_t common_part(const char *name, size_t size, const char *other)
+{
+    size_t common = 0, dot = 0;
+    for (; common < size && name[common] == other[common]; common++)
+        if (name[common] == '.') dot = common;
+    return dot && common < size ? dot : size;
+}
+
+/* Makes the name of the run from the names of the files that the pairs come from: spa of data/spa.txt.gz. target: NULL where
+ * there is one file. */
+static void name_by_input(struct state *state, const char *input, const char *target)
 {
     static const char *const ends[] = {".gz", ".tsv", ".txt", ".csv"};
-    const char *slash = strrchr(input, '/'), *base = slash ? slash + 1 : input;
+    const char *base = base_of(input);
     size_t size = strlen(base);
     for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) size = without_end(base, size, ends[e]);
+    if (target) size = common_part(base, size, base_of(target));
     if (!strcmp(input, "-")) {
         base = "pairs";
         size = strlen(base);
@@ -72,7 +90,7 @@ static void name_by_input(struct state *state, const char *input)
 /* Makes the name of the run from that of the config. Returns the exit code. */
 static int name_by_config(struct state *state, const char *config)
 {
-    const char *slash = strrchr(config, '/'), *base = slash ? slash + 1 : config;
+    const char *base = base_of(config);
     size_t length = strlen(base), size = without_end(base, without_end(base, length, ".yaml"), ".yml");
     if (size == length) return complain("-o %s: the name of a config must end in .yaml", config);
     if (strlen(config) >= sizeof state->file || size >= 150) return complain("-o: the name is too long");
@@ -181,11 +199,19 @@ static void report_end(const struct state *state)
     const struct qkv_train_cost *cost = &state->cost;
     if (cost->parameters) {
         char duration[16];
-        double updates = (double)state->plan.updates;
-        format_duration(updates * cost->seconds_per_update + 20 * cost->seconds_per_validation, duration);
+        double updates = (double)state->plan.updates, seconds = updates * cost->seconds_per_update;
+        int64_t freq = init_validation_freq(&state->plan),
+                validations = (state->plan.updates + freq - 1) / freq;
+        format_duration(seconds + (double)validations * cost->seconds_per_validation, duration);
         printf("training: %lld parameters, %lld updates (%.1f epochs)\ntime: at most %s on this machine\n",
                (long long)cost->parameters, (long long)state->plan.updates,
                cost->batches ? updates / (double)cost->batches : 0, duration);
+        if (cost->seconds_per_validation > seconds / 2)
+            printf("  a validation translates the %lld pairs of dev, which takes %.0f s: fewer, as with "
+                   "--dev %lld, "
+                   "leave more of the time for training\n",
+                   (long long)state->data.count[QKV_PAIRS_DEV], cost->seconds_per_validation,
+                   (long long)(state->data.count[QKV_PAIRS_DEV] + 9) / 10);
     } else {
         printf("training: %lld updates\n", (long long)state->plan.updates);
     }
@@ -241,8 +267,11 @@ static int run(int operands, char **operand)
         read_columns(request.column))
         return QKV_INVALID;
     if (operands > 2) return complain_of_usage(&command_init, "there are more than two files");
+    if (without_end(operand[0], strlen(operand[0]), ".yaml") < strlen(operand[0]))
+        return complain("%s: is a config, not a file of sentence pairs; train it with `qkv train %s`",
+                        operand[0], operand[0]);
     if (!options.config)
-        name_by_input(&state, operand[0]);
+        name_by_input(&state, operand[0], request.target);
     else if (name_by_config(&state, options.config))
         return QKV_INVALID;
     state.names.name = state.name;
@@ -289,10 +318,12 @@ const struct command command_init = {
     .options =
         (const struct command_option[]){
             {"output", 'o', "CONFIG", OPTION_TEXT, &options.config,
-             "the config to write (default: NAME.yaml in this folder, where PAIRS is NAME.txt)",
+             "the config to write (default: NAME.yaml in this folder, where PAIRS is NAME.txt, or the two "
+             "files are NAME.en and NAME.de)",
              .completes = VALUE_FILE},
             {"src", 0, "CODE", OPTION_TEXT, &options.lang[0],
-             "language of the source (default: by names of files and columns, else `src`)"},
+             "language of the source (default: by names of files and columns, else `src`); where these name "
+             "it for the other side, the sides are exchanged"},
             {"trg", 0, "CODE", OPTION_TEXT, &options.lang[1],
              "language of the target (default: likewise, else `trg`)"},
             {"columns", 0, "N,M", OPTION_TEXT, &options.columns,

@@ -67,7 +67,7 @@ static void write_training(FILE *file, const struct init_plan *plan)
             "  batch_type: token\n"
             "  batch_size: %lld\n",
             (long long)sizes->tokens);
-    int64_t freq = init_validation_freq(plan->updates);
+    int64_t freq = init_validation_freq(plan);
     fprintf(file,
             "  updates: %lld  # the length of training; raise it and `qkv train --resume` to go on\n"
             "  validation_freq: %lld\n"

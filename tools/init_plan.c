@@ -21,6 +21,7 @@ enum {
     LENGTH_LEAST = 20,
     LENGTH_STEP = 10,
     LONG_ONE_IN = 200, /* so few sentences are longer than max_length */
+    MOST_VALIDATIONS = 20,
 };
 
 /* ---- tokens ---- */
@@ -133,8 +134,10 @@ enum qkv_status init_plan_choose(struct init_plan *plan, const struct init_data 
 {
     int row = 0;
     while (row + 1 < SIZES_COUNT && data->count[QKV_PAIRS_TRAIN] >= SIZES[row + 1].pairs) row++;
-    *plan =
-        (struct init_plan){.sizes = &SIZES[row], .dropout = SIZES[row].dropout, .merges = SIZES[row].merges};
+    *plan = (struct init_plan){.sizes = &SIZES[row],
+                               .dropout = SIZES[row].dropout,
+                               .merges = SIZES[row].merges,
+                               .validations = MOST_VALIDATIONS};
     const struct qkv_pairs_side *sides = data->facts->side;
     for (int side = 0; side < 2; side++)
         plan->level[side] = sides[side].has_spaces ? SIZES[row].level : QKV_LEVEL_CHAR;
@@ -159,24 +162,25 @@ bool init_plan_shrink(struct init_plan *plan)
     return true;
 }
 
-int64_t init_validation_freq(int64_t updates)
+int64_t init_validation_freq(const struct init_plan *plan)
 {
-    int64_t freq = updates / 20, unit = 1;
+    int64_t freq = (plan->updates + plan->validations - 1) / plan->validations, unit = 1;
     while (freq / unit >= 20) unit *= 10;
-    freq = freq / unit * unit;
-    return freq < 1 ? 1 : freq;
+    return (freq + unit - 1) / unit * unit;
 }
 
-int64_t init_plan_updates(const struct init_plan *plan, const struct qkv_train_cost *cost, double seconds)
+int64_t init_plan_updates(struct init_plan *plan, const struct qkv_train_cost *cost, double seconds)
 {
-    enum { VALIDATIONS = 20, DIGITS = 100 };
+    enum { DIGITS = 100 };
     int64_t most = plan->sizes->epochs * cost->batches;
-    double left = seconds - VALIDATIONS * cost->seconds_per_validation;
-    /* However slow validations are, training gets half of the time. */
+    double fitting = seconds / 3 / cost->seconds_per_validation;
+    plan->validations = fitting < 1 ? 1 : fitting < MOST_VALIDATIONS ? (int64_t)fitting : MOST_VALIDATIONS;
+    double left = seconds - (double)plan->validations * cost->seconds_per_validation;
+    /* However slow a validation is, training gets half of the time. */
     if (left < seconds / 2) left = seconds / 2;
     double updates = left / cost->seconds_per_update;
-    int64_t fitting = updates < (double)most ? (int64_t)updates : most, unit = 1;
-    while (fitting / unit >= DIGITS) unit *= 10;
-    fitting = fitting / unit * unit;
-    return fitting < 1 ? 1 : fitting;
+    int64_t rounded = updates < (double)most ? (int64_t)updates : most, unit = 1;
+    while (rounded / unit >= DIGITS) unit *= 10;
+    rounded = rounded / unit * unit;
+    return rounded < 1 ? 1 : rounded;
 }

@@ -32,6 +32,7 @@ struct init_plan {
     int64_t merges;        /* of a side, or of both together; 0: none */
     int64_t max_length[2]; /* tokens */
     int64_t updates;       /* 0: not known yet */
+    int64_t validations;   /* at most so many in all of training */
 };
 
 /* Chooses sizes, tokenizer and lengths; updates stay 0. Fails when memory is out. */
@@ -44,11 +45,11 @@ bool init_is_lowercase(const struct init_plan *plan, int side);
 /* Chooses the next smaller sizes; false when there are none. Tokenizer and dropout stay as they are. */
 bool init_plan_shrink(struct init_plan *plan);
 
-/* The updates that fit into so many seconds, with a validation after each init_validation_freq of them. At most those of the
- * longest training that the sizes allow. */
-int64_t init_plan_updates(const struct init_plan *plan, const struct qkv_train_cost *cost, double seconds);
+/* Chooses plan->validations, so that they take a third of the time or less, and returns the updates that fit beside them into so
+ * many seconds. At most those of the longest training that the sizes allow. */
+int64_t init_plan_updates(struct init_plan *plan, const struct qkv_train_cost *cost, double seconds);
 
-/* Updates between two validations: a twentieth of the training, rounded to one or two digits. */
-int64_t init_validation_freq(int64_t updates);
+/* Updates between two validations, rounded up to one or two digits. */
+int64_t init_validation_freq(const struct init_plan *plan);
 
 #endif

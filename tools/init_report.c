@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { FEW_PAIRS = 2000 };
+
 static void report_left_out(const struct qkv_pairs *pairs)
 {
     const struct {
@@ -52,6 +54,10 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_fac
     printf("  %.1f %% of the pairs repeat an earlier one; %.1f %% share a sentence with another\n",
            100 * (double)facts->repeated / (double)pairs->count,
            100 * (double)facts->shared / (double)pairs->count);
+    if (facts->repeated * 10 > pairs->count)
+        puts("  repeated pairs teach nothing new: remove them with --clean");
+    if (pairs->count - facts->repeated < FEW_PAIRS)
+        puts("  few pairs: a model learns them by heart; to translate takes some thousands");
     if (facts->markup)
         printf("  %lld pair%s HTML, such as <br> or &nbsp;, which the model would learn to write: better "
                "remove it\n",

@@ -285,6 +285,47 @@ static enum qkv_status read_two_files(struct qkv_pairs *pairs, struct qkv_error 
     return status;
 }
 
+/* ---- which side is which ---- */
+
+/* Whether the names of files or columns say that the languages which are asked for are those of the other sides. */
+static bool is_reversed(const struct qkv_pairs *pairs, const char *const lang[2])
+{
+    bool reversed = false;
+    for (int side = 0; side < 2; side++) {
+        if (!lang[side]) continue;
+        if (!strcmp(lang[side], pairs->lang[side]) || strcmp(lang[side], pairs->lang[!side]) != 0)
+            return false;
+        reversed = true;
+    }
+    return reversed;
+}
+
+static void swap(void *a, void *b, size_t size)
+{
+    char kept[sizeof((struct qkv_pairs){0}.lang[0])];
+    memcpy(kept, a, size);
+    memcpy(a, b, size);
+    memcpy(b, kept, size);
+}
+
+static void swap_sides(struct qkv_pairs *pairs)
+{
+    swap(&pairs->column[0], &pairs->column[1], sizeof pairs->column[0]);
+    swap(&pairs->path[0], &pairs->path[1], sizeof pairs->path[0]);
+    swap(pairs->lang[0], pairs->lang[1], sizeof pairs->lang[0]);
+    swap(&pairs->start[0], &pairs->start[1], sizeof pairs->start[0]);
+    swap(&pairs->capacity[0], &pairs->capacity[1], sizeof pairs->capacity[0]);
+}
+
+/* Gives the sides the languages that are asked for. */
+static void obey_languages(struct qkv_pairs *pairs, const struct qkv_pairs_request *request)
+{
+    if (!request->column[0] && is_reversed(pairs, request->lang)) swap_sides(pairs);
+    for (int side = 0; side < 2; side++)
+        if (request->lang[side])
+            snprintf(pairs->lang[side], sizeof pairs->lang[side], "%s", request->lang[side]);
+}
+
 /* ---- public functions ---- */
 
 enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request request,
@@ -292,7 +333,6 @@ enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request
 {
     *pairs = (struct qkv_pairs){0};
     enum qkv_status status;
-    for (int side = 0; side < 2; side++) set_language(pairs->lang[side], request.lang[side]);
     if (!request.target && qkv_pairs_is_table(request.path)) {
         status = read_table(pairs, request.column, request.path, error);
     } else {
@@ -302,6 +342,7 @@ enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request
     if (!status && !pairs->count)
         status = qkv_error_set(error, "%s: has %lld lines, but no pair of sentences", pairs->path[0],
                                (long long)pairs->read);
+    if (!status) obey_languages(pairs, &request);
     if (status) qkv_pairs_release(pairs);
     return status;
 }

@@ -95,6 +95,40 @@ Test(pairs_file, takes_the_quotation_marks_of_cells_off)
     }
 }
 
+Test(pairs_file, exchanges_sides_that_are_named_the_other_way_round)
+{
+    const char *folder = scratch("exchanged");
+    const char *path = write_text(folder, "in.tsv", "English\tSpanish\nGo.\tVe.\nRun!\tCorre.\n");
+    const char *given = "Go.=Ve.|Run!=Corre.|", *exchanged = "Ve.=Go.|Corre.=Run!|";
+    static const struct {
+        const char *lang[2];
+        int64_t column[2];
+        bool is_exchanged;
+    } cases[] = {
+        {{NULL, NULL}, {0}, false}, {{"es", "en"}, {0}, true},  {{"es", NULL}, {0}, true},
+        {{NULL, "en"}, {0}, true},  {{"en", "es"}, {0}, false}, {{"es", "fr"}, {0}, false},
+        {{"es", "es"}, {0}, false}, {{"de", "en"}, {0}, false}, {{"es", "en"}, {1, 2}, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qkv_pairs seen = {0};
+        const struct qkv_pairs_request request = {.path = path,
+                                                  .lang = {cases[i].lang[0], cases[i].lang[1]},
+                                                  .column = {cases[i].column[0], cases[i].column[1]}};
+        cr_expect_str_eq(read_pairs(folder, request, &seen), cases[i].is_exchanged ? exchanged : given, "%zu",
+                         i);
+        cr_expect_eq(seen.column[0], cases[i].is_exchanged ? 2 : 1);
+        for (int side = 0; side < 2; side++)
+            cr_expect_str_eq(seen.lang[side], cases[i].lang[side]                    ? cases[i].lang[side]
+                                              : (side == 1) != cases[i].is_exchanged ? "es"
+                                                                                     : "en");
+    }
+    /* Two files say by their names which side they are. */
+    const char *english = write_text(folder, "x.en", "Go.\nRun!\n"),
+               *spanish = write_text(folder, "x.es", "Ve.\nCorre.\n");
+    struct qkv_pairs_request files = {.path = english, .target = spanish, .lang = {"es", "en"}};
+    cr_expect_str_eq(read_pairs(folder, files, NULL), exchanged);
+}
+
 Test(pairs_file, leaves_out_lines_without_a_pair_and_counts_them)
 {
     struct qkv_pairs seen = {0};

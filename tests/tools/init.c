@@ -133,7 +133,7 @@ Test(init, reads_what_people_have)
         struct outcome outcome =
             run("cd '%s' && qkv init --updates 5 --overwrite %s", folder, cases[i].input);
         cr_expect_eq(outcome.exit_code, 0, "%s: %s", cases[i].input, outcome.error);
-        const char *name = i ? cases[i].output : "x.en"; /* of two files, the name of the first */
+        const char *name = cases[i].output;
         cr_expect_str_eq(run_ok("cd '%s' && cat %s.train.tsv %s.dev.tsv %s.test.tsv | sort >all && sort "
                                 "plain.tsv | cmp - all "
                                 "&& echo same",
@@ -145,6 +145,59 @@ Test(init, reads_what_people_have)
         run_ok("cd '%s' && grep lang: x.yaml header.yaml ids.yaml", folder),
         "x.yaml:    lang: en\nx.yaml:    lang: de\nheader.yaml:    lang: en\nheader.yaml:    lang: de\n"
         "ids.yaml:    lang: src\nids.yaml:    lang: trg\n");
+}
+
+/* Asked for the other direction than the header has, it exchanges the columns. */
+Test(init, takes_the_columns_of_the_languages)
+{
+    const char *folder = scratch("languages");
+    write_pairs(folder, "plain.tsv", 40, "%s\t%s\n");
+    run_ok("cd '%s' && { printf 'English\\tSpanish\\n'; cat plain.tsv; } >x.tsv", folder);
+    const char *output = run_ok("cd '%s' && qkv init x.tsv --updates 5 --src es", folder);
+    cr_expect_not_null(strstr(output, "x.tsv: 40 pairs in columns 2 and 1 of 2, below a header\n"), "%s",
+                       output);
+    cr_expect_not_null(strstr(output, "  source (es): 3.0 words"), "%s", output);
+    cr_expect_not_null(strstr(output, "  target (en): 4.0 words"), "%s", output);
+    cr_expect_not_null(strstr(output, "  for example: ts perro 6. = gg dog number 6.\n"), "%s", output);
+}
+
+/* However slow validations are, they and training together keep to the time, unless one alone does not fit. */
+Test(init, slow_validations_become_fewer)
+{
+    const char *folder = scratch("slow");
+    write_pairs(folder, "x.tsv", 3000, "%s\t%s\n");
+    struct outcome outcome = run("cd '%s' && qkv init x.tsv --minutes 0.25 --dev 1000 -j 1", folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    int updates = atoi(run_ok("cd '%s' && sed -n 's/^  updates: \\([0-9]*\\).*/\\1/p' x.yaml", folder));
+    int freq = atoi(run_ok("cd '%s' && sed -n 's/^  validation_freq: //p' x.yaml", folder));
+    const char *line = strstr(outcome.output, "at the speed of this machine at most ");
+    cr_assert_not_null(line, "%s", outcome.output);
+    cr_expect(freq >= 1 && updates >= 1 && (updates + freq - 1) / freq <= 20, "%d, %d", updates, freq);
+    int seconds = atoi(line + strlen("at the speed of this machine at most "));
+    bool is_long = strchr(line, 'm') && strchr(line + 36, 'm') < strchr(line, '\n');
+    cr_expect((seconds <= 15 && !is_long) ||
+                  strstr(line, "  a validation translates the 1000 pairs of dev, "),
+              "%s", line);
+}
+
+Test(init, warns_of_few_and_of_repeated_pairs)
+{
+    const char *folder = scratch("few_pairs");
+    write_pairs(folder, "few.tsv", 40, "%s\t%s\n");
+    write_pairs(folder, "many.tsv", 2000, "%s\t%s\n");
+    run_ok("cd '%s' && cat few.tsv few.tsv >twice.tsv", folder);
+    const char *
+        few =
+           "  these are few pairs: the model will know them by heart and translate other sentences badly; at "
+           "least some thousand are needed\n",
+       *repeated = "  repeated pairs teach nothing new and make the text look larger than it is: remove them "
+                   "with --clean\n";
+    const char *output = run_ok("cd '%s' && qkv init few.tsv --updates 5", folder);
+    cr_expect(strstr(output, few) && !strstr(output, repeated), "%s", output);
+    output = run_ok("cd '%s' && qkv init twice.tsv --updates 5", folder);
+    cr_expect(strstr(output, few) && strstr(output, repeated), "%s", output);
+    output = run_ok("cd '%s' && qkv init many.tsv --updates 5", folder);
+    cr_expect(!strstr(output, few) && !strstr(output, repeated), "%s", output);
 }
 
 Test(init, warns_of_markup)
@@ -264,6 +317,8 @@ Test(init, says_what_is_wrong)
     write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
     char *before = fingerprint(folder);
     static const char *const cases[][2] = {
+        {"old.yaml",
+         "qkv: old.yaml: is a config, not a file of sentence pairs; train it with `qkv train old.yaml`"},
         {"three.tsv",
          "qkv: three.tsv: has 3 pairs, but training, dev and test need at least 10 together, and learning to "
          "translate takes thousands"},

@@ -28,8 +28,9 @@ struct qkv_pairs_request {
      * two files with a sentence in each line; or, where there is no such file, the common prefix of two. */
     const char *path;
     const char *target; /* the second of two files; NULL: there is none */
-    const char
-        *lang[2];      /* language codes; for a prefix, the suffixes of its files; NULL: found by the names */
+    /* Language codes; for a prefix, the suffixes of its files; NULL: found by the names of files and columns. Where these say that
+     * the languages are those of the other sides, the sides are exchanged, unless `column` says which is which. */
+    const char *lang[2];
     int64_t column[2]; /* of a table, from 1; both 0: found by what is in them */
 };
 
