@@ -267,9 +267,6 @@ static int run(int operands, char **operand)
         read_columns(request.column))
         return QKV_INVALID;
     if (operands > 2) return complain_of_usage(&command_init, "there are more than two files");
-    if (without_end(operand[0], strlen(operand[0]), ".yaml") < strlen(operand[0]))
-        return complain("%s: is a config, not a file of sentence pairs; train it with `qkv train %s`",
-                        operand[0], operand[0]);
     if (!options.config)
         name_by_input(&state, operand[0], request.target);
     else if (name_by_config(&state, options.config))

@@ -269,6 +269,15 @@ static bool check_bytes(struct reader *reader, const char *bytes, size_t size)
     return true;
 }
 
+/* The config that is meant by a name without its end, or with another one: x.yaml for x or x.yml. NULL: there is none. */
+static const char *meant_config(struct reader *reader)
+{
+    size_t size = strlen(reader->path);
+    if (size > 4 && !strcmp(reader->path + size - 4, ".yml")) size -= 4;
+    const char *meant = qkv_arena_format(reader->arena, "%.*s.yaml", (int)size, reader->path);
+    return meant && qkv_path_exists(meant) ? meant : NULL;
+}
+
 /* The bytes of a file, followed by a NUL, on the heap; NULL after collecting an error. */
 static char *load(struct reader *reader, size_t *size)
 {
@@ -279,8 +288,9 @@ static char *load(struct reader *reader, size_t *size)
         const char *shown =
             qkv_arena_plain(reader->arena, reader->path); /* the message begins with it and ": " */
         size_t skipped = shown ? strlen(shown) + 2 : sizeof error.message;
-        qkv_collect(reader->collector, place, "%s",
-                    skipped < strlen(error.message) ? error.message + skipped : "cannot be read");
+        const char *meant = qkv_path_exists(reader->path) ? NULL : meant_config(reader);
+        qkv_collect(reader->collector, place, meant ? "%s; did you mean %s" : "%s",
+                    skipped < strlen(error.message) ? error.message + skipped : "cannot be read", meant);
         return NULL;
     }
     char *bytes = NULL;

@@ -145,6 +145,10 @@ static enum qkv_status too_few_columns(const struct table *table, const struct q
                 "place, or export the table with tabs",
                 path, separators[s]);
     }
+    size_t size = strlen(path);
+    if (size > 5 && !strcmp(path + size - 5, ".yaml"))
+        return qkv_error_set(error, "%s: has no sentence pairs; if it is a config, train it: qkv train %s",
+                             path, path);
     return qkv_error_set(
         error,
         "%s: its lines have no tab, but a line needs a sentence, a tab and its translation; for "
@@ -233,6 +237,28 @@ static enum qkv_status read_table(struct qkv_pairs *pairs, const int64_t column[
     if (!status) name_languages(&table, pairs);
     free(table.text);
     return status;
+}
+
+/* Whether a file is a zip archive: a deck of Anki, a spreadsheet. */
+static bool is_archive(const char *path)
+{
+    char begin[4] = "";
+    FILE *file = strcmp(path, "-") ? fopen(path, "rb") : NULL;
+    bool found = file && fread(begin, 1, sizeof begin, file) == sizeof begin && !memcmp(begin, "PK\3\4", 4);
+    if (file) fclose(file);
+    return found;
+}
+
+static enum qkv_status read_table_file(struct qkv_pairs *pairs, const struct qkv_pairs_request *request,
+                                       struct qkv_error *error)
+{
+    if (is_archive(request->path))
+        return qkv_error_set(
+            error,
+            "%s: is an archive, such as a deck (.apkg) or a spreadsheet (.xlsx, .ods): export it as "
+            "text with tabs between the columns",
+            request->path);
+    return read_table(pairs, request->column, request->path, error);
 }
 
 /* ---- two files ---- */
@@ -334,7 +360,7 @@ enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request
     *pairs = (struct qkv_pairs){0};
     enum qkv_status status;
     if (!request.target && qkv_pairs_is_table(request.path)) {
-        status = read_table(pairs, request.column, request.path, error);
+        status = read_table_file(pairs, &request, error);
     } else {
         status = qkv_pairs_find_files(&request, pairs->path, error);
         if (!status) status = read_two_files(pairs, error);

@@ -40,11 +40,21 @@ enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error
                          folder, format, QKV_RUN_FORMAT);
 }
 
+/* Says that there is no such run, and which one is meant by its name alone: runs/x, where `qkv train` makes x. */
+static enum qkv_status no_such_run(const char *folder, struct qkv_arena *arena, struct qkv_error *error)
+{
+    const char *meant = qkv_arena_format(arena, "runs/%s", folder);
+    return qkv_error_set(error,
+                         meant && qkv_path_exists(meant) ? "%s: there is no such run; did you mean %s"
+                                                         : "%s: there is no such run",
+                         folder, meant);
+}
+
 enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *config, struct qkv_arena *arena,
                                     struct qkv_error *error)
 {
     struct stat status;
-    if (!qkv_path_exists(folder)) return qkv_error_set(error, "%s: there is no such run", folder);
+    if (!qkv_path_exists(folder)) return no_such_run(folder, arena, error);
     if (stat(folder, &status)) return qkv_error_set(error, "%s: %s", folder, strerror(errno));
     if (!S_ISDIR(status.st_mode)) return qkv_error_set(error, "%s: is a file, but a run is a folder", folder);
     const char *path = qkv_run_file(arena, folder, QKV_RUN_CONFIG);

@@ -74,6 +74,21 @@ Test(config_hints, other_names_lead_to_keys)
                               "data.trg.voc_limit\n");
 }
 
+Test(config_hints, finds_configs_and_runs_by_their_names_alone)
+{
+    const char *folder = scratch("names_alone");
+    write_text(folder, "mine.yaml", "name: x\n");
+    run_ok("cd '%s' && mkdir -p runs/mine", folder);
+    const char *const missing = ": cannot be read: No such file or directory; did you mean mine.yaml";
+    cr_expect(refused(run("cd '%s' && qkv train mine", folder), format("mine%s", missing)));
+    cr_expect(refused(run("cd '%s' && qkv train mine.yml", folder), format("mine.yml%s", missing)));
+    cr_expect(refused(run("cd '%s' && qkv train other", folder),
+                      "other: cannot be read: No such file or directory"));
+    cr_expect(refused(run("cd '%s' && qkv translate mine", folder),
+                      "qkv: mine: there is no such run; did you mean runs/mine"));
+    cr_expect(refused(run("cd '%s' && qkv translate other", folder), "qkv: other: there is no such run"));
+}
+
 Test(config_hints, says_how_to_get_a_config_from_sentences)
 {
     const char *folder = scratch("sentences");

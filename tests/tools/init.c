@@ -314,11 +314,14 @@ Test(init, says_what_is_wrong)
                 "\x7f"
                 "ELF\0\1\2",
                 7);
+    write_text(folder, "old.yaml", "name: old\n");
+    write_bytes(folder, "deck.apkg", "PK\3\4\0\1", 6);
     write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
     char *before = fingerprint(folder);
     static const char *const cases[][2] = {
-        {"old.yaml",
-         "qkv: old.yaml: is a config, not a file of sentence pairs; train it with `qkv train old.yaml`"},
+        {"deck.apkg", "qkv: deck.apkg: is an archive, such as a deck (.apkg) or a spreadsheet (.xlsx, .ods): "
+                      "export it as text with tabs between the columns"},
+        {"old.yaml", "qkv: old.yaml: has no sentence pairs; if it is a config, train it: qkv train old.yaml"},
         {"three.tsv",
          "qkv: three.tsv: has 3 pairs, but training, dev and test need at least 10 together, and learning to "
          "translate takes thousands"},
