@@ -189,18 +189,27 @@ function drawLosses() {
     canvas.setAttribute('aria-label', `Loss of training: ${element('train-update').textContent}`);
 }
 
-// One map of each kind of attention: that of its first head.
+// A map between the words of its rows and columns; longer words stand upright above it.
+function makeTrainedMap(head) {
+    const canvas = make('canvas', { className: 'small', role: 'img',
+        'aria-label': `${head.kind} attention, head ${head.head}, of ${head.rowWords.join(' ')} on ${head.columnWords.join(' ')}` });
+    const size = Math.max(1, Math.min(20, Math.floor(200 / Math.max(head.rows, head.columns))));
+    drawMap(canvas, head, size);
+    const words = (name, texts) => make('div', { className: name, 'aria-hidden': 'true' },
+        ...texts.map(text => make('span', { textContent: text, className: SHORT.test(text) ? 'short' : '', dir: 'auto' })));
+    const box = make('div', { className: 'with-words' }, words('across', head.columnWords), words('down', head.rowWords), canvas);
+    box.style.setProperty('--cell', `${size}px`);
+    return box;
+}
+
+// The maps of cross attention and of the encoder.
 function drawTrainedMaps() {
     const { view } = training;
     element('train-maps').hidden = !view;
     if (!view) return;
     element('train-translation').textContent = training.translation || '(no word)';
     element('train-maps').replaceChildren(...view.heads.filter(head => head.kind !== 'decoder').map(head => {
-        const canvas = make('canvas', { className: 'small', role: 'img',
-            'aria-label': `${head.kind} attention, head ${head.head}, of ${head.rowWords.join(' ')} on ${head.columnWords.join(' ')}` });
-        const size = Math.max(1, Math.min(20, Math.floor(200 / Math.max(head.rows, head.columns))));
-        drawMap(canvas, head, size);
-        return make('figure', { 'data-test': `train-map-${head.kind}-${head.head}` }, canvas,
+        return make('figure', { 'data-test': `train-map-${head.kind}-${head.head}` }, makeTrainedMap(head),
             make('figcaption', { textContent: `${head.kind}, head ${head.head}` }));
     }));
 }
