@@ -152,7 +152,8 @@ const struct command command_generate = {
 #include "datasets/generate/sequences.def"
 #undef SEQUENCE_TASK
         "  en_es: English sentences and their Spanish translations\n\n"
-        "en_es also writes gold word alignments of dev and test (dev.align, test.align) and the combinations "
+        "All tasks also write gold word alignments of dev and test (dev.align, test.align), en_es also the "
+        "combinations "
         "of words that train never contains (held_out.tsv). Its sentences are single clauses of 3 to 14 "
         "words; with --shortest, --longest or --longest-test, clauses are joined and have relative clauses, "
         "and all lengths are equally frequent.\n\n"

@@ -9,43 +9,54 @@ enum { MOST_ATTEMPTS = 100 };
 static void draw(const struct sequences *sequences, struct dice *dice, int64_t length)
 {
     for (int64_t i = 0; i < length; i++)
-        sequences->numbers[i] = dice_below(dice, sequences->request->symbols);
+        sequences->elements[i] = (struct sequence_element){dice_below(dice, sequences->request->symbols), i};
 }
 
 static void write_text(const struct sequences *sequences, int64_t length, char *text)
 {
     for (int64_t i = 0; i < length; i++)
-        text += sprintf(text, i ? " %lld" : "%lld", (long long)sequences->numbers[i]);
+        text += sprintf(text, i ? " %lld" : "%lld", (long long)sequences->elements[i].number);
 }
 
-/* ---- tasks: each turns the numbers of a source into those of its target ---- */
-
-static void solve_copy(int64_t count, int64_t *numbers)
+/* "0-3 1-2": where each number of the source stands in the target. The elements are those of the target. */
+static void write_links(const struct sequences *sequences, int64_t length, char *text)
 {
-    (void)count, (void)numbers;
+    *text = '\0';
+    for (int64_t i = 0; i < length; i++)
+        text += sprintf(text, i ? " %lld-%lld" : "%lld-%lld", (long long)sequences->elements[i].place,
+                        (long long)i);
 }
 
-static void solve_reverse(int64_t count, int64_t *numbers)
+/* ---- tasks: each brings the numbers of a source into the order of its target ---- */
+
+static void solve_copy(int64_t count, struct sequence_element *elements)
+{
+    (void)count, (void)elements;
+}
+
+static void solve_reverse(int64_t count, struct sequence_element *elements)
 {
     for (int64_t i = 0; i < count / 2; i++) {
-        int64_t first = numbers[i];
-        numbers[i] = numbers[count - 1 - i];
-        numbers[count - 1 - i] = first;
+        struct sequence_element first = elements[i];
+        elements[i] = elements[count - 1 - i];
+        elements[count - 1 - i] = first;
     }
 }
 
+/* Equal numbers keep their order. */
 static int compare(const void *a, const void *b)
 {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
+    const struct sequence_element *x = a, *y = b;
+    if (x->number != y->number) return x->number > y->number ? 1 : -1;
+    return (x->place > y->place) - (x->place < y->place);
 }
 
-static void solve_sort(int64_t count, int64_t *numbers)
+static void solve_sort(int64_t count, struct sequence_element *elements)
 {
-    qsort(numbers, (size_t)count, sizeof *numbers, compare);
+    qsort(elements, (size_t)count, sizeof *elements, compare);
 }
 
-static void (*const solve[])(int64_t count, int64_t *numbers) = {
+static void (*const solve[])(int64_t count, struct sequence_element *elements) = {
 #define SEQUENCE_TASK(name, help) solve_##name,
 #include "datasets/generate/sequences.def"
 #undef SEQUENCE_TASK
@@ -56,16 +67,17 @@ static void (*const solve[])(int64_t count, int64_t *numbers) = {
 enum qkv_status sequences_begin(struct sequences *sequences, const struct sequence_request *request,
                                 struct qkv_error *error)
 {
-    enum { LONGEST_NUMBER = 21 }; /* characters, with a space */
+    enum { LONGEST_NUMBER = 21, LONGEST_LINK = 42 }; /* characters, with a space */
     size_t longest =
         (size_t)(request->longest > request->longest_test ? request->longest : request->longest_test);
     *sequences = (struct sequences){
         .request = request,
-        .numbers = malloc(longest * sizeof *sequences->numbers),
+        .elements = malloc(longest * sizeof *sequences->elements),
         .source = malloc(longest * LONGEST_NUMBER + 1),
         .target = malloc(longest * LONGEST_NUMBER + 1),
+        .links = malloc(longest * LONGEST_LINK + 1),
     };
-    if (sequences->numbers && sequences->source && sequences->target) return QKV_OK;
+    if (sequences->elements && sequences->source && sequences->target && sequences->links) return QKV_OK;
     sequences_release(sequences);
     return qkv_error_set(error, "out of memory");
 }
@@ -91,26 +103,36 @@ enum qkv_status sequences_next(struct sequences *sequences, enum split split, st
     }
     if (is_first && qkv_types_add(&sequences->drawn, sequences->source, 1) < 0)
         return qkv_error_set(error, "out of memory");
-    solve[request->task](length, sequences->numbers);
+    solve[request->task](length, sequences->elements);
     write_text(sequences, length, sequences->target);
+    write_links(sequences, length, sequences->links);
     return QKV_OK;
 }
 
 void sequences_release(struct sequences *sequences)
 {
-    free(sequences->numbers);
+    free(sequences->elements);
     free(sequences->source);
     free(sequences->target);
+    free(sequences->links);
     qkv_types_release(&sequences->drawn);
     *sequences = (struct sequences){0};
 }
 
 /* ---- files ---- */
 
+/* The files of a data set; train has no links. */
+enum { DEV_LINKS = SPLITS, TEST_LINKS, FILES };
+
+static const char *const NAMES[FILES] = {"train.tsv", "dev.tsv", "test.tsv", "dev.align", "test.align"};
+
 static enum qkv_status write_split(struct sequences *sequences, enum split split,
-                                   const struct qkv_file_writer *writer, int64_t *repeated,
+                                   const struct dataset_files *files, int64_t *repeated,
                                    struct qkv_error *error)
 {
+    const struct qkv_file_writer *writer = &files->writer[split];
+    const struct qkv_file_writer *links =
+        split == TRAIN ? NULL : &files->writer[split == DEV ? DEV_LINKS : TEST_LINKS];
     const struct dataset_request *request = &sequences->request->request;
     struct dice dice = sequences_dice(sequences, split);
     struct qkv_error inner;
@@ -120,7 +142,9 @@ static enum qkv_status write_split(struct sequences *sequences, enum split split
             return qkv_error_set(error, "%s: %s", request->folder, inner.message);
         *repeated += known;
         fprintf(writer->file, "%s\t%s\n", sequences->source, sequences->target);
-        if (dataset_line_check(writer, error)) return QKV_INVALID;
+        if (links) fprintf(links->file, "%s\n", sequences->links);
+        if (dataset_line_check(writer, error) || (links && dataset_line_check(links, error)))
+            return QKV_INVALID;
     }
     return QKV_OK;
 }
@@ -136,7 +160,7 @@ static enum qkv_status write_all(const struct sequence_request *request, const s
         return qkv_error_set(error, "%s: %s", request->request.folder, inner.message);
     enum qkv_status status = QKV_OK;
     for (int i = 0; !status && i < SPLITS; i++)
-        status = write_split(&sequences, order[i], &files->writer[order[i]], &repeated[order[i]], error);
+        status = write_split(&sequences, order[i], files, &repeated[order[i]], error);
     sequences_release(&sequences);
     return status;
 }
@@ -144,10 +168,9 @@ static enum qkv_status write_all(const struct sequence_request *request, const s
 enum qkv_status sequences_generate(const struct sequence_request *request, int64_t repeated[SPLITS],
                                    struct qkv_error *error)
 {
-    static const char *const names[SPLITS] = {"train.tsv", "dev.tsv", "test.tsv"};
     struct dataset_files files;
     for (int split = 0; split < SPLITS; split++) repeated[split] = 0;
-    if (dataset_files_begin(&files, &request->request, names, SPLITS, error)) return QKV_INVALID;
+    if (dataset_files_begin(&files, &request->request, NAMES, FILES, error)) return QKV_INVALID;
     enum qkv_status status = write_all(request, &files, repeated, error);
     if (status)
         dataset_files_abandon(&files);

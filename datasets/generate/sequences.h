@@ -22,13 +22,19 @@ struct sequence_request {
     int64_t longest_test;      /* the longest line of dev and test */
 };
 
+/* A number, and its place in the source, from 0. */
+struct sequence_element {
+    int64_t number, place;
+};
+
 /* The lines of a request, one after another. Caller's storage; sequences_release frees the memory. */
 struct sequences {
     const struct sequence_request *request; /* `folder` is not read */
     char *source, *target;                  /* the current line */
+    char *links;                            /* which number of the source is which of the target: "0-3 1-2" */
     /* private */
     struct qkv_types drawn; /* the sources that later splits leave out: those of train, or of dev and test */
-    int64_t *numbers;       /* of one sequence */
+    struct sequence_element *elements; /* of one sequence */
 };
 
 /* `request` must outlive the sequences. Fails when there is no memory. */
@@ -44,7 +50,7 @@ enum qkv_status sequences_next(struct sequences *sequences, enum split split, st
                                struct qkv_error *error);
 void sequences_release(struct sequences *sequences);
 
-/* Writes train.tsv, dev.tsv and test.tsv. `repeated` counts the lines of dev and test whose source is also in train, because
+/* Writes train.tsv, dev.tsv and test.tsv, and the links of dev and test (dev.align, test.align). `repeated` counts the lines of dev and test whose source is also in train, because
  * train has (almost) all sequences of a short length; with request.stream, the lines of train whose source is in dev or
  * test. */
 enum qkv_status sequences_generate(const struct sequence_request *request, int64_t repeated[SPLITS],

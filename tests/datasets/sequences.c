@@ -135,6 +135,71 @@ Test(sequences, copy_and_sort_are_solved)
     }
 }
 
+static char *links; /* the lines of a file of links that are not read yet */
+
+/* The next line of links: each number of the target comes from one of the source, which is equal. */
+static void check_links(const struct line *line)
+{
+    int used = 0;
+    char *end = strchr(links, '\n');
+    cr_assert_not_null(end);
+    for (int i = 0; i < line->targets; i++) {
+        long from = strtol(links, &links, 10), to = strtol(links + 1, &links, 10);
+        cr_assert(to == i && from >= 0 && from < line->sources);
+        cr_assert_eq(line->source[from], line->target[to]);
+        cr_assert(!(used >> from & 1));
+        used |= 1 << from;
+    }
+    cr_assert_eq(links, end);
+    links++;
+}
+
+static void check_links_of_copy(const struct line *line)
+{
+    for (const char *link = links; link; link = strpbrk(link, " \n") + 1) {
+        long from = strtol(link, NULL, 10);
+        cr_assert_eq(from, strtol(strchr(link, '-') + 1, NULL, 10));
+        if (from == line->targets - 1) break;
+    }
+    check_links(line);
+}
+
+static void check_links_of_reverse(const struct line *line)
+{
+    cr_assert_eq(strtol(links, NULL, 10), line->sources - 1);
+    check_links(line);
+}
+
+/* Equal numbers keep their order. */
+static void check_links_of_sort(const struct line *line)
+{
+    char *link = links;
+    for (long i = 0, last = -1; i < line->targets; i++) {
+        long from = strtol(link, &link, 10);
+        strtol(link + 1, &link, 10);
+        if (i && line->target[i] == line->target[i - 1]) cr_assert_gt(from, last);
+        last = from;
+    }
+    check_links(line);
+}
+
+Test(sequences, have_links_that_say_where_each_number_went)
+{
+    void (*const checks[])(const struct line *) = {check_links_of_copy, check_links_of_reverse,
+                                                   check_links_of_sort};
+    const char *const tasks[] = {"copy", "reverse", "sort"}, *const splits[] = {"dev", "test"};
+    for (int i = 0; i < 6; i++) {
+        const char *folder = scratch("links");
+        generate(
+            format("%s --overwrite --symbols 6 --train 30 --dev 20 --test 20 --longest 12", tasks[i / 2]),
+            folder);
+        links = read_file(format("%s/%s.align", folder, splits[i % 2]), NULL);
+        cr_assert_not_null(links);
+        cr_assert_eq(each_line(folder, format("%s.tsv", splits[i % 2]), checks[i / 2]), 20);
+        cr_assert_str_empty(links);
+    }
+}
+
 Test(sequences, depend_only_on_the_seed)
 {
     const char *options = "reverse --train 500 --dev 50 --test 50 --seed";
