@@ -38,13 +38,19 @@ void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parame
     }
     if (!binding) {
         binding = &graph->binding[graph->binding_count++];
-        *binding = (struct qkv_binding){parameters, gradients, accumulate, NULL};
+        *binding = (struct qkv_binding){parameters, gradients, accumulate, false, NULL};
     }
     if (binding->leaf && (binding->gradients != (char *)gradients || binding->accumulate != accumulate))
         qkv_graph_fail(graph, "qkv_graph_bind: the graph already uses these parameters with other gradients: "
                               "reset it first");
     binding->gradients = gradients; /* after that error they hold from the next reset on */
     binding->accumulate = accumulate;
+}
+
+void qkv_graph_reuse_gradients(struct qkv_graph *graph, const struct qkv_parameters *parameters)
+{
+    struct qkv_binding *binding = qkv_binding_of(graph, parameters);
+    if (binding) binding->is_reusable = binding->gradients && !binding->accumulate;
 }
 
 /* The block that holds the parameter; NULL: it is in none that is bound. */

@@ -42,10 +42,10 @@ struct region {
 struct qkv_gradient_pair {
     const struct qkv_parameters *parameters;
     size_t number; /* bytes of a number */
-    /* The stage: what the node where backward starts has saved for its own backward, which runs first (the loss saves more
-     * than most parameters need); then memory of its own, [stage_bytes]. Where both are too fragmented, a parameter has its
+    /* The stage: what the node where backward starts has kept for its own backward, which runs first (the loss keeps a
+     * gradient larger than most others); then memory of its own, [stage_bytes]. Where both are too fragmented, a parameter has its
      * own place in `places`, [stage_bytes]. Memory that is never written takes no physical memory. */
-    struct region saved, reserve;
+    struct region kept, reserve;
     char *places;
     size_t stage_bytes;
     struct part *part;     /* [parameters->count] */
@@ -85,7 +85,7 @@ void qkv_gradient_pair_reset(struct qkv_gradient_pair *pair)
         pair->part[i] = (struct part){0};
     }
     pair->reserve.first = NULL;
-    pair->saved = (struct region){0};
+    pair->kept = (struct region){0};
 }
 
 void qkv_graph_set_pair(struct qkv_graph *graph, struct qkv_gradient_pair *pair, bool is_second)
@@ -115,7 +115,7 @@ static void take_stage(struct qkv_gradient_pair *pair, int64_t index, size_t byt
 {
     struct part *part = &pair->part[index];
     part->bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (fit(&pair->saved, part) || fit(&pair->reserve, part)) return;
+    if (fit(&pair->kept, part) || fit(&pair->reserve, part)) return;
     part->memory = pair->places + (size_t)pair->parameters->list[index]->offset * pair->number;
 }
 
@@ -130,13 +130,14 @@ static void return_stage(struct part *part)
     part->memory = NULL;
 }
 
-/* Once backward has passed y, where it started, nothing reads what y has saved. */
-static void use_saved(const struct qkv_tensor *y)
+/* Once backward has passed y, where it started, nothing reads what y has kept: the gradient of an input, or else `saved`. */
+static void use_kept(const struct qkv_tensor *y)
 {
-    uintptr_t start = (uintptr_t)y->saved, end = start + (size_t)y->saved_count * y->graph->size;
-    uintptr_t aligned = (start + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (y != y->graph->planned || !y->saved || aligned >= end) return;
-    y->graph->pair->saved = (struct region){(char *)y->saved + (aligned - start), end - aligned, NULL};
+    char *memory = y->early_gradient ? y->early_gradient : y->saved;
+    size_t bytes = (size_t)(y->early_gradient ? qkv_early_input(y)->count : y->saved_count) * y->graph->size;
+    size_t before = (ALIGNMENT - (uintptr_t)memory % ALIGNMENT) % ALIGNMENT;
+    if (y != y->graph->planned || !memory || before >= bytes) return;
+    y->graph->pair->kept = (struct region){memory + before, bytes - before, NULL};
 }
 
 /* to [n] += from */
@@ -283,7 +284,7 @@ void qkv_pair_after(const struct qkv_tensor *y)
         else if (y->graph->pair->part[x->parameter->index].addition != COMPLETE)
             complete(x);
     }
-    if (y->graph->pair && y->graph->is_second) use_saved(y);
+    if (y->graph->pair && y->graph->is_second) use_kept(y);
 }
 
 void qkv_graph_finish_pair(struct qkv_graph *graph)

@@ -36,10 +36,11 @@ struct qkv_tensor {
     struct qkv_graph *graph;
     struct qkv_tensor *next; /* in order of creation, as `previous` */
     struct qkv_tensor *input[QKV_MAX_INPUTS];
-    void *saved;         /* what forward keeps for backward: saved_count numbers */
-    void *weights;       /* attention: weights that qkv_op.weights has computed on demand; NULL: none yet */
-    int64_t saved_count; /* set by the shape rule */
-    int64_t scratch;     /* set by the shape rule: numbers of workspace that forward or backward needs */
+    void *saved;          /* what forward keeps for backward: saved_count numbers */
+    void *early_gradient; /* see qkv_op.early_gradient */
+    void *weights;        /* attention: weights that qkv_op.weights has computed on demand; NULL: none yet */
+    int64_t saved_count;  /* set by the shape rule */
+    int64_t scratch;      /* set by the shape rule: numbers of workspace that forward or backward needs */
     int64_t scratch_forward; /* workspace for forward if that is more than `scratch`; see scratch_kept */
     int64_t kept_indices;    /* arrays.c: number of indices that the graph has copied */
 
@@ -62,8 +63,9 @@ struct qkv_tensor {
 /* A block of parameters that is bound to a graph. */
 struct qkv_binding {
     const struct qkv_parameters *parameters;
-    char *gradients; /* laid out as parameters->values; NULL: the parameters are constants */
-    bool accumulate; /* backward adds to `gradients` instead of overwriting them */
+    char *gradients;  /* laid out as parameters->values; NULL: the parameters are constants */
+    bool accumulate;  /* backward adds to `gradients` instead of overwriting them */
+    bool is_reusable; /* qkv_graph_reuse_gradients */
     /* [parameters->count] in the arena: the leaf of each parameter, or NULL if the graph does not use it; NULL before
      * the first qkv_graph_parameter */
     struct qkv_tensor **leaf;
@@ -190,6 +192,9 @@ struct qkv_op {
     /* Inputs to each number of whose gradient backward adds at most one number, which is complete before: if the gradient
      * of the result is 1, adding has the same bits as computing the gradient apart and adding that. */
     unsigned adds_once;
+    unsigned
+        early_gradient; /* INPUT(i): forward computes the gradient of that input, for a gradient of 1 of the result, and
+                              * stores it in tensor->early_gradient */
     unsigned alias;        /* INPUT(0): the result is stored in the memory of input 0 (reshape, store_rows) */
     bool recompute;        /* cheap: backward may compute the result again instead of keeping it */
     bool stops_gradient;   /* detach: the result needs no gradient, whatever the inputs need */
@@ -235,6 +240,14 @@ struct qkv_binding *qkv_binding_of(struct qkv_graph *graph, const struct qkv_par
 
 /* bindings.c: sets the gradients of parameters that the graph does not use to zero. */
 void qkv_clear_unused_gradients(const struct qkv_graph *graph);
+
+/* bindings.c: lets qkv_graph_plan store values in the gradients of these parameters, which are bound and which nothing
+ * reads until backward has computed them. Holds until the next reset. */
+void qkv_graph_reuse_gradients(struct qkv_graph *graph, const struct qkv_parameters *parameters);
+
+/* nodes.c: the input that the op declares as early_gradient; NULL if it declares none, or if that input or the result needs
+ * no gradient. */
+struct qkv_tensor *qkv_early_input(const struct qkv_tensor *y);
 
 /* gradient_pair.c: called before and after the backward of node y; before, also for a parameter y where backward
  * starts. Before: the second graph of a pair prepares the gradients of the parameters that y reads. After: those that

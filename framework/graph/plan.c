@@ -5,7 +5,11 @@
  *  - recompute: a value that is cheap to compute is dropped after its last use in forward and computed again in
  *    backward, from inputs that are kept (as Chen et al. 2016 do with whole layers). Without gradients every
  *    value is dropped after its last use;
- *  - gradients: the memory of a gradient is free once the backward of its node has run. */
+ *  - gradients: the memory of a gradient is free once the backward of its node has run.
+ *
+ * Where the caller allows it (qkv_graph_reuse_gradients), the gradients of parameters hold values until backward
+ * computes them. Backward reads a value in its node and in later nodes, and writes the gradient of a parameter in the
+ * nodes that use the parameter, so a value may be stored there if its node follows all of these. */
 #include "graph/graph.h"
 
 void qkv_graph_share_memory(struct qkv_graph *graph, bool share)
@@ -36,6 +40,13 @@ static void free_slot(struct qkv_slot **free_slots, struct qkv_slot *slot)
     *free_slots = slot;
 }
 
+/* Counts of numbers are rounded so that all parts of a block are aligned. */
+static int64_t rounded_count(int64_t count)
+{
+    enum { ALIGNED_NUMBERS = 16 };
+    return (count + ALIGNED_NUMBERS - 1) / ALIGNED_NUMBERS * ALIGNED_NUMBERS;
+}
+
 /* ---- what may share ---- */
 
 /* Without gradients, a value is needed until its last consumer has run forward. */
@@ -59,6 +70,14 @@ static bool may_overwrite(const struct qkv_tensor *y, int i)
     if (x->consumers != 1 || x->needs_gradient != y->needs_gradient) return false;
     if (is_forward_only(graph)) return true;
     return !x->value_slot && !(backward_reads(x) & QKV_RESULT) && !(backward_reads(y) & QKV_INPUT(i));
+}
+
+/* Whether input i of y is one of its inputs before i, too. */
+static bool has_earlier(const struct qkv_tensor *y, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (y->input[j] == y->input[i]) return true;
+    return false;
 }
 
 static struct qkv_tensor *input_to_overwrite(const struct qkv_tensor *y)
@@ -97,14 +116,51 @@ static void *assign_value_slot(struct qkv_tensor *x, struct qkv_slot **free_slot
     return x->new_value_slot.memory = qkv_arena_allocate(&x->graph->arena, (size_t)x->count * x->graph->size);
 }
 
+/* Adds the gradient of the parameter x, whose last consumer is y, to the memory that later values may use. */
+static void offer_gradient(struct qkv_tensor *x, const struct qkv_tensor *y, struct qkv_slot **reusable)
+{
+    if (!x->binding || !x->binding->is_reusable || !x->needs_gradient || x->gradient == y->early_gradient)
+        return;
+    for (struct qkv_slot *slot = *reusable; slot; slot = slot->next_free)
+        if ((char *)slot->memory + (size_t)slot->capacity * x->graph->size == x->gradient) {
+            slot->capacity += x->count;
+            return;
+        }
+    x->new_gradient_slot = (struct qkv_slot){NULL, x->gradient, x->count};
+    free_slot(reusable, &x->new_gradient_slot);
+}
+
+/* Memory that holds the value of x until backward has passed its node: the start of a reusable gradient, or new memory. */
+static void *kept_memory(const struct qkv_tensor *x, struct qkv_slot **reusable)
+{
+    struct qkv_slot *slot = take_free_slot(reusable, rounded_count(x->count));
+    if (!slot) return qkv_arena_allocate(&x->graph->arena, (size_t)x->count * x->graph->size);
+    void *memory = slot->memory;
+    slot->memory = (char *)memory + (size_t)rounded_count(x->count) * x->graph->size;
+    slot->capacity -= rounded_count(x->count);
+    free_slot(reusable, slot);
+    return memory;
+}
+
+/* Memory for the gradient that y computes in forward: that of its input itself, if backward computes this gradient in y
+ * first. */
+static bool assign_early_gradient(struct qkv_tensor *y)
+{
+    struct qkv_tensor *x = qkv_early_input(y);
+    if (!x) return true;
+    bool is_first = x->binding && x->binding->is_reusable && x->last_consumer == y;
+    y->early_gradient =
+        is_first ? x->gradient : qkv_arena_allocate(&y->graph->arena, (size_t)x->count * y->graph->size);
+    return y->early_gradient;
+}
+
 /* Frees the slots of the inputs whose last consumer is y. */
 static void free_value_slots(const struct qkv_tensor *y, struct qkv_slot **free_slots)
 {
     for (int i = 0; i < QKV_MAX_INPUTS; i++) {
         struct qkv_tensor *x = y->input[i];
-        bool seen = false;
-        for (int j = 0; j < i; j++) seen = seen || y->input[j] == x;
-        if (x && x->value_slot && x->last_consumer == y && !seen) free_slot(free_slots, x->value_slot);
+        if (x && x->value_slot && x->last_consumer == y && !has_earlier(y, i))
+            free_slot(free_slots, x->value_slot);
     }
 }
 
@@ -120,7 +176,7 @@ static void overwrite_input(struct qkv_tensor *x)
 
 static bool assign_values(struct qkv_graph *graph)
 {
-    struct qkv_slot *free_slots = NULL;
+    struct qkv_slot *free_slots = NULL, *reusable = NULL;
     for (struct qkv_tensor *x = graph->first; x; x = x->next) {
         if (x->op == QKV_OP_leaf) continue;
         if (graph->ops[x->op]->alias)
@@ -130,12 +186,15 @@ static bool assign_values(struct qkv_graph *graph)
         else if (is_temporary(x))
             x->value = assign_value_slot(x, &free_slots);
         else
-            x->value = qkv_arena_allocate(&graph->arena, (size_t)x->count * graph->size);
-        if (!x->value) {
+            x->value = kept_memory(x, &reusable);
+        if (!x->value || !assign_early_gradient(x)) {
             qkv_graph_fail(graph, "out of memory for a tensor of shape %s", qkv_shape_text(x->shape));
             return false;
         }
         free_value_slots(x, &free_slots);
+        for (int i = 0; i < QKV_MAX_INPUTS && !qkv_arena_is_guarded(); i++)
+            if (x->input[i] && x->input[i]->last_consumer == x && !has_earlier(x, i))
+                offer_gradient(x->input[i], x, &reusable);
     }
     return true;
 }
@@ -146,8 +205,7 @@ static bool assign_values(struct qkv_graph *graph)
  * memory. */
 static void *gradient_memory(struct qkv_graph *graph, int64_t count)
 {
-    enum { ALIGNED_NUMBERS = 16 };
-    int64_t at = (graph->scratch_kept + ALIGNED_NUMBERS - 1) / ALIGNED_NUMBERS * ALIGNED_NUMBERS;
+    int64_t at = rounded_count(graph->scratch_kept);
     if (at + count > graph->scratch_count)
         return qkv_arena_allocate(&graph->arena, (size_t)count * graph->size);
     graph->scratch_kept = at + count;

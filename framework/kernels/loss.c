@@ -117,7 +117,7 @@ OP(cross_entropy, .inputs = 1, .shape = RULE(cross_entropy_shape), .forward = cr
 
 /* ---- linear_cross_entropy: cross_entropy of logits = x W + b, computed in blocks of rows and
  * tiles of classes. Forward also computes the gradients, while the logits of a block are in the
- * cache. saved: the sums, then factor times dx [N, D], dW [like W] and db [C] ----
+ * cache. saved: the sums, then factor times dx [N, D] and db [C]; early_gradient: factor times dW ----
  *
  * Each block is read in two passes. The first computes each tile of logits and, while the tile is
  * in the second-level cache, replaces it by e = exp(logits - m_t), where m_t is the maximum of a
@@ -137,7 +137,7 @@ static bool linear_cross_entropy_shape(struct qkv_tensor *y)
         return false;
     y->shape = QKV_SHAPE(1);
     y->saved_count = GRADIENTS_AT + row_terms_count(y, rows);
-    if (y->needs_gradient) y->saved_count += x->count + weight->count + classes;
+    if (y->needs_gradient) y->saved_count += x->count + classes;
     /* Tiles (those of a complete block if there is a second pass), maxima per tile, and the numbers
      * of each row. */
     int64_t block = block_rows(rows, x->shape.size[1], classes);
@@ -268,15 +268,15 @@ static void linear_cross_entropy_forward(struct qkv_tensor *y)
     store_result(y, loss, sums);
 }
 
-/* dx += dy * saved dx, dW += dy * saved dW, db += dy * saved db */
+/* dx += dy * saved dx, dW += dy * early dW, db += dy * saved db */
 static void linear_cross_entropy_backward(struct qkv_tensor *y)
 {
     struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
     const real *saved = (const real *)y->saved + GRADIENTS_AT;
     real dy = *(const real *)y->gradient;
     add_scaled(x, dy, saved);
-    add_scaled(weight, dy, saved + x->count);
-    add_scaled(bias, dy, saved + x->count + weight->count);
+    add_scaled(weight, dy, y->early_gradient);
+    add_scaled(bias, dy, saved + x->count);
 }
 
 static const struct qkv_sample linear_cross_entropy_good[] = {
@@ -313,6 +313,6 @@ static const struct qkv_sample linear_cross_entropy_bad[] = {
     {0},
 };
 OP(linear_cross_entropy, .inputs = 3, .optional = INPUT(2), .adds_once = INPUT(1) | INPUT(2),
-   .shape = RULE(linear_cross_entropy_shape), .forward = linear_cross_entropy_forward,
-   .backward = linear_cross_entropy_backward, .good = RULE(linear_cross_entropy_good),
-   .bad = RULE(linear_cross_entropy_bad));
+   .early_gradient = INPUT(1), .shape = RULE(linear_cross_entropy_shape),
+   .forward = linear_cross_entropy_forward, .backward = linear_cross_entropy_backward,
+   .good = RULE(linear_cross_entropy_good), .bad = RULE(linear_cross_entropy_bad));

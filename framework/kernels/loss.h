@@ -41,13 +41,22 @@ static inline void store_result(struct qkv_tensor *y, double loss, const double 
     for (int i = 0; i < SUMS; i++) saved[i] = (real)sums[i];
 }
 
-/* dx += dy * saved, where dy is the gradient of the loss and `saved` has the shape of x. */
+static inline void scale_in_place(int64_t n, real factor, real *numbers)
+{
+    if (factor == 1) return;
+    for (int64_t i = 0; i < n; i++) numbers[i] *= factor;
+}
+
+/* dx += dy * saved, where dy is the gradient of the loss and `saved` has the shape of x, or is the gradient of x, of which backward has
+ * computed nothing yet. */
 static inline void add_scaled(struct qkv_tensor *x, real dy, const real *restrict saved)
 {
     real beta;
     real *restrict dx = claim_gradient(x, &beta);
     if (!dx) return;
-    if (beta > 0)
+    if (dx == saved)
+        scale_in_place(x->count, dy, dx);
+    else if (beta > 0)
         for (int64_t i = 0; i < x->count; i++) dx[i] += dy * saved[i];
     else
         for (int64_t i = 0; i < x->count; i++) dx[i] = dy * saved[i];
@@ -105,9 +114,9 @@ struct output_layer {
     real *dw, *db;             /* sums over all blocks; dw is NULL if the weight needs no gradient */
 };
 
-/* The layer of an op, with its gradients dW [like W] and db [C] one after the other at `gradients`. */
+/* The layer of an op, whose early_gradient is dW, with db [C] at `db`. */
 static inline struct output_layer output_layer_of(const struct qkv_tensor *y, const struct qkv_tensor *weight,
-                                                  const struct qkv_tensor *bias, real *gradients)
+                                                  const struct qkv_tensor *bias, real *db)
 {
     bool transposed = y->options.transpose_b;
     return (struct output_layer){
@@ -118,8 +127,8 @@ static inline struct output_layer output_layer_of(const struct qkv_tensor *y, co
         .is_bfloat16 = is_bfloat16(weight),
         .weight = weight->value,
         .bias = bias ? bias->value : NULL,
-        .dw = weight->needs_gradient ? gradients : NULL,
-        .db = gradients + weight->count,
+        .dw = y->early_gradient,
+        .db = db,
     };
 }
 

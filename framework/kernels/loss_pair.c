@@ -13,7 +13,8 @@
  * KL(p || q) = sum p (u - v) - log sum exp(u) + log sum exp(v). The second pass turns logits into gradients. */
 #include "kernels/loss.h"
 
-/* saved: the sums, means of both passes; then factor times dx of both passes [2, N, D], dW [like W] and db [C] */
+/* saved: the sums, means of both passes; then factor times dx of both passes [2, N, D] and db [C]. early_gradient: factor
+ * times dW. */
 
 /* Of each row: maximum, sum, moment, logit_sum, label_logit and preceded of both passes. */
 enum { PASSES = 2, PASS_NUMBERS = 6 };
@@ -33,7 +34,7 @@ static bool paired_cross_entropy_shape(struct qkv_tensor *y)
     if (!check_indices(y, rows, classes, "label") || !check_smoothing(y)) return false;
     y->shape = QKV_SHAPE(1);
     y->saved_count = GRADIENTS_AT;
-    if (y->needs_gradient) y->saved_count += PASSES * first->count + weight->count + classes;
+    if (y->needs_gradient) y->saved_count += PASSES * first->count + classes;
     int64_t block = block_rows(rows, first->shape.size[1], PASSES * classes);
     y->scratch_forward = PASSES * block * ((y->needs_gradient ? classes : TILE_CLASSES) + PASS_NUMBERS);
     return true;
@@ -232,16 +233,15 @@ static void paired_cross_entropy_forward(struct qkv_tensor *y)
     store_result(y, loss, sums);
 }
 
-/* dx += dy * saved dx for both passes, dW += dy * saved dW, db += dy * saved db */
+/* dx += dy * saved dx for both passes, dW += dy * early dW, db += dy * saved db */
 static void paired_cross_entropy_backward(struct qkv_tensor *y)
 {
     const real *saved = (const real *)y->saved + GRADIENTS_AT;
     real dy = *(const real *)y->gradient;
-    for (int i = 0; i < 4; i++) {
-        if (!y->input[i]) continue;
-        add_scaled(y->input[i], dy, saved);
-        saved += y->input[i]->count;
-    }
+    int64_t count = y->input[0]->count;
+    for (int k = 0; k < PASSES; k++) add_scaled(y->input[k], dy, saved + k * count);
+    add_scaled(y->input[2], dy, y->early_gradient);
+    add_scaled(y->input[3], dy, saved + PASSES * count);
 }
 
 static const int32_t PAIR_LABELS[] = {2, 0, 2, 3, 1, 0, 3, 1, 2, 2, 0, 1, 3, 3, 0, 1, 2, 0, 3};
@@ -289,6 +289,6 @@ static const struct qkv_sample paired_cross_entropy_bad[] = {
     {0},
 };
 OP(paired_cross_entropy, .inputs = 4, .optional = INPUT(3), .adds_once = INPUT(2) | INPUT(3),
-   .shape = RULE(paired_cross_entropy_shape), .forward = paired_cross_entropy_forward,
-   .backward = paired_cross_entropy_backward, .good = RULE(paired_cross_entropy_good),
-   .bad = RULE(paired_cross_entropy_bad));
+   .early_gradient = INPUT(2), .shape = RULE(paired_cross_entropy_shape),
+   .forward = paired_cross_entropy_forward, .backward = paired_cross_entropy_backward,
+   .good = RULE(paired_cross_entropy_good), .bad = RULE(paired_cross_entropy_bad));

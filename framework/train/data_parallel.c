@@ -1,6 +1,7 @@
 #include "qkv/data_parallel.h"
 
 #include "core/exchange.h"
+#include "graph/graph.h"
 #include "qkv/batch.h"
 #include "train/gradient_tree.h"
 
@@ -106,6 +107,7 @@ static struct qkv_tensor *build(const struct qkv_data_parallel *parallel, const 
     qkv_graph_reset(graph);
     qkv_graph_set_pair(graph, leaf->pair, leaf->is_second);
     qkv_graph_bind(graph, parallel->parameters, leaf->gradients, leaf->is_second);
+    qkv_graph_reuse_gradients(graph, parallel->parameters);
     qkv_graph_set_dropout(graph, random);
     struct qkv_tensor *tensor = loss->build(loss->context, graph, leaf->shard);
     qkv_graph_plan(graph, tensor);

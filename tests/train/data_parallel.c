@@ -207,3 +207,125 @@ Test(data_parallel, refuses_what_cannot_be_done)
     qkv_data_parallel_free(parallel);
     regression_free(r);
 }
+
+/* ---- memory: the gradients of parameters hold values until backward ---- */
+
+enum { WORDS = 300, WIDTH = 16, LAYERS = 3, ROWS = 60 };
+
+/* A classifier of words, whose embedding table has a much larger gradient than all values take. */
+struct classifier {
+    struct qkv_parameters parameters;
+    const struct qkv_parameter *table, *layer[LAYERS], *output;
+    int32_t words[ROWS], labels[ROWS];
+    bool is_tied;
+    struct qkv_graph *graph;
+    size_t peak; /* bytes of the graph */
+};
+
+static int64_t begin_words(void *context, int shard, int shards)
+{
+    (void)context, (void)shard, (void)shards;
+    return ROWS;
+}
+
+/* The square of the cross entropy, whose gradient is therefore not 1, and a value after it that is as large as the output's
+ * gradient. The first layer is used again after the last. */
+static struct qkv_tensor *build_classifier(void *context, struct qkv_graph *graph, int shard)
+{
+    struct classifier *c = context;
+    (void)shard;
+    c->graph = graph;
+    struct qkv_tensor *x = qkv_embedding(graph, qkv_graph_parameter(graph, c->table), c->words, ROWS, 1);
+    for (int i = 0; i <= LAYERS; i++)
+        x = qkv_relu(graph,
+                     qkv_linear(graph, x, qkv_graph_parameter(graph, c->layer[i % LAYERS]), NULL, false));
+    const struct qkv_parameter *output = c->is_tied ? c->table : c->output;
+    struct qkv_tensor *loss = qkv_linear_cross_entropy(graph, x, qkv_graph_parameter(graph, output), NULL,
+                                                       true, c->labels, 0.1, 1.0 / ROWS);
+    struct qkv_tensor *zeros = qkv_relu(graph, qkv_constant(graph, QKV_SHAPE(WORDS, WIDTH)));
+    return qkv_add(graph, qkv_multiply(graph, loss, loss), qkv_sum(graph, zeros, QKV_ALL));
+}
+
+static void note_peak(void *context, int shard, const struct qkv_tensor *loss)
+{
+    struct classifier *c = context;
+    (void)shard, (void)loss;
+    c->peak = qkv_graph_peak_bytes(c->graph);
+}
+
+static struct classifier *classifier_new(bool is_tied)
+{
+    const struct qkv_initial normal = {QKV_INITIALIZER_NORMAL, 0.3};
+    struct classifier *c = calloc(1, sizeof *c);
+    cr_assert_not_null(c);
+    c->is_tied = is_tied;
+    c->table = qkv_parameters_add(&c->parameters, QKV_SHAPE(WORDS, WIDTH), normal, "table");
+    for (int i = 0; i < LAYERS; i++)
+        c->layer[i] = qkv_parameters_add(&c->parameters, QKV_SHAPE(WIDTH, WIDTH), normal, "layer.%d", i);
+    c->output = qkv_parameters_add(&c->parameters, QKV_SHAPE(WORDS, WIDTH), normal, "output");
+    cr_assert_eq(qkv_parameters_allocate(&c->parameters, QKV_FLOAT32, NULL), QKV_OK);
+    qkv_parameters_initialize(&c->parameters, 5);
+    for (int i = 0; i < ROWS; i++) {
+        c->words[i] = (i * 37 + 11) % WORDS;
+        c->labels[i] = (i * 91 + 5) % WORDS;
+    }
+    return c;
+}
+
+/* Computes the gradients in a graph that the test has made. Returns the bytes of the graph. */
+static size_t gradients_alone(struct classifier *c, bool share, float *gradients, double *loss)
+{
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    qkv_graph_share_memory(graph, share);
+    qkv_graph_bind(graph, &c->parameters, gradients, false);
+    struct qkv_tensor *y = build_classifier(c, graph, 0);
+    qkv_graph_plan(graph, y);
+    qkv_forward(graph);
+    *loss = qkv_tensor_scalar(y);
+    qkv_backward(graph, y, NULL);
+    cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
+    size_t peak = qkv_graph_peak_bytes(graph);
+    qkv_graph_free(graph);
+    return peak;
+}
+
+Test(data_parallel, gradients_hold_values_until_backward)
+{
+    const size_t value = ROWS * WIDTH * sizeof(float), weight = WORDS * WIDTH * sizeof(float);
+    for (int is_tied = 0; is_tied < 2; is_tied++) {
+        struct classifier *c = classifier_new(is_tied);
+        int64_t count = c->parameters.elements;
+        float *expected = calloc((size_t)count, sizeof *expected);
+        double alone;
+        gradients_alone(c, false, expected, &alone);
+        float *unused = calloc((size_t)count, sizeof *unused);
+        size_t shared = gradients_alone(c, true, unused, &alone);
+
+        const struct qkv_shard_loss loss = {
+            .context = c, .begin = begin_words, .build = build_classifier, .done = note_peak};
+        struct qkv_data_parallel *parallel =
+            qkv_data_parallel_new(&c->parameters, NULL, 1, QKV_GRADIENTS_SEPARATE, NULL);
+        struct qkv_shard_sums sums;
+        for (int round = 0; round < 2; round++) { /* the second finds gradients of the first */
+            cr_assert_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, NULL), QKV_OK);
+            int blocks;
+            const float *found = qkv_data_parallel_gradients(parallel, &blocks)[0];
+            cr_expect_eq(blocks, 1);
+            cr_expect_eq(sums.loss, alone);
+            for (int64_t p = 0; p < c->parameters.count; p++) {
+                const struct qkv_parameter *parameter = c->parameters.list[p];
+                cr_expect_arr_eq(found + parameter->offset, expected + parameter->offset,
+                                 (size_t)parameter->count * sizeof *found, "%s, tied: %d", parameter->name,
+                                 is_tied);
+            }
+        }
+        /* The output's gradient is computed where backward needs it; untied, the table's holds a value for each layer. */
+        cr_expect_leq(c->peak, shared - weight - (is_tied ? 0 : (LAYERS + 1) * value), "%zu of %zu bytes",
+                      c->peak, shared);
+        qkv_data_parallel_free(parallel);
+        qkv_parameters_release(&c->parameters);
+        free(expected);
+        free(unused);
+        free(c);
+    }
+}
