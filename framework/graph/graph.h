@@ -192,9 +192,9 @@ struct qkv_op {
     /* Inputs to each number of whose gradient backward adds at most one number, which is complete before: if the gradient
      * of the result is 1, adding has the same bits as computing the gradient apart and adding that. */
     unsigned adds_once;
-    unsigned
-        early_gradient; /* INPUT(i): forward computes the gradient of that input, for a gradient of 1 of the result, and
-                              * stores it in tensor->early_gradient */
+    /* INPUT(i): forward computes the gradient of that input, for a gradient of 1 of the result, and stores it in
+     * tensor->early_gradient. */
+    unsigned early_gradient;
     unsigned alias;        /* INPUT(0): the result is stored in the memory of input 0 (reshape, store_rows) */
     bool recompute;        /* cheap: backward may compute the result again instead of keeping it */
     bool stops_gradient;   /* detach: the result needs no gradient, whatever the inputs need */
