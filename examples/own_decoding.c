@@ -1,7 +1,7 @@
 /* A network of one's own that keeps its state from step to step while it translates.
  *
  *     cc own_decoding.c $(pkg-config --cflags --libs qkv) -o own_decoding
- *     ./own_decoding own_network.yaml "the cat is sleeping" [KEY=VALUE...]
+ *     ./own_decoding own_network.yaml "the cat is sleeping" model.network=reader_and_writer model.settings=
  *
  * One GRU reads the source, another writes the target, and each of its states attends to those of the first (Luong et al.
  * 2015). A network without a decoding, as in own_network.c, runs `hidden` for all words so far in each step of a search; here
