@@ -207,11 +207,9 @@ static void report_end(const struct state *state)
                (long long)cost->parameters, (long long)state->plan.updates,
                cost->batches ? updates / (double)cost->batches : 0, duration);
         if (cost->seconds_per_validation > seconds / 2)
-            printf("  a validation translates the %lld pairs of dev, which takes %.0f s: fewer, as with "
-                   "--dev %lld, "
-                   "leave more of the time for training\n",
-                   (long long)state->data.count[QKV_PAIRS_DEV], cost->seconds_per_validation,
-                   (long long)(state->data.count[QKV_PAIRS_DEV] + 9) / 10);
+            printf("  a validation takes %.0f s: a smaller dev set, as with --dev %lld, leaves more for "
+                   "training\n",
+                   cost->seconds_per_validation, (long long)(state->data.count[QKV_PAIRS_DEV] + 9) / 10);
     } else {
         printf("training: %lld updates\n", (long long)state->plan.updates);
     }
