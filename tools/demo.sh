@@ -57,7 +57,8 @@ show "$qkv" film "$run" "$sentence" --quiet -o "$run/film.png"
 
 page=
 if [ -s build/release/tools/page/engine.wasm ]; then
-    show "$qkv" page "$run" --sentence "$sentence" -o "$run/page.html"
+    show "$qkv" page "$run" --sentence "$sentence" --pairs datasets/en_es/test.tsv --links datasets/en_es/test.align \
+        -o "$run/page.html"
     page="
   $run/page.html         open it in a browser: type a sentence, see where every head looks"
 fi

@@ -13,6 +13,7 @@
 # bits        200 updates of every shipped config have the recorded bits with every set of kernels (an hour)
 # training    shipped configs, trained to their end, reach the scores in the README, and the recorded output of its commands
 #             is what they print (half an hour)
+# page        makes docs/toy_en_es.html, the page of the toy, and tests pages with axe-core where npm can get it (ten minutes)
 # history     so do the systems of configs/history that have attention (tools/history.sh: two hours)
 # pytorch     runs before and after their way into PyTorch's transformer give the same numbers; skipped where the package
 #             torch is missing (PYTHON=VENV/bin/python names another interpreter)
@@ -27,10 +28,10 @@ set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
-[ $# -gt 0 ] || set -- fuzz random guard hashes bits training history pytorch package faults aarch64 tsan valgrind
+[ $# -gt 0 ] || set -- fuzz random guard hashes bits training page history pytorch package faults aarch64 tsan valgrind
 for part; do
     case $part in
-    fuzz | random | guard | hashes | bits | training | history | pytorch | package | faults | aarch64 | tsan | valgrind) ;;
+    fuzz | random | guard | hashes | bits | training | page | history | pytorch | package | faults | aarch64 | tsan | valgrind) ;;
     *) echo "nightly.sh: there is no part $part" >&2; exit 2 ;;
     esac
 done
@@ -99,6 +100,19 @@ part_training() {
         expect toy_en_es sequence_accuracy 0.99 "$logs/toy_en_es.json" &&
         expect reverse bleu 98.5 "$logs/reverse.json" &&
         QKV_RECORDED="README.md docs/gradient-checking.md" run build/release/tests/docs_pages --short-filename
+}
+
+part_page() {
+    sentence="the cat is sleeping on the mat"
+    run "$qkv" train configs/toy_en_es.yaml -q --overwrite -s training.model_dir="$logs/page" &&
+        run "$qkv" page "$logs/page" --sentence "$sentence" --pairs datasets/en_es/test.tsv \
+            --links datasets/en_es/test.align -o docs/toy_en_es.html || return 1
+    if ! (cd "$logs" && npm pack --silent axe-core) >"$logs/axe.txt" 2>&1; then
+        echo "  npm gives no axe-core, so that it tests nothing"
+        return 0
+    fi
+    tar -xzf "$logs/$(tail -n 1 "$logs/axe.txt")" -C "$logs" package/axe.min.js &&
+        QKV_AXE=$root/$logs/package/axe.min.js run build/release/tests/tools_page_accessible --short-filename
 }
 
 part_history() {
