@@ -225,7 +225,8 @@ static enum qkv_status choose_heads(struct alignment *a, int64_t count, struct q
     for (int d = 0; d < (reverse_path ? 2 : 1) && !a->chosen; d++) {
         struct qkv_chosen_head chosen;
         if (a->options.map[d].head != QKV_ATTENTION_BEST) continue;
-        if (qkv_aligner_choose(a->aligner, d, a->rule, count, a->pair, &chosen, error)) return QKV_INVALID;
+        enum qkv_status status = qkv_aligner_choose(a->aligner, d, a->rule, count, a->pair, &chosen, error);
+        if (status) return status;
         print_chosen(a, d, &chosen);
     }
     a->chosen = true;
@@ -255,8 +256,9 @@ static enum qkv_status align(struct alignment *a, struct qkv_error *error)
     for (;; done += count) {
         if (read_block(a, &count, error)) return QKV_INVALID;
         if (!count) break;
-        if (choose_heads(a, count, error) || qkv_aligner_run(a->aligner, count, a->pair, error))
-            return QKV_INVALID;
+        enum qkv_status status = choose_heads(a, count, error);
+        if (!status) status = qkv_aligner_run(a->aligner, count, a->pair, error);
+        if (status) return status;
         for (int64_t i = 0; i < count; i++) write_pair(a, &a->pair[i], done + i + 1);
         if (!output_path && fflush(stdout))
             return qkv_error_set(error, "<stdout>: cannot be written: %s", strerror(errno));
@@ -268,8 +270,9 @@ static enum qkv_status align(struct alignment *a, struct qkv_error *error)
 
 static enum qkv_status open_all(struct alignment *a, const char *run_path, struct qkv_error *error)
 {
-    if (qkv_run_open(&a->run[0], run_path, checkpoint, QKV_FLOAT32, error)) return QKV_INVALID;
-    if (reverse_path && qkv_run_open(&a->run[1], reverse_path, NULL, QKV_FLOAT32, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_run_open(&a->run[0], run_path, checkpoint, QKV_FLOAT32, error);
+    if (!status && reverse_path) status = qkv_run_open(&a->run[1], reverse_path, NULL, QKV_FLOAT32, error);
+    if (status) return status;
     if (links_options.path && read_gold(a, error)) return QKV_INVALID;
     a->workers = qkv_workers_new((int)threads, error);
     if (!a->workers) return QKV_INVALID;

@@ -98,8 +98,10 @@ static enum qkv_status check_selection(struct viewer *v, struct qkv_error *error
     static const struct qkv_attention_pair empty = {0};
     struct qkv_attention_report report, selected;
     v->collector = make_collector(v->pair.run.model, error);
-    if (!v->collector || qkv_attention_collect(v->collector, 1, &empty, v->selection.kinds, &report, error))
-        return QKV_INVALID;
+    if (!v->collector) return QKV_INVALID;
+    enum qkv_status status =
+        qkv_attention_collect(v->collector, 1, &empty, v->selection.kinds, &report, error);
+    if (status) return status;
     return select_wanted(v, &report, &selected, error);
 }
 
@@ -108,7 +110,9 @@ static enum qkv_status collect(struct viewer *v, struct qkv_attention_collector 
                                unsigned selected_kinds, struct qkv_attention_report *report,
                                struct qkv_error *error)
 {
-    if (qkv_attention_collect(collector, 1, &v->pair.pair, selected_kinds, report, error)) return QKV_INVALID;
+    enum qkv_status status =
+        qkv_attention_collect(collector, 1, &v->pair.pair, selected_kinds, report, error);
+    if (status) return status;
     if (words && qkv_attention_merge_words(report, v->pair.words, &v->pair.arena, report, error))
         return QKV_INVALID;
     report->model = v->pair.run.config.name;
@@ -148,8 +152,9 @@ static enum qkv_status show(struct viewer *v, struct output *output, struct qkv_
     struct qkv_attention_report report, selected;
     char *bytes;
     size_t size;
-    if (collect(v, v->collector, v->selection.kinds, &report, error) ||
-        select_wanted(v, &report, &selected, error) ||
+    enum qkv_status status = collect(v, v->collector, v->selection.kinds, &report, error);
+    if (status) return status;
+    if (select_wanted(v, &report, &selected, error) ||
         (pair_options.versus && add_untrained(v, &selected, error)) ||
         qkv_attention_render(&selected, output->format, &output->style, &bytes, &size, error))
         return QKV_INVALID;

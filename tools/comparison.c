@@ -186,7 +186,8 @@ static enum qkv_status count_parameters(const char *path, double *count, struct 
     qkv_arena_release(&arena);
     *count = 0;
     if (status || !exists) return status;
-    if (qkv_run_open(&run, path, NULL, QKV_FLOAT32, error)) return QKV_INVALID;
+    status = qkv_run_open(&run, path, NULL, QKV_FLOAT32, error);
+    if (status) return status;
     *count = (double)qkv_parameters_total(&run.model->parameters);
     qkv_run_release(&run);
     return QKV_OK;

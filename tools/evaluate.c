@@ -99,9 +99,11 @@ static enum qkv_status prepare(struct evaluation *e, const struct evaluate_optio
         if (qkv_corpus_fits(&e->corpus, path, &e->ensemble.model[i]->config, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
     const char *links = qkv_processes_rank(e->processes) == 0 ? wanted->links.path : NULL;
-    if (links &&
-        qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&wanted->links), &e->alignment, error))
-        return QKV_INVALID;
+    enum qkv_status status = QKV_OK;
+    if (links)
+        status = qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&wanted->links), &e->alignment,
+                                        error);
+    if (status) return status;
     if (wanted->step &&
         by_length_init(&e->by_length, wanted->step, e->corpus.source.longest, &wanted->text_options, error))
         return QKV_INVALID;

@@ -39,8 +39,9 @@ struct film {
 static enum qkv_status choose_head(struct film *film, struct qkv_error *error)
 {
     struct qkv_attention_report all, one;
-    if (qkv_attention_collect(film->collector, 1, &film->pair.pair, film->kinds, &all, error))
-        return QKV_INVALID;
+    enum qkv_status status =
+        qkv_attention_collect(film->collector, 1, &film->pair.pair, film->kinds, &all, error);
+    if (status) return status;
     if (!all.map_count) return qkv_error_set(error, "%s has no such attention", film->pair.run.path);
     if (film->layer == QKV_ATTENTION_EACH) film->layer = all.maps[all.map_count - 1].layer;
     if (qkv_attention_select(&all, film->kinds, film->layer, film->head, &film->pair.arena, &one, error))
@@ -56,9 +57,11 @@ static enum qkv_status add_frame(struct film *film, int64_t update, double loss,
     struct qkv_arena *arena = &film->pair.arena;
     char *bytes;
     size_t size;
-    if (qkv_attention_collect(film->collector, 1, &film->pair.pair, film->kinds, &all, error) ||
-        qkv_attention_select(&all, film->kinds, film->layer, film->head, arena, &one, error))
-        return QKV_INVALID;
+    enum qkv_status status =
+        qkv_attention_collect(film->collector, 1, &film->pair.pair, film->kinds, &all, error);
+    if (!status)
+        status = qkv_attention_select(&all, film->kinds, film->layer, film->head, arena, &one, error);
+    if (status) return status;
     one.title = sentence_pair_title(&film->pair);
     /* Below the title, beside the name of the map. */
     one.model = isfinite(loss)
@@ -83,8 +86,9 @@ static enum qkv_status draw_frames(struct film *film, struct qkv_error *error)
     if (!film->frames) return qkv_error_set(error, "out of memory");
     for (int64_t i = 0; i < count; i++) {
         double loss;
-        if (qkv_snapshot_load(run, updates[i], &loss, error) || add_frame(film, updates[i], loss, error))
-            return QKV_INVALID;
+        enum qkv_status status = qkv_snapshot_load(run, updates[i], &loss, error);
+        if (!status) status = add_frame(film, updates[i], loss, error);
+        if (status) return status;
     }
     film->frames[count - 1].milliseconds = LAST_MILLISECONDS;
     return QKV_OK;
@@ -107,8 +111,10 @@ static enum qkv_status make_film(struct film *film, char **operand, struct qkv_e
     if (!status) status = sentence_pair_next(&film->pair, operand[1], &found, error);
     if (status) return status;
     film->collector = qkv_attention_collector_new(film->pair.run.model, error);
-    if (!film->collector || choose_head(film, error) || draw_frames(film, error)) return QKV_INVALID;
-    return write_film(film, error);
+    if (!film->collector) return QKV_INVALID;
+    status = choose_head(film, error);
+    if (!status) status = draw_frames(film, error);
+    return status ? status : write_film(film, error);
 }
 
 static int run(int operands, char **operand)

@@ -154,7 +154,8 @@ static enum qkv_status walk_layer(struct model_walk *m, struct qkv_attention_col
                                   const struct qkv_explain_options *options)
 {
     struct qkv_attention_report report;
-    if (qkv_attention_collect(collector, 1, m->pair, 1u << m->kind, &report, m->error)) return QKV_INVALID;
+    enum qkv_status status = qkv_attention_collect(collector, 1, m->pair, 1u << m->kind, &report, m->error);
+    if (status) return status;
     if (find_layer(m)) return QKV_INVALID;
     m->trace = qkv_attention_collector_trace(collector);
     name_words(m, &report);

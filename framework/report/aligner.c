@@ -44,6 +44,7 @@ static enum qkv_status open_direction(struct qkv_aligner *aligner, struct aligne
     struct qkv_error inner = {""};
     enum qkv_status status =
         qkv_attention_collect(collector, 1, &empty, 1u << QKV_ATTENTION_CROSS, &report, &inner);
+    if (status == QKV_FAILED) status = QKV_OK; /* the maps are not finite, but there: the pairs will fail */
     if (!status) status = find_maps(aligner, direction, &report, &inner);
     if (!status && aligner->options.norms)
         status =
@@ -216,9 +217,11 @@ static enum qkv_status draw_group(void *context, struct aligner_slot *slot, int6
     struct qkv_pair_texts texts[FORCED_MOST] = {{0}};
     struct forced_pair forced[2][FORCED_MOST];
     for (int64_t i = 0; i < count; i++) texts[i] = drawing->pairs[first + i].texts;
-    for (int d = 0; d < aligner->direction_count; d++)
-        if (qkv_forced_collect(&slot->passes[d], count, texts, d == 1, forced[d], &slot->error))
-            return QKV_INVALID;
+    for (int d = 0; d < aligner->direction_count; d++) {
+        enum qkv_status status =
+            qkv_forced_collect(&slot->passes[d], count, texts, d == 1, forced[d], &slot->error);
+        if (status) return status;
+    }
     for (int64_t i = 0; i < count; i++) {
         const struct forced_pair *const both[2] = {&forced[0][i], &forced[1][i]};
         if (draw_pair(aligner, slot, both, &drawing->pairs[first + i])) return QKV_INVALID;

@@ -110,9 +110,9 @@ static enum qkv_status add_group(void *context, struct aligner_slot *slot, int64
     struct qkv_pair_texts texts[FORCED_MOST] = {{0}};
     struct forced_pair forced[FORCED_MOST];
     for (int64_t i = 0; i < count; i++) texts[i] = choice->pairs[first + i].texts;
-    if (qkv_forced_collect(&slot->passes[choice->direction], count, texts, choice->direction == 1, forced,
-                           &slot->error))
-        return QKV_INVALID;
+    enum qkv_status status = qkv_forced_collect(&slot->passes[choice->direction], count, texts,
+                                                choice->direction == 1, forced, &slot->error);
+    if (status) return status;
     for (int64_t i = 0; i < count; i++) {
         if (!forced[i].has_report || (choice->rule == QKV_RULE_GOLD && !choice->pairs[first + i].gold))
             continue;

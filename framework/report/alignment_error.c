@@ -65,7 +65,8 @@ static enum qkv_status score_batch(struct scoring *s, int64_t first, int64_t cou
     struct forced_pair pairs[FORCED_MOST];
     for (int64_t i = 0; i < count; i++)
         if (qkv_corpus_texts(s->corpus, first + i, &texts[i], error)) return QKV_INVALID;
-    if (qkv_forced_collect(&s->passes, count, texts, false, pairs, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_forced_collect(&s->passes, count, texts, false, pairs, error);
+    if (status) return status;
     for (int64_t i = 0; i < count; i++) {
         int64_t line = s->corpus->line[first + i];
         if (!pairs[i].has_report)
@@ -86,7 +87,8 @@ static enum qkv_status evaluate(struct scoring *s, const char *links, int from,
         return QKV_INVALID;
     for (int64_t first = 0; first < s->corpus->count; first += FORCED_MOST) {
         int64_t left = s->corpus->count - first;
-        if (score_batch(s, first, left < FORCED_MOST ? left : FORCED_MOST, score, error)) return QKV_INVALID;
+        enum qkv_status status = score_batch(s, first, left < FORCED_MOST ? left : FORCED_MOST, score, error);
+        if (status) return status;
     }
     return QKV_OK;
 }

@@ -4,6 +4,7 @@
 #include "qkv/layers.h"
 #include "qkv/ops.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,6 +229,26 @@ static bool name_silent_heads(struct qkv_attention_collector *collector, struct 
     return true;
 }
 
+/* A map of NaN would look like a map whose row hides all keys. */
+static enum qkv_status check_finite(const struct qkv_attention_report *report, struct qkv_error *error)
+{
+    for (int64_t i = 0; i < report->map_count; i++) {
+        const struct qkv_attention_map *map = &report->maps[i];
+        for (int64_t k = 0; k < map->rows * map->columns; k++) {
+            char name[64];
+            if (isfinite(map->weights[k])) continue;
+            qkv_attention_map_name(map, name, sizeof name);
+            qkv_error_set(
+                error,
+                "the attention of %s is not finite: the model's weights are too large, or infinity or "
+                "NaN",
+                name);
+            return QKV_FAILED;
+        }
+    }
+    return QKV_OK;
+}
+
 enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector, int64_t count,
                                       const struct qkv_attention_pair *pairs, unsigned kinds,
                                       struct qkv_attention_report *reports, struct qkv_error *error)
@@ -242,5 +263,7 @@ enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector,
     if (collector->norms &&
         !qkv_value_norms_apply(collector->norms, &collector->trace, count, reports, &collector->arena))
         return no_memory(error);
+    for (int64_t i = 0; i < count; i++)
+        if (check_finite(&reports[i], error)) return QKV_FAILED;
     return QKV_OK;
 }

@@ -98,8 +98,9 @@ enum qkv_status qkv_forced_collect(struct forced_passes *passes, int64_t count,
         known += pairs[i].has_report;
     }
     if (!known) return QKV_OK;
-    if (qkv_attention_collect(passes->collector, known, encoded, passes->kinds, reports, error))
-        return QKV_INVALID;
+    enum qkv_status status =
+        qkv_attention_collect(passes->collector, known, encoded, passes->kinds, reports, error);
+    if (status) return status;
     for (int64_t i = 0, r = 0; i < count; i++)
         if (pairs[i].has_report) pairs[i].report = reports[r++];
     return QKV_OK;

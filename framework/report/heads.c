@@ -82,7 +82,8 @@ static enum qkv_status add_group(struct measuring *m, struct slot *slot, int64_t
     struct head_sums *sums = m->sums + first / FORCED_MOST * m->measured->count;
     for (int64_t i = 0; i < count; i++)
         if (qkv_corpus_texts(m->corpus, first + i, &texts[i], &slot->error)) return QKV_INVALID;
-    if (qkv_forced_collect(&slot->passes, count, texts, false, pairs, &slot->error)) return QKV_INVALID;
+    enum qkv_status status = qkv_forced_collect(&slot->passes, count, texts, false, pairs, &slot->error);
+    if (status) return status;
     for (int64_t i = 0; i < count; i++) {
         if (!pairs[i].has_report)
             return qkv_error_set(&slot->error, "line %lld of the corpus: %s",
@@ -213,8 +214,9 @@ static enum qkv_status measure(struct measuring *m, struct qkv_error *error)
     if (m->options->links && qkv_corpus_links(m->corpus, &m->run->config.data, m->options->links,
                                               m->options->links_from, &m->gold, error))
         return QKV_INVALID;
-    if (qkv_value_norms_init(&m->norms, model, ~0u, error) || measure_maps(m, error)) return QKV_INVALID;
-    enum qkv_status status = measure_silence(m, error);
+    if (qkv_value_norms_init(&m->norms, model, ~0u, error)) return QKV_INVALID;
+    enum qkv_status status = measure_maps(m, error);
+    if (!status) status = measure_silence(m, error);
     if (status) return status;
     for (int64_t i = 0; i < measured->count; i++)
         qkv_head_sums_finish(&m->sums[i], measured->tokens, measured->heads[i].value);

@@ -102,9 +102,10 @@ static enum qkv_status make_parts(struct training *training, struct qkv_error *e
     int threads = training->options->threads;
     training->workers = qkv_workers_new(threads ? threads : qkv_processes_threads(processes), error);
     if (!training->workers) return QKV_INVALID;
-    if (qkv_training_make_model(training, error) || qkv_warm_start_apply(training, error) ||
-        qkv_training_make_optimizer(training, error))
-        return QKV_INVALID;
+    if (qkv_training_make_model(training, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_warm_start_apply(training, error);
+    if (status) return status;
+    if (qkv_training_make_optimizer(training, error)) return QKV_INVALID;
     if (!config->data.dev[0] || qkv_processes_rank(processes) > 0) return QKV_OK;
     training->evaluator = qkv_evaluator_new(training->model, &training->dev, &config->data.trg,
                                             &training->target, training->workers, &config->testing, error);
@@ -150,10 +151,12 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
 
 enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error *error)
 {
-    if (qkv_warm_start_open(training, error) || qkv_training_find_merges(training, error) ||
-        read_corpora(training, error) || check_lengths(training, error) || make_parts(training, error))
+    enum qkv_status status = qkv_warm_start_open(training, error);
+    if (status) return status;
+    if (qkv_training_find_merges(training, error) || read_corpora(training, error) ||
+        check_lengths(training, error))
         return QKV_INVALID;
-    return QKV_OK;
+    return make_parts(training, error);
 }
 
 /* Each process computes one shard at least. */

@@ -6,6 +6,7 @@
 #include "qkv/layers.h"
 #include "run/weights.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -62,7 +63,9 @@ enum qkv_status qkv_warm_start_open(struct training *training, struct qkv_error 
         return qkv_error_set(error, "training.from_vocabulary is new, but there is no training.from");
     if (!*path) return QKV_OK;
     if (stat(path, &found))
-        return qkv_error_set(error, "training.from: %s: there is no such run or file", path);
+        return errno == ENOENT || errno == ENOTDIR
+                   ? qkv_error_set(error, "training.from: %s: there is no such run or file", path)
+                   : qkv_error_set(error, "training.from: %s: cannot be read: %s", path, strerror(errno));
     bool is_folder = S_ISDIR(found.st_mode);
     const char *folder = is_folder ? path : run_around(path, &training->arena);
     from->path = path;
@@ -71,8 +74,12 @@ enum qkv_status qkv_warm_start_open(struct training *training, struct qkv_error 
     const char *checkpoint =
         is_folder || strchr(path, '/') ? path : qkv_arena_format(&training->arena, "./%s", path);
     if (!checkpoint) return no_memory(error);
-    if (qkv_run_open(&from->run, folder, is_folder ? NULL : checkpoint, QKV_FLOAT32, &inner))
-        return qkv_error_set(error, "training.from: %s", inner.message);
+    enum qkv_status status =
+        qkv_run_open(&from->run, folder, is_folder ? NULL : checkpoint, QKV_FLOAT32, &inner);
+    if (status) {
+        qkv_error_set(error, "training.from: %s", inner.message);
+        return status;
+    }
     from->is_run = from->is_open = true;
     from->path = qkv_arena_string(&training->arena, from->run.checkpoint);
     if (!from->path) return no_memory(error);
@@ -216,5 +223,6 @@ enum qkv_status qkv_warm_start_apply(struct training *training, struct qkv_error
     const struct qkv_parameters *parameters = &training->model->parameters;
     const struct qkv_parameter *bad = qkv_parameters_find_not_finite(parameters, parameters->values);
     if (!bad) return QKV_OK;
-    return qkv_error_set(error, "training.from: %s: %s holds infinity or NaN", from->path, bad->name);
+    qkv_error_set(error, "training.from: %s: %s holds infinity or NaN", from->path, bad->name);
+    return QKV_FAILED;
 }

@@ -81,12 +81,28 @@ Test(evaluate, counts_the_parameters_without_the_gaps_between_them)
 Test(run, is_refused_when_a_parameter_is_not_finite)
 {
     static const char *const commands[] = {
-        "translate run dev.tsv",  "evaluate run dev.tsv", "attention run 'a b' -o map.json",
-        "explain run 'a b'",      "inspect run",          "gradcheck run",
-        "translate run --beam 3", "explain scene.yaml",
+        "translate run dev.tsv",
+        "evaluate run dev.tsv",
+        "attention run 'a b' -o map.json",
+        "explain run 'a b'",
+        "inspect run",
+        "gradcheck run",
+        "translate run --beam 3",
+        "explain scene.yaml",
+        "align run dev.tsv",
+        "align whole dev.tsv --reverse run",
+        "translate whole dev.tsv --with run",
+        "tokenize run dev.tsv",
+        "heads run dev.tsv -o heads.json",
+        "film run 'a b' -o film.png",
+        "quantize run -o int8",
+        "compare run",
+        "prepare c.yaml --from run -o new.prepared",
+        "train c.yaml --from run -s training.model_dir=new",
     };
     static const double values[] = {(double)NAN, (double)INFINITY};
     const char *folder = tiny_run("not_finite", 2);
+    run_ok("cd '%s' && cp -r run whole", folder);
     write_text(folder, "scene.yaml",
                "name: learned\ntokens: a b\nrun: {path: run}\nembeddings: {from: learned}\n"
                "weights: {from: learned}\n");
@@ -116,6 +132,46 @@ Test(run, is_refused_when_a_parameter_is_not_finite)
         qkv_run_release(&trained);
     }
     run_ok("cd '%s' && qkv translate run --checkpoint last.safetensors dev.tsv -q", folder);
+}
+
+/* Finite weights whose products are not: nothing may look like an answer. */
+Test(run, whose_attention_is_not_finite_is_refused)
+{
+    static const char *const commands[] = {
+        "align run dev.tsv",
+        "align run dev.tsv --head best -o out.links",
+        "attention run 'a b' -t 'A B'",
+        "attention run 'a b' -q -t 'A B' -f csv",
+        "attention run 'a b' -t 'A B' -o map.svg",
+        "film run 'a b' -t 'A B' -o film.png",
+        "heads run dev.tsv --no-translation -o heads.json",
+        "evaluate run dev.tsv --links dev.links",
+    };
+    const char *folder = tiny_task("overflowing");
+    run_ok("cd '%s' && sed 's/.*/0-0/' dev.tsv >dev.links && qkv train c.yaml -q -s training.updates=2 "
+           "-s training.validation_freq=2 -s training.snapshots=2",
+           folder);
+    struct qkv_run trained;
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_run_open(&trained, format("%s/run", folder), NULL, QKV_FLOAT32, &error), QKV_OK, "%s",
+                 error.message);
+    struct qkv_parameters *parameters = &trained.model->parameters;
+    const struct qkv_parameter *key = qkv_parameters_find(parameters, "encoder.1.self.key.weight");
+    for (int64_t i = 0; i < key->count; i++) qkv_parameter_set(parameters, key, i, 3e38);
+    cr_assert_eq(qkv_checkpoint_save(format("%s/run/best.safetensors", folder), parameters, NULL,
+                                     &trained.state, &error),
+                 QKV_OK, "%s", error.message);
+    qkv_run_release(&trained);
+    char *before = fingerprint(folder);
+    for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
+        struct outcome outcome = run("cd '%s' && qkv %s", folder, commands[c]);
+        cr_expect_eq(outcome.exit_code, 1, "%s: %s", commands[c], outcome.error);
+        cr_expect_str_empty(outcome.output);
+        cr_expect(strstr(outcome.error, " not finite: ") &&
+                      strstr(outcome.error, "the model's weights are too large, or infinity or NaN\n"),
+                  "%s: %s", commands[c], outcome.error);
+    }
+    cr_expect_str_eq(fingerprint(folder), before);
 }
 
 /* A run that has learned half: the classes add up to the whole. */

@@ -65,7 +65,8 @@ struct qkv_aligned_pair {
 };
 
 /* Draws the links of `count` pairs. Fails for text that is not valid UTF-8, while a head is still to be chosen, and out
- * of memory. Memory grows with the number of pairs; for long texts, call it with some thousand at a time. */
+ * of memory. QKV_FAILED: as of qkv_attention_collect (attention_collect.h). Memory grows with the number of pairs; for long
+ * texts, call it with some thousand at a time. */
 QKV_API enum qkv_status qkv_aligner_run(struct qkv_aligner *aligner, int64_t count,
                                         struct qkv_aligned_pair *pairs, struct qkv_error *error);
 

@@ -56,7 +56,8 @@ QKV_API enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attenti
  * by kind, layer, head. The source of a report ends with </s>; its target begins with <s>
  * (target_input) or ends with </s> (target_output); title and model are NULL. Reports are valid
  * until the next pass or the end of the collector. Fails when a sentence has more tokens than the
- * model has positions, and out of memory. */
+ * model has positions, and out of memory. QKV_FAILED: a map holds infinity or NaN, because weights of
+ * the model are too large. */
 QKV_API enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector, int64_t count,
                                               const struct qkv_attention_pair *pairs, unsigned kinds,
                                               struct qkv_attention_report *reports, struct qkv_error *error);
