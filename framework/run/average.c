@@ -26,7 +26,8 @@ struct averaging {
 /* Refuses names that are paths or that training writes. */
 static enum qkv_status check_name(const char *name, struct qkv_error *error)
 {
-    bool of_training = !strcmp(name, "last") || !strcmp(name, "best") || !strncmp(name, "update-", 7);
+    bool of_training = !strcmp(name, "last") || !strcmp(name, "best") || !strncmp(name, "update-", 7) ||
+                       !strncmp(name, "snapshot-", 9);
     if (!*name || strchr(name, '/') || *name == '.')
         return qkv_error_set(error, "'%s' cannot name a checkpoint: give a name, not a path", name);
     if (!of_training) return QKV_OK;
@@ -146,6 +147,8 @@ enum qkv_status qkv_run_average(const char *run, enum qkv_average_choice choice,
     struct averaging averaging = {.choice = choice, .average = average, .error = error};
     *average = (struct qkv_average){0};
     if (check_name(name, error)) return QKV_INVALID;
+    if (choice != QKV_AVERAGE_LAST && choice != QKV_AVERAGE_BEST)
+        return qkv_error_set(error, "there is no choice %d of checkpoints to average", (int)choice);
     enum qkv_status status = qkv_run_open(&averaging.run, run, QKV_RUN_LAST, QKV_FLOAT32, error);
     if (status) return status;
     status = average_and_save(&averaging, count, name);

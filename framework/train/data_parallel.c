@@ -40,12 +40,16 @@ static bool make_graphs(struct qkv_data_parallel *parallel)
     return true;
 }
 
+static bool is_memory_kind(enum qkv_gradient_memory memory)
+{
+    return memory >= QKV_GRADIENTS_BY_SIZE && memory <= QKV_GRADIENTS_PAIRED;
+}
+
 struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_parameters *parameters,
                                                 struct qkv_workers *workers, int shards,
                                                 enum qkv_gradient_memory memory, struct qkv_error *error)
 {
-    if (shards < 1 || shards > QKV_SHARDS_MOST || memory < QKV_GRADIENTS_BY_SIZE ||
-        memory > QKV_GRADIENTS_PAIRED || !parameters->values) {
+    if (shards < 1 || shards > QKV_SHARDS_MOST || !is_memory_kind(memory) || !parameters->values) {
         qkv_error_set(error,
                       "%d shards of %s parameters, with memory for gradients of kind %d: shards must lie in "
                       "1 to %d, the "
@@ -79,6 +83,8 @@ enum qkv_status qkv_data_parallel_divide(struct qkv_data_parallel *parallel, str
 {
     int shards = parallel->shards, count = qkv_processes_count(processes);
     if (count > shards) return qkv_error_set(error, "%d shards for %d processes", shards, count);
+    if (!is_memory_kind(memory))
+        return qkv_error_set(error, "there is no memory for gradients of kind %d", (int)memory);
     struct qkv_gradient_tree *tree =
         qkv_gradient_tree_new(parallel->parameters, parallel->graphs, shards, memory, processes);
     if (!tree) return qkv_error_set(error, "out of memory for %d shards", shards);
@@ -110,6 +116,9 @@ static struct qkv_tensor *build(const struct qkv_data_parallel *parallel, const 
     qkv_graph_reuse_gradients(graph, parallel->parameters);
     qkv_graph_set_dropout(graph, random);
     struct qkv_tensor *tensor = loss->build(loss->context, graph, leaf->shard);
+    if (!tensor || qkv_tensor_count(tensor) != 1)
+        qkv_graph_fail(graph, "shard %d: build returned %s, but must return the loss as a scalar",
+                       leaf->shard, tensor ? qkv_shape_text(qkv_tensor_shape(tensor)) : "NULL");
     qkv_graph_plan(graph, tensor);
     return tensor;
 }

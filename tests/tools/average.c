@@ -67,6 +67,8 @@ Test(average, refuses_what_cannot_be_averaged)
          "qkv: give --last or --best, with the number of checkpoints (usage: qkv average RUN [options])"},
         {"run --best 2 -o best",
          "qkv: 'best' is a checkpoint that training writes: give the average another name"},
+        {"run --best 2 -o snapshot-4",
+         "qkv: 'snapshot-4' is a checkpoint that training writes: give the average another name"},
         {"run --best 2 -o update-7",
          "qkv: 'update-7' is a checkpoint that training writes: give the average another name"},
         {"run --best 2 -o a/b", "qkv: 'a/b' cannot name a checkpoint: give a name, not a path"},

@@ -246,6 +246,20 @@ Test(average, refuses_a_checkpoint_that_is_not_finite)
     qkv_run_release(&run);
 }
 
+Test(average, refuses_a_choice_that_does_not_exist)
+{
+    struct qkv_train_result result;
+    struct qkv_average average;
+    const char *path = train("choices", "updates=10", &result);
+    static const int CHOICES[] = {-1, 2, INT32_MIN, INT32_MAX};
+    for (int i = 0; i < 4; i++) {
+        struct qkv_error error = {""};
+        const enum qkv_average_choice none = (enum qkv_average_choice)CHOICES[i];
+        cr_expect_eq(qkv_run_average(path, none, 1, "average", &average, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message, format("there is no choice %d of checkpoints to average", (int)none));
+    }
+}
+
 Test(average, refuses_counts_that_make_no_sense)
 {
     static const int64_t counts[] = {-1, 0, QKV_AVERAGE_MOST + 1, INT64_MAX};

@@ -82,6 +82,18 @@ static int64_t begin_with_less_than_none(void *context, int shard, int shards)
     return shard == 2 ? -items : items;
 }
 
+static struct qkv_tensor *build_nothing(void *context, struct qkv_graph *graph, int shard)
+{
+    build(context, graph, shard);
+    return NULL;
+}
+
+static struct qkv_tensor *build_a_matrix(void *context, struct qkv_graph *graph, int shard)
+{
+    struct regression *r = context;
+    return qkv_scale(graph, qkv_wrap(graph, QKV_SHAPE(r->count[shard], 1), r->y + r->first[shard]), 2);
+}
+
 /* The sum of all blocks of gradients, in float64. */
 static void gradients_of(const struct qkv_data_parallel *parallel, double sum[static FEATURES])
 {
@@ -197,6 +209,18 @@ Test(data_parallel, refuses_what_cannot_be_done)
     cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "shard 2 of a step has -7 items, after 14 of earlier shards");
     loss.begin = begin;
+
+    loss.build = build_nothing;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "shard 0: build returned NULL, but must return the loss as a scalar");
+    loss.build = build_a_matrix;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "shard 0: build returned [7, 1], but must return the loss as a scalar");
+    cr_expect_eq(qkv_data_parallel_reserve(parallel, &loss, &error), QKV_INVALID);
+    loss.build = build;
+    const enum qkv_gradient_memory none = (enum qkv_gradient_memory)77;
+    cr_expect_eq(qkv_data_parallel_divide(parallel, NULL, none, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "there is no memory for gradients of kind 77");
 
     r->y[EXAMPLES - 1] = INFINITY;
     cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_FAILED);

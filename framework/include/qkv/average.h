@@ -38,7 +38,7 @@ struct qkv_average {
  * An existing file of that name is replaced. Fails, and writes nothing, when the folder is not a run; when it keeps
  * fewer than `count` such checkpoints (last.safetensors lists them), or `count` is not from 1 to QKV_AVERAGE_MOST; when a
  * checkpoint is missing, damaged, or of another model; and when `name` is a path, or a name that training writes: last,
- * best, update-N. QKV_FAILED: a checkpoint holds infinity or NaN. */
+ * best, update-N, snapshot-N. QKV_FAILED: a checkpoint holds infinity or NaN. */
 QKV_API enum qkv_status qkv_run_average(const char *run, enum qkv_average_choice choice, int64_t count,
                                         const char *name, struct qkv_average *average,
                                         struct qkv_error *error);
