@@ -89,6 +89,11 @@ struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_
                                     const struct qkv_aligner_options *options, struct qkv_workers *workers,
                                     struct qkv_error *error)
 {
+    if (!qkv_alignment_reading_name(options->reading) || !qkv_alignment_drawing_name(options->drawing)) {
+        qkv_error_set(error, "there is no reading %d with a drawing %d of links", (int)options->reading,
+                      (int)options->drawing);
+        return NULL;
+    }
     if (check_languages(run, reverse, error)) return NULL;
     struct qkv_aligner *aligner = calloc(1, sizeof *aligner);
     if (!aligner) {

@@ -54,6 +54,21 @@ Test(aligner, needs_a_head)
     qkv_run_release(&run);
 }
 
+Test(aligner, refuses_readings_and_drawings_that_do_not_exist)
+{
+    static const int WRONG[] = {-1, 1000, INT32_MIN, INT32_MAX};
+    struct qkv_run run = open_run();
+    for (int i = 0; i < 4; i++) {
+        const struct qkv_aligner_options reading = {.reading = (enum qkv_alignment_reading)WRONG[i]},
+                                         drawing = {.drawing = (enum qkv_alignment_drawing)WRONG[i]};
+        cr_expect_null(qkv_aligner_new(&run, NULL, &reading, NULL, &error));
+        cr_expect_str_eq(error.message, format("there is no reading %d with a drawing 0 of links", WRONG[i]));
+        cr_expect_null(qkv_aligner_new(&run, NULL, &drawing, NULL, &error));
+        cr_expect_str_eq(error.message, format("there is no reading 0 with a drawing %d of links", WRONG[i]));
+    }
+    qkv_run_release(&run);
+}
+
 Test(aligner, refuses_text_and_maps_that_cannot_be)
 {
     struct qkv_run run = open_run();
