@@ -1,5 +1,5 @@
-/* Open MPI is loaded when mpirun has started the process, so that all other processes start as fast as without it, and need
- * not have it. A build without its header has processes_absent.c in place of this file. */
+/* MPI (Open MPI or MPICH, whichever header there was) is loaded when mpirun has started the process, so that all other processes
+ * start as fast as without it, and need not have it. A build without a header has processes_absent.c in place of this file. */
 #include "core/clock.h"
 #include "core/exchange.h"
 #include "core/launch.h"
@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 struct mpi_library {
-#define FUNCTION(name)             __typeof__(name) *name;
-#define OBJECT(name, type, symbol) type name;
+#define FUNCTION(name)                    __typeof__(name) *name;
+#define OBJECT(name, type, symbol, value) type name;
 #include "core/mpi_library.def"
 #undef FUNCTION
 #undef OBJECT
@@ -27,12 +27,27 @@ static const struct {
     const char *name;
     size_t offset; /* of the pointer in struct mpi_library */
 } SYMBOLS[] = {
-#define FUNCTION(name)             {#name, offsetof(struct mpi_library, name)},
-#define OBJECT(name, type, symbol) {#symbol, offsetof(struct mpi_library, name)},
+#define ROW(name, symbol) {#symbol, offsetof(struct mpi_library, name)},
+#define FUNCTION(name)    ROW(name, name)
+#ifdef OPEN_MPI
+#    define OBJECT(name, type, symbol, value) ROW(name, symbol)
+#else
+#    define OBJECT(name, type, symbol, value)
+#endif
 #include "core/mpi_library.def"
 #undef FUNCTION
 #undef OBJECT
 };
+
+#ifdef OPEN_MPI
+#    define LIBRARY  "libmpi.so.40"
+#    define MPI_NAME "Open MPI"
+#    define PACKAGE  "openmpi-bin"
+#else
+#    define LIBRARY  "libmpich.so.12"
+#    define MPI_NAME "MPICH"
+#    define PACKAGE  "mpich"
+#endif
 
 /* What processes tell each other when they join. */
 struct peer {
@@ -57,8 +72,15 @@ struct qkv_processes {
 /* Open MPI loads parts of itself, which look for its functions among the global ones. */
 static enum qkv_status load(struct mpi_library *library, struct qkv_error *error)
 {
-    void *handle = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
+    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL);
     bool complete = handle;
+#ifndef OPEN_MPI
+#    define FUNCTION(name)
+#    define OBJECT(name, type, symbol, value) library->name = value;
+#    include "core/mpi_library.def"
+#    undef FUNCTION
+#    undef OBJECT
+#endif
     for (size_t i = 0; complete && i < sizeof SYMBOLS / sizeof *SYMBOLS; i++) {
         void *symbol = dlsym(handle, SYMBOLS[i].name);
         memcpy((char *)library + SYMBOLS[i].offset, &symbol, sizeof symbol);
@@ -66,11 +88,11 @@ static enum qkv_status load(struct mpi_library *library, struct qkv_error *error
     }
     if (complete) return QKV_OK;
     const char *reason = dlerror();
-    return qkv_error_set(
-        error,
-        "several processes need the library of Open MPI, which cannot be loaded (%s): install "
-        "it (on Debian or Ubuntu: apt-get install openmpi-bin)",
-        reason ? reason : "a function is missing");
+    return qkv_error_set(error,
+                         "several processes need the library of " MPI_NAME
+                         ", which cannot be loaded (%s): install "
+                         "it (on Debian or Ubuntu: apt-get install " PACKAGE ")",
+                         reason ? reason : "a function is missing");
 }
 
 static bool is_alive(const struct peer *peer)
@@ -117,13 +139,13 @@ enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_
     if (call->MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) ||
         call->MPI_Comm_set_errhandler(call->world, call->errors_return) ||
         call->MPI_Comm_rank(call->world, &joined->rank) || call->MPI_Comm_size(call->world, &joined->count))
-        status = qkv_error_set(error, "Open MPI cannot start");
+        status = qkv_error_set(error, MPI_NAME " cannot start");
     else if (expected && joined->count != expected)
-        status =
-            qkv_error_set(error,
-                          "%d processes were started, but Open MPI knows of %d: start them with the mpirun "
-                          "of Open MPI",
-                          expected, joined->count);
+        status = qkv_error_set(error,
+                               "%d processes were started, but " MPI_NAME
+                               " knows of %d: start them with the mpirun "
+                               "of " MPI_NAME,
+                               expected, joined->count);
     else
         status = meet(joined, error);
     if (!status && joined->count > 1) {

@@ -1,4 +1,4 @@
-/* In place of processes.c in a build without Open MPI: each process works alone, and refuses to be one of several. */
+/* In place of processes.c in a build without MPI: each process works alone, and refuses to be one of several. */
 #include "core/exchange.h"
 #include "core/launch.h"
 
@@ -7,7 +7,7 @@ enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_
     *processes = NULL;
     if (qkv_launched_processes() == 1) return QKV_OK;
     return qkv_error_set(
-        error, "this qkv was built without Open MPI, so that it cannot work in several processes: "
+        error, "this qkv was built without MPI, so that it cannot work in several processes: "
                "install it (on Debian or Ubuntu: apt-get install openmpi-bin libopenmpi-dev) and build "
                "qkv again");
 }

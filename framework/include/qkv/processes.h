@@ -9,7 +9,7 @@
  *     if (qkv_processes_rank(processes) == 0) printf("%d processes\n", qkv_processes_count(processes));
  *     qkv_processes_leave(processes);
  *
- * Everywhere, NULL stands for a process that works alone. Processes talk through Open MPI, which is loaded by
+ * Everywhere, NULL stands for a process that works alone. Processes talk through MPI, which is loaded by
  * qkv_processes_join and by nothing else. One thread calls these functions. */
 #ifndef QKV_PROCESSES_H
 #define QKV_PROCESSES_H
@@ -21,7 +21,7 @@
 struct qkv_processes;
 
 /* Joins the processes that mpirun started together with this one; all of them must call it. *processes becomes NULL where
- * mpirun started one process or none: that costs a look at the environment. Fails where qkv was built without Open MPI, or
+ * mpirun started one process or none: that costs a look at the environment. Fails where qkv was built without MPI, or
  * the library is missing. */
 QKV_API enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_error *error);
 
