@@ -23,7 +23,8 @@
 # aarch64     the tests of the engine, random numbers, checkpoints, training and translation on 64-bit Arm, run by qemu,
 #             and 5 updates with the recorded bits (an hour)
 # tsan        the test suite under ThreadSanitizer (an hour)
-# valgrind    the test suite under valgrind's memcheck (many hours)
+# valgrind    the test suite under valgrind's memcheck (many hours); QKV_VALGRIND='^(graph|models)_' runs the programs with
+#             such names alone, so that several nights can share them
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
@@ -186,7 +187,7 @@ part_tsan() {
 part_valgrind() {
     build valgrind
     rm -f build/valgrind/memcheck.*.log
-    run ctest --preset valgrind -j "$(cores)" || return 1
+    run ctest --preset valgrind -j "$(cores)" -R "${QKV_VALGRIND:-.}" || return 1
     # A process that fails as its test expects still leaves what memcheck found.
     for log in build/valgrind/memcheck.*.log; do
         if grep -q 'guarded_memory\|behind_a_tensor' "$log"; then continue; fi # tests that must crash
