@@ -14,31 +14,34 @@ static int64_t weight_count(const struct qkv_batch_view *batch)
 
 /* Writes the shares of a sentence's links to its matrix, which begins at `at`. Leaves out links of tokens that the sentence
  * has not: those of a sentence of another length, with which training reserves memory. */
-static void write_shares(enum qkv_dtype dtype, void *target, int64_t at, const struct qkv_token_links *links,
-                         const struct qkv_batch_view *batch, int64_t sentence)
+static void write_shares(enum qkv_dtype dtype, void *target, int64_t at,
+                         const struct qkv_guided_alignment *guided, const struct qkv_batch_view *batch,
+                         int64_t sentence)
 {
-    int64_t pair = batch->index[sentence];
+    const struct qkv_token_links *links = guided->links;
+    int64_t pair = batch->index[sentence], shift = guided->reading == QKV_READING_READ;
     if (pair < 0 || pair >= links->pairs) return;
     for (int64_t i = links->start[pair]; i < links->start[pair + 1]; i++) {
         const struct qkv_token_link *link = &links->links[i];
-        if (link->target >= 0 && link->target < batch->target_length[sentence] && link->source >= 0 &&
+        int64_t row = link->target + shift;
+        if (link->target >= 0 && row < batch->target_length[sentence] && link->source >= 0 &&
             link->source < batch->source_length[sentence])
-            qkv_dtype_set(dtype, target, at + link->target * batch->source_length[sentence] + link->source,
+            qkv_dtype_set(dtype, target, at + row * batch->source_length[sentence] + link->source,
                           link->share);
     }
 }
 
-/* The weights that the links say, for attention_loss: [P]. Row t is that of the step that predicts target
- * token t. */
+/* The weights that the links say, for attention_loss: [P]. Row t is that of the step that predicts target token t and
+ * reads token t - 1. */
 static struct qkv_tensor *target_weights(struct qkv_graph *graph, const struct qkv_batch_view *batch,
-                                         const struct qkv_token_links *links)
+                                         const struct qkv_guided_alignment *guided)
 {
     enum qkv_dtype dtype = qkv_graph_dtype(graph);
     int64_t count = weight_count(batch), at = 0;
     void *target = qkv_graph_memory(graph, (size_t)count * qkv_dtype_size(dtype));
     if (!target) return NULL;
     for (int64_t i = 0; i < batch->count; i++) {
-        write_shares(dtype, target, at, links, batch, i);
+        write_shares(dtype, target, at, guided, batch, i);
         at += batch->target_length[i] * batch->source_length[i];
     }
     return qkv_wrap(graph, QKV_SHAPE(count), target);
@@ -87,7 +90,7 @@ struct qkv_tensor *qkv_guided_alignment_loss(const struct qkv_model *model, stru
         graph, columns_of_head(graph, query->node, head, rule->heads),
         columns_of_head(graph, key->node, head / (rule->heads / key_value_heads), key_value_heads),
         attention); /* [P] */
-    struct qkv_tensor *loss = qkv_attention_loss(graph, scores, target_weights(graph, batch, guided->links),
+    struct qkv_tensor *loss = qkv_attention_loss(graph, scores, target_weights(graph, batch, guided),
                                                  attention, guided->weight * factor);
     qkv_graph_scope(graph, outer);
     return loss;

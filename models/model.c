@@ -115,7 +115,8 @@ struct qkv_objective qkv_objective_of(const struct qkv_training_config *training
         .simcut_rate = training->simcut_rate,
         .guided = {.weight = training->guided_alignment,
                    .layer = training->guided_alignment_layer,
-                   .head = training->guided_alignment_head},
+                   .head = training->guided_alignment_head,
+                   .reading = training->guided_alignment_reading},
     };
 }
 

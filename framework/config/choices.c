@@ -20,6 +20,11 @@
     }
 #include "qkv/choices.def"
 
+CHOICES(qkv_alignment_reading)
+CHOICE(QKV_READING_PREDICTED, "predicted", "the step that predicts it")
+CHOICE(QKV_READING_READ, "read", "the step that reads it, which is the next one")
+LIST_END(qkv_alignment_reading)
+
 CHOICES(qkv_attention_kernel)
 CHOICE(QKV_KERNEL_AUTO, "auto", "`flash` for long sentences, `exact` for short ones")
 CHOICE(QKV_KERNEL_EXACT, "exact",

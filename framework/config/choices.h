@@ -17,7 +17,8 @@
 #undef INTERNAL
 #undef CHOICES_END
 
-/* These enums are in qkv/attention_rule.h and qkv/precision.h, not in choices.def. */
-extern const struct qkv_choices qkv_attention_kernel_choices, qkv_precision_choices;
+/* These enums are in qkv/attention_kind.h, qkv/attention_rule.h and qkv/precision.h, not in choices.def. */
+extern const struct qkv_choices qkv_alignment_reading_choices, qkv_attention_kernel_choices,
+    qkv_precision_choices;
 
 #endif

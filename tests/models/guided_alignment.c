@@ -39,9 +39,10 @@ static void release_subject(struct subject *subject)
     qkv_model_free(subject->model);
 }
 
-/* The sum over the links of the pairs first .. end - 1, which the pass holds, of -share log(weight). */
-static double expected_loss(const struct qkv_trace *trace, int64_t layer, int64_t head, int64_t first,
-                            int64_t end)
+/* The sum over the links of the pairs first .. end - 1, which the pass holds, of -share log(weight). A link of target token
+ * t is learned by row t + shift. */
+static double expected_loss(const struct qkv_trace *trace, int64_t layer, int64_t head, int64_t shift,
+                            int64_t first, int64_t end)
 {
     const struct qkv_part *part = qkv_trace_attention(trace, QKV_PART_WEIGHTS, QKV_ATTENTION_CROSS, layer);
     double loss = 0;
@@ -49,8 +50,10 @@ static double expected_loss(const struct qkv_trace *trace, int64_t layer, int64_
         int64_t rows, columns;
         const double *weights = qkv_attention_weights_of(part->node, pair - first, head - 1, &rows, &columns);
         cr_assert_not_null(weights);
-        for (int64_t i = starts[pair]; i < starts[pair + 1]; i++)
-            loss -= links[i].share * log(weights[links[i].target * columns + links[i].source]);
+        for (int64_t i = starts[pair]; i < starts[pair + 1]; i++) {
+            int64_t row = links[i].target + shift;
+            if (row < rows) loss -= links[i].share * log(weights[row * columns + links[i].source]);
+        }
     }
     return loss;
 }
@@ -70,14 +73,15 @@ static struct qkv_graph *compute(const struct subject *subject, const struct qkv
 }
 
 /* layer: that of the key; expected: that whose weights it means. */
-static void expect_loss(int64_t key_value_heads, int64_t layer, int64_t expected_layer, int64_t head)
+static void expect_loss(int64_t key_value_heads, int64_t layer, int64_t expected_layer, int64_t head,
+                        enum qkv_alignment_reading reading)
 {
     struct subject subject = make_subject(key_value_heads, 0);
-    struct qkv_objective objective = {.smoothing = 0.1, .guided = {3, layer, head, &LINKS}};
+    struct qkv_objective objective = {.smoothing = 0.1, .guided = {3, layer, head, &LINKS, reading}};
     struct qkv_trace trace;
     double guided, plain, unused;
     struct qkv_graph *graph = compute(&subject, &objective, NULL, &guided, &trace);
-    double expected = expected_loss(&trace, expected_layer, head, 0, PAIRS), sum;
+    double expected = expected_loss(&trace, expected_layer, head, reading == QKV_READING_READ, 0, PAIRS), sum;
     cr_expect_gt(expected, 1);
     qkv_cross_entropy_sums(trace.alignment[0], &sum, &unused);
     cr_expect_float_eq(sum, expected, 1e-12);
@@ -92,11 +96,17 @@ static void expect_loss(int64_t key_value_heads, int64_t layer, int64_t expected
 
 Test(guided_alignment, the_loss_is_the_cross_entropy_of_links_and_weights)
 {
-    expect_loss(0, 1, 1, 1);
-    expect_loss(0, 2, 2, 3);
-    expect_loss(2, 2, 2, 2);
-    expect_loss(2, 1, 1, 4);
-    expect_loss(0, 0, 1, 2); /* the last but one of two layers */
+    expect_loss(0, 1, 1, 1, QKV_READING_PREDICTED);
+    expect_loss(0, 2, 2, 3, QKV_READING_PREDICTED);
+    expect_loss(2, 2, 2, 2, QKV_READING_PREDICTED);
+    expect_loss(2, 1, 1, 4, QKV_READING_PREDICTED);
+    expect_loss(0, 0, 1, 2, QKV_READING_PREDICTED); /* the last but one of two layers */
+}
+
+Test(guided_alignment, links_are_learned_by_the_step_that_reads_the_token)
+{
+    expect_loss(0, 1, 1, 1, QKV_READING_READ);
+    expect_loss(2, 2, 2, 3, QKV_READING_READ);
 }
 
 Test(guided_alignment, the_links_of_a_shard_are_those_of_its_pairs)
@@ -111,7 +121,7 @@ Test(guided_alignment, the_links_of_a_shard_are_those_of_its_pairs)
         struct qkv_graph *graph = compute(&subject, &objective, NULL, &loss, &trace);
         int64_t end = first + subject.view.count;
         qkv_cross_entropy_sums(trace.alignment[0], &sum, &unused);
-        cr_expect_float_eq(sum, expected_loss(&trace, 1, 1, first, end), 1e-12);
+        cr_expect_float_eq(sum, expected_loss(&trace, 1, 1, 0, first, end), 1e-12);
         first = end;
         qkv_graph_free(graph);
     }

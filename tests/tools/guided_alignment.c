@@ -34,12 +34,11 @@ static void train(const char *folder, const char *run_folder, const char *option
     run_ok("cd '%s' && qkv train c.yaml -q -s training.model_dir=%s %s", folder, run_folder, options);
 }
 
-static double error_rate(const char *folder, const char *run_folder)
+static double error_rate(const char *folder, const char *run_folder, const char *reading)
 {
-    const char *scores =
-        run_ok("cd '%s' && qkv align %s dev.tsv --layer 1 --head 2 --links dev.align -o %s.links "
-               "2>&1",
-               folder, run_folder, run_folder);
+    const char *scores = run_ok("cd '%s' && qkv align %s dev.tsv --layer 1 --head 2 --reading %s --links "
+                                "dev.align -o %s.links 2>&1",
+                                folder, run_folder, reading, run_folder);
     cr_assert_eq(strncmp(scores, "AER ", 4), 0, "%s", scores);
     return atof(scores + 4);
 }
@@ -49,9 +48,21 @@ Test(guided_alignment, the_head_learns_the_links)
     const char *folder = task_with_links("learns");
     train(folder, "plain", "-s training.updates=100");
     train(folder, "guided", "-s training.updates=100 -s training.guided_alignment_head=2 " GUIDED);
-    double plain = error_rate(folder, "plain"), guided = error_rate(folder, "guided");
+    double plain = error_rate(folder, "plain", "predicted"),
+           guided = error_rate(folder, "guided", "predicted");
     cr_expect_lt(guided, 18, "%g", guided);
     cr_expect_gt(plain, guided + 15, "%g, %g", plain, guided);
+}
+
+Test(guided_alignment, the_head_learns_the_links_of_the_word_that_it_reads)
+{
+    const char *folder = task_with_links("reads");
+    train(folder, "guided",
+          "-s training.updates=100 -s training.guided_alignment_head=2 "
+          "-s training.guided_alignment_reading=read " GUIDED);
+    double read = error_rate(folder, "guided", "read"), predicted = error_rate(folder, "guided", "predicted");
+    cr_expect_lt(read, 18, "%g", read);
+    cr_expect_gt(predicted, read + 15, "%g, %g", predicted, read);
 }
 
 Test(guided_alignment, weight_0_changes_no_bit)
@@ -117,7 +128,9 @@ Test(guided_alignment, derivatives_are_right)
 {
     const char *folder = task_with_links("gradcheck");
     const char *const settings[] = {
-        "", DROPOUT " -s training.r_drop=2 -s training.guided_alignment_head=2",
+        "",
+        DROPOUT " -s training.r_drop=2 -s training.guided_alignment_head=2 "
+                "-s training.guided_alignment_reading=read",
         ("-s data.src.level=char -s data.trg.level=char -s data.src.max_length=30 -s data.trg.max_length=30 "
          "-s model.decoder.attention.key_value_heads=1")};
     for (int i = 0; i < 3; i++)

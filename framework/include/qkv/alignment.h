@@ -3,9 +3,9 @@
  *
  * A word is what white space separates. A word map has the weight of each source word for each target word. A
  * decoder step reads one target word and predicts the next, so its row of weights can be read in two ways
- * (enum qkv_alignment_reading): it belongs to the word that the step predicts, or to the word that it reads, which
- * is often better in the upper layers (Chen et al. 2020, "Accurate word alignment induction from neural machine
- * translation").
+ * (enum qkv_alignment_reading of attention_kind.h): it belongs to the word that the step predicts, or to the word that
+ * it reads, which is often better in the upper layers (Chen et al. 2020, "Accurate word alignment induction from
+ * neural machine translation").
  *
  * Two sets of links are drawn from a map: T, the strongest source word of each target word, and S, the strongest
  * target word of each source word; the first of several equal ones. A word without weight has no link. With a
@@ -41,6 +41,7 @@
 #define QKV_ALIGNMENT_H
 
 #include "qkv/arena.h"
+#include "qkv/attention_kind.h"
 #include "qkv/error.h"
 
 #include <stdbool.h>
@@ -113,13 +114,6 @@ QKV_API enum qkv_status qkv_alignment_check(const struct qkv_alignment *alignmen
 struct qkv_word_map {
     double *weights; /* [targets, sources], row-major; not owned */
     int64_t targets, sources;
-};
-
-/* Which word a row of weights belongs to, see above. */
-enum qkv_alignment_reading {
-    QKV_READING_PREDICTED, /* the word that the decoder step predicts */
-    QKV_READING_READ,      /* the word that it reads */
-    QKV_READINGS,          /* their number */
 };
 
 /* predicted, read; NULL for other numbers. */

@@ -1,4 +1,5 @@
-/* The kinds of attention in an encoder-decoder. Models record them, reports show them.
+/* The kinds of attention in an encoder-decoder, and the two readings of a row of cross attention. Models record them,
+ * reports show them.
  *
  * Example:
  *     enum qkv_attention_kind kind = QKV_ATTENTION_CROSS;
@@ -12,6 +13,13 @@ enum qkv_attention_kind {
     QKV_ATTENTION_DECODER, /* causal self-attention: target words attend to earlier target words */
     QKV_ATTENTION_CROSS,   /* target words attend to source words */
     QKV_ATTENTION_KINDS,   /* number of kinds */
+};
+
+/* Which target word a row of cross attention belongs to; alignment.h says when which is better. */
+enum qkv_alignment_reading {
+    QKV_READING_PREDICTED, /* the word that the decoder step predicts */
+    QKV_READING_READ,      /* the word that it reads */
+    QKV_READINGS,          /* their number */
 };
 
 #endif

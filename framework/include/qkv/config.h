@@ -188,6 +188,7 @@ struct qkv_training_config {
     double guided_alignment;        /* weight of the loss of data.train_links; 0: off */
     int64_t guided_alignment_layer; /* decoder layer, from 1; 0: the last but one, or the only one */
     int64_t guided_alignment_head;  /* from 1 */
+    enum qkv_alignment_reading guided_alignment_reading; /* the step that learns a token's links */
 };
 
 struct qkv_testing_config {

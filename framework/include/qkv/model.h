@@ -219,12 +219,14 @@ struct qkv_token_links {
 };
 
 /* Guided alignment (Chen et al. 2016; of one head, Garg et al. 2019): the cross attention of one head is to give the target
- * tokens the weights that links say. The row of the step that predicts a target token with links costs `weight` times the
- * cross entropy of their shares and its weights, before dropout; other rows cost nothing. All zero: off. */
+ * tokens the weights that links say. The row of the step that predicts a target token with links, or with
+ * QKV_READING_READ that of the step that reads it, costs `weight` times the cross entropy of their shares and its weights,
+ * before dropout; other rows cost nothing. All zero: off. */
 struct qkv_guided_alignment {
     double weight;
     int64_t layer, head;                 /* from 1; layer 0: the last but one, or the only one */
     const struct qkv_token_links *links; /* by qkv_batch.index; NULL: off */
+    enum qkv_alignment_reading reading;
 };
 
 /* What training minimises. All zero: the cross entropy. */
