@@ -45,18 +45,31 @@ static enum qkv_status copy_file(struct qkv_run *run, const char *name, const ch
     return status;
 }
 
-/* The config comes last: it makes the folder a run. */
+/* The files that are copied. The config comes last: it makes the folder a run. */
+static const char *const COPIED[] = {QKV_RUN_FORMAT_FILE,   QKV_RUN_SOURCE,       QKV_RUN_TARGET,
+                                     QKV_RUN_SOURCE_CODES,  QKV_RUN_TARGET_CODES, QKV_RUN_SOURCE_PIECES,
+                                     QKV_RUN_TARGET_PIECES, QKV_RUN_METRICS,      QKV_RUN_CONFIG};
+enum { COPIED_COUNT = sizeof COPIED / sizeof COPIED[0] };
+
+/* Takes away what was written before a failure, so that the same call can be repeated. */
+static void remove_folder(struct qkv_run *run, const char *output, const char *best)
+{
+    unlink(best);
+    for (int i = 0; i < COPIED_COUNT; i++) {
+        const char *path = qkv_run_file(&run->arena, output, COPIED[i]);
+        if (path) unlink(path);
+    }
+    rmdir(output);
+}
+
 static enum qkv_status write_run(struct qkv_run *run, const char *output, struct qkv_error *error)
 {
-    static const char *const NAMES[] = {QKV_RUN_FORMAT_FILE,   QKV_RUN_SOURCE,       QKV_RUN_TARGET,
-                                        QKV_RUN_SOURCE_CODES,  QKV_RUN_TARGET_CODES, QKV_RUN_SOURCE_PIECES,
-                                        QKV_RUN_TARGET_PIECES, QKV_RUN_METRICS,      QKV_RUN_CONFIG};
-    enum { NAME_COUNT = sizeof NAMES / sizeof NAMES[0] };
     const char *best = qkv_run_file(&run->arena, output, QKV_RUN_BEST);
     if (!best) return qkv_error_set(error, "out of memory for run %s", output);
     if (make_folder(output, error)) return QKV_INVALID;
     enum qkv_status status = qkv_checkpoint_save_int8(best, &run->model->parameters, &run->state, error);
-    for (int i = 0; i < NAME_COUNT && !status; i++) status = copy_file(run, NAMES[i], output, error);
+    for (int i = 0; i < COPIED_COUNT && !status; i++) status = copy_file(run, COPIED[i], output, error);
+    if (status) remove_folder(run, output, best);
     return status;
 }
 

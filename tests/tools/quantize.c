@@ -106,6 +106,17 @@ Test(quantize, marks_attention_maps)
     cr_expect_null(strstr(json, "int8"));
 }
 
+Test(quantize, leaves_no_folder_behind_when_it_fails)
+{
+    const char *made = scratch("fails");
+    run_ok("cp -R '%s/run' '%s/run' && cd '%s/run' && mv metrics.jsonl .. && mkdir metrics.jsonl", trained(),
+           made, made);
+    cr_expect(refused(run("cd '%s' && qkv quantize run -o small", made),
+                      "qkv: run/metrics.jsonl: cannot be read: it is a folder"));
+    run_ok("cd '%s' && ! [ -e small ]", made);
+    run_ok("cd '%s' && rmdir run/metrics.jsonl && mv metrics.jsonl run && qkv quantize run -o small", made);
+}
+
 Test(quantize, refuses_what_it_cannot_do)
 {
     const char *folder = trained(), *made = scratch("made");
