@@ -1,6 +1,5 @@
 #include "comparison.h"
 
-#include "config.h"
 #include "json.h"
 
 #include "qkv/metrics.h"
@@ -11,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- reading ---- */
 
@@ -237,7 +237,9 @@ static enum qkv_status read_run(struct comparison *c, const char *path, struct q
 
 enum qkv_status comparison_read(struct comparison *c, const char *path, struct qkv_error *error)
 {
-    return is_run_folder(path) ? read_run(c, path, error) : read_evaluation(c, path, error);
+    struct stat status;
+    if (stat(path, &status)) return qkv_error_set(error, "%s: %s", path, strerror(errno));
+    return S_ISDIR(status.st_mode) ? read_run(c, path, error) : read_evaluation(c, path, error);
 }
 
 void comparison_release(struct comparison *c)
