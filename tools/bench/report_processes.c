@@ -1,7 +1,8 @@
 /* Prints exchanges between processes and forecasts of networks as tables or JSON, and draws the forecasts. */
 #include "report.h"
 
-#include <math.h>
+#include "qkv/scalar_math.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -122,6 +123,11 @@ void bench_report_end_processes(struct bench_report *report)
 
 /* ---- the picture ---- */
 
+static double binary_log(int64_t count)
+{
+    return qkv_scalar_log((double)count) / qkv_scalar_log(2);
+}
+
 /* Adds the line of one network, *i its first row, and sets *i behind its last. */
 static void add_line(const struct bench_report *report, int *i, const char *name, int line,
                      struct bench_panel *panel)
@@ -130,7 +136,7 @@ static void add_line(const struct bench_report *report, int *i, const char *name
     int count = 0;
     do {
         const struct bench_network *network = &report->network[(*i)++];
-        panel->x[line][count] = log2((double)network->processes);
+        panel->x[line][count] = binary_log(network->processes);
         panel->y[line][count++] = 100 * first->step / network->step;
     } while (*i < report->network_count && report->network[*i].processes > 1);
     panel->line[line] = (struct qkv_chart_line){name, count, panel->x[line], panel->y[line], true};
@@ -144,7 +150,7 @@ static void add_measured(const struct bench_report *report, const struct bench_n
     for (int i = 0; i < report->exchange_count; i++) {
         const struct bench_exchange *exchange = &report->exchange[i];
         if (strcmp(exchange->work, one->work) != 0) continue;
-        panel->x[line][count] = log2((double)exchange->processes);
+        panel->x[line][count] = binary_log(exchange->processes);
         panel->y[line][count++] = 100 * one->step / (one->step + exchange->messages);
     }
     panel->line[line] = (struct qkv_chart_line){"messages measured, on one machine", count, panel->x[line],
