@@ -51,7 +51,7 @@ Test(generate_errors, of_files)
     cr_assert_eq(names_in(folder), 1);
     cr_assert_str_eq(read_file(file, NULL), "mine\n");
     cr_assert_eq(run("qkv generate copy --overwrite --train 9 -o '%s'", folder).exit_code, 0);
-    cr_assert_eq(names_in(folder), 3);
+    cr_assert_eq(names_in(folder), 5, "train, and dev and test with their gold links");
 }
 
 Test(generate_errors, of_a_missing_lexicon)

@@ -316,8 +316,9 @@ Test(sharing, gradients_reuse_the_workspace_of_the_loss)
         qkv_graph_free(graph);
     }
     cr_expect_eq(added[0], 0, "%zu bytes", added[0]);
-    cr_expect_eq(added[1], 2 * TOKENS * WIDTH * sizeof(float) + 64,
-                 "%zu bytes: values, a loss and nothing else", added[1]);
+    cr_expect_eq(added[1], (2 * TOKENS * WIDTH + WIDTH * CLASSES) * sizeof(float) + 64,
+                 "%zu bytes: values, the gradient that the loss computes early, a loss and nothing else",
+                 added[1]);
 }
 
 /* ---- graphs without gradients: a value is freed when its last consumer has run ---- */

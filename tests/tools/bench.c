@@ -369,10 +369,10 @@ Test(bench, refusals)
     cr_expect(refused(run(BENCH "toy -m speed"),
                       "qkv: --measure is 'speed', but must be one of train, "
                       "forward, decode, floor, peak, profile, ops, attention, startup, threads, "
-                      "scaling"));
+                      "scaling, exchange, processes"));
     cr_expect(refused(run(BENCH "-m scaling --axis layer"), "qkv: --axis is 'layer'; did you mean layers"));
     cr_expect(refused(run(BENCH "toy -m train -o x.svg"),
-                      "qkv: --output draws scaling and threads: add -m scaling"));
+                      "qkv: --output draws scaling, threads and processes: add -m scaling"));
     cr_expect(refused(run(BENCH "-m scaling -o x.pdf"), "qkv: x.pdf: a chart is written as .svg or .png"));
     cr_expect(refused(run(BENCH "toy --fast"), "qkv: unknown option '--fast' (see `qkv-bench --help`)"));
     cr_expect(refused(run(BENCH "-m startup --run /nowhere"),
