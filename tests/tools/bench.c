@@ -2,9 +2,9 @@
 #include "qkv/graph.h"
 #include "qkv/ops.h"
 
+#include "json.h"
 #include "support.h"
 
-#include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,16 +16,7 @@ static cJSON *json_of(struct outcome outcome)
 {
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_str_empty(outcome.error);
-    cJSON *json = cJSON_Parse(outcome.output);
-    cr_assert_not_null(json, "no JSON: %s", outcome.output);
-    return json;
-}
-
-static double number_of(const cJSON *object, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    cr_assert(cJSON_IsNumber(item), "%s is no number", name);
-    return item->valuedouble;
+    return json_parsed(outcome.output);
 }
 
 static const char *text_of(const cJSON *object, const char *name)
@@ -67,22 +58,22 @@ Test(bench, training_and_floor)
     for (int i = 0; i < 2; i++) {
         const cJSON *result = result_of(json, what[i]);
         cr_expect_str_eq(text_of(result, "workload"), "toy");
-        cr_expect_eq(number_of(result, "threads"), 2);
-        cr_expect_eq(number_of(result, "steps"), 3);
-        double ms = number_of(result, "ms");
-        cr_expect(ms > 0 && number_of(result, "ms_p10") <= ms && ms <= number_of(result, "ms_p90"));
-        cr_expect(number_of(result, "cpu_ms") > 0);
-        cr_expect_float_eq(number_of(result, "tokens_per_second") * ms, 640e3, 1e-6);
-        cr_expect_float_eq(number_of(result, "gflops") * ms * 1e6 / toy_operations(), 1, 1e-12,
-                           "%s: %.17g of %.17g", what[i], number_of(result, "gflops") * ms * 1e6,
+        cr_expect_eq(json_number(result, "threads"), 2);
+        cr_expect_eq(json_number(result, "steps"), 3);
+        double ms = json_number(result, "ms");
+        cr_expect(ms > 0 && json_number(result, "ms_p10") <= ms && ms <= json_number(result, "ms_p90"));
+        cr_expect(json_number(result, "cpu_ms") > 0);
+        cr_expect_float_eq(json_number(result, "tokens_per_second") * ms, 640e3, 1e-6);
+        cr_expect_float_eq(json_number(result, "gflops") * ms * 1e6 / toy_operations(), 1, 1e-12,
+                           "%s: %.17g of %.17g", what[i], json_number(result, "gflops") * ms * 1e6,
                            toy_operations());
-        cr_expect(number_of(result, "peak_mb") > 1);
+        cr_expect(json_number(result, "peak_mb") > 1);
         const cJSON *mallocs = cJSON_GetObjectItem(result, "mallocs_per_step");
         cr_expect(cJSON_IsNull(mallocs) || mallocs->valuedouble == 0.0, "%s calls malloc", what[i]);
     }
     const cJSON *forward = result_of(json, "forward");
-    cr_expect_float_eq(number_of(forward, "gflops") * number_of(forward, "ms") * 3e6 / toy_operations(), 1,
-                       1e-12);
+    cr_expect_float_eq(json_number(forward, "gflops") * json_number(forward, "ms") * 3e6 / toy_operations(),
+                       1, 1e-12);
     cJSON_Delete(json);
 }
 
@@ -95,8 +86,8 @@ Test(bench, decoding)
     } expected[] = {{"greedy 1", 2, 10}, {"greedy 64", 2, 640}, {"beam 1", 2, 10}, {"beam 64", 2, 640}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         const cJSON *result = result_of(json, expected[i].what);
-        cr_expect_eq(number_of(result, "threads"), expected[i].threads);
-        cr_expect_float_eq(number_of(result, "tokens_per_second") * number_of(result, "ms") / 1e3,
+        cr_expect_eq(json_number(result, "threads"), expected[i].threads);
+        cr_expect_float_eq(json_number(result, "tokens_per_second") * json_number(result, "ms") / 1e3,
                            expected[i].tokens, 1e-9);
         cr_expect(cJSON_IsNull(cJSON_GetObjectItem(result, "gflops")));
     }
@@ -110,8 +101,8 @@ Test(bench, peak)
     for (int threads = 1; threads <= 2; threads++) {
         cJSON *json = json_of(run(BENCH "-m peak -t %d --steps 3 --seconds 0 --json", threads));
         const cJSON *result = result_of(json, "peak");
-        cr_expect_eq(number_of(result, "threads"), threads);
-        operations[threads - 1] = number_of(result, "gflops") * number_of(result, "ms");
+        cr_expect_eq(json_number(result, "threads"), threads);
+        operations[threads - 1] = json_number(result, "gflops") * json_number(result, "ms");
         cJSON_Delete(json);
     }
     cr_expect_gt(operations[0], 0);
@@ -131,15 +122,15 @@ static const cJSON *check_shares(const cJSON *json, const char *workload)
         double op_ms = 0;
         for (int pass = 0; pass < 2; pass++) {
             const cJSON *half = cJSON_GetObjectItem(row, pass ? "backward" : "forward");
-            share += number_of(half, "share");
-            op_ms += number_of(half, "ms");
+            share += json_number(half, "share");
+            op_ms += json_number(half, "ms");
         }
         cr_expect(op_ms <= last, "%s is not in order", text_of(row, "op"));
         last = op_ms;
         ms += op_ms;
     }
     cr_expect_float_eq(share, 1, 1e-9);
-    cr_expect_float_eq(ms / number_of(profile, "ms"), 1, 1e-9);
+    cr_expect_float_eq(ms / json_number(profile, "ms"), 1, 1e-9);
     return ops;
 }
 
@@ -159,12 +150,12 @@ Test(bench, profile)
     const cJSON *ops = check_shares(json, "toy");
     const cJSON *attention = op_of(ops, "attention");
     cr_assert_not_null(attention);
-    cr_expect_eq(number_of(attention, "calls"), 12, "6 layers of attention in 2 shards");
+    cr_expect_eq(json_number(attention, "calls"), 12, "6 layers of attention in 2 shards");
     cr_expect_not_null(op_of(ops, "linear"));
     cr_expect_not_null(op_of(ops, "(optimizer)"));
     cr_expect_null(op_of(ops, "matmul"), "this model has no matmul");
     const cJSON *forward = cJSON_GetObjectItem(attention, "forward");
-    cr_expect_float_eq(number_of(forward, "gflops") * number_of(forward, "ms") * 1e6,
+    cr_expect_float_eq(json_number(forward, "gflops") * json_number(forward, "ms") * 1e6,
                        6 * 2 * 2 * 32 * 10 * 10 * 64, 1e-3);
     cJSON_Delete(json);
 }
@@ -214,17 +205,18 @@ Test(bench, scaling)
     for (int i = 0; i < 6; i++) {
         const cJSON *point = cJSON_GetArrayItem(points, i);
         cr_expect_str_eq(text_of(point, "axis"), "layers");
-        cr_expect_eq(number_of(point, "value"), layers[i]);
-        cr_expect_eq(number_of(point, "tokens"), 640);
-        cr_expect_float_eq(number_of(point, "operations") / layered_operations(layers[i]), 1, 1e-12);
-        cr_expect_float_eq(number_of(point, "us_per_token") * 640 / number_of(point, "ms"), 1000, 1e-9);
-        cr_expect_gt(number_of(point, "attention_us_per_token"), 0);
-        cr_expect_lt(number_of(point, "attention_us_per_token"), number_of(point, "us_per_token"));
+        cr_expect_eq(json_number(point, "value"), layers[i]);
+        cr_expect_eq(json_number(point, "tokens"), 640);
+        cr_expect_float_eq(json_number(point, "operations") / layered_operations(layers[i]), 1, 1e-12);
+        cr_expect_float_eq(json_number(point, "us_per_token") * 640 / json_number(point, "ms"), 1000, 1e-9);
+        cr_expect_gt(json_number(point, "attention_us_per_token"), 0);
+        cr_expect_lt(json_number(point, "attention_us_per_token"), json_number(point, "us_per_token"));
         if (i == 0) continue;
         /* The line is linear in the operations, which are linear in the layers. */
         const cJSON *before = cJSON_GetArrayItem(points, i - 1);
-        double new_slope = (number_of(point, "line_us_per_token") - number_of(before, "line_us_per_token")) /
-                           (layers[i] - layers[i - 1]);
+        double new_slope =
+            (json_number(point, "line_us_per_token") - json_number(before, "line_us_per_token")) /
+            (layers[i] - layers[i - 1]);
         if (i > 1) cr_expect_float_eq(new_slope / slope, 1, 1e-9);
         slope = new_slope;
     }
@@ -239,27 +231,27 @@ static void check_forecasts(const cJSON *json, int64_t shards)
     int64_t threads = 0, last = 0;
     cJSON_ArrayForEach(row, cJSON_GetObjectItem(json, "threads"))
     {
-        threads = (int64_t)number_of(row, "threads");
+        threads = (int64_t)json_number(row, "threads");
         cr_expect(threads > last && threads <= (last ? 2 * last : 1), "%lld behind %lld", (long long)threads,
                   (long long)last);
         last = threads;
         int64_t shard_count = shards ? shards : threads, usable = shard_count < 32 ? shard_count : 32;
         int64_t turns = (usable + threads - 1) / threads;
         cr_expect_str_eq(text_of(row, "workload"), "toy");
-        cr_expect_eq(number_of(row, "shards"), (double)shard_count);
-        cr_expect_float_eq(number_of(row, "busiest_share"), (double)turns / (double)usable, 1e-12);
+        cr_expect_eq(json_number(row, "shards"), (double)shard_count);
+        cr_expect_float_eq(json_number(row, "busiest_share"), (double)turns / (double)usable, 1e-12);
         int64_t blocks = shard_count;
         while (blocks > 8) blocks = (blocks + 1) / 2; /* the optimizer sums at most 8 */
         double ranges =
-            ceil((number_of(row, "gradient_sum_mb") * (1 << 20) / 4 / (double)(blocks - 1)) / 16384);
-        double updating = number_of(row, "updating_ms") * ceil(ranges / (double)threads) / ranges;
-        cr_expect_eq(number_of(row, "waiting_ms"), 0, "each shard of toy has its own block");
+            ceil((json_number(row, "gradient_sum_mb") * (1 << 20) / 4 / (double)(blocks - 1)) / 16384);
+        double updating = json_number(row, "updating_ms") * ceil(ranges / (double)threads) / ranges;
+        cr_expect_eq(json_number(row, "waiting_ms"), 0, "each shard of toy has its own block");
         if (shard_count > 1)
-            cr_expect_float_eq(number_of(row, "forecast_ms"),
-                               number_of(row, "serial_ms") + updating +
-                                   number_of(row, "computing_ms") * number_of(row, "busiest_share"),
+            cr_expect_float_eq(json_number(row, "forecast_ms"),
+                               json_number(row, "serial_ms") + updating +
+                                   json_number(row, "computing_ms") * json_number(row, "busiest_share"),
                                1e-9);
-        cr_expect_leq(number_of(row, "gradient_sum_ms"), number_of(row, "updating_ms"));
+        cr_expect_leq(json_number(row, "gradient_sum_ms"), json_number(row, "updating_ms"));
     }
     cr_expect_geq(last, 64);
 }
@@ -269,7 +261,7 @@ Test(bench, forecast_of_threads)
     cJSON *json = json_of(run(BENCH "toy -m threads --steps 1 --json"));
     check_forecasts(json, 0);
     const cJSON *first = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "threads"), 0);
-    cr_expect_gt(number_of(first, "ms"), 0);
+    cr_expect_gt(json_number(first, "ms"), 0);
     cJSON_Delete(json);
     json = json_of(run(BENCH "toy -m threads --shards 4 --steps 1 --json"));
     check_forecasts(json, 4);
@@ -341,8 +333,8 @@ Test(bench, a_text_and_its_batches)
         before = line;
     }
     cr_expect_eq(lines, 7, "three steps to warm up, and four");
-    cr_expect_float_eq(number_of(train, "tokens_per_step") * 7, tokens, 1e-6);
-    cr_expect_lt(number_of(train, "tokens_per_step"), 640, "random batches of toy have 640");
+    cr_expect_float_eq(json_number(train, "tokens_per_step") * 7, tokens, 1e-6);
+    cr_expect_lt(json_number(train, "tokens_per_step"), 640, "random batches of toy have 640");
     const cJSON *mallocs = cJSON_GetObjectItem(train, "mallocs_per_step");
     cr_expect(cJSON_IsNull(mallocs) || mallocs->valuedouble == 0.0, "training calls malloc");
     cJSON_Delete(json);
@@ -358,8 +350,8 @@ Test(bench, a_config_and_a_run)
     cJSON *json = json_of(outcome);
     cr_expect_str_eq(text_of(result_of(json, "train"), "workload"), "c.yaml");
     const cJSON *start = result_of(json, "startup");
-    cr_expect(number_of(start, "ms") > 0 && number_of(start, "cpu_ms") > 0);
-    cr_expect_eq(number_of(start, "steps"), 2);
+    cr_expect(json_number(start, "ms") > 0 && json_number(start, "cpu_ms") > 0);
+    cr_expect_eq(json_number(start, "steps"), 2);
     cr_expect(cJSON_IsNull(cJSON_GetObjectItem(start, "tokens_per_second")));
     cJSON_Delete(json);
 }

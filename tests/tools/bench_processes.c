@@ -1,9 +1,9 @@
 /* qkv-bench -m exchange and -m processes: what is measured in several processes, and that the forecast follows from it. Times are
  * read but not judged. */
+#include "json.h"
 #include "mpirun.h"
 #include "support.h"
 
-#include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -11,28 +11,19 @@
 static cJSON *json_of(struct outcome outcome)
 {
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cJSON *json = cJSON_Parse(outcome.output);
-    cr_assert_not_null(json, "no JSON: %s", outcome.output);
-    return json;
-}
-
-static double number_of(const cJSON *object, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    cr_assert(cJSON_IsNumber(item), "%s is no number", name);
-    return item->valuedouble;
+    return json_parsed(outcome.output);
 }
 
 /* Of n processes none sends more than 2 (n - 1) / n of the parameters' size for a step, and little else. */
 static void check_exchange(const cJSON *row, int processes)
 {
-    double parameters = number_of(row, "parameters_mb"),
+    double parameters = json_number(row, "parameters_mb"),
            most = 2.0 * (processes - 1) / processes * parameters;
-    cr_expect_eq(number_of(row, "processes"), processes);
-    cr_expect_float_eq(number_of(row, "sent_mb"), most, 0.01 * most);
-    cr_expect_float_eq(number_of(row, "sent_by_others_mb"), most, 0.01 * most);
+    cr_expect_eq(json_number(row, "processes"), processes);
+    cr_expect_float_eq(json_number(row, "sent_mb"), most, 0.01 * most);
+    cr_expect_float_eq(json_number(row, "sent_by_others_mb"), most, 0.01 * most);
     static const char *const times[] = {"cpu_ms", "ms", "messages_ms", "latency_ms", "mb_per_ms"};
-    for (int i = 0; i < 5; i++) cr_expect_gt(number_of(row, times[i]), 0, "%s", times[i]);
+    for (int i = 0; i < 5; i++) cr_expect_gt(json_number(row, times[i]), 0, "%s", times[i]);
 }
 
 Test(bench_processes, exchange)
@@ -64,29 +55,30 @@ static void check_networks(const cJSON *json)
     const cJSON *networks = cJSON_GetObjectItem(json, "networks"),
                 *exchange = cJSON_GetObjectItem(json, "exchange");
     const cJSON *two = cJSON_GetArrayItem(exchange, 0);
-    double parameters = number_of(two, "parameters_mb"), latency = number_of(two, "latency_ms"),
-           rate = number_of(two, "mb_per_ms");
+    double parameters = json_number(two, "parameters_mb"), latency = json_number(two, "latency_ms"),
+           rate = json_number(two, "mb_per_ms");
     double adding =
-        fmax(0, number_of(two, "messages_ms") - messages(2, parameters, latency, rate, 0)) / parameters;
+        fmax(0, json_number(two, "messages_ms") - messages(2, parameters, latency, rate, 0)) / parameters;
     for (int i = 0; i < 3; i++) {
         const cJSON *row = cJSON_GetArrayItem(exchange, i);
         check_exchange(row, 2 + i);
-        cr_expect_float_eq(number_of(row, "modelled_messages_ms"),
+        cr_expect_float_eq(json_number(row, "modelled_messages_ms"),
                            messages(2 + i, parameters, latency, rate, adding), 1e-9);
     }
     cr_assert_eq(cJSON_GetArraySize(networks), 22);
     for (int i = 0; i < 22; i++) {
         const cJSON *row = cJSON_GetArrayItem(networks, i);
-        double n = number_of(row, "processes"), gigabits = i < 11 ? 10 : 100,
-               overlap = number_of(row, "overlap"),
+        double n = json_number(row, "processes"), gigabits = i < 11 ? 10 : 100,
+               overlap = json_number(row, "overlap"),
                expected = messages(n, parameters, latency + 0.02, fmin(rate, gigabits / 8), adding);
         cr_expect_eq(n, 1 << i % 11);
-        cr_expect_eq(number_of(row, "gigabits_per_second"), gigabits);
-        cr_expect_float_eq(number_of(row, "modelled_messages_ms"), expected, 1e-9);
+        cr_expect_eq(json_number(row, "gigabits_per_second"), gigabits);
+        cr_expect_float_eq(json_number(row, "modelled_messages_ms"), expected, 1e-9);
         cr_expect(overlap >= 0 && overlap <= 1);
-        cr_expect_float_eq(
-            number_of(row, "modelled_ms"),
-            number_of(row, "computing_ms") + number_of(row, "updating_ms") + (1 - overlap) * expected, 1e-9);
+        cr_expect_float_eq(json_number(row, "modelled_ms"),
+                           json_number(row, "computing_ms") + json_number(row, "updating_ms") +
+                               (1 - overlap) * expected,
+                           1e-9);
     }
 }
 
