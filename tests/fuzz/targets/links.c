@@ -44,7 +44,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require_message(&error);
         return 0;
     }
-    for (int64_t i = 0; i < alignments.count; i++) check(&alignments.sentences[i]);
+    /* A .wa file of one line may have a million pairs without links, which are all alike: one is enough. */
+    bool has_empty = false;
+    for (int64_t i = 0; i < alignments.count; i++) {
+        const struct qkv_alignment *gold = &alignments.sentences[i];
+        if (gold->count || !has_empty) check(gold);
+        has_empty = has_empty || !gold->count;
+    }
     qkv_alignments_release(&alignments);
     return 0;
 }
