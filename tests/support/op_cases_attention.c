@@ -60,6 +60,12 @@ static double noise_of_sum(int64_t numbers)
     return 2.9e-8 * (double)numbers;
 }
 
+/* The same for cotangents alone, numbers in -1 .. 1, whose root mean square is 0.58. */
+static double noise_of_plain_sum(int64_t numbers)
+{
+    return 5.6e-8 * (double)numbers;
+}
+
 /* Rounding errors of the gradient of a center, Tk sum(dw w (j - p)) / sigma^2, with p = Tk center and sigma = D / 2,
  * where D is the window. p is rounded by up to u p, by u Tk / (2 sqrt(3)) in the mean square, which changes the
  * gradient by that times
@@ -76,7 +82,7 @@ void draw_attention(struct op_case *test, int64_t largest)
     enum qkv_op_id op = test->op;
     struct qkv_attention_rule *rule = &test->options.attention;
     *rule = draw_rule(op);
-    if (op == QKV_OP_attention_arrange && largest > 8) largest = 8; /* sums of few numbers */
+    if (op == QKV_OP_attention_arrange && largest > 8) largest = 8; /* CASE_INDICES holds a number of every pair */
     bool equal = !draw(4), needs_segments = op != QKV_OP_attention && op != QKV_OP_attention_scores &&
                                             op != QKV_OP_attention_additive;
     int64_t rows[2], pairs = 0, groups = qkv_attention_key_value_heads(rule);
@@ -122,6 +128,7 @@ void draw_attention(struct op_case *test, int64_t largest)
     if (op == QKV_OP_attention_arrange) {
         inputs[0] = QKV_SHAPE(draw_size(largest));
         draw_indices(test, pairs, inputs[0].size[0]);
+        test->noise[0] = noise_of_plain_sum(pairs);
     }
     memcpy(test->input, inputs, sizeof inputs);
 }
