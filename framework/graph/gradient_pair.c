@@ -111,6 +111,7 @@ static bool fit(struct region *region, struct part *part)
     return true;
 }
 
+/* Gives a parameter its part of the stage: at most as many bytes as it has itself, which its own place holds. */
 static void take_stage(struct qkv_gradient_pair *pair, int64_t index, size_t bytes)
 {
     struct part *part = &pair->part[index];
@@ -232,18 +233,19 @@ static void begin(struct qkv_tensor *x, const struct qkv_tensor *y)
     struct part *part = &pair->part[index];
     if (part->addition != NOT_BEGUN) return;
     int64_t rows = x == y ? -1 : embedded_rows(x);
+    size_t bytes = (size_t)x->count * pair->number,
+           bytes_by_rows = row_bits(x) + (size_t)(rows * qkv_columns(x)) * pair->number;
     if (x != y && adds_once(x, y)) {
         part->addition = IN_PLACE;
         wait_for_first(pair, index);
-    } else if (rows >= 0 && rows <= qkv_rows(x) / 2) {
+    } else if (rows >= 0 && rows <= qkv_rows(x) / 2 && bytes_by_rows <= bytes) {
         part->addition = BY_ROWS;
-        size_t bytes = row_bits(x) + (size_t)(rows * qkv_columns(x)) * pair->number;
-        take_stage(pair, index, bytes);
+        take_stage(pair, index, bytes_by_rows);
         wait_for_first(pair, index);
         move_rows(x, part, true);
     } else {
         part->addition = STAGED;
-        take_stage(pair, index, (size_t)x->count * pair->number);
+        take_stage(pair, index, bytes);
         x->gradient = part->memory;
         x->touched = false;
     }

@@ -353,3 +353,73 @@ Test(data_parallel, gradients_hold_values_until_backward)
         free(c);
     }
 }
+
+/* Tables so narrow that the list of looked-up rows takes more memory than the table. */
+enum { TABLES = 40, TABLE_ROWS = 4 };
+
+struct narrow {
+    struct qkv_parameters parameters;
+    const struct qkv_parameter *table[TABLES]; /* [TABLE_ROWS, 1] */
+};
+
+static int64_t one_example(void *context, int shard, int shards)
+{
+    (void)context, (void)shard, (void)shards;
+    return 1;
+}
+
+/* Looks two rows of every table up: first one of each, then the other. */
+static struct qkv_tensor *sum_of_squares(void *context, struct qkv_graph *graph, int shard)
+{
+    struct narrow *n = context;
+    struct qkv_tensor *sum = NULL;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < TABLES; i++) {
+            int32_t row = (shard + pass + i) % TABLE_ROWS;
+            double factor = 1 + 0.37 * i + shard + 2 * pass;
+            struct qkv_tensor *x =
+                qkv_embedding(graph, qkv_graph_parameter(graph, n->table[i]), &row, 1, factor);
+            struct qkv_tensor *square = qkv_sum(graph, qkv_multiply(graph, x, x), QKV_ALL);
+            sum = sum ? qkv_add(graph, sum, square) : square;
+        }
+    return sum;
+}
+
+static void sum_gradients(struct narrow *n, enum qkv_gradient_memory memory, float *sum)
+{
+    const struct qkv_shard_loss loss = {.context = n, .begin = one_example, .build = sum_of_squares};
+    struct qkv_shard_sums sums;
+    struct qkv_error error = {""};
+    struct qkv_data_parallel *parallel = qkv_data_parallel_new(&n->parameters, NULL, 2, memory, &error);
+    cr_assert_not_null(parallel, "%s", error.message);
+    cr_assert_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_OK, "%s",
+                 error.message);
+    int blocks;
+    void *const *gradients = qkv_data_parallel_gradients(parallel, &blocks);
+    for (int64_t i = 0; i < n->parameters.elements; i++) {
+        sum[i] = 0;
+        for (int b = 0; b < blocks; b++) sum[i] += ((const float *)gradients[b])[i];
+    }
+    qkv_data_parallel_free(parallel);
+}
+
+Test(data_parallel, sums_have_the_same_bits_in_pairs_with_narrow_tables)
+{
+    struct narrow *n = calloc(1, sizeof *n);
+    cr_assert_not_null(n);
+    for (int i = 0; i < TABLES; i++)
+        n->table[i] = qkv_parameters_add(&n->parameters, QKV_SHAPE(TABLE_ROWS, 1),
+                                         (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "table%d", i);
+    cr_assert_eq(qkv_parameters_allocate(&n->parameters, QKV_FLOAT32, NULL), QKV_OK);
+    qkv_parameters_initialize(&n->parameters, 1);
+    size_t elements = (size_t)n->parameters.elements;
+    float *separate = calloc(elements, sizeof *separate), *paired = calloc(elements, sizeof *paired);
+    cr_assert(separate && paired);
+    sum_gradients(n, QKV_GRADIENTS_SEPARATE, separate);
+    sum_gradients(n, QKV_GRADIENTS_PAIRED, paired);
+    cr_expect_arr_eq(separate, paired, elements * sizeof *separate);
+    free(separate);
+    free(paired);
+    qkv_parameters_release(&n->parameters);
+    free(n);
+}
