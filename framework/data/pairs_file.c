@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 static enum qkv_status no_memory(const char *path, struct qkv_error *error)
 {
@@ -239,11 +240,14 @@ static enum qkv_status read_table(struct qkv_pairs *pairs, const int64_t column[
     return status;
 }
 
-/* Whether a file is a zip archive: a deck of Anki, a spreadsheet. */
+/* Whether a file is a zip archive: a deck of Anki, a spreadsheet. A pipe is not looked into: what is read from it is
+ * gone. */
 static bool is_archive(const char *path)
 {
     char begin[4] = "";
-    FILE *file = strcmp(path, "-") ? fopen(path, "rb") : NULL;
+    struct stat status;
+    bool is_regular = strcmp(path, "-") != 0 && !stat(path, &status) && S_ISREG(status.st_mode);
+    FILE *file = is_regular ? fopen(path, "rb") : NULL;
     bool found = file && fread(begin, 1, sizeof begin, file) == sizeof begin && !memcmp(begin, "PK\3\4", 4);
     if (file) fclose(file);
     return found;

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 /* The pairs as "a=b|c=d|", or the message of the failure without the folder; `seen` may be NULL. */
@@ -286,4 +287,24 @@ Test(pairs_file, keeps_the_pairs_that_are_wanted)
     cr_expect_str_eq(qkv_pairs_text(&pairs, 1, 0), "e");
     cr_expect_str_eq(qkv_pairs_text(&pairs, 1, 1), "f");
     qkv_pairs_release(&pairs);
+}
+
+/* `qkv init <(command)`: what is read from a pipe cannot be read again. */
+Test(pairs_file, reads_a_pipe_from_its_beginning)
+{
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    for (int i = 0; i < 500; i++) {
+        const char *line = format("one %d\tuno %d\n", i, i);
+        cr_assert_eq(write(ends[1], line, strlen(line)), (ssize_t)strlen(line));
+    }
+    close(ends[1]);
+    struct qkv_pairs pairs;
+    struct qkv_error error = {""};
+    struct qkv_pairs_request request = {.path = format("/dev/fd/%d", ends[0])};
+    cr_assert_eq(qkv_pairs_read(&pairs, request, &error), QKV_OK, "%s", error.message);
+    cr_expect_eq(pairs.count, 500);
+    cr_expect_str_eq(qkv_pairs_text(&pairs, 0, 0), "one 0");
+    qkv_pairs_release(&pairs);
+    close(ends[0]);
 }
