@@ -412,6 +412,8 @@ enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *par
         parameters->changes++;
         if (is_quantized(&loading) && parameters->dtype == QKV_FLOAT32)
             parameters->products = QKV_PRECISION_INT8;
+        else if (parameters->products == QKV_PRECISION_INT8)
+            parameters->products = QKV_PRECISION_FLOAT32; /* the new values are not rounded */
         if (optimizer) optimizer->updates = loading.updates;
     }
     qkv_safetensors_release(&loading.file);

@@ -38,15 +38,13 @@ bool qkv_weights_match(int64_t count, const struct qkv_safetensor *tensors,
         const struct qkv_parameter *parameter = parameters->list[p];
         const struct qkv_safetensor *tensor = find(count, tensors, parameter->name);
         bool compares = !may_differ || !may_differ[p];
-        source[p] = NULL;
-        if (!tensor) {
-            add(&report->missing, missing, parameter->name);
-        } else if (compares && !qkv_shapes_equal(tensor->shape, parameter->shape)) {
-            add(&report->reshaped, reshaped, parameter->name);
-        } else {
-            source[p] = tensor;
-            report->loaded++;
-        }
+        bool is_reshaped = tensor && compares && !qkv_shapes_equal(tensor->shape, parameter->shape);
+        source[p] = is_reshaped ? NULL : tensor;
+        report->loaded += source[p] != NULL;
+        if (source[p]) continue;
+        const char *name = qkv_arena_string(&report->arena, parameter->name);
+        if (!name) return false;
+        add(tensor ? &report->reshaped : &report->missing, tensor ? reshaped : missing, name);
     }
     for (int64_t i = 0; i < count; i++) {
         if (is_of_optimizer(&tensors[i]) || qkv_parameters_find(parameters, tensors[i].name)) continue;

@@ -14,8 +14,8 @@ static inline bool qkv_shapes_equal(struct qkv_shape a, struct qkv_shape b)
 }
 
 /* Finds the tensor of every parameter: source[parameter->index], NULL where there is none of that name and shape. Shapes of
- * parameters with may_differ[index] are not compared; may_differ NULL: all are. Fills the report, whose names belong to the
- * caller's. False when memory is out. */
+ * parameters with may_differ[index] are not compared; may_differ NULL: all are. Fills the report.
+ * False when memory is out. */
 bool qkv_weights_match(int64_t count, const struct qkv_safetensor *tensors,
                        const struct qkv_parameters *parameters, const bool *may_differ,
                        const struct qkv_safetensor **source, struct qkv_load_report *report);

@@ -102,7 +102,8 @@ Test(stored_type, a_checkpoint_of_int8_is_loaded)
                                              {"b.scale", QKV_STORED_F32, QKV_SHAPE(3), scales}};
     static const double expected[][6] = {{63.5, -254, 0.25, 1, 0, -1.25}, {63.5, 1.5, -254, -128, 25, 31.75}};
     const struct qkv_state_entry metadata = {"qkv.format", "1"};
-    const char *path = format("%s/x.safetensors", scratch("int8"));
+    const char *folder = scratch("int8"), *path = format("%s/x.safetensors", folder),
+               *wide = format("%s/wide.safetensors", folder);
     struct qkv_error error = {""};
     cr_assert_eq(qkv_safetensors_write(path, 4, tensors, 1, &metadata, &error), QKV_OK);
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
@@ -117,6 +118,10 @@ Test(stored_type, a_checkpoint_of_int8_is_loaded)
                 cr_expect_eq(qkv_parameter_get(&parameters, parameters.list[p], i), expected[p][i], "%d %d",
                              p, i);
         cr_expect_eq(parameters.products, dtype == QKV_FLOAT32 ? QKV_PRECISION_INT8 : QKV_PRECISION_FLOAT32);
+        cr_assert_eq(qkv_checkpoint_save(wide, &parameters, NULL, NULL, &error), QKV_OK);
+        cr_assert_eq(qkv_checkpoint_load(wide, &parameters, NULL, NULL, &error), QKV_OK);
+        cr_expect_eq(parameters.products, QKV_PRECISION_FLOAT32,
+                     "of the next checkpoint, which has float numbers");
         cr_expect_eq(qkv_parameters_load(path, &parameters, true, NULL, &error), QKV_INVALID);
         cr_expect_str_eq(error.message,
                          format("%s: a is quantised (I8): load the file that it was made of", path));

@@ -127,6 +127,23 @@ Test(weights, that_differ_are_named)
     }
 }
 
+/* Under AddressSanitizer, names of the parameters would end the test. */
+Test(weights, names_in_a_report_outlive_the_parameters)
+{
+    struct qkv_parameters parameters = two_parameters(QKV_FLOAT32);
+    struct qkv_error error = {""};
+    struct qkv_load_report report;
+    const char *path = file_of("{'a':{'dtype':'F32','shape':[3,2],'data_offsets':[0,24]}}", 24, NUMBERS);
+    cr_assert_eq(qkv_parameters_load(path, &parameters, true, &report, &error), QKV_OK, "%s", error.message);
+    cr_assert(report.missing.count == 1 && report.reshaped.count == 1);
+    for (int i = 0; i < 2; i++)
+        cr_expect_neq(report.missing.name[0], parameters.list[i]->name, "not the parameter's own");
+    qkv_parameters_release(&parameters);
+    cr_expect_str_eq(report.missing.name[0], "b");
+    cr_expect_str_eq(report.reshaped.name[0], "a");
+    qkv_load_report_release(&report);
+}
+
 Test(weights, of_a_checkpoint_are_loaded_and_checked)
 {
     struct qkv_parameters parameters = two_parameters(QKV_FLOAT32);

@@ -111,7 +111,8 @@ QKV_API enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct 
                                                  const struct qkv_state *state, struct qkv_error *error);
 
 /* Reads a checkpoint into parameters, and moments, that are allocated, and converts its numbers to their dtype. After a
- * quantised one the products of float32 parameters are int8, as after qkv_parameters_narrow. `optimizer` NULL: values only,
+ * quantised one the products of float32 parameters are int8, as after qkv_parameters_narrow; after another one they are not
+ * int8 any more, until qkv_parameters_narrow rounds the new values. `optimizer` NULL: values only,
  * whether or not the file has moments. `state` (empty, or NULL) gets all keys but those of the format, even when loading then fails, since they may explain why. On failure
  * nothing else has changed. Errors:
  * - the file: not there, not a regular file, not a safetensors file, cut short, damaged, not a checkpoint of qkv; two
@@ -126,7 +127,7 @@ QKV_API enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_paramet
 
 /* ---- parameters by name, from files of any program ---- */
 
-/* Names in the arena of the report. */
+/* Names in the arena of the report, which outlive parameters and file. */
 struct qkv_names {
     int64_t count;
     const char *const *name; /* [count] */
