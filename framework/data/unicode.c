@@ -105,6 +105,13 @@ int qkv_point(const char *text, int32_t *point)
     return (int)utf8proc_iterate((const utf8proc_uint8_t *)text, -1, point);
 }
 
+int64_t qkv_utf8_count(const char *text)
+{
+    int64_t count = 0;
+    for (; *text; text++) count += (*text & 0xC0) != 0x80; /* others continue a code point */
+    return count;
+}
+
 int64_t qkv_utf8_decode(const char *text, size_t size, int32_t *points)
 {
     const unsigned char *bytes = (const unsigned char *)text;

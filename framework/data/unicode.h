@@ -51,6 +51,9 @@ bool qkv_is_apostrophe(int32_t point);
 /* Reads the code point at `text`, which is valid and not empty; returns its size in bytes. */
 int qkv_point(const char *text, int32_t *point);
 
+/* Number of code points of a valid text. */
+int64_t qkv_utf8_count(const char *text);
+
 /* Decodes `size` bytes of valid UTF-8 into `points`, which has room for `size` code points; returns their number. */
 int64_t qkv_utf8_decode(const char *text, size_t size, int32_t *points);
 

@@ -3,6 +3,7 @@
 #include "explain/scene_check.h"
 #include "explain/walk.h"
 
+#include "data/unicode.h"
 #include "explain/scene_keys.h"
 
 #include <math.h>
@@ -101,10 +102,12 @@ static void check_finite(const struct scene_check *check)
 
 static int64_t longest_word(const struct qkv_texts *words)
 {
-    size_t longest = 0;
-    for (int64_t i = 0; i < words->count; i++)
-        if (strlen(words->text[i]) > longest) longest = strlen(words->text[i]);
-    return (int64_t)longest;
+    int64_t longest = 0;
+    for (int64_t i = 0; i < words->count; i++) {
+        int64_t letters = qkv_utf8_count(words->text[i]);
+        if (letters > longest) longest = letters;
+    }
+    return longest;
 }
 
 /* Whether queries, keys or values are projected from inputs. */

@@ -1,4 +1,5 @@
 /* The walk through a scene: vectors and matrices are given, drawn, or taken from a run. */
+#include "data/unicode.h"
 #include "explain/learned.h"
 #include "explain/random_stream.h"
 #include "explain/walk.h"
@@ -82,11 +83,15 @@ static struct qkv_matrix random_word_vectors(struct scene_walk *s, const struct 
 static struct qkv_matrix letter_vectors(struct scene_walk *s, const struct qkv_texts *words, int64_t width)
 {
     double *values = qkv_walk_memory(s->walk, words->count * width, sizeof *values);
-    for (int64_t i = 0; values && i < words->count; i++)
-        for (int64_t j = 0; words->text[i][j]; j++) {
-            int letter = words->text[i][j] | 0x20;
-            values[i * width + j] = letter >= 'a' && letter <= 'z' ? letter - 'a' + 1 : 0;
+    for (int64_t i = 0; values && i < words->count; i++) {
+        double *row = values + i * width;
+        for (const char *at = words->text[i]; *at;) {
+            int32_t letter;
+            at += qkv_point(at, &letter);
+            letter |= 0x20;
+            *row++ = letter >= 'a' && letter <= 'z' ? letter - 'a' + 1 : 0;
         }
+    }
     return (struct qkv_matrix){values ? words->count : 0, width, values};
 }
 
@@ -243,7 +248,7 @@ static void make_score_weights(struct scene_walk *s)
     if (setup->score != QKV_SCORE_LENGTH) return;
     double *lengths = qkv_walk_memory(s->walk, s->query_words.count * s->source.count, sizeof *lengths);
     for (int64_t i = 0; lengths && i < s->query_words.count * s->source.count; i++)
-        lengths[i] = qkv_scalar_log((double)strlen(s->source.text[i % s->source.count]));
+        lengths[i] = qkv_scalar_log((double)qkv_utf8_count(s->source.text[i % s->source.count]));
     setup->length_scores = (struct qkv_matrix){s->query_words.count, s->source.count, lengths};
 }
 

@@ -14,11 +14,18 @@ static void make_mask(struct model_walk *m, struct attention_setup *setup)
         for (int64_t j = 0; j < keys; j++) visible[i * keys + j] = qkv_is_visible(seen, j);
     }
     setup->visible = visible;
+    const char *near = "", *first = "";
     if (rule->window)
-        setup->mask_note = qkv_walk_text(m->walk, "A word sees only words at a distance of at most %lld.",
-                                         (long long)rule->window);
-    else
-        setup->mask_note = "No word sees a later word: during translation there is none yet.";
+        near = qkv_walk_text(m->walk, "A word sees only words at a distance of at most %lld.",
+                             (long long)rule->window);
+    if (rule->window && rule->global_tokens)
+        first = qkv_walk_text(m->walk, " The first %lld see all words, and all words see them.",
+                              (long long)rule->global_tokens);
+    if (rule->window && rule->global_tokens == 1)
+        first = " The first one sees all words, and all words see it.";
+    setup->mask_note =
+        qkv_walk_text(m->walk, "%s%s%s%s", near, first, rule->window && rule->causal ? " " : "",
+                      rule->causal ? "No word sees a later word: during translation there is none yet." : "");
 }
 
 /* Sets the rotation of queries and keys (rotary), and the distance bias of scores (relative). */

@@ -117,6 +117,16 @@ Test(explain, applies_causal_window_padding_and_added_masks)
     cr_expect_null(step_of(window, 0, "masks"));
 }
 
+/* A letter is a character, however many bytes it takes. */
+Test(explain, counts_letters_of_every_alphabet)
+{
+    cJSON *walk = walk_of(scene_of("tokens: [a]\nsource: [niño, gato]\nsource_embeddings: {from: letters}\n"
+                                   "weights: {from: none}\nattention: {score: length}\n"));
+    EXPECT_ROW(walk, "weights", 0, 0, 9, 0.5, 0.5);
+    EXPECT_ROW(walk, "source_embeddings", 0, 0, 9, 14, 9, 0, 15);
+    EXPECT_ROW(walk, "source_embeddings", 0, 1, 9, 7, 1, 20, 15);
+}
+
 Test(explain, computes_every_score)
 {
     static const char GIVEN[] = "tokens: a\nsource: x y\nqueries: {from: given, values: [[1, 2]]}\n"

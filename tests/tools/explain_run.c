@@ -277,6 +277,32 @@ Test(explain_run, explains_shared_key_heads_and_windows)
     expect_walk_of("all", "window: 2, key_value_heads: 1, kernel: flash", "type: rotary", "turned_keys");
 }
 
+/* The note of the mask says all that hides words. */
+Test(explain_run, says_what_the_mask_hides)
+{
+    const char *folder = scratch("masks");
+    write_text(folder, "train.tsv", "one two\tuno dos\ntwo one\tdos uno\n");
+    write_text(folder, "c.yaml",
+               "name: c\ndata: {train: train.tsv, src: {lang: en}, trg: {lang: es}}\nmodel:\n"
+               "  encoder: {attention: {window: 2, global_tokens: 1}}\n"
+               "  decoder: {attention: {window: 2}}\ntraining: {model_dir: run, updates: 1}\n");
+    struct outcome trained = run("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
+    cr_assert_eq(trained.exit_code, 0, "%s", trained.error);
+    static const char *const KIND[] = {"encoder", "decoder"},
+                             *const NOTE[] = {
+                                 "A word sees only words at a distance of at most 2. The first one "
+                                 "sees all words, and all words see it.",
+                                 "A word sees only words at a distance of at most 2. No word sees "
+                                 "a later word: during translation there is none yet."};
+    for (int i = 0; i < 2; i++) {
+        cJSON *walk =
+            parsed(run("cd '%s' && qkv explain run 'one two' --target uno -f json --kind %s", folder, KIND[i])
+                       .output);
+        cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(step_of(walk, 0, "mask"), "note")),
+                         NOTE[i]);
+    }
+}
+
 /* Encoder and decoder share the embedding table; each still has its own tokens and embeddings. */
 Test(explain_run, shows_both_sides_of_tied_embeddings)
 {
