@@ -29,6 +29,15 @@ static double count_attended_pairs(const struct qkv_tensor *y)
     return pairs;
 }
 
+/* Steps of all sentences. */
+static double count_steps(const struct qkv_tensor *y)
+{
+    double steps = 0;
+    for (int64_t s = 0; s < qkv_segment_count(&y->options.segments); s++)
+        steps += (double)qkv_segment_length(&y->options.segments, s, qkv_rows(y));
+    return steps;
+}
+
 /* Multiplications of the matrix products of one forward pass; 0 for ops without products. The columns of query, key,
  * value and result are those of all heads together. */
 static double multiplications_of(const struct qkv_tensor *y)
@@ -49,6 +58,10 @@ static double multiplications_of(const struct qkv_tensor *y)
         return count_pairs(y, qkv_rows(y), qkv_rows(b)) * (double)qkv_columns(y);
     case QKV_OP_attention:
         return count_attended_pairs(y) * (double)(qkv_columns(a) + qkv_columns(y));
+    case QKV_OP_rnn:
+    case QKV_OP_gru:
+    case QKV_OP_lstm: /* each step multiplies a hidden state by the weight, input 1 */
+        return count_steps(y) * (double)b->count;
     default:
         return 0;
     }
@@ -61,7 +74,10 @@ static int count_products(const struct qkv_tensor *y, bool backward)
     bool is_pair = y->op == QKV_OP_paired_cross_entropy;
     const struct qkv_tensor *const operand[] = {y->input[0], y->input[is_pair ? 2 : 1]};
     int gradients = 0;
-    for (int i = 0; y->needs_gradient && i < 2; i++) gradients += operand[i] && operand[i]->needs_gradient;
+    bool is_recurrent = y->op == QKV_OP_rnn || y->op == QKV_OP_gru || y->op == QKV_OP_lstm;
+    for (int i = 0; y->needs_gradient && i < 2; i++)
+        gradients +=
+            operand[i] && (operand[i]->needs_gradient || (is_recurrent && i == 0)); /* of the states */
     if (y->op == QKV_OP_attention)
         gradients = y->needs_gradient ? 2 : 0; /* of scores and mix: multiplications_of adds these two up */
     if (is_pair || y->op == QKV_OP_linear_cross_entropy) return backward ? 0 : 1 + gradients;

@@ -267,6 +267,9 @@ bool qkv_refuse(struct qkv_tensor *y, const char *format, ...) QKV_PRINTF(2, 3);
 /* "[2, 3]". The text is overwritten by the fourth next call on this thread. */
 const char *qkv_shape_text(struct qkv_shape shape);
 
+/* run.c: whether the last forward has computed y, which may have been recorded since. */
+bool qkv_is_computed(const struct qkv_tensor *y);
+
 /* A tensor as a matrix: rows are the product of all axes but the last; columns are the last
  * axis. */
 static inline int64_t qkv_rows(const struct qkv_tensor *x)

@@ -93,17 +93,22 @@ static void recompute_inputs(const struct qkv_tensor *x)
     }
 }
 
-/* Prepares all tensors for a backward pass. Returns whether forward has computed y. */
-static bool begin_backward(struct qkv_graph *graph, const struct qkv_tensor *y)
+bool qkv_is_computed(const struct qkv_tensor *y)
 {
-    bool is_computed = false, has_run = graph->last_run != NULL;
+    const struct qkv_tensor *last = y->graph->last_run;
+    if (!last) return false;
+    for (const struct qkv_tensor *x = last->next; x; x = x->next)
+        if (x == y) return false;
+    return true;
+}
+
+/* Prepares all tensors for a backward pass. */
+static void begin_backward(struct qkv_graph *graph)
+{
     for (struct qkv_tensor *x = graph->first; x; x = x->next) {
         x->touched = x->binding && x->binding->accumulate;
         x->recomputed = false;
-        is_computed = is_computed || (x == y && has_run);
-        has_run = has_run && x != graph->last_run;
     }
-    return is_computed;
 }
 
 void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent)
@@ -113,12 +118,13 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
         y->graph != graph ? "the tensor belongs to another graph"
         : graph->shares_memory && graph->planned != y
             ? "the graph shares memory: start from the tensor that qkv_graph_plan was called for"
-        : !begin_backward(graph, y) ? "qkv_forward has not computed the tensor"
-                                    : NULL;
+        : !qkv_is_computed(y) ? "qkv_forward has not computed the tensor"
+                              : NULL;
     if (refusal) {
         qkv_graph_fail(graph, "qkv_backward: %s", refusal);
         return;
     }
+    begin_backward(graph);
     if (y->op == QKV_OP_leaf) qkv_pair_before(y);
     if (y->needs_gradient) start_gradient(y, cotangent);
     for (struct qkv_tensor *x = y; x; x = x->previous) {

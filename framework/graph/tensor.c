@@ -89,7 +89,7 @@ const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t
                                      int64_t *rows, int64_t *columns)
 {
     const struct qkv_op *op = attention ? attention->graph->ops[attention->op] : NULL;
-    if (!op || !op->weights || attention->graph->failed || !attention->graph->last_run) return NULL;
+    if (!op || !op->weights || attention->graph->failed || !qkv_is_computed(attention)) return NULL;
     const struct qkv_options *options = &attention->options;
     /* Without segments, the rows of query and key are one sentence. Only the op `attention` allows that, and its
      * inputs 0 and 1 are query and key. */
@@ -120,6 +120,11 @@ static void read_sums(const struct qkv_tensor *loss, int64_t at, double *negativ
     if (loss->op != QKV_OP_cross_entropy && loss->op != QKV_OP_linear_cross_entropy &&
         loss->op != QKV_OP_paired_cross_entropy && loss->op != QKV_OP_attention_loss) {
         qkv_graph_fail(loss->graph, "%s (%s) is no cross entropy", qkv_tensor_name(loss),
+                       qkv_tensor_op(loss));
+        return;
+    }
+    if (!qkv_is_computed(loss)) {
+        qkv_graph_fail(loss->graph, "%s (%s): qkv_forward has not computed its sums", qkv_tensor_name(loss),
                        qkv_tensor_op(loss));
         return;
     }

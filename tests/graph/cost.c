@@ -61,3 +61,22 @@ Test(cost, windowed_attention_is_linear)
     cr_expect_eq(qkv_tensor_cost(some, false).operations, 4.0 * 64 * (4096 * 257 - 128 * 129));
     qkv_graph_free(graph);
 }
+
+/* A step multiplies a hidden state of H numbers by the weight; backward does so for the state and for the weight. */
+Test(cost, recurrent_cells_count_the_steps_of_their_sentences)
+{
+    enum { HIDDEN = 5, STEPS = 7 + 1 + 4 };
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_tensor *gates = qkv_variable(graph, QKV_SHAPE(14, 4 * HIDDEN)),
+                      *weight = qkv_variable(graph, QKV_SHAPE(HIDDEN, 4 * HIDDEN)),
+                      *fixed = qkv_constant(graph, QKV_SHAPE(HIDDEN, 4 * HIDDEN));
+    struct qkv_tensor *y = qkv_lstm(graph, gates, weight, NULL, ROWS, false),
+                      *z = qkv_lstm(graph, gates, fixed, NULL, ROWS, false);
+    struct qkv_error error;
+    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    double product = 2.0 * STEPS * HIDDEN * 4 * HIDDEN;
+    cr_expect_eq(qkv_tensor_cost(y, false).operations, product);
+    cr_expect_eq(qkv_tensor_cost(y, true).operations, 2 * product);
+    cr_expect_eq(qkv_tensor_cost(z, true).operations, product, "of the states alone");
+    qkv_graph_free(graph);
+}

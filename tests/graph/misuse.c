@@ -338,6 +338,10 @@ Test(misuse, results_that_a_node_does_not_have_are_not_a_number)
     cr_expect(isnan(likelihood) && isnan(correct));
     expect_graph_error(graph, "leaf (leaf) is no cross entropy");
     struct qkv_tensor *loss = qkv_cross_entropy(graph, qkv_variable(graph, QKV_SHAPE(2, 2)), LABELS, 0, 1);
+    qkv_cross_entropy_sums(loss, &likelihood, &correct);
+    cr_expect(isnan(likelihood) && isnan(correct));
+    expect_graph_error(graph, "qkv_forward has not computed its sums");
+    loss = qkv_cross_entropy(graph, qkv_variable(graph, QKV_SHAPE(2, 2)), LABELS, 0, 1);
     qkv_forward(graph);
     qkv_cross_entropy_row(loss, 0, &likelihood, &correct);
     expect_graph_error(graph, "keeps no sums of this row");
@@ -355,6 +359,9 @@ Test(misuse, results_that_a_node_does_not_have_are_not_a_number)
     cr_expect_null(qkv_attention_weights_of(y, 0, 0, &rows, &columns), "before qkv_forward");
     qkv_forward(graph);
     cr_expect_not_null(qkv_attention_weights_of(y, 0, 0, &rows, &columns));
+    struct qkv_tensor *later =
+        qkv_attention(graph, query, query, query, NULL, (struct qkv_attention){.rule.heads = 1});
+    cr_expect_null(qkv_attention_weights_of(later, 0, 0, &rows, &columns), "recorded after qkv_forward");
     cr_expect_null(qkv_attention_weights_of(y, -1, 0, &rows, &columns));
     cr_expect_null(qkv_attention_weights_of(y, 0, 1, &rows, &columns));
 }

@@ -125,7 +125,7 @@ QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention,
 /* Sums over all rows of a cross_entropy, linear_cross_entropy or paired_cross_entropy node, after qkv_forward,
  * without smoothing, consistency and factor: negative log-likelihood in nats, and the number of rows whose most probable
  * class is the label; of a pair, the means of both passes, or the first pass of a one-sided one. Of an attention_loss node: the sum of its rows, and 0.
- * Both are NaN, and the graph fails, if `loss` is another op. */
+ * Both are NaN, and the graph fails, if `loss` is another op or qkv_forward has not computed it. */
 QKV_API void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood,
                                     double *correct);
 
