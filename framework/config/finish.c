@@ -78,10 +78,19 @@ static void check(const struct qkv_config *config, const char *prefix, enum qkv_
         qkv_config_check_rules(config, sources, rules, collector);
 }
 
+/* Texts that a program may leave out. */
+static void replace_null(struct qkv_model_config *model, struct qkv_training_config *training)
+{
+    if (!model->network) model->network = "";
+    if (!model->settings) model->settings = "";
+    if (training && !training->parameter_rates) training->parameter_rates = "";
+}
+
 static enum qkv_status finish(struct qkv_config *config, enum qkv_rules rules, struct qkv_arena *arena,
                               struct qkv_messages *messages)
 {
     struct qkv_collector collector = {.arena = arena};
+    replace_null(&config->model, &config->training);
     check(config, "", rules, &collector);
     if (!collector.count && !qkv_config_normalise(config, arena))
         qkv_collect_no_memory(&collector, PLACE.name);
@@ -114,8 +123,7 @@ enum qkv_status qkv_model_config_finish(struct qkv_model_config *model, struct q
 {
     struct qkv_arena arena = {0};
     struct qkv_collector collector = {.arena = &arena};
-    if (!model->network) model->network = "";
-    if (!model->settings) model->settings = "";
+    replace_null(model, NULL);
     /* Nothing but the model: the caller says which vocabularies and sentences it is for. */
     const struct qkv_config config = {.model = *model, .data.joint_vocabulary = true};
     check(&config, "model.", QKV_RULES_OF_MODEL, &collector);

@@ -133,8 +133,13 @@ static bool add(struct writing *writing, int section, const void *bytes, size_t 
     return fwrite(bytes, 1, size, stream->file) == size;
 }
 
+static enum qkv_status has_changed(const char *text_path, struct qkv_error *error)
+{
+    return qkv_error_set(error, "%s: the text has changed while it was read", text_path);
+}
+
 static enum qkv_status add_sentence(struct writing *writing, int side, const struct qkv_tokens *tokens,
-                                    struct qkv_error *error)
+                                    const char *text_path, struct qkv_error *error)
 {
     if (!QKV_RESERVE(writing->ids, writing->ids_capacity, tokens->count)) return no_memory(writing, error);
     for (int64_t i = 0; i < tokens->count; i++) {
@@ -147,20 +152,18 @@ static enum qkv_status add_sentence(struct writing *writing, int side, const str
         add(writing, QKV_PREPARED_IDS + side, writing->ids, (size_t)tokens->count * sizeof *writing->ids) &&
         add(writing, QKV_PREPARED_STARTS + side, &end, sizeof end))
         return QKV_OK;
-    return end > writing->header.side[side].tokens
-               ? qkv_error_set(error, "%s: the text has changed while it was read", writing->path)
-               : cannot_write(writing, errno, error);
+    return end > writing->header.side[side].tokens ? has_changed(text_path, error)
+                                                   : cannot_write(writing, errno, error);
 }
 
 static enum qkv_status add_pair(struct qkv_parallel_text *text, struct qkv_error *error)
 {
     struct writing *writing = text->context;
-    if (text->kept > writing->header.count)
-        return qkv_error_set(error, "%s: the text has changed while it was read", text->path);
+    if (text->kept > writing->header.count) return has_changed(text->path, error);
     if (!add(writing, QKV_PREPARED_LINES, &text->line, sizeof text->line))
         return cannot_write(writing, errno, error);
-    if (add_sentence(writing, 0, &text->source.tokens, error)) return QKV_INVALID;
-    return add_sentence(writing, 1, &text->target.tokens, error);
+    if (add_sentence(writing, 0, &text->source.tokens, text->path, error)) return QKV_INVALID;
+    return add_sentence(writing, 1, &text->target.tokens, text->path, error);
 }
 
 /* The second pass. */
@@ -181,7 +184,7 @@ static enum qkv_status add_pairs(struct writing *writing, const char *path, stru
     enum qkv_status status = qkv_parallel_text_read(&text, error);
     bool same = text.read == header->read && text.kept == header->count &&
                 writing->tokens[0] == header->side[0].tokens && writing->tokens[1] == header->side[1].tokens;
-    if (!status && !same) status = qkv_error_set(error, "%s: the text has changed while it was read", path);
+    if (!status && !same) status = has_changed(path, error);
     qkv_parallel_text_release(&text);
     return status;
 }

@@ -39,7 +39,7 @@ static void describe(const struct training *training, struct qkv_statement *stat
                                qkv_vocabulary_checksum(&training->target));
     for (int side = 0; side < 2; side++)
         if (training->bpe[side])
-            qkv_statement_add_checksum(statement, side ? "data.trg.codes" : "data.src.codes",
+            qkv_statement_add_checksum(statement, side ? "the target merges" : "the source merges",
                                        qkv_bpe_checksum(training->bpe[side]));
 }
 

@@ -184,3 +184,17 @@ Test(config_finish, refuses_what_a_file_could_not_say)
     expect_unfinished(noam,
                       "config: training.scheduling is noam, but needs training.learning_rate_warmup above 0");
 }
+
+Test(config_finish, texts_that_the_header_lets_be_null_are_empty)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_messages messages;
+    cr_assert_eq(qkv_config_default(&config, &arena, "null"), QKV_OK);
+    config.model.network = config.model.settings = config.training.parameter_rates = NULL;
+    cr_assert_eq(qkv_config_finish(&config, &arena, &messages), QKV_OK, "%s", messages.text[0]);
+    cr_expect_str_eq(config.model.network, "");
+    cr_expect_str_eq(config.model.settings, "");
+    cr_expect_str_eq(config.training.parameter_rates, "");
+    qkv_arena_release(&arena);
+}

@@ -82,7 +82,8 @@ void draw_attention(struct op_case *test, int64_t largest)
     enum qkv_op_id op = test->op;
     struct qkv_attention_rule *rule = &test->options.attention;
     *rule = draw_rule(op);
-    if (op == QKV_OP_attention_arrange && largest > 8) largest = 8; /* CASE_INDICES holds a number of every pair */
+    if (op == QKV_OP_attention_arrange && largest > 8)
+        largest = 8; /* CASE_INDICES holds a number of every pair */
     bool equal = !draw(4), needs_segments = op != QKV_OP_attention && op != QKV_OP_attention_scores &&
                                             op != QKV_OP_attention_additive;
     int64_t rows[2], pairs = 0, groups = qkv_attention_key_value_heads(rule);
