@@ -209,7 +209,8 @@ static enum qkv_status take_pairs(const struct table *table, struct qkv_pairs *p
     return QKV_OK;
 }
 
-/* Manythings.org names its files by the language that is paired with English, which comes first. */
+/* Languages by the name of the file, which names them in the order of the columns. Manythings.org names its files by the
+ * language that is paired with English, which comes first. */
 static void name_languages(const struct table *table, struct qkv_pairs *pairs)
 {
     const char *code[2];
@@ -219,7 +220,9 @@ static void name_languages(const struct table *table, struct qkv_pairs *pairs)
         code[1] = code[0];
         code[0] = "en";
     }
-    for (int side = 0; side < 2 && code[1]; side++) set_language(pairs->lang[side], code[side]);
+    bool is_exchanged = pairs->column[0] > pairs->column[1];
+    for (int side = 0; side < 2 && code[1]; side++)
+        set_language(pairs->lang[side], code[is_exchanged ? !side : side]);
 }
 
 static enum qkv_status read_table(struct qkv_pairs *pairs, const int64_t column[2], const char *path,

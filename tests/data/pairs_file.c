@@ -172,6 +172,13 @@ Test(pairs_file, knows_languages_by_headers_and_names_of_files)
         cr_expect_str_eq(seen.lang[0], cases[i].lang[0], "%s", cases[i].name);
         cr_expect_str_eq(seen.lang[1], cases[i].lang[1], "%s", cases[i].name);
     }
+    /* Columns that are taken in another order bring their languages along. */
+    struct qkv_pairs swapped = {0};
+    struct qkv_pairs_request second_first = {.path = write_text(folder, "fra.txt", "a\tb\tCC-BY 2.0\n"),
+                                             .column = {2, 1}};
+    cr_expect_str_eq(read_pairs(folder, second_first, &swapped), "b=a|");
+    cr_expect_str_eq(swapped.lang[0], "fr");
+    cr_expect_str_eq(swapped.lang[1], "en");
     struct qkv_pairs seen = {0};
     struct qkv_pairs_request given = {.path = write_text(folder, "en-de.tsv", "a\tb\n"),
                                       .lang = {"nl", NULL}};
