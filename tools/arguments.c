@@ -139,6 +139,13 @@ static const char *option_name(const void *context, int64_t index)
     return ((const struct command_option *)context)[index].name;
 }
 
+static bool sets_keys(const struct command *command)
+{
+    const struct command_option *o = command->options;
+    while (o->name && strcmp(o->name, "set") != 0) o++;
+    return o->name != NULL;
+}
+
 /* Reports a word that getopt_long refused. */
 static int complain_of_option(const struct command *command, const char *word)
 {
@@ -150,16 +157,22 @@ static int complain_of_option(const struct command *command, const char *word)
     const char *name = word + 2; /* after the dashes */
     size_t length = strcspn(name, "=");
     int count = 0;
-    for (const struct command_option *o = command->options; o->name; o++) {
-        if (strncmp(o->name, name, length) != 0) continue;
-        size_t used = strlen(candidates);
-        snprintf(candidates + used, sizeof candidates - used, "%s--%s", count++ ? ", " : "", o->name);
+    for (const struct command_option *o = command->options;; o++) {
+        const char *candidate = o->name ? o->name : "help";
+        if (!strncmp(candidate, name, length)) {
+            size_t used = strlen(candidates);
+            snprintf(candidates + used, sizeof candidates - used, "%s--%s", count++ ? ", " : "", candidate);
+        }
+        if (!o->name) break;
     }
     if (count > 1) return complain("option '--%.*s' is ambiguous: %s", (int)length, name, candidates);
     if (length < sizeof given) memcpy(given, name, length);
     qkv_names_near(candidates, sizeof candidates, given, "--", option_name, command->options);
-    return complain("unknown option '--%.*s'%s%s (see `%s --help`)", (int)length, name,
-                    *candidates ? "; did you mean " : "", candidates, title);
+    const char *hint = *candidates          ? "; did you mean "
+                       : sets_keys(command) ? "; keys of the config are set by -s KEY=VALUE"
+                                            : "";
+    return complain("unknown option '--%.*s'%s%s (see `%s --help`)", (int)length, name, hint, candidates,
+                    title);
 }
 
 /* ---- operands ---- */
@@ -179,13 +192,16 @@ static int check_operands(const struct command *command, int count, char **opera
 {
     int most = 0;
     bool repeated = false;
+    const char *last = "";
     for (const struct command_operand *o = command->operands; o && o->name; o++) {
         if (most == count && !o->optional) return complain_of_usage(command, "%s is missing", o->name);
         most++;
         repeated = repeated || o->repeated;
+        last = o->name;
     }
     if (count > most && !repeated)
-        return complain_of_usage(command, "unexpected operand '%s'", operand[most]);
+        return complain_of_usage(command, "unexpected operand '%s'%s", operand[most],
+                                 strcmp(last, "SENTENCE") ? "" : "; put the sentence in quotes");
     for (int i = 0; i < count; i++) {
         const struct command_operand *row = &command->operands[i < most ? i : most - 1];
         if (!*operand[i]) return complain_of_usage(command, "%s is empty", row->name);
@@ -201,7 +217,7 @@ int parse_and_run(const struct command *command, int argc, char **argv)
     fill_getopt_tables(command, &tables);
     opterr = 0;
     optind = 1;
-    bool wants_help = argc == 1 && command->help_without_arguments;
+    bool wants_help = false;
     for (int code;
          !wants_help && (code = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1;) {
         if (code == ':')

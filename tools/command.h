@@ -73,8 +73,7 @@ struct command {
     const struct command_option *options;
     /* Runs the command with `operands` operands, operand[0 ..]; returns the exit code. */
     int (*run)(int operands, char **operand);
-    bool standalone;             /* a program called `name`, not a subcommand of qkv */
-    bool help_without_arguments; /* without arguments it prints its help */
+    bool standalone; /* a program called `name`, not a subcommand of qkv */
 };
 
 /* Rows that several commands have. */

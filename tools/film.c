@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { FRAME_MILLISECONDS = 700, LAST_MILLISECONDS = 3000 };
 
@@ -127,6 +128,9 @@ static int run(int operands, char **operand)
     if (kind) qkv_attention_kind_find(kind, &chosen);
     film.kinds = 1u << chosen;
     if (!output) output = "film.png";
+    const char *extension = strrchr(output, '.');
+    if (!extension || (strcasecmp(extension, ".png") != 0 && strcasecmp(extension, ".apng") != 0))
+        return complain("-o %s: a film is an animated PNG: name it .png", output);
     if (read_layer_or_head("--layer", layer, 0, &film.layer) ||
         read_layer_or_head("--head", head, ACCEPT_MEAN | ACCEPT_BEST, &film.head))
         return QKV_INVALID;

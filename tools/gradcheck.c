@@ -366,5 +366,4 @@ const struct command command_gradcheck = {
             {0},
         },
     .run = run,
-    .help_without_arguments = true,
 };

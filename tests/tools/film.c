@@ -104,6 +104,11 @@ Test(film, says_what_is_missing_and_writes_nothing)
     const char *folder = tiny_run("none", 3);
     cr_expect(refused(run("cd '%s' && qkv film run 'a b' -q", folder),
                       "qkv: run: has no snapshots of its training: train with -s training.snapshots=16"));
+    cr_expect(refused(run("cd '%s' && qkv film run 'a b' -o film.gif", folder),
+                      "qkv: -o film.gif: a film is an animated PNG: name it .png"));
+    cr_expect(refused(run("cd '%s' && qkv film run a b", folder),
+                      "qkv: unexpected operand 'b'; put the sentence in quotes (usage: qkv film RUN SENTENCE "
+                      "[options])"));
     cr_expect_eq(run("cd '%s' && qkv film run -", folder).exit_code, 2);
     cr_expect_eq(run("cd '%s' && qkv film run 'a b' --layer 9", folder).exit_code, 2);
     cr_expect_eq(run("cd '%s' && ls *.png", folder).exit_code, 2);

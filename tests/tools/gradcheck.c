@@ -213,12 +213,13 @@ Test(gradcheck, the_tolerance_decides)
     cr_expect_eq(run("qkv gradcheck --op tanh --plant factor --tolerance 5e-4").exit_code, 1);
 }
 
-Test(gradcheck, prints_its_help_without_arguments)
+/* So that a script with an empty variable does not pass without a check. */
+Test(gradcheck, needs_something_to_check)
 {
     struct outcome outcome = run("qkv gradcheck");
-    cr_expect_eq(outcome.exit_code, 0);
-    expect_in(outcome.output, "Usage: qkv gradcheck");
-    expect_in(outcome.output, "16");
+    cr_expect_eq(outcome.exit_code, 2);
+    expect_in(outcome.error,
+              "qkv: nothing to check: give a CONFIG, a RUN, --op, --layer or --all (usage: qkv gradcheck");
 }
 
 /* Trains a model on three pairs until its loss is next to nothing: in the folder `run`. */

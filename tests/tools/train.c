@@ -444,8 +444,10 @@ Test(train, refuses_bad_arguments)
         {"", "qkv: CONFIG is missing (usage: qkv train CONFIG [options])"},
         {"a b", "qkv: unexpected operand 'b' (usage: qkv train CONFIG [options])"},
         {"a -- --quiet", "qkv: unexpected operand '--quiet' (usage: qkv train CONFIG [options])"},
-        {"--bogus a", "qkv: unknown option '--bogus' (see `qkv train --help`)"},
-        {"a --bogus=3", "qkv: unknown option '--bogus' (see `qkv train --help`)"},
+        {"--bogus a", "qkv: unknown option '--bogus'; keys of the config are set by -s KEY=VALUE (see `qkv "
+                      "train --help`)"},
+        {"a --bogus=3", "qkv: unknown option '--bogus'; keys of the config are set by -s KEY=VALUE (see `qkv "
+                        "train --help`)"},
         {"a -qx", "qkv: unknown option '-x' (see `qkv train --help`)"},
         {"a --threads", "qkv: option '--threads' needs a value (see `qkv train --help`)"},
         {"a -s", "qkv: option '-s' needs a value (see `qkv train --help`)"},
