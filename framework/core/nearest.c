@@ -68,7 +68,7 @@ const char *qkv_names_near(char *text, size_t size, const char *given, const cha
     for (int64_t i = 0; (candidate = name(context, i)) && count < MOST_NAMES; i++)
         if (is_wanted(given, candidate, nearest)) found[count++] = candidate;
     if (size) *text = '\0';
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; size && i < count; i++) {
         size_t used = strlen(text);
         snprintf(text + used, size - used, "%s%s%s",
                  !i              ? ""

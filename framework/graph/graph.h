@@ -242,7 +242,7 @@ struct qkv_binding *qkv_binding_of(struct qkv_graph *graph, const struct qkv_par
 void qkv_clear_unused_gradients(const struct qkv_graph *graph);
 
 /* bindings.c: lets qkv_graph_plan store values in the gradients of these parameters, which are bound and which nothing
- * reads until backward has computed them. Holds until the next reset. */
+ * reads until backward has computed them. Holds until they are bound anew. */
 void qkv_graph_reuse_gradients(struct qkv_graph *graph, const struct qkv_parameters *parameters);
 
 /* nodes.c: the input that the op declares as early_gradient; NULL if it declares none, or if that input or the result needs

@@ -25,6 +25,10 @@ enum qkv_status qkv_parameters_narrow(struct qkv_parameters *parameters, enum qk
     if (precision != QKV_PRECISION_FLOAT32 && parameters->dtype != QKV_FLOAT32)
         return qkv_error_set(error, "products in %s need parameters in float32",
                              qkv_precision_name(precision));
+    const struct qkv_parameter *broken = precision == QKV_PRECISION_INT8
+                                             ? qkv_parameters_find_not_finite(parameters, parameters->values)
+                                             : NULL;
+    if (broken) return qkv_error_set(error, "%s has numbers that are not finite", broken->name);
     parameters->products = precision;
     parameters->changes++;
     if (precision != QKV_PRECISION_INT8) return QKV_OK;

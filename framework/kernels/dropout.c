@@ -10,8 +10,8 @@
 /* Word 0, 1, 2 or 3 of eight Philox blocks, each of 4 words of 32 bits: one block in the low half of each lane. */
 typedef uint64_t philox_lanes __attribute__((vector_size(64)));
 
-/* x = (x mod 2^32) * factor, in 64 bits. These are the only intrinsics in the kernels: compilers
- * turn the plain C below into three instructions instead of one. */
+/* x = (x mod 2^32) * factor, in 64 bits. By intrinsics, because compilers turn the plain C
+ * below into three instructions instead of one. */
 static inline void multiply_low(philox_lanes *x, uint32_t factor)
 {
 #if defined(__AVX512F__)

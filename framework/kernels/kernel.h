@@ -16,9 +16,9 @@
  * place: its loops go element by element, marked `#pragma omp simd`.
  *
  * Every variant computes the same bits in float32. Loops are plain C for the compiler to vectorise, which changes no
- * result as long as it may not reorder a sum: sums use sums.h, and never `omp simd reduction(+)`; a product that is
- * added is rounded once where it says `fused` (vectors.h), and else twice. Intrinsics are in vectors.h and dropout.c
- * only. */
+ * result as long as it may not reorder a sum: sums of floating-point numbers use sums.h, and never `omp simd reduction(+)`; a product
+ * that is added is rounded once where it says `fused` (vectors.h), and else twice. Intrinsics are in vectors.h, dropout.c, and the
+ * files of narrow types, int8.c and bfloat16.c. */
 #ifndef QKV_KERNELS_KERNEL_H
 #define QKV_KERNELS_KERNEL_H
 

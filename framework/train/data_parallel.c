@@ -263,15 +263,3 @@ void *const *qkv_data_parallel_gradients(const struct qkv_data_parallel *paralle
 {
     return qkv_gradient_tree_blocks(parallel->tree, count);
 }
-
-int qkv_data_parallel_shards(const struct qkv_data_parallel *parallel)
-{
-    return parallel->shards;
-}
-
-size_t qkv_data_parallel_peak_bytes(const struct qkv_data_parallel *parallel)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < parallel->graphs; i++) bytes += qkv_graph_peak_bytes(parallel->graph[i]);
-    return bytes;
-}

@@ -162,8 +162,3 @@ int qkv_replicas_shards(const struct qkv_replicas *replicas)
 {
     return replicas->shards;
 }
-
-size_t qkv_replicas_peak_bytes(const struct qkv_replicas *replicas)
-{
-    return qkv_data_parallel_peak_bytes(replicas->parallel);
-}

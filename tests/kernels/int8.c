@@ -209,4 +209,12 @@ Test(int8, gradients_are_refused)
     cr_expect_eq(qkv_parameters_narrow(&wide, QKV_PRECISION_INT8, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "products in int8 need parameters in float32");
     qkv_parameters_release(&wide);
+    struct qkv_parameters broken = {0};
+    const struct qkv_parameter *weight = qkv_parameters_add(&broken, QKV_SHAPE(2, 2), zeros, "weight");
+    cr_assert_eq(qkv_parameters_allocate(&broken, QKV_FLOAT32, NULL), QKV_OK);
+    qkv_parameter_set(&broken, weight, 3, (double)NAN);
+    cr_expect_eq(qkv_parameters_narrow(&broken, QKV_PRECISION_INT8, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "weight has numbers that are not finite");
+    cr_expect_eq(broken.products, QKV_PRECISION_FLOAT32, "nothing has changed");
+    qkv_parameters_release(&broken);
 }

@@ -119,9 +119,4 @@ QKV_API enum qkv_status qkv_data_parallel_step(struct qkv_data_parallel *paralle
  * parameters and `accumulate`. */
 QKV_API void *const *qkv_data_parallel_gradients(const struct qkv_data_parallel *parallel, int *count);
 
-QKV_API int qkv_data_parallel_shards(const struct qkv_data_parallel *parallel);
-
-/* Highest memory use of all graphs so far, bytes. */
-QKV_API size_t qkv_data_parallel_peak_bytes(const struct qkv_data_parallel *parallel);
-
 #endif

@@ -74,7 +74,4 @@ QKV_API void *const *qkv_replicas_gradients(const struct qkv_replicas *replicas)
 QKV_API int qkv_replicas_blocks(const struct qkv_replicas *replicas);
 QKV_API int qkv_replicas_shards(const struct qkv_replicas *replicas);
 
-/* Highest memory use of all graphs so far, bytes. */
-QKV_API size_t qkv_replicas_peak_bytes(const struct qkv_replicas *replicas);
-
 #endif
