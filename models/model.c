@@ -150,6 +150,17 @@ static struct qkv_tensor *second_hidden(const struct qkv_model *model, struct qk
     return hidden;
 }
 
+struct qkv_tensor *qkv_source_mask(struct qkv_graph *graph, const struct qkv_batch_view *batch)
+{
+    if (!batch->source_masked) return NULL;
+    double *numbers = qkv_graph_memory(graph, (size_t)batch->source_tokens * sizeof *numbers);
+    struct qkv_tensor *mask = qkv_constant(graph, QKV_SHAPE(batch->source_tokens));
+    if (!numbers || !mask) return NULL;
+    for (int64_t i = 0; i < batch->source_tokens; i++) numbers[i] = batch->source_masked[i] ? 0 : 1;
+    qkv_tensor_write(mask, numbers);
+    return mask;
+}
+
 /* The cross entropy of one pass, or the loss of two: hidden states [Nt, D], second NULL for one pass. */
 static struct qkv_tensor *cross_entropy(const struct qkv_model *model, struct qkv_graph *graph,
                                         const struct qkv_batch_view *batch,

@@ -15,6 +15,7 @@ struct plain_decoding {
 
     /* The batch of a step: row i is the source of row i with the tokens so far. */
     int32_t *source;         /* [rows * longest source] */
+    bool *source_masked;     /* [rows * longest source]; NULL: nothing is masked */
     int32_t *input, *output; /* [rows * length]; output is never read */
     int64_t *source_start, *source_length, *target_start, *target_length, *index; /* [rows] */
     int32_t *last; /* [rows]: the last token of each row, in `input` */
@@ -45,7 +46,10 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
         complete &= (*numbers[i] = qkv_arena_zeroed(arena, rows * sizeof **numbers[i])) != NULL;
     d->last = qkv_arena_zeroed(arena, rows * sizeof *d->last);
     d->source = qkv_arena_zeroed(arena, rows * (size_t)d->longest_source * sizeof *d->source);
-    if (!complete || !d->last || !d->source)
+    size_t sources = rows * (size_t)d->longest_source;
+    d->source_masked =
+        batch->source_masked ? qkv_arena_zeroed(arena, sources * sizeof *d->source_masked) : NULL;
+    if (!complete || !d->last || !d->source || (batch->source_masked && !d->source_masked))
         return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens",
                              (long long)decoding->rows, (long long)decoding->length);
     return QKV_OK;
@@ -56,9 +60,11 @@ static struct qkv_batch_view fill(struct plain_decoding *d, int64_t rows, const 
 {
     int64_t length = d->base.step + 1, sources = 0;
     for (int64_t i = 0; i < rows; i++) {
-        int64_t count = d->batch.source_length[sentences[i]];
-        memcpy(d->source + sources, d->batch.source + d->batch.source_start[sentences[i]],
-               (size_t)count * sizeof *d->source);
+        int64_t count = d->batch.source_length[sentences[i]], first = d->batch.source_start[sentences[i]];
+        memcpy(d->source + sources, d->batch.source + first, (size_t)count * sizeof *d->source);
+        if (d->source_masked)
+            memcpy(d->source_masked + sources, d->batch.source_masked + first,
+                   (size_t)count * sizeof *d->source_masked);
         memcpy(d->input + i * length, d->tokens + i * d->base.length, (size_t)length * sizeof *d->input);
         d->source_start[i] = sources;
         d->source_length[i] = count;
@@ -80,6 +86,7 @@ static struct qkv_batch_view fill(struct plain_decoding *d, int64_t rows, const 
         .target_output = d->output,
         .target_start = d->target_start,
         .target_length = d->target_length,
+        .source_masked = d->source_masked,
     };
 }
 

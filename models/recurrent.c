@@ -36,9 +36,7 @@ static struct qkv_tensor *decode_at_once(const struct qkv_model *model, struct q
 static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
-    const struct qkv_segments segments = {batch->count, batch->source_start, batch->source_length};
-    const struct encoded_source source =
-        qkv_recurrent_encode(model, graph, batch->source, batch->source_tokens, segments, trace);
+    const struct encoded_source source = qkv_recurrent_encode(model, graph, batch, trace);
     struct decoder_record record = {0};
     if (!source.memory) return NULL;
     struct qkv_tensor *result =

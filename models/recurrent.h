@@ -39,6 +39,7 @@ struct encoded_source {
     struct qkv_tensor *keys;     /* [Ns, any]: keys of the memory (width by score); NULL without attention */
     struct qkv_tensor *summary;  /* [B, M]: last hidden state of each direction of the top layer */
     struct qkv_tensor **initial; /* [decoder layers]: initial states [B, S]; NULL: zeros */
+    struct qkv_tensor *mask;     /* qkv_source_mask; NULL without attention */
 };
 
 /* Nodes of the attention in a forced pass, one row per decoder step; all NULL without attention. */
@@ -53,8 +54,7 @@ void *qkv_recurrent_declare(struct qkv_model *model, struct qkv_error *error);
 
 /* Runs the encoder. On errors, which qkv_graph_check reports, memory is NULL. trace may be NULL. */
 struct encoded_source qkv_recurrent_encode(const struct qkv_model *model, struct qkv_graph *graph,
-                                           const int32_t *ids, int64_t count, struct qkv_segments segments,
-                                           struct qkv_trace *trace);
+                                           const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
 /* Whether the decoder has input feeding without attention: it reads the summary in each step. */
 bool qkv_recurrent_feeds_summary(const struct qkv_model *model);

@@ -59,12 +59,10 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
                              struct qkv_error *error)
 {
     struct recurrent_decoding *d = recurrent_decoding_of(decoding);
-    const struct qkv_segments segments = {batch->count, batch->source_start, batch->source_length};
     if (!make_room(d))
         return qkv_error_set(error, "out of memory for %lld hypotheses", (long long)decoding->rows);
     qkv_graph_reset(d->base.encoder);
-    d->source = qkv_recurrent_encode(decoding->model, d->base.encoder, batch->source, batch->source_tokens,
-                                     segments, NULL);
+    d->source = qkv_recurrent_encode(decoding->model, d->base.encoder, batch, NULL);
     if (qkv_graph_check(d->base.encoder, error)) return QKV_INVALID;
     qkv_forward(d->base.encoder);
     return QKV_OK;
@@ -131,7 +129,8 @@ static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const i
     if (!d->base.step) start_states(d, rows, sentences);
     set_segments(d, rows, sentences);
     const struct encoded_source source = {.memory = from_encoder(d, d->source.memory),
-                                          .keys = from_encoder(d, d->source.keys)};
+                                          .keys = from_encoder(d, d->source.keys),
+                                          .mask = from_encoder(d, d->source.mask)};
     const struct qkv_segments queries = {rows, d->query_start, d->query_length},
                               keys = {rows, d->key_start, d->key_length};
     for (int64_t l = 0; l < layers; l++)

@@ -176,18 +176,19 @@ static struct qkv_tensor *encode_layer(const struct qkv_model *model, struct qkv
 }
 
 struct encoded_source qkv_recurrent_encode(const struct qkv_model *model, struct qkv_graph *graph,
-                                           const int32_t *ids, int64_t count, struct qkv_segments segments,
-                                           struct qkv_trace *trace)
+                                           const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     const struct recurrent *network = model->network;
     const struct qkv_stack_config *config = &model->config.encoder;
+    const struct qkv_segments segments = {batch->count, batch->source_start, batch->source_length};
     int64_t layers = model->config.decoder.num_layers;
     struct encoded_source source = {.segments = segments};
     struct qkv_part owner = {.stack = QKV_STACK_ENCODER};
     struct qkv_tensor **last = qkv_graph_memory(graph, (size_t)config->num_layers * sizeof *last);
     source.initial = qkv_graph_memory(graph, (size_t)layers * sizeof *source.initial);
     if (!last || !source.initial) return source;
-    struct qkv_tensor *x = qkv_embedding_apply(&network->source_embedding, graph, ids, count);
+    struct qkv_tensor *x =
+        qkv_embedding_apply(&network->source_embedding, graph, batch->source, batch->source_tokens);
     qkv_trace_record(trace, graph, &owner, QKV_PART_EMBEDDING, x);
     x = qkv_dropout_rows_apply(graph, x, config->embeddings.word_dropout);
     x = qkv_dropout_apply(graph, x, config->embeddings.dropout);
@@ -198,7 +199,10 @@ struct encoded_source qkv_recurrent_encode(const struct qkv_model *model, struct
         qkv_trace_record(trace, graph, &owner, QKV_PART_HIDDEN, x);
     }
     source.memory = x;
-    if (network->has_attention) source.keys = qkv_single_head_attention_keys(&network->attention, graph, x);
+    if (network->has_attention) {
+        source.keys = qkv_single_head_attention_keys(&network->attention, graph, x);
+        source.mask = qkv_source_mask(graph, batch);
+    }
     for (int64_t l = 0; l < layers; l++)
         source.initial[l] =
             initial_state(model, graph, l, l < config->num_layers ? last[l] : NULL, source.summary);
@@ -232,8 +236,11 @@ struct qkv_tensor *qkv_recurrent_decode(const struct qkv_model *model, struct qk
         hidden = qkv_recurrent_hidden(cell, graph, input->state[l]);
     }
     if (!network->has_attention) return qkv_dropout_apply(graph, hidden, config->hidden_dropout);
-    const struct qkv_attention_inputs inputs = {
-        .x = hidden, .memory = source->memory, .queries = input->queries, .keys = input->keys};
+    const struct qkv_attention_inputs inputs = {.x = hidden,
+                                                .memory = source->memory,
+                                                .mask = source->mask,
+                                                .queries = input->queries,
+                                                .keys = input->keys};
     struct qkv_tensor *context = qkv_single_head_attention_apply(&network->attention, graph, source->keys,
                                                                  &inputs, &weights); /* [rows, M] */
     if (record) *record = (struct attention_record){weights, hidden, context};

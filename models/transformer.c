@@ -9,13 +9,16 @@ static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph
     const struct transformer_stack *stack = &network->decoder;
     const struct qkv_segments source = {batch->count, batch->source_start, batch->source_length};
     const struct qkv_segments target = {batch->count, batch->target_start, batch->target_length};
-    struct qkv_tensor *memory = qkv_transformer_encode(network, graph, batch->source, batch->source_tokens,
-                                                       source, trace); /* [Ns, D] */
+    struct qkv_tensor *mask = qkv_source_mask(graph, batch),
+                      *memory = qkv_transformer_encode(network, graph, batch, mask, trace); /* [Ns, D] */
+    struct qkv_attention_inputs self = {.queries = target, .keys = target},
+                                cross = {.memory = memory, .mask = mask, .queries = target, .keys = source};
     struct qkv_tensor *x =
         qkv_transformer_embed(stack, graph, batch->target_input, batch->target_tokens, target, NULL, trace);
     for (int64_t i = 0; i < stack->layer_count; i++) {
-        x = qkv_transformer_attend(&stack->layers[i].self, graph, x, NULL, target, target, trace);
-        x = qkv_transformer_attend(&stack->layers[i].cross, graph, x, memory, target, source, trace);
+        self.x = x;
+        cross.x = qkv_transformer_attend(&stack->layers[i].self, graph, &self, trace);
+        x = qkv_transformer_attend(&stack->layers[i].cross, graph, &cross, trace);
         x = qkv_transformer_feed_forward(&stack->layers[i], graph, x, trace);
     }
     return qkv_transformer_finish(stack, graph, x, trace);

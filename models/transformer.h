@@ -49,17 +49,14 @@ struct qkv_tensor *qkv_transformer_embed(const struct transformer_stack *stack, 
                                          const int32_t *ids, int64_t count, struct qkv_segments segments,
                                          const int64_t *first, struct qkv_trace *trace);
 
-/* Attention with its residual connection over packed sentences: x [Nq, D] -> [Nq, D]. Sentence i of
- * queries attends to sentence i of keys. memory [Nk, D]; NULL: self-attention. trace may be NULL.
- */
+/* Attention with its residual connection over packed sentences: inputs->x [Nq, D] -> [Nq, D]. inputs->memory NULL:
+ * self-attention. trace may be NULL. */
 struct qkv_tensor *qkv_transformer_attend(const struct attention_sublayer *sublayer, struct qkv_graph *graph,
-                                          struct qkv_tensor *x, struct qkv_tensor *memory,
-                                          struct qkv_segments queries, struct qkv_segments keys,
-                                          struct qkv_trace *trace);
+                                          const struct qkv_attention_inputs *inputs, struct qkv_trace *trace);
 
-/* All encoder layers: ids [Ns] -> [Ns, D]. trace may be NULL. */
+/* All encoder layers on the sources of a batch: [Ns, D]. mask: qkv_source_mask. trace may be NULL. */
 struct qkv_tensor *qkv_transformer_encode(const struct transformer *network, struct qkv_graph *graph,
-                                          const int32_t *ids, int64_t count, struct qkv_segments segments,
+                                          const struct qkv_batch_view *batch, struct qkv_tensor *mask,
                                           struct qkv_trace *trace);
 
 /* The feed-forward part of a layer with its residual connection: [N, D] -> [N, D]. trace may be

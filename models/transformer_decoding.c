@@ -22,6 +22,7 @@ struct layer_state {
 struct transformer_decoding {
     struct qkv_decoding base;
     struct layer_state *layers;
+    struct qkv_batch_view batch; /* the sources: the caller keeps its arrays */
     struct qkv_segments sources; /* of the batch */
     int64_t graph_rows;          /* rows of the decoder's graph; 0: not built */
 
@@ -88,14 +89,15 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
     struct transformer_decoding *d = transformer_decoding_of(decoding);
     const struct transformer *network = decoding->model->network;
     d->graph_rows = 0;
+    d->batch = *batch;
     d->sources = (struct qkv_segments){batch->count, batch->source_start, batch->source_length};
     if (!make_room(d, network))
         return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens",
                              (long long)decoding->rows, (long long)decoding->length);
     qkv_graph_reset(d->base.encoder);
     qkv_graph_share_memory(d->base.encoder, true);
-    struct qkv_tensor *memory = qkv_transformer_encode(network, d->base.encoder, batch->source,
-                                                       batch->source_tokens, d->sources, NULL);
+    struct qkv_tensor *mask = qkv_source_mask(d->base.encoder, batch),
+                      *memory = qkv_transformer_encode(network, d->base.encoder, batch, mask, NULL);
     for (int64_t i = 0; i < network->decoder.layer_count; i++) {
         const struct qkv_multi_head *cross = &network->decoder.layers[i].cross.attention;
         d->layers[i].cross_key = qkv_multi_head_key(cross, d->base.encoder, memory, d->sources, NULL);
@@ -132,13 +134,15 @@ static struct qkv_tensor *attend_self(struct transformer_decoding *d, const stru
 }
 
 static struct qkv_tensor *attend_cross(struct transformer_decoding *d, const struct transformer_layer *layer,
-                                       struct layer_state *state, struct qkv_tensor *x, int64_t rows)
+                                       struct layer_state *state, struct qkv_tensor *x,
+                                       struct qkv_tensor *mask)
 {
     struct qkv_graph *graph = d->base.decoder;
+    int64_t rows = qkv_tensor_shape(x).size[0];
     const struct qkv_segments queries = {rows, d->query_start, d->query_length};
     const struct qkv_segments keys = {rows, d->cross_start, d->cross_length};
     struct qkv_tensor *normed = qkv_residual_enter(&layer->cross.residual, graph, x);
-    struct qkv_attention_projections projections = {.queries = queries, .keys = keys};
+    struct qkv_attention_projections projections = {.mask = mask, .queries = queries, .keys = keys};
     projections.query = qkv_multi_head_query(&layer->cross.attention, graph, normed, queries, NULL);
     projections.key = qkv_wrap(graph, qkv_tensor_shape(state->cross_key), qkv_tensor_value(state->cross_key));
     projections.value =
@@ -186,11 +190,12 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
     qkv_graph_share_memory(graph, true);
     set_segments(d, rows, sentences);
     set_longest_segments(d, rows);
+    struct qkv_tensor *mask = qkv_source_mask(graph, &d->batch); /* [Ns] */
     struct qkv_tensor *x =
         qkv_transformer_embed(stack, graph, d->ids, rows, tokens, &d->base.step, NULL); /* [rows, D] */
     for (int64_t i = 0; i < stack->layer_count; i++) {
         x = attend_self(d, &stack->layers[i], &d->layers[i], x, rows);
-        x = attend_cross(d, &stack->layers[i], &d->layers[i], x, rows);
+        x = attend_cross(d, &stack->layers[i], &d->layers[i], x, mask);
         x = qkv_transformer_feed_forward(&stack->layers[i], graph, x, NULL);
     }
     qkv_decoding_add_output(&d->base, qkv_transformer_finish(stack, graph, x, NULL));

@@ -222,16 +222,14 @@ struct qkv_tensor *qkv_transformer_finish(const struct transformer_stack *stack,
 }
 
 struct qkv_tensor *qkv_transformer_attend(const struct attention_sublayer *sublayer, struct qkv_graph *graph,
-                                          struct qkv_tensor *x, struct qkv_tensor *memory,
-                                          struct qkv_segments queries, struct qkv_segments keys,
-                                          struct qkv_trace *trace)
+                                          const struct qkv_attention_inputs *inputs, struct qkv_trace *trace)
 {
     const struct qkv_multi_head *attention = &sublayer->attention;
     const struct qkv_part *owner = &sublayer->owner;
-    struct qkv_tensor *inside = enter(&sublayer->residual, graph, x, trace, owner); /* [Nq, D] */
-    struct qkv_tensor *node;
-    if (!memory) memory = inside;
-    struct qkv_attention_projections projections = {.queries = queries, .keys = keys};
+    const struct qkv_segments queries = inputs->queries, keys = inputs->keys;
+    struct qkv_tensor *inside = enter(&sublayer->residual, graph, inputs->x, trace, owner); /* [Nq, D] */
+    struct qkv_tensor *memory = inputs->memory ? inputs->memory : inside, *node;
+    struct qkv_attention_projections projections = {.mask = inputs->mask, .queries = queries, .keys = keys};
     projections.query = qkv_multi_head_query(attention, graph, inside, queries, NULL); /* [Nq, H K] */
     projections.key = qkv_multi_head_key(attention, graph, memory, keys, NULL);        /* [Nk, G K] */
     projections.value = qkv_multi_head_value(attention, graph, memory);                /* [Nk, G V] */
@@ -246,18 +244,22 @@ struct qkv_tensor *qkv_transformer_attend(const struct attention_sublayer *subla
     qkv_trace_record(trace, graph, owner, QKV_PART_WEIGHTS, node);
     qkv_trace_record(trace, graph, owner, QKV_PART_CONTEXT, context);
     qkv_trace_record(trace, graph, owner, QKV_PART_OUTPUT, result);
-    qkv_trace_record(trace, graph, owner, QKV_PART_AROUND, x);
-    return leave(&sublayer->residual, graph, x, result, trace, owner);
+    qkv_trace_record(trace, graph, owner, QKV_PART_AROUND, inputs->x);
+    return leave(&sublayer->residual, graph, inputs->x, result, trace, owner);
 }
 
 struct qkv_tensor *qkv_transformer_encode(const struct transformer *network, struct qkv_graph *graph,
-                                          const int32_t *ids, int64_t count, struct qkv_segments segments,
+                                          const struct qkv_batch_view *batch, struct qkv_tensor *mask,
                                           struct qkv_trace *trace)
 {
     const struct transformer_stack *stack = &network->encoder;
-    struct qkv_tensor *x = qkv_transformer_embed(stack, graph, ids, count, segments, NULL, trace);
+    const struct qkv_segments segments = {batch->count, batch->source_start, batch->source_length};
+    struct qkv_attention_inputs self = {.mask = mask, .queries = segments, .keys = segments};
+    struct qkv_tensor *x =
+        qkv_transformer_embed(stack, graph, batch->source, batch->source_tokens, segments, NULL, trace);
     for (int64_t i = 0; i < stack->layer_count; i++) {
-        x = qkv_transformer_attend(&stack->layers[i].self, graph, x, NULL, segments, segments, trace);
+        self.x = x;
+        x = qkv_transformer_attend(&stack->layers[i].self, graph, &self, trace);
         x = qkv_transformer_feed_forward(&stack->layers[i], graph, x, trace);
     }
     return qkv_transformer_finish(stack, graph, x, trace);

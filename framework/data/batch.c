@@ -59,6 +59,7 @@ void qkv_batch_clear(struct qkv_batch *batch)
 {
     batch->count = batch->source_tokens = batch->target_tokens = 0;
     batch->source_start[0] = batch->target_start[0] = 0;
+    batch->source_masked = NULL;
 }
 
 static bool are_ids(struct qkv_ids sentence)
@@ -157,6 +158,7 @@ void qkv_batch_shard(struct qkv_batch *batch, int64_t shard, int64_t shards, str
         .target_output = batch->target_output + target,
         .target_start = batch->view_target_start + first,
         .target_length = batch->target_length + first,
+        .source_masked = batch->source_masked ? batch->source_masked + source : NULL,
     };
 }
 

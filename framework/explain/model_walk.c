@@ -84,3 +84,46 @@ void qkv_model_walk_inputs(struct model_walk *m, enum qkv_stack_id stack, bool s
     qkv_walk_add_tensor(walk, source ? "source_inputs" : "inputs", source ? "source inputs" : "inputs",
                         qkv_walk_text(walk, "%s + P", letter), copy(m, inputs->node), words);
 }
+
+/* ---- mask ---- */
+
+/* Joins two texts, either of which may be empty, by a space. */
+static const char *join(struct model_walk *m, const char *one, const char *other)
+{
+    return qkv_walk_text(m->walk, "%s%s%s", one, *one && *other ? " " : "", other);
+}
+
+static const char *mask_note(struct model_walk *m, const struct qkv_attention_rule *rule, bool masks_words)
+{
+    const char *near = "", *first = "";
+    if (rule && rule->window)
+        near = qkv_walk_text(m->walk, "A word sees only words at a distance of at most %lld.",
+                             (long long)rule->window);
+    if (rule && rule->window && rule->global_tokens)
+        first = qkv_walk_text(m->walk, "The first %lld see all words, and all words see them.",
+                              (long long)rule->global_tokens);
+    if (rule && rule->window && rule->global_tokens == 1)
+        first = "The first one sees all words, and all words see it.";
+    const char *later =
+        rule && rule->causal ? "No word sees a later word: during translation there is none yet." : "";
+    return join(m, join(m, near, first),
+                join(m, later, masks_words ? "Nothing attends to a silent word." : ""));
+}
+
+void qkv_model_walk_mask(struct model_walk *m, const struct qkv_attention_rule *rule,
+                         struct attention_setup *setup)
+{
+    const bool *masked = m->kind == QKV_ATTENTION_DECODER ? NULL : m->pair->source_masked;
+    int64_t keys = m->key_words.count, queries = m->query_words.count;
+    if (!masked && !(rule && (rule->causal || rule->window))) return;
+    double *visible = qkv_walk_memory(m->walk, queries * keys, sizeof *visible);
+    for (int64_t i = 0; visible && i < queries; i++) {
+        int64_t position = m->followed_rows ? m->followed_rows[i] : i;
+        struct qkv_visible_keys seen = {0, 0, keys};
+        if (rule) seen = qkv_attention_visible(rule, position, keys);
+        for (int64_t j = 0; j < keys; j++)
+            visible[i * keys + j] = qkv_is_visible(seen, j) && !(masked && masked[j]);
+    }
+    setup->visible = visible;
+    setup->mask_note = mask_note(m, rule, masked);
+}

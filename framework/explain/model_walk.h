@@ -42,6 +42,11 @@ struct qkv_tensor *qkv_model_walk_followed(struct model_walk *m, struct qkv_tens
 void qkv_model_walk_inputs(struct model_walk *m, enum qkv_stack_id stack, bool source,
                            struct qkv_texts words);
 
+/* Sets the mask of `setup`, if there is one: keys that the rule of the layer hides, and masked tokens of the source. `rule`
+ * NULL: it hides none. */
+void qkv_model_walk_mask(struct model_walk *m, const struct qkv_attention_rule *rule,
+                         struct attention_setup *setup);
+
 /* explain/output_walk.c: adds the steps of a transformer after attention, up to the words if the layer is the last of the
  * decoder. x: inputs of the layer; output: of attention. */
 void qkv_model_walk_rest_of_layer(struct model_walk *m, struct qkv_tensor *x, struct qkv_tensor *output);

@@ -98,6 +98,7 @@ enum qkv_status qkv_model_walk_recurrent(struct model_walk *m)
     if (fed) add_fed(m);
     add_states(m, setup.x, fed);
     if (m->walk->failed) return qkv_model_walk_no_memory(m->error);
+    qkv_model_walk_mask(m, NULL, &setup);
     struct attention_result result = qkv_walk_attention(m->walk, &setup);
     add_attentional(m, &attentional, setup.x, result.context, fed);
     m->heads = 1;

@@ -2,32 +2,6 @@
 #include "explain/learned.h"
 #include "explain/model_walk.h"
 
-static void make_mask(struct model_walk *m, struct attention_setup *setup)
-{
-    const struct qkv_attention_rule *rule = &m->layers.multi_head->rule;
-    int64_t keys = m->key_words.count, queries = m->query_words.count;
-    if (!rule->causal && !rule->window) return;
-    double *visible = qkv_walk_memory(m->walk, queries * keys, sizeof *visible);
-    for (int64_t i = 0; visible && i < queries; i++) {
-        int64_t position = m->followed_rows ? m->followed_rows[i] : i;
-        struct qkv_visible_keys seen = qkv_attention_visible(rule, position, keys);
-        for (int64_t j = 0; j < keys; j++) visible[i * keys + j] = qkv_is_visible(seen, j);
-    }
-    setup->visible = visible;
-    const char *near = "", *first = "";
-    if (rule->window)
-        near = qkv_walk_text(m->walk, "A word sees only words at a distance of at most %lld.",
-                             (long long)rule->window);
-    if (rule->window && rule->global_tokens)
-        first = qkv_walk_text(m->walk, " The first %lld see all words, and all words see them.",
-                              (long long)rule->global_tokens);
-    if (rule->window && rule->global_tokens == 1)
-        first = " The first one sees all words, and all words see it.";
-    setup->mask_note =
-        qkv_walk_text(m->walk, "%s%s%s%s", near, first, rule->window && rule->causal ? " " : "",
-                      rule->causal ? "No word sees a later word: during translation there is none yet." : "");
-}
-
 /* Sets the rotation of queries and keys (rotary), and the distance bias of scores (relative). */
 static void set_positions(struct model_walk *m, struct attention_setup *setup)
 {
@@ -82,7 +56,7 @@ enum qkv_status qkv_model_walk_transformer(struct model_walk *m)
     setup.memory = qkv_model_walk_part(m, QKV_PART_MEMORY);
     if (walk->failed) return qkv_model_walk_no_memory(m->error);
     add_layer_inputs(m, setup.x, setup.memory);
-    make_mask(m, &setup);
+    qkv_model_walk_mask(m, &m->layers.multi_head->rule, &setup);
     set_positions(m, &setup);
     struct attention_result result = qkv_walk_attention(walk, &setup);
     qkv_model_walk_rest_of_layer(m, setup.x, result.output);

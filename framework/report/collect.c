@@ -99,6 +99,22 @@ static enum qkv_status check_length(const struct qkv_model *model, const struct 
                          (long long)qkv_stack_longest(long_source ? encoder : decoder) - 1);
 }
 
+/* Joins the masks of the pairs, if there are any, to that of the batch; false when memory is out. */
+static bool mask_sources(struct qkv_attention_collector *collector, int64_t count,
+                         const struct qkv_attention_pair *pairs)
+{
+    bool *masked = NULL;
+    for (int64_t i = 0; i < count; i++) {
+        if (!pairs[i].source_masked) continue;
+        if (!masked) masked = qkv_arena_zeroed(&collector->arena, (size_t)collector->batch.source_tokens);
+        if (!masked) return false;
+        memcpy(masked + collector->batch.source_start[i], pairs[i].source_masked,
+               (size_t)collector->batch.source_length[i] * sizeof *masked);
+    }
+    collector->batch.source_masked = masked;
+    return true;
+}
+
 static enum qkv_status run(struct qkv_attention_collector *collector, int64_t count,
                            const struct qkv_attention_pair *pairs, struct qkv_error *error)
 {
@@ -113,6 +129,7 @@ static enum qkv_status run(struct qkv_attention_collector *collector, int64_t co
     }
     qkv_graph_reset(collector->graph);
     if (qkv_batch_make(&collector->batch, count, source, target, error)) return QKV_INVALID;
+    if (!mask_sources(collector, count, pairs)) return no_memory(error);
     qkv_batch_shard(&collector->batch, 0, 1, &view);
     collector->trace = (struct qkv_trace){0};
     /* Without the loss: attention needs no probabilities of target words, which take most of the time. */

@@ -35,6 +35,8 @@ struct qkv_attention_pair {
     const char *const *source_tokens, *const *target_tokens; /* their texts, which name rows and columns */
     bool unfinished; /* the translation was cut before </s> (qkv_hypothesis.finished is false): the decoder
                         outputs its last token, but does not read it */
+    const bool
+        *source_masked; /* [source.length + 1], with </s>: tokens to which nothing attends; NULL: none */
 };
 
 struct qkv_attention_collector;

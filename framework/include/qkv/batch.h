@@ -38,6 +38,8 @@ struct qkv_batch {
     int32_t *target_output; /* [Nt] */
     int64_t *target_start;  /* [B + 1]: offsets in target_input and target_output; [B] is Nt */
     int64_t *target_length; /* [B] */
+    /* [Ns]: source tokens to which nothing attends, in the caller's memory; NULL: none. Filling the batch sets it to NULL */
+    const bool *source_masked;
     /* private */
     /* [B]: offset of each sentence from the first token of its shard; views point into it */
     int64_t *view_source_start, *view_target_start;
@@ -56,6 +58,7 @@ struct qkv_batch_view {
     const int64_t *source_start, *source_length; /* [count] */
     const int32_t *target_input, *target_output;
     const int64_t *target_start, *target_length; /* [count] */
+    const bool *source_masked;                   /* [source_tokens]; NULL: nothing is masked */
 };
 
 /* A sentence given by its ids, without <s> and </s>. */

@@ -91,6 +91,9 @@ struct qkv_network_setting {
     bool is_integer;
 };
 
+/* The mask of attention (ops.def) to the source tokens of a batch, a number per token: [Ns]. NULL where nothing is masked. */
+QKV_API struct qkv_tensor *qkv_source_mask(struct qkv_graph *graph, const struct qkv_batch_view *batch);
+
 struct qkv_network_interface {
     const char *name; /* letters, digits, `_` and `-` */
     const struct qkv_network_setting *settings;
@@ -104,7 +107,8 @@ struct qkv_network_interface {
 
     /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets, with D of
      * model.decoder.hidden_size; other shapes are refused. Row t of a sentence may depend on all source tokens, but of the
-     * targets only on target_input up to row t, and on no other sentence (qkv_network_check_hidden). Parts of the pass go
+     * targets only on target_input up to row t, and on no other sentence (qkv_network_check_hidden). Attention to the
+     * source takes the mask qkv_source_mask. Parts of the pass go
      * to the trace (qkv_trace_record), which may be NULL; without QKV_PART_WEIGHTS there are no attention maps. Errors go
      * to the graph (qkv_graph_fail); qkv_graph_scope names nodes for
      * messages. Must be safe on several threads at once. */

@@ -1,0 +1,159 @@
+/* Masked tokens of the source: nothing attends to them, in the forced pass and in decoding. */
+#include "tiny.h"
+
+#include "qkv/network.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SOURCE_SIZE = 9, TARGET_SIZE = 7, SENTENCES = 3 };
+
+static const int64_t SOURCE[] = {3, 1, 5}, TARGET[] = {4, 2, 6};
+
+/* Sources of 4, 2 and 6 tokens with </s>: one word, a whole sentence with its </s>, and the first and last of a sentence. */
+static const bool MASKED[] = {false, true, false, false, true, true, true, false, false, false, false, true};
+enum { TOKENS = sizeof MASKED / sizeof *MASKED };
+
+struct subject {
+    struct qkv_model *model;
+    struct qkv_batch batch;
+    struct qkv_batch_view view; /* masked */
+};
+
+static void make_subject(struct subject *subject, const struct qkv_model_config *config)
+{
+    *subject = (struct subject){.model = tiny_model(config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 5)};
+    tiny_batch(&subject->batch, subject->model, SENTENCES, SOURCE, TARGET, 2);
+    cr_assert_eq(subject->batch.source_tokens, TOKENS);
+    cr_assert_null(subject->batch.source_masked);
+    subject->batch.source_masked = MASKED;
+    subject->view = tiny_view(&subject->batch);
+}
+
+static void release_subject(struct subject *subject)
+{
+    qkv_batch_release(&subject->batch);
+    qkv_model_free(subject->model);
+}
+
+/* The greatest change of a log-probability when one batch is replaced by another. */
+static double change(const struct subject *subject, const struct qkv_batch_view *one,
+                     const struct qkv_batch_view *other)
+{
+    double *before = tiny_log_probabilities(subject->model, one),
+           *after = tiny_log_probabilities(subject->model, other), most = 0;
+    for (int64_t i = 0; i < one->target_tokens * TARGET_SIZE; i++) {
+        double by = before[i] > after[i] ? before[i] - after[i] : after[i] - before[i];
+        cr_assert(by >= 0 && by < 1e3, "number %d is %g, then %g", (int)i, before[i], after[i]);
+        if (by > most) most = by;
+    }
+    free(before);
+    free(after);
+    return most;
+}
+
+/* A view with another word in place of token `token`. */
+static struct qkv_batch_view with_other_word(const struct qkv_batch_view *view, int64_t token,
+                                             int32_t ids[static TOKENS])
+{
+    struct qkv_batch_view other = *view;
+    memcpy(ids, view->source, TOKENS * sizeof *ids);
+    ids[token] = (ids[token] + 1) % SOURCE_SIZE;
+    other.source = ids;
+    return other;
+}
+
+static void expect_decoding(struct subject *subject, const char *what)
+{
+    struct qkv_decoding *decoding = qkv_decoding_new(subject->model);
+    struct qkv_batch_view unmasked = subject->view;
+    unmasked.source_masked = NULL;
+    tiny_expect_forced(decoding, subject->model, what, &subject->view, 1e-12);
+    tiny_expect_forced(decoding, subject->model, what, &unmasked, 1e-12);
+    tiny_expect_forced(decoding, subject->model, what, &subject->view, 1e-12);
+    qkv_decoding_free(decoding);
+}
+
+/* In a transformer only attention carries a word to others: it does not matter which word is masked. */
+static void expect_transformer(const struct qkv_model_config *config, const char *what)
+{
+    struct subject subject;
+    int32_t ids[TOKENS];
+    make_subject(&subject, config);
+    struct qkv_batch_view unmasked = subject.view;
+    unmasked.source_masked = NULL;
+    cr_expect_geq(change(&subject, &subject.view, &unmasked), 1e-3, "%s", what);
+    for (int64_t token = 0; token < TOKENS; token++) {
+        const struct qkv_batch_view other = with_other_word(&subject.view, token, ids);
+        double by = change(&subject, &subject.view, &other);
+        if (MASKED[token])
+            cr_expect_eq(by, 0, "%s: masked token %d changes a log-probability by %g", what, (int)token, by);
+        else
+            cr_expect_geq(by, 1e-6, "%s: token %d", what, (int)token);
+    }
+    expect_decoding(&subject, what);
+    release_subject(&subject);
+}
+
+Test(masked_source, is_unseen_by_a_transformer)
+{
+    static const enum qkv_attention_kernel KERNELS[] = {QKV_KERNEL_EXACT, QKV_KERNEL_FLASH};
+    for (int flash = 0; flash < 2; flash++) {
+        struct qkv_model_config config = tiny_config();
+        config.encoder.attention.rule.kernel = config.decoder.attention.rule.kernel = KERNELS[flash];
+        expect_transformer(&config, flash ? "flash" : "exact");
+        config.encoder.attention.rule.window = 1;
+        config.encoder.num_layers = 1;
+        config.encoder.layer_norm = config.decoder.layer_norm = QKV_NORM_POST;
+        expect_transformer(&config, flash ? "flash, window" : "window");
+    }
+}
+
+/* A recurrent encoder reads every word; its decoder does not attend to the masked ones. */
+Test(masked_source, is_unseen_by_a_recurrent_decoder)
+{
+    for (int feeding = 0; feeding < 2; feeding++) {
+        struct qkv_model_config config = tiny_config();
+        struct subject subject;
+        config.encoder.type = config.decoder.type = QKV_NETWORK_RECURRENT;
+        config.encoder.rnn_type = config.decoder.rnn_type = QKV_CELL_GRU;
+        config.encoder.embeddings.scale = config.decoder.embeddings.scale = false;
+        config.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
+        config.decoder.input_feeding = feeding;
+        make_subject(&subject, &config);
+        struct qkv_batch_view unmasked = subject.view;
+        unmasked.source_masked = NULL;
+        cr_expect_geq(change(&subject, &subject.view, &unmasked), 1e-3);
+        expect_decoding(&subject, feeding ? "input feeding" : "recurrent");
+        release_subject(&subject);
+    }
+}
+
+/* A network without a decoding of its own sees the mask in each step. */
+Test(masked_source, is_unseen_in_plain_decoding)
+{
+    struct qkv_model_config config = tiny_config();
+    struct subject subject;
+    make_subject(&subject, &config);
+    struct qkv_network_interface plain = *subject.model->interface;
+    plain.decoding = NULL;
+    subject.model->interface = &plain;
+    expect_decoding(&subject, "plain");
+    release_subject(&subject);
+}
+
+/* Filling a batch again ends the mask; a shard has its part of it. */
+Test(masked_source, belongs_to_one_filling_of_a_batch)
+{
+    struct qkv_model_config config = tiny_config();
+    struct subject subject;
+    struct qkv_batch_view shard;
+    make_subject(&subject, &config);
+    qkv_batch_shard(&subject.batch, 1, 2, &shard);
+    cr_assert_gt(shard.first, 0);
+    cr_expect_eq(shard.source_masked - MASKED, shard.source - subject.batch.source);
+    tiny_batch(&subject.batch, subject.model, SENTENCES, SOURCE, TARGET, 2);
+    cr_expect_null(tiny_view(&subject.batch).source_masked);
+    release_subject(&subject);
+}
