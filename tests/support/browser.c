@@ -225,6 +225,12 @@ void browser_type(struct browser *browser, const char *text)
     command(browser, "Input.insertText", format("\"text\":%s", quoted(text)));
 }
 
+void browser_compose(struct browser *browser, const char *text)
+{
+    command(browser, "Input.imeSetComposition",
+            format("\"text\":%s,\"selectionStart\":0,\"selectionEnd\":0", quoted(text)));
+}
+
 void browser_press(struct browser *browser, const char *key)
 {
     command(browser, "Input.dispatchKeyEvent", format("\"type\":\"keyDown\",\"key\":\"%s\"", key));

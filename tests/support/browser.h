@@ -35,6 +35,9 @@ void browser_click(struct browser *browser, const char *name);
 /* Types into the element that has the focus. */
 void browser_type(struct browser *browser, const char *text);
 
+/* Composes text in the element that has the focus, as an input method does before the reader has chosen what it stands for. */
+void browser_compose(struct browser *browser, const char *text);
+
 /* Presses a key by its name: "ArrowRight". */
 void browser_press(struct browser *browser, const char *key);
 

@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-/* Everything that the page can show at once: the best translations, a silent head, the steps, the table of heads. */
+/* Everything that the page can show at once: the best translations, a silent head and a silent word, the steps, the table of heads. */
 static struct browser *opened(void)
 {
     skip_without_browser();
@@ -14,7 +14,8 @@ static struct browser *opened(void)
     run_ok("cd '%s' && qkv train c.yaml --quiet -s training.snapshots=3 && "
            "qkv page run --sentence 'a b c' --pairs dev.tsv",
            folder);
-    struct browser *browser = browser_open_page(folder, "s=a+b+c&beam=3&silent=encoder-1-1&steps=1");
+    struct browser *browser =
+        browser_open_page(folder, "s=a+b+c&beam=3&silent=encoder-1-1&silent-words=2&steps=1");
     browser_wait(browser, "state.walk && isSettled()");
     browser_value(browser, "element('train').scrollIntoView(), ''");
     browser_wait(browser, "training.view");

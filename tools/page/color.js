@@ -1,38 +1,78 @@
-// Light and dark, and the colours of weights. The darkest weight stands out from the background of either: in the light
-// the colours run backwards, and the weakest weights fade into the background, which is the colour of 0.
+// Light and dark, and the colours of weights. The strongest weight stands out from the background of either: it is the darkest
+// in the light and the brightest in the dark, and the weakest weights fade into the background, which is the colour of 0.
 'use strict';
 
 let isDark = matchMedia('(prefers-color-scheme: dark)').matches;
+let colormaps = []; // [{name, colors: [256] as 0xRRGGBB}]: those of the engine, the first of which is the usual one
 let palette = []; // [256] colours of weights from 0 to 1, as [red, green, blue]
-let engineColors = new Uint32Array(256);
+let palettePixels = new Uint32Array(256); // the same as pixels of a canvas
 
 const BACKGROUND = { light: [255, 255, 255], dark: [24, 26, 27] };
-const FADED = 24; // colours that fade into the background
+const COLORS = 256, FADED = 24; // colours that fade into the background
 
-function setPalette(colors = engineColors) {
-    engineColors = colors;
+function partsOf(color) {
+    return [color >> 16, color >> 8 & 255, color & 255];
+}
+
+// The luminance of a colour (WCAG 2.2).
+function luminance(parts) {
+    const [red, green, blue] = parts.map(part => (part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+// A colour as a pixel of a canvas.
+function pixelOf([red, green, blue]) {
+    return (0xff000000 | blue << 16 | green << 8 | red) >>> 0;
+}
+
+// The colormaps that the engine has, by their names and all their colours one after another.
+function takeColormaps(names, colors) {
+    colormaps = names.map((name, i) => ({ name, colors: colors.subarray(i * COLORS, (i + 1) * COLORS) }));
+    element('colors').replaceChildren(...names.map(name => make('option', { value: name, textContent: name })));
+    change({ colors: readColors(state.colors) });
+    setPalette();
+}
+
+// The name of a colormap; null: the usual one, also for a name that the engine does not have.
+function readColors(name) {
+    return !colormaps.length || colormaps.slice(1).some(map => map.name === name) ? name : null;
+}
+
+function setPalette() {
+    const { name, colors } = colormaps.find(map => map.name === state.colors) ?? colormaps[0] ?? { name: '', colors: new Uint32Array(COLORS) };
     const background = isDark ? BACKGROUND.dark : BACKGROUND.light;
-    palette = Array.from({ length: 256 }, (_, i) => {
-        const color = colors[isDark ? i : 255 - i], share = Math.min(1, i / FADED);
-        return [color >> 16, color >> 8 & 255, color & 255].map((part, k) => Math.round(share * part + (1 - share) * background[k]));
+    const growsBright = luminance(partsOf(colors[COLORS - 1])) > luminance(partsOf(colors[0]));
+    palette = Array.from({ length: COLORS }, (_, i) => {
+        const color = partsOf(colors[growsBright === isDark ? i : COLORS - 1 - i]), share = Math.min(1, i / FADED);
+        return color.map((part, k) => Math.round(share * part + (1 - share) * background[k]));
     });
-    const canvas = element('scale'), context = canvas.getContext('2d');
-    palette.forEach((color, i) => {
-        context.fillStyle = `rgb(${color})`;
-        context.fillRect(i, 0, 1, 1);
-    });
+    palettePixels = Uint32Array.from(palette, pixelOf);
+    element('colors').value = name;
+    const image = new ImageData(COLORS, 1);
+    new Uint32Array(image.data.buffer).set(palettePixels);
+    element('scale').getContext('2d').putImageData(image, 0, 0);
+}
+
+// Draws everything in other colours.
+function repaint() {
+    setPalette();
+    for (const listener of listeners) listener(new Set(['theme']));
+}
+
+// The number of a weight's colour.
+function shadeOfWeight(weight) {
+    return Math.max(0, Math.min(COLORS - 1, Math.round(weight * (COLORS - 1))));
 }
 
 function colorOf(weight) {
-    return palette[Math.max(0, Math.min(255, Math.round(weight * 255)))];
+    return palette[shadeOfWeight(weight)];
 }
 
 function setTheme(dark) {
     isDark = dark;
     document.documentElement.dataset.theme = dark ? 'dark' : 'light';
     element('theme').textContent = dark ? 'light theme' : 'dark theme';
-    setPalette();
-    for (const listener of listeners) listener(new Set(['theme']));
+    repaint();
 }
 
 // Hidden cells have a weight of -1 (PAGE_HIDDEN_CELL): no colour, but hatching.
@@ -48,9 +88,15 @@ function drawMap(canvas, head, size) {
     canvas.style.width = `${head.columns * size}px`;
     canvas.style.height = `${head.rows * size}px`;
     const context = canvas.getContext('2d'), image = context.createImageData(head.columns, head.rows);
-    head.weights.forEach((weight, i) => {
-        if (!isHidden(weight)) image.data.set(colorOf(weight), 4 * i);
-        image.data[4 * i + 3] = isHidden(weight) ? 0 : 255;
-    });
+    const cells = new Uint32Array(image.data.buffer);
+    head.weights.forEach((weight, i) => { cells[i] = isHidden(weight) ? 0 : palettePixels[shadeOfWeight(weight)]; });
     context.putImageData(image, 0, 0);
 }
+
+element('colors').addEventListener('change', () => {
+    change({ colors: readColors(element('colors').value) });
+    writeAddress(true);
+});
+listen(changed => {
+    if (changed.has('colors')) repaint();
+});

@@ -8,7 +8,7 @@
 const TEXTS = ['source_tokens', 'target_inputs', 'target_outputs', 'translations', 'next_words'];
 const ARRAYS = {
     scores: Float64Array, log_probability: Float64Array, known_sources: Int32Array, known_targets: Int32Array, probabilities: Float64Array,
-    next_probabilities: Float64Array, maps: Int32Array, silent: Int32Array, entropies: Float64Array, weights: Float32Array,
+    next_probabilities: Float64Array, maps: Int32Array, silent: Int32Array, silent_sources: Int32Array, entropies: Float64Array, weights: Float32Array,
 };
 
 const STEP_TEXTS = ['step_names', 'step_titles', 'step_formulas', 'step_notes', 'step_words'];
@@ -121,6 +121,12 @@ function silence(heads) {
     engine.page_silence_heads(heads.length);
 }
 
+// words: number of each word of the sentence to which nothing attends; false: page_message says why not.
+function silenceWords(words) {
+    put(new Uint8Array(Int32Array.from(words).buffer));
+    return engine.page_silence_source(words.length);
+}
+
 // Has the engine use the parameters of another moment of training.
 async function goTo(wanted) {
     if (wanted === moment) return true;
@@ -141,6 +147,7 @@ async function compute(request, result) {
         shown = walked = null;
         if (!holdsScenes && !await goTo(request.moment)) return false;
         if (!holdsScenes) silence(request.silent);
+        if (!holdsScenes && !silenceWords(request.silentWords)) return false;
         if (!CALLS[request.call](request)) return false;
         result.view = view();
         shown = key;
@@ -176,7 +183,7 @@ onmessage = async ({ data }) => {
         [compiled, modelBytes] = await Promise.all([unpack(data.engine).then(WebAssembly.compile), unpack(data.model)]);
         await open();
         postMessage({ ready: { name: text('name'), source: text('source_language'), target: text('target_language'),
-            colors: array('colors', Uint32Array) } });
+            colormaps: list('colormaps'), colors: array('colors', Uint32Array) } });
     } catch (error) {
         postMessage({ failed: error.message });
     }

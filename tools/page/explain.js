@@ -16,7 +16,7 @@ function weightText(weight) {
 }
 
 function quoted(word) {
-    return `“${word}”`;
+    return `“${isolated(word)}”`;
 }
 
 // The greatest weights of cells, [{weight, word}]: at least one.
@@ -43,6 +43,7 @@ function axesText(head) {
 function sentenceOfRow(head, row) {
     const weights = cellsOfRow(head, row);
     const parts = greatest(weights), rest = sumOf(weights) - sumOf(parts);
+    if (!parts.length) return `${quoted(head.rowWords[row])} attends to nothing: all its words are masked`;
     const [first, ...others] = parts.map(({ weight, word }) => [weightText(weight), quoted(word)]);
     return `${quoted(head.rowWords[row])} takes ${first[0]} of its attention from ${first[1]}` +
         others.map(([weight, word]) => `, ${weight} from ${word}`).join('') +
@@ -52,8 +53,10 @@ function sentenceOfRow(head, row) {
 // “cat” gets 0.97 of the attention of “gato”
 function sentenceOfColumn(head, column) {
     const weights = head.rowWords.map((word, row) => ({ word, weight: head.weights[row * head.columns + column] }));
+    const parts = greatest(weights);
+    if (!parts.length) return `${quoted(head.columnWords[column])} is silent: nothing attends to it`;
     return `${quoted(head.columnWords[column])} gets ` +
-        greatest(weights).map(({ weight, word }) => `${weightText(weight)} of the attention of ${quoted(word)}`).join(', ');
+        parts.map(({ weight, word }) => `${weightText(weight)} of the attention of ${quoted(word)}`).join(', ');
 }
 
 function sentenceOfCell(head, { row, column }) {

@@ -1,4 +1,4 @@
-// Keyboard: one stop of Tab for a group of things, and arrows within it.
+// Keyboard: one stop of Tab for a group of things, and arrows within it; and text that is typed.
 'use strict';
 
 // Arrows move the focus among the children of `group` that match `selector`. columns(): number of things in a row, for
@@ -29,6 +29,14 @@ function focusOn(things, at) {
     things[at].focus();
 }
 
+// Calls typed() when the text of a field has changed; while an input method composes a word, when the word is there.
+function onText(field, typed) {
+    field.addEventListener('input', event => {
+        if (!event.isComposing) typed();
+    });
+    field.addEventListener('compositionend', typed);
+}
+
 document.addEventListener('keydown', event => {
-    if (event.key === 'Escape') change({ hover: null, held: null, cell: null });
+    if (event.key === 'Escape' && !event.isComposing) change({ hover: null, held: null, cell: null });
 });

@@ -10,7 +10,7 @@ let lines = []; // [{line, row, column, weight}] of the selected head
 // Where lines may touch each word of one side, from the corner of the pair.
 function anchors(side) {
     const origin = element('pair').getBoundingClientRect();
-    return [...element(`${side}-words`).children].map(word => {
+    return wordButtons[side].map(word => {
         const box = word.getBoundingClientRect();
         return { x: (box.left + box.right) / 2 - origin.left, top: box.top - origin.top, bottom: box.bottom - origin.top };
     });

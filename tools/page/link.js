@@ -6,7 +6,7 @@ let worker, sequence = 0, answered = 0, underWay = false, waiting = null;
 const engineData = element('engine-data').textContent; // also for the worker of the training
 
 function send(request) {
-    waiting = { ...request, silent: silentHeads(), moment: engineMoment(), walk: wantedWalk(), number: wantedNumber(), sequence: ++sequence };
+    waiting = { ...request, silent: silentHeads(), silentWords: silentWords(), moment: engineMoment(), walk: wantedWalk(), number: wantedNumber(), sequence: ++sequence };
     document.body.classList.add('waiting');
     sendNext();
 }

@@ -4,17 +4,15 @@
 const SMALLEST_CELL = 14, LARGEST_CELL = 38; // pixels
 const AROUND_MAP = 330, LOWEST_MAP = 320, TALLEST_MAP = 640; // pixels: what stands around the map, which should fit the window
 
-const SHORT = /^(.|[\u3000-\u9fff\uac00-\ud7af]{1,2})$/u; // words that stay upright above a column
-
 let cells = []; // [row][column] of the table
 let shownMap = null; // the words and the place of the map that the table was made for, as a text
 
 // A word at the edge of the table: a handle like the words of the sentence pair.
 function headerCell(head, axis, index, text) {
-    const cell = make('th', { scope: axis === 'row' ? 'row' : 'col', className: axis },
+    const cell = make('th', { scope: axis === 'row' ? 'row' : 'col', className: `${axis} ${columnClass(text)}` },
         make('span', { textContent: text, dir: 'auto' }));
-    cell.classList.toggle('short', SHORT.test(text));
     const word = wordOf(head, axis, index);
+    cell.classList.toggle('silent-word', word?.side === 'source' && isSilentWord(word.index));
     cell.addEventListener('pointerenter', () => change({ hover: word, cell: null }));
     cell.addEventListener('pointerleave', unlight);
     return cell;
@@ -22,7 +20,7 @@ function headerCell(head, axis, index, text) {
 
 // A row of the decoder's own attention is a step, which reads one word and chooses the next.
 function rowTitle(head, row) {
-    return head.kind === 'decoder' ? `${head.columnWords[row]} → ${head.rowWords[row]}` : head.rowWords[row];
+    return head.kind === 'decoder' ? `${isolated(head.columnWords[row])} → ${isolated(head.rowWords[row])}` : head.rowWords[row];
 }
 
 // Shows a weight in its cell.
@@ -63,7 +61,7 @@ function showMap() {
     element('map-title').textContent = title;
     element('axes').textContent = axesText(head);
     element('masked').hidden = !head.weights.some(isHidden);
-    const map = JSON.stringify([head.name, head.rowWords, head.columnWords]);
+    const map = JSON.stringify([head.name, head.rowWords, head.columnWords, [...state.view.silent_sources]]);
     const labels = `${title}: weights of queries (rows) on keys (columns)`;
     if (map === shownMap) {
         element('map').firstChild.setAttribute('aria-label', labels);

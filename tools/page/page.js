@@ -11,8 +11,8 @@ function languageName(code) {
 }
 
 // The engine is ready: shows its model, then asks for the first view.
-function start({ name, source, target, colors }) {
-    setPalette(colors);
+function start({ name, source, target, colormaps: names, colors }) {
+    takeColormaps(names, colors);
     element('key').hidden = false;
     if (scenes) {
         element('name').textContent = 'Attention, step by step';
@@ -33,9 +33,10 @@ function showView(view) {
     const keeps = view.heads.some(head => head.name === state.head);
     const cross = view.heads.filter(head => head.kind === 'cross');
     const head = keeps ? state.head : bestAlignedHead() ?? (cross.at(-1) ?? view.heads.at(-1))?.name ?? null;
-    // An address may name heads that this model does not have.
+    // An address may name heads and words that are not there.
     const silent = view.heads.filter(head => head.isSilent).map(head => head.name).join();
-    change({ view, head, silent, cell: null, hover: null, held: null, step: Math.min(state.step, view.target_outputs.length - 1) });
+    const silentWords = [...view.silent_sources].flatMap((isSilent, i) => (isSilent ? [i + 1] : [])).join();
+    change({ view, head, silent, silentWords, cell: null, hover: null, held: null, step: Math.min(state.step, view.target_outputs.length - 1) });
 }
 
 function openAddress() {
@@ -60,8 +61,8 @@ listen(changed => {
 });
 
 for (const id of ['source', 'own'])
-    element(id).addEventListener('input', () => {
-        change(id === 'source' ? { source: element(id).value, choice: 0 } : { own: element(id).value, choice: 0 });
+    onText(element(id), () => {
+        change(id === 'source' ? { source: element(id).value, silentWords: '', choice: 0 } : { own: element(id).value, choice: 0 });
         writeAddress(false);
         ask();
     });

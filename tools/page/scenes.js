@@ -11,7 +11,8 @@ const LARGEST_SEED = 4294967295;
 function readSceneAddress(fields) {
     const scene = Math.max(0, scenes.findIndex(({ file }) => file === fields.get('scene')));
     const text = fields.get('seed') ?? '', seed = Number(text);
-    return { scene, seed: /^[0-9]{1,10}$/.test(text) && seed <= LARGEST_SEED ? seed : null, head: fields.get('head'), isWalking: true };
+    return { scene, seed: /^[0-9]{1,10}$/.test(text) && seed <= LARGEST_SEED ? seed : null, head: fields.get('head'), colors: readColors(fields.get('colors')),
+        isWalking: true };
 }
 
 function writeSceneAddress(fields) {

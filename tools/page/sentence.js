@@ -37,21 +37,17 @@ function percent(probability, least) {
 
 // ---- words ----
 
+const wordButtons = { source: [], target: [] };
+let shownWords = { source: null, target: null }; // the words that the buttons were made for, as texts
+
 // A word is a button: the pointer and the focus light it up everywhere, and a click keeps it lit. A word of the
 // translation also lists what could stand in its place.
-function makeWord(side, index, text, known, probability) {
+function makeWord(side, index, text) {
     const word = make('button', { type: 'button', className: 'word', textContent: text, dir: 'auto', tabIndex: -1,
         'data-test': `${side}-word-${index}` });
     word.dataset.index = index;
-    const end = text === '</s>' ? ', end of the sentence' : '';
-    const chance = probability === undefined ? '' : `, probability ${probability.toFixed(4)}`;
-    word.title = `${text}${end}${known ? '' : ', not in the vocabulary'}${chance}`;
-    word.classList.toggle('unknown', !known);
     word.classList.toggle('special', text === '</s>');
-    if (probability !== undefined) {
-        word.style.setProperty('--probability', probability);
-        word.append(' ', make('span', { className: 'probability', textContent: percent(probability, 1) }));
-    }
+    if (side === 'target' && !scenes) word.append(' ', make('span', { className: 'probability', dir: 'ltr' }));
     const light = () => change(side === 'target' ? { hover: { side, index }, cell: null, step: index }
                                                  : { hover: { side, index }, cell: null });
     word.addEventListener('pointerenter', light);
@@ -64,15 +60,40 @@ function makeWord(side, index, text, known, probability) {
     return word;
 }
 
+// What the present view says of a word.
+function describeWord(word, side, index) {
+    const { view } = state, text = (side === 'source' ? view.source_tokens : view.target_outputs)[index];
+    const isKnown = (side === 'source' ? view.known_sources : view.known_targets)[index] !== 0;
+    const isSilent = side === 'source' && isSilentWord(index), probability = view.probabilities[index];
+    const end = text === '</s>' ? ', end of the sentence' : '';
+    const hasProbability = side === 'target' && !scenes;
+    const chance = hasProbability ? `, probability ${probability.toFixed(4)}` : '';
+    word.title = `${isolated(text)}${end}${isKnown ? '' : ', not in the vocabulary'}${chance}${isSilent ? ', silent: nothing attends to it' : ''}`;
+    word.classList.toggle('unknown', !isKnown);
+    word.classList.toggle('silent-word', isSilent);
+    if (!hasProbability) return;
+    word.style.setProperty('--probability', probability);
+    word.querySelector('.probability').textContent = percent(probability, 1);
+}
+
+// Keeps the buttons of words that are the same as before, and with them the focus.
+function showSide(side, texts) {
+    const shown = JSON.stringify([texts, canSilenceWords()]);
+    if (shown !== shownWords[side]) {
+        shownWords[side] = shown;
+        wordButtons[side] = texts.map((text, i) => makeWord(side, i, text));
+        element(`${side}-words`).replaceChildren(...wordButtons[side].map((word, i) => (side === 'source' ? withSilencer(word, i) : word)));
+        element(`${side}-words`).dir = directionOf(texts.join(' '));
+        stopAt(wordButtons[side], 0);
+    }
+    wordButtons[side].forEach((word, i) => describeWord(word, side, i));
+}
+
 function showWords() {
-    const { view } = state;
-    const source = view.source_tokens.map((text, i) => makeWord('source', i, text, view.known_sources[i] !== 0));
-    const target = view.target_outputs.map((text, i) =>
-        makeWord('target', i, text, view.known_targets[i] !== 0, view.probabilities[i]));
-    element('source-words').replaceChildren(...source);
-    element('target-words').replaceChildren(...target);
-    stopAt(source, 0);
-    stopAt(target, 0);
+    showSide('source', state.view.source_tokens);
+    showSide('target', state.view.target_outputs);
+    element('pair').classList.toggle('mixed', element('source-words').dir !== element('target-words').dir);
+    markWordSilencers();
 }
 
 moveByArrows(element('source-words'), '.word');
@@ -82,7 +103,7 @@ function lightWords() {
     const head = selectedHead(), key = state.cell && head ? wordOf(head, 'column', state.cell.column) : null;
     const isAt = (place, side, index) => place?.side === side && place.index === index;
     for (const side of ['source', 'target'])
-        [...element(`${side}-words`).children].forEach((word, i) => {
+        wordButtons[side].forEach((word, i) => {
             word.classList.toggle('lit', isAt(state.hover, side, i) || isAt(key, side, i));
             word.classList.toggle('chosen', !scenes && side === 'target' && state.step === i);
         });
@@ -128,7 +149,7 @@ function showNextWords() {
         if (word) rows.push(makeBar(word, view.next_probabilities[i], word === chosen));
     }
     if (!rows.some(row => row.classList.contains('chosen'))) rows.push(makeBar(chosen, view.probabilities[step], true));
-    const before = step ? ` and “${view.target_inputs.slice(1, step + 1).join(' ')}”` : '';
+    const before = step ? ` and ${quoted(view.target_inputs.slice(1, step + 1).join(' '))}` : '';
     box.replaceChildren(make('h2', { className: 'subtitle', textContent: `Word ${step + 1}, given the sentence${before}` }), ...rows);
 }
 

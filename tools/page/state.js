@@ -11,6 +11,8 @@ const state = {
     choice: 0,        // number of the translation that is shown
     head: null,       // name of the selected head, such as 'cross-2-1'
     silent: '',       // names of the silent heads, in the order of the model, with commas between
+    silentWords: '',  // numbers from 1 of the words of the sentence to which nothing attends, with commas between
+    colors: null,     // name of the colormap of weights; null: the usual one
     hover: null,      // {side: 'source' or 'target', index}: the word that is lit up
     held: null,       // the word that was clicked: lit up while the pointer is on no other
     cell: null,       // {row, column} of the large map under the pointer
@@ -69,6 +71,7 @@ function readAddress() {
     const beam = Number(fields.get('beam'));
     return { source: fields.get('s') ?? '', own: fields.get('t'), beam: beam >= 1 && beam <= 100 ? Math.floor(beam) : 1,
         choice: Number(fields.get('n')) || 0, head: fields.get('head'), silent: fields.get('silent') ?? '',
+        silentWords: fields.get('silent-words') ?? '', colors: readColors(fields.get('colors')),
         update: readUpdate(fields.get('update')), isWalking: fields.get('steps') === '1' };
 }
 
@@ -82,6 +85,8 @@ function writeAddress(isStep) {
     if (state.choice) fields.set('n', state.choice);
     if (state.head) fields.set('head', state.head);
     if (state.silent) fields.set('silent', state.silent);
+    if (state.silentWords) fields.set('silent-words', state.silentWords);
+    if (state.colors !== null) fields.set('colors', state.colors);
     if (state.isWalking && !scenes) fields.set('steps', 1);
     const address = '#' + fields;
     if (address === location.hash) return;

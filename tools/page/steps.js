@@ -56,14 +56,13 @@ const SHADES = 128; // of each sign
 // Colours as 32-bit pixels: of shares from 0 to 1, and of numbers from -1 to 1, blue below 0, orange above, the background
 // at 0; those of a masked cell, and of the stripes on it.
 function makePixels() {
-    const pixel = ([red, green, blue]) => (0xff000000 | blue << 16 | green << 8 | red) >>> 0;
     const background = isDark ? BACKGROUND.dark : BACKGROUND.light;
     const ends = isDark ? [[110, 170, 255], [255, 165, 80]] : [[20, 85, 160], [190, 85, 0]];
     const signed = Uint32Array.from({ length: 2 * SHADES + 1 }, (_, i) => {
         const share = i / SHADES - 1, end = ends[share < 0 ? 0 : 1];
-        return pixel(end.map((value, k) => Math.round(Math.abs(share) * value + (1 - Math.abs(share)) * background[k])));
+        return pixelOf(end.map((value, k) => Math.round(Math.abs(share) * value + (1 - Math.abs(share)) * background[k])));
     });
-    return { shares: Uint32Array.from(palette, pixel), signed, background: pixel(background), stripe: pixel(isDark ? [62, 66, 68] : [214, 216, 218]) };
+    return { shares: palettePixels, signed, background: pixelOf(background), stripe: pixelOf(isDark ? [62, 66, 68] : [214, 216, 218]) };
 }
 
 function greatestOf(values) {
@@ -105,12 +104,12 @@ function cellText(value, digits) {
     return (Number(text) ? text : text.replace('-', '')).replaceAll('-', '−');
 }
 
-// The luminance of a colour (WCAG 2.2) from which on black stands out more than white.
+// The luminance from which on black stands out more than white.
 const MIDDLE = 0.179;
 
-function luminance(pixel) {
-    const [red, green, blue] = [pixel & 255, pixel >> 8 & 255, pixel >> 16 & 255].map(part => (part / 255) ** 2.2);
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+// Black or white, whichever stands out from a pixel.
+function inkOn(pixel) {
+    return luminance([pixel & 255, pixel >> 8 & 255, pixel >> 16 & 255]) > MIDDLE ? '#000' : '#fff';
 }
 
 // Writes the numbers into the cells, dark on light and light on dark.
@@ -119,7 +118,7 @@ function writeNumbers({ step, numbers }, pixels) {
     [...numbers.children].forEach((number, i) => {
         const pixel = Number.isFinite(values[i]) ? shadeOf(step, values[i], greatest, pixels) : pixels.background;
         number.textContent = Number.isFinite(values[i]) ? cellText(values[i], digits) : '';
-        number.style.color = luminance(pixel) > MIDDLE ? '#000' : '#fff';
+        number.style.color = inkOn(pixel);
     });
 }
 

@@ -123,7 +123,7 @@ element('train-rate').addEventListener('input', () => {
     showRate();
     training.worker?.postMessage({ call: 'rate', rate: rateOfTraining() });
 });
-element('train-sentence').addEventListener('input', () => training.worker?.postMessage({ call: 'show', pair: shownPair() }));
+onText(element('train-sentence'), () => training.worker?.postMessage({ call: 'show', pair: shownPair() }));
 
 // ---- drawing ----
 
@@ -196,7 +196,7 @@ function makeTrainedMap(head) {
     const size = Math.max(1, Math.min(20, Math.floor(200 / Math.max(head.rows, head.columns))));
     drawMap(canvas, head, size);
     const words = (name, texts) => make('div', { className: name, 'aria-hidden': 'true' },
-        ...texts.map(text => make('span', { textContent: text, className: SHORT.test(text) ? 'short' : '', dir: 'auto' })));
+        ...texts.map(text => make('span', { textContent: text, className: columnClass(text), dir: 'auto' })));
     const box = make('div', { className: 'with-words' }, words('across', head.columnWords), words('down', head.rowWords), canvas);
     box.style.setProperty('--cell', `${size}px`);
     return box;

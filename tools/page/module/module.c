@@ -32,6 +32,7 @@ int EXPORT(page_translate_text)(size_t size, int beam_size);
 int EXPORT(page_choose_translation)(int number);
 int EXPORT(page_force_target)(size_t source_size, size_t target_size);
 void EXPORT(page_silence_heads)(int count);
+int EXPORT(page_silence_source)(int count);
 
 void *page_memory(size_t size)
 {
@@ -83,6 +84,12 @@ int page_force_target(size_t source_size, size_t target_size)
 void page_silence_heads(int count)
 {
     page_silence(&translation, (const int32_t *)(const void *)input, count);
+}
+
+/* The block holds the number of each token. */
+int page_silence_source(int count)
+{
+    return !page_silence_words(&translation, (const int32_t *)(const void *)input, count, &error);
 }
 
 /* ---- scenes, in a page without a model ---- */
@@ -156,15 +163,18 @@ int page_training_show_forced(size_t source_size, size_t target_size)
     return !page_force(&training.sentence, input, source_size, input + source_size, target_size, &error);
 }
 
-/* The colours of weights from 0 to 1, as 0xRRGGBB. */
-enum { COLORS = 256 };
+/* The colours of weights from 0 to 1, as 0xRRGGBB, of each colormap (qkv/colormap.h) that the page offers. */
+#define COLORMAP_NAMES "viridis\nYlOrRd\n"
+enum { COLORMAPS = 2, COLORS = 256 };
 
 static const uint32_t *colors(void)
 {
-    static uint32_t color[COLORS];
-    for (int i = 0; !color[COLORS - 1] && i < COLORS; i++)
-        qkv_colormap_color("viridis", (double)i / (COLORS - 1), &color[i]);
-    return color;
+    static const char *const names[COLORMAPS] = {"viridis", "YlOrRd"};
+    static uint32_t color[COLORMAPS][COLORS];
+    for (int map = 0; map < COLORMAPS; map++)
+        for (int i = 0; i < COLORS; i++)
+            qkv_colormap_color(names[map], (double)i / (COLORS - 1), &color[map][i]);
+    return color[0];
 }
 
 #define ARRAY(name, from, length)                                                                            \
@@ -182,7 +192,8 @@ static const uint32_t *colors(void)
 #define VIEW(name, length) ARRAY(name, shown->name, shown->name ? shown->length : 0)
 #define VIEW_TEXT(name)    TEXT(name, shown->name)
 
-ARRAY(colors, colors(), COLORS)
+ARRAY(colors, colors(), COLORMAPS *COLORS)
+TEXT(colormaps, COLORMAP_NAMES)
 TEXT(message, error.message)
 TEXT(pairs, pairs)
 ARRAY(losses, training.losses, training.loss_count)
@@ -202,6 +213,7 @@ ARRAY(log_probability, &shown->log_probability, 1)
 VIEW(next_probabilities, step_count *PAGE_NEXT_WORDS)
 VIEW(maps, map_count *PAGE_MAP_INTEGERS)
 VIEW(silent, map_count)
+VIEW(silent_sources, source_count)
 VIEW(entropies, map_count)
 VIEW(weights, weight_count)
 TEXT(step_names, walk.names)

@@ -1,7 +1,9 @@
 #include "page/module/translation.h"
 
+#include "qkv/layers.h"
 #include "qkv/scalar_math.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum qkv_status page_open(struct page_translation *t, const unsigned char *bytes, size_t size,
@@ -22,6 +24,47 @@ void page_silence(struct page_translation *t, const int32_t *heads, int64_t coun
     for (int64_t i = 0; i < count; i++, heads += 3)
         qkv_model_silence(model, (struct qkv_head){(enum qkv_attention_kind)heads[0], heads[1], heads[2]},
                           true);
+}
+
+/* ---- silent words ---- */
+
+/* Makes room for `count` tokens; the new ones are not silent. */
+static enum qkv_status reserve_words(struct page_translation *t, int64_t count, struct qkv_error *error)
+{
+    if (count <= t->silent_capacity) return QKV_OK;
+    bool *words = realloc(t->silent_words, (size_t)count * sizeof *words);
+    if (!words) return qkv_error_set(error, "out of memory");
+    for (int64_t i = t->silent_capacity; i < count; i++) words[i] = false;
+    t->silent_words = words;
+    t->silent_capacity = count;
+    return QKV_OK;
+}
+
+enum qkv_status page_silence_words(struct page_translation *t, const int32_t *words, int64_t count,
+                                   struct qkv_error *error)
+{
+    for (int64_t i = 0; i < t->silent_capacity; i++) t->silent_words[i] = false;
+    for (int64_t i = 0; i < count; i++) {
+        if (words[i] < 0 || words[i] >= qkv_model_longest(t->run.model)) continue;
+        if (reserve_words(t, words[i] + 1, error)) return QKV_INVALID;
+        t->silent_words[words[i]] = true;
+    }
+    return QKV_OK;
+}
+
+/* Whether the attention to the source takes a mask. */
+static bool can_silence_words(const struct qkv_model *model)
+{
+    const struct qkv_attention_layers cross = qkv_model_attention(model, QKV_ATTENTION_CROSS, 1);
+    return cross.multi_head || (cross.single_head && cross.single_head->score != QKV_ATTENTION_SCORE_LOCAL_P);
+}
+
+/* The mask of the sentence; NULL: none of its tokens is silent. */
+static const bool *mask_of(const struct page_translation *t)
+{
+    bool is_any = false;
+    for (int64_t i = 0; i <= t->source.tokens.count; i++) is_any = is_any || t->silent_words[i];
+    return is_any && can_silence_words(t->run.model) ? t->silent_words : NULL;
 }
 
 const char *page_list(struct qkv_arena *arena, int64_t count, const char *const *texts)
@@ -48,8 +91,9 @@ static const char **tokens_of(struct page_translation *t, int64_t count, const i
 
 /* ---- the attention maps ---- */
 
-/* Copies the weights of a map; cells that its rule hides become PAGE_HIDDEN_CELL. Returns the mean entropy of its rows. */
-static double copy_map(const struct qkv_attention_map *map, float *weights)
+/* Copies the weights of a map; cells that its rule hides, or `masked` [columns] where it is not NULL, become PAGE_HIDDEN_CELL.
+ * Returns the mean entropy of its rows. */
+static double copy_map(const struct qkv_attention_map *map, const bool *masked, float *weights)
 {
     double entropy = 0;
     for (int64_t row = 0; row < map->rows; row++) {
@@ -57,7 +101,8 @@ static double copy_map(const struct qkv_attention_map *map, float *weights)
         if (map->rule) visible = qkv_attention_visible(map->rule, row, map->columns);
         for (int64_t key = 0; key < map->columns; key++) {
             double weight = map->weights[row * map->columns + key];
-            *weights++ = qkv_is_visible(visible, key) ? (float)weight : PAGE_HIDDEN_CELL;
+            bool is_seen = qkv_is_visible(visible, key) && !(masked && masked[key]);
+            *weights++ = is_seen ? (float)weight : PAGE_HIDDEN_CELL;
             if (weight > 0) entropy -= weight * qkv_scalar_log(weight);
         }
     }
@@ -87,7 +132,8 @@ static bool show_maps(struct page_translation *t, const struct qkv_attention_rep
         integers[4] = (int32_t)map->columns;
         const struct qkv_head head = {map->kind, map->layer, map->head};
         view->silent[i] = qkv_model_is_silent(t->run.model, head);
-        view->entropies[i] = copy_map(map, weights);
+        view->entropies[i] =
+            copy_map(map, map->kind == QKV_ATTENTION_DECODER ? NULL : t->pair.source_masked, weights);
         weights += map->rows * map->columns;
     }
     return true;
@@ -130,6 +176,7 @@ static enum qkv_status show_probabilities(struct page_translation *t, const stru
         return qkv_error_set(error, "out of memory");
     struct qkv_batch_view batch;
     if (qkv_batch_make(&t->batch, 1, source, NULL, error)) return QKV_INVALID;
+    t->batch.source_masked = t->pair.source_masked;
     qkv_batch_shard(&t->batch, 0, 1, &batch);
     if (qkv_decoding_start(t->decoding, &batch, 1, view->step_count, true, error)) return QKV_INVALID;
     const int64_t sentence = 0;
@@ -171,6 +218,13 @@ static const int32_t *show_tokens(struct page_translation *t, const struct qkv_a
     view->known_targets =
         qkv_arena_allocate(&t->arena, (size_t)view->step_count * sizeof *view->known_targets);
     int32_t *outputs = qkv_arena_allocate(&t->arena, (size_t)view->step_count * sizeof *outputs);
+    if (can_silence_words(t->run.model)) {
+        view->silent_sources =
+            qkv_arena_allocate(&t->arena, (size_t)view->source_count * sizeof *view->silent_sources);
+        if (!view->silent_sources) return NULL;
+        for (int64_t i = 0; i < view->source_count; i++)
+            view->silent_sources[i] = pair->source_masked && pair->source_masked[i];
+    }
     if (!view->source_tokens || !view->target_inputs || !view->target_outputs || !view->known_sources ||
         !view->known_targets || !outputs)
         return NULL;
@@ -198,14 +252,17 @@ static enum qkv_status encode(struct page_translation *t, bool is_target, const 
                               struct qkv_error *error)
 {
     const struct qkv_data_config *data = &t->run.config.data;
-    return qkv_sentence_encode(is_target ? &t->target : &t->source, is_target ? &data->trg : &data->src,
-                               is_target ? &t->run.target : &t->run.source, text, size, error);
+    if (qkv_sentence_encode(is_target ? &t->target : &t->source, is_target ? &data->trg : &data->src,
+                            is_target ? &t->run.target : &t->run.source, text, size, error))
+        return QKV_INVALID;
+    return is_target ? QKV_OK : reserve_words(t, t->source.tokens.count + 1, error);
 }
 
 static struct qkv_attention_pair pair_of(const struct page_translation *t)
 {
     return (struct qkv_attention_pair){.source = {t->source.tokens.count, t->source.ids},
-                                       .source_tokens = t->source.tokens.token};
+                                       .source_tokens = t->source.tokens.token,
+                                       .source_masked = mask_of(t)};
 }
 
 /* The sentences of the translations that were found, and their scores. */
@@ -258,6 +315,7 @@ enum qkv_status page_translate(struct page_translation *t, const char *source, s
     struct qkv_attention_pair pair = pair_of(t);
     struct qkv_batch_view batch;
     if (qkv_batch_make(&t->batch, 1, &pair.source, NULL, error)) return QKV_INVALID;
+    t->batch.source_masked = pair.source_masked;
     qkv_batch_shard(&t->batch, 0, 1, &batch);
     enum qkv_status status = qkv_search(t->decoding, &batch, &options, &t->translations, error);
     if (status) return status;

@@ -12,7 +12,8 @@ enum {
     PAGE_MAP_INTEGERS = 5, /* integers that describe a map: kind, layer, head, rows, columns */
 };
 
-/* The weight of a cell that the attention rule hides from the query, so that it is not taken for a weight of 0. */
+/* The weight of a cell that the query does not see, by the attention rule or because the word is silent: so it is not taken
+ * for a weight of 0. */
 #define PAGE_HIDDEN_CELL (-1.0f)
 
 /* The present sentence pair. Texts and arrays are valid until the next call; a list of texts is one text, in which each
@@ -31,8 +32,9 @@ struct page_view {
     double *next_probabilities; /* [step_count * PAGE_NEXT_WORDS] */
     int32_t *maps;              /* [map_count * PAGE_MAP_INTEGERS], by kind, layer, head */
     int32_t *silent;            /* [map_count] 1: the head is silent */
-    double *entropies;          /* [map_count] mean entropy of the rows, in nats */
-    float *weights;             /* of all maps, one after another, row by row */
+    int32_t *silent_sources; /* [source_count] 1: the token is silent; NULL: no token of this model can be */
+    double *entropies;       /* [map_count] mean entropy of the rows, in nats */
+    float *weights;          /* of all maps, one after another, row by row */
     int64_t source_count, step_count, translation_count, map_count, weight_count;
 };
 
@@ -47,6 +49,8 @@ struct page_translation {
     struct qkv_translations translations;
     int64_t hypotheses; /* capacity of `translations`; 0: the target was given */
     struct qkv_attention_collector *collector;
+    bool *silent_words; /* [silent_capacity], of the sentence and beyond it: nothing attends to the token */
+    int64_t silent_capacity;
     struct qkv_arena arena; /* of the view */
     struct page_view view;
     struct qkv_attention_pair pair; /* that the view shows */
@@ -62,6 +66,11 @@ enum qkv_status page_open(struct page_translation *t, const unsigned char *bytes
 /* Silences these heads in the calls that follow, and no others. heads [count, 3]: kind, layer and head; those that the model
  * does not have are left out. */
 void page_silence(struct page_translation *t, const int32_t *heads, int64_t count);
+
+/* Silences these tokens of the source in the calls that follow, and no others: nothing attends to them. words [count]: their
+ * numbers from 0; those that a sentence does not have are left out. */
+enum qkv_status page_silence_words(struct page_translation *t, const int32_t *words, int64_t count,
+                                   struct qkv_error *error);
 
 /* The parameters that later calls use: those of the packed run, the random ones from which its training began, or others
  * that qkv_run_pack_parameters packed. */
