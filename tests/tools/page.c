@@ -265,10 +265,11 @@ static char *lit_words(struct browser *browser)
 /* "row,column" of the marks of the small maps of a kind. */
 static char *lit_place(struct browser *browser, const char *kind)
 {
-    return browser_value(browser, format("(style => style.getPropertyValue('--row') + ',' + "
-                                         "style.getPropertyValue('--column'))"
-                                         "(document.querySelector('.kind[data-kind=%s]').style)",
-                                         kind));
+    return browser_value(
+        browser, format("(box => ['row', 'column'].map(axis => box.classList.contains(`${axis}-lit`) ? "
+                        "parseFloat(box.querySelector(`.${axis}-mark`).style.transform.slice(11)) / 100 : -1)"
+                        ".join())(document.querySelector('.kind[data-kind=%s]'))",
+                        kind));
 }
 
 Test(page, lights_up_what_the_pointer_and_the_keys_are_on)

@@ -5,6 +5,7 @@
 let isDark = matchMedia('(prefers-color-scheme: dark)').matches;
 let colormaps = []; // [{name, colors: [256] as 0xRRGGBB}]: those of the engine, the first of which is the usual one
 let palette = []; // [256] colours of weights from 0 to 1, as [red, green, blue]
+let paletteTexts = []; // the same for style sheets
 let palettePixels = new Uint32Array(256); // the same as pixels of a canvas
 
 const BACKGROUND = { light: [255, 255, 255], dark: [24, 26, 27] };
@@ -47,6 +48,7 @@ function setPalette() {
         return color.map((part, k) => Math.round(share * part + (1 - share) * background[k]));
     });
     palettePixels = Uint32Array.from(palette, pixelOf);
+    paletteTexts = palette.map(color => `rgb(${color})`);
     element('colors').value = name;
     const image = new ImageData(COLORS, 1);
     new Uint32Array(image.data.buffer).set(palettePixels);
@@ -61,7 +63,7 @@ function repaint() {
 
 // The number of a weight's colour.
 function shadeOfWeight(weight) {
-    return Math.max(0, Math.min(COLORS - 1, Math.round(weight * (COLORS - 1))));
+    return weight > 0 ? Math.min(COLORS - 1, Math.round(weight * (COLORS - 1))) : 0;
 }
 
 function colorOf(weight) {
@@ -80,17 +82,21 @@ function isHidden(weight) {
     return weight < 0;
 }
 
+let mapImage = null; // of the last map that was drawn
+
 // Draws a small map: one pixel a cell, which the browser makes `size` pixels wide. Masked cells are transparent: behind them is
 // the hatching of the canvas.
 function drawMap(canvas, head, size) {
-    canvas.width = head.columns;
-    canvas.height = head.rows;
-    canvas.style.width = `${head.columns * size}px`;
-    canvas.style.height = `${head.rows * size}px`;
-    const context = canvas.getContext('2d'), image = context.createImageData(head.columns, head.rows);
-    const cells = new Uint32Array(image.data.buffer);
-    head.weights.forEach((weight, i) => { cells[i] = isHidden(weight) ? 0 : palettePixels[shadeOfWeight(weight)]; });
-    context.putImageData(image, 0, 0);
+    const shape = `width:${head.columns * size}px;height:${head.rows * size}px`;
+    if (canvas.dataset.shape !== shape || canvas.width !== head.columns || canvas.height !== head.rows) {
+        canvas.width = head.columns;
+        canvas.height = head.rows;
+        canvas.style.cssText = canvas.dataset.shape = shape;
+    }
+    if (mapImage?.width !== head.columns || mapImage.height !== head.rows) mapImage = new ImageData(head.columns, head.rows);
+    const colors = new Uint32Array(mapImage.data.buffer), { weights } = head;
+    for (let i = 0; i < weights.length; i++) colors[i] = isHidden(weights[i]) ? 0 : palettePixels[shadeOfWeight(weights[i])];
+    canvas.getContext('2d').putImageData(mapImage, 0, 0);
 }
 
 element('colors').addEventListener('change', () => {

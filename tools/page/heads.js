@@ -1,5 +1,5 @@
 // The overview: every head of every layer and kind as a small map; a click makes it the large one. A hovered word is a
-// mark at the edges of all maps: two numbers of each kind's box move the marks, so that no map is drawn again.
+// mark at the edges of all maps, so that no map is drawn again.
 'use strict';
 
 const SMALL_MAP = 68;   // pixels, about: cells are whole pixels
@@ -26,33 +26,34 @@ function shownNumber() {
     return ORDERS[state.order] ?? ORDERS.entropy;
 }
 
+let overviewWidth = null; // in pixels; measured when it is needed: that takes the browser a layout
+
 // The size of small maps in pixels, so that all heads of a layer stand in one row if they can.
 function smallSize(heads) {
     const most = Math.max(...heads.map(head => head.head)), whole = SMALL_MAP * textScale();
     if (most < MANY_HEADS) return whole;
-    const { clientWidth } = element('overview'), label = clientWidth < NARROW ? 0 : LAYER_LABEL * textScale();
-    return Math.max(SMALLEST_MAP, Math.min(whole, (clientWidth - label) / most - HEAD_MARGIN));
+    overviewWidth ??= element('overview').clientWidth;
+    const label = overviewWidth < NARROW ? 0 : LAYER_LABEL * textScale();
+    return Math.max(SMALLEST_MAP, Math.min(whole, (overviewWidth - label) / most - HEAD_MARGIN));
 }
 
-// What a head says of itself beside its map, and whether it is silent.
-function nameHead(button, head) {
-    const number = shownNumber().text(shownNumber().value(head)), label = button.querySelector('.head-label').textContent;
+new ResizeObserver(() => { overviewWidth = null; }).observe(element('overview'));
+
+// What a head says of itself beside its map.
+function nameHead({ button, label, number }, head) {
     const error = ORDERS.error.value(head), said = error === null ? '' : `, alignment error ${errorText(error)}`;
-    button.querySelector('.number').textContent = number;
-    button.querySelector('.frame').classList.toggle('silent', head.isSilent);
     button.title = `${headTitle(head)}, mean entropy ${head.entropy.toFixed(2)} nats${said}${head.isSilent ? ', silent' : ''}`;
-    button.setAttribute('aria-label', `${label} ${number}: ${button.title}`); // begins with what is seen, for speech input
+    button.setAttribute('aria-label', `${label} ${number.textContent}: ${button.title}`); // begins with what is seen, for speech input
 }
 
 function makeHead(head, size, withLayer) {
     const isShort = size < SMALL_MAP * textScale();
     const label = withLayer ? `L${head.layer} H${head.head}` : isShort ? String(head.head) : `head ${head.head}`;
-    const canvas = make('canvas', { className: 'small' });
-    drawMap(canvas, head, cellOfSmallMap(head, size));
+    const canvas = make('canvas', { className: 'small' }), number = make('span', { className: 'number' });
+    const rowMark = make('span', { className: 'row-mark' }), columnMark = make('span', { className: 'column-mark' });
+    const frame = make('span', { className: 'frame' }, canvas, rowMark, columnMark), silencer = makeSilencer(head);
     const button = make('button', { type: 'button', className: 'head', 'data-test': `head-${head.name}`, tabIndex: -1 },
-        make('span', { className: 'frame' }, canvas),
-        make('span', { className: 'head-label', textContent: label }), ' ', make('span', { className: 'number' }));
-    nameHead(button, head);
+        frame, make('span', { className: 'head-label', textContent: label }), ' ', number);
     button.dataset.name = head.name;
     button.style.setProperty('--rows', head.rows);
     button.style.setProperty('--columns', head.columns);
@@ -60,7 +61,26 @@ function makeHead(head, size, withLayer) {
         change({ head: head.name, cell: null });
         writeAddress(true);
     });
-    return make('div', { className: 'head-box' }, button, makeSilencer(head));
+    const parts = { button, label, number, frame, canvas, rowMark, columnMark, silencer, isInView: true };
+    shownHeads.set(head.name, parts);
+    headsInView.observe(button);
+    drawHead(parts, head, size);
+    nameHead(parts, head);
+    return make('div', { className: 'head-box' }, button, silencer);
+}
+
+const headsInView = new IntersectionObserver(entries => {
+    for (const { target, isIntersecting } of entries) {
+        const parts = shownHeads.get(target.dataset.name);
+        if (parts) parts.isInView = isIntersecting;
+    }
+}, { rootMargin: '100px' });
+
+function drawHead(parts, head, size) {
+    drawMap(parts.canvas, head, cellOfSmallMap(head, size));
+    parts.number.textContent = shownNumber().text(shownNumber().value(head));
+    parts.frame.classList.toggle('silent', head.isSilent);
+    markSilencer(parts.silencer, head);
 }
 
 function cellOfSmallMap(head, size) {
@@ -94,15 +114,19 @@ function layoutOfHeads() {
 }
 
 let shownLayout = null;
+const shownHeads = new Map(); // by name: the parts of a head's box (makeHead)
 
+// Draws the maps that are in view; the others, and the names of all, when no view follows this one.
 function redrawHeads() {
     const size = smallSize(state.view.heads);
-    for (const head of state.view.heads) {
-        const button = element('overview').querySelector(`[data-test="head-${head.name}"]`);
-        drawMap(button.querySelector('.small'), head, cellOfSmallMap(head, size));
-        nameHead(button, head);
-        markSilencer(button.nextSibling, head);
-    }
+    for (const head of state.view.heads) if (shownHeads.get(head.name).isInView) drawHead(shownHeads.get(head.name), head, size);
+    doLater('heads', () => {
+        for (const head of state.view.heads) {
+            const parts = shownHeads.get(head.name);
+            drawHead(parts, head, size);
+            nameHead(parts, head);
+        }
+    });
 }
 
 function showHeads() {
@@ -110,6 +134,9 @@ function showHeads() {
     const layout = layoutOfHeads();
     if (layout === shownLayout && state.order === 'layer') return redrawHeads();
     shownLayout = layout;
+    shownHeads.clear();
+    headsInView.disconnect();
+    forget('heads');
     const hadFocus = element('overview').contains(document.activeElement) && document.activeElement.dataset.test;
     const { heads } = state.view;
     const kinds = Object.keys(KIND_TITLES).filter(kind => heads.some(head => head.kind === kind));
@@ -129,15 +156,20 @@ function markSelected() {
     stopAt(buttons, Math.max(0, buttons.findIndex(button => button.dataset.name === state.head)));
 }
 
+// Moves the marks at the edges of all maps of a kind. They are elements of their own, and only moved: anything else takes the
+// browser longer than a frame where there are many heads.
+function moveMarks(box, lit) {
+    const { row, column } = lit;
+    const heads = state.view.heads.filter(head => head.kind === box.dataset.kind).map(head => shownHeads.get(head.name));
+    if (row >= 0) for (const { rowMark } of heads) rowMark.style.transform = `translateY(${100 * row}%)`;
+    if (column >= 0) for (const { columnMark } of heads) columnMark.style.transform = `translateX(${100 * column}%)`;
+    box.classList.toggle('row-lit', row >= 0);
+    box.classList.toggle('column-lit', column >= 0);
+}
+
 function lightHeads() {
-    for (const box of element('overview').querySelectorAll('.kind')) {
-        const example = state.view.heads.find(head => head.kind === box.dataset.kind);
-        const lit = litPlace(example);
-        box.style.setProperty('--row', lit.row);
-        box.style.setProperty('--column', lit.column);
-        box.classList.toggle('row-lit', lit.row >= 0);
-        box.classList.toggle('column-lit', lit.column >= 0);
-    }
+    for (const box of element('overview').querySelectorAll('.kind'))
+        moveMarks(box, litPlace(state.view.heads.find(head => head.kind === box.dataset.kind)));
 }
 
 // Heads in one row of the overview, for the arrow keys.

@@ -38,7 +38,7 @@ function takeSnapshots() {
 function goToMoment(number) {
     const isLast = number === learning.moments.length - 1;
     change({ update: isLast ? null : learning.moments[number].update, choice: 0 });
-    writeAddress(false);
+    writeAddressLater();
     ask();
 }
 

@@ -6,6 +6,7 @@
 const WEAKEST_LINE = 0.05, SVG = 'http://www.w3.org/2000/svg';
 
 let lines = []; // [{line, row, column, weight}] of the selected head
+let points = null; // anchors of both sides, until words or their places change: to measure them takes the browser a layout
 
 // Where lines may touch each word of one side, from the corner of the pair.
 function anchors(side) {
@@ -35,8 +36,10 @@ function showLines() {
     const head = selectedHead();
     lines = [];
     if (head) {
-        const points = { source: anchors('source'), target: anchors('target') };
-        element('pair').classList.toggle('wrapped', Object.values(points).some(isWrapped));
+        if (!points) {
+            points = { source: anchors('source'), target: anchors('target') };
+            element('pair').classList.toggle('wrapped', Object.values(points).some(isWrapped));
+        }
         head.weights.forEach((weight, i) => {
             if (weight < WEAKEST_LINE) return;
             const row = Math.floor(i / head.columns), column = i % head.columns;
@@ -68,4 +71,11 @@ listen(changed => {
     if (changed.has('view') || changed.has('head')) showLines();
     else if (changed.has('hover') || changed.has('cell')) lightLines();
 });
-new ResizeObserver(() => state.view && showLines()).observe(element('pair'));
+
+// Words have changed, or the room for them.
+function moveLines() {
+    points = null;
+    if (state.view) showLines();
+}
+
+new ResizeObserver(moveLines).observe(element('pair'));

@@ -38,9 +38,9 @@ function showMessage(text) {
     element('message').textContent = text;
 }
 
-// Whether the page shows the answer to the last request.
+// Whether the page shows the answer to the last request, with all that is done later.
 function isSettled() {
-    return answered === sequence;
+    return answered === sequence && !postponed.size;
 }
 
 function startWorker() {

@@ -5,6 +5,7 @@ const SMALLEST_CELL = 14, LARGEST_CELL = 38; // pixels
 const AROUND_MAP = 330, LOWEST_MAP = 320, TALLEST_MAP = 640; // pixels: what stands around the map, which should fit the window
 
 let cells = []; // [row][column] of the table
+let cellColors = []; // [row * columns + column]; '': a masked cell
 let shownMap = null; // the words and the place of the map that the table was made for, as a text
 
 // A word at the edge of the table: a handle like the words of the sentence pair.
@@ -23,24 +24,31 @@ function rowTitle(head, row) {
     return head.kind === 'decoder' ? `${isolated(head.columnWords[row])} → ${isolated(head.rowWords[row])}` : head.rowWords[row];
 }
 
-// Shows a weight in its cell.
-function fillCell(cell, head, row, column) {
-    const weight = head.weights[row * head.columns + column], hidden = isHidden(weight);
-    cell.setAttribute('aria-label', `${head.rowWords[row]}, ${head.columnWords[column]}, ${hidden ? 'masked' : weight.toFixed(4)}`);
-    cell.className = hidden ? 'hidden-cell' : '';
-    cell.style.backgroundColor = hidden ? '' : `rgb(${colorOf(weight)})`;
+// Shows the weights in their cells. Their names follow when no view follows this one.
+function fillCells(head) {
+    head.weights.forEach((weight, i) => {
+        const hidden = isHidden(weight), color = hidden ? '' : paletteTexts[shadeOfWeight(weight)];
+        if (color === cellColors[i]) return;
+        const cell = cells[Math.floor(i / head.columns)][i % head.columns];
+        if (hidden || cellColors[i] === '') cell.classList.toggle('hidden-cell', hidden);
+        cell.style.backgroundColor = cellColors[i] = color;
+    });
+    doLater('cell names', nameCells);
 }
 
-function weightCell(head, row, column) {
-    const cell = make('td', { tabIndex: -1, 'data-test': `cell-${row}-${column}` });
-    fillCell(cell, head, row, column);
-    return cell;
+function nameCells() {
+    const head = selectedHead();
+    cells.forEach((line, row) => line.forEach((cell, column) => {
+        const weight = head.weights[row * head.columns + column];
+        cell.setAttribute('aria-label', `${head.rowWords[row]}, ${head.columnWords[column]}, ${isHidden(weight) ? 'masked' : weight.toFixed(4)}`);
+    }));
 }
 
 // The pointer or the focus is on a cell.
 function lightCell({ target }) {
     const [, row, column] = /^cell-(\d+)-(\d+)$/.exec(target.dataset.test ?? '') ?? [];
     if (row === undefined) return;
+    if (postponed.has('cell names')) nameCells();
     target.title = target.getAttribute('aria-label');
     change({ cell: { row: Number(row), column: Number(column) }, hover: wordOf(selectedHead(), 'row', Number(row)) });
 }
@@ -65,19 +73,21 @@ function showMap() {
     const labels = `${title}: weights of queries (rows) on keys (columns)`;
     if (map === shownMap) {
         element('map').firstChild.setAttribute('aria-label', labels);
-        cells.forEach((line, row) => line.forEach((cell, column) => fillCell(cell, head, row, column)));
-        return;
+        return fillCells(head);
     }
     shownMap = map;
     cells = [];
+    cellColors = [];
     const top = make('tr', {}, make('td', { className: 'corner' }),
         ...head.columnWords.map((text, i) => headerCell(head, 'column', i, text)));
     const rows = head.rowWords.map((_, row) => {
-        cells.push(head.columnWords.map((_, column) => weightCell(head, row, column)));
+        cells.push(head.columnWords.map((_, column) => make('td', { tabIndex: -1, 'data-test': `cell-${row}-${column}` })));
         return make('tr', {}, headerCell(head, 'row', row, rowTitle(head, row)), ...cells[row]);
     });
     const table = make('table', { 'aria-label': labels },
         make('thead', {}, top), make('tbody', {}, ...rows));
+    fillCells(head);
+    nameCells();
     element('map').replaceChildren(table);
     table.style.setProperty('--cell', `${cellSize(head, table)}px`);
     table.addEventListener('pointerover', lightCell);

@@ -63,7 +63,7 @@ listen(changed => {
 for (const id of ['source', 'own'])
     onText(element(id), () => {
         change(id === 'source' ? { source: element(id).value, silentWords: '', choice: 0 } : { own: element(id).value, choice: 0 });
-        writeAddress(false);
+        writeAddressLater();
         ask();
     });
 element('theme').addEventListener('click', () => setTheme(!isDark));

@@ -85,6 +85,7 @@ function showSide(side, texts) {
         element(`${side}-words`).replaceChildren(...wordButtons[side].map((word, i) => (side === 'source' ? withSilencer(word, i) : word)));
         element(`${side}-words`).dir = directionOf(texts.join(' '));
         stopAt(wordButtons[side], 0);
+        points = null; // the lines have other ends
     }
     wordButtons[side].forEach((word, i) => describeWord(word, side, i));
 }

@@ -54,13 +54,37 @@ function make(tag, fields = {}, ...children) {
 }
 
 // How large text is beside 16 pixels: wide screens have larger text, and maps grow with it.
+let scaleOfText = null; // measured when it is needed: that takes the browser a layout
+
 function textScale() {
-    return parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+    scaleOfText ??= parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+    return scaleOfText;
 }
+
+addEventListener('resize', () => { scaleOfText = null; });
 
 // The text of a script element in base64.
 function textOf(id) {
     return new TextDecoder().decode(Uint8Array.from(atob(element(id).textContent), character => character.charCodeAt(0)));
+}
+
+// ---- what no frame needs ----
+
+const LATER = 150; // milliseconds after the last change
+const postponed = new Map(); // by name: the timer
+
+// Works after the last of several calls with the same name, so that frames stay short while views follow one another fast.
+function doLater(name, work) {
+    forget(name);
+    postponed.set(name, setTimeout(() => {
+        postponed.delete(name);
+        work();
+    }, LATER));
+}
+
+function forget(name) {
+    clearTimeout(postponed.get(name));
+    postponed.delete(name);
 }
 
 // ---- the address ----
@@ -75,6 +99,13 @@ function readAddress() {
         update: readUpdate(fields.get('update')), isWalking: fields.get('steps') === '1' };
 }
 
+// After the last of several changes that follow one another fast, as while one types or slides: a new address costs the
+// browser more than a frame has time for.
+function writeAddressLater() {
+    doLater('address', () => writeAddress(false));
+}
+
+// isStep: the back button returns to the address before.
 function writeAddress(isStep) {
     const fields = new URLSearchParams();
     if (scenes) writeSceneAddress(fields);
@@ -89,6 +120,7 @@ function writeAddress(isStep) {
     if (state.colors !== null) fields.set('colors', state.colors);
     if (state.isWalking && !scenes) fields.set('steps', 1);
     const address = '#' + fields;
+    forget('address');
     if (address === location.hash) return;
     try {
         if (isStep) history.pushState(null, '', address);
