@@ -231,10 +231,25 @@ void browser_compose(struct browser *browser, const char *text)
             format("\"text\":%s,\"selectionStart\":0,\"selectionEnd\":0", quoted(text)));
 }
 
-void browser_press(struct browser *browser, const char *key)
+/* What a key makes the browser do by itself depends on its code; keys that type have a text. */
+static const struct key {
+    const char *name;
+    int code;
+    const char *text;
+} KEYS[] = {{"Tab", 9, ""},         {"Enter", 13, "\r"},  {"Escape", 27, ""},    {" ", 32, " "},
+            {"End", 35, ""},        {"Home", 36, ""},     {"ArrowLeft", 37, ""}, {"ArrowUp", 38, ""},
+            {"ArrowRight", 39, ""}, {"ArrowDown", 40, ""}};
+
+void browser_press(struct browser *browser, const char *name)
 {
-    command(browser, "Input.dispatchKeyEvent", format("\"type\":\"keyDown\",\"key\":\"%s\"", key));
-    command(browser, "Input.dispatchKeyEvent", format("\"type\":\"keyUp\",\"key\":\"%s\"", key));
+    struct key key = {name, 0, ""};
+    for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++)
+        if (!strcmp(KEYS[i].name, name)) key = KEYS[i];
+    const char *code = key.code ? format(",\"windowsVirtualKeyCode\":%d", key.code) : "";
+    const char *text = *key.text ? format(",\"text\":%s", quoted(key.text)) : "";
+    command(browser, "Input.dispatchKeyEvent",
+            format("\"type\":\"%s\",\"key\":\"%s\"%s%s", *text ? "keyDown" : "rawKeyDown", name, code, text));
+    command(browser, "Input.dispatchKeyEvent", format("\"type\":\"keyUp\",\"key\":\"%s\"%s", name, code));
 }
 
 void browser_close(struct browser *browser)

@@ -39,7 +39,7 @@ void browser_type(struct browser *browser, const char *text);
 void browser_compose(struct browser *browser, const char *text);
 
 /* Presses a key by its name: "ArrowRight". */
-void browser_press(struct browser *browser, const char *key);
+void browser_press(struct browser *browser, const char *name);
 
 /* The text of the element with this data-test attribute. */
 char *browser_text(struct browser *browser, const char *name);

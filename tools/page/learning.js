@@ -148,6 +148,13 @@ function play() {
     playing = setTimeout(playOn, isAtEnd ? FRAME : 0);
 }
 
+// Space plays where it has no other use: on the slider, on the map, and where nothing has the focus.
+document.addEventListener('keydown', event => {
+    if (scenes || event.key !== ' ' || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target !== element('learning') && event.target !== document.body && !element('map').contains(event.target)) return;
+    event.preventDefault();
+    if (!event.repeat) play();
+});
 element('play').addEventListener('click', play);
 element('learning').addEventListener('input', () => {
     stopPlaying();
