@@ -245,3 +245,37 @@ Test(collect, refuses_sentences_longer_than_the_positions)
     cr_assert_eq(reports[0].target_length, 3);
     release_subject(&subject);
 }
+
+/* One pair of several has masked source tokens: no row of its maps sees them, and the other pairs are as before. */
+Test(collect, masked_tokens_of_one_pair)
+{
+    static const bool MASKED[] = {false, true, false, false, true};
+    struct subject subject = make_subject(8, QKV_WINDOW_NONE, QKV_KERNEL_AUTO),
+                   other = make_subject(8, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct qkv_attention_pair pairs[3];
+    struct qkv_attention_report reports[3], unmasked[3];
+    struct qkv_error error = {""};
+    memcpy(pairs, PAIRS, sizeof pairs);
+    pairs[1].source_masked = MASKED;
+    cr_assert_eq(qkv_attention_collect(subject.collector, 3, pairs, 0, reports, &error), QKV_OK, "%s",
+                 error.message);
+    cr_assert_eq(qkv_attention_collect(other.collector, 3, PAIRS, 0, unmasked, &error), QKV_OK, "%s",
+                 error.message);
+    for (int pair = 0; pair < 3; pair++)
+        for (int64_t i = 0; i < reports[pair].map_count; i++) {
+            const struct qkv_attention_map *map = &reports[pair].maps[i];
+            for (int64_t k = 0; k < map->rows * map->columns; k++) {
+                if (pair != 1)
+                    cr_expect_float_eq(map->weights[k], unmasked[pair].maps[i].weights[k], 1e-12);
+                else if (map->kind != QKV_ATTENTION_DECODER)
+                    cr_expect_eq(map->weights[k] == 0, MASKED[k % map->columns], "map %d, cell %d is %g",
+                                 (int)i, (int)k, map->weights[k]);
+            }
+        }
+    /* The mask ends with its pass. */
+    cr_assert_eq(qkv_attention_collect(subject.collector, 3, PAIRS, 0, reports, &error), QKV_OK, "%s",
+                 error.message);
+    cr_expect_gt(reports[1].maps[0].weights[1], 0);
+    release_subject(&subject);
+    release_subject(&other);
+}

@@ -38,6 +38,7 @@ function fillCells(head) {
 
 function nameCells() {
     const head = selectedHead();
+    if (!head) return; // an address without a head has been opened meanwhile
     cells.forEach((line, row) => line.forEach((cell, column) => {
         const weight = head.weights[row * head.columns + column];
         cell.setAttribute('aria-label', `${head.rowWords[row]}, ${head.columnWords[column]}, ${isHidden(weight) ? 'masked' : weight.toFixed(4)}`);
