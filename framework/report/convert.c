@@ -83,7 +83,11 @@ bool qkv_explanation_of_report(const struct maps_job *job, struct qkv_explanatio
 {
     const struct qkv_attention_report *report = job->report;
     struct qkv_step *steps = qkv_arena_zeroed(job->arena, (size_t)report->map_count * sizeof *steps);
-    if (!steps) return false;
+    const char *about = report->model;
+    if (report->value_name)
+        about = qkv_arena_format(job->arena, "%s%scells: %s", about ? about : "", about ? "; " : "",
+                                 report->value_name);
+    if (!steps || (report->value_name && !about)) return false;
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
         char name[64];
@@ -103,7 +107,7 @@ bool qkv_explanation_of_report(const struct maps_job *job, struct qkv_explanatio
         if (!steps[i].name || !steps[i].title) return false;
     }
     *explanation = (struct qkv_explanation){.title = report->title,
-                                            .about = report->model,
+                                            .about = about,
                                             .model = report->model,
                                             .kind = report->maps[0].kind,
                                             .first_head = 1,

@@ -19,7 +19,9 @@ static void append_number(struct bytes *out, int number)
 static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
 {
     (void)error;
-    qkv_bytes_text(out, "kind,layer,head,row,row_token,column,column_token,weight\n");
+    qkv_bytes_text(out, "kind,layer,head,row,row_token,column,column_token,");
+    append_field(out, job->report->value_name ? job->report->value_name : "weight");
+    qkv_bytes_text(out, "\n");
     for (int64_t m = 0; m < job->report->map_count; m++) {
         const struct qkv_attention_map *map = &job->report->maps[m];
         const char *const *rows = qkv_attention_row_tokens(job->report, map->kind);

@@ -77,7 +77,7 @@ static cJSON *map_object(const struct qkv_attention_report *report, const struct
 static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
 {
     static const char about[] =
-        "weights[row][column] is how much the row's token (query) attends to the column's "
+        "weights[row][column] is the number that `value` names, of the row's token (query) for the column's "
         "token (key); each row sums to 1; layers and heads count from 1";
     const struct qkv_attention_report *report = job->report;
     cJSON *root = cJSON_CreateObject(), *maps = cJSON_CreateArray();
@@ -88,6 +88,7 @@ static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out,
     if (report->title) add(root, "title", cJSON_CreateString(report->title), &complete);
     if (report->model) add(root, "model", cJSON_CreateString(report->model), &complete);
     if (report->precision) add(root, "precision", cJSON_CreateString(report->precision), &complete);
+    add(root, "value", cJSON_CreateString(qkv_report_value_name(report)), &complete);
     if (report->silent_count)
         add(root, "without", strings(report->silent_heads, report->silent_count), &complete);
     add(root, "source", strings(report->source, report->source_length), &complete);

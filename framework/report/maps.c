@@ -1,4 +1,4 @@
-/* What the writers of attention maps share: titles and the range of colours. */
+/* What the writers of attention maps share: titles, the name of the values and the range of colours. */
 #include "draw/display_text.h"
 #include "draw/heatmap.h"
 #include "report/writer.h"
@@ -21,6 +21,11 @@ const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_atten
     const char *name = name_map(arena, map, with_kind);
     if (name && map->label_prefix) name = qkv_arena_format(arena, "%s: %s", map->label_prefix, name);
     return name ? qkv_display_line(arena, name) : NULL;
+}
+
+const char *qkv_report_value_name(const struct qkv_attention_report *report)
+{
+    return report->value_name ? report->value_name : "attention weight";
 }
 
 static double largest_weight(const struct qkv_attention_report *report)

@@ -7,7 +7,9 @@
 static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
 {
     const struct qkv_attention_report *report = job->report;
+    const char *const value = qkv_report_value_name(report);
     struct archive archive = {.out = out};
+    qkv_npz_append_tokens(&archive, "value.npy", &value, 1);
     qkv_npz_append_tokens(&archive, "source.npy", report->source, report->source_length);
     qkv_npz_append_tokens(&archive, "target_input.npy", report->target_input, report->target_length);
     qkv_npz_append_tokens(&archive, "target_output.npy", report->target_output, report->target_length);

@@ -83,7 +83,7 @@ static bool describe(const struct maps_job *job, struct heatmap *heatmap)
     bool mixed = report->maps[0].kind != report->maps[report->map_count - 1].kind;
     *heatmap = (struct heatmap){
         .title = report->title,
-        .value_name = report->value_name ? report->value_name : "attention weight",
+        .value_name = qkv_report_value_name(report),
         .colormap = job->options.colormap,
         .annotate = job->options.annotate,
         .arena = job->arena,

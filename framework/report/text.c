@@ -79,7 +79,9 @@ static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int6
     return true;
 }
 
-static void append_map(const struct maps_job *job, const struct qkv_attention_map *map, struct bytes *out)
+/* Appends one map. `value`: what its cells hold; NULL: attention weights. */
+static void append_map(const struct maps_job *job, const struct qkv_attention_map *map, const char *value,
+                       struct bytes *out)
 {
     double tick;
     struct table table = {
@@ -97,9 +99,11 @@ static void append_map(const struct maps_job *job, const struct qkv_attention_ma
         if (table.row_widths[r] > table.label_width) table.label_width = table.row_widths[r];
     if (job->options.colors != QKV_COLORS_NONE)
         table.label_width++; /* labels must not touch coloured cells */
-    qkv_bytes_format(out, "%s\nrows: %s, columns: %s\n", title,
+    qkv_bytes_format(out, "%s\nrows: %s, columns: %s", title,
                      map->kind == QKV_ATTENTION_CROSS ? "target (output)" : "queries",
                      map->kind == QKV_ATTENTION_CROSS ? "source" : "keys");
+    if (value) qkv_bytes_format(out, ", cells: %s", value);
+    qkv_bytes_text(out, "\n");
     for (int64_t first = 0, last; first < map->columns; first = last) {
         int64_t width = table.label_width;
         for (last = first; last < map->columns; last++) {
@@ -114,13 +118,16 @@ static void append_map(const struct maps_job *job, const struct qkv_attention_ma
 static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
 {
     (void)error;
+    const char *value =
+        job->report->value_name ? qkv_display_line(job->arena, job->report->value_name) : NULL;
+    if (job->report->value_name && !value) out->failed = true;
     if (job->report->title) {
         const char *title = qkv_display_line(job->arena, job->report->title);
         if (title) qkv_bytes_format(out, "%s\n\n", title);
     }
     for (int64_t i = 0; i < job->report->map_count; i++) {
         if (i > 0) qkv_bytes_text(out, "\n");
-        append_map(job, &job->report->maps[i], out);
+        append_map(job, &job->report->maps[i], value, out);
     }
     return QKV_OK;
 }

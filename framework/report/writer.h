@@ -60,6 +60,9 @@ bool qkv_explanation_of_report(const struct maps_job *job, struct qkv_explanatio
 const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map,
                                  bool with_kind);
 
+/* What a cell of a map holds: report->value_name, or "attention weight". */
+const char *qkv_report_value_name(const struct qkv_attention_report *report);
+
 /* Returns the weight of the last colour: options.maximum, or the largest weight of the report, rounded up to
  * a tick of the colour bar. Sets `tick` to the distance of the ticks. */
 double qkv_report_color_maximum(const struct maps_job *job, double *tick);

@@ -200,6 +200,7 @@ Test(formats, npz_holds_float64_and_unicode_arrays)
     size_t size, at = 0;
     uint32_t length;
     char *bytes = rendered(&report, "npz", NULL, &size);
+    member(bytes, &at, "value.npy", &length);
     const char *data = array(member(bytes, &at, "source.npy", &length),
                              "{'descr': '<U5', 'fortran_order': False, 'shape': (3,), }");
     for (int i = 0; i < 5; i++) cr_assert_eq(little(data + 4 * i, 4), (uint32_t) "perro"[i]);
@@ -218,7 +219,7 @@ Test(formats, npz_holds_float64_and_unicode_arrays)
 
     const char *end = bytes + size - 22;
     cr_assert_eq(little(end, 4), 0x06054B50u);
-    cr_assert_eq(little(end + 10, 2), 5u);
+    cr_assert_eq(little(end + 10, 2), 6u);
     cr_assert_eq(little(end + 16, 4), at, "the directory follows the last member");
     cr_assert_eq(little(end + 12, 4) + at + 22, size);
     cr_assert_eq(little(bytes + at, 4), 0x02014B50u);
@@ -227,6 +228,39 @@ Test(formats, npz_holds_float64_and_unicode_arrays)
     cr_assert(size == again_size && !memcmp(bytes, again, size), "equal reports give equal bytes");
     free(again);
     free(bytes);
+}
+
+Test(formats, every_format_names_another_value_than_the_weight)
+{
+    struct qkv_attention_report shares = report;
+    shares.value_name = "share of norms";
+    for (int64_t i = 0; qkv_format(i); i++) {
+        const char *name = qkv_format(i)->name;
+        size_t size;
+        char *plain = rendered(&report, name, NULL, &size), *text = rendered(&shares, name, NULL, &size);
+        if (!strcmp(name, "npz")) {
+            size_t at = 0;
+            uint32_t length;
+            const char *letters = array(member(text, &at, "value.npy", &length),
+                                        "{'descr': '<U14', 'fortran_order': False, 'shape': (1,), }");
+            for (int j = 0; j < 14; j++)
+                cr_expect_eq(little(letters + 4 * j, 4), (uint32_t)shares.value_name[j]);
+        } else if (strcmp(name, "png") != 0) { /* draws what svg does */
+            cr_expect_not_null(strstr(text, "share of norms"), "%s: %s", name, text);
+            cr_expect_null(strstr(plain, "share of norms"), "%s: %s", name, plain);
+        }
+        free(plain);
+        free(text);
+    }
+    char *text = rendered(&report, "json", NULL, NULL);
+    cr_expect_not_null(strstr(text, "\"value\":\t\"attention weight\""), "%s", text);
+    free(text);
+    text = rendered(&shares, "text", NULL, NULL);
+    cr_expect_not_null(strstr(text, "columns: source, cells: share of norms\n"), "%s", text);
+    free(text);
+    text = rendered(&shares, "csv", NULL, NULL);
+    cr_expect_not_null(strstr(text, ",column_token,share of norms\ncross,"), "%s", text);
+    free(text);
 }
 
 Test(formats, text_aligns_by_display_width)

@@ -177,13 +177,13 @@ Test(align, attention_measures_the_same_norms)
         for (int t = 0; t < WORDS[0]; t++)
             for (int s = 0; s <= WORDS[0]; s++)
                 cr_expect_float_eq(cell(cJSON_GetObjectItem(map, "weights"), t, s), expected[t][s], 1e-5);
+        cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(report, "value")), "share of norms");
         cJSON_Delete(walks);
         cJSON_Delete(report);
     }
-    const char *folder = scratch("picture");
-    run_ok("cd '%s' && qkv attention run 'one two' -q --measure norms --versus random -o '%s/a.svg'", tiny(),
-           folder);
-    cr_expect_not_null(strstr(read_file(format("%s/a.svg", folder), NULL), "share of norms"));
+    cr_expect_not_null(strstr(
+        run_ok("cd '%s' && qkv attention run 'one two' -q --measure norms --versus random -f svg", tiny()),
+        "share of norms"));
 }
 
 /* ---- scores ---- */

@@ -67,7 +67,7 @@ struct qkv_attention_report {
     int64_t map_count;
     /* Names of the attention and of its axes in pictures; NULL: chosen by kind. */
     const char *name, *row_axis, *column_axis;
-    const char *value_name; /* what a cell of a picture is; NULL: attention weight */
+    const char *value_name; /* what a cell holds; NULL: attention weight */
     /* [silent_count]: the heads that were silent (qkv_model_silence), such as "cross.2.1". */
     const char *const *silent_heads;
     int64_t silent_count;
@@ -126,15 +126,17 @@ QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_rep
 /* Renders a report into memory that the caller frees. Equal arguments give equal bytes, except for
  * png, which depends on the installed fonts. Depending on the format:
  *
+ * Every format names the value of the cells where it is not an attention weight (report->value_name).
+ *
  * - text: one table per map. Without colours, weights below 0.005 are shown as dots.
- * - json: {format, about, title, model, source, target_input, target_output, maps: [{name, kind,
+ * - json: {format, about, title, model, value, source, target_input, target_output, maps: [{name, kind,
  * layer, head, rows, columns, weights}]}. layer or head is "mean" for means; weights are
  * weights[row][column]; rows of cross maps are {input, output}, the tokens that the decoder steps
  * read and predict.
  * - csv: kind,layer,head,row,row_token,column,column_token,weight; rows and columns are counted
  * from 0.
  * - npz: one float64 array [rows, columns] per map, named by qkv_attention_map_name, and the
- * Unicode arrays source, target_input and target_output.
+ * Unicode arrays value, source, target_input and target_output.
  * - html: one table per map.
  * - svg, png: one figure of heat maps with one colour bar.
  *
