@@ -26,17 +26,19 @@ void qkv_cell_spaces(struct bytes *out, int count)
 
 void qkv_cell_padded(struct bytes *out, const char *text, int width, enum cell_align align)
 {
-    int needed = qkv_cell_width(text), used = 0;
-    bool cut = needed > width;
-    if (align == CELL_RIGHT) qkv_cell_spaces(out, width - needed);
-    for (const char *next = text; *text; next = text) {
+    bool cut = qkv_cell_width(text) > width;
+    int used = cut;
+    const char *end = text;
+    if (width < 1) return;
+    for (const char *next = end; *end; end = next) {
         int columns = columns_of(qkv_utf8_next(&next));
-        if (used + columns > width - cut) break;
-        qkv_text_next(out, &text);
+        if (used + columns > width) break;
         used += columns;
     }
+    /* A double-width character that does not fit leaves a column that is padded on the same side as all others. */
+    if (align == CELL_RIGHT) qkv_cell_spaces(out, width - used);
+    while (text < end) qkv_text_next(out, &text);
     if (cut) qkv_bytes_text(out, "…");
-    used += cut;
     if (align == CELL_LEFT) qkv_cell_spaces(out, width - used);
 }
 

@@ -12,7 +12,8 @@ int qkv_cell_width(const char *text);
 /* Appends spaces; none if the count is negative. */
 void qkv_cell_spaces(struct bytes *out, int count);
 
-/* Appends a text in exactly `width` columns: padded, or cut with an ellipsis at the end. */
+/* Appends a text in exactly `width` columns: padded, or cut with an ellipsis at the end. Appends nothing if
+ * `width` is below 1. */
 enum cell_align { CELL_LEFT, CELL_RIGHT };
 void qkv_cell_padded(struct bytes *out, const char *text, int width, enum cell_align align);
 
