@@ -23,8 +23,9 @@ enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation,
     if (qkv_explanations_check(explanation, 1, error)) return QKV_INVALID;
     if (head == QKV_ATTENTION_BEST && find_best_head(explanation, &head, arena, error)) return QKV_INVALID;
     if (head < explanation->first_head || head >= explanation->first_head + explanation->heads)
-        return qkv_error_set(error, "there is no head %d: heads are 1 to %lld", head,
-                             (long long)explanation->layer_heads);
+        return qkv_error_set(error, "there is no head %d: heads are %d to %lld", head,
+                             explanation->first_head,
+                             (long long)(explanation->first_head + explanation->heads - 1));
     struct qkv_step *steps = qkv_arena_allocate(arena, (size_t)explanation->step_count * sizeof *steps);
     if (!steps) return qkv_error_set(error, "out of memory for an explanation");
     for (int64_t i = 0; i < explanation->step_count; i++) {

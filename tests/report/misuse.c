@@ -126,6 +126,23 @@ Test(misuse, more_digits_than_a_double_has_are_not_printed)
     free(bytes);
 }
 
+/* A head that select_head has removed is not there any more. */
+Test(misuse, of_a_selected_head_no_other_can_be_selected)
+{
+    struct qkv_arena arena = {0};
+    static const double two_heads[] = {1, 0, 0.5, 0.5, 0, 1, 0.25, 0.75};
+    struct qkv_explanation *one = &explanations[0];
+    step.heads = one->heads = one->layer_heads = 2;
+    step.values = two_heads;
+    cr_expect_eq(qkv_explanation_select_head(one, 3, &arena, &error), QKV_INVALID);
+    expect_message("there is no head 3: heads are 1 to 2");
+    cr_assert_eq(qkv_explanation_select_head(one, 2, &arena, &error), QKV_OK);
+    cr_expect_eq(qkv_explanation_select_head(one, 1, &arena, &error), QKV_INVALID);
+    expect_message("there is no head 1: heads are 2 to 2");
+    cr_expect_eq(qkv_explanation_select_head(one, 2, &arena, &error), QKV_OK);
+    qkv_arena_release(&arena);
+}
+
 Test(misuse, explanations_that_cannot_be_are_refused)
 {
     struct qkv_step other = step;
