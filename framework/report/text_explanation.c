@@ -45,7 +45,8 @@ static int larger(int a, int b)
 
 /* ---- measuring ---- */
 
-/* Chooses the columns that fit into `limit`: the first ones, a gap, and the last one. At least two are shown. */
+/* Chooses the columns that fit into `limit`: the first ones, a gap, and the last one. At least two are shown,
+ * so of fewer than three none is left out. */
 static void choose_columns(const struct explanations_job *job, struct table *table, int limit)
 {
     const struct qkv_step *step = table->step;
@@ -54,7 +55,7 @@ static void choose_columns(const struct explanations_job *job, struct table *tab
     table->columns = (struct elision){step->columns, 0};
     for (int64_t c = 0; c < step->columns; c++) width += 1 + table->widths[c];
     table->width = width;
-    if (width <= limit || job->options.full) return;
+    if (width <= limit || step->columns < 3 || job->options.full) return;
     int used = table->label_width + 4 + table->widths[step->columns - 1]; /* "  …", and the last one */
     while (fitting < step->columns - 1 && used + 1 + table->widths[fitting] <= limit)
         used += 1 + table->widths[fitting++];

@@ -143,6 +143,31 @@ Test(misuse, of_a_selected_head_no_other_can_be_selected)
     qkv_arena_release(&arena);
 }
 
+/* In a terminal of 8 columns nothing fits; but of fewer than three columns none can be left out. */
+Test(misuse, explanations_of_few_columns_are_shown_whole_in_a_narrow_terminal)
+{
+    static const char *const names[] = {"first", "middle", "last"};
+    static const double numbers[] = {1, 2, 3, 4, 5, 6};
+    for (int columns = 0; columns <= 3; columns++) {
+        char *bytes;
+        size_t size;
+        step = (struct qkv_step){.name = "scores",
+                                 .title = "",
+                                 .formula = "",
+                                 .rows = 2,
+                                 .columns = columns,
+                                 .values = numbers,
+                                 .column_names = names};
+        cr_assert_eq(qkv_explanation_render(explanations, 1, qkv_format_find("text"),
+                                            &(struct qkv_format_options){.width = 8}, &bytes, &size, &error),
+                     QKV_OK, "%s", error.message);
+        cr_expect_eq(!!strstr(bytes, "…"), columns == 3, "%d: %s", columns, bytes);
+        for (int c = 0; c < columns && columns < 3; c++)
+            cr_expect_not_null(strstr(bytes, names[c]), "%d: %s", columns, bytes);
+        free(bytes);
+    }
+}
+
 Test(misuse, explanations_that_cannot_be_are_refused)
 {
     struct qkv_step other = step;
