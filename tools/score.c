@@ -39,10 +39,11 @@ static enum qkv_status split(struct texts *texts, struct qkv_error *error)
             texts->list = list;
             texts->capacity = capacity;
         }
-        tokenized_text_add(&texts->tokenized, next);
-        texts->list[texts->count++] = next;
+        char *reference = next;
         next = strchr(next, '\t');
         if (next) *next++ = '\0';
+        tokenized_text_add(&texts->tokenized, reference);
+        texts->list[texts->count++] = reference;
     }
     return QKV_OK;
 }

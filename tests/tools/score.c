@@ -164,6 +164,9 @@ Test(score, notes_that_references_are_tokenized)
         strstr(run("cd '%s' && qkv score r r --tokenize intl --against r", folder).error, note));
     cr_expect_str_empty(run("cd '%s' && qkv score plain plain", folder).error);
     cr_expect_str_empty(run("cd '%s' && qkv score r r -m chrf", folder).error);
+    write_text(folder, "columns",
+               "Hi.\tHi there.\tHi .\nA dog.\tThe dog.\tA dog .\nNo.\tNot.\tNo .\nYes.\tYeah.\tYes .\n");
+    cr_expect_str_empty(run("cd '%s' && qkv score plain columns", folder).error, "4 of 12 look tokenized");
     outcome = run("cd '%s' && qkv score r r --tokenize none --json", folder);
     cr_expect_str_empty(outcome.error);
     cJSON *object = json_parsed(outcome.output);
