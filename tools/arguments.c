@@ -14,6 +14,8 @@
 
 enum { MOST_OPTIONS = 48, FIRST_LONG_ONLY = 256 };
 
+static bool is_given[MOST_OPTIONS]; /* of each row of the options: whether the arguments have it */
+
 /* ---- values ---- */
 
 static bool is_out_of_range(const struct command_option *option, double number)
@@ -175,6 +177,15 @@ static int complain_of_option(const struct command *command, const char *word)
                     title);
 }
 
+int complain_of_translation_options(const struct command *command)
+{
+    for (int i = 0; command->options[i].name; i++)
+        if (is_given[i] && command->options[i].needs_translations)
+            return complain("--%s needs translations: give it without --no-translation",
+                            command->options[i].name);
+    return QKV_OK;
+}
+
 /* ---- operands ---- */
 
 int complain_of_usage(const struct command *command, const char *format, ...)
@@ -225,7 +236,10 @@ int parse_and_run(const struct command *command, int argc, char **argv)
                             write_title(command, title));
         if (code == '?') return complain_of_option(command, argv[optind - 1]);
         wants_help = code == 'h';
-        if (!wants_help && store(find_option(command->options, code), optarg)) return QKV_INVALID;
+        if (wants_help) break;
+        const struct command_option *option = find_option(command->options, code);
+        if (store(option, optarg)) return QKV_INVALID;
+        is_given[option - command->options] = true;
     }
     if (wants_help) {
         help_text_page(command, stdout);

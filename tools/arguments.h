@@ -12,6 +12,10 @@
  * stderr, with exit code 2. */
 int parse_and_run(const struct command *command, int argc, char **argv);
 
+/* Complains of the first option given to `command`, which parse_and_run runs, that needs translations: for a command that
+ * got --no-translation. QKV_OK if there is none. */
+int complain_of_translation_options(const struct command *command);
+
 /* Prints `qkv: <message> (usage: qkv train CONFIG [options])` and returns the exit code 2. */
 int complain_of_usage(const struct command *command, const char *format, ...) QKV_PRINTF(2, 3);
 

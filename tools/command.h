@@ -50,6 +50,7 @@ struct command_option {
     double lowest, highest; /* bounds of numbers; both 0: no bounds */
     qkv_naming *choices;    /* names that completions offer; OPTION_CHOICE and OPTION_LIST accept no others */
     enum value_kind completes;
+    bool needs_translations; /* has no effect where a command does not translate (--no-translation) */
 };
 
 /* One operand. A table ends with a row whose name is NULL; optional operands follow required ones, and only
@@ -80,7 +81,8 @@ struct command {
 /* clang-format off */
 #define COMMAND_OPTION_BEAM(number)                                                                          \
     {"beam", 'k', "K", OPTION_INTEGER, number,                                                               \
-     "hypotheses per sentence; 1: greedy search (default: testing.beam_size)", 1, 1000}
+     "hypotheses per sentence; 1: greedy search (default: testing.beam_size)", 1, 1000,                      \
+     .needs_translations = true}
 #define COMMAND_OPTION_CHECKPOINT(text)                                                                      \
     {"checkpoint", 0, "NAME", OPTION_TEXT, text,                                                             \
      "last, best, average or another checkpoint of the run (default: the average if the run has testing.average, else the best, else the last)"}

@@ -1,5 +1,6 @@
 /* qkv evaluate: scores a run on parallel text. */
 #include "alignment_table.h"
+#include "arguments.h"
 #include "by_length.h"
 #include "commands.h"
 #include "complain.h"
@@ -192,18 +193,6 @@ static void close_evaluation(struct evaluation *e)
     qkv_run_release(&e->run);
 }
 
-/* Complains of an option that --no-translation leaves without effect. */
-static int check_no_translation(void)
-{
-    const char *option = evaluate_options.step                ? "--by-length"
-                         : search_options.beam                ? "--beam"
-                         : search_options.length_penalty >= 0 ? "--length-penalty"
-                         : score_options.metrics.count        ? "--metrics"
-                                                              : NULL;
-    if (!evaluate_options.no_translation || !option) return QKV_OK;
-    return complain("%s needs translations: give it without --no-translation", option);
-}
-
 /* Reads the speed at which the run was trained. */
 static enum qkv_status read_speed(struct evaluation *e, struct qkv_error *error)
 {
@@ -237,9 +226,11 @@ static enum qkv_status open_evaluation(struct evaluation *e, const char *run, co
 /* Checks that options fit each other; complains where they do not. */
 static int check_options(void)
 {
+    if (evaluate_options.no_translation && complain_of_translation_options(&command_evaluate))
+        return QKV_INVALID;
     if (score_options_read(&score_options, &evaluate_options.text_options)) return QKV_INVALID;
     if (evaluate_options.log_probs && log_probs_check(evaluate_options.log_probs)) return QKV_INVALID;
-    return check_no_translation();
+    return QKV_OK;
 }
 
 static int run(int operands, char **operand)
@@ -308,7 +299,7 @@ const struct command command_evaluate = {
             COMMAND_OPTIONS_SCORE(&score_options),
             COMMAND_OPTIONS_LINKS(&evaluate_options.links, "score the alignment of the cross attention"),
             {"by-length", 'L', "STEP", OPTION_INTEGER, &evaluate_options.step,
-             "add a table by source length, in steps of STEP tokens", 1, 1000000},
+             "add a table by source length, in steps of STEP tokens", 1, 1000000, .needs_translations = true},
             {"log-probs", 0, "FILE", OPTION_TEXT, &evaluate_options.log_probs,
              "write the log-probability of each target token of TSV, and their sum for each sentence (.tsv "
              ".json)",

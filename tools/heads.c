@@ -1,4 +1,5 @@
 /* qkv heads: where the heads of a run look, and what they are for. */
+#include "arguments.h"
 #include "commands.h"
 #include "complain.h"
 #include "heads_table.h"
@@ -143,8 +144,7 @@ static int run(int operands, char **operand)
     if (output_path && !strcmp(output_path, "-")) output_path = NULL;
     if (choose_format(&format)) return QKV_INVALID;
     if (links_options.from && !links_options.path) return complain("--links-from needs --links");
-    if (no_translation && beam)
-        return complain("--beam needs translations: give it without --no-translation");
+    if (no_translation && complain_of_translation_options(&command_heads)) return QKV_INVALID;
     (void)operands;
     enum qkv_status status = qkv_run_open(&h.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (status) return conclude(status, &error);

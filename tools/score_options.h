@@ -28,27 +28,34 @@ struct score_options {
 #define COMMAND_OPTIONS_SCORE(o)                                                                             \
     {"metrics", 'm', "NAME", OPTION_LIST, &(o)->metrics,                                                     \
      "scores of the translations: {choices}; may be repeated, or a list with commas (default: bleu,chrf)",   \
-     .choices = score_metric_name},                                                                          \
+     .choices = score_metric_name, .needs_translations = true},                                              \
     {"tokenize", 0, "NAME", OPTION_CHOICE, &(o)->tokenizer,                                                  \
-     "how BLEU finds words: {choices} (default: 13a)", .choices = score_tokenizer_name},                     \
-    {"lowercase", 0, NULL, OPTION_FLAG, &(o)->lowercase, "BLEU and chrF ignore case"},                       \
+     "how BLEU finds words: {choices} (default: 13a)", .choices = score_tokenizer_name,                      \
+     .needs_translations = true},                                                                            \
+    {"lowercase", 0, NULL, OPTION_FLAG, &(o)->lowercase, "BLEU and chrF ignore case",                        \
+     .needs_translations = true},                                                                            \
     {"smooth-method", 0, "NAME", OPTION_CHOICE, &(o)->smoothing,                                             \
      "what BLEU does where no n-gram of an order matches: {choices} (default: exp)",                         \
-     .choices = score_smoothing_name},                                                                       \
+     .choices = score_smoothing_name, .needs_translations = true},                                           \
     {"smooth-value", 0, "X", OPTION_NUMBER, &(o)->smoothing_value,                                           \
-     "number of matches of floor (default: 0.1), number that add-k adds (default: 1)", 1e-9, 1000},          \
+     "number of matches of floor (default: 0.1), number that add-k adds (default: 1)", 1e-9, 1000,           \
+     .needs_translations = true},                                                                            \
     {"effective-order", 0, NULL, OPTION_FLAG, &(o)->effective_order,                                         \
-     "BLEU leaves out orders of n-grams for which all translations are too short"},                          \
+     "BLEU leaves out orders of n-grams for which all translations are too short",                           \
+     .needs_translations = true},                                                                            \
     {"chrf-char-order", 0, "N", OPTION_INTEGER, &(o)->character_order,                                       \
-     "longest n-grams of characters (default: 6)", 1, QKV_CHRF_LONGEST},                                     \
+     "longest n-grams of characters (default: 6)", 1, QKV_CHRF_LONGEST, .needs_translations = true},         \
     {"chrf-word-order", 0, "N", OPTION_INTEGER, &(o)->word_order,                                            \
-     "longest n-grams of words (default: 0); 2 is chrF++", 0, QKV_CHRF_WORDS},                               \
+     "longest n-grams of words (default: 0); 2 is chrF++", 0, QKV_CHRF_WORDS, .needs_translations = true},   \
     {"chrf-beta", 0, "X", OPTION_NUMBER, &(o)->beta,                                                         \
-     "how many times as much as precision chrF counts recall (default: 2)", 1e-3, 1000},                     \
+     "how many times as much as precision chrF counts recall (default: 2)", 1e-3, 1000,                      \
+     .needs_translations = true},                                                                            \
     {"ter-normalized", 0, NULL, OPTION_FLAG, &(o)->ter_normalized,                                           \
-     "TER tokenizes punctuation and replaces entities such as &quot;"},                                      \
-    {"ter-no-punct", 0, NULL, OPTION_FLAG, &(o)->ter_no_punctuation, "TER ignores . , ? : ; ! \" ( )"},      \
-    {"ter-case-sensitive", 0, NULL, OPTION_FLAG, &(o)->ter_case_sensitive, "TER distinguishes case"}
+     "TER tokenizes punctuation and replaces entities such as &quot;", .needs_translations = true},          \
+    {"ter-no-punct", 0, NULL, OPTION_FLAG, &(o)->ter_no_punctuation, "TER ignores . , ? : ; ! \" ( )",       \
+     .needs_translations = true},                                                                            \
+    {"ter-case-sensitive", 0, NULL, OPTION_FLAG, &(o)->ter_case_sensitive, "TER distinguishes case",         \
+     .needs_translations = true}
 /* clang-format on */
 
 /* The choices of --metrics, --tokenize and --smooth-method; the context is not used. */

@@ -29,22 +29,26 @@ struct search_options {
 #define COMMAND_OPTIONS_SEARCH(o)                                                                            \
     COMMAND_OPTION_BEAM(&(o)->beam),                                                                         \
     {"length-penalty", 'a', "ALPHA", OPTION_NUMBER, &(o)->length_penalty,                                    \
-     "exponent of the length penalty `wu` (default: testing.beam_alpha)", 0, 10},                            \
+     "exponent of the length penalty `wu` (default: testing.beam_alpha)", 0, 10,                             \
+     .needs_translations = true},                                                                            \
     {"length-penalty-kind", 0, "NAME", OPTION_CHOICE, &(o)->penalty_kind,                                    \
-     "what log-probabilities are divided by: {choices}, which are a power of the length (Wu et al. 2016), the " \
+     "what log-probabilities are divided by: {choices}, which are a power of the length (Wu et al. 2016), the "\
      "length, and 1 (default: testing.length_penalty)",                                                      \
-     .choices = length_penalty_name},                                                                        \
+     .choices = length_penalty_name, .needs_translations = true},                                            \
     {"max-length", 0, "N", OPTION_INTEGER, &(o)->max_length,                                                 \
-     "longest translation in tokens (default: testing.max_output_length)", 1, 1e6},                          \
+     "longest translation in tokens (default: testing.max_output_length)", 1, 1e6,                           \
+     .needs_translations = true},                                                                            \
     {"min-length", 0, "N", OPTION_INTEGER, &(o)->min_length,                                                 \
-     "shortest translation in tokens (default: testing.min_output_length)", 0, 1e6},                         \
+     "shortest translation in tokens (default: testing.min_output_length)", 0, 1e6,                          \
+     .needs_translations = true},                                                                            \
     {"no-repeat-ngram", 0, "N", OPTION_INTEGER, &(o)->no_repeat_ngram,                                       \
-     "no N tokens in a row occur twice in a translation; 0: off (default: testing.no_repeat_ngram)", 0, 1e6},\
+     "no N tokens in a row occur twice in a translation; 0: off (default: testing.no_repeat_ngram)", 0, 1e6, \
+     .needs_translations = true},                                                                            \
     {"repetition-penalty", 0, "X", OPTION_NUMBER, &(o)->repetition_penalty,                                  \
-     "above 1: tokens that the translation already has are less likely (default: testing.repetition_penalty)", \
-     1, 1000},                                                                                               \
+     "above 1: tokens that the translation already has are less likely (default: testing.repetition_penalty)",\
+     1, 1000, .needs_translations = true},                                                                   \
     {"with", 'w', "RUN", OPTION_LIST, &(o)->with,                                                            \
-     "another run with the same vocabularies, whose probabilities are averaged with those of the first; may be " \
+     "another run with the same vocabularies, whose probabilities are averaged with those of the first; may be "\
      "repeated", .completes = VALUE_RUN},                                                                    \
     COMMAND_OPTION_WITHOUT(&(o)->without),                                                                   \
     COMMAND_OPTION_PRECISION(&(o)->precision)
