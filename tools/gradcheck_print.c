@@ -81,8 +81,8 @@ static void print_rows(const struct qkv_check_report *report, const struct gradc
                        bool failures_only)
 {
     const char *above = "", *shown = "";
-    bool config = !strcmp(subject->kind, "config"),
-         quiet_head = config && !failures_only; /* describe() has printed the name of the config */
+    bool model = !strcmp(subject->kind, "config") || !strcmp(subject->kind, "run"),
+         quiet_head = model && !failures_only; /* describe() has printed the path */
     for (int64_t i = subject->first; i < subject->end; i++) {
         const struct qkv_check_row *row = &report->rows[i];
         if (failures_only && !row->failure) continue;
@@ -99,7 +99,7 @@ static void print_rows(const struct qkv_check_report *report, const struct gradc
             above = "";
         }
         size_t length = strlen(row->tensor) > 26 ? prefix_length(row->tensor) : 0;
-        if (config) length = prefix_length(row->tensor);
+        if (model) length = prefix_length(row->tensor);
         if (length && (prefix_length(above) != length || strncmp(above, row->tensor, length) != 0))
             printf(" %.*s\n", (int)length - 1, row->tensor);
         above = row->tensor;

@@ -252,6 +252,8 @@ Test(gradcheck, a_trained_run_passes_at_its_optimum_and_with_a_fault_it_does_not
         cr_expect_eq(outcome.exit_code, 0, "%s", outcome.output);
         expect_in(outcome.output, "run\n  5926 parameters; 3 sentences of 9 source and 9 target tokens\n");
         expect_in(outcome.output, "\npassed\n");
+        expect_in(outcome.output, "\n encoder.1\n  "); /* names stand below their layer, and the path once */
+        cr_expect_null(strstr(outcome.output, "\nrun\n"), "%s", outcome.output);
     }
     /* A factor of 1.001 is no larger than the rounding of most of these numbers. */
     static const char *const PLANTED[] = {"sign:attention", "missing:linear", "offset:layer_norm",
