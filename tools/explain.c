@@ -64,15 +64,18 @@ static enum qkv_status write_walks(struct request *r, struct qkv_explanation *wa
 
 /* ---- a scene ---- */
 
-/* --follow as an override of the scene; in the arena. */
-static bool add_follow(struct request *r, struct qkv_arena *arena)
+/* The overrides of the scene: --set, and --follow as one more; in the arena. NULL if memory runs out. */
+static const char **overrides_of(const struct request *r, struct qkv_arena *arena, int *count)
 {
+    const char **overrides = qkv_arena_allocate(arena, ((size_t)r->settings.count + 1) * sizeof *overrides);
     const char *text = "follow=";
+    if (!overrides) return NULL;
+    memcpy(overrides, r->settings.value, (size_t)r->settings.count * sizeof *overrides);
     for (int i = 0; text && i < r->follow.count; i++)
         text = qkv_arena_format(arena, "%s%s%s", text, i ? " " : "", r->follow.value[i]);
-    if (!text) return false;
-    if (r->follow.count) r->settings.value[r->settings.count++] = text;
-    return true;
+    *count = r->settings.count;
+    if (r->follow.count) overrides[(*count)++] = text;
+    return text ? overrides : NULL;
 }
 
 static enum qkv_status explain_scene(struct request *r, const char *path, struct qkv_arena *arena,
@@ -81,10 +84,11 @@ static enum qkv_status explain_scene(struct request *r, const char *path, struct
     struct qkv_scene scene;
     struct qkv_messages messages;
     struct qkv_explanation walk;
-    int most = (int)(sizeof r->settings.value / sizeof *r->settings.value);
-    if (r->settings.count == most || !add_follow(r, arena)) return qkv_error_set(error, "out of memory");
+    int count;
+    const char **overrides = overrides_of(r, arena, &count);
+    if (!overrides) return qkv_error_set(error, "out of memory");
     if (!strcmp(path, "-")) path = "/dev/stdin";
-    if (qkv_scene_read(&scene, arena, path, r->settings.value, r->settings.count, &messages)) {
+    if (qkv_scene_read(&scene, arena, path, overrides, count, &messages)) {
         struct qkv_config config;
         struct qkv_messages others;
         if (!qkv_config_read(&config, arena, path, NULL, 0, &others))

@@ -1,4 +1,5 @@
 /* qkv explain with scenes: steps, formats and messages. */
+#include "json.h"
 #include "scene.h"
 
 static void expect_refusal(const char *scene, const char *message)
@@ -279,6 +280,20 @@ Test(explain, selects_a_head)
 }
 
 /* ---- the command line ---- */
+
+Test(explain, takes_as_many_settings_as_an_option_may_be_repeated_and_follow)
+{
+    const char *settings = "";
+    for (int i = 0; i < 64; i++) settings = format("%s -s attention.heads=1", settings);
+    const char *path =
+        write_text(scratch("settings"), "s.yaml", "tokens: [a, b]\nembeddings: {values: [[1], [2]]}\n");
+    run_ok("qkv explain '%s' %s", path, settings);
+    cJSON *walk = json_parsed(run_ok("qkv explain '%s' %s --follow b -f json", path, settings));
+    expect_shape(walk, "weights", "[1,2]");
+    cJSON_Delete(walk);
+    struct outcome outcome = run("qkv explain '%s' %s -s attention.heads=1", path, settings);
+    cr_expect(refused(outcome, "qkv: --set is given more than 64 times"), "%s", outcome.error);
+}
 
 Test(explain, refuses_options_that_exclude_each_other)
 {
