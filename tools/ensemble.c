@@ -52,9 +52,9 @@ enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *f
     for (int i = 0; i < with->count; i++) {
         struct qkv_run *run = &ensemble->others[i];
         enum qkv_status status = qkv_run_open(run, with->value[i], NULL, QKV_FLOAT32, error);
-        if (!status) status = set_precision(run->model, precision, error);
         if (status) return status;
-        add(ensemble, run->model);
+        add(ensemble, run->model); /* from here on, ensemble_close releases it */
+        if (set_precision(run->model, precision, error)) return QKV_INVALID;
         if (compare_vocabularies(run, first, false, error) || compare_vocabularies(run, first, true, error))
             return QKV_INVALID;
     }
