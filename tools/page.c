@@ -6,8 +6,8 @@
 #include "page_heads.h"
 #include "page_scenes.h"
 
+#include "qkv/corpus.h"
 #include "qkv/file.h"
-#include "qkv/lines.h"
 #include "run/packed_run.h"
 
 #include <cjson/cJSON.h>
@@ -27,24 +27,22 @@ static const char *numbers_name(const void *context, int64_t index)
 
 /* ---- a run ---- */
 
-/* The first source sentence of a text of the run, for a page that opens with one: a table of pairs, or the file of the
- * source language. NULL when the text is not there any more. */
+/* The first source sentence of a text of the run, for a page that opens with one. NULL when the text is not there any more. */
 static const char *first_sentence(struct qkv_run *run, const char *path)
 {
-    const char *files[] = {path, qkv_arena_format(&run->arena, "%s.%s", path, run->config.data.src.lang)};
-    const char *sentence = NULL;
-    for (int i = 0; i < 2 && *path && !sentence; i++) {
-        struct qkv_lines lines = {0};
-        struct qkv_error error; /* a text that cannot be read is not needed */
-        bool found = false;
-        if (!files[i] || qkv_file_check(files[i], &error) || qkv_lines_open(&lines, files[i], &error))
-            continue;
-        if (!qkv_lines_next(&lines, &found, &error) && found) {
-            lines.line[strcspn(lines.line, "\t")] = '\0';
-            sentence = qkv_arena_string(&run->arena, lines.line);
-        }
-        qkv_lines_close(&lines);
-    }
+    const struct qkv_data_config *data = &run->config.data;
+    const char *const languages[2] = {data->src.lang, data->trg.lang}, *sentence = NULL;
+    struct qkv_pair_lines pairs;
+    struct qkv_pair_texts texts;
+    struct qkv_error error; /* a text that cannot be read is not needed */
+    bool found = false;
+    if (!*path || !strcmp(path, "-") ||
+        qkv_pair_lines_open(&pairs, path, languages, (struct qkv_pair_lines_options){.third_column = true},
+                            &error))
+        return NULL;
+    if (!qkv_pair_lines_next(&pairs, &texts, &found, &error) && found)
+        sentence = qkv_arena_string(&run->arena, texts.source);
+    qkv_pair_lines_close(&pairs);
     return sentence;
 }
 

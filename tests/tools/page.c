@@ -62,6 +62,18 @@ static struct browser *opened(const char *folder, const char *fragment)
     return browser;
 }
 
+/* data.test may be the common prefix of two compressed files. The page holds its texts in base64. */
+Test(page, opens_with_the_first_sentence_of_compressed_files)
+{
+    skip_without_page();
+    const char *folder = trained();
+    run_ok("cd '%s' && echo 'two four' >t.en && echo 'dos cuatro' >t.es && gzip t.en t.es && "
+           "qkv train c.yaml -q --overwrite -s training.updates=2 -s data.test=t && qkv page run",
+           folder);
+    cr_expect_not_null(
+        strstr(read_file(format("%s/page.html", folder), NULL), "id=\"opening-sentence\">dHdvIGZvdXI=<"));
+}
+
 /* Replaces the sentence by typing, and waits for the answer. */
 static void type(struct browser *browser, const char *sentence)
 {
