@@ -177,9 +177,9 @@ static int run(int operands, char **operand)
     if (output_read(&output, &output_options) || read_selection(&v.selection, output.format))
         return QKV_INVALID;
     if (pair_options.versus && output.format->use == QKV_FORMAT_DATA)
-        return complain(
-            "--versus is for text, html, svg and png; `qkv explain` has the numbers of both as json "
-            "and npz");
+        return complain("--versus is for formats that people look at, but %s is for programs; `qkv explain` "
+                        "has the numbers of both",
+                        output.format->name);
     struct qkv_error error = {""};
     enum qkv_status status = sentence_pair_open(&v.pair, operand[0], &pair_options, QKV_FLOAT32, &error);
     if (!status) status = check_selection(&v, &error);
@@ -199,8 +199,8 @@ const struct command command_attention = {
         "distribution over tokens.\n\n"
         "There are three kinds of attention: encoder (source to source), decoder (target to target) and "
         "cross (target to source). Without --kind, --layer and --head the format decides: text shows the "
-        "mean over the heads of each cross layer, svg and png show every head of every cross layer; the "
-        "other formats hold all maps.\n\n"
+        "mean over the heads of each cross layer, pictures and pages show every head of every cross layer; "
+        "formats for programs hold all maps.\n\n"
         "Several lines of standard input give several files: `-o cross.png` writes cross.1.png, cross.2.png "
         "and so on, by the numbers of the lines. Without -o, text and json (one line each) follow each "
         "other.\n",
@@ -216,7 +216,7 @@ const struct command command_attention = {
         },
     .options =
         (const struct command_option[]){
-            COMMAND_OPTIONS_SENTENCE_PAIR(&pair_options, "", " (text, html, svg and png)"),
+            COMMAND_OPTIONS_SENTENCE_PAIR(&pair_options, "", " (not in formats for programs)"),
             COMMAND_OPTION_PRECISION(&pair_options.precision),
             COMMAND_OPTIONS_OUTPUT(&output_options),
             {"kind", 0, "KIND", OPTION_LIST, &kinds, "{choices}; may be repeated, or a list with commas",

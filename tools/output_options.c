@@ -63,19 +63,29 @@ static enum qkv_status write_numbered(const struct output *output, const char *b
     return status;
 }
 
+/* The formats of which standard output takes several. */
+static const char *sequence_name(const void *context, int64_t index)
+{
+    (void)context;
+    for (int64_t i = 0; qkv_format(i); i++)
+        if (qkv_format(i)->sequence != QKV_FORMAT_SINGLE && index-- == 0) return qkv_format(i)->name;
+    return NULL;
+}
+
 static enum qkv_status print_numbered(struct output *output, char *bytes, struct qkv_error *error)
 {
-    bool json = output->format == qkv_format_find("json"), text = output->format->use == QKV_FORMAT_TERMINAL;
-    if (!json && !text)
+    char known[128];
+    bool lines = output->format->sequence == QKV_FORMAT_LINES;
+    if (output->format->sequence == QKV_FORMAT_SINGLE)
         return qkv_error_set(error,
                              "standard input has several sentences, but standard output takes only one as "
-                             "%s: choose text or json, or name a file with -o",
-                             output->format->name);
-    if (json) cJSON_Minify(bytes);
-    if (text && output->written) putchar('\n');
+                             "%s: name a file with -o, or choose one of %s",
+                             output->format->name, list_names(known, sizeof known, sequence_name, NULL));
+    if (lines) cJSON_Minify(bytes);
+    if (!lines && output->written) putchar('\n');
     output->written = true;
     fputs(bytes, stdout);
-    if (json) putchar('\n');
+    if (lines) putchar('\n');
     return QKV_OK;
 }
 

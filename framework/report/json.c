@@ -175,7 +175,8 @@ static enum qkv_status write_explanations(const struct explanations_job *job, st
 }
 
 const struct qkv_format_writer qkv_writer_json = {
-    .format = {"json", "json", "all tokens and numbers as one JSON object", QKV_FORMAT_DATA},
+    .format = {"json", "json", "all tokens and numbers as one JSON object", QKV_FORMAT_DATA,
+               .sequence = QKV_FORMAT_LINES},
     .write_maps = write_maps,
     .write_explanations = write_explanations,
 };

@@ -133,7 +133,7 @@ static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out,
 }
 
 const struct qkv_format_writer qkv_writer_text = {
-    .format = {"text", "txt", "tables in the terminal", QKV_FORMAT_TERMINAL},
+    .format = {"text", "txt", "tables in the terminal", QKV_FORMAT_TERMINAL, .sequence = QKV_FORMAT_BLOCKS},
     .write_maps = write_maps,
     .write_explanations = qkv_text_explanations,
 };

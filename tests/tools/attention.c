@@ -207,7 +207,7 @@ Test(attention, treats_every_line_of_standard_input)
     cr_expect_str_empty(json);
     cr_expect(refused(piped(lines, "-q -f csv"),
                       "qkv: standard input has several sentences, but standard output takes only one as csv: "
-                      "choose text or json, or name a file with -o"));
+                      "name a file with -o, or choose one of text, json"));
     cr_expect(refused(piped(lines, "-q -t uno"),
                       "qkv: --target is the translation of one sentence, but <stdin> has several"));
     struct outcome broken = piped("one\\ntwo \\377\\nthree", "-q -f json");
@@ -364,8 +364,9 @@ Test(attention, versus_draws_the_untrained_model_beside_the_trained_one)
     const char *random = strstr(text.output, "random: cross attention, layer 1, mean of heads"),
                *learned = strstr(text.output, "learned: cross attention, layer 1, mean of heads");
     cr_expect(random && learned && random < learned);
-    expect_refusal("one --versus random -f json",
-                   "--versus is for text, html, svg and png; `qkv explain` has the numbers of "
-                   "both as json and npz");
+    expect_refusal(
+        "one --versus random -f json",
+        "--versus is for formats that people look at, but json is for programs; `qkv explain` has the "
+        "numbers of both");
     expect_refusal("one --versus learned", "--versus is 'learned', but must be random");
 }

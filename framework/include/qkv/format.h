@@ -38,6 +38,13 @@ enum qkv_format_use {
     QKV_FORMAT_TERMINAL, /* people read it in a terminal: options.width and options.colors apply */
 };
 
+/* How several outputs, such as those of several sentences, can follow one another in one stream. */
+enum qkv_format_sequence {
+    QKV_FORMAT_SINGLE, /* not at all */
+    QKV_FORMAT_LINES, /* each one as a line of its own: JSON, which programs must print without its line breaks */
+    QKV_FORMAT_BLOCKS, /* with an empty line between */
+};
+
 /* One row of the table. */
 struct qkv_format {
     const char *name;      /* "json" */
@@ -45,6 +52,7 @@ struct qkv_format {
     const char *help;      /* one line for lists of formats */
     enum qkv_format_use use;
     bool binary; /* must not be printed on a terminal */
+    enum qkv_format_sequence sequence;
 };
 
 /* Returns the row at `index`, counted from 0; NULL after the last. */
