@@ -4,6 +4,7 @@
 #include "terminal.h"
 
 #include "qkv/bpe.h"
+#include "report/user_sentence.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -111,8 +112,11 @@ enum qkv_status input_lines_encode(struct input_lines *input, const char *place,
     if (read_column(input, place, text, size, false, error)) return QKV_INVALID;
     int64_t length = input->sentence.tokens.count;
     if (length > input->longest) {
-        complain("%s: has %lld tokens, but the model has positions for %lld; the rest of the line is ignored",
-                 place, (long long)length, (long long)input->longest);
+        char subject[320];
+        struct qkv_error cut;
+        snprintf(subject, sizeof subject, "%s:", place);
+        qkv_too_many_tokens(subject, length, input->longest, &cut);
+        complain("%s; the rest of the line is ignored", cut.message);
         length = input->longest;
     }
     *line = (struct input_line){.number = ++input->count};

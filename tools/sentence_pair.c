@@ -5,6 +5,8 @@
 #include "precision_option.h"
 #include "terminal.h"
 
+#include "report/user_sentence.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,16 +69,7 @@ static enum qkv_status next_line(struct sentence_pair *v, bool *found, struct qk
 static enum qkv_status encode(const struct sentence_pair *v, const char *what, const char *text, bool target,
                               struct qkv_sentence *sentence, struct qkv_error *error)
 {
-    const struct qkv_data_config *data = &v->run.config.data;
-    struct qkv_error inner;
-    if (qkv_sentence_encode(sentence, target ? &data->trg : &data->src,
-                            target ? &v->run.target : &v->run.source, text, strlen(text), &inner))
-        return qkv_error_set(error, "%s: %s", what, inner.message);
-    if (!sentence->tokens.count) return qkv_error_set(error, "%s contains no words", what);
-    int64_t longest = qkv_model_longest(v->run.model) - 1; /* </s> or <s> takes one position */
-    if (sentence->tokens.count > longest)
-        return qkv_error_set(error, "%s has %lld tokens, but the model has positions for %lld", what,
-                             (long long)sentence->tokens.count, (long long)longest);
+    if (qkv_user_sentence_encode(sentence, &v->run, target, what, text, error)) return QKV_INVALID;
     if (!v->options->quiet) warn_of_unknown_words(what, sentence);
     return QKV_OK;
 }

@@ -3,6 +3,7 @@
 #include "qkv/heads.h"
 #include "qkv/layers.h"
 #include "qkv/ops.h"
+#include "report/user_sentence.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -93,10 +94,9 @@ static enum qkv_status check_length(const struct qkv_model *model, const struct 
     int64_t source = pair->source.length + 1, target = decoder_input(pair).length + 1;
     bool long_source = source > qkv_stack_longest(encoder), long_target = target > qkv_stack_longest(decoder);
     if (!long_source && !long_target) return QKV_OK;
-    return qkv_error_set(error, "the %s has %lld tokens, but the model has positions for %lld",
-                         long_source ? "source sentence" : "target sentence",
-                         (long long)(long_source ? source : target) - 1,
-                         (long long)qkv_stack_longest(long_source ? encoder : decoder) - 1);
+    return qkv_too_many_tokens(long_source ? "the source sentence" : "the target sentence",
+                               (long_source ? source : target) - 1,
+                               qkv_stack_longest(long_source ? encoder : decoder) - 1, error);
 }
 
 /* Joins the masks of the pairs, if there are any, to that of the batch; false when memory is out. */

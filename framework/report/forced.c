@@ -1,6 +1,7 @@
 #include "report/forced.h"
 
 #include "report/collect.h"
+#include "report/user_sentence.h"
 
 static enum qkv_status no_memory(struct qkv_error *error)
 {
@@ -64,11 +65,11 @@ static bool fits(struct forced_passes *passes, const struct qkv_attention_pair *
             target_most = qkv_stack_longest(&config->decoder) - 1; /* </s> or <s> takes a position */
     bool long_source = encoded->source.length > source_most;
     if (!long_source && encoded->target.length <= target_most) return true;
-    pair->reason =
-        qkv_arena_format(&passes->arena, "the %s side has %lld tokens, but the model has positions for %lld",
-                         long_source != swapped ? "source" : "target",
-                         (long long)(long_source ? encoded->source.length : encoded->target.length),
-                         (long long)(long_source ? source_most : target_most));
+    struct qkv_error reason;
+    qkv_too_many_tokens(long_source != swapped ? "the source side" : "the target side",
+                        long_source ? encoded->source.length : encoded->target.length,
+                        long_source ? source_most : target_most, &reason);
+    pair->reason = qkv_arena_string(&passes->arena, reason.message);
     return false;
 }
 

@@ -1,12 +1,11 @@
 #include "qkv/text_translator.h"
 
 #include "qkv/attention_collect.h"
-#include "qkv/corpus.h"
 #include "qkv/run.h"
 #include "qkv/translator.h"
+#include "report/user_sentence.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct qkv_text_translator {
     struct qkv_run run;
@@ -37,21 +36,6 @@ struct qkv_text_translator *qkv_text_translator_open(const char *folder, const c
     return NULL;
 }
 
-static enum qkv_status encode(struct qkv_text_translator *t, const char *text, struct qkv_error *error)
-{
-    struct qkv_error inner;
-    const struct qkv_text_config *config = &t->run.config.data.src;
-    if (qkv_sentence_encode(&t->source, config, &t->run.source, text, strlen(text), &inner))
-        return qkv_error_set(error, "the sentence: %s", inner.message);
-    const int64_t count = t->source.tokens.count;
-    if (!count) return qkv_error_set(error, "the sentence contains no words");
-    const int64_t longest = qkv_model_longest(t->run.model) - 1; /* </s> takes one position */
-    if (count > longest)
-        return qkv_error_set(error, "the sentence has %lld tokens, but the model has positions for %lld",
-                             (long long)count, (long long)longest);
-    return QKV_OK;
-}
-
 const char *qkv_text_translator_run(struct qkv_text_translator *t, const char *text, int64_t beam_size,
                                     struct qkv_error *error)
 {
@@ -59,7 +43,7 @@ const char *qkv_text_translator_run(struct qkv_text_translator *t, const char *t
     qkv_arena_reset(&t->arena);
     struct qkv_search_options options = qkv_search_options_of(&t->run.config.testing);
     if (beam_size) options.beam_size = beam_size;
-    if (encode(t, text, error)) return NULL;
+    if (qkv_user_sentence_encode(&t->source, &t->run, false, "the sentence", text, error)) return NULL;
     const struct qkv_ids source = {t->source.tokens.count, t->source.ids};
     const struct qkv_hypothesis *best;
     if (qkv_translator_run(t->translator, 1, &source, 1, &options, &best, error)) return NULL;
