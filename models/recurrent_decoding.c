@@ -2,7 +2,6 @@
  * token of every hypothesis to the decoder, from the states that the step before it has stored. */
 #include "models/recurrent.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Numbers that each hypothesis keeps from step to step: [rows, width]. */

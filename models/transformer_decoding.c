@@ -4,7 +4,6 @@
 #include "graph/graph.h"
 #include "models/transformer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Keys or values of the tokens so far: [slots, length, width]. Each hypothesis has one slot, which has room

@@ -43,7 +43,7 @@ static void print_table(const struct qkv_alignment_score *score, enum qkv_alignm
             100 * best.error_rate);
 }
 
-int print_alignment(const struct qkv_alignment_score *score, FILE *file)
+void print_alignment(const struct qkv_alignment_score *score, FILE *file)
 {
     fprintf(file, "Cross attention against gold links, %lld sentence%s, in percent.\n",
             (long long)score->sentences, score->sentences == 1 ? "" : "s");
@@ -54,7 +54,6 @@ int print_alignment(const struct qkv_alignment_score *score, FILE *file)
     print_table(score, QKV_DRAWING_TARGET, file);
     fputs("\nThe same, and each source word linked to its strongest target word (union):\n", file);
     print_table(score, QKV_DRAWING_UNION, file);
-    return fflush(file) || ferror(file) ? QKV_INVALID : QKV_OK;
 }
 
 static bool add_number(cJSON *object, const char *key, double number)

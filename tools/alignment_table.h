@@ -9,9 +9,8 @@
 
 /* Prints a table for the drawings target and union: a line for every head of every layer and for
  * their means, columns for each enum qkv_alignment_reading, and the name of the best. The score
- * must have at least one sentence. Returns the exit code of `qkv evaluate`: 0, or 2 when the file
- * cannot be written. */
-int print_alignment(const struct qkv_alignment_score *score, FILE *file);
+ * must have at least one sentence. */
+void print_alignment(const struct qkv_alignment_score *score, FILE *file);
 
 /* Makes a JSON object of one result with its rates. The caller owns it; NULL when memory is out. */
 cJSON *alignment_result_json(const struct qkv_alignment_result *result);

@@ -112,7 +112,6 @@ static void add_head(cJSON *array, const struct qkv_measured_head *head)
 
 char *page_heads_json(const struct page_heads *heads)
 {
-    json_watch_memory();
     cJSON *root = heads->options.pairs ? cJSON_CreateObject() : cJSON_CreateNull();
     if (heads->options.pairs) {
         const char *path = heads->options.pairs, *slash = strrchr(path, '/');

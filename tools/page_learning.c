@@ -156,7 +156,6 @@ enum qkv_status page_learning_collect(struct page_learning *learning, struct qkv
                                       enum qkv_packed_numbers numbers, struct qkv_error *error)
 {
     *learning = (struct page_learning){0};
-    json_watch_memory();
     cJSON *root = cJSON_CreateObject();
     const struct moments moments = {run, heads, numbers, cJSON_AddArrayToObject(root, "moments")};
     enum qkv_status status = collect(learning, &moments, most, root, error);

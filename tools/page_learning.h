@@ -14,7 +14,8 @@ struct page_snapshot {
 };
 
 struct page_learning {
-    /* {"moments": [{"update", "loss", "errors"}], "curve": [[update, loss on data.dev]]}; the first moment is that of the random
+    /* {"moments": [{"update", "loss", "errors"}], "curve": [[update, loss on data.dev]], "training": [[update, loss of training]]};
+     * the first moment is that of the random
      * weights, the last that of the model of the page; page_heads_add_errors adds errors, where there are gold links */
     char *json;
     int64_t snapshot_count;

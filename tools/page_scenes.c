@@ -112,7 +112,6 @@ enum qkv_status page_scenes_collect(struct page_contents *contents, int count, c
                                     struct qkv_arena *arena, struct qkv_error *error)
 {
     struct block block = {0};
-    json_watch_memory();
     cJSON *list = cJSON_CreateArray();
     enum qkv_status status = add_scenes(&block, list, count, files, arena, error);
     if (!status) contents->scenes = cJSON_PrintUnformatted(list);

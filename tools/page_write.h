@@ -12,8 +12,9 @@
 struct page_contents {
     unsigned char *model; /* a packed run, or the scenes (page_scenes.h) */
     size_t model_size;
-    char *
-        scenes; /* {"group", "name", "about", "is_random"} of each scene, as JSON; NULL: the page holds a run */
+    /* {"tutorial", "file", "name", "about", "seed", "isRandom"} of each scene, as JSON, tutorial only of the tutorials' own; NULL:
+     * the page holds a run */
+    char *scenes;
     const char *opening_sentence, *model_summary;
     char *heads; /* page_heads_json */
     struct page_learning learning;

@@ -81,11 +81,8 @@ static enum curve_axis chosen_axis(void)
 /* Whether --show names a panel. Without it, a picture has all, the terminal the loss and BLEU. */
 static bool is_shown(const char *name)
 {
-    for (int i = 0; i < shown.count; i++) { /* names with commas between */
-        size_t length = strlen(name);
-        for (const char *at = shown.value[i]; at; at = strchr(at, ','), at += at != NULL)
-            if (!strncmp(at, name, length) && (!at[length] || at[length] == ',')) return true;
-    }
+    for (int i = 0; i < shown.count; i++)
+        if (!strcmp(shown.value[i], name)) return true;
     return !shown.count && (output || !strcmp(name, "loss") || !strcmp(name, "bleu"));
 }
 
@@ -219,7 +216,6 @@ static void finish_charts(struct plot *plot)
         for (int64_t l = 0; l < chart->line_count; l++) /* the curves are in our arena */
             for (int64_t i = 0; i < chart->lines[l].count; i++) ((double *)chart->lines[l].x)[i] /= divisor;
         for (int64_t p = 0; p < chart->point_count; p++) plot->point[c][p].x /= divisor;
-        chart->x_end = 0;
         if (plot->has_star) chart->symbol_meaning[QKV_CHART_STAR] = "best validation";
         if (plot->has_ring) chart->symbol_meaning[QKV_CHART_RING] = "overfitting begins";
         if (plot->has_companion)

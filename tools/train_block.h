@@ -8,7 +8,7 @@
 
 enum { TRAIN_BLOCK_SAMPLES = 3, TRAIN_BLOCK_PARTS = 80 };
 
-/* The state of training that is drawn. Starts all zero but for the first three members. */
+/* The state of training that is drawn. Starts all zero but for the first four members. */
 struct train_block {
     enum qkv_metric metric;   /* the one that says which validation is the best */
     bool has_other_objective; /* than cross-entropy: the cross-entropy is shown beside the loss */

@@ -67,8 +67,8 @@ static void add_chunk(struct bytes *out, const char type[4], const char *head, s
     qkv_bytes_append(out, number, 4);
 }
 
-/* The first chunk of a frame, which must be that of the first frame. */
-static bool read_header(const struct animation_frame *frame, const struct animation_frame *first)
+/* Whether a frame begins with the same header as the first one: the same size and kind of pixels. */
+static bool has_header_of(const struct animation_frame *frame, const struct animation_frame *first)
 {
     const size_t size = SIGNATURE_SIZE + CHUNK_FRAME + IHDR_SIZE;
     return frame->size >= size && !memcmp(frame->png, SIGNATURE, SIGNATURE_SIZE) &&
@@ -107,7 +107,7 @@ enum qkv_status qkv_animation_write(const struct animation_frame *frames, int64_
     char control[8];
     uint32_t sequence = 0;
     for (int64_t i = 0; i < count; i++)
-        if (!read_header(&frames[i], &frames[0]))
+        if (!has_header_of(&frames[i], &frames[0]))
             return qkv_error_set(error, "frame %lld has another size than the first, or is no PNG",
                                  (long long)i + 1);
     put_number(put_number(control, (uint32_t)count, 4), 0, 4);
