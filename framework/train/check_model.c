@@ -95,10 +95,10 @@ static enum qkv_status copy_values(struct qkv_parameters *parameters, const stru
     for (int64_t p = 0; p < parameters->count; p++) {
         const struct qkv_parameter *to = parameters->list[p], *from = qkv_parameters_find(trained, to->name);
         if (!from || from->count != to->count)
-            return qkv_error_set(
-                error,
-                "%s: parameter %s is missing or has another size; --set must not change the layers of a run",
-                run->path, to->name);
+            return qkv_error_set(error,
+                                 "%s: parameter %s is missing or has another size; the config describes "
+                                 "other layers than the run has",
+                                 run->path, to->name);
         for (int64_t i = 0; i < to->count; i++)
             qkv_parameter_set(parameters, to, i, (double)(float)qkv_parameter_get(trained, from, i));
     }

@@ -279,7 +279,7 @@ Test(gradcheck, a_run_is_checked_with_its_trained_values)
         {"--checkpoint none.safetensors", "qkv: run/none.safetensors: "},
         {"-s model.encoder.ff_size=8",
          "qkv: run: parameter encoder.1.feed_forward.inner.weight is missing or has another size; "
-         "--set must not change the layers of a run"},
+         "the config describes other layers than the run has"},
         {"-s data.train=none.tsv", "qkv: none.tsv: there is no such text: set data.train to its path"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
