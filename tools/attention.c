@@ -19,11 +19,9 @@ static const char *layer, *head, *measure;
 static bool mean, words;
 
 /* The choices of --kind: each kind, and "all". */
-static const char *kind_name(const void *context, int64_t index)
+static const char *kind_or_all(const void *context, int64_t index)
 {
-    (void)context;
-    if (index < QKV_ATTENTION_KINDS) return qkv_attention_kind_name((enum qkv_attention_kind)index);
-    return index == QKV_ATTENTION_KINDS ? "all" : NULL;
+    return index == QKV_ATTENTION_KINDS ? "all" : kind_name(context, index);
 }
 
 /* Which maps to show: arguments of qkv_attention_select. */
@@ -220,7 +218,7 @@ const struct command command_attention = {
             COMMAND_OPTION_PRECISION(&pair_options.precision),
             COMMAND_OPTIONS_OUTPUT(&output_options),
             {"kind", 0, "KIND", OPTION_LIST, &kinds, "{choices}; may be repeated, or a list with commas",
-             .choices = kind_name},
+             .choices = kind_or_all},
             {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1, all, or mean"},
             {"head", 0, "H", OPTION_TEXT, &head,
              "a head from 1, all, mean, or best: the one that agrees most with the others"},

@@ -1,5 +1,6 @@
 #include "comparison.h"
 
+#include "config.h"
 #include "json.h"
 
 #include "qkv/metrics.h"

@@ -88,6 +88,12 @@ bool is_run_folder(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+bool same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    return !stat(a, &one) && !stat(b, &other) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
 /* A failed write shows when the program ends; what else can fail here is memory. */
 static int finish(enum qkv_status status)
 {

@@ -1,4 +1,4 @@
-/* Reading a config, for every subcommand with an operand CONFIG. */
+/* Operands that are paths: reading a config, for every subcommand with an operand CONFIG, and telling files from folders. */
 #ifndef QKV_TOOLS_CONFIG_H
 #define QKV_TOOLS_CONFIG_H
 
@@ -13,5 +13,8 @@ enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, 
 
 /* True when an operand that may be a run folder, a config or a scene is a folder. */
 bool is_run_folder(const char *path);
+
+/* True for two names of one file or folder that exists. */
+bool same_file(const char *a, const char *b);
 
 #endif

@@ -27,12 +27,6 @@ struct request {
     int selected_head; /* QKV_ATTENTION_EACH, QKV_ATTENTION_BEST, or a number */
 };
 
-static const char *kind_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index < QKV_ATTENTION_KINDS ? qkv_attention_kind_name((enum qkv_attention_kind)index) : NULL;
-}
-
 static int read_options(struct request *r)
 {
     r->attention = QKV_ATTENTION_CROSS;

@@ -20,12 +20,6 @@ enum { FRAME_MILLISECONDS = 700, LAST_MILLISECONDS = 3000 };
 static struct sentence_pair_options pair_options;
 static const char *output, *layer, *head, *kind, *colormap;
 
-static const char *kind_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index < QKV_ATTENTION_KINDS ? qkv_attention_kind_name((enum qkv_attention_kind)index) : NULL;
-}
-
 struct film {
     struct sentence_pair pair;
     struct qkv_attention_collector *collector;

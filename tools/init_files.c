@@ -1,5 +1,7 @@
 #include "init_files.h"
 
+#include "config.h"
+
 #include "qkv/file.h"
 
 #include <errno.h>
@@ -16,12 +18,6 @@ void init_paths_make(struct init_paths *paths, const char *folder, const struct 
     snprintf(paths->path[QKV_PAIRS_PARTS], sizeof paths->path[0], "%s", names->file);
 }
 
-static bool is_same_file(const char *a, const char *b)
-{
-    struct stat one, other;
-    return !stat(a, &one) && !stat(b, &other) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
 enum qkv_status init_files_check(const struct init_paths *paths, const struct qkv_pairs *pairs,
                                  bool overwrite, struct qkv_error *error)
 {
@@ -29,7 +25,7 @@ enum qkv_status init_files_check(const struct init_paths *paths, const struct qk
     for (int f = 0; f < INIT_FILES; f++) {
         const char *path = paths->path[f];
         for (int side = 0; pairs && side < 2; side++)
-            if (is_same_file(path, pairs->path[side]))
+            if (same_file(path, pairs->path[side]))
                 return qkv_error_set(
                     error,
                     "%s: is the file that the pairs come from and would be replaced; give the config "

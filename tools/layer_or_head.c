@@ -8,6 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *kind_name(const void *context, int64_t index)
+{
+    (void)context;
+    return index < QKV_ATTENTION_KINDS ? qkv_attention_kind_name((enum qkv_attention_kind)index) : NULL;
+}
+
 int read_layer_or_head(const char *option, const char *text, unsigned accepted, int *index)
 {
     /* words[accepted], where `accepted` is a set of bits. */

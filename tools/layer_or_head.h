@@ -1,8 +1,11 @@
-/* The values of --layer and --head: a number from 1, or a word. */
+/* The values of --kind, and of --layer and --head: a number from 1, or a word. */
 #ifndef QKV_TOOLS_LAYER_OR_HEAD_H
 #define QKV_TOOLS_LAYER_OR_HEAD_H
 
-#include <stdbool.h>
+#include <stdint.h>
+
+/* The choices of --kind: the kinds of attention. The context is not used. */
+const char *kind_name(const void *context, int64_t index);
 
 /* Words besides numbers. */
 enum layer_or_head_words { ACCEPT_MEAN = 1, ACCEPT_BEST = 2, ACCEPT_ALL = 4 };

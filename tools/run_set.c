@@ -3,11 +3,12 @@
 #endif
 #include "run_set.h"
 
+#include "config.h"
+
 #include "config/config_keys.h"
 #include "config/value.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 enum qkv_status run_set_add(struct run_set *set, const char *path, struct qkv_error *error)
 {
@@ -42,12 +43,6 @@ static bool is_of_run(const struct qkv_key *key)
 {
     return !strcmp(key->path, "name") || !strcmp(key->path, "training.model_dir") ||
            !strcmp(key->path, "training.random_seed");
-}
-
-bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 /* Two paths may be written in two ways, as they are relative to the folders of their runs. */

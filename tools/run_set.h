@@ -38,16 +38,13 @@ enum qkv_status run_set_add(struct run_set *set, const char *path, struct qkv_er
 /* Makes the groups and names them; call it after the last run. */
 enum qkv_status run_set_group(struct run_set *set, struct qkv_error *error);
 
-/* Calls `each` for every key that has an effect and whose value is not the same in all groups, with the text of each
- * group's value. QKV_INVALID: no memory. */
+/* Calls `each` for every key that has an effect and whose value is not the same in all groups, and does not follow from
+ * other keys that do, with the text of each group's value. QKV_INVALID: no memory. */
 enum qkv_status run_set_differences(struct run_set *set,
                                     void (*each)(void *context, const char *key, const char *const *values),
                                     void *context);
 
 void run_set_release(struct run_set *set);
-
-/* True for two names of one file or folder. */
-bool same_file(const char *a, const char *b);
 
 /* True when two configs train alike: all keys but the names of the run and its folder are the same. */
 bool configs_train_alike(const struct qkv_config *a, const struct qkv_config *b);
