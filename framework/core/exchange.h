@@ -41,6 +41,16 @@ const char *qkv_exchange_name(const struct qkv_processes *processes, int rank);
 /* Bytes that this process has sent. */
 int64_t qkv_exchange_sent(const struct qkv_processes *processes);
 
+/* Starts a thread that calls `function`, which may send and receive; no other thread may meanwhile. False: there is no such
+ * thread. */
+bool qkv_exchange_start(struct qkv_processes *processes, void *(*function)(void *context), void *context);
+
+/* Waits until that function has returned. */
+void qkv_exchange_finish(struct qkv_processes *processes);
+
+/* Sleeps for a fifth of a millisecond: for that thread, where it waits for others of this process. */
+void qkv_exchange_nap(void);
+
 /* True after a process has died or given up: messages no longer arrive. */
 bool qkv_exchange_is_broken(const struct qkv_processes *processes);
 

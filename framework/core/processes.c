@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -64,6 +65,8 @@ struct qkv_processes {
     bool *is_near;        /* [count]: on this machine, so that kill tells whether it lives */
     int near;             /* processes on this machine, this one counted */
     int64_t sent;         /* bytes */
+    bool any_thread;      /* may send and receive, one at a time */
+    pthread_t thread;     /* qkv_exchange_start */
     bool is_broken;
 };
 
@@ -136,7 +139,7 @@ enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_
         return QKV_INVALID;
     }
     enum qkv_status status = QKV_OK;
-    if (call->MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) ||
+    if (call->MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) ||
         call->MPI_Comm_set_errhandler(call->world, call->errors_return) ||
         call->MPI_Comm_rank(call->world, &joined->rank) || call->MPI_Comm_size(call->world, &joined->count))
         status = qkv_error_set(error, MPI_NAME " cannot start");
@@ -149,6 +152,7 @@ enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_
     else
         status = meet(joined, error);
     if (!status && joined->count > 1) {
+        joined->any_thread = provided >= MPI_THREAD_SERIALIZED;
         *processes = joined;
         return QKV_OK;
     }
@@ -377,6 +381,24 @@ enum qkv_status qkv_exchange_collect(struct qkv_processes *processes, void *item
         if (processes->rank == rank) status = qkv_exchange_send(processes, 0, slice, bytes, error);
     }
     return status;
+}
+
+/* ---- a thread that exchanges ---- */
+
+bool qkv_exchange_start(struct qkv_processes *processes, void *(*function)(void *context), void *context)
+{
+    return processes && processes->any_thread && !pthread_create(&processes->thread, NULL, function, context);
+}
+
+void qkv_exchange_finish(struct qkv_processes *processes)
+{
+    pthread_join(processes->thread, NULL);
+}
+
+void qkv_exchange_nap(void)
+{
+    const struct timespec nap = {.tv_nsec = 200000};
+    nanosleep(&nap, NULL);
 }
 
 /* ---- facts ---- */

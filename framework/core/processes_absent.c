@@ -46,6 +46,21 @@ void qkv_processes_leave(struct qkv_processes *processes)
     (void)processes;
 }
 
+bool qkv_exchange_start(struct qkv_processes *processes, void *(*function)(void *context), void *context)
+{
+    (void)processes, (void)function, (void)context;
+    return false;
+}
+
+void qkv_exchange_finish(struct qkv_processes *processes)
+{
+    (void)processes;
+}
+
+void qkv_exchange_nap(void)
+{
+}
+
 enum qkv_status qkv_exchange_send(struct qkv_processes *processes, int to, const void *data, size_t size,
                                   struct qkv_error *error)
 {

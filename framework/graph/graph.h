@@ -7,6 +7,8 @@
 #include "qkv/graph.h"
 #include "qkv/ops.h"
 
+#include <stdatomic.h>
+
 /* Largest number of elements of a tensor: products of axes and sizes in bytes stay within int64_t. */
 #define QKV_MAX_ELEMENTS ((int64_t)1 << 40)
 
@@ -71,6 +73,12 @@ struct qkv_binding {
     struct qkv_tensor **leaf;
 };
 
+/* Which gradients backward has completed, for another thread that takes them while backward goes on. */
+struct qkv_progress {
+    const struct qkv_parameters *parameters;
+    atomic_bool *is_complete; /* [parameters->count]; NULL: nobody asks */
+};
+
 struct qkv_graph {
     enum qkv_dtype dtype;
     const struct qkv_op *const *ops; /* by enum qkv_op_id: the table of this dtype for this machine */
@@ -106,6 +114,7 @@ struct qkv_graph {
     struct qkv_gradient_pair *pair; /* NULL: no other graph adds to the same gradients */
     bool is_second;                 /* the graph of the pair that adds to the gradients of the other one */
     bool pair_done;                 /* qkv_graph_finish_pair has run since the last reset */
+    struct qkv_progress progress;   /* of backward */
     struct qkv_panels *panels;      /* NULL: products read parameters where they are stored */
 
     const char *scope;            /* name of the nodes that are created now; NULL: none */
@@ -244,6 +253,10 @@ void qkv_clear_unused_gradients(const struct qkv_graph *graph);
 /* bindings.c: lets qkv_graph_plan store values in the gradients of these parameters, which are bound and which nothing
  * reads until backward has computed them. Holds until they are bound anew. */
 void qkv_graph_reuse_gradients(struct qkv_graph *graph, const struct qkv_parameters *parameters);
+
+/* run.c: makes backward set is_complete of each parameter whose gradient changes no more. It leaves out those that no node
+ * has a gradient for; all are complete when backward has ended. Survives resets. */
+void qkv_graph_set_progress(struct qkv_graph *graph, struct qkv_progress progress);
 
 /* nodes.c: the input that the op declares as early_gradient; NULL if it declares none, or if that input or the result needs
  * no gradient. */

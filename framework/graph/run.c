@@ -1,6 +1,8 @@
 /* Running a graph: forward, backward, observers, and the search for numbers that are not finite. */
 #include "graph/graph.h"
 
+#include "qkv/parameters.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -93,6 +95,23 @@ static void recompute_inputs(const struct qkv_tensor *x)
     }
 }
 
+void qkv_graph_set_progress(struct qkv_graph *graph, struct qkv_progress progress)
+{
+    graph->progress = progress;
+}
+
+/* Says, after the backward of y, which gradients of parameters are complete: y is the last node that adds to them. */
+static void announce_complete(const struct qkv_tensor *y)
+{
+    const struct qkv_progress *progress = &y->graph->progress;
+    for (int i = 0; progress->is_complete && i < QKV_MAX_INPUTS; i++) {
+        const struct qkv_tensor *x = y->input[i];
+        if (!x || !x->binding || !x->touched || x->first_consumer != y) continue;
+        if (x->binding->parameters == progress->parameters)
+            atomic_store_explicit(&progress->is_complete[x->parameter->index], true, memory_order_release);
+    }
+}
+
 bool qkv_is_computed(const struct qkv_tensor *y)
 {
     const struct qkv_tensor *last = y->graph->last_run;
@@ -133,6 +152,7 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
         qkv_pair_before(x);
         run(x, true);
         qkv_pair_after(x);
+        announce_complete(x);
     }
     /* Tensors that backward has not reached get gradient zero. */
     for (struct qkv_tensor *x = graph->first; x; x = x->next)

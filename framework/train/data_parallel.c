@@ -28,6 +28,8 @@ struct qkv_data_parallel {
     /* Of the step that is being run: */
     struct qkv_shard_loss loss;
     const struct qkv_random *random;
+    enum qkv_status exchange_status;
+    struct qkv_error exchange_error;
 };
 
 static bool make_graphs(struct qkv_data_parallel *parallel)
@@ -112,6 +114,7 @@ static struct qkv_tensor *build(const struct qkv_data_parallel *parallel, const 
     struct qkv_graph *graph = parallel->graph[leaf->worker];
     qkv_graph_reset(graph);
     qkv_graph_set_pair(graph, leaf->pair, leaf->is_second);
+    qkv_graph_set_progress(graph, (struct qkv_progress){parallel->parameters, leaf->is_complete});
     qkv_graph_bind(graph, parallel->parameters, leaf->gradients, leaf->is_second);
     qkv_graph_reuse_gradients(graph, parallel->parameters);
     qkv_graph_set_dropout(graph, random);
@@ -222,11 +225,24 @@ static enum qkv_status begin_shards(struct qkv_data_parallel *parallel, struct q
     return total > 0 ? QKV_OK : qkv_error_set(error, "a step in which no shard has items");
 }
 
-/* Brings the gradients and sums of all processes to process 0. What went wrong in a shard comes with its sums. */
-static enum qkv_status exchange(struct qkv_data_parallel *parallel, struct qkv_error *error)
+static void *exchange_gradients(void *context)
 {
+    struct qkv_data_parallel *parallel = context;
+    parallel->exchange_status = qkv_gradient_tree_exchange(parallel->tree, &parallel->exchange_error);
+    return NULL;
+}
+
+/* Runs the shards, and brings the gradients and sums of all processes to process 0. A thread of its own sends the gradients while
+ * backward goes on. What went wrong in a shard comes with its sums. */
+static enum qkv_status run_shards(struct qkv_data_parallel *parallel, struct qkv_error *error)
+{
+    bool is_beside = qkv_gradient_tree_has_buckets(parallel->tree) &&
+                     qkv_exchange_start(parallel->processes, exchange_gradients, parallel);
+    qkv_workers_run(parallel->workers, parallel->shards, run_next, parallel);
+    if (is_beside) qkv_exchange_finish(parallel->processes);
     if (!parallel->processes) return QKV_OK;
-    if (qkv_gradient_tree_exchange(parallel->tree, error)) return QKV_INVALID;
+    if (!is_beside) exchange_gradients(parallel);
+    if (parallel->exchange_status) return qkv_error_set(error, "%s", parallel->exchange_error.message);
     return qkv_exchange_collect(parallel->processes, parallel->shard, sizeof *parallel->shard,
                                 parallel->shards, error);
 }
@@ -240,8 +256,7 @@ enum qkv_status qkv_data_parallel_step(struct qkv_data_parallel *parallel, const
     parallel->random = random;
     if (begin_shards(parallel, error)) return QKV_INVALID;
     qkv_gradient_tree_begin(parallel->tree, parallel->is_empty, accumulate, parallel->workers);
-    qkv_workers_run(parallel->workers, parallel->shards, run_next, parallel);
-    if (exchange(parallel, error)) return QKV_INVALID;
+    if (run_shards(parallel, error)) return QKV_INVALID;
     *sums = (struct qkv_shard_sums){0};
     if (qkv_processes_rank(parallel->processes) > 0) return QKV_OK; /* process 0 knows how it went */
     for (int i = 0; i < parallel->shards; i++)

@@ -1,88 +1,116 @@
-/* A message is a list of bits, one for each row of each large table: which rows are sent; then the numbers of all other
- * parameters, and these rows. A row that is not sent has bits of zero only, so that adding it changes the same bits as in one process. */
+/* A bucket of a large table begins with a list of bits, one for each of its rows: which of them are sent. All other buckets are
+ * numbers only. A row that is not sent has bits of zero only, so that adding it changes the same bits as in one process. */
 #include "train/gradient_message.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    TABLE_FROM = 1 << 16 /* bytes; looking for the rows of a smaller table, and further messages, cost more */
+    BUCKET = 1 << 22, /* bytes at most, unless a row is larger */
+    TABLE_FROM =
+        1 << 16, /* bytes; looking for the rows of a smaller table, and further messages, cost more */
 };
 
-/* A part of a block, as it is sent. */
-struct part {
-    size_t start, size;     /* bytes */
-    int64_t rows;           /* of a large table; 0: everything is sent */
-    size_t row_size;        /* bytes */
-    unsigned char *is_sent; /* [rows / 8], in `bits` */
+struct bucket {
+    size_t start, size; /* bytes */
+    int64_t rows;       /* of a large table; 0: everything is sent */
+    size_t row_size;    /* bytes */
 };
 
 struct qkv_gradient_message {
-    int parts;
-    struct part *part;
-    unsigned char *bits;
-    size_t bits_size;
-    char *rows; /* room for half of the largest table */
+    const struct qkv_parameters *parameters;
+    int buckets;
+    struct bucket *bucket;  /* from the end of a block to its start */
+    size_t largest;         /* bytes of a bucket */
+    unsigned char *is_sent; /* the bits of a bucket */
+    char *sent;             /* [largest]: rows that are sent, or received */
+    char *received;         /* [largest] */
 };
 
-static void add_part(struct qkv_gradient_message *message, size_t start, size_t end)
+/* Adds the buckets of a part of a block, the last first; without an array of buckets, counts them. row_size: bytes of what is not cut;
+ * is_table: the part is a large table. */
+static void cut_part(struct qkv_gradient_message *message, size_t start, size_t size, size_t row_size,
+                     bool is_table)
 {
-    if (end > start) message->part[message->parts++] = (struct part){.start = start, .size = end - start};
+    size_t most = row_size < BUCKET ? BUCKET / row_size * row_size : row_size;
+    for (size_t left = size; left > 0;) {
+        size_t length = left % most ? left % most : most;
+        left -= length;
+        if (length > message->largest) message->largest = length;
+        if (message->bucket)
+            message->bucket[message->buckets] =
+                (struct bucket){start + left, length, is_table ? (int64_t)(length / row_size) : 0, row_size};
+        message->buckets++;
+    }
 }
 
-/* Cuts a block into large tables and what lies between. Returns the size of the largest table. */
-static size_t cut(struct qkv_gradient_message *message, const struct qkv_parameters *parameters)
+/* Cuts a block into buckets of large tables and of what lies between. */
+static void cut(struct qkv_gradient_message *message)
 {
-    size_t element = qkv_dtype_size(parameters->dtype), start = 0, largest = 0;
-    for (int64_t i = 0; i < parameters->count; i++) {
+    const struct qkv_parameters *parameters = message->parameters;
+    size_t element = qkv_dtype_size(parameters->dtype), end = (size_t)parameters->elements * element;
+    message->buckets = 0;
+    for (int64_t i = parameters->count - 1; i >= 0; i--) {
         const struct qkv_parameter *p = parameters->list[i];
         size_t size = (size_t)p->count * element, offset = (size_t)p->offset * element;
         if (!p->is_table || size < TABLE_FROM) continue;
-        add_part(message, start, offset);
-        add_part(message, offset, offset + size);
-        struct part *table = &message->part[message->parts - 1];
-        table->rows = p->shape.size[0];
-        table->row_size = size / (size_t)table->rows;
-        message->bits_size += (size_t)(table->rows + 7) / 8;
-        if (size > largest) largest = size;
-        start = offset + size;
+        cut_part(message, offset + size, end - offset - size, element, false);
+        cut_part(message, offset, size, size / (size_t)p->shape.size[0], true);
+        end = offset;
     }
-    add_part(message, start, (size_t)parameters->elements * element);
-    return largest;
+    cut_part(message, 0, end, element, false);
 }
 
 struct qkv_gradient_message *qkv_gradient_message_new(const struct qkv_parameters *parameters)
 {
     struct qkv_gradient_message *message = calloc(1, sizeof *message);
     if (!message) return NULL;
-    message->part = calloc(2 * (size_t)parameters->count + 1, sizeof *message->part);
-    size_t largest = message->part ? cut(message, parameters) : 0;
-    message->bits = calloc(message->bits_size + 1, 1);
-    message->rows = malloc(largest / 2 + 1);
-    if (!message->part || !message->bits || !message->rows) {
-        qkv_gradient_message_free(message);
-        return NULL;
-    }
-    unsigned char *bits = message->bits;
-    for (int i = 0; i < message->parts; i++) {
-        message->part[i].is_sent = bits;
-        bits += (message->part[i].rows + 7) / 8;
-    }
-    return message;
+    message->parameters = parameters;
+    cut(message);
+    message->bucket = calloc((size_t)message->buckets + 1, sizeof *message->bucket);
+    if (message->bucket) cut(message);
+    message->is_sent = malloc(message->largest / 8 + 1);
+    message->sent = malloc(message->largest + 1);
+    message->received = malloc(message->largest + 1);
+    if (message->bucket && message->is_sent && message->sent && message->received) return message;
+    qkv_gradient_message_free(message);
+    return NULL;
 }
 
 void qkv_gradient_message_free(struct qkv_gradient_message *message)
 {
     if (!message) return;
-    free(message->part);
-    free(message->bits);
-    free(message->rows);
+    free(message->bucket);
+    free(message->is_sent);
+    free(message->sent);
+    free(message->received);
     free(message);
 }
 
-static bool is_sent(const struct part *table, int64_t row)
+int qkv_gradient_message_buckets(const struct qkv_gradient_message *message)
 {
-    return table->is_sent[row / 8] >> row % 8 & 1;
+    return message->buckets;
+}
+
+struct qkv_gradient_range qkv_gradient_message_range(const struct qkv_gradient_message *message, int bucket)
+{
+    const struct qkv_parameters *all = message->parameters;
+    size_t element = qkv_dtype_size(all->dtype);
+    struct qkv_gradient_range range = {
+        .start = (int64_t)(message->bucket[bucket].start / element),
+        .count = (int64_t)(message->bucket[bucket].size / element),
+    };
+    while (range.first < all->count &&
+           all->list[range.first]->offset + all->list[range.first]->count <= range.start)
+        range.first++;
+    range.end = range.first;
+    while (range.end < all->count && all->list[range.end]->offset < range.start + range.count) range.end++;
+    return range;
+}
+
+static bool is_sent(const struct qkv_gradient_message *message, int64_t row)
+{
+    return message->is_sent[row / 8] >> row % 8 & 1;
 }
 
 static bool is_zero(const char *row, size_t size)
@@ -90,71 +118,74 @@ static bool is_zero(const char *row, size_t size)
     return row[0] == 0 && !memcmp(row, row + 1, size - 1);
 }
 
-/* Finds the rows of a table that are sent: those that are not zero, or, if these are more than half, all. */
-static void choose_rows(struct part *table, const char *gradients)
+static size_t size_of_bits(const struct bucket *bucket)
 {
-    const char *row = gradients + table->start;
+    return (size_t)(bucket->rows + 7) / 8;
+}
+
+/* Finds the rows that are sent: those that are not zero, or, if these are more than half, all. */
+static void choose_rows(struct qkv_gradient_message *message, const struct bucket *bucket, const char *row)
+{
     int64_t count = 0;
-    memset(table->is_sent, 0, (size_t)(table->rows + 7) / 8);
-    for (int64_t i = 0; i < table->rows; i++, row += table->row_size) {
-        if (is_zero(row, table->row_size)) continue;
-        table->is_sent[i / 8] |= (unsigned char)(1 << i % 8);
+    memset(message->is_sent, 0, size_of_bits(bucket));
+    for (int64_t i = 0; i < bucket->rows; i++, row += bucket->row_size) {
+        if (is_zero(row, bucket->row_size)) continue;
+        message->is_sent[i / 8] |= (unsigned char)(1 << i % 8);
         count++;
     }
-    if (count > table->rows / 2) memset(table->is_sent, 0xFF, (size_t)(table->rows + 7) / 8);
+    if (count > bucket->rows / 2) memset(message->is_sent, 0xFF, size_of_bits(bucket));
 }
 
 /* Bytes of the rows that are sent. */
-static size_t size_of_rows(const struct part *table)
+static size_t size_of_rows(const struct qkv_gradient_message *message, const struct bucket *bucket)
 {
     size_t count = 0;
-    for (int64_t i = 0; i < table->rows; i++) count += is_sent(table, i);
-    return count * table->row_size;
+    for (int64_t i = 0; i < bucket->rows; i++) count += is_sent(message, i);
+    return count * bucket->row_size;
 }
 
-/* Copies the rows that are sent from a table to `rows`, or back. */
-static void copy_rows(const struct part *table, char *gradients, char *rows, bool is_back)
-{
-    char *row = gradients + table->start;
-    for (int64_t i = 0; i < table->rows; i++, row += table->row_size) {
-        if (!is_sent(table, i)) continue;
-        memcpy(is_back ? row : rows, is_back ? rows : row, table->row_size);
-        rows += table->row_size;
-    }
-}
-
-enum qkv_status qkv_gradient_message_send(struct qkv_gradient_message *message,
+enum qkv_status qkv_gradient_message_send(struct qkv_gradient_message *message, int bucket,
                                           struct qkv_processes *processes, int to, const void *gradients,
                                           struct qkv_error *error)
 {
-    char *block = (char *)gradients;
-    for (int i = 0; i < message->parts; i++)
-        if (message->part[i].rows) choose_rows(&message->part[i], block);
-    enum qkv_status status = qkv_exchange_send(processes, to, message->bits, message->bits_size, error);
-    for (int i = 0; !status && i < message->parts; i++) {
-        const struct part *part = &message->part[i];
-        size_t size = part->rows ? size_of_rows(part) : part->size;
-        if (size < part->size) copy_rows(part, block, message->rows, false);
-        const char *data = size < part->size ? message->rows : block + part->start;
-        status = qkv_exchange_send(processes, to, data, size, error);
+    const struct bucket *sent = &message->bucket[bucket];
+    const char *numbers = (const char *)gradients + sent->start, *row = numbers;
+    if (!sent->rows) return qkv_exchange_send(processes, to, numbers, sent->size, error);
+    choose_rows(message, sent, numbers);
+    if (qkv_exchange_send(processes, to, message->is_sent, size_of_bits(sent), error)) return QKV_INVALID;
+    size_t size = size_of_rows(message, sent);
+    if (size == sent->size) return qkv_exchange_send(processes, to, numbers, size, error);
+    char *copy = message->sent;
+    for (int64_t i = 0; i < sent->rows; i++, row += sent->row_size) {
+        if (!is_sent(message, i)) continue;
+        memcpy(copy, row, sent->row_size);
+        copy += sent->row_size;
     }
-    return status;
+    return qkv_exchange_send(processes, to, message->sent, size, error);
 }
 
-enum qkv_status qkv_gradient_message_receive(struct qkv_gradient_message *message,
-                                             struct qkv_processes *processes, int from, void *gradients,
+enum qkv_status qkv_gradient_message_receive(struct qkv_gradient_message *message, int bucket,
+                                             struct qkv_processes *processes, int from, void **numbers,
                                              struct qkv_error *error)
 {
-    char *block = gradients;
-    enum qkv_status status = qkv_exchange_receive(processes, from, message->bits, message->bits_size, error);
-    for (int i = 0; !status && i < message->parts; i++) {
-        const struct part *part = &message->part[i];
-        size_t size = part->rows ? size_of_rows(part) : part->size;
-        char *data = size < part->size ? message->rows : block + part->start;
-        status = qkv_exchange_receive(processes, from, data, size, error);
-        if (status || size == part->size) continue;
-        memset(block + part->start, 0, part->size);
-        copy_rows(part, block, message->rows, true);
+    const struct bucket *received = &message->bucket[bucket];
+    *numbers = message->received;
+    if (!received->rows)
+        return qkv_exchange_receive(processes, from, message->received, received->size, error);
+    if (qkv_exchange_receive(processes, from, message->is_sent, size_of_bits(received), error))
+        return QKV_INVALID;
+    size_t size = size_of_rows(message, received);
+    if (size == received->size) return qkv_exchange_receive(processes, from, message->received, size, error);
+    if (qkv_exchange_receive(processes, from, message->sent, size, error)) return QKV_INVALID;
+    char *row = message->received;
+    const char *copy = message->sent;
+    for (int64_t i = 0; i < received->rows; i++, row += received->row_size) {
+        bool has_gradient = is_sent(message, i);
+        if (has_gradient)
+            memcpy(row, copy, received->row_size);
+        else
+            memset(row, 0, received->row_size);
+        copy += has_gradient ? received->row_size : 0;
     }
-    return status;
+    return QKV_OK;
 }

@@ -5,14 +5,11 @@
  * A shard starts only when it has its block, and shards start in order. A shard that runs waits for no block; the second
  * of a pair waits for its first, which runs already. So some thread always returns a block, and there is no deadlock as
  * long as there are enough blocks for one thread. */
-#include "train/gradient_tree.h"
+#include "train/gradient_nodes.h"
 
-#include "core/exchange.h"
 #include "kernels/optimizer.h"
 #include "qkv/arena.h"
-#include "train/gradient_message.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,57 +17,16 @@ enum {
     /* Roots at most. More roots let shards begin without waiting for sums, but need a block each. */
     MOST_ROOTS = 8,
     MOST_PAIRED_ROOTS = 2,
-    MOST_LEVELS = 21, /* QKV_SHARDS_MOST is 2^20 */
-    RANGE = 16384     /* numbers that a worker adds at a time */
+    RANGE = 16384 /* numbers that a worker adds at a time */
 };
-
-struct block {
-    void *gradients;
-    struct qkv_gradient_pair *pair;
-    bool is_taken;
-    bool has_clear_gaps;
-};
-
-struct node {
-    bool is_complete;
-    int block; /* -1: none: all shards below are empty, or the left sibling has the sum of both */
-};
-
-struct qkv_gradient_tree {
-    const struct qkv_parameters *parameters;
-    struct qkv_processes *processes;
-    struct qkv_gradient_message *message; /* NULL: there are no other processes */
-    int first_own, end_own;               /* the shards that this process computes */
-    const struct qkv_optimizer_kernels *kernels;
-    size_t bytes; /* of a block */
-    int shards, threads, roots, root_level;
-    bool is_paired;
-    struct node *node;          /* all levels, one after the other, the shards first */
-    int first[MOST_LEVELS + 1]; /* where each level begins in `node`; [root_level + 1]: their number */
-    struct block *block;        /* [blocks] */
-    int blocks;
-    bool *is_busy;         /* [threads] */
-    void **result;         /* [roots + 1] */
-    int *result_block;     /* [roots + 1]: indices of those blocks */
-    int results;           /* 0: no step has been completed */
-    int earlier;           /* block that holds the sum over earlier batches; -1: none */
-    const bool *is_empty;  /* of the step that is being run */
-    int next;              /* shard */
-    pthread_mutex_t mutex; /* guards nodes, blocks, is_busy and next during a step */
-    pthread_cond_t block_is_free;
-};
-
-static int nodes_of(const struct qkv_gradient_tree *tree, int level)
-{
-    return tree->first[level + 1] - tree->first[level];
-}
 
 /* Levels, and the number of blocks: when one thread computes the last root, all others are complete, each level below
  * may hold a left child, and one block is being written. Further threads have a block each; those of pairs
  * share it.
  *
- * Several processes add all levels, so that each sends as little as possible. A pair may lie in two of them, and each level
- * may also hold a right child, whose left sibling another process has. */
+ * Several processes add all levels, so that each sends as little as possible. A pair may lie in two of them, each level
+ * may also hold a right child, whose left sibling another process has, and one block may hold what others send where this
+ * process has nothing to add it to. */
 static void plan(struct qkv_gradient_tree *tree)
 {
     bool is_divided = qkv_processes_count(tree->processes) > 1;
@@ -86,7 +42,7 @@ static void plan(struct qkv_gradient_tree *tree)
     int further = tree->is_paired ? (tree->threads - 1) / 2 : tree->threads - 1;
     tree->blocks = count + level - lowest + further;
     if (tree->blocks > users) tree->blocks = users;
-    if (is_divided) tree->blocks = 1 + 2 * level + tree->threads - 1;
+    if (is_divided) tree->blocks = 2 + 2 * level + tree->threads - 1;
     tree->blocks++; /* for the sum over earlier batches */
 }
 
@@ -114,6 +70,9 @@ static bool make_blocks(struct qkv_gradient_tree *tree)
         block->gradients = qkv_block_new(tree->bytes, tree->bytes);
         if (!block->gradients) return false;
         if (tree->is_paired && !(block->pair = qkv_gradient_pair_new(tree->parameters))) return false;
+        if (!tree->processes) continue;
+        block->is_complete = calloc((size_t)tree->parameters->count + 1, sizeof *block->is_complete);
+        if (!block->is_complete) return false;
     }
     return tree->block;
 }
@@ -157,6 +116,7 @@ void qkv_gradient_tree_free(struct qkv_gradient_tree *tree)
     for (int i = 0; tree->block && i < tree->blocks; i++) {
         qkv_block_free(tree->block[i].gradients, tree->bytes);
         qkv_gradient_pair_free(tree->block[i].pair);
+        free(tree->block[i].is_complete);
     }
     pthread_cond_destroy(&tree->block_is_free);
     pthread_mutex_destroy(&tree->mutex);
@@ -171,9 +131,7 @@ void qkv_gradient_tree_free(struct qkv_gradient_tree *tree)
 
 /* ---- blocks; the caller holds the mutex, or no shard runs ---- */
 
-/* The free block with the lowest number, so that others take no physical memory if they are never needed; -1: none. One
- * block is always left for the sum over earlier batches. */
-static int free_block(const struct qkv_gradient_tree *tree)
+int qkv_gradient_free_block(const struct qkv_gradient_tree *tree)
 {
     int usable = tree->blocks, lowest = -1;
     for (int i = tree->blocks - 1; i >= 0; i--) {
@@ -190,11 +148,6 @@ static void return_block(struct qkv_gradient_tree *tree, int block)
 }
 
 /* ---- nodes ---- */
-
-static struct node *node_at(struct qkv_gradient_tree *tree, int level, int i)
-{
-    return &tree->node[tree->first[level] + i];
-}
 
 /* Adds block `right` to block `left`. Other threads go on meanwhile. */
 static void merge(struct qkv_gradient_tree *tree, int left, int right)
@@ -263,15 +216,14 @@ void qkv_gradient_tree_begin(struct qkv_gradient_tree *tree, const bool *is_empt
     tree->next = tree->first_own;
     tree->is_empty = is_empty;
     memset(tree->is_busy, 0, (size_t)tree->threads * sizeof *tree->is_busy);
-    memset(tree->node, 0, (size_t)tree->first[tree->root_level + 1] * sizeof *tree->node);
+    for (int i = 0; i < tree->first[tree->root_level + 1]; i++) tree->node[i] = (struct node){false, -1};
     pthread_mutex_lock(&tree->mutex);
     for (int i = 0; i < tree->shards; i++)
         if (is_empty[i]) complete_node(tree, 0, i, -1);
     pthread_mutex_unlock(&tree->mutex);
 }
 
-/* Whether the shard adds to the block of its left sibling. */
-static bool is_second(const struct qkv_gradient_tree *tree, int shard)
+bool qkv_gradient_is_second(const struct qkv_gradient_tree *tree, int shard)
 {
     return tree->is_paired && shard % 2 == 1 && shard > tree->first_own && !tree->is_empty[shard - 1];
 }
@@ -285,8 +237,11 @@ static void take_block(struct qkv_gradient_tree *tree, int block, struct qkv_gra
     clear_gaps(tree->parameters, &tree->block[block]);
     tree->node[shard].block = block;
     if (is_first) qkv_gradient_pair_reset(tree->block[block].pair);
+    for (int64_t i = 0; tree->processes && i < tree->parameters->count; i++)
+        atomic_store(&tree->block[block].is_complete[i], false);
     leaf->gradients = tree->block[block].gradients;
     leaf->pair = is_first ? tree->block[block].pair : NULL;
+    leaf->is_complete = is_first ? NULL : tree->block[block].is_complete;
 }
 
 bool qkv_gradient_tree_take(struct qkv_gradient_tree *tree, struct qkv_gradient_leaf *leaf)
@@ -295,19 +250,20 @@ bool qkv_gradient_tree_take(struct qkv_gradient_tree *tree, struct qkv_gradient_
     pthread_mutex_lock(&tree->mutex);
     for (;; pthread_cond_wait(&tree->block_is_free, &tree->mutex)) {
         while (tree->next < tree->end_own && tree->is_empty[tree->next]) tree->next++;
-        if (tree->next == tree->end_own || is_second(tree, tree->next)) break;
-        if ((block = free_block(tree)) >= 0) break;
+        if (tree->next == tree->end_own || qkv_gradient_is_second(tree, tree->next)) break;
+        if ((block = qkv_gradient_free_block(tree)) >= 0) break;
     }
     bool is_taken = tree->next < tree->end_own;
     if (is_taken) {
         *leaf = (struct qkv_gradient_leaf){.shard = tree->next++};
         while (tree->is_busy[leaf->worker]) leaf->worker++;
         tree->is_busy[leaf->worker] = true;
-        leaf->is_second = is_second(tree, leaf->shard);
+        leaf->is_second = qkv_gradient_is_second(tree, leaf->shard);
         if (leaf->is_second) {
             const struct block *first = &tree->block[tree->node[leaf->shard - 1].block];
             leaf->gradients = first->gradients;
             leaf->pair = first->pair;
+            leaf->is_complete = first->is_complete;
         } else {
             take_block(tree, block, leaf);
         }
@@ -324,49 +280,13 @@ void qkv_gradient_tree_complete(struct qkv_gradient_tree *tree, const struct qkv
     pthread_mutex_unlock(&tree->mutex);
 }
 
-/* Whether a node has no gradient, because all shards below are empty. */
-static bool is_empty_node(const struct qkv_gradient_tree *tree, int level, int i)
-{
-    for (int shard = i << level; shard < (i + 1) << level && shard < tree->shards; shard++)
-        if (!tree->is_empty[shard]) return false;
-    return true;
-}
-
-/* All processes go through the same nodes in the same order, and each node is sent by one and received by one, so that
- * somebody can always go on. When the turn of a node comes, all nodes below it are complete. */
-enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struct qkv_error *error)
-{
-    int rank = qkv_processes_rank(tree->processes);
-    enum qkv_status status = QKV_OK;
-    for (int level = 0; level < tree->root_level; level++)
-        for (int i = 1; !status && i < nodes_of(tree, level); i += 2) {
-            int from = qkv_exchange_owner(tree->processes, i << level, tree->shards),
-                to = qkv_exchange_owner(tree->processes, (i - 1) << level, tree->shards);
-            if (from == to || (rank != from && rank != to) || is_empty_node(tree, level, i)) continue;
-            int block = rank == from ? node_at(tree, level, i)->block : free_block(tree);
-            QKV_BUG(block < 0, "node %d of level %d has no block", i, level);
-            void *gradients = tree->block[block].gradients;
-            if (rank == from) {
-                status = qkv_gradient_message_send(tree->message, tree->processes, to, gradients, error);
-                return_block(tree, block);
-                continue;
-            }
-            tree->block[block].is_taken = true;
-            status = qkv_gradient_message_receive(tree->message, tree->processes, from, gradients, error);
-            pthread_mutex_lock(&tree->mutex);
-            complete_node(tree, level, i, block);
-            pthread_mutex_unlock(&tree->mutex);
-        }
-    return status;
-}
-
 void qkv_gradient_tree_end(struct qkv_gradient_tree *tree, struct qkv_workers *workers)
 {
     if (qkv_processes_rank(tree->processes) > 0) return; /* the sum is with process 0 */
     for (int i = 0; i < tree->roots; i++) {
         int block = node_at(tree, tree->root_level, i)->block;
         if (block < 0) {
-            block = free_block(tree);
+            block = qkv_gradient_free_block(tree);
             tree->block[block].is_taken = true;
             memset(tree->block[block].gradients, 0, tree->bytes);
         }

@@ -7,6 +7,8 @@
 #include "qkv/data_parallel.h"
 #include "qkv/processes.h"
 
+#include <stdatomic.h>
+
 /* A *block* is a buffer for the gradients of all parameters; two shards of a large model are a *pair* that shares one
  * (see qkv/data_parallel.h). Workers add the lower levels of the tree. Up to 8 blocks remain, the *roots*, 2 if shards are
  * paired: the optimizer adds them in the same tree. */
@@ -19,6 +21,9 @@ struct qkv_gradient_leaf {
     void *gradients;                /* the block */
     struct qkv_gradient_pair *pair; /* NULL: the shard has the block for itself */
     bool is_second;                 /* of the pair */
+    /* Where the graph sets which gradients of the block it has completed (qkv_graph_set_progress); NULL: nobody asks, or
+     * the second of the pair adds to them. */
+    atomic_bool *is_complete;
 };
 
 /* `threads`: how many shards run at the same time at most. processes: who share the shards; NULL: this one computes all.
@@ -40,8 +45,10 @@ bool qkv_gradient_tree_take(struct qkv_gradient_tree *tree, struct qkv_gradient_
 /* Says that the gradient of a shard is complete, and adds the nodes that can be added now. */
 void qkv_gradient_tree_complete(struct qkv_gradient_tree *tree, const struct qkv_gradient_leaf *leaf);
 
-/* Adds the sums of all processes, when all shards of each are complete; the result is with process 0. Fails when a process
- * has died. */
+/* Adds the sums of all processes; the result is with process 0. May run on another thread while shards are computed: it then
+ * takes buckets of the gradients as backward completes them. Fails when a process has died. */
+/* Whether that can take less time: there are several buckets. */
+bool qkv_gradient_tree_has_buckets(const struct qkv_gradient_tree *tree);
 enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struct qkv_error *error);
 
 /* Ends the sum, when all shards are complete and have been exchanged. Process 0 alone has blocks then. */

@@ -10,7 +10,8 @@
  *     qkv_processes_leave(processes);
  *
  * Everywhere, NULL stands for a process that works alone. Processes talk through MPI, which is loaded by
- * qkv_processes_join and by nothing else. One thread calls these functions. */
+ * qkv_processes_join and by nothing else. One thread calls these functions; a step of training starts another, which sends
+ * gradients while backward goes on. */
 #ifndef QKV_PROCESSES_H
 #define QKV_PROCESSES_H
 
