@@ -261,6 +261,32 @@ Test(processes_failures, a_run_of_which_a_process_is_killed_is_resumed_by_any_nu
     cr_expect_gt(kills, 3);
 }
 
+/* Eight processes, of which one is killed; three go on. */
+Test(processes_failures, a_run_of_eight_processes_is_resumed_by_three)
+{
+    const char *folder = scratch("eight"), *uninterrupted = format("%s/uninterrupted", folder);
+    struct interruption killed = {
+        .training = {.config = training_config(folder), .settings = format("%s shards=8", SETTINGS)},
+        .processes = 8,
+        .target = 5,
+        .lines = 12,
+        .signal = SIGKILL,
+    };
+    mpirun();
+    killed.training.run = uninterrupted;
+    training_run(killed.training);
+    killed.training.run = format("%s/of_eight", folder);
+    mpirun_training(8, &killed.training);
+    training_expect_same(uninterrupted, killed.training.run);
+    killed.training.run = format("%s/killed", folder);
+    struct outcome outcome = interrupt(&killed, folder);
+    cr_expect_not_null(strstr(outcome.error, format("qkv: %s has died\n", process(killed.target))), "%s",
+                       outcome.error);
+    killed.training.resume = true;
+    mpirun_training(3, &killed.training);
+    training_expect_same(uninterrupted, killed.training.run);
+}
+
 Test(processes_failures, a_signal_to_any_process_saves_and_ends_all)
 {
     const char *folder = scratch("stopped"), *uninterrupted = format("%s/uninterrupted", folder);
