@@ -39,15 +39,20 @@ Test(bench_processes, exchange)
                 "qkv: exchange is measured in several processes: mpirun -n 2 qkv-bench toy -m exchange"));
 }
 
-/* The messages of a step, ms, as the README of the benchmarks says. */
+/* The sums of gradients, and all messages of a step, ms, as the README of the benchmarks says. */
+static double sums(double n, double megabytes, double latency, double rate, double adding)
+{
+    double pieces = ceil(megabytes / 4.194304);
+    return ceil(log2(n)) * (pieces * latency + megabytes / rate + megabytes * adding);
+}
+
 static double messages(double n, double megabytes, double latency, double rate, double adding)
 {
-    double pieces = ceil(megabytes / 4.194304),
-           level = pieces * latency + megabytes / rate + megabytes * adding;
+    double pieces = ceil(megabytes / 4.194304);
     double rounds = ceil(megabytes / (n * 4.194304));
     double broadcast = n == 2 ? pieces * latency + megabytes / rate
                               : rounds * 2 * (n - 1) * latency + 2 * (n - 1) / n * megabytes / rate;
-    return n == 1 ? 0 : broadcast + ceil(log2(n)) * level + (n - 1) * latency;
+    return n == 1 ? 0 : broadcast + sums(n, megabytes, latency, rate, adding) + (n - 1) * latency;
 }
 
 static void check_networks(const cJSON *json)
@@ -74,7 +79,10 @@ static void check_networks(const cJSON *json)
         cr_expect_eq(n, 1 << i % 11);
         cr_expect_eq(json_number(row, "gigabits_per_second"), gigabits);
         cr_expect_float_eq(json_number(row, "modelled_messages_ms"), expected, 1e-9);
-        cr_expect(overlap >= 0 && overlap <= 1);
+        cr_expect_geq(overlap, 0);
+        cr_expect_leq(overlap * expected, 1e-9 + 2.0 / 3 * json_number(row, "computing_ms"));
+        cr_expect_leq(overlap * expected,
+                      1e-9 + sums(n, parameters, latency + 0.02, fmin(rate, gigabits / 8), adding));
         cr_expect_float_eq(json_number(row, "modelled_ms"),
                            json_number(row, "computing_ms") + json_number(row, "updating_ms") +
                                (1 - overlap) * expected,

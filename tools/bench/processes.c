@@ -3,13 +3,15 @@
  * processes and P MB of parameters:
  *
  *     step = computing + updating + (1 - overlap) messages
- *     messages = broadcast + levels (pieces(P) latency + P / rate + P adding) + (n - 1) latency
+ *     messages = broadcast + sums + (n - 1) latency
+ *     sums = levels (pieces(P) latency + P / rate + P adding)
  *
  * - broadcast: 2 (n - 1) messages and 2 (n - 1) / n P / rate for each round; with two processes, one message a piece, and P / rate
  * - levels: of the tree of sums, log2(n) rounded up; process 0 receives and adds a gradient on each
  * - (n - 1) latency: process 0 receives the losses of the others
  * - latency, rate: of messages between two processes; adding: what remains of the messages of two processes, for each MB
- * - overlap: the share of the messages of two processes that a step does not take longer for
+ * - overlap: the share of the messages during which processes compute: of the sums, as much as a step of two processes does not
+ *   take longer for, but never more than backward takes, BACKWARD of computing
  *
  * On a network, the rate is that of the link, unless copying is slower, and the latency is NETWORK_LATENCY more. */
 #include "bench.h"
@@ -25,13 +27,14 @@ static const int MEASURED[] = {2, 3, 4};
 static const double GIGABITS[] = {10, 100};
 enum { MEASURED_COUNT = sizeof MEASURED / sizeof MEASURED[0], FORECAST_PROCESSES = 1024 };
 
-static const double PIECE = 4.194304;       /* MB of a message at most */
+static const double PIECE = 4.194304; /* MB of a message at most */
+static const double BACKWARD = 2.0 / 3;
 static const double NETWORK_LATENCY = 0.02; /* ms: assumed for switches and the stack of the kernel */
 
 struct model {
     double latency, rate; /* ms; MB per ms */
     double adding;        /* ms per MB */
-    double overlap;
+    double overlap;       /* share of the sums */
 };
 
 static int levels_of(int64_t processes)
@@ -49,13 +52,25 @@ static double broadcast_ms(const struct model *model, int64_t processes, double 
     return rounds * 2 * (n - 1) * model->latency + 2 * (n - 1) / n * megabytes / model->rate;
 }
 
+static double sums_ms(const struct model *model, int64_t processes, double megabytes)
+{
+    return levels_of(processes) *
+           (ceil(megabytes / PIECE) * model->latency + megabytes / model->rate + megabytes * model->adding);
+}
+
 static double messages_ms(const struct model *model, int64_t processes, double megabytes)
 {
     if (processes == 1) return 0;
-    double level =
-        ceil(megabytes / PIECE) * model->latency + megabytes / model->rate + megabytes * model->adding;
-    return broadcast_ms(model, processes, megabytes) + levels_of(processes) * level +
+    return broadcast_ms(model, processes, megabytes) + sums_ms(model, processes, megabytes) +
            (double)(processes - 1) * model->latency;
+}
+
+/* The share of the messages during which processes compute. */
+static double overlap_of(const struct model *model, int64_t processes, double megabytes, double computing)
+{
+    if (processes == 1) return 0;
+    return fmin(model->overlap * sums_ms(model, processes, megabytes), BACKWARD * computing) /
+           messages_ms(model, processes, megabytes);
 }
 
 /* ---- measuring ---- */
@@ -116,7 +131,8 @@ static struct model fit(const struct bench_exchange *two, double computing)
     struct model model = {.latency = two->latency, .rate = two->rate};
     model.adding = fmax(0, two->messages - messages_ms(&model, 2, two->parameters)) / two->parameters;
     bool is_parallel = sysconf(_SC_NPROCESSORS_ONLN) > 1;
-    if (is_parallel) model.overlap = (computing + two->messages - two->step) / two->messages;
+    if (is_parallel)
+        model.overlap = (computing + two->messages - two->step) / sums_ms(&model, 2, two->parameters);
     model.overlap = fmin(fmax(model.overlap, 0), 1);
     return model;
 }
@@ -136,7 +152,7 @@ static void forecast(const struct bench_exchange *two, const struct bench_costs 
                 .computing = costs->filling + costs->computing,
                 .updating = costs->updating,
                 .messages = messages_ms(&model, n, two->parameters),
-                .overlap = model.overlap,
+                .overlap = overlap_of(&model, n, two->parameters, costs->filling + costs->computing),
             };
             memcpy(network.work, two->work, sizeof network.work);
             network.step = network.computing + network.updating + (1 - network.overlap) * network.messages;
