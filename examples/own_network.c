@@ -140,8 +140,11 @@ static enum qkv_status look(const struct qkv_run *run, const char *text, struct 
         const char **words = qkv_arena_allocate(arena, (size_t)best->length * sizeof *words);
         for (int64_t i = 0; words && i < best->length; i++)
             words[i] = qkv_vocabulary_token(&run->target, best->ids[i]);
-        const struct qkv_attention_pair pair = {
-            ids, {best->length, best->ids}, source.tokens.token, words, !best->finished};
+        const struct qkv_attention_pair pair = {.source = ids,
+                                                .target = {best->length, best->ids},
+                                                .source_tokens = source.tokens.token,
+                                                .target_tokens = words,
+                                                .unfinished = !best->finished};
         status = words ? qkv_attention_collect(collector, 1, &pair, 0, &maps, error)
                        : qkv_error_set(error, "out of memory");
     }

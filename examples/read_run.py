@@ -125,7 +125,7 @@ def main(run, sentence, path=None):
         if cross:
             print_map(names[cross[-1]], tokens["target_output"], tokens["source"], maps[cross[-1]])
         if path:
-            numpy.savez(path, **tokens, **{names[key]: weights for key, weights in maps.items()})
+            numpy.savez(path, **tokens, value=["attention weight"], **{names[key]: weights for key, weights in maps.items()})
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out,
     const struct qkv_attention_report *report = job->report;
     const char *const value = qkv_report_value_name(report);
     struct archive archive = {.out = out};
-    qkv_npz_append_tokens(&archive, "value.npy", &value, 1);
     qkv_npz_append_tokens(&archive, "source.npy", report->source, report->source_length);
     qkv_npz_append_tokens(&archive, "target_input.npy", report->target_input, report->target_length);
     qkv_npz_append_tokens(&archive, "target_output.npy", report->target_output, report->target_length);
+    qkv_npz_append_tokens(&archive, "value.npy", &value, 1);
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
         const int64_t shape[] = {map->rows, map->columns};
