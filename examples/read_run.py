@@ -66,14 +66,14 @@ class Translator:
     """A run that is open: `with Translator(RUN) as translator`."""
 
     def __init__(self, run):
-        self.library, self.error = load_library(), Error()
-        self.handle = self.checked(self.library.qkv_text_translator_open(run.encode(), None, self.error))
+        self.qkv, self.error = load_library(), Error()
+        self.handle = self.checked(self.qkv.qkv_text_translator_open(run.encode(), None, self.error))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.library.qkv_text_translator_free(self.handle)
+        self.qkv.qkv_text_translator_free(self.handle)
         self.handle = None
 
     def checked(self, result):
@@ -83,12 +83,12 @@ class Translator:
         return result
 
     def translate(self, text):
-        return self.checked(self.library.qkv_text_translator_run(self.handle, text.encode(), 0, self.error)).decode()
+        return self.checked(self.qkv.qkv_text_translator_run(self.handle, text.encode(), 0, self.error)).decode()
 
     def attention(self):
         """The tokens and the maps {(kind, layer, head): float64 [queries, keys]} of the last translation. The arrays are
         the library's memory, not copies: copy what must outlive the next call and the translator."""
-        report = self.checked(self.library.qkv_text_translator_attention(self.handle, 0, self.error)).contents
+        report = self.checked(self.qkv.qkv_text_translator_attention(self.handle, 0, self.error)).contents
         tokens = {
             "source": texts(report.source, report.source_length),
             "target_input": texts(report.target_input, report.target_length),

@@ -90,7 +90,7 @@ static int check_options(const struct alignment *a, const char *pairs)
         return complain("%s is for a second run: give --reverse",
                         reverse_layer ? "--reverse-layer" : "--reverse-head");
     if (rule_name && !best) return complain("--choose is for the best head: give --head best");
-    if (best && a->rule == QKV_RULE_GOLD && !links_options.path)
+    if (best && a->rule == QKV_HEAD_RULE_GOLD && !links_options.path)
         return complain("--choose gold needs gold links: give --links");
     if (threshold > 0 && !reverse_path && a->options.drawing != QKV_DRAWING_TARGET)
         return complain(
@@ -114,7 +114,7 @@ static int read_options(struct alignment *a, const char *pairs)
         drawing_name, name_of_drawing, reverse_path ? QKV_DRAWING_GROW_DIAG : QKV_DRAWING_TARGET);
     a->options.threshold = threshold;
     a->options.norms = measures_norms(measure);
-    a->rule = (enum qkv_head_rule)index_of(rule_name, choose_name, QKV_RULE_AGREEMENT);
+    a->rule = (enum qkv_head_rule)index_of(rule_name, choose_name, QKV_HEAD_RULE_AGREEMENT);
     if (output_path && !strcmp(output_path, "-")) output_path = NULL;
     if (read_maps(a)) return QKV_INVALID;
     return check_options(a, pairs);
@@ -205,13 +205,13 @@ static enum qkv_status read_gold(struct alignment *a, struct qkv_error *error)
 
 static void print_chosen(struct alignment *a, int direction, const struct qkv_chosen_head *chosen)
 {
-    static const char *const what[] = {[QKV_RULE_ENTROPY] = "lowest entropy, %.4f nats per target word",
-                                       [QKV_RULE_AGREEMENT] =
+    static const char *const what[] = {[QKV_HEAD_RULE_ENTROPY] = "lowest entropy, %.4f nats per target word",
+                                       [QKV_HEAD_RULE_AGREEMENT] =
                                            "greatest agreement with the mean of all heads, %.4f",
-                                       [QKV_RULE_GOLD] = "lowest alignment error rate, %.2f %%"};
+                                       [QKV_HEAD_RULE_GOLD] = "lowest alignment error rate, %.2f %%"};
     print_plain(stderr, a->run[direction].path);
     fprintf(stderr, ": best head: layer %d, head %d (", chosen->map.layer, chosen->map.head);
-    fprintf(stderr, what[a->rule], a->rule == QKV_RULE_GOLD ? 100 * chosen->value : chosen->value);
+    fprintf(stderr, what[a->rule], a->rule == QKV_HEAD_RULE_GOLD ? 100 * chosen->value : chosen->value);
     fputs(")\n", stderr);
     if (!direction) {
         a->result.layer = chosen->map.layer;

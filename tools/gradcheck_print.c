@@ -199,7 +199,7 @@ static cJSON *row_object(const struct qkv_check_row *row)
     cJSON_AddNumberToObject(object, "elements", (double)row->elements);
     cJSON_AddNumberToObject(object, "checked", (double)row->checked);
     cJSON_AddNumberToObject(object, "held", (double)row->held);
-    cJSON_AddNumberToObject(object, "blurred", (double)row->below_noise);
+    cJSON_AddNumberToObject(object, "below_noise", (double)row->below_noise);
     if (row->worst < 0)
         cJSON_AddNullToObject(object, "worst");
     else
@@ -241,7 +241,7 @@ enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
     cJSON_AddNumberToObject(root, "failures", (double)totals.failures);
     cJSON_AddNumberToObject(root, "gradients", (double)totals.elements);
     cJSON_AddNumberToObject(root, "held", (double)totals.held);
-    cJSON_AddNumberToObject(root, "blurred", (double)totals.below_noise);
+    cJSON_AddNumberToObject(root, "below_noise", (double)totals.below_noise);
     cJSON_AddNumberToObject(root, "tolerance", options->tolerance);
     cJSON_AddNumberToObject(root, "seed", (double)options->seed);
     cJSON_AddStringToObject(root, "dtype", "float64");

@@ -107,7 +107,15 @@ static enum qkv_status read_prefix(struct input_lines *input, const char *place,
 enum qkv_status input_lines_encode(struct input_lines *input, const char *place, const char *text,
                                    struct qkv_arena *arena, struct input_line *line, struct qkv_error *error)
 {
-    const char *tab = input->has_prefixes ? strchr(text, '\t') : NULL;
+    const char *tab = strchr(text, '\t');
+    if (tab && !input->has_prefixes) {
+        if (!input->quiet && !input->has_told_of_tab)
+            complain("%s: has a tab, but a line is one sentence: give one column (cut -f1), or pairs to "
+                     "`qkv evaluate`",
+                     place);
+        input->has_told_of_tab = true;
+        tab = NULL;
+    }
     size_t size = tab ? (size_t)(tab - text) : strlen(text);
     if (read_column(input, place, text, size, false, error)) return QKV_INVALID;
     int64_t length = input->sentence.tokens.count;

@@ -28,6 +28,7 @@ struct input_lines {
     int64_t count;                /* lines so far */
     /* Set by the caller after opening. */
     bool quiet, has_prefixes;        /* has_prefixes: a line may be a source, a tab and a prefix */
+    bool has_told_of_tab;            /* of a line with a tab that is no prefix */
     int64_t longest, longest_prefix; /* most tokens of source and prefix, without </s> */
 };
 

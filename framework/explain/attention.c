@@ -63,7 +63,7 @@ static struct qkv_tensor *add_projected(struct walk *walk, const struct projecte
                                           .rows = p->words});
     qkv_walk_note(walk, p->note);
     if (!p->given && has_weight && p->input_step)
-        qkv_walk_rule(walk, QKV_RULE_PRODUCT, p->input_step, texts->weight_name,
+        qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, p->input_step, texts->weight_name,
                       has_bias ? texts->bias_name : NULL);
     return result;
 }
@@ -93,7 +93,7 @@ static struct qkv_tensor *rotate(struct walk *walk, const struct attention_setup
 static void add_inputs(struct walk *walk, const struct attention_setup *setup, struct qkv_tensor **query,
                        struct qkv_tensor **key, struct qkv_tensor **value)
 {
-    bool compares = setup->score != QKV_SCORE_LENGTH;
+    bool compares = setup->score != QKV_SCENE_SCORE_LENGTH;
     int64_t heads = setup->rule.heads, groups = setup->rule.key_value_heads;
     const char *shared =
         groups < heads ? "Each head of keys and values is shared by several consecutive heads of queries."
@@ -167,7 +167,7 @@ static struct qkv_tensor *apply_mask(struct walk *walk, const struct attention_s
                                           .heads = setup->rule.heads,
                                           .rows = setup->query_words,
                                           .columns = setup->key_words});
-    qkv_walk_rule(walk, QKV_RULE_SUM, unmasked, setup->added_mask ? "mask" : NULL, NULL);
+    qkv_walk_rule(walk, QKV_STEP_RULE_SUM, unmasked, setup->added_mask ? "mask" : NULL, NULL);
     return scores;
 }
 
@@ -206,7 +206,7 @@ static struct qkv_tensor *add_output(struct walk *walk, const struct attention_s
             walk, "joined", has_heads ? "heads joined" : "context of the silent head",
             has_heads ? qkv_walk_text(walk, "C = [Z_1 ... Z_%lld]", (long long)setup->rule.heads) : "C = 0",
             context, setup->query_words);
-        qkv_walk_rule(walk, QKV_RULE_JOIN, "context", NULL, NULL);
+        qkv_walk_rule(walk, QKV_STEP_RULE_JOIN, "context", NULL, NULL);
         if (is_silent) qkv_walk_note(walk, "The context of a silent head counts as 0.");
     }
     if (!output->weight.rows) return NULL;
@@ -217,7 +217,7 @@ static struct qkv_tensor *add_output(struct walk *walk, const struct attention_s
         walk, "output", "output",
         qkv_walk_text(walk, "Y = %s W_O%s", joins ? "C" : "Z", output->bias.rows ? " + b_O" : ""), result,
         setup->query_words);
-    qkv_walk_rule(walk, QKV_RULE_PRODUCT, joins ? "joined" : "context", "output_weights",
+    qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, joins ? "joined" : "context", "output_weights",
                   output->bias.rows ? "output_bias" : NULL);
     return result;
 }
@@ -228,10 +228,10 @@ static const char *formula_of_weights(struct walk *walk, const struct attention_
         return qkv_walk_text(walk, "A = softmax(S, where |j - p_i| <= %lld) times G",
                              (long long)setup->predictor.window);
     bool by_distance = qkv_attention_adds_distance(&setup->rule);
-    const char *scores = setup->visible || setup->added_mask    ? "masked scores"
-                         : setup->score != QKV_SCORE_SCALED_DOT ? "S"
-                         : by_distance                          ? "scores with distance"
-                                                                : "scaled scores";
+    const char *scores = setup->visible || setup->added_mask          ? "masked scores"
+                         : setup->score != QKV_SCENE_SCORE_SCALED_DOT ? "S"
+                         : by_distance                                ? "scores with distance"
+                                                                      : "scaled scores";
     return qkv_walk_text(walk, "A = softmax(%s), row by row", scores);
 }
 
@@ -254,7 +254,7 @@ static struct qkv_tensor *add_attention_weights(struct walk *walk, const struct 
                                           .rows = setup->query_words,
                                           .columns = setup->key_words});
     qkv_walk_note(walk, note_on_weights(setup));
-    if (!setup->predictor.weight.rows) qkv_walk_rule(walk, QKV_RULE_SOFTMAX, logits, NULL, NULL);
+    if (!setup->predictor.weight.rows) qkv_walk_rule(walk, QKV_STEP_RULE_SOFTMAX, logits, NULL, NULL);
     return weights;
 }
 
@@ -283,7 +283,7 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
                                           .heads = setup->rule.heads,
                                           .side_by_side = true,
                                           .rows = setup->query_words});
-    qkv_walk_rule(walk, QKV_RULE_PRODUCT, "weights", "values", NULL);
+    qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, "weights", "values", NULL);
     context = qkv_silence_apply(setup->silent, setup->rule.heads, walk->graph, context);
     struct qkv_tensor *output = add_output(walk, setup, context);
     return (struct attention_result){layout, weights, value, context, output};

@@ -70,7 +70,7 @@ void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_att
     setup->key_width = setup->value_width = layer->memory_width;
     switch (layer->score) {
     case QKV_ATTENTION_SCORE_SCALED_DOT:
-        setup->score = QKV_SCORE_SCALED_DOT;
+        setup->score = QKV_SCENE_SCORE_SCALED_DOT;
         setup->query_projection.weight = query;
         setup->key_projection.weight = key;
         setup->query_width = setup->key_width = key.columns;
@@ -79,29 +79,29 @@ void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_att
         setup->predictor = (struct position_predictor){
             parameter_matrix(model, walk, layer->place.weight),
             parameter_matrix(model, walk, layer->place_vector.weight), layer->window};
-        setup->score = QKV_SCORE_GENERAL;
+        setup->score = QKV_SCENE_SCORE_GENERAL;
         setup->general = transposed(walk, key);
         break;
     case QKV_ATTENTION_SCORE_GENERAL:
-        setup->score = QKV_SCORE_GENERAL;
+        setup->score = QKV_SCENE_SCORE_GENERAL;
         /* The paper scores h W m. The model computes keys m W_key, so W is the transpose of W_key. */
         setup->general = transposed(walk, key);
         break;
     case QKV_ATTENTION_SCORE_CONCAT:
-        setup->score = QKV_SCORE_ADDITIVE;
+        setup->score = QKV_SCENE_SCORE_ADDITIVE;
         setup->concat_weight = parameter_matrix(model, walk, layer->joint);
         if (!setup->concat_weight.rows) break; /* memory is out */
         setup->additive_query = rows_of(setup->concat_weight, 0, setup->query_width);
         setup->additive_key = rows_of(setup->concat_weight, setup->query_width, setup->key_width);
         break;
     case QKV_ATTENTION_SCORE_ADDITIVE:
-        setup->score = QKV_SCORE_ADDITIVE;
+        setup->score = QKV_SCENE_SCORE_ADDITIVE;
         setup->additive_query = query;
         setup->additive_key = key;
         break;
     case QKV_ATTENTION_SCORE_DOT:
     case QKV_ATTENTION_SCORE_NONE:
-        setup->score = QKV_SCORE_DOT;
+        setup->score = QKV_SCENE_SCORE_DOT;
         break;
     }
 }

@@ -35,7 +35,7 @@ static struct state add_residual(struct model_walk *m, struct state x, struct st
     struct qkv_tensor *sum = qkv_add(walk->graph, x.x, y.x);
     qkv_walk_add_tensor(walk, name, title, qkv_walk_text(walk, "%s = %s + %s", letter, x.letter, y.letter),
                         sum, m->query_words);
-    qkv_walk_rule(walk, QKV_RULE_SUM, x.step, y.step, NULL);
+    qkv_walk_rule(walk, QKV_STEP_RULE_SUM, x.step, y.step, NULL);
     return (struct state){sum, name, letter};
 }
 
@@ -59,7 +59,8 @@ static struct state add_product(struct model_walk *m, const struct qkv_dense *de
                                       projection.bias.rows ? " + " : "",
                                       projection.bias.rows ? texts->bias_letter : ""),
                         y, m->query_words);
-    qkv_walk_rule(walk, QKV_RULE_PRODUCT, x.step, texts->weight, projection.bias.rows ? texts->bias : NULL);
+    qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, x.step, texts->weight,
+                  projection.bias.rows ? texts->bias : NULL);
     return (struct state){y, texts->result, texts->letter};
 }
 
@@ -277,7 +278,7 @@ void qkv_model_walk_words(struct model_walk *m, struct qkv_tensor *hidden, const
                            .rows = m->query_words,
                            .columns = {shown.count, shown.names}};
     qkv_walk_add(walk, &new);
-    qkv_walk_rule(walk, QKV_RULE_PRODUCT, step, "word_vectors", "word_bias");
+    qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, step, "word_vectors", "word_bias");
     new.name = new.title = "probabilities";
     new.formula = qkv_walk_text(walk, "softmax(L), row by row, over all %lld words", (long long)classes);
     new.values = shown_columns(walk, probabilities, rows, classes, &shown);

@@ -70,7 +70,7 @@ static void add_attentional(struct model_walk *m, const struct projection *atten
                       *output = qkv_tanh(walk->graph, sums);
     qkv_walk_add_tensor(walk, "output_sums", "attentional vector before tanh", "C W_C + b_C", sums,
                         m->query_words);
-    qkv_walk_rule(walk, QKV_RULE_PRODUCT, "joined", "output_weights", "output_bias");
+    qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, "joined", "output_weights", "output_bias");
     qkv_walk_add_tensor(walk, "output", "attentional vector", "Y = tanh(C W_C + b_C)", output,
                         m->query_words);
     qkv_walk_note(walk, fed ? "The output layer predicts the word from this vector, and the next step "

@@ -235,8 +235,8 @@ static void check_scores(const struct scene_check *check)
 {
     struct qkv_scene *scene = check->scene;
     int64_t heads = scene->attention.heads, width = scene->attention.key_width;
-    bool general = scene->attention.score == QKV_SCORE_GENERAL,
-         additive = scene->attention.score == QKV_SCORE_ADDITIVE;
+    bool general = scene->attention.score == QKV_SCENE_SCORE_GENERAL,
+         additive = scene->attention.score == QKV_SCENE_SCORE_ADDITIVE;
     if (!scene->attention.hidden_width)
         scene->attention.hidden_width =
             scene->weights.score_query.columns ? scene->weights.score_query.columns : width;
@@ -276,7 +276,7 @@ static void check_given(const struct scene_check *check)
 static void check_weights(const struct scene_check *check)
 {
     struct qkv_scene *scene = check->scene;
-    bool length = scene->attention.score == QKV_SCORE_LENGTH;
+    bool length = scene->attention.score == QKV_SCENE_SCORE_LENGTH;
     int64_t query = 0, key = 0, value = 0;
     if (!length) {
         query = is_projected(&scene->queries)
@@ -357,7 +357,7 @@ static void check_mask(const struct scene_check *check)
 void qkv_scene_check(const struct scene_check *check)
 {
     struct qkv_scene *scene = check->scene;
-    bool cross = scene->source.count, length = scene->attention.score == QKV_SCORE_LENGTH;
+    bool cross = scene->source.count, length = scene->attention.score == QKV_SCENE_SCORE_LENGTH;
     bool needs_queries = is_projected(&scene->queries) && !length,
          needs_keys = is_projected(&scene->keys) && !length;
     bool needs_values = is_projected(&scene->values);

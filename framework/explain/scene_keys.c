@@ -16,9 +16,9 @@ SCENE_CHOICES(qkv_weights_from, [QKV_WEIGHTS_RANDOM] = {"random", ""}, [QKV_WEIG
               [QKV_WEIGHTS_LEARNED] = {"learned", ""}, [QKV_WEIGHTS_NONE] = {"none", ""})
 SCENE_CHOICES(qkv_bias, [QKV_BIAS_NONE] = {"none", ""}, [QKV_BIAS_ZEROS] = {"zeros", ""},
               [QKV_BIAS_RANDOM] = {"random", ""})
-SCENE_CHOICES(qkv_score, [QKV_SCORE_SCALED_DOT] = {"scaled_dot", ""}, [QKV_SCORE_DOT] = {"dot", ""},
-              [QKV_SCORE_GENERAL] = {"general", ""}, [QKV_SCORE_ADDITIVE] = {"additive", ""},
-              [QKV_SCORE_LENGTH] = {"length", ""})
+SCENE_CHOICES(qkv_score, [QKV_SCENE_SCORE_SCALED_DOT] = {"scaled_dot", ""},
+              [QKV_SCENE_SCORE_DOT] = {"dot", ""}, [QKV_SCENE_SCORE_GENERAL] = {"general", ""},
+              [QKV_SCENE_SCORE_ADDITIVE] = {"additive", ""}, [QKV_SCENE_SCORE_LENGTH] = {"length", ""})
 SCENE_CHOICES(qkv_scene_mask, [QKV_MASK_NONE] = {"none", ""}, [QKV_MASK_CAUSAL] = {"causal", ""},
               [QKV_MASK_PADDING] = {"padding", ""}, [QKV_MASK_BOOLEAN] = {"boolean", ""},
               [QKV_MASK_ADDED] = {"added", ""})

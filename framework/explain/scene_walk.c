@@ -169,7 +169,7 @@ static struct qkv_tensor *make_inputs(struct scene_walk *s, struct qkv_matrix em
     x = qkv_add_positions(walk->graph, x, qkv_walk_constant(walk, table), (struct qkv_segments){0}, 0);
     qkv_walk_add_tensor(walk, source ? "source_inputs" : "inputs", source ? "source inputs" : "inputs",
                         source ? "M = E_source + P" : "X = E + P", x, words);
-    qkv_walk_rule(walk, QKV_RULE_SUM, source ? "source_embeddings" : "embeddings",
+    qkv_walk_rule(walk, QKV_STEP_RULE_SUM, source ? "source_embeddings" : "embeddings",
                   source && embeddings.columns != s->embeddings.columns ? "source_positions" : "positions",
                   NULL);
     return x;
@@ -239,13 +239,14 @@ static void make_score_weights(struct scene_walk *s)
     setup->additive_query = scene->weights.score_query;
     setup->additive_key = scene->weights.score_key;
     setup->additive_vector = scene->weights.score_vector;
-    if (random && setup->score == QKV_SCORE_GENERAL) setup->general = random_weights(s, heads * width, width);
-    if (random && setup->score == QKV_SCORE_ADDITIVE) {
+    if (random && setup->score == QKV_SCENE_SCORE_GENERAL)
+        setup->general = random_weights(s, heads * width, width);
+    if (random && setup->score == QKV_SCENE_SCORE_ADDITIVE) {
         setup->additive_query = random_weights(s, heads * width, hidden);
         setup->additive_key = random_weights(s, heads * width, hidden);
         setup->additive_vector = random_weights(s, heads, hidden);
     }
-    if (setup->score != QKV_SCORE_LENGTH) return;
+    if (setup->score != QKV_SCENE_SCORE_LENGTH) return;
     double *lengths = qkv_walk_memory(s->walk, s->query_words.count * s->source.count, sizeof *lengths);
     for (int64_t i = 0; lengths && i < s->query_words.count * s->source.count; i++)
         lengths[i] = qkv_scalar_log((double)qkv_utf8_count(s->source.text[i % s->source.count]));
@@ -257,7 +258,7 @@ static void make_weights(struct scene_walk *s)
     const struct qkv_scene *scene = s->scene;
     struct attention_setup *setup = &s->setup;
     int64_t key = scene->attention.key_width, value = scene->attention.value_width;
-    bool compares = scene->attention.score != QKV_SCORE_LENGTH;
+    bool compares = scene->attention.score != QKV_SCENE_SCORE_LENGTH;
     setup->rule.heads = scene->attention.heads;
     setup->key_width = key;
     setup->value_width = value;

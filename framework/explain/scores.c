@@ -127,7 +127,7 @@ static struct qkv_tensor *add_distance_scores(struct walk *walk, const struct at
                                  : "B, learned for each distance and head",
                bias);
     add_scores(walk, setup, "placed_scores", "scores with distance", "scaled scores + B", sum);
-    qkv_walk_rule(walk, QKV_RULE_SUM, "scaled_scores", "distance_bias", NULL);
+    qkv_walk_rule(walk, QKV_STEP_RULE_SUM, "scaled_scores", "distance_bias", NULL);
     return sum;
 }
 
@@ -168,20 +168,20 @@ struct qkv_tensor *qkv_walk_scores(struct walk *walk, const struct attention_set
     struct qkv_tensor *scores = NULL;
     layout.rule.scale = 1;
     switch (setup->score) {
-    case QKV_SCORE_SCALED_DOT:
-    case QKV_SCORE_DOT:
+    case QKV_SCENE_SCORE_SCALED_DOT:
+    case QKV_SCENE_SCORE_DOT:
         scores = qkv_attention_scores(walk->graph, query, key, layout);
         break;
-    case QKV_SCORE_GENERAL:
+    case QKV_SCENE_SCORE_GENERAL:
         formula = "S = Q W Kᵀ";
         add_head_matrix(walk, "score_weights", "score weights", "W", setup->general, setup->rule.heads);
         scores = qkv_attention_scores(walk->graph, general_queries(walk, setup, query), key, layout);
         break;
-    case QKV_SCORE_ADDITIVE:
+    case QKV_SCENE_SCORE_ADDITIVE:
         formula = add_additive_weights(walk, setup);
         scores = additive_scores(walk, setup, query, key);
         break;
-    case QKV_SCORE_LENGTH:
+    case QKV_SCENE_SCORE_LENGTH:
         formula = "s_j = ln(letters of word j)";
         scores =
             qkv_constant(walk->graph, QKV_SHAPE(setup->length_scores.rows * setup->length_scores.columns));
@@ -189,14 +189,14 @@ struct qkv_tensor *qkv_walk_scores(struct walk *walk, const struct attention_set
         break;
     }
     add_scores(walk, setup, "scores", "scores", formula, scores);
-    if (setup->score == QKV_SCORE_SCALED_DOT || setup->score == QKV_SCORE_DOT)
-        qkv_walk_rule(walk, QKV_RULE_ROW_PRODUCT, setup->rotation.rows ? "turned_queries" : "queries",
+    if (setup->score == QKV_SCENE_SCORE_SCALED_DOT || setup->score == QKV_SCENE_SCORE_DOT)
+        qkv_walk_rule(walk, QKV_STEP_RULE_ROW_PRODUCT, setup->rotation.rows ? "turned_queries" : "queries",
                       setup->rotation.rows ? "turned_keys" : "keys", NULL);
-    if (setup->score != QKV_SCORE_SCALED_DOT) return scores;
+    if (setup->score != QKV_SCENE_SCORE_SCALED_DOT) return scores;
     scores = qkv_scale(walk->graph, scores, 1 / sqrt((double)setup->key_width));
     add_scores(walk, setup, "scaled_scores", "scaled scores",
                qkv_walk_text(walk, "S / √%lld, the key width", (long long)setup->key_width), scores);
-    qkv_walk_rule(walk, QKV_RULE_SCALE, "scores", NULL, NULL);
+    qkv_walk_rule(walk, QKV_STEP_RULE_SCALE, "scores", NULL, NULL);
     walk->step[walk->count - 1].factor = 1 / sqrt((double)setup->key_width);
     return add_distance_scores(walk, setup, key, scores, layout);
 }

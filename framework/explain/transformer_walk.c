@@ -40,7 +40,7 @@ enum qkv_status qkv_model_walk_transformer(struct model_walk *m)
     struct attention_setup setup = {
         .query_words = m->query_words,
         .key_words = m->key_words,
-        .score = QKV_SCORE_SCALED_DOT,
+        .score = QKV_SCENE_SCORE_SCALED_DOT,
         .x_name = "X",
         .memory_name = cross ? "M" : "X",
         .x_step = "layer_inputs",

@@ -127,7 +127,7 @@ struct attention_setup {
         struct qkv_matrix weight, vector; /* [Q, A], [A, 1] */
         int64_t window;                   /* keys on each side of the predicted position */
     } predictor;
-    struct qkv_matrix length_scores; /* [Nq, Nk], for QKV_SCORE_LENGTH */
+    struct qkv_matrix length_scores; /* [Nq, Nk], for QKV_SCENE_SCORE_LENGTH */
 
     const double *visible;    /* [Nq, Nk]: 1 visible, 0 hidden; NULL: all visible */
     const double *added_mask; /* [Nq, Nk]: added to the scores; NULL: nothing */

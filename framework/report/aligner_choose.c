@@ -4,8 +4,9 @@
 
 const char *qkv_head_rule_name(enum qkv_head_rule rule)
 {
-    static const char *const names[] = {
-        [QKV_RULE_ENTROPY] = "entropy", [QKV_RULE_AGREEMENT] = "agreement", [QKV_RULE_GOLD] = "gold"};
+    static const char *const names[] = {[QKV_HEAD_RULE_ENTROPY] = "entropy",
+                                        [QKV_HEAD_RULE_AGREEMENT] = "agreement",
+                                        [QKV_HEAD_RULE_GOLD] = "gold"};
     return (unsigned)rule < QKV_HEAD_RULES ? names[rule] : NULL;
 }
 
@@ -94,9 +95,9 @@ static enum qkv_status add_pair(const struct choice *choice, struct aligner_slot
     for (int64_t i = 0; i < count; i++)
         if (qkv_aligner_word_map(choice->aligner, slot, forced, direction->candidates[i], &maps[i]))
             return QKV_INVALID;
-    if (choice->rule == QKV_RULE_AGREEMENT) return add_agreements(slot, maps, count, sums);
+    if (choice->rule == QKV_HEAD_RULE_AGREEMENT) return add_agreements(slot, maps, count, sums);
     for (int64_t i = 0; i < count; i++)
-        if (choice->rule == QKV_RULE_ENTROPY)
+        if (choice->rule == QKV_HEAD_RULE_ENTROPY)
             add_entropy(&maps[i], &sums[i]);
         else if (add_counts(choice, slot, &maps[i], pair, &sums[i]))
             return QKV_INVALID;
@@ -114,7 +115,7 @@ static enum qkv_status add_group(void *context, struct aligner_slot *slot, int64
                                                 choice->direction == 1, forced, &slot->error);
     if (status) return status;
     for (int64_t i = 0; i < count; i++) {
-        if (!forced[i].has_report || (choice->rule == QKV_RULE_GOLD && !choice->pairs[first + i].gold))
+        if (!forced[i].has_report || (choice->rule == QKV_HEAD_RULE_GOLD && !choice->pairs[first + i].gold))
             continue;
         if (add_pair(choice, slot, &forced[i], first + i, choice->sums + first / FORCED_MOST * candidates))
             return QKV_INVALID;
@@ -139,8 +140,8 @@ static bool value_of(const struct choice *choice, int64_t groups, int64_t candid
         all.counted.found_possible += sums->counted.found_possible;
     }
     qkv_alignment_rate(&all.counted);
-    *value = choice->rule == QKV_RULE_GOLD ? all.counted.error_rate
-                                           : all.value / (double)(all.rows ? all.rows : 1);
+    *value = choice->rule == QKV_HEAD_RULE_GOLD ? all.counted.error_rate
+                                                : all.value / (double)(all.rows ? all.rows : 1);
     return all.rows;
 }
 
@@ -152,7 +153,7 @@ static enum qkv_status find_best(const struct choice *choice, int64_t groups, st
     for (int64_t i = 0; i < direction->candidate_count; i++) {
         double value;
         if (!value_of(choice, groups, i, &value)) continue;
-        bool better = choice->rule == QKV_RULE_AGREEMENT ? value > chosen->value : value < chosen->value;
+        bool better = choice->rule == QKV_HEAD_RULE_AGREEMENT ? value > chosen->value : value < chosen->value;
         if (found && !better) continue;
         *chosen = (struct qkv_chosen_head){direction->candidates[i], value};
         found = true;

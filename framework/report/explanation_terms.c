@@ -59,7 +59,7 @@ struct origin {
 
 static void add_products(struct sum *sum, const struct origin *o)
 {
-    bool by_rows = o->step->rule == QKV_RULE_ROW_PRODUCT;
+    bool by_rows = o->step->rule == QKV_STEP_RULE_ROW_PRODUCT;
     for (int64_t k = 0; k < o->x.step->columns; k++)
         add(sum, column_name(sum, o->x.step, k), cell(o->x, o->row, k),
             by_rows ? cell(o->y, o->column, k) : cell(o->y, k, o->column));
@@ -83,23 +83,23 @@ static void add_terms(struct sum *sum, const struct origin *o, double value)
 {
     int64_t head, width;
     switch (o->step->rule) {
-    case QKV_RULE_NONE:
+    case QKV_STEP_RULE_NONE:
         return;
-    case QKV_RULE_PRODUCT:
-    case QKV_RULE_ROW_PRODUCT:
+    case QKV_STEP_RULE_PRODUCT:
+    case QKV_STEP_RULE_ROW_PRODUCT:
         add_products(sum, o);
         return;
-    case QKV_RULE_SUM:
+    case QKV_STEP_RULE_SUM:
         add(sum, o->x.step->title, cell(o->x, o->row, o->column), 1);
         if (o->y.step) add(sum, o->y.step->title, cell(o->y, o->row, o->column), 1);
         return;
-    case QKV_RULE_SCALE:
+    case QKV_STEP_RULE_SCALE:
         add(sum, o->x.step->title, cell(o->x, o->row, o->column), o->step->factor);
         return;
-    case QKV_RULE_SOFTMAX:
+    case QKV_STEP_RULE_SOFTMAX:
         add_powers(sum, o);
         return;
-    case QKV_RULE_JOIN:
+    case QKV_STEP_RULE_JOIN:
         width = o->x.step->columns;
         head = o->column / width;
         const struct matrix context = {o->x.step, o->x.step->values + head * o->x.step->rows * width};

@@ -28,8 +28,6 @@ struct qkv_data_parallel {
     /* Of the step that is being run: */
     struct qkv_shard_loss loss;
     const struct qkv_random *random;
-    enum qkv_status exchange_status;
-    struct qkv_error exchange_error;
 };
 
 static bool make_graphs(struct qkv_data_parallel *parallel)
@@ -225,10 +223,16 @@ static enum qkv_status begin_shards(struct qkv_data_parallel *parallel, struct q
     return total > 0 ? QKV_OK : qkv_error_set(error, "a step in which no shard has items");
 }
 
+struct exchange {
+    struct qkv_gradient_tree *tree;
+    enum qkv_status status;
+    struct qkv_error error;
+};
+
 static void *exchange_gradients(void *context)
 {
-    struct qkv_data_parallel *parallel = context;
-    parallel->exchange_status = qkv_gradient_tree_exchange(parallel->tree, &parallel->exchange_error);
+    struct exchange *exchange = context;
+    exchange->status = qkv_gradient_tree_exchange(exchange->tree, &exchange->error);
     return NULL;
 }
 
@@ -236,13 +240,14 @@ static void *exchange_gradients(void *context)
  * backward goes on. What went wrong in a shard comes with its sums. */
 static enum qkv_status run_shards(struct qkv_data_parallel *parallel, struct qkv_error *error)
 {
+    struct exchange exchange = {.tree = parallel->tree};
     bool is_beside = qkv_gradient_tree_has_buckets(parallel->tree) &&
-                     qkv_exchange_start(parallel->processes, exchange_gradients, parallel);
+                     qkv_exchange_start(parallel->processes, exchange_gradients, &exchange);
     qkv_workers_run(parallel->workers, parallel->shards, run_next, parallel);
     if (is_beside) qkv_exchange_finish(parallel->processes);
     if (!parallel->processes) return QKV_OK;
-    if (!is_beside) exchange_gradients(parallel);
-    if (parallel->exchange_status) return qkv_error_set(error, "%s", parallel->exchange_error.message);
+    if (!is_beside) exchange_gradients(&exchange);
+    if (exchange.status) return qkv_error_set(error, "%s", exchange.error.message);
     return qkv_exchange_collect(parallel->processes, parallel->shard, sizeof *parallel->shard,
                                 parallel->shards, error);
 }

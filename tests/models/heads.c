@@ -90,11 +90,7 @@ Test(heads, silent_heads_of_a_transformer)
 Test(heads, the_silent_head_of_a_recurrent_network)
 {
     for (int feeding = 0; feeding < 2; feeding++) {
-        struct qkv_model_config config = tiny_config();
-        config.encoder.type = config.decoder.type = QKV_NETWORK_RECURRENT;
-        config.encoder.rnn_type = config.decoder.rnn_type = QKV_CELL_GRU;
-        config.encoder.embeddings.scale = config.decoder.embeddings.scale = false;
-        config.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
+        struct qkv_model_config config = tiny_recurrent_config();
         config.decoder.input_feeding = feeding;
         expect_silence(&config, 1, feeding ? "input feeding" : "recurrent");
         config.decoder.attention.score = QKV_ATTENTION_SCORE_NONE;

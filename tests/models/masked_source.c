@@ -114,12 +114,8 @@ Test(masked_source, is_unseen_by_a_transformer)
 Test(masked_source, is_unseen_by_a_recurrent_decoder)
 {
     for (int feeding = 0; feeding < 2; feeding++) {
-        struct qkv_model_config config = tiny_config();
+        struct qkv_model_config config = tiny_recurrent_config();
         struct subject subject;
-        config.encoder.type = config.decoder.type = QKV_NETWORK_RECURRENT;
-        config.encoder.rnn_type = config.decoder.rnn_type = QKV_CELL_GRU;
-        config.encoder.embeddings.scale = config.decoder.embeddings.scale = false;
-        config.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
         config.decoder.input_feeding = feeding;
         make_subject(&subject, &config);
         struct qkv_batch_view unmasked = subject.view;

@@ -149,13 +149,9 @@ static void expect_embeddings(const struct pass *pass, enum qkv_stack_id stack)
 Test(trace, a_recurrent_network_records_every_role)
 {
     for (int feeding = 0; feeding < 2; feeding++) {
-        struct qkv_model_config config = tiny_config();
-        config.encoder.type = config.decoder.type = QKV_NETWORK_RECURRENT;
-        config.encoder.rnn_type = config.decoder.rnn_type = QKV_CELL_GRU;
+        struct qkv_model_config config = tiny_recurrent_config();
         config.encoder.bidirectional = false;
         config.encoder.embeddings.embedding_dim = config.decoder.embeddings.embedding_dim = WIDTH;
-        config.encoder.embeddings.scale = config.decoder.embeddings.scale = false;
-        config.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
         config.decoder.input_feeding = feeding;
         struct pass pass = pass_of(&config);
         const enum qkv_attention_kind kind = QKV_ATTENTION_CROSS;

@@ -32,19 +32,20 @@ Test(aligner, needs_a_head)
     cr_assert_not_null(aligner, "%s", error.message);
     cr_expect_eq(qkv_aligner_run(aligner, 2, pairs, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, format("%s: its best head is not chosen yet", run.path));
-    cr_expect_eq(qkv_aligner_choose(aligner, 1, QKV_RULE_ENTROPY, 2, pairs, &chosen, &error), QKV_INVALID);
+    cr_expect_eq(qkv_aligner_choose(aligner, 1, QKV_HEAD_RULE_ENTROPY, 2, pairs, &chosen, &error),
+                 QKV_INVALID);
     cr_expect_str_eq(error.message, "run 1 of the aligner has no best head to choose");
     cr_expect_eq(qkv_aligner_choose(aligner, 0, QKV_HEAD_RULES, 2, pairs, &chosen, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "there is no rule 3 to choose a head");
     cr_expect_null(qkv_head_rule_name(QKV_HEAD_RULES));
     static const char *const none =
         ": its best head cannot be chosen: there is no sentence pair to choose by";
-    cr_expect_eq(qkv_aligner_choose(aligner, 0, QKV_RULE_GOLD, 2, pairs, &chosen, &error), QKV_INVALID);
+    cr_expect_eq(qkv_aligner_choose(aligner, 0, QKV_HEAD_RULE_GOLD, 2, pairs, &chosen, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, format("%s%s", run.path, none), "pairs without gold links do not count");
-    cr_expect_eq(qkv_aligner_choose(aligner, 0, QKV_RULE_ENTROPY, 1, pairs + 1, &chosen, &error),
+    cr_expect_eq(qkv_aligner_choose(aligner, 0, QKV_HEAD_RULE_ENTROPY, 1, pairs + 1, &chosen, &error),
                  QKV_INVALID);
     cr_expect_str_eq(error.message, format("%s%s", run.path, none));
-    cr_expect_eq(qkv_aligner_choose(aligner, 0, QKV_RULE_ENTROPY, 2, pairs, &chosen, &error), QKV_OK);
+    cr_expect_eq(qkv_aligner_choose(aligner, 0, QKV_HEAD_RULE_ENTROPY, 2, pairs, &chosen, &error), QKV_OK);
     cr_expect(chosen.map.layer >= 1 && chosen.map.head >= 1 && chosen.value > 0);
     cr_expect_eq(qkv_aligner_run(aligner, 2, pairs, &error), QKV_OK);
     cr_expect_eq(pairs[0].links.count, 2);

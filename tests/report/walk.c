@@ -77,7 +77,7 @@ static int64_t expect_terms_of(struct subject *subject, const struct qkv_explana
     cr_assert_eq(status, QKV_OK, "%s", error.message);
     if (!terms.count) return 0;
     double value = terms.sum;
-    if (step->rule == QKV_RULE_SOFTMAX) {
+    if (step->rule == QKV_STEP_RULE_SOFTMAX) {
         const char *key = step->column_names[column];
         value = 0;
         for (int64_t i = 0, seen = 0; i < terms.count; i++)
@@ -96,7 +96,7 @@ static void expect_terms(struct subject *subject, const struct qkv_explanation *
         for (int64_t cell = 0; cell < heads * step->rows * step->columns; cell++)
             count += expect_terms_of(subject, explanation, step, cell / step->columns / step->rows,
                                      cell / step->columns % step->rows, cell % step->columns, tolerance);
-        cr_expect((count > 0) == (step->rule != QKV_RULE_NONE), "%s: %d terms", step->name, (int)count);
+        cr_expect((count > 0) == (step->rule != QKV_STEP_RULE_NONE), "%s: %d terms", step->name, (int)count);
     }
 }
 
@@ -170,11 +170,9 @@ Test(walk, every_kind_of_position_and_shared_heads)
 Test(walk, a_recurrent_network)
 {
     for (int silent = 0; silent < 2; silent++) {
-        struct qkv_model_config config = tiny_config();
+        struct qkv_model_config config = tiny_recurrent_config();
         struct subject subject;
-        config.encoder.type = config.decoder.type = QKV_NETWORK_RECURRENT;
-        config.encoder.rnn_type = config.decoder.rnn_type = QKV_CELL_GRU;
-        config.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
+        config.encoder.embeddings.scale = config.decoder.embeddings.scale = true;
         config.decoder.input_feeding = false;
         open_subject(&subject, &config, QKV_FLOAT64);
         if (silent) qkv_model_silence(subject.model, (struct qkv_head){QKV_ATTENTION_CROSS, 1, 1}, true);

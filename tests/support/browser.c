@@ -279,6 +279,14 @@ struct browser *browser_open_page(const char *folder, const char *fragment)
     return browser;
 }
 
+struct browser *browser_open_run(const char *folder, const char *options, const char *fragment)
+{
+    skip_without_browser();
+    run_ok("cd '%s' && test -f page.html || { qkv train c.yaml --quiet --threads 1 && qkv page run %s; }",
+           folder, options);
+    return browser_open_page(folder, fragment);
+}
+
 char *browser_text(struct browser *browser, const char *name)
 {
     return browser_value(browser, format("document.querySelector('[data-test=\"%s\"]').textContent", name));

@@ -19,6 +19,9 @@ struct browser *browser_open(const char *folder, const char *path, const char *f
 struct browser *browser_open_page(const char *folder, const char *fragment);
 void skip_without_browser(void);
 
+/* Trains folder/c.yaml, makes the page of its run with these options of `qkv page`, both once for a folder, and opens it. */
+struct browser *browser_open_run(const char *folder, const char *options, const char *fragment);
+
 /* Makes the window so many pixels wide. */
 void browser_resize(struct browser *browser, int width);
 

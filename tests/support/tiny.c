@@ -28,6 +28,16 @@ struct qkv_model_config tiny_config(void)
     return model;
 }
 
+struct qkv_model_config tiny_recurrent_config(void)
+{
+    struct qkv_model_config config = tiny_config();
+    config.encoder.type = config.decoder.type = QKV_NETWORK_RECURRENT;
+    config.encoder.rnn_type = config.decoder.rnn_type = QKV_CELL_GRU;
+    config.encoder.embeddings.scale = config.decoder.embeddings.scale = false;
+    config.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
+    return config;
+}
+
 struct qkv_model *tiny_model(const struct qkv_model_config *config, int32_t source_size, int32_t target_size,
                              enum qkv_dtype dtype, uint64_t seed)
 {

@@ -8,6 +8,9 @@
 /* Returns a config with two layers, two heads, width 8, no dropout and positions for 24 tokens. */
 struct qkv_model_config tiny_config(void);
 
+/* The same of a recurrent network with GRUs, embeddings that are not scaled, and attention with a general score. */
+struct qkv_model_config tiny_recurrent_config(void);
+
 /* Makes a model and changes each parameter at random, so that no bias is 0, no two tokens are
  * equal, and predictions are far from uniform. */
 struct qkv_model *tiny_model(const struct qkv_model_config *config, int32_t source_size, int32_t target_size,

@@ -10,11 +10,7 @@
 
 static struct browser *opened(const char *folder, const char *fragment)
 {
-    skip_without_browser();
-    run_ok("cd '%s' && test -f page.html || { qkv train c.yaml --quiet --threads 1 && qkv page run "
-           "--sentence 'a b'; }",
-           folder);
-    return browser_open_page(folder, fragment);
+    return browser_open_run(folder, "--sentence 'a b'", fragment);
 }
 
 /* Of weight `value`: the last colours of the palette do not fade into the background. */

@@ -23,11 +23,13 @@ static char *word(int script, int first, int letters)
     return text;
 }
 
-/* Trains a run that copies words of one script to another, and makes its page. Each side is lang and level. */
-static const char *opened_task(const char *name, const char *source, int source_script, const char *target,
-                               int target_script)
+/* Trains a run that copies words of one script to another, and opens its page. Each side is lang and level. The run is in
+ * *folder. */
+static struct browser *opened(const char **folder, const char *fragment, const char *name, const char *source,
+                              int source_script, const char *target, int target_script)
 {
-    const char *folder = scratch(name);
+    skip_without_browser();
+    *folder = scratch(name);
     char *lines = format("%s", "");
     for (int i = 0; i < 60; i++) {
         char *from = format("%s", ""), *to = from;
@@ -39,8 +41,8 @@ static const char *opened_task(const char *name, const char *source, int source_
         }
         lines = format("%s%s\t%s\n", lines, from, to);
     }
-    write_text(folder, "train.tsv", lines);
-    write_text(folder, "c.yaml",
+    write_text(*folder, "train.tsv", lines);
+    write_text(*folder, "c.yaml",
                format("name: scripts\n"
                       "data: {train: train.tsv, dev: train.tsv, src: {%s}, trg: {%s}}\n"
                       "model:\n"
@@ -49,10 +51,10 @@ static const char *opened_task(const char *name, const char *source, int source_
                       "training: {model_dir: run, learning_rate: 0.01, batch_size: 20, updates: 150, "
                       "validation_freq: 150}\n",
                       source, target));
-    run_ok("cd '%s' && qkv train c.yaml --quiet --threads 1 && qkv page run --numbers float32 --sentence '%s "
-           "%s'",
-           folder, word(source_script, 0, 3), word(source_script, 6, 3));
-    return folder;
+    return browser_open_run(
+        *folder,
+        format("--numbers float32 --sentence '%s %s'", word(source_script, 0, 3), word(source_script, 6, 3)),
+        fragment);
 }
 
 /* Whether the words of a side run from right to left in the window. */
@@ -73,9 +75,9 @@ static void expect_translation(struct browser *browser, const char *folder)
 
 Test(page_scripts, hebrew_words_run_from_right_to_left)
 {
-    skip_without_browser();
-    const char *folder = opened_task("hebrew", "lang: he", HEBREW, "lang: zh, level: char", CHINESE);
-    struct browser *browser = browser_open_page(folder, "head=cross-1-1");
+    const char *folder;
+    struct browser *browser =
+        opened(&folder, "head=cross-1-1", "hebrew", "lang: he", HEBREW, "lang: zh, level: char", CHINESE);
     expect_translation(browser, folder);
     cr_expect(runs_leftwards(browser, "source"));
     cr_expect_not(runs_leftwards(browser, "target"));
@@ -111,9 +113,9 @@ Test(page_scripts, hebrew_words_run_from_right_to_left)
 
 Test(page_scripts, chinese_and_arabic)
 {
-    skip_without_browser();
-    const char *folder = opened_task("chinese", "lang: zh", CHINESE, "lang: ar", ARABIC);
-    struct browser *browser = browser_open_page(folder, "head=cross-1-1");
+    const char *folder;
+    struct browser *browser =
+        opened(&folder, "head=cross-1-1", "chinese", "lang: zh", CHINESE, "lang: ar", ARABIC);
     expect_translation(browser, folder);
     cr_expect_not(runs_leftwards(browser, "source"));
     cr_expect(runs_leftwards(browser, "target"));
@@ -131,9 +133,9 @@ Test(page_scripts, chinese_and_arabic)
 /* Nothing is translated before the input method has the word. */
 Test(page_scripts, waits_for_the_input_method)
 {
-    skip_without_browser();
-    const char *folder = opened_task("composed", "lang: zh, level: char", CHINESE, "lang: he", HEBREW);
-    struct browser *browser = browser_open_page(folder, "");
+    const char *folder;
+    struct browser *browser =
+        opened(&folder, "", "composed", "lang: zh, level: char", CHINESE, "lang: he", HEBREW);
     browser_click(browser, "source");
     browser_value(browser, "document.activeElement.select(), before = sequence, ''");
     browser_compose(browser, "yi");

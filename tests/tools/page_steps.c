@@ -12,14 +12,9 @@
 /* The page computes in float32 and qkv explain in float64. */
 #define TOLERANCE 2e-5
 
-/* Makes the page of a tiny run with its parameters in full, once for a folder, and opens it. */
 static struct browser *opened(const char *folder, const char *fragment)
 {
-    skip_without_browser();
-    run_ok("cd '%s' && test -f page.html || { qkv train c.yaml --quiet --threads 1 && qkv page run "
-           "--sentence 'a b' --numbers float32; }",
-           folder);
-    return browser_open_page(folder, fragment);
+    return browser_open_run(folder, "--sentence 'a b' --numbers float32", fragment);
 }
 
 /* The steps are those of `qkv explain`. */

@@ -210,6 +210,22 @@ Test(translate, refuses_bad_arguments)
         0);
 }
 
+/* A file of pairs, given for one of sentences: the tab would be white space in a sentence. */
+Test(translate, says_that_a_line_with_a_tab_is_one_sentence)
+{
+    const char *folder = tiny_task("tab");
+    run_ok("cd '%s' && qkv train c.yaml -q --threads 1", folder);
+    struct outcome outcome = run("cd '%s' && printf 'a b\\na\\tA\\nb\\tB\\n' | qkv translate run", folder);
+    cr_expect_eq(outcome.exit_code, 0);
+    char *note =
+        "qkv: <stdin>:2: has a tab, but a line is one sentence: give one column (cut -f1), or pairs to "
+        "`qkv evaluate`\n";
+    cr_expect_not_null(strstr(outcome.error, note), "%s", outcome.error);
+    cr_expect_null(strstr(outcome.error, "<stdin>:3: has a tab"), "once is enough");
+    outcome = run("cd '%s' && printf 'a\\tA\\n' | qkv translate run --quiet", folder);
+    cr_expect_str_empty(outcome.error);
+}
+
 /* Positions that are looked up in a table end with it; the others do not. */
 Test(translate, models_without_position_tables_have_no_longest_sentence)
 {

@@ -58,7 +58,7 @@ QKV_API void qkv_aligner_free(struct qkv_aligner *aligner); /* NULL: does nothin
 /* A sentence pair and its result. */
 struct qkv_aligned_pair {
     struct qkv_pair_texts texts;
-    const struct qkv_alignment *gold; /* for QKV_RULE_GOLD; NULL: none */
+    const struct qkv_alignment *gold; /* for QKV_HEAD_RULE_GOLD; NULL: none */
     struct qkv_alignment links; /* the result, valid until the next run; no links if a side has no words */
     const char *
         reason; /* why a pair with words has no links: it is longer than the positions of a run. NULL: it has */
@@ -72,11 +72,11 @@ QKV_API enum qkv_status qkv_aligner_run(struct qkv_aligner *aligner, int64_t cou
 
 /* What makes a head the best. All compare word maps. */
 enum qkv_head_rule {
-    QKV_RULE_ENTROPY, /* lowest entropy of the weights of a target word, each row divided by its sum; nats, mean */
-    QKV_RULE_AGREEMENT, /* greatest sum over source words of its weights times the mean weights of all heads; mean over
+    QKV_HEAD_RULE_ENTROPY, /* lowest entropy of the weights of a target word, each row divided by its sum; nats, mean */
+    QKV_HEAD_RULE_AGREEMENT, /* greatest sum over source words of its weights times the mean weights of all heads; mean over
                            target words */
-    QKV_RULE_GOLD,  /* lowest alignment error rate */
-    QKV_HEAD_RULES, /* their number */
+    QKV_HEAD_RULE_GOLD, /* lowest alignment error rate */
+    QKV_HEAD_RULES,     /* their number */
 };
 
 /* entropy, agreement, gold; NULL for other numbers. */
@@ -89,7 +89,7 @@ struct qkv_chosen_head {
 };
 
 /* Chooses the head of run `direction` (0, or 1: the other direction) for which the options have QKV_ATTENTION_BEST, among
- * those of its layer or of all layers, by `count` pairs; of equal heads the first. With QKV_RULE_GOLD, by those that have
+ * those of its layer or of all layers, by `count` pairs; of equal heads the first. With QKV_HEAD_RULE_GOLD, by those that have
  * gold links; links are drawn as the options say, but with two runs from that run alone, per word of its target. Later
  * calls of qkv_aligner_run use the head. Fails as qkv_aligner_run, when there is no pair to choose by, and when there is
  * no such direction. */

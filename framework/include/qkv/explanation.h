@@ -34,13 +34,13 @@ enum qkv_step_content {
 
 /* How the numbers of a step follow from those of earlier steps X, Y and Z (struct qkv_step: from). */
 enum qkv_step_rule {
-    QKV_RULE_NONE,        /* they are given, or no sum makes them */
-    QKV_RULE_PRODUCT,     /* X Y, plus Z in each row unless Z is NULL */
-    QKV_RULE_ROW_PRODUCT, /* X Yᵀ: products of a row of X and a row of Y */
-    QKV_RULE_SUM,         /* X + Y */
-    QKV_RULE_SCALE,       /* X times struct qkv_step: factor */
-    QKV_RULE_SOFTMAX,     /* exp(X), divided by the sum of its row */
-    QKV_RULE_JOIN,        /* the heads of X side by side; 0 where a head is silent */
+    QKV_STEP_RULE_NONE,        /* they are given, or no sum makes them */
+    QKV_STEP_RULE_PRODUCT,     /* X Y, plus Z in each row unless Z is NULL */
+    QKV_STEP_RULE_ROW_PRODUCT, /* X Yᵀ: products of a row of X and a row of Y */
+    QKV_STEP_RULE_SUM,         /* X + Y */
+    QKV_STEP_RULE_SCALE,       /* X times struct qkv_step: factor */
+    QKV_STEP_RULE_SOFTMAX,     /* exp(X), divided by the sum of its row */
+    QKV_STEP_RULE_JOIN,        /* the heads of X side by side; 0 where a head is silent */
 };
 
 /* One matrix, or one matrix per head. */
@@ -57,7 +57,7 @@ struct qkv_step {
     const char *const *row_names, *const *column_names; /* NULL: numbered from 1 */
     enum qkv_step_rule rule;
     const char *from[3]; /* X, Y and Z of the rule: names of earlier steps; NULL: none */
-    double factor;       /* of QKV_RULE_SCALE; otherwise 0 */
+    double factor;       /* of QKV_STEP_RULE_SCALE; otherwise 0 */
 };
 
 /* One number of a step. */
@@ -79,7 +79,7 @@ struct qkv_terms {
     double value; /* the number itself; -INFINITY: a masked score */
     int64_t count;
     const struct qkv_term
-        *terms; /* [count], in the order of the sum; NULL: the step's rule is QKV_RULE_NONE */
+        *terms; /* [count], in the order of the sum; NULL: the step's rule is QKV_STEP_RULE_NONE */
     double sum; /* of the terms: the value but for rounding; of a softmax what each term is divided by */
 };
 

@@ -46,11 +46,11 @@ enum qkv_vectors_from {
 enum qkv_weights_from { QKV_WEIGHTS_RANDOM, QKV_WEIGHTS_GIVEN, QKV_WEIGHTS_LEARNED, QKV_WEIGHTS_NONE };
 enum qkv_bias { QKV_BIAS_NONE, QKV_BIAS_ZEROS, QKV_BIAS_RANDOM };
 enum qkv_score {
-    QKV_SCORE_SCALED_DOT, /* q k / sqrt(K) */
-    QKV_SCORE_DOT,        /* q k */
-    QKV_SCORE_GENERAL,    /* q W k (Luong et al. 2015) */
-    QKV_SCORE_ADDITIVE,   /* v tanh(q W + k U) (Bahdanau et al. 2015) */
-    QKV_SCORE_LENGTH      /* ln(letters of the word with the key) */
+    QKV_SCENE_SCORE_SCALED_DOT, /* q k / sqrt(K) */
+    QKV_SCENE_SCORE_DOT,        /* q k */
+    QKV_SCENE_SCORE_GENERAL,    /* q W k (Luong et al. 2015) */
+    QKV_SCENE_SCORE_ADDITIVE,   /* v tanh(q W + k U) (Bahdanau et al. 2015) */
+    QKV_SCENE_SCORE_LENGTH      /* ln(letters of the word with the key) */
 };
 enum qkv_scene_mask {
     QKV_MASK_NONE,

@@ -62,11 +62,15 @@ static bool list_numbers(struct page_walk *walk)
     float *values = walk->values;
     for (int64_t i = 0; i < explanation->step_count; i++) {
         const struct qkv_step *step = &explanation->steps[i];
-        const int32_t integers[PAGE_STEP_INTEGERS] = {
-            (int32_t)step->heads,        (int32_t)step->rows,
-            (int32_t)step->columns,      is_share(step) ? 1 : step->content == QKV_STEP_TOKENS ? 2 : 0,
-            step->rule != QKV_RULE_NONE, step->row_names != NULL,
-            step->column_names != NULL};
+        const int32_t integers[PAGE_STEP_INTEGERS] = {(int32_t)step->heads,
+                                                      (int32_t)step->rows,
+                                                      (int32_t)step->columns,
+                                                      is_share(step)                     ? 1
+                                                      : step->content == QKV_STEP_TOKENS ? 2
+                                                                                         : 0,
+                                                      step->rule != QKV_STEP_RULE_NONE,
+                                                      step->row_names != NULL,
+                                                      step->column_names != NULL};
         memcpy(walk->steps + i * PAGE_STEP_INTEGERS, integers, sizeof integers);
         for (int64_t k = 0; k < count_of(step); k++) *values++ = (float)step->values[k];
     }
