@@ -51,12 +51,14 @@ for i in $(seq $hosts); do
     list=$list${list:+,}10.77.0.$i
 done
 
-# mpirun starts its daemon of each host with this command instead of ssh.
+# mpirun starts its daemon of each host with this command instead of ssh. Daemons that shared a folder for temporary files would
+# overwrite each other's.
 cat >"$work/agent" <<END
 #!/bin/sh
 host=\$1
 shift
-exec ip netns exec "$prefix-\${host##*.}" sh -c "\$*"
+mkdir -p "$work/\$host"
+exec ip netns exec "$prefix-\${host##*.}" env TMPDIR="$work/\$host" sh -c "\$*"
 END
 chmod +x "$work/agent"
 
@@ -73,7 +75,6 @@ shape() {
 }
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export PMIX_MCA_gds=hash # its other store mixes up daemons of one machine
 launcher="ip netns exec $prefix-1 mpirun -q --bind-to none --host $list --mca plm_rsh_agent $work/agent \
 --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24"
 status=0
