@@ -153,8 +153,9 @@ static enum qkv_status find_best(const struct choice *choice, int64_t groups, st
     for (int64_t i = 0; i < direction->candidate_count; i++) {
         double value;
         if (!value_of(choice, groups, i, &value)) continue;
-        bool better = choice->rule == QKV_HEAD_RULE_AGREEMENT ? value > chosen->value : value < chosen->value;
-        if (found && !better) continue;
+        if (found &&
+            !(choice->rule == QKV_HEAD_RULE_AGREEMENT ? value > chosen->value : value < chosen->value))
+            continue;
         *chosen = (struct qkv_chosen_head){direction->candidates[i], value};
         found = true;
     }
