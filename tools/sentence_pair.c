@@ -87,9 +87,8 @@ static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *erro
     enum qkv_status status = qkv_search(v->decoding, &view, &options, &v->translations, error);
     if (status) return status;
     const struct qkv_hypothesis *best = &v->translations.best[0];
-    const char **tokens = qkv_arena_allocate(&v->arena, (size_t)best->length * sizeof *tokens);
+    const char **tokens = qkv_vocabulary_tokens(&v->run.target, best->length, best->ids, &v->arena);
     if (!tokens) return qkv_error_set(error, "out of memory");
-    for (int64_t i = 0; i < best->length; i++) tokens[i] = qkv_vocabulary_token(&v->run.target, best->ids[i]);
     v->pair.target = (struct qkv_ids){best->length, best->ids};
     v->pair.target_tokens = tokens;
     v->pair.unfinished = !best->finished;

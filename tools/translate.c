@@ -69,11 +69,10 @@ static enum qkv_status print_hypothesis(struct translator *t, const struct input
                                         struct qkv_error *error)
 {
     const char **tokens =
-        qkv_arena_allocate(&t->block.arena, (size_t)(hypothesis->length + 1) * sizeof *tokens);
+        qkv_vocabulary_tokens(&t->run.target, hypothesis->length, hypothesis->ids, &t->block.arena);
     if (!tokens) return qkv_error_set(error, "out of memory");
-    for (int64_t i = 0; i < hypothesis->length; i++)
-        tokens[i] = i < line->prefix.ids.length ? line->prefix.texts[i]
-                                                : qkv_vocabulary_token(&t->run.target, hypothesis->ids[i]);
+    for (int64_t i = 0; i < hypothesis->length && i < line->prefix.ids.length; i++)
+        tokens[i] = line->prefix.texts[i];
     if (t->options.replace_unknown && replace_unknown(&t->replacer, line, hypothesis, tokens, error))
         return QKV_INVALID;
     const char *text = qkv_detokenize(&t->run.config.data.trg, hypothesis->length, tokens, &t->block.arena);
@@ -171,9 +170,8 @@ static enum qkv_status print_map(void *context, struct qkv_error *error)
     struct typed_sentence *typed = &t->typed;
     if (!typed->text) return qkv_error_set(error, "there is no translation to draw: type a sentence first");
     const struct qkv_hypothesis *best = &t->found[0];
-    const char **tokens = qkv_arena_allocate(&typed->arena, (size_t)(best->length + 1) * sizeof *tokens);
+    const char **tokens = qkv_vocabulary_tokens(&t->run.target, best->length, best->ids, &typed->arena);
     if (!tokens) return qkv_error_set(error, "out of memory");
-    for (int64_t i = 0; i < best->length; i++) tokens[i] = qkv_vocabulary_token(&t->run.target, best->ids[i]);
     const char *target = qkv_detokenize(&t->run.config.data.trg, best->length, tokens, &typed->arena);
     if (!target) return qkv_error_set(error, "out of memory");
     const struct qkv_attention_pair pair = {.source = typed->line.source.ids,

@@ -93,6 +93,14 @@ const char *qkv_vocabulary_token(const struct qkv_vocabulary *vocabulary, int32_
     return qkv_types_token(&vocabulary->types, id);
 }
 
+const char **qkv_vocabulary_tokens(const struct qkv_vocabulary *vocabulary, int64_t count, const int32_t *ids,
+                                   struct qkv_arena *arena)
+{
+    const char **tokens = qkv_arena_allocate(arena, (size_t)(count > 0 ? count : 0) * sizeof *tokens);
+    for (int64_t i = 0; tokens && i < count; i++) tokens[i] = qkv_vocabulary_token(vocabulary, ids[i]);
+    return tokens;
+}
+
 int32_t qkv_vocabulary_difference(const struct qkv_vocabulary *a, const struct qkv_vocabulary *b)
 {
     int32_t common = a->size < b->size ? a->size : b->size;

@@ -47,9 +47,7 @@ const char *qkv_text_translator_run(struct qkv_text_translator *t, const char *t
     const struct qkv_ids source = {t->source.tokens.count, t->source.ids};
     const struct qkv_hypothesis *best;
     if (qkv_translator_run(t->translator, 1, &source, 1, &options, &best, error)) return NULL;
-    const char **tokens = qkv_arena_allocate(&t->arena, (size_t)best->length * sizeof *tokens);
-    for (int64_t i = 0; tokens && i < best->length; i++)
-        tokens[i] = qkv_vocabulary_token(&t->run.target, best->ids[i]);
+    const char **tokens = qkv_vocabulary_tokens(&t->run.target, best->length, best->ids, &t->arena);
     const char *translation =
         tokens ? qkv_detokenize(&t->run.config.data.trg, best->length, tokens, &t->arena) : NULL;
     if (!translation) {

@@ -369,10 +369,8 @@ static bool equals_reference(const struct qkv_evaluator *e, int64_t i)
 
 static const char *text_of(struct qkv_evaluator *e, const struct qkv_hypothesis *output)
 {
-    const char **tokens = qkv_arena_allocate(&e->arena, (size_t)output->length * sizeof *tokens);
-    if (!tokens) return NULL;
-    for (int64_t j = 0; j < output->length; j++) tokens[j] = qkv_vocabulary_token(e->target, output->ids[j]);
-    return qkv_detokenize(e->target_text, output->length, tokens, &e->arena);
+    const char **tokens = qkv_vocabulary_tokens(e->target, output->length, output->ids, &e->arena);
+    return tokens ? qkv_detokenize(e->target_text, output->length, tokens, &e->arena) : NULL;
 }
 
 static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scorer *scorer,

@@ -94,6 +94,23 @@ Test(vocabulary, treats_special_tokens_in_text_as_unknown)
     expect(vocabulary_of("</s> </s> <s> <s> b a a", 2, 1), "<unk> <s> </s> a b");
 }
 
+Test(vocabulary, gives_the_tokens_of_a_sentence)
+{
+    struct qkv_vocabulary vocabulary = vocabulary_of("b a b", 0, 1);
+    struct qkv_arena arena = {0};
+    static const int32_t IDS[] = {4, QKV_UNKNOWN, 3, 5};
+    const char **tokens = qkv_vocabulary_tokens(&vocabulary, 4, IDS, &arena);
+    cr_assert_not_null(tokens);
+    cr_expect_str_eq(tokens[0], "a");
+    cr_expect_str_eq(tokens[1], "<unk>");
+    cr_expect_str_eq(tokens[2], "b");
+    cr_expect_null(tokens[3], "no token has id 5");
+    cr_expect_not_null(qkv_vocabulary_tokens(&vocabulary, 0, NULL, &arena));
+    cr_expect_not_null(qkv_vocabulary_tokens(&vocabulary, -1, NULL, &arena));
+    qkv_arena_release(&arena);
+    qkv_vocabulary_release(&vocabulary);
+}
+
 Test(vocabulary, can_be_built_from_two_texts)
 {
     struct qkv_types a = types_of("x y y"), b = types_of("x x z");

@@ -12,6 +12,7 @@
 #ifndef QKV_VOCABULARY_H
 #define QKV_VOCABULARY_H
 
+#include "qkv/arena.h"
 #include "qkv/config.h"
 #include "qkv/error.h"
 
@@ -75,6 +76,10 @@ QKV_API int32_t qkv_vocabulary_id(const struct qkv_vocabulary *vocabulary, const
 
 /* The token of an id, 0 <= id < size, else NULL; lives as long as the vocabulary. */
 QKV_API const char *qkv_vocabulary_token(const struct qkv_vocabulary *vocabulary, int32_t id);
+
+/* The tokens of the ids of a sentence, as qkv_vocabulary_token: [count], in the arena; NULL when there is no memory. */
+QKV_API const char **qkv_vocabulary_tokens(const struct qkv_vocabulary *vocabulary, int64_t count,
+                                           const int32_t *ids, struct qkv_arena *arena);
 
 /* The first id whose token differs, or that only one of the vocabularies has; -1: they are the same. */
 QKV_API int32_t qkv_vocabulary_difference(const struct qkv_vocabulary *a, const struct qkv_vocabulary *b);

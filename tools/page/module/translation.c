@@ -82,13 +82,6 @@ const char *page_list(struct qkv_arena *arena, int64_t count, const char *const 
     return all;
 }
 
-static const char **tokens_of(struct page_translation *t, int64_t count, const int32_t *ids)
-{
-    const char **tokens = qkv_arena_allocate(&t->arena, (size_t)(count + 1) * sizeof *tokens);
-    for (int64_t i = 0; tokens && i < count; i++) tokens[i] = qkv_vocabulary_token(&t->run.target, ids[i]);
-    return tokens;
-}
-
 /* ---- the attention maps ---- */
 
 /* Copies the weights of a map; cells that its rule hides, or `masked` [columns] where it is not NULL, become PAGE_HIDDEN_CELL.
@@ -276,7 +269,8 @@ static bool show_translations(struct page_translation *t)
     int64_t count = 0;
     for (; count < capacity && t->translations.best[count].ids; count++) {
         const struct qkv_hypothesis *hypothesis = &t->translations.best[count];
-        const char **tokens = tokens_of(t, hypothesis->length, hypothesis->ids);
+        const char **tokens =
+            qkv_vocabulary_tokens(&t->run.target, hypothesis->length, hypothesis->ids, &t->arena);
         if (!tokens) return false;
         texts[count] = qkv_detokenize(&t->run.config.data.trg, hypothesis->length, tokens, &t->arena);
         if (!texts[count]) return false;
@@ -296,7 +290,8 @@ enum qkv_status page_choose(struct page_translation *t, int64_t number, struct q
     qkv_arena_reset(&t->arena);
     t->view = (struct page_view){0};
     struct qkv_attention_pair pair = pair_of(t);
-    if (!show_translations(t) || !(tokens = tokens_of(t, hypothesis->length, hypothesis->ids)))
+    if (!show_translations(t) ||
+        !(tokens = qkv_vocabulary_tokens(&t->run.target, hypothesis->length, hypothesis->ids, &t->arena)))
         return qkv_error_set(error, "out of memory");
     pair.target = (struct qkv_ids){hypothesis->length, hypothesis->ids};
     pair.target_tokens = tokens;
