@@ -35,7 +35,7 @@ static bool has_own(const struct qkv_gradient_tree *tree, int level, int i)
     return i << level < tree->end_own && (i + 1) << level > tree->first_own;
 }
 
-/* Whether the workers of this process add all of the node, which has a gradient. */
+/* Whether this process computes all shards of the node that have a gradient. */
 static bool is_local(const struct qkv_gradient_tree *tree, int level, int i)
 {
     if (i << level < tree->first_own) return false;
@@ -44,19 +44,22 @@ static bool is_local(const struct qkv_gradient_tree *tree, int level, int i)
     return true;
 }
 
-/* The block to which the only shard of a local node, or the only pair, writes; -1: none yet, or there are more. */
-static int only_block(struct qkv_gradient_tree *tree, int level, int i)
+/* The block to which all shards of a local node write; -1: none yet, or there are more. */
+static int only_block(const struct qkv_gradient_tree *tree, int level, int i)
 {
-    int first = -1, count = 0;
-    for (int shard = i << level; shard < (i + 1) << level && shard < tree->end_own; shard++) {
-        if (tree->is_empty[shard]) continue;
-        if (count++ == 0) first = shard;
-    }
-    bool is_pair = count == 2 && !tree->is_empty[first + 1] && qkv_gradient_is_second(tree, first + 1);
-    return count == 1 || is_pair ? tree->node[first].block : -1;
+    int first;
+    return qkv_gradient_writers(tree, level, i, &first) == 1 ? tree->node[first].block : -1;
 }
 
-/* The block of a local node, when the bucket is complete in it; -1: not yet. */
+/* Whether the workers of this process add all of the node, or nothing needs to be added. */
+static bool is_added_by_workers(const struct qkv_gradient_tree *tree, int level, int i)
+{
+    int first;
+    return is_local(tree, level, i) &&
+           (!tree->is_added_by_buckets || qkv_gradient_writers(tree, level, i, &first) == 1);
+}
+
+/* The block of a node that workers add, when the bucket is complete in it; -1: not yet. */
 static int complete_block(const struct exchange *exchange, int level, int i)
 {
     struct qkv_gradient_tree *tree = exchange->tree;
@@ -116,7 +119,7 @@ static int sum_bucket(struct exchange *exchange, int level, int i)
 {
     struct qkv_gradient_tree *tree = exchange->tree;
     if (exchange->status || !has_own(tree, level, i) || is_empty_node(tree, level, i)) return -1;
-    if (is_local(tree, level, i)) return wait_for_block(exchange, level, i);
+    if (is_added_by_workers(tree, level, i)) return wait_for_block(exchange, level, i);
     int left = sum_bucket(exchange, level - 1, 2 * i);
     if (2 * i + 1 == nodes_of(tree, level - 1) || is_empty_node(tree, level - 1, 2 * i + 1)) return left;
     int right = sum_bucket(exchange, level - 1, 2 * i + 1), rank = exchange->rank;

@@ -26,7 +26,8 @@ enum {
  *
  * Several processes add all levels, so that each sends as little as possible. A pair may lie in two of them, each level
  * may also hold a right child, whose left sibling another process has, and one block may hold what others send where this
- * process has nothing to add it to. */
+ * process has nothing to add it to. Where all shards of a process run at the same time, they have a block each anyway, so that
+ * nobody waits for a sum: it can be left to the exchange, which begins before they are complete. */
 static void plan(struct qkv_gradient_tree *tree)
 {
     bool is_divided = qkv_processes_count(tree->processes) > 1;
@@ -44,6 +45,7 @@ static void plan(struct qkv_gradient_tree *tree)
     if (tree->blocks > users) tree->blocks = users;
     if (is_divided) tree->blocks = 2 + 2 * level + tree->threads - 1;
     tree->blocks++; /* for the sum over earlier batches */
+    tree->is_added_by_buckets = is_divided && tree->end_own - tree->first_own <= tree->threads;
 }
 
 /* Sets the gaps between parameters to 0, when a block is used for the first time: a block that is never used takes no
@@ -159,8 +161,21 @@ static void merge(struct qkv_gradient_tree *tree, int left, int right)
     return_block(tree, right);
 }
 
+int qkv_gradient_writers(const struct qkv_gradient_tree *tree, int level, int i, int *first)
+{
+    int count = 0;
+    *first = -1;
+    for (int shard = i << level; shard < (i + 1) << level && shard < tree->end_own; shard++) {
+        if (shard < tree->first_own || tree->is_empty[shard]) continue;
+        if (*first < 0) *first = shard;
+        if (!qkv_gradient_is_second(tree, shard)) count++;
+    }
+    return count;
+}
+
 /* Completes node i of a level, and all nodes above it that are complete then, up to the first one that belongs to another
- * process: a node belongs to the process that computes its first shard. The mutex is held. */
+ * process: a node belongs to the process that computes its first shard. The exchange adds what is in several blocks, where it
+ * does. The mutex is held. */
 static void complete_node(struct qkv_gradient_tree *tree, int level, int i, int block)
 {
     for (;; level++, i /= 2) {
@@ -168,6 +183,8 @@ static void complete_node(struct qkv_gradient_tree *tree, int level, int i, int 
         if (level == tree->root_level || (i & ~1) << level < tree->first_own) return;
         if ((i ^ 1) == nodes_of(tree, level)) continue; /* no sibling */
         if (!node_at(tree, level, i ^ 1)->is_complete) return;
+        int first;
+        if (tree->is_added_by_buckets && qkv_gradient_writers(tree, level + 1, i / 2, &first) > 1) return;
         int left = node_at(tree, level, i & ~1)->block, right = node_at(tree, level, i | 1)->block;
         if (left >= 0 && right >= 0) merge(tree, left, right);
         block = left >= 0 ? left : right;

@@ -47,9 +47,10 @@ void qkv_gradient_tree_complete(struct qkv_gradient_tree *tree, const struct qkv
 
 /* Adds the sums of all processes; the result is with process 0. May run on another thread while shards are computed: it then
  * takes buckets of the gradients as backward completes them. Fails when a process has died. */
-/* Whether that can take less time: there are several buckets. */
-bool qkv_gradient_tree_has_buckets(const struct qkv_gradient_tree *tree);
 enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struct qkv_error *error);
+
+/* Whether the exchange can begin before all shards are complete: there are several buckets. */
+bool qkv_gradient_tree_has_buckets(const struct qkv_gradient_tree *tree);
 
 /* Ends the sum, when all shards are complete and have been exchanged. Process 0 alone has blocks then. */
 void qkv_gradient_tree_end(struct qkv_gradient_tree *tree, struct qkv_workers *workers);
