@@ -110,6 +110,83 @@ Test(page_steps, show_the_sum_behind_a_number)
     browser_close(browser);
 }
 
+/* Of a weight the whole row is shown: each score that went in, its power, and the weight that came out. */
+Test(page_steps, show_what_softmax_did_in_a_row)
+{
+    const char *folder = tiny_task("softmax");
+    struct browser *browser = opened(folder, "s=a+b+a+c&silent-words=2&steps=1&head=cross-1-2");
+    browser_wait(browser, "state.walk && isSettled()");
+    open_sum(browser, "weights", 1, 2);
+    static const char shown[] = "[...document.querySelectorAll('#terms tr:not(:first-child)')].map(row => "
+                                "[...row.children].map(cell => cell.textContent))";
+    cr_expect_str_eq(browser_value(browser, format("String(%s.length)", shown)), "4",
+                     "four words and the end, of which one is silent");
+    cr_expect_str_eq(
+        browser_value(
+            browser,
+            format("(() => { const head = selectedHead(), row = [...head.weights].slice(head.columns, "
+                   "2 * head.columns), lines = %s, number = text => Number(text.replace('−', '-')); "
+                   "const expected = row.map((weight, i) => [head.columnWords[i], numberText(weight)])"
+                   ".filter((_, i) => i !== 1).sort((a, b) => number(b[1]) - number(a[1])); "
+                   "const sum = lines.reduce((sum, line) => sum + number(line[2]), 0); "
+                   "const powers = lines.every(line => Math.abs(number(line[2]) - "
+                   "Math.exp(number(line[1]) - number(lines[0][1]))) < 2e-4 && "
+                   "Math.abs(number(line[3]) - number(line[2]) / sum) < 2e-4); "
+                   "return JSON.stringify([lines.map(line => [line[0], line[3]]), powers]) === "
+                   "JSON.stringify([expected, true]) ? 'right' : JSON.stringify([lines, expected]) })()",
+                   shown)),
+        "right");
+    cr_expect_str_eq(
+        browser_value(browser, "document.querySelector('#terms .own').lastChild.textContent"),
+        browser_value(browser, "numberText(selectedHead().weights[selectedHead().columns + 2])"));
+    browser_close(browser);
+}
+
+/* All numbers of a sum are in its panel, whatever the width of the window and the size of its text. */
+Test(page_steps, cut_off_no_number_of_a_sum)
+{
+    const char *folder = tiny_task("panel");
+    struct browser *browser = opened(folder, "s=b+a+zeppelin&steps=1&head=cross-1-2");
+    browser_wait(browser, "state.walk && isSettled()");
+    static const int widths[] = {390, 1024, 1366, 1920};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        browser_resize(browser, widths[i]);
+        for (int k = 0; k < 2; k++) {
+            open_sum(browser, k ? "weights" : "queries", 1, 1 + (int)i % 2);
+            /* Numbers as long as any. */
+            browser_value(
+                browser,
+                "change({ terms: { ...state.terms, terms: state.terms.terms.map(([name], i) => "
+                "['zeppelinszeppelins', -11.4778 - i / 8, isSoftmax({ name: state.terms.of.name }) ? 1 : "
+                "-1.2345e-7, -8.9312e-6]) } }), ''");
+            cr_expect_str_eq(browser_value(browser,
+                                           "(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth "
+                                           "? 'fits' : `${scrollWidth} in ${clientWidth}`)"
+                                           "(document.querySelector('.term-list'))"),
+                             "fits", "%d pixels", widths[i]);
+        }
+    }
+    browser_close(browser);
+}
+
+/* Matrices grow with the text of a wide window, so that the words at their edge stay apart. */
+Test(page_steps, grow_with_the_text)
+{
+    const char *folder = tiny_task("grow");
+    struct browser *browser = opened(folder, "steps=1&head=cross-1-2");
+    static const int widths[] = {1366, 1920};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        browser_resize(browser, widths[i]);
+        browser_wait(browser, format("innerWidth === %d && isSettled() && state.walk", widths[i]));
+        cr_expect_str_eq(
+            browser_value(browser,
+                          "(name => parseFloat(getComputedStyle(name).fontSize) <= name.offsetHeight)"
+                          "(document.querySelector('.step-rows span'))"),
+            "true", "%d pixels", widths[i]);
+    }
+    browser_close(browser);
+}
+
 Test(page_steps, say_what_is_masked_and_what_is_silent)
 {
     const char *folder = tiny_task("masked");

@@ -2,10 +2,11 @@
 // gives its number, a click the sum that made it. The engine computes everything; see walk.h.
 'use strict';
 
-const ROW_HEIGHT = 13, MOST_ROWS_WITH_WORDS = 40, WIDEST_STEP = 250, WIDEST_CELL = 26, TALLEST_WEIGHTS = 130; // pixels
-const MOST_COLUMNS_WITH_NUMBERS = 10, NUMBER_WIDTH = 40, NUMBER_HEIGHT = 20;
+const ROW_HEIGHT = 13, MOST_ROWS_WITH_WORDS = 40, WIDEST_STEP = 250, WIDEST_CELL = 26, TALLEST_WEIGHTS = 130; // pixels beside
+const MOST_COLUMNS_WITH_NUMBERS = 10, NUMBER_WIDTH = 40, NUMBER_HEIGHT = 20; // text of 16 pixels: see textScale
 
 let figures = []; // [{step, canvas, mark, width, height, names}] of the steps that are shown
+let shownScale = null; // the scale of text that they have
 
 // ---- what the engine says ----
 
@@ -175,58 +176,16 @@ function showSum(step, row, column) {
     ask();
 }
 
-// ---- the sum behind a number ----
-
-function termRow([name, x, y, value], maximum, greatest, isOwn) {
-    const made = maximum !== null ? `exp(${numberText(x)} − ${numberText(maximum)})` : y === 1 ? '' : `${numberText(x)} × ${numberText(y)}`;
-    const row = make('tr', { className: isOwn ? 'own' : value < 0 ? 'negative' : '' }, make('th', { scope: 'row', textContent: name, title: name, dir: 'auto' }),
-        make('td', { textContent: made }), make('td', { textContent: numberText(value) }));
-    row.style.setProperty('--share', Math.abs(value) / greatest);
-    return row;
-}
-
-// Its terms are powers, of which a weight is a share; local attention (Luong et al. 2015) has no such terms.
-function isSoftmax(step) {
-    return step.name === 'weights';
-}
-
-// The power of which a weight is a share: of the terms with the name of its column, which several words may have, the one that
-// gives the weight. null: its cell is masked.
-function ownTerm({ columns, columnNames }, { of: { row, column }, value, sum, terms }) {
-    if (isHidden(selectedHead().weights[row * columns + column])) return null;
-    const distance = term => Math.abs(term[3] / sum - value);
-    return terms.filter(([name]) => name === columnNames?.[column]).sort((a, b) => distance(a) - distance(b))[0] ?? null;
-}
-
-function sumTitle(step, { of: { row, column }, value, sum, terms }, own) {
-    const name = placeText(step, row, column);
-    if (!terms.length) return step.hasTerms ? `${name}: ${numberText(value)}` : `${name}: ${numberText(value)} is no sum of earlier numbers.`;
-    if (own) return `${name}: ${numberText(value)} = ${numberText(own[3])} / ${numberText(sum)}, the sum of these powers:`;
-    if (isSoftmax(step)) return `${name} is masked: weight 0. The others are shares of the sum of these powers:`;
-    return `${name}: ${numberText(value)} is ${terms.length === 1 ? 'made from one number' : `the sum of ${terms.length} terms, the greatest first`}:`;
-}
-
-function showTerms() {
-    const box = element('terms'), step = state.terms && state.walk?.find(({ name }) => name === state.terms.of.name);
-    box.hidden = !step;
-    if (!step) return;
-    const terms = [...state.terms.terms].sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
-    const greatest = terms.length ? Math.abs(terms[0][3]) || 1 : 1, maximum = isSoftmax(step) && terms.length ? terms[0][1] : null;
-    const own = maximum === null ? null : ownTerm(step, state.terms);
-    box.replaceChildren(make('p', { textContent: sumTitle(step, state.terms, own), 'data-test': 'terms-title' }), make('p', { className: 'formula', textContent: step.formula }),
-        make('div', { className: 'term-list', tabIndex: terms.length > 8 ? 0 : -1, role: 'group', 'aria-label': 'terms of the sum' },
-            make('table', {}, make('tbody', {}, ...terms.map(term => termRow(term, maximum, greatest, term === own))))));
-}
-
 // ---- the section ----
 
 // In scenes, whose matrices are small, cells have room for their numbers.
 function sizeOfCells(step) {
+    const scaled = pixels => Math.floor(pixels * textScale());
     if (scenes && step.columns <= MOST_COLUMNS_WITH_NUMBERS && step.rows <= MOST_ROWS_WITH_WORDS)
-        return { width: NUMBER_WIDTH, height: NUMBER_HEIGHT, hasWords: step.rowNames, hasNumbers: true };
-    const hasWords = step.rowNames && step.rows <= MOST_ROWS_WITH_WORDS;
-    return { width: Math.max(1, Math.min(WIDEST_CELL, Math.floor(WIDEST_STEP / step.columns))),
-        height: hasWords ? ROW_HEIGHT : Math.max(1, Math.min(ROW_HEIGHT, Math.floor(TALLEST_WEIGHTS / step.rows))), hasWords };
+        return { width: scaled(NUMBER_WIDTH), height: scaled(NUMBER_HEIGHT), hasWords: step.rowNames, hasNumbers: true };
+    const hasWords = step.rowNames && step.rows <= MOST_ROWS_WITH_WORDS, row = scaled(ROW_HEIGHT);
+    return { width: Math.max(1, Math.min(scaled(WIDEST_CELL), scaled(WIDEST_STEP / step.columns))),
+        height: hasWords ? row : Math.max(1, Math.min(row, scaled(TALLEST_WEIGHTS / step.rows))), hasWords };
 }
 
 function makeTokens(step) {
@@ -286,6 +245,7 @@ function showSteps() {
     element('step-number').textContent = 'Point at a number.';
     const focused = document.activeElement.closest?.('#step-list') && document.activeElement.dataset.test;
     figures = [];
+    shownScale = textScale();
     const groups = STEP_GROUPS.map((title, group) => [title, state.walk.filter(step => stepGroup(step) === group)]);
     element('step-list').replaceChildren(...groups.filter(([, steps]) => steps.length).map(([title, steps]) =>
         make('section', { className: 'step-group', 'aria-label': title }, make('h3', { textContent: title }),
@@ -303,6 +263,12 @@ element('steps').addEventListener('toggle', () => {
     change({ isWalking: element('steps').open, number: null, terms: null });
     writeAddress(false);
 });
+
+addEventListener('resize', () => doLater('steps', () => {
+    if (!state.walk || !state.isWalking || shownScale === textScale()) return;
+    showSteps();
+    lightRows();
+}));
 
 let asked = JSON.stringify(wantedWalk()); // the layer of the last request
 
