@@ -116,6 +116,7 @@ Test(page_keys, type_search_and_light_words)
     tab_to(browser, "translation-1");
     press(browser, "Enter", 1);
     browser_wait(browser, "isSettled() && state.choice === 1");
+    cr_expect_str_eq(focused(browser), "translation-1", "the list is made anew");
     browser_close(browser);
 }
 
@@ -163,6 +164,21 @@ Test(page_keys, play_choose_heads_and_walk_the_map)
     char *theme = browser_value(browser, "document.documentElement.dataset.theme");
     press(browser, "Enter", 1);
     cr_expect_str_neq(browser_value(browser, "document.documentElement.dataset.theme"), theme);
+    browser_close(browser);
+}
+
+/* A button that goes away leaves the focus with what it was for. */
+Test(page_keys, keep_the_focus_when_all_speak_again)
+{
+    struct browser *browser = opened("keys_speak", "s=a+b&head=cross-1-1&silent=cross-1-2&silent-words=1");
+    tab_to(browser, "words-speak");
+    press(browser, "Enter", 1);
+    browser_wait(browser, "isSettled() && !state.silentWords");
+    cr_expect_str_eq(focused(browser), "source-word-0");
+    tab_to(browser, "speak");
+    press(browser, "Enter", 1);
+    browser_wait(browser, "isSettled() && !state.silent");
+    cr_expect_str_eq(focused(browser), "head-cross-1-1");
     browser_close(browser);
 }
 

@@ -118,10 +118,11 @@ function showTranslations() {
     element('target').hidden = state.own !== null;
     box.hidden = element('translations-title').hidden = state.own !== null || view.translations.length < 2;
     element('own-score').hidden = state.own === null;
-    element('own-score').textContent = `log-probability ${view.log_probability[0].toFixed(4)}`;
+    element('own-score').textContent = `log-probability ${minus(view.log_probability[0].toFixed(4))}`;
+    const hadFocus = box.contains(document.activeElement) && document.activeElement.dataset.test;
     box.replaceChildren(...view.translations.map((text, i) => {
         const button = make('button', { type: 'button', 'data-test': `translation-${i}`, dir: 'auto' }, text,
-            make('span', { className: 'score', textContent: view.scores[i].toFixed(4) }));
+            make('span', { className: 'score', textContent: minus(view.scores[i].toFixed(4)) }));
         button.setAttribute('aria-pressed', i === state.choice);
         button.addEventListener('click', () => {
             change({ choice: i });
@@ -130,6 +131,7 @@ function showTranslations() {
         });
         return make('li', {}, button);
     }));
+    if (hadFocus) box.querySelector(`[data-test="${hadFocus}"]`)?.focus();
 }
 
 function makeBar(word, probability, isChosen) {

@@ -43,6 +43,13 @@ element('overview').addEventListener('keydown', event => {
 });
 element('speak').addEventListener('click', () => setSilent([]));
 
+// Hides a button, or shows it. The focus of the keyboard goes on to what the button was for.
+function hideButton(button, isHidden, group) {
+    const hadFocus = isHidden && button.matches(':focus-visible');
+    button.hidden = isHidden;
+    if (hadFocus) group.querySelector('[tabindex="0"]')?.focus();
+}
+
 // ---- words of the sentence ----
 
 // The numbers of the silent words from 0, as the engine reads them. An address may hold anything.
@@ -99,7 +106,7 @@ function sayWords() {
     const isRead = view.heads.every(head => head.kind !== 'encoder'); // by a recurrent encoder
     element('silent-words').textContent = silent.length ? `silent: ${silent.map(quoted).join(', ')}. Nothing attends to a silent word` +
         `${isRead ? ', but the encoder reads it' : ''}.` : '';
-    element('words-speak').hidden = !silent.length;
+    hideButton(element('words-speak'), !silent.length, element('source-words'));
 }
 
 listen(changed => {
@@ -108,5 +115,5 @@ listen(changed => {
     const silent = state.view.heads.filter(head => head.isSilent);
     element('silent').textContent = !silent.length ? ''
         : silent.length === 1 ? `silent: ${headTitle(silent[0])}` : `${silent.length} heads are silent`;
-    element('speak').hidden = !silent.length;
+    hideButton(element('speak'), !silent.length, element('overview'));
 });

@@ -53,6 +53,11 @@ function make(tag, fields = {}, ...children) {
     return made;
 }
 
+// The text of a number with the sign of minus, which is as wide as a plus.
+function minus(text) {
+    return text.replaceAll('-', '−');
+}
+
 // How large text is beside 16 pixels: wide screens have larger text, and maps grow with it.
 let scaleOfText = null; // measured when it is needed: that takes the browser a layout
 

@@ -102,7 +102,7 @@ function drawStep({ step, canvas, width, height }, pixels) {
 // A number in few characters.
 function cellText(value, digits) {
     const text = Math.abs(value) < 1000 ? value.toFixed(digits) : value.toExponential(0).replace('e+', 'e');
-    return (Number(text) ? text : text.replace('-', '')).replaceAll('-', '−');
+    return minus(Number(text) ? text : text.replace('-', ''));
 }
 
 // The luminance from which on black stands out more than white.
@@ -134,7 +134,7 @@ function hatch(line, across, from, width, height, { background, stripe }) {
 function numberText(value) {
     if (!Number.isFinite(value)) return 'masked';
     const size = Math.abs(value);
-    return (value !== 0 && (size < 0.001 || size >= 100000) ? value.toExponential(2) : value.toFixed(4)).replaceAll('-', '−');
+    return minus(value !== 0 && (size < 0.001 || size >= 100000) ? value.toExponential(2) : value.toFixed(4));
 }
 
 function placeText(step, row, column) {
