@@ -96,7 +96,8 @@ Test(page_measured, shows_what_silencing_each_head_changes)
     cr_expect_str_eq(browser_value(browser, "state.head"), "decoder-1-2");
     cr_expect_eq(class_count(browser, "#effects [aria-pressed=true]"), 1);
     cr_expect_eq(class_count(browser, "#order [value=error]"), 0, "there are no links");
-    cr_expect_str_eq(browser_value(browser, "String(element('curve-key').hidden)"), "true");
+    cr_expect_str_eq(browser_value(browser, "element('curve-key').innerText.trim().replace(/\\s+/g, ' ')"),
+                     "loss on the dev text loss in training");
     cJSON_Delete(report);
     browser_close(browser);
 }
@@ -166,6 +167,21 @@ Test(page_measured, shows_alignment_errors_at_every_moment)
             "%s", shown);
     }
     browser_close(browser);
+}
+
+/* A line between two measurements looks like many: the page says that these are all. */
+Test(page_measured, says_that_there_are_only_the_two_ends)
+{
+    const char *folder = trained("ends");
+    static const char *const snapshots[] = {"2", "0"};
+    for (int i = 0; i < 2; i++) {
+        struct browser *browser =
+            opened(folder, format("--pairs first.tsv --links first.align --snapshots %s", snapshots[i]), "");
+        bool is_said = strstr(browser_text(browser, "curve-key"), "measured only before and after training");
+        cr_expect_eq(is_said, i == 1, "%s", browser_text(browser, "curve-key"));
+        cr_expect_eq(class_count(browser, "#curve .measured"), i ? 2 : 4, "a dot at each moment");
+        browser_close(browser);
+    }
 }
 
 Test(page_measured, is_left_out_without_pairs)

@@ -59,9 +59,10 @@ function alignedHead() {
 
 // When the alignment of a head appeared: the two moments between which its error falls most. '': it never falls.
 function sayFall(name) {
+    if (learning.moments.length < 3) return '; measured only before and after training';
     const errors = learning.moments.map(moment => errorAt(moment, name)), falls = errors.slice(1).map((error, i) => errors[i] - error);
     const most = Math.max(...falls), i = falls.indexOf(most);
-    if (!(most > 0) || falls.length < 2) return '';
+    if (!(most > 0)) return '';
     const last = learning.moments[i + 1].update;
     return `; it falls most between update ${learning.moments[i].update} and ${last < 0 ? 'the end' : last}, ` +
         `from ${errorText(errors[i])} to ${errorText(errors[i + 1])}`;
@@ -107,10 +108,11 @@ function drawCurve() {
     const most = Math.max(...all), least = Math.min(...all, 0);
     const lineOf = (kind, points) => makeLine(kind, points.map(([update, loss]) => [update, (loss - least) / (most - least)]));
     const lines = most > least ? [lineOf('training', training), lineOf('dev', dev)] : [];
-    if (name) lines.push(makeLine('error', moments.map(moment => [moment.update, errorAt(moment, name)])));
+    const errors = name ? moments.map(moment => [moment.update, errorAt(moment, name)]) : [];
+    if (name) lines.push(makeLine('error', errors), ...errors.map(point => makeLine('measured', [point, point])));
     element('curve').replaceChildren(...lines);
-    element('track').title = 'Loss: on the dev text (strong line) and in training (thin line); time is logarithmic';
-    element('curve-key').hidden = !name;
+    for (const [kind, points] of Object.entries({ dev, training, error: errors })) element(`${kind}-key`).hidden = !points.length;
+    element('curve-key').hidden = !lines.length;
     if (name) element('curve-head').textContent = `alignment error of ${wordsOfHead(name)}, ` +
         `100 % at the top; ${measured.pairs} pairs of ${measured.file}${sayFall(name)}`;
 }
