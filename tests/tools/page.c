@@ -146,8 +146,10 @@ Test(page, translates_while_one_types)
         cr_expect_str_eq(format("%s\n", browser_text(browser, "target")), printed, "%s", sentences[i]);
     }
     cr_expect_str_eq(browser_value(browser, "document.querySelector('.word.unknown').textContent"), "zebra");
+    cr_expect_str_eq(browser_value(browser, "String(element('unknown-key').hidden)"), "false");
     type(browser, "   ");
     cr_expect_str_empty(browser_text(browser, "target"));
+    cr_expect_str_eq(browser_value(browser, "String(element('unknown-key').hidden)"), "true");
     type(browser, "one one one one one one one one one one one one one");
     cr_expect_not_null(strstr(browser_text(browser, "message"), "positions"));
     type(browser, "one");

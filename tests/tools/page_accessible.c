@@ -35,6 +35,26 @@ Test(page_accessible, fits_the_window)
     browser_close(browser);
 }
 
+/* Words of keys stand upright above cells that may be narrower than a line of text. */
+Test(page_accessible, has_narrow_columns)
+{
+    struct browser *browser = opened();
+    for (int i = 1; i < 3; i++) {
+        browser_resize(browser, widths[i]);
+        browser_wait(browser, format("innerWidth === %d", widths[i]));
+        /* Upright, as a word of more than one letter. */
+        browser_value(browser, "document.querySelectorAll('#map th.column').forEach(cell => { "
+                               "cell.className = 'column'; cell.firstChild.textContent = 'word'; }), "
+                               "element('map').firstChild.style.setProperty('--cell', `${SMALLEST_CELL * "
+                               "textScale()}px`), ''");
+        cr_expect_leq(
+            atof(browser_value(browser,
+                               "cells[0][1].getBoundingClientRect().width / textScale() - SMALLEST_CELL")),
+            1.0);
+    }
+    browser_close(browser);
+}
+
 Test(page_accessible, passes_axe)
 {
     const char *path = getenv("QKV_AXE");

@@ -96,6 +96,12 @@ Test(page_keys, type_search_and_light_words)
     tab_to(browser, "beam");
     press(browser, "ArrowDown", 1);
     browser_wait(browser, "isSettled() && state.beam === 3");
+    cr_expect_not_null(strstr(browser_value(browser, "element('heads-note').textContent"),
+                              "× or the key S silences a head, also a word of the sentence."));
+    cr_expect_str_eq(browser_value(browser,
+                                   "[...new Set([...document.querySelectorAll('[aria-keyshortcuts=S]')].map("
+                                   "({ dataset: { test } }) => test.replace(/-.*/, '')))].sort().join()"),
+                     "head,source");
     tab_to(browser, "source-word-0");
     press(browser, "ArrowRight", 2);
     cr_expect_str_eq(focused(browser), "source-word-2");

@@ -96,8 +96,10 @@ Test(page_measured, shows_what_silencing_each_head_changes)
     cr_expect_str_eq(browser_value(browser, "state.head"), "decoder-1-2");
     cr_expect_eq(class_count(browser, "#effects [aria-pressed=true]"), 1);
     cr_expect_eq(class_count(browser, "#order [value=error]"), 0, "there are no links");
-    cr_expect_str_eq(browser_value(browser, "element('curve-key').innerText.trim().replace(/\\s+/g, ' ')"),
-                     "loss on the dev text loss in training");
+    cr_expect_str_eq(browser_value(browser,
+                                   "[...element('curve-key').children].filter(key => key.checkVisibility())"
+                                   ".map(key => key.textContent.trim()).join()"),
+                     "loss on the dev text,loss in training");
     cJSON_Delete(report);
     browser_close(browser);
 }

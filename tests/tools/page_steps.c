@@ -65,6 +65,13 @@ Test(page_steps, show_the_sum_behind_a_number)
     open_sum(browser, "queries", 1, 2);
     cr_expect_str_eq(browser_value(browser, "JSON.stringify(state.number)"),
                      "{\"name\":\"queries\",\"row\":1,\"column\":2}");
+    static const char *const made[] = {"queries", "query_weights"}; /* a parameter is no sum */
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(
+            strstr(browser_value(browser,
+                                 format("document.querySelector('[data-test=cells-%s]').ariaLabel", made[i])),
+                   "Enter shows") != NULL,
+            i == 0);
     /* 16 products and the bias; the second head's columns begin after the 8 of the first. */
     cr_expect_str_eq(browser_value(browser, "String(state.terms.terms.length)"), "17");
     cr_expect_str_eq(

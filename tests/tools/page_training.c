@@ -116,6 +116,26 @@ Test(page_training, stops_goes_on_and_begins_again_from_another_seed)
     browser_close(browser);
 }
 
+/* The button for another seed neither stops a training that runs nor starts one that does not. */
+Test(page_training, goes_on_from_another_seed)
+{
+    const char *folder;
+    struct browser *browser = opened(&folder);
+    browser_click(browser, "train-go");
+    browser_wait(browser, "training.losses.length > 20");
+    char *first = browser_value(browser, "training.losses[0]");
+    browser_click(browser, "train-again");
+    cr_expect_str_eq(browser_text(browser, "train-go"), "stop");
+    browser_wait(browser, format("training.losses.length > 20 && training.losses[0] !== %s", first));
+    browser_click(browser, "train-go");
+    cr_expect_str_eq(browser_text(browser, "train-go"), "go on");
+    char *stopped_at = updates_after_answer(browser, "1 2");
+    cr_expect_str_eq(updates_after_answer(browser, "2 1"), stopped_at, "stopped");
+    cr_expect_str_eq(browser_value(browser, "lossText([0.25, 0.75])"), "0.500");
+    cr_expect_str_eq(browser_value(browser, "lossText([0.0001])"), "<0.001");
+    browser_close(browser);
+}
+
 Test(page_training, names_the_line_of_a_bad_pair_and_trains_on_pasted_ones)
 {
     const char *folder;

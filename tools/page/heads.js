@@ -52,7 +52,8 @@ function makeHead(head, size, withLayer) {
     const canvas = make('canvas', { className: 'small' }), number = make('span', { className: 'number' });
     const rowMark = make('span', { className: 'row-mark' }), columnMark = make('span', { className: 'column-mark' });
     const frame = make('span', { className: 'frame' }, canvas, rowMark, columnMark), silencer = makeSilencer(head);
-    const button = make('button', { type: 'button', className: 'head', 'data-test': `head-${head.name}`, tabIndex: -1 },
+    const button = make('button', { type: 'button', className: 'head', 'data-test': `head-${head.name}`, tabIndex: -1,
+        'aria-keyshortcuts': 'S' },
         frame, make('span', { className: 'head-label', textContent: label }), ' ', number);
     button.dataset.name = head.name;
     button.style.setProperty('--rows', head.rows);
@@ -144,7 +145,7 @@ function showHeads() {
     const boxes = kinds.map(kind => makeKind(kind, heads.filter(head => head.kind === kind), size));
     if (!boxes.length) boxes.push(make('p', { textContent: 'This model has no attention.' }));
     element('overview').replaceChildren(...boxes);
-    element('heads-note').textContent = shownNumber().note;
+    element('heads-note').textContent = `${shownNumber().note}${sayHowToSilence()}`;
     const focused = hadFocus && element('overview').querySelector(`[data-test="${hadFocus}"]`);
     if (focused) focused.focus();
     markSelected();

@@ -94,6 +94,7 @@ function showWords() {
     showSide('source', state.view.source_tokens);
     showSide('target', state.view.target_outputs);
     element('pair').classList.toggle('mixed', element('source-words').dir !== element('target-words').dir);
+    element('unknown-key').hidden = scenes !== null || [...state.view.known_sources, ...state.view.known_targets].every(known => known !== 0);
     markWordSilencers();
 }
 

@@ -50,6 +50,12 @@ function hideButton(button, isHidden, group) {
     if (hadFocus) group.querySelector('[tabindex="0"]')?.focus();
 }
 
+// The crosses show only under the pointer, and keys do not show at all.
+function sayHowToSilence() {
+    if (scenes || !state.view.heads.length) return '';
+    return ` × or the key S silences a head${canSilenceWords() ? ', also a word of the sentence' : ''}.`;
+}
+
 // ---- words of the sentence ----
 
 // The numbers of the silent words from 0, as the engine reads them. An address may hold anything.
@@ -80,6 +86,7 @@ function canSilenceWords() {
 // A word of the sentence with its toggle; the word alone where the model cannot silence words.
 function withSilencer(word, index) {
     if (!canSilenceWords()) return word;
+    word.setAttribute('aria-keyshortcuts', 'S');
     const button = make('button', { type: 'button', className: 'silencer', textContent: '×', tabIndex: -1,
         'aria-label': `silence ${state.view.source_tokens[index]}`, 'data-test': `silence-word-${index}` });
     button.addEventListener('click', () => toggleWord(index));

@@ -203,7 +203,7 @@ function makeMatrix(step) {
     numbers.style.cssText = `grid-template-columns:repeat(${step.columns},${width}px);grid-auto-rows:${height}px`;
     const box = make('div', { className: 'step-cells', tabIndex: 0, role: 'application', 'data-test': `cells-${step.name}` }, canvas, numbers, mark);
     const at = { row: 0, column: 0 };
-    box.setAttribute('aria-label', `${step.title}, ${step.rows} by ${step.columns} numbers. Arrows move, Enter shows the sum behind a number.`);
+    box.setAttribute('aria-label', `${step.title}, ${step.rows} by ${step.columns} numbers. Arrows move${step.hasTerms ? ', Enter shows the sum behind a number' : ''}.`);
     const place = event => {
         const corner = canvas.getBoundingClientRect();
         at.row = Math.max(0, Math.min(step.rows - 1, Math.floor((event.clientY - corner.top) / height)));

@@ -101,14 +101,22 @@ function showRate() {
     element('train-rate').setAttribute('aria-valuetext', rateOfTraining());
 }
 
+function goOn() {
+    setRunning(true);
+    say('');
+    trainingWorker().postMessage({ call: 'go', rate: rateOfTraining() });
+}
+
 element('train-go').addEventListener('click', () => {
-    setRunning(!training.running);
-    if (training.running) say('');
-    trainingWorker().postMessage(training.running ? { call: 'go', rate: rateOfTraining() } : { call: 'stop' });
+    if (!training.running) return goOn();
+    setRunning(false);
+    trainingWorker().postMessage({ call: 'stop' });
 });
 element('train-again').addEventListener('click', () => {
+    const wasRunning = training.running;
     element('train-seed').value = seedOfTraining() + 1;
     beginTraining();
+    if (wasRunning) goOn();
 });
 element('train-seed').addEventListener('change', beginTraining);
 element('train-task').addEventListener('change', () => {
@@ -149,6 +157,12 @@ function curveOf(losses, updates) {
     return points;
 }
 
+// The mean of losses, which is not 0, however small it is.
+function lossText(losses) {
+    const mean = losses.reduce((sum, loss) => sum + loss) / losses.length;
+    return mean < 0.001 ? '<0.001' : mean.toFixed(3);
+}
+
 const CURVE = { width: 600, height: 180, left: 36, bottom: 22 };
 
 function drawLosses() {
@@ -184,8 +198,7 @@ function drawLosses() {
         context.lineWidth = stroke === '--accent' ? 2 : 1;
         context.stroke();
     }
-    const last = losses.slice(-20), loss = last.length ? `, loss ${(last.reduce((sum, part) => sum + part) / last.length).toFixed(3)}` : ': random';
-    element('train-update').textContent = `update ${losses.length}${loss}`;
+    element('train-update').textContent = `update ${losses.length}${losses.length ? `, loss ${lossText(losses.slice(-20))}` : ': random'}`;
     canvas.setAttribute('aria-label', `Loss of training: ${element('train-update').textContent}`);
 }
 

@@ -4,7 +4,7 @@
 'use strict';
 
 const SLICE = 100; // milliseconds of updates between two messages
-let isTraining = false, rate = 0, training = 0, shownPair = null;
+let isTraining = false, rate = 0, training = 0, shownPair = null, next = null; // next: the timer of the next slice
 
 // Writes texts into the module's memory and returns their sizes.
 function putTexts(...texts) {
@@ -36,11 +36,16 @@ function train() {
             losses.push(...array('losses', Float64Array));
         } while (performance.now() - began < SLICE);
         postMessage({ sequence: training, losses, ...showPair() });
-        setTimeout(train);
+        trainLater();
     } catch (error) {
         isTraining = false;
         postMessage({ sequence: training, losses, error: error.message });
     }
+}
+
+function trainLater() {
+    clearTimeout(next);
+    next = setTimeout(train);
 }
 
 const TRAINING_CALLS = {
@@ -62,8 +67,8 @@ const TRAINING_CALLS = {
     rate: message => { rate = message.rate; },
     go: message => {
         rate = message.rate;
-        if (!isTraining) setTimeout(train);
         isTraining = true;
+        trainLater();
     },
     stop: () => { isTraining = false; },
 };
