@@ -184,7 +184,9 @@ Test(page_steps, grow_with_the_text)
     static const int widths[] = {1366, 1920};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         browser_resize(browser, widths[i]);
-        browser_wait(browser, format("innerWidth === %d && isSettled() && state.walk", widths[i]));
+        browser_wait(browser, format("innerWidth === %d && shownScale === "
+                                     "parseFloat(getComputedStyle(document.documentElement).fontSize) / 16",
+                                     widths[i]));
         cr_expect_str_eq(
             browser_value(browser,
                           "(name => parseFloat(getComputedStyle(name).fontSize) <= name.offsetHeight)"
