@@ -195,8 +195,9 @@ const struct command command_page = {
         "`--numbers float32` they stay as they are, and the numbers differ from those of `qkv translate` by "
         "less than 1e-5, because WebAssembly has no fused multiply-add.\n\n"
         "With `--pairs` the page has a table of its heads: the change of loss and BLEU when each alone is "
-        "silent, as `qkv heads` measures it. With `--links`, too, it shows the alignment error of each head "
-        "that looks from the translation at the sentence, at every moment of training that it holds.\n",
+        "silent, as `qkv heads` measures it. It also shows the loss at every moment of training that it "
+        "holds, and with `--links` the alignment error of each head that looks from the translation at the "
+        "sentence.\n",
     .examples = "  qkv page runs/toy_en_es\n"
                 "  qkv page -o tutorials.html\n"
                 "  qkv page runs/toy_en_es --numbers float32 -o toy.html\n"

@@ -56,6 +56,20 @@ enum qkv_status page_heads_measure(struct page_heads *heads, struct qkv_run *run
     return status;
 }
 
+enum qkv_status page_heads_add_loss(const struct page_heads *heads, const struct qkv_run *run, cJSON *object,
+                                    struct qkv_error *error)
+{
+    if (!heads->options.pairs) return QKV_OK;
+    struct qkv_scores scores;
+    struct qkv_evaluator *evaluator = qkv_evaluator_new(run->model, &heads->corpus, &run->config.data.trg,
+                                                        &run->target, NULL, &run->config.testing, error);
+    enum qkv_status status =
+        evaluator ? qkv_evaluator_run_references(evaluator, &scores, error) : QKV_INVALID;
+    qkv_evaluator_free(evaluator);
+    if (!status) cJSON_AddNumberToObject(object, "loss", scores.value[QKV_METRIC_LOSS]);
+    return status == QKV_FAILED ? QKV_OK : status;
+}
+
 bool page_heads_has_links(const struct page_heads *heads)
 {
     return heads->options.pairs && heads->options.links.path;

@@ -29,6 +29,11 @@ struct page_heads {
 enum qkv_status page_heads_measure(struct page_heads *heads, struct qkv_run *run,
                                    const struct page_heads_options *options, struct qkv_error *error);
 
+/* Adds "loss" to an object, unless nothing is measured: nats per token of the pairs, with the present parameters of the run. Adds
+ * nothing where it is not finite. */
+enum qkv_status page_heads_add_loss(const struct page_heads *heads, const struct qkv_run *run,
+                                    struct cJSON *object, struct qkv_error *error);
+
 /* Whether alignment errors are measured. */
 bool page_heads_has_links(const struct page_heads *heads);
 

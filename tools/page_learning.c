@@ -20,14 +20,24 @@ struct moments {
     cJSON *array;
 };
 
-/* Adds {"update", "loss", "errors"}; without a loss where it is not known, without errors where there are no gold links. */
-static enum qkv_status add_moment(const struct moments *moments, int64_t update, double loss,
-                                  struct qkv_error *error)
+/* A mean loss in training, and the last update that it covers. */
+struct training_loss {
+    double loss; /* NaN: unknown */
+    int64_t until;
+};
+
+/* Adds {"update", "training_loss", "training_until", "loss", "errors"}, each where it is known. */
+static enum qkv_status add_moment(const struct moments *moments, int64_t update,
+                                  struct training_loss training, struct qkv_error *error)
 {
     cJSON *moment = cJSON_CreateObject();
     cJSON_AddItemToArray(moments->array, moment);
     cJSON_AddNumberToObject(moment, "update", (double)update);
-    if (isfinite(loss)) cJSON_AddNumberToObject(moment, "loss", loss);
+    if (isfinite(training.loss)) {
+        cJSON_AddNumberToObject(moment, "training_loss", training.loss);
+        cJSON_AddNumberToObject(moment, "training_until", (double)training.until);
+    }
+    if (page_heads_add_loss(moments->heads, moments->run, moment, error)) return QKV_INVALID;
     if (!page_heads_has_links(moments->heads)) return QKV_OK;
     return page_heads_add_errors(moments->heads, moments->run, moment, error);
 }
@@ -60,17 +70,18 @@ static void read_metrics_line(struct metrics *metrics, const char *line)
     cJSON_Delete(object);
 }
 
-/* The training loss of the logged interval that ends at an update or is the first to end after it; `otherwise` if there is
- * none. */
-static double training_loss(const struct metrics *metrics, int64_t update, double otherwise)
+/* Of the logged interval of training that ends at an update or is the first to end after it; `otherwise`, of the update alone, if
+ * there is none. */
+static struct training_loss training_loss(const struct metrics *metrics, int64_t update, double otherwise)
 {
     const cJSON *point;
     cJSON_ArrayForEach(point, metrics->training)
     {
-        if (cJSON_GetNumberValue(point->child) >= (double)update)
-            return cJSON_GetNumberValue(point->child->next);
+        double until = cJSON_GetNumberValue(point->child);
+        if (until >= (double)update)
+            return (struct training_loss){cJSON_GetNumberValue(point->child->next), (int64_t)until};
     }
-    return otherwise;
+    return (struct training_loss){otherwise, update};
 }
 
 /* Leaves as many points as a curve can show, the last among them. */
@@ -141,7 +152,7 @@ static enum qkv_status collect(struct page_learning *learning, const struct mome
     learning->snapshots = calloc((size_t)chosen + 1, sizeof *learning->snapshots);
     if (!learning->snapshots) return qkv_error_set(error, "out of memory for the page");
     qkv_parameters_initialize(&run->model->parameters, (uint64_t)run->config.training.random_seed);
-    if (add_moment(moments, 0, (double)NAN, error)) return QKV_INVALID;
+    if (add_moment(moments, 0, (struct training_loss){(double)NAN, 0}, error)) return QKV_INVALID;
     for (int64_t i = 0; i < chosen; i++)
         if (add_snapshot(learning, moments, &metrics, updates[first + (2 * i + 1) * between / (2 * chosen)],
                          error))

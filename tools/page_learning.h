@@ -14,9 +14,10 @@ struct page_snapshot {
 };
 
 struct page_learning {
-    /* {"moments": [{"update", "loss", "errors"}], "curve": [[update, loss on data.dev]], "training": [[update, loss of training]]};
-     * the first moment is that of the random
-     * weights, the last that of the model of the page; page_heads_add_errors adds errors, where there are gold links */
+    /* {"moments": [{"update", "training_loss", "training_until", "loss", "errors"}], "curve": [[update, loss on data.dev]],
+     * "training": [[update, loss of training]]}; the first moment is that of the random weights, the last that of the model of
+     * the page. training_loss: mean of the logged interval of training that holds the update, up to the update training_until.
+     * page_heads.h adds loss and errors, where there are pairs and gold links. */
     char *json;
     int64_t snapshot_count;
     struct page_snapshot *snapshots; /* [snapshot_count]: of the moments between */

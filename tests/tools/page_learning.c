@@ -101,7 +101,8 @@ Test(page_learning, shows_every_snapshot_as_the_command_line_does)
     expect_checkpoint(browser, folder, "snapshot-0", 2e-3);
     slide(browser, "ArrowRight");
     cr_expect_not_null(strstr(browser_value(browser, "location.hash"), "update=2"));
-    cr_expect_str_eq(said(browser), format("update 2, training loss %.2f", logged_cross_entropy(folder, 10)));
+    cr_expect_str_eq(said(browser), format("update 2, training loss %.2f up to update 10",
+                                           logged_cross_entropy(folder, 10)));
     expect_checkpoint(browser, folder, "snapshot-2", 1e-5);
     slide(browser, "ArrowRight");
     expect_checkpoint(browser, folder, "snapshot-7", 1e-5);

@@ -131,6 +131,20 @@ static void expect_errors(struct browser *browser, const char *folder, const cha
     cJSON_Delete(learned);
 }
 
+/* The loss is that of the moment, also of the random weights, not of the training around it. */
+static void expect_loss(struct browser *browser, const char *folder, const char *checkpoint, double tolerance)
+{
+    cJSON *report = json_parsed(
+        run_ok("cd '%s' && qkv evaluate run first.tsv --json --checkpoint %s", folder, checkpoint));
+    double expected = json_number(report, "loss"),
+           loss = atof(browser_value(browser, "learning.moments[momentNumber()].loss"));
+    cr_expect_float_eq(loss, expected, tolerance, "%s: %g, but %g", checkpoint, loss, expected);
+    char *said = browser_value(browser, "element('moment').textContent");
+    cr_expect_not_null(strstr(said, format(", loss %.2f, alignment error ", loss)), "%s", said);
+    cr_expect_not_null(strstr(said, " on 12 pairs of pairs.tsv"), "%s", said);
+    cJSON_Delete(report);
+}
+
 Test(page_measured, shows_alignment_errors_at_every_moment)
 {
     const char *folder = trained("errors");
@@ -143,6 +157,8 @@ Test(page_measured, shows_alignment_errors_at_every_moment)
         browser_value(browser, format("(goToMoment(%d), '')", i));
         browser_wait(browser, "isSettled()");
         expect_errors(browser, folder, checkpoints[i]);
+        /* The page's random weights have float32, their snapshot has half precision. */
+        expect_loss(browser, folder, checkpoints[i], i ? 1e-5 : 2e-3);
         cr_expect_str_eq(
             browser_value(browser,
                           "element('overview').querySelector('[data-kind=cross] .number').textContent"),

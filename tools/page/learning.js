@@ -2,8 +2,9 @@
 // the loss above it. The moment is part of the state as the number of its update.
 'use strict';
 
-// moments: [{update, loss, errors}], first the random weights, last the learned ones; loss is missing where it is not known,
-// errors (see errorAt) where none are measured.
+// moments: [{update, training_loss, training_until, loss, errors}], first the random weights, last the learned ones. What is not
+// known is missing. training_loss: the mean of the updates up to training_until; loss and errors (see errorAt): with the
+// parameters of the moment, on the measured pairs.
 // training: [[update, loss in training up to it, without label smoothing]]; curve: [[update, loss on the dev text]].
 const learning = JSON.parse(textOf('learning-data'));
 const FRAME = 700; // milliseconds that playing shows a moment, at least
@@ -68,11 +69,18 @@ function sayFall(name) {
         `from ${errorText(errors[i])} to ${errorText(errors[i + 1])}`;
 }
 
+// The loss at a moment: measured on the pairs, or else that of training, which is a mean of updates.
+function sayLoss({ update, loss, training_loss: mean, training_until: until }) {
+    if (loss !== undefined) return `, loss ${loss.toFixed(2)}`;
+    if (mean === undefined) return '';
+    return `, training loss ${mean.toFixed(2)}${until > update && update >= 0 ? ` up to update ${until}` : ''}`;
+}
+
 function sayMoment() {
-    const moment = learning.moments[momentNumber()], { update, loss } = moment, head = alignedHead();
+    const moment = learning.moments[momentNumber()], { update } = moment, head = alignedHead();
     const where = update === 0 ? 'before training: random weights' : update < 0 ? 'learned' : `update ${update}`;
-    return where + (loss === undefined ? '' : `, training loss ${loss.toFixed(2)}`) +
-        (head ? `, alignment error ${errorText(errorAt(moment, head))}` : '');
+    const error = head ? `, alignment error ${errorText(errorAt(moment, head))}` : '';
+    return where + sayLoss(moment) + error + (measured ? ` on ${measured.pairs} pairs of ${measured.file}` : '');
 }
 
 function showMoment() {
@@ -114,7 +122,7 @@ function drawCurve() {
     for (const [kind, points] of Object.entries({ dev, training, error: errors })) element(`${kind}-key`).hidden = !points.length;
     element('curve-key').hidden = !lines.length;
     if (name) element('curve-head').textContent = `alignment error of ${wordsOfHead(name)}, ` +
-        `100 % at the top; ${measured.pairs} pairs of ${measured.file}${sayFall(name)}`;
+        `100 % at the top${sayFall(name)}`;
 }
 
 // ---- playing ----
