@@ -88,6 +88,14 @@ Test(page_measured, shows_what_silencing_each_head_changes)
                       json_number(report, "loss"), json_number(report, "bleu"))));
     cr_expect_eq(class_count(browser, "#effects .silenced"), 1);
     cr_expect_eq(class_count(browser, ".silenced[data-test=effect-cross-1-2]"), 1);
+    cr_expect_str_eq(browser_value(browser, "document.querySelector('.silenced th').textContent"),
+                     "cross, layer 1, head 2, silent", "for those who hear it");
+    /* Silence moves no column. */
+    static const char columns[] =
+        "[...document.querySelectorAll('#effects thead th')].map(cell => cell.offsetWidth).join()";
+    char *with_silence = browser_value(browser, columns);
+    browser_value(browser, "document.querySelector('.silenced').classList.remove('silenced'), ''");
+    cr_expect_str_eq(browser_value(browser, columns), with_silence);
     browser_value(browser, "(toggleSilence('cross-1-2'), toggleSilence('encoder-1-1'), '')");
     browser_wait(browser, "isSettled()");
     cr_expect_eq(class_count(browser, "#effects .silenced"), 1);

@@ -25,7 +25,7 @@ function signed(number, digits) {
 }
 
 function makeEffect(head) {
-    const silent = make('span', { className: 'effect-silent', textContent: 'silent' });
+    const silent = make('span', { className: 'effect-silent', textContent: ', silent' }); // to hear; to see, the name is struck through
     const button = make('button', { type: 'button', textContent: wordsOfHead(head.name) });
     button.addEventListener('click', () => {
         change({ head: head.name, cell: null });
