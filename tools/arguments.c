@@ -1,6 +1,7 @@
 #include "arguments.h"
 
 #include "complain.h"
+#include "core/launch.h"
 #include "help_text.h"
 #include "synopsis.h"
 
@@ -221,6 +222,17 @@ static int check_operands(const struct command *command, int count, char **opera
     return QKV_OK;
 }
 
+/* Processes that do the same would write the same files, or print the same. Each one says so: it cannot know whether the others
+ * run this command, too, and mpirun ends all when the first has ended. */
+static int check_processes(const struct command *command)
+{
+    int processes = qkv_launched_processes();
+    char title[TITLE_SIZE];
+    if (command->is_divided || command->standalone || processes < 2) return QKV_OK;
+    return complain("`%s` works in one process, but mpirun has started %d: start it without mpirun",
+                    write_title(command, title), processes);
+}
+
 int parse_and_run(const struct command *command, int argc, char **argv)
 {
     struct getopt_tables tables;
@@ -246,6 +258,7 @@ int parse_and_run(const struct command *command, int argc, char **argv)
         return QKV_OK;
     }
     int count = argc - optind;
-    int code = check_operands(command, count, argv + optind);
+    int code = check_processes(command);
+    if (!code) code = check_operands(command, count, argv + optind);
     return code ? code : command->run(count, argv + optind);
 }

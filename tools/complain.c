@@ -5,6 +5,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+static const char *speaker; /* complain_as */
+
+void complain_as(const char *process)
+{
+    speaker = process;
+}
+
+void complain_of_place(const char *message)
+{
+    if (speaker) fprintf(stderr, "%s: ", speaker);
+    print_plain(stderr, message);
+    fputc('\n', stderr);
+}
+
 int complain(const char *format, ...)
 {
     char message[2 * sizeof(struct qkv_error)];
@@ -13,8 +27,7 @@ int complain(const char *format, ...)
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     fputs("qkv: ", stderr);
-    print_plain(stderr, message);
-    fputc('\n', stderr);
+    complain_of_place(message);
     return QKV_INVALID;
 }
 

@@ -78,7 +78,7 @@ enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, 
     if (!strcmp(path, "-")) path = "/dev/stdin";
     enum qkv_status status = qkv_config_read(config, arena, path, settings ? settings->value : NULL,
                                              settings ? settings->count : 0, &messages);
-    for (int i = 0; i < messages.count; i++) fprintf(stderr, "%s\n", messages.text[i]);
+    for (int i = 0; i < messages.count; i++) complain_of_place(messages.text[i]);
     return status;
 }
 

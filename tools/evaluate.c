@@ -312,4 +312,5 @@ const struct command command_evaluate = {
             {0},
         },
     .run = run,
+    .is_divided = true,
 };

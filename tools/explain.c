@@ -91,7 +91,7 @@ static enum qkv_status explain_scene(struct request *r, const char *path, struct
                 "%s is a config of training, but `qkv explain` reads scenes, such as those in "
                 "configs/seeds; `qkv config %s` shows a config",
                 path, path);
-        for (int i = 0; i < messages.count; i++) fprintf(stderr, "%s\n", messages.text[i]);
+        for (int i = 0; i < messages.count; i++) complain_of_place(messages.text[i]);
         return qkv_error_set(error, "%s", ""); /* all messages are printed */
     }
     enum qkv_status status = qkv_explain_scene(&scene, arena, &walk, error);

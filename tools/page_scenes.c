@@ -1,4 +1,5 @@
 #include "page_scenes.h"
+#include "complain.h"
 
 #include "explain/packed_scene.h"
 #include "json.h"
@@ -60,7 +61,7 @@ static enum qkv_status read_scene(struct qkv_scene *scene, const char *path, con
 {
     struct qkv_messages messages;
     if (qkv_scene_read_text(scene, arena, path, text, NULL, 0, &messages)) {
-        for (int i = 0; i < messages.count; i++) fprintf(stderr, "%s\n", messages.text[i]);
+        for (int i = 0; i < messages.count; i++) complain_of_place(messages.text[i]);
         return qkv_error_set(error, "%s", "");
     }
     if (*scene->run.path)

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "complain.h"
 #include "config.h"
+#include "core/exchange.h"
 #include "end_by_signal.h"
 #include "train_signals.h"
 #include "train_view.h"
@@ -70,8 +71,12 @@ static int run(int operands, char **operand)
     bool speaks = qkv_processes_rank(options.processes) == 0;
     enum qkv_status status = speaks ? prepare(&config, &arena, operand[0]) : QKV_OK;
     status = qkv_processes_share_status(options.processes, status);
-    if (!status && !speaks && (status = prepare(&config, &arena, operand[0])))
-        qkv_processes_give_up(options.processes);
+    if (!status && !speaks) {
+        complain_as(qkv_exchange_name(options.processes, qkv_processes_rank(options.processes)));
+        status = prepare(&config, &arena, operand[0]);
+        complain_as(NULL);
+        if (status) qkv_processes_give_up(options.processes);
+    }
     if (!status) status = train(&config, operand[0]);
     qkv_arena_release(&arena);
     qkv_processes_leave(options.processes);
@@ -117,4 +122,5 @@ const struct command command_train = {
             {0},
         },
     .run = run,
+    .is_divided = true,
 };

@@ -400,4 +400,5 @@ const struct command command_translate = {
             {0},
         },
     .run = run,
+    .is_divided = true,
 };

@@ -2,19 +2,87 @@
  * be that of no config. */
 #include "train/training.h"
 
-#include "core/exchange.h"
+#include "core/gather.h"
 #include "train/statement.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-static bool add_key(void *context, const char *path, const char *value)
+/* ---- configs ---- */
+
+/* The path and the value of each key that has an effect, all of them ended by a byte of 0. */
+struct keys {
+    char *text;
+    size_t size;
+};
+
+static bool add_text(struct keys *keys, const char *text)
 {
-    uLong *sum = context;
-    *sum = crc32_z(*sum, (const Bytef *)path, strlen(path) + 1);
-    *sum = crc32_z(*sum, (const Bytef *)value, strlen(value) + 1);
+    size_t size = strlen(text) + 1;
+    char *longer = realloc(keys->text, keys->size + size);
+    if (!longer) return false;
+    memcpy(longer + keys->size, text, size);
+    *keys = (struct keys){longer, keys->size + size};
     return true;
 }
+
+static bool add_key(void *context, const char *path, const char *value)
+{
+    return add_text(context, path) && add_text(context, value);
+}
+
+/* The text behind text `at`; NULL: that is the last one. */
+static const char *next_text(const struct keys *keys, const char *at)
+{
+    const char *next = at + strlen(at) + 1;
+    return next < keys->text + keys->size ? next : NULL;
+}
+
+static const char *value_of(const struct keys *keys, const char *path)
+{
+    const char *at = keys->size ? keys->text : NULL, *value;
+    for (; at && (value = next_text(keys, at)); at = next_text(keys, value))
+        if (!strcmp(at, path)) return value;
+    return NULL;
+}
+
+/* What process 0 gathers: the keys of all configs. It remembers the first difference. */
+struct configs {
+    const struct qkv_processes *processes;
+    struct keys keys; /* of this process */
+    bool differ;
+    struct qkv_error error;
+};
+
+static void compare_keys(struct configs *configs, int rank, const struct keys *keys)
+{
+    const char *path = configs->keys.size ? configs->keys.text : NULL, *value;
+    for (; path && !configs->differ && (value = next_text(&configs->keys, path));
+         path = next_text(&configs->keys, value)) {
+        const char *other = value_of(keys, path);
+        configs->differ = other && strcmp(value, other) != 0;
+        if (configs->differ)
+            qkv_error_set(&configs->error, "%s: %s on %s, but %s on %s: all processes need the same", path,
+                          value, qkv_exchange_name(configs->processes, 0), other,
+                          qkv_exchange_name(configs->processes, rank));
+    }
+}
+
+static void move_keys(void *context, int rank, struct qkv_parcel *parcel)
+{
+    struct configs *configs = context;
+    struct keys keys = configs->keys;
+    qkv_parcel_move(parcel, &keys.size, sizeof keys.size);
+    if (parcel->is_received) {
+        keys.text = parcel->bytes + parcel->size;
+        compare_keys(configs, rank, &keys);
+    } else {
+        qkv_parcel_move(parcel, keys.text, keys.size);
+    }
+}
+
+/* ---- all that processes have in common ---- */
 
 static void add_pairs(struct qkv_statement *statement, const char *name, int64_t pairs, uint32_t sum)
 {
@@ -22,12 +90,12 @@ static void add_pairs(struct qkv_statement *statement, const char *name, int64_t
 }
 
 /* Says what a prepared training has. */
-static void describe(const struct training *training, struct qkv_statement *statement)
+static void describe(const struct training *training, const struct keys *keys,
+                     struct qkv_statement *statement)
 {
-    uLong sum = 0;
-    qkv_config_each(training->config, QKV_KEYS_WITH_EFFECT, add_key, &sum);
     qkv_statement_add_build(statement);
-    qkv_statement_add_checksum(statement, "the config", (uint32_t)sum);
+    qkv_statement_add_checksum(statement, "the config",
+                               (uint32_t)crc32_z(0, (const Bytef *)keys->text, keys->size));
     add_pairs(statement, "data.train", training->train.count, qkv_corpus_checksum(&training->train));
     add_pairs(statement, "data.dev", training->dev.count, qkv_corpus_checksum(&training->dev));
     if (training->links.pairs)
@@ -43,6 +111,25 @@ static void describe(const struct training *training, struct qkv_statement *stat
                                        qkv_bpe_checksum(training->bpe[side]));
 }
 
+/* Compares the configs, of which one key that differs says more than a checksum. status: of the preparation of this process. */
+static enum qkv_status compare_configs(const struct training *training, struct configs *configs,
+                                       enum qkv_status *status, struct qkv_error *error)
+{
+    const struct qkv_parcel_contents contents = {configs, move_keys};
+    struct qkv_error inner = {""};
+    if (!*status && qkv_config_each(training->config, QKV_KEYS_WITH_EFFECT, add_key, &configs->keys))
+        *status = qkv_error_set(error, "out of memory for the keys of the config");
+    if (*status) configs->keys.size = 0;
+    if (qkv_gather(training->options->processes, &contents, QKV_OK, &inner)) {
+        *error = inner;
+        return QKV_INVALID;
+    }
+    if (*status || !configs->differ) return QKV_OK;
+    *error = configs->error;
+    *status = QKV_INVALID;
+    return QKV_OK;
+}
+
 enum qkv_status qkv_training_agree(struct training *training, enum qkv_status status, struct qkv_error *error)
 {
     struct qkv_processes *processes = training->options->processes;
@@ -54,12 +141,15 @@ enum qkv_status qkv_training_agree(struct training *training, enum qkv_status st
         qkv_processes_give_up(processes);
         return qkv_error_set(error, "out of memory for %d processes", count);
     }
+    struct configs configs = {.processes = processes};
+    enum qkv_status agreed = compare_configs(training, &configs, &status, error);
     struct qkv_statement statement = {.status = status};
-    if (status)
+    if (!agreed && status)
         statement.error = *error;
-    else
-        describe(training, &statement);
-    enum qkv_status agreed = qkv_statements_compare(processes, &statement, error);
+    else if (!agreed)
+        describe(training, &configs.keys, &statement);
+    free(configs.keys.text);
+    if (!agreed) agreed = qkv_statements_compare(processes, &statement, error);
     training->has_followers = !agreed && qkv_processes_rank(processes) == 0;
     return agreed;
 }

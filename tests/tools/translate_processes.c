@@ -89,6 +89,28 @@ Test(translate_processes, mistakes_are_said_once)
                       format("qkv: %s: run/none: cannot be read: No such file or directory", process(1))));
 }
 
+/* Processes that do the same would print it, or write the same file, as often. mpirun may end the others before they say so. */
+Test(translate_processes, other_commands_refuse_to_be_several)
+{
+    const char *folder = make_lines("undivided");
+    static const char *const arguments[] = {"prepare c.yaml -o many.prepared", "config c.yaml",
+                                            "gradcheck --op softmax", "attention run 'a b' -o map.png"};
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) {
+        struct outcome outcome =
+            run("cd '%s' && %s -n 2 '%s' %s", folder, mpirun(), QKV_BINARY, arguments[i]);
+        const char *message =
+            format("qkv: `qkv %.*s` works in one process, but mpirun has started 2: start it "
+                   "without mpirun\n",
+                   (int)strcspn(arguments[i], " "), arguments[i]);
+        cr_expect_eq(outcome.exit_code, 2);
+        cr_expect_str_empty(outcome.output);
+        cr_expect_eq(strncmp(outcome.error, message, strlen(message)), 0, "%s", outcome.error);
+    }
+    run_ok("cd '%s' && test ! -e many.prepared && test ! -e map.png", folder);
+    run_ok("cd '%s' && %s -n 1 '%s' prepare c.yaml -o one.prepared && %s -n 2 '%s' train --help", folder,
+           mpirun(), QKV_BINARY, mpirun(), QKV_BINARY);
+}
+
 /* The translations before a bad line are printed, as by one process. */
 Test(translate_processes, a_bad_line_ends_all)
 {

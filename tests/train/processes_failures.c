@@ -73,12 +73,33 @@ Test(processes_failures, processes_with_different_input_are_refused)
                     format("qkv: the kernels (QKV_KERNELS): %s on %s, but portable on %s: all processes "
                            "need the same",
                            names.float32, process(0), process(1))));
-    training.settings = "updates=3 data.dev=";
-    const char *arguments = train_arguments(&training);
-    outcome = run("%s -n 1 '%s' %s : -n 1 '%s' %s -s training.batch_size=5", mpirun(), QKV_BINARY, arguments,
-                  QKV_BINARY, arguments);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "qkv: the config: checksum "), "%s", outcome.error);
+    cr_expect(!training_has(training.run, "source.vocabulary"));
+}
+
+/* Runs two processes, the second one with further arguments. */
+static struct outcome run_with(const struct training *training, const char *further)
+{
+    const char *arguments = train_arguments(training);
+    return run("%s -n 1 '%s' %s : -n 1 '%s' %s %s", mpirun(), QKV_BINARY, arguments, QKV_BINARY, arguments,
+               further);
+}
+
+/* The message names the key that differs, also where it decides which other keys have an effect. */
+Test(processes_failures, processes_with_different_configs_are_refused)
+{
+    const char *folder = scratch("configs");
+    struct training training = {.config = training_config(folder),
+                                .settings = "updates=3 data.dev=",
+                                .run = format("%s/run", folder)};
+    cr_expect(refused(run_with(&training, "-s training.batch_size=5"),
+                      format("qkv: training.batch_size: 8 on %s, but 5 on %s: all processes need the same",
+                             process(0), process(1))));
+    cr_expect(
+        refused(run_with(&training, "-s training.clip_grad_norm=2 -s training.optimizer=sgd"),
+                format("qkv: training.optimizer: adam on %s, but sgd on %s: all processes need the same",
+                       process(0), process(1))));
+    cr_expect(refused(run_with(&training, "-s training.no_key=5"),
+                      format("%s: -s training.no_key=5: unknown key training.no_key", process(1))));
     cr_expect(!training_has(training.run, "source.vocabulary"));
 }
 
