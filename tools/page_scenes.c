@@ -1,6 +1,6 @@
 #include "page_scenes.h"
-#include "complain.h"
 
+#include "complain.h"
 #include "explain/packed_scene.h"
 #include "json.h"
 #include "page/page_files.h"

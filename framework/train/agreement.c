@@ -93,7 +93,6 @@ static void add_pairs(struct qkv_statement *statement, const char *name, int64_t
 static void describe(const struct training *training, const struct keys *keys,
                      struct qkv_statement *statement)
 {
-    qkv_statement_add_build(statement);
     qkv_statement_add_checksum(statement, "the config",
                                (uint32_t)crc32_z(0, (const Bytef *)keys->text, keys->size));
     add_pairs(statement, "data.train", training->train.count, qkv_corpus_checksum(&training->train));
@@ -109,6 +108,17 @@ static void describe(const struct training *training, const struct keys *keys,
         if (training->bpe[side])
             qkv_statement_add_checksum(statement, side ? "the target merges" : "the source merges",
                                        qkv_bpe_checksum(training->bpe[side]));
+}
+
+/* Compares what computes, before anything that another build may send in another form. */
+static enum qkv_status compare_builds(struct qkv_processes *processes, struct qkv_error *error)
+{
+    struct qkv_statement build = {.status = QKV_OK};
+    struct qkv_error inner = {""};
+    qkv_statement_add_build(&build);
+    enum qkv_status agreed = qkv_statements_compare(processes, &build, &inner);
+    if (agreed) *error = inner;
+    return agreed;
 }
 
 /* Compares the configs, of which one key that differs says more than a checksum. status: of the preparation of this process. */
@@ -142,7 +152,8 @@ enum qkv_status qkv_training_agree(struct training *training, enum qkv_status st
         return qkv_error_set(error, "out of memory for %d processes", count);
     }
     struct configs configs = {.processes = processes};
-    enum qkv_status agreed = compare_configs(training, &configs, &status, error);
+    enum qkv_status agreed = compare_builds(processes, error);
+    if (!agreed) agreed = compare_configs(training, &configs, &status, error);
     struct qkv_statement statement = {.status = status};
     if (!agreed && status)
         statement.error = *error;

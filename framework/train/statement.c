@@ -2,6 +2,7 @@
 
 #include "qkv/kernels.h"
 #include "qkv/version.h"
+#include "source_checksum.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +28,8 @@ void qkv_statement_add_checksum(struct qkv_statement *statement, const char *nam
 void qkv_statement_add_build(struct qkv_statement *statement)
 {
     struct qkv_kernel_names names;
-    qkv_statement_add(statement, "the version of qkv", "%s", qkv_version());
+    qkv_statement_add(statement, "the version of qkv", "%s, source checksum " QKV_SOURCE_CHECKSUM,
+                      qkv_version());
     if (!qkv_kernels_in_use(&names, NULL))
         qkv_statement_add(statement, "the kernels (QKV_KERNELS)", "%s%s", names.float32,
                           names.is_float32_by_blas ? " with OpenBLAS" : "");

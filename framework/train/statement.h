@@ -22,7 +22,7 @@ void qkv_statement_add(struct qkv_statement *statement, const char *name, const 
     QKV_PRINTF(3, 4);
 void qkv_statement_add_checksum(struct qkv_statement *statement, const char *name, uint32_t checksum);
 
-/* Adds the version of qkv and the kernels. */
+/* Adds the version of qkv, of which there are many builds between two releases, and the kernels. */
 void qkv_statement_add_build(struct qkv_statement *statement);
 
 /* Compares the statements of all processes. Returns the same status in all: that of the first process whose preparation has

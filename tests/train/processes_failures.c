@@ -76,6 +76,30 @@ Test(processes_failures, processes_with_different_input_are_refused)
     cr_expect(!training_has(training.run, "source.vocabulary"));
 }
 
+/* A copy of qkv that says that it was made of other sources. */
+Test(processes_failures, processes_of_different_builds_are_refused)
+{
+    const char *folder = scratch("builds");
+    struct training training = {.config = training_config(folder),
+                                .settings = "updates=3 data.dev=",
+                                .run = format("%s/run", folder)};
+    const char *arguments = train_arguments(&training), *command = mpirun();
+    run_ok("cd '%s' && LC_ALL=C sed 's/source checksum [0-9a-f]\\{8\\}/source checksum 00000000/' '%s' > "
+           "other && "
+           "chmod +x other",
+           folder, QKV_BINARY);
+    struct outcome outcome =
+        run("%s -n 2 '%s' %s : -n 1 '%s/other' %s", command, QKV_BINARY, arguments, folder, arguments);
+    const char *message = "qkv: the version of qkv: ";
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_eq(strncmp(outcome.error, message, strlen(message)), 0, "%s", outcome.error);
+    cr_expect_not_null(
+        strstr(outcome.error,
+               format("source checksum 00000000 on %s: all processes need the same\n", process(2))),
+        "%s", outcome.error);
+    cr_expect(!training_has(training.run, "source.vocabulary"));
+}
+
 /* Runs two processes, the second one with further arguments. */
 static struct outcome run_with(const struct training *training, const char *further)
 {
