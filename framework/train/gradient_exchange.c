@@ -137,8 +137,8 @@ static int sum_bucket(struct exchange *exchange, int level, int i)
     return left;
 }
 
-/* All processes add the same buckets in the same order, and go through the tree in the same order, so that somebody can always go
- * on. */
+/* All processes go through the buckets, and for each through the tree, in the same order: there is always a message that both its
+ * sender and its receiver have come to. Waiting for this process's workers ends, too, because they wait for no message. */
 enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struct qkv_error *error)
 {
     struct exchange exchange = {.tree = tree, .rank = qkv_processes_rank(tree->processes), .error = error};

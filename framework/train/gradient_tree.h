@@ -49,7 +49,7 @@ void qkv_gradient_tree_complete(struct qkv_gradient_tree *tree, const struct qkv
  * takes buckets of the gradients as backward completes them. Fails when a process has died. */
 enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struct qkv_error *error);
 
-/* Whether the exchange can begin before all shards are complete: there are several buckets. */
+/* Whether another thread saves time: there are several buckets, so that the first can be sent while others are computed. */
 bool qkv_gradient_tree_has_buckets(const struct qkv_gradient_tree *tree);
 
 /* Ends the sum, when all shards are complete and have been exchanged. Process 0 alone has blocks then. */
