@@ -1,6 +1,6 @@
 #include "complain.h"
 
-#include "terminal.h"
+#include "core/plain_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,11 +12,25 @@ void complain_as(const char *process)
     speaker = process;
 }
 
+/* Writes a line at once: mpirun mixes what its processes write piece by piece. */
+static void print_line(const char *start, const char *message)
+{
+    char line[4096];
+    size_t length =
+        (size_t)snprintf(line, sizeof line, "%s%s%s", start, speaker ? speaker : "", speaker ? ": " : "");
+    for (int size; (size = qkv_plain_next(&message, line + length));) {
+        length += (size_t)size;
+        if (length + QKV_PLAIN_SIZE < sizeof line) continue;
+        fwrite(line, 1, length, stderr);
+        length = 0;
+    }
+    line[length++] = '\n';
+    fwrite(line, 1, length, stderr);
+}
+
 void complain_of_place(const char *message)
 {
-    if (speaker) fprintf(stderr, "%s: ", speaker);
-    print_plain(stderr, message);
-    fputc('\n', stderr);
+    print_line("", message);
 }
 
 int complain(const char *format, ...)
@@ -26,8 +40,7 @@ int complain(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    fputs("qkv: ", stderr);
-    complain_of_place(message);
+    print_line("qkv: ", message);
     return QKV_INVALID;
 }
 

@@ -126,6 +126,15 @@ static enum qkv_status meet(struct qkv_processes *processes, struct qkv_error *e
     return QKV_OK;
 }
 
+static void release(struct qkv_processes *processes)
+{
+    free(processes->peer);
+    free(processes->name);
+    free(processes->is_near);
+    free(processes->request);
+    free(processes);
+}
+
 enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_error *error)
 {
     int provided, expected = qkv_launched_processes();
@@ -156,8 +165,11 @@ enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_
         *processes = joined;
         return QKV_OK;
     }
-    joined->is_broken = status != QKV_OK && joined->count > 1;
-    qkv_processes_leave(joined);
+    /* The others may wait for messages of this process. mpirun ends them when it has ended, after it has said why. */
+    if (status && joined->count > 1)
+        release(joined);
+    else
+        qkv_processes_leave(joined);
     return status;
 }
 
@@ -168,11 +180,7 @@ void qkv_processes_leave(struct qkv_processes *processes)
         processes->call.MPI_Abort(processes->call.world, QKV_INVALID);
     else
         processes->call.MPI_Finalize();
-    free(processes->peer);
-    free(processes->name);
-    free(processes->is_near);
-    free(processes->request);
-    free(processes);
+    release(processes);
 }
 
 /* ---- messages ---- */

@@ -36,6 +36,19 @@ Test(processes_failures, more_processes_than_shards_are_refused)
     cr_expect(!training_has(training.run, "source.vocabulary"));
 }
 
+/* A process that cannot join the others says why, although it can send them nothing. mpirun may end the other one before it has. */
+Test(processes_failures, a_process_that_cannot_join_says_why)
+{
+    const char *folder = scratch("join"), *command = mpirun(),
+               *message = "qkv: 3 processes were started, but ";
+    struct training training = {
+        .config = training_config(folder), .settings = "updates=3", .run = format("%s/run", folder)};
+    struct outcome outcome = run("%s -n 2 sh -c \"OMPI_COMM_WORLD_SIZE=3 exec '%s' %s\"", command, QKV_BINARY,
+                                 train_arguments(&training));
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_eq(strncmp(outcome.error, message, strlen(message)), 0, "%s", outcome.error);
+}
+
 /* Runs process 0 and 1 with other options of mpirun and returns what happened. */
 static struct outcome run_two(const struct training *training, const char *first, const char *second)
 {
