@@ -238,7 +238,7 @@ static int run(int operands, char **operand)
     struct evaluation e = {0};
     struct qkv_error error = {""};
     struct qkv_testing_config testing = {0};
-    if (qkv_processes_join(&e.processes, &error)) return complain("%s", error.message);
+    if (join_processes(&command_evaluate, &e.processes)) return QKV_INVALID;
     bool leads = qkv_processes_rank(e.processes) == 0;
     enum qkv_status status = leads ? (enum qkv_status)check_options() : QKV_OK;
     status = qkv_processes_share_status(e.processes, status);
@@ -246,8 +246,14 @@ static int run(int operands, char **operand)
     if (!status) {
         e.scorer.options = evaluate_options.text_options;
         status = open_evaluation(&e, operand[0], operands > 1 ? operand[1] : NULL, &testing, &error);
-        const struct opened_run opened = {&e.run, e.ensemble.models, qkv_search_options_of(&testing),
-                                          testing.batch_size, &e.corpus};
+        const struct opened_run opened = {
+            .run = &e.run,
+            .models = e.ensemble.models,
+            .search = qkv_search_options_of(&testing),
+            .batch_size = testing.batch_size,
+            .text = &e.corpus,
+            .no_translation = evaluate_options.no_translation,
+        };
         status = agree_on_run(e.processes, &opened, status, &error);
     }
     if (!status) status = evaluate(&e, &evaluate_options, &error);

@@ -1,11 +1,27 @@
 #include "run_processes.h"
 
+#include "complain.h"
 #include "precision_option.h"
 #include "without.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
+
+enum qkv_status join_processes(const struct command *command, struct qkv_processes **processes)
+{
+    struct qkv_error error = {""};
+    struct qkv_statement statement = {.status = QKV_OK};
+    enum qkv_status status = qkv_processes_join(processes, &error);
+    if (!status && *processes) {
+        qkv_statement_add(&statement, "the command", "%s", command->name);
+        status = qkv_statements_compare(*processes, &statement, &error);
+    }
+    if (!status) return QKV_OK;
+    conclude(status, &error);
+    qkv_processes_leave(*processes);
+    return status;
+}
 
 static uLong add_text(uLong sum, const char *text)
 {
@@ -55,6 +71,7 @@ static void describe(const struct opened_run *opened, struct qkv_statement *stat
     qkv_statement_add_checksum(statement, "the target vocabulary",
                                qkv_vocabulary_checksum(&opened->run->target));
     qkv_statement_add_checksum(statement, "options and keys of testing", sum_options(opened));
+    qkv_statement_add(statement, "--no-translation", "%s", opened->no_translation ? "given" : "not given");
     if (opened->text)
         qkv_statement_add(statement, "the text", "%lld pairs, checksum %08lx", (long long)opened->text->count,
                           (unsigned long)qkv_corpus_checksum(opened->text));

@@ -4,6 +4,7 @@
 #include "config.h"
 #include "core/exchange.h"
 #include "end_by_signal.h"
+#include "run_processes.h"
 #include "train_signals.h"
 #include "train_view.h"
 
@@ -66,8 +67,7 @@ static int run(int operands, char **operand)
     (void)operands;
     struct qkv_arena arena = {0};
     struct qkv_config config;
-    struct qkv_error error = {""};
-    if (qkv_processes_join(&options.processes, &error)) return complain("%s", error.message);
+    if (join_processes(&command_train, &options.processes)) return QKV_INVALID;
     bool speaks = qkv_processes_rank(options.processes) == 0;
     enum qkv_status status = speaks ? prepare(&config, &arena, operand[0]) : QKV_OK;
     status = qkv_processes_share_status(options.processes, status);

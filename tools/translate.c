@@ -329,11 +329,12 @@ static int run(int operands, char **operand)
     struct translator t = {.options = options};
     struct qkv_error error = {""};
     const char *path = operands > 1 ? operand[1] : "-";
-    if (qkv_processes_join(&t.processes, &error)) return complain("%s", error.message);
+    if (join_processes(&command_translate, &t.processes)) return QKV_INVALID;
     t.has_prompt = operands == 1 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !t.processes;
     enum qkv_status status = check_path(path, operand[0], &error);
     if (!status) status = open_translator(&t, operand[0], checkpoint, &error);
-    const struct opened_run opened = {&t.run, t.ensemble.models, t.search, t.options.batch_size, NULL};
+    const struct opened_run opened = {
+        .run = &t.run, .models = t.ensemble.models, .search = t.search, .batch_size = t.options.batch_size};
     status = agree_on_run(t.processes, &opened, status, &error);
     if (!status) status = qkv_processes_rank(t.processes) == 0 ? lead(&t, path, &error) : follow(&t, &error);
     close_translator(&t);

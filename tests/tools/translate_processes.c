@@ -111,6 +111,24 @@ Test(translate_processes, other_commands_refuse_to_be_several)
            mpirun(), QKV_BINARY, mpirun(), QKV_BINARY);
 }
 
+/* Commands that begin with other messages would wait for each other, or misread them. */
+Test(translate_processes, commands_that_differ_are_refused)
+{
+    const char *folder = make_lines("differ");
+    static const char *const arguments[] = {"translate run in.txt", "evaluate run pairs.tsv", "train c.yaml"};
+    for (int i = 0; i < 3; i++) {
+        const char *first = arguments[i], *second = arguments[(i + 1) % 3];
+        cr_expect(refused(run_two(folder, first, second),
+                          format("qkv: the command: %.*s on %s, but %.*s on %s: all processes need the same",
+                                 (int)strcspn(first, " "), first, process(0), (int)strcspn(second, " "),
+                                 second, process(1))));
+    }
+    cr_expect(refused(run_two(folder, "evaluate run pairs.tsv --no-translation", "evaluate run pairs.tsv"),
+                      format("qkv: --no-translation: given on %s, but not given on %s: all processes need "
+                             "the same",
+                             process(0), process(1))));
+}
+
 /* The translations before a bad line are printed, as by one process. */
 Test(translate_processes, a_bad_line_ends_all)
 {
