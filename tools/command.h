@@ -75,8 +75,8 @@ struct command {
     /* Runs the command with `operands` operands, operand[0 ..]; returns the exit code. */
     int (*run)(int operands, char **operand);
     bool standalone; /* a program called `name`, not a subcommand of qkv */
-    bool
-        is_divided; /* the processes that mpirun starts share its work; all other subcommands refuse to be several */
+    /* The processes that mpirun starts share its work; all other subcommands refuse to be several. */
+    bool is_divided;
 };
 
 /* Rows that several commands have. */

@@ -71,10 +71,10 @@ static void describe(const struct opened_run *opened, struct qkv_statement *stat
     qkv_statement_add_checksum(statement, "the target vocabulary",
                                qkv_vocabulary_checksum(&opened->run->target));
     qkv_statement_add_checksum(statement, "options and keys of testing", sum_options(opened));
+    if (!opened->text) return;
     qkv_statement_add(statement, "--no-translation", "%s", opened->no_translation ? "given" : "not given");
-    if (opened->text)
-        qkv_statement_add(statement, "the text", "%lld pairs, checksum %08lx", (long long)opened->text->count,
-                          (unsigned long)qkv_corpus_checksum(opened->text));
+    qkv_statement_add(statement, "the text", "%lld pairs, checksum %08lx", (long long)opened->text->count,
+                      (unsigned long)qkv_corpus_checksum(opened->text));
 }
 
 enum qkv_status agree_on_run(struct qkv_processes *processes, const struct opened_run *opened,

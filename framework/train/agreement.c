@@ -63,9 +63,7 @@ static void compare_keys(struct configs *configs, int rank, const struct keys *k
         const char *other = value_of(keys, path);
         configs->differ = other && strcmp(value, other) != 0;
         if (configs->differ)
-            qkv_error_set(&configs->error, "%s: %s on %s, but %s on %s: all processes need the same", path,
-                          value, qkv_exchange_name(configs->processes, 0), other,
-                          qkv_exchange_name(configs->processes, rank));
+            qkv_statement_differs(configs->processes, path, value, rank, other, &configs->error);
     }
 }
 

@@ -54,9 +54,8 @@ static int only_block(const struct qkv_gradient_tree *tree, int level, int i)
 /* Whether the workers of this process add all of the node, or nothing needs to be added. */
 static bool is_added_by_workers(const struct qkv_gradient_tree *tree, int level, int i)
 {
-    int first;
     return is_local(tree, level, i) &&
-           (!tree->is_added_by_buckets || qkv_gradient_writers(tree, level, i, &first) == 1);
+           (!tree->is_added_by_buckets || qkv_gradient_writers(tree, level, i, NULL) == 1);
 }
 
 /* The block of a node that workers add, when the bucket is complete in it; -1: not yet. */

@@ -32,8 +32,8 @@ struct qkv_gradient_tree {
     size_t bytes; /* of a block */
     int shards, threads, roots, root_level;
     bool is_paired;
-    bool
-        is_added_by_buckets; /* workers add no nodes: every shard, or pair, keeps its block for the exchange of the processes */
+    /* Workers add no nodes: every shard, or pair, keeps its block for the exchange of the processes. */
+    bool is_added_by_buckets;
     struct node *node;              /* all levels, one after the other, the shards first */
     int first[QKV_TREE_LEVELS + 1]; /* where each level begins in `node`; [root_level + 1]: their number */
     struct block *block;            /* [blocks] */
@@ -62,7 +62,8 @@ static inline struct node *node_at(struct qkv_gradient_tree *tree, int level, in
 /* Whether the shard adds to the block of its left sibling. */
 bool qkv_gradient_is_second(const struct qkv_gradient_tree *tree, int shard);
 
-/* How many blocks the shards of a node that this process computes are written to; *first becomes the first of those shards, or -1. */
+/* How many blocks the shards of a node that this process computes are written to; *first becomes the first of those shards, or -1;
+ * NULL: nobody asks. */
 int qkv_gradient_writers(const struct qkv_gradient_tree *tree, int level, int i, int *first);
 
 /* The free block with the lowest number, so that others take no physical memory if they are never needed; -1: none. One

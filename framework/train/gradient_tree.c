@@ -164,11 +164,10 @@ static void merge(struct qkv_gradient_tree *tree, int left, int right)
 int qkv_gradient_writers(const struct qkv_gradient_tree *tree, int level, int i, int *first)
 {
     int count = 0;
-    *first = -1;
+    if (first) *first = -1;
     for (int shard = i << level; shard < (i + 1) << level && shard < tree->end_own; shard++) {
-        if (shard < tree->first_own || tree->is_empty[shard]) continue;
-        if (*first < 0) *first = shard;
-        if (!qkv_gradient_is_second(tree, shard)) count++;
+        if (shard < tree->first_own || tree->is_empty[shard] || qkv_gradient_is_second(tree, shard)) continue;
+        if (count++ == 0 && first) *first = shard;
     }
     return count;
 }
@@ -183,8 +182,7 @@ static void complete_node(struct qkv_gradient_tree *tree, int level, int i, int 
         if (level == tree->root_level || (i & ~1) << level < tree->first_own) return;
         if ((i ^ 1) == nodes_of(tree, level)) continue; /* no sibling */
         if (!node_at(tree, level, i ^ 1)->is_complete) return;
-        int first;
-        if (tree->is_added_by_buckets && qkv_gradient_writers(tree, level + 1, i / 2, &first) > 1) return;
+        if (tree->is_added_by_buckets && qkv_gradient_writers(tree, level + 1, i / 2, NULL) > 1) return;
         int left = node_at(tree, level, i & ~1)->block, right = node_at(tree, level, i | 1)->block;
         if (left >= 0 && right >= 0) merge(tree, left, right);
         block = left >= 0 ? left : right;

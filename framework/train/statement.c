@@ -35,6 +35,13 @@ void qkv_statement_add_build(struct qkv_statement *statement)
                           names.is_float32_by_blas ? " with OpenBLAS" : "");
 }
 
+enum qkv_status qkv_statement_differs(const struct qkv_processes *processes, const char *name,
+                                      const char *value, int rank, const char *other, struct qkv_error *error)
+{
+    return qkv_error_set(error, "%s: %s on %s, but %s on %s: all processes need the same", name, value,
+                         qkv_exchange_name(processes, 0), other, qkv_exchange_name(processes, rank));
+}
+
 /* Process 0 prefers its own mistakes to those of others. */
 static enum qkv_status compare(const struct qkv_processes *processes, const struct qkv_statement *statement,
                                struct qkv_error *error)
@@ -45,16 +52,14 @@ static enum qkv_status compare(const struct qkv_processes *processes, const stru
         return first->status;
     }
     for (int i = 1; i < qkv_processes_count(processes); i++) {
-        const char *name = qkv_exchange_name(processes, i);
         if (statement[i].status) {
-            qkv_error_set(error, "%s: %s", name, statement[i].error.message);
+            qkv_error_set(error, "%s: %s", qkv_exchange_name(processes, i), statement[i].error.message);
             return statement[i].status;
         }
         for (int k = 0; k < first->facts; k++)
             if (strcmp(first->fact[k].value, statement[i].fact[k].value) != 0)
-                return qkv_error_set(error, "%s: %s on %s, but %s on %s: all processes need the same",
-                                     first->fact[k].name, first->fact[k].value,
-                                     qkv_exchange_name(processes, 0), statement[i].fact[k].value, name);
+                return qkv_statement_differs(processes, first->fact[k].name, first->fact[k].value, i,
+                                             statement[i].fact[k].value, error);
     }
     return QKV_OK;
 }

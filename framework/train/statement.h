@@ -25,6 +25,11 @@ void qkv_statement_add_checksum(struct qkv_statement *statement, const char *nam
 /* Adds the version of qkv, of which there are many builds between two releases, and the kernels. */
 void qkv_statement_add_build(struct qkv_statement *statement);
 
+/* Says that a fact of process 0 differs from that of process `rank`. Returns QKV_INVALID. */
+enum qkv_status qkv_statement_differs(const struct qkv_processes *processes, const char *name,
+                                      const char *value, int rank, const char *other,
+                                      struct qkv_error *error);
+
 /* Compares the statements of all processes. Returns the same status in all: that of the first process whose preparation has
  * failed, or QKV_INVALID where two facts differ. The message is with process 0, the others have an empty one. */
 enum qkv_status qkv_statements_compare(struct qkv_processes *processes, const struct qkv_statement *statement,

@@ -59,6 +59,12 @@ const char *training_config(const char *folder)
     return path;
 }
 
+struct training training_in(const char *folder, const char *settings)
+{
+    return (struct training){
+        .config = training_config(folder), .run = format("%s/run", folder), .settings = settings};
+}
+
 /* How an uncompleted training ends. */
 struct ending {
     int64_t left; /* updates before it */

@@ -21,6 +21,9 @@ struct training {
     int64_t kill_after; /* update after which the process kills itself; 0: never */
 };
 
+/* The training of training_config in <folder>/run. */
+struct training training_in(const char *folder, const char *settings);
+
 struct qkv_train_result training_run(struct training training);
 
 /* Fails unless both runs have the same files with the same bytes. Ignores the measured speed in

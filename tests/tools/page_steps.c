@@ -176,6 +176,29 @@ Test(page_steps, cut_off_no_number_of_a_sum)
     browser_close(browser);
 }
 
+/* The sum closes, and does not open again with the next translation. */
+Test(page_steps, close_the_sum)
+{
+    const char *folder = tiny_task("close");
+    struct browser *browser = opened(folder, "s=a+b&steps=1&head=cross-1-2");
+    browser_wait(browser, "state.walk && isSettled()");
+    for (int i = 0; i < 2; i++) {
+        open_sum(browser, "queries", 0, 1);
+        if (i)
+            browser_value(browser,
+                          "document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' })), ''");
+        else
+            browser_click(browser, "close-terms");
+        cr_expect_str_eq(browser_value(browser, "String(element('terms').hidden)"), "true");
+        if (!i)
+            cr_expect_str_eq(browser_value(browser, "document.activeElement.dataset.test"), "cells-queries");
+        browser_value(browser, format("(change({ source: '%s' }), ask(), '')", i ? "b a" : "b"));
+        browser_wait(browser, "isSettled()");
+        cr_expect_str_eq(browser_value(browser, "String(element('terms').hidden)"), "true");
+    }
+    browser_close(browser);
+}
+
 /* Matrices grow with the text of a wide window, so that the words at their edge stay apart. */
 Test(page_steps, grow_with_the_text)
 {

@@ -116,6 +116,23 @@ Test(page_training, stops_goes_on_and_begins_again_from_another_seed)
     browser_close(browser);
 }
 
+/* However fast one stops and goes on, one slice of updates follows another: of two timers each would start a row of slices. */
+Test(page_training, has_one_timer)
+{
+    const char *folder;
+    struct browser *browser = opened(&folder);
+    cr_expect_str_eq(
+        browser_value(browser,
+                      "(() => { const timers = new Set(), code = element('train-worker').textContent; "
+                      "let made = 0; const calls = new Function('setTimeout', 'clearTimeout', 'onmessage', "
+                      "`${code}\nreturn TRAINING_CALLS`)(() => (timers.add(++made), made), "
+                      "timer => timers.delete(timer)); "
+                      "for (const call of ['go', 'stop', 'go']) calls[call]({ rate: 1 }); "
+                      "return String(timers.size) })()"),
+        "1");
+    browser_close(browser);
+}
+
 /* The button for another seed neither stops a training that runs nor starts one that does not. */
 Test(page_training, goes_on_from_another_seed)
 {

@@ -15,8 +15,7 @@
 static const char *train(const char *name, const char *settings, struct qkv_train_result *result)
 {
     const char *folder = scratch(name);
-    struct training training = {
-        .config = training_config(folder), .run = format("%s/run", folder), .settings = settings};
+    struct training training = training_in(folder, settings);
     *result = training_run(training);
     return training.run;
 }
@@ -166,9 +165,7 @@ Test(average, one_that_is_made_by_hand_is_no_default)
 Test(average, a_run_that_goes_on_has_no_old_average)
 {
     const char *folder = scratch("goes_on");
-    struct training training = {.config = training_config(folder),
-                                .run = format("%s/run", folder),
-                                .settings = "updates=10 testing.average=2"};
+    struct training training = training_in(folder, "updates=10 testing.average=2");
     training_run(training);
     cr_assert(training_has(training.run, "average.safetensors"));
     training.resume = true;
@@ -209,9 +206,7 @@ Test(average, of_a_finished_run_is_kept)
 Test(average, of_a_finished_run_is_reported_again)
 {
     const char *folder = scratch("again");
-    struct training training = {.config = training_config(folder),
-                                .run = format("%s/run", folder),
-                                .settings = "updates=10 testing.average=2"};
+    struct training training = training_in(folder, "updates=10 testing.average=2");
     struct qkv_train_result first = training_run(training);
     training.resume = true;
     struct qkv_train_result second = training_run(training);

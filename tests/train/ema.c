@@ -121,8 +121,7 @@ Test(ema, refuses_a_decay_that_is_none)
 static const char *train(const char *name, const char *settings)
 {
     const char *folder = scratch(name);
-    struct training training = {
-        .config = training_config(folder), .run = format("%s/run", folder), .settings = settings};
+    struct training training = training_in(folder, settings);
     training_run(training);
     return training.run;
 }

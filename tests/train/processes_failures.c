@@ -27,8 +27,7 @@ static const char *process(int rank)
 Test(processes_failures, more_processes_than_shards_are_refused)
 {
     const char *folder = scratch("shards");
-    struct training training = {
-        .config = training_config(folder), .settings = "updates=3", .run = format("%s/run", folder)};
+    struct training training = training_in(folder, "updates=3");
     cr_expect(refused(
         run("%s -n 4 '%s' %s", mpirun(), QKV_BINARY, train_arguments(&training)),
         "qkv: training.shards is 3, but must be at least the number of processes (4): start at most 3, or "
@@ -41,8 +40,7 @@ Test(processes_failures, a_process_that_cannot_join_says_why)
 {
     const char *folder = scratch("join"), *command = mpirun(),
                *message = "qkv: 3 processes were started, but ";
-    struct training training = {
-        .config = training_config(folder), .settings = "updates=3", .run = format("%s/run", folder)};
+    struct training training = training_in(folder, "updates=3");
     struct outcome outcome = run("%s -n 2 sh -c \"OMPI_COMM_WORLD_SIZE=3 exec '%s' %s\"", command, QKV_BINARY,
                                  train_arguments(&training));
     cr_expect_eq(outcome.exit_code, 2);
@@ -93,9 +91,7 @@ Test(processes_failures, processes_with_different_input_are_refused)
 Test(processes_failures, processes_of_different_builds_are_refused)
 {
     const char *folder = scratch("builds");
-    struct training training = {.config = training_config(folder),
-                                .settings = "updates=3 data.dev=",
-                                .run = format("%s/run", folder)};
+    struct training training = training_in(folder, "updates=3 data.dev=");
     const char *arguments = train_arguments(&training), *command = mpirun();
     run_ok("cd '%s' && LC_ALL=C sed 's/source checksum [0-9a-f]\\{8\\}/source checksum 00000000/' '%s' > "
            "other && "
@@ -125,9 +121,7 @@ static struct outcome run_with(const struct training *training, const char *furt
 Test(processes_failures, processes_with_different_configs_are_refused)
 {
     const char *folder = scratch("configs");
-    struct training training = {.config = training_config(folder),
-                                .settings = "updates=3 data.dev=",
-                                .run = format("%s/run", folder)};
+    struct training training = training_in(folder, "updates=3 data.dev=");
     cr_expect(refused(run_with(&training, "-s training.batch_size=5"),
                       format("qkv: training.batch_size: 8 on %s, but 5 on %s: all processes need the same",
                              process(0), process(1))));
@@ -143,9 +137,7 @@ Test(processes_failures, processes_with_different_configs_are_refused)
 Test(processes_failures, what_all_processes_refuse_is_said_once)
 {
     const char *folder = scratch("once");
-    struct training training = {.config = training_config(folder),
-                                .settings = "updates=3 data.dev=",
-                                .run = format("%s/run", folder)};
+    struct training training = training_in(folder, "updates=3 data.dev=");
     const char *command = format("%s -n 3 '%s'", mpirun(), QKV_BINARY),
                *arguments = train_arguments(&training);
     cr_expect(

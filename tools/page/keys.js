@@ -38,5 +38,5 @@ function onText(field, typed) {
 }
 
 document.addEventListener('keydown', event => {
-    if (event.key === 'Escape' && !event.isComposing) change({ hover: null, held: null, cell: null });
+    if (event.key === 'Escape' && !event.isComposing) change({ hover: null, held: null, cell: null, number: null, terms: null });
 });

@@ -27,7 +27,7 @@ function receive({ data }) {
         document.body.classList.toggle('waiting', Boolean(data.error));
         showMessage(data.error ?? '');
         if (data.view) showView(readView(data.view));
-        const terms = data.terms ? { ...data.terms, of: state.number } : null;
+        const terms = data.terms && state.number ? { ...data.terms, of: state.number } : null;
         if (data.walk) change({ walk: readWalk(data.walk), terms });
         else if (!data.error) change({ terms });
     }

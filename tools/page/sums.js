@@ -55,7 +55,12 @@ function showTerms() {
     const { of: { row, column }, terms } = state.terms, isPowers = isSoftmax(step) && terms.length > 0;
     const own = isPowers ? terms[seenColumns(step, row).indexOf(column)] : null;
     const rows = isPowers ? softmaxRows(step, state.terms) : productRows(terms);
-    box.replaceChildren(make('p', { textContent: sumTitle(step, state.terms, own), 'data-test': 'terms-title' }), make('p', { className: 'formula', textContent: step.formula }),
+    const close = make('button', { type: 'button', textContent: '×', 'aria-label': 'close the sum', 'data-test': 'close-terms' });
+    close.addEventListener('click', () => {
+        change({ number: null, terms: null });
+        element('step-list').querySelector(`[data-test="cells-${step.name}"]`).focus({ preventScroll: true });
+    });
+    box.replaceChildren(close, make('p', { textContent: sumTitle(step, state.terms, own), 'data-test': 'terms-title' }), make('p', { className: 'formula', textContent: step.formula }),
         make('div', { className: 'term-list', tabIndex: rows.length > 8 ? 0 : -1, role: 'group', 'aria-label': 'terms of the sum' },
             make('table', {}, make('tbody', {}, ...rows))));
 }
