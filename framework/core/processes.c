@@ -53,7 +53,9 @@ static const struct {
 /* What processes tell each other when they join. */
 struct peer {
     char host[128];
-    long process; /* its id on that host */
+    char machine
+        [128]; /* where its id is valid: host, start of the kernel, and, for containers, namespace of ids */
+    long process; /* its id there */
 };
 
 struct qkv_processes {
@@ -103,11 +105,23 @@ static bool is_alive(const struct peer *peer)
     return !kill((pid_t)peer->process, 0) || errno != ESRCH;
 }
 
+/* Several hosts may have one name, such as "debian", and several containers one kernel. */
+static void name_machine(struct peer *self)
+{
+    char start[40] = "", ids[40] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (file && !fgets(start, sizeof start, file)) start[0] = '\0';
+    if (file) fclose(file);
+    if (readlink("/proc/self/ns/pid", ids, sizeof ids - 1) < 0) ids[0] = '\0';
+    snprintf(self->machine, sizeof self->machine, "%.40s %s %s", self->host, start, ids);
+}
+
 static enum qkv_status meet(struct qkv_processes *processes, struct qkv_error *error)
 {
     struct mpi_library *call = &processes->call;
     struct peer self = {.process = (long)getpid()};
     gethostname(self.host, sizeof self.host - 1);
+    name_machine(&self);
     processes->peer = calloc((size_t)processes->count, sizeof *processes->peer);
     processes->name = calloc((size_t)processes->count, sizeof *processes->name);
     processes->is_near = calloc((size_t)processes->count, sizeof *processes->is_near);
@@ -120,7 +134,7 @@ static enum qkv_status meet(struct qkv_processes *processes, struct qkv_error *e
     for (int i = 0; i < processes->count; i++) {
         const struct peer *peer = &processes->peer[i];
         snprintf(processes->name[i], sizeof processes->name[i], "process %d on %s", i, peer->host);
-        processes->is_near[i] = !strcmp(peer->host, self.host) && is_alive(peer);
+        processes->is_near[i] = !strcmp(peer->machine, self.machine) && is_alive(peer);
         processes->near += processes->is_near[i];
     }
     return QKV_OK;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Trains in one process, and in 2, 3 and so on with other numbers of threads, and compares all files. */
 static void expect_same(const char *name, const char *settings, int most)
@@ -117,4 +118,26 @@ Test(processes, send_the_rows_of_embeddings_that_have_gradients)
     read_sent(&training, &megabytes, &first, &others);
     training_expect_same(format("%s/of_1", folder), training.run);
     cr_expect_lt(others, 4.0 / 3 * megabytes - 0.98 * table, "%g of %g MB", others, megabytes);
+}
+
+/* Processes of one machine divide its processors, but those of two machines of one name, which share no ids of processes, do not: here
+ * the second machine is another namespace of ids, such as that of a container. */
+Test(processes, know_which_others_run_on_their_machine)
+{
+    const char *folder = scratch("machines"), *command = mpirun(), *config = training_config(folder);
+    const char *arguments =
+        format("train '%s' -s training.model_dir='%s/run' -s training.updates=1 -s data.dev= --overwrite",
+               config, folder);
+    long processors = sysconf(_SC_NPROCESSORS_ONLN), half = processors > 1 ? processors / 2 : 1;
+    const char *apart = "unshare --fork --pid --mount-proc";
+    if (run("%s true", apart).exit_code) cr_skip_test("this system permits no other namespace of ids");
+    for (int i = 0; i < 2; i++) {
+        struct outcome outcome =
+            run("%s --mca btl_vader_single_copy_mechanism none -n 1 '%s' %s : -n 1 %s '%s' %s", command,
+                QKV_BINARY, arguments, i ? apart : "", QKV_BINARY, arguments);
+        cr_expect_eq(outcome.exit_code, 0);
+        cr_expect_not_null(
+            strstr(outcome.error, format(" 2 processes with %ld thread", i ? processors : half)), "%s",
+            outcome.error);
+    }
 }
