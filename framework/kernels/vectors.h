@@ -42,11 +42,11 @@ enum { LANES_8 = LANES < 8 ? LANES : 8, LANES_4 = LANES < 4 ? LANES : 4 };
 typedef real vector_8 __attribute__((vector_size(LANES_8 * sizeof(real)), aligned(sizeof(real)), may_alias));
 typedef real vector_4 __attribute__((vector_size(LANES_4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
-/* ---- a b + c, rounded once (in float64, which has only the portable variant, and in WebAssembly: twice) ---- */
+/* ---- a b + c, rounded once (in float64, which has only the portable variant, in WebAssembly and for valgrind: twice) ---- */
 
 /* WebAssembly has no such instruction, and emulating it would take most of the time of a page: its numbers are near those
- * of other processors, not the same bits. */
-#if defined(__wasm__) || !defined(QKV_KERNEL_IS_float32)
+ * of other processors, not the same bits. The preset `valgrind` defines QKV_ROUND_TWICE for the same reason. */
+#if defined(__wasm__) || defined(QKV_ROUND_TWICE) || !defined(QKV_KERNEL_IS_float32)
 #    define HAVE_NO_FUSED
 #endif
 
@@ -101,7 +101,9 @@ static inline vector vector_fused(vector a, vector b, vector c)
 
 static inline vector_8 vector_8_fused(vector_8 a, vector_8 b, vector_8 c)
 {
-#if defined(QKV_KERNEL_IS_float32) && defined(__AVX2__)
+#ifdef HAVE_NO_FUSED
+    return a * b + c;
+#elif defined(__AVX2__)
     return (vector_8)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #else
     return vector_fused(a, b, c);
@@ -110,7 +112,9 @@ static inline vector_8 vector_8_fused(vector_8 a, vector_8 b, vector_8 c)
 
 static inline vector_4 vector_4_fused(vector_4 a, vector_4 b, vector_4 c)
 {
-#if defined(QKV_KERNEL_IS_float32) && defined(__AVX2__)
+#ifdef HAVE_NO_FUSED
+    return a * b + c;
+#elif defined(__AVX2__)
     return (vector_4)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
 #else
     return vector_fused(a, b, c);

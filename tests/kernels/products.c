@@ -303,6 +303,16 @@ Test(products, bits_do_not_depend_on_the_number_of_threads_with_blas)
     check_threads("blas", QKV_FLOAT32);
 }
 
+/* a b + c, rounded once, or twice where the kernels do (kernels/vectors.h). */
+static float fused(float a, float b, float c)
+{
+#ifdef QKV_ROUND_TWICE
+    return a * b + c;
+#else
+    return fmaf(a, b, c);
+#endif
+}
+
 /* The bits that a product in float32 must have with every instruction set: a fused chain over the inner axis, which
  * begins anew after every 256 terms; then the sum of these chains, in order. */
 static float defined_element(struct matrix a, struct matrix b, int64_t i, int64_t j, int64_t inner)
@@ -311,7 +321,7 @@ static float defined_element(struct matrix a, struct matrix b, int64_t i, int64_
     for (int64_t first = 0; first < inner; first += 256) {
         float chain = 0;
         for (int64_t l = first; l < inner && l < first + 256; l++)
-            chain = fmaf((float)at(a, i, l), (float)at(b, l, j), chain);
+            chain = fused((float)at(a, i, l), (float)at(b, l, j), chain);
         total = first ? chain + total : chain;
     }
     return total;
