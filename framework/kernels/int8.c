@@ -2,12 +2,9 @@
 #include "kernels/int8.h"
 
 #include "core/int8.h"
+#include "kernels/vectors.h"
 
 #ifdef QKV_KERNEL_IS_float32
-#    ifdef __AVX2__
-#        include <immintrin.h>
-#    endif
-
 /* ---- panels: scales [padded n], then for each 32 columns and 4 rows of b' the bytes [32 columns, 4 rows] of weight +
  * 128, which the instruction that multiplies unsigned by signed bytes needs. Rows of a have the sum of their numbers with
  * them, 128 times which is taken off ---- */
@@ -48,35 +45,61 @@ static struct rows rows_in(void *memory, int64_t m)
     return (struct rows){scale, start, (int8_t *)(start + m)};
 }
 
-/* The largest absolute value, as bits: NaN is above infinity. */
-static uint32_t largest_bits(int64_t n, const real *x)
+typedef int32_t integers __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+enum { PARTS = INT8_INNER / LANES };
+
+/* to [INT8_INNER] = the lowest bytes of x. (GCC 12 takes the vectors apart where plain C does the same.) */
+static inline void store_bytes(const integers x[PARTS], int8_t *to)
 {
-    uint32_t most = 0;
-#    pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        bits &= 0x7fffffff;
-        most = bits > most ? bits : most;
-    }
-    return most;
+#    if defined(__AVX512F__)
+    _mm_storeu_si128((__m128i *)to, _mm512_cvtepi32_epi8((__m512i)x[0]));
+#    elif defined(__AVX2__)
+    __m256i pairs = _mm256_permute4x64_epi64(_mm256_packs_epi32((__m256i)x[0], (__m256i)x[1]), 0xd8);
+    _mm_storeu_si128((__m128i *)to,
+                     _mm_packs_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1)));
+#    else
+    for (int i = 0; i < INT8_INNER; i++) to[i] = (int8_t)x[i / LANES][i % LANES];
+#    endif
 }
 
-/* value [k] = round(x / scale), to even; returns its sum. Adding ROUNDING, 1.5 * 2^23, to a number of at most 127 leaves
- * the rounded number in the lowest bits. */
-static int32_t round_row(int64_t k, const real *x, real factor, int8_t *restrict value)
+static inline integers greater_of(integers a, integers b)
 {
-    static const real ROUNDING = 12582912;
-    int32_t sum = 0;
-#    pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < k; i++) {
-        real shifted = x[i] * factor + ROUNDING;
-        int32_t bits;
-        memcpy(&bits, &shifted, sizeof bits);
-        value[i] = (int8_t)bits;
-        sum += (int8_t)bits;
+    integers greater;
+    for (int i = 0; i < LANES; i++) greater[i] = b[i] > a[i] ? b[i] : a[i];
+    return greater;
+}
+
+/* The largest absolute value, as bits: NaN is above infinity. */
+static inline int32_t largest_bits(int64_t n, const real *x)
+{
+    integers most = {0};
+    for (int64_t i = 0; i < n; i += LANES)
+        most = greater_of(most, (integers)load_first(n - i, x + i) & INT32_MAX);
+#    pragma GCC unroll 4
+    for (int by = LANES / 2; by >= 4; by /= 2) most = greater_of(most, (integers)rotated((vector)most, by));
+    int32_t first = most[0] > most[1] ? most[0] : most[1], second = most[2] > most[3] ? most[2] : most[3];
+    return first > second ? first : second;
+}
+
+/* value [inner] = round(x [k] * factor), to even, then zeros; returns its sum. Adding ROUNDING, 1.5 * 2^23, to a number of at
+ * most 127 leaves the rounded number in the lowest bits. */
+static inline int32_t round_row(int64_t k, const real *x, real factor, int64_t inner, int8_t *restrict value)
+{
+    const vector rounding = all_lanes(12582912), factors = all_lanes(factor);
+    integers sum = {0}, rounded[PARTS];
+    for (int64_t i = 0; i < inner; i += INT8_INNER) {
+#    pragma GCC unroll 4
+        for (int part = 0; part < PARTS; part++) {
+            int64_t at = i + part * LANES;
+            vector shifted = load_first(k - at, x + at) * factors + rounding;
+            rounded[part] = (integers)shifted - (integers)rounding;
+            sum += rounded[part];
+        }
+        store_bytes(rounded, value + i);
     }
-    return sum;
+#    pragma GCC unroll 4
+    for (int by = LANES / 2; by >= 4; by /= 2) sum += (integers)rotated((vector)sum, by);
+    return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
 /* A row of zeros, or of numbers too small to divide by, has scale 0; one with infinity or NaN has NaN, as in float32. */
@@ -86,19 +109,18 @@ static void quantize_rows(int64_t m, int64_t k, const real *a, struct rows rows)
     int64_t inner = int8_padded_inner(k);
     for (int64_t i = 0; i < m; i++) {
         const real *x = a + i * k;
+        int32_t bits = largest_bits(k, x);
         int8_t *value = rows.value + i * inner;
-        uint32_t bits = largest_bits(k, x);
         real most;
         memcpy(&most, &bits, sizeof most);
-        memset(value + k, 0, (size_t)(inner - k));
         if (most >= SMALLEST && most < INFINITY) {
             rows.scale[i] = most / 127;
-            rows.start[i] = -ZERO * round_row(k, x, 127 / most, value);
-            continue;
+            rows.start[i] = -ZERO * round_row(k, x, 127 / most, inner, value);
+        } else {
+            rows.scale[i] = most < SMALLEST ? 0 : NAN;
+            rows.start[i] = 0;
+            memset(value, 0, (size_t)inner);
         }
-        rows.scale[i] = most < SMALLEST ? 0 : NAN;
-        rows.start[i] = 0;
-        memset(value, 0, (size_t)k);
     }
 }
 
