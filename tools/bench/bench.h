@@ -154,6 +154,9 @@ enum qkv_status bench_measure_costs(struct bench_work *work, int64_t threads, in
  * failure, too. */
 enum qkv_status bench_trainer_make(struct bench_trainer *trainer, struct bench_work *work, int64_t threads,
                                    int64_t shards, struct qkv_error *error);
+/* From now on, steps have the precision of the option, unless only decoding has it, or else of the config. */
+enum qkv_status bench_narrow_training(struct bench_work *work, const struct bench_options *options,
+                                      struct qkv_error *error);
 enum qkv_status bench_train_step(void *trainer, int64_t i, struct qkv_error *error);
 void bench_trainer_release(struct bench_trainer *trainer);
 

@@ -132,6 +132,7 @@ enum qkv_status bench_profile(struct bench_work *work, const struct bench_option
     struct profiler m;
     const struct qkv_observer observer = {record_node, &m.times};
     enum qkv_status status = profiler_make(&m, work, options->shards ? options->shards : 2, error);
+    if (!status) status = bench_narrow_training(work, options, error);
     for (int64_t i = 0; i < 2 && !status; i++) status = profile_step(&m, i, error);
     if (!status) {
         m.building = m.updating = m.total = 0;
@@ -141,6 +142,7 @@ enum qkv_status bench_profile(struct bench_work *work, const struct bench_option
         while (!status && m.steps < options->steps && (m.steps < 3 || bench_seconds() < ends))
             status = profile_step(&m, m.steps, error);
     }
+    if (!status) status = qkv_parameters_narrow(&work->model->parameters, QKV_PRECISION_FLOAT32, error);
     if (!status) report_rows(&m, sink);
     profiler_release(&m);
     return status;

@@ -55,14 +55,13 @@ void bench_trainer_release(struct bench_trainer *trainer)
     qkv_workers_free(trainer->workers);
 }
 
-/* The precision of the option, unless only decoding has it, or else of the config. */
-static enum qkv_precision precision_of_training(const struct bench_work *work,
-                                                const struct bench_options *options)
+enum qkv_status bench_narrow_training(struct bench_work *work, const struct bench_options *options,
+                                      struct qkv_error *error)
 {
     enum qkv_precision precision = work->config.training.precision;
     if (options->precision && strcmp(options->precision, "int8") != 0)
         qkv_precision_find(options->precision, &precision);
-    return precision;
+    return qkv_parameters_narrow(&work->model->parameters, precision, error);
 }
 
 enum qkv_status bench_train(struct bench_work *work, const struct bench_options *options,
@@ -73,10 +72,9 @@ enum qkv_status bench_train(struct bench_work *work, const struct bench_options 
     int64_t steps = bench_warm_up(options) + options->steps;
     if (options->batches && bench_work_write(work, steps, options->batches, error)) return QKV_INVALID;
     enum qkv_status status = bench_trainer_make(&trainer, work, options->threads, options->shards, error);
-    struct qkv_parameters *parameters = &work->model->parameters;
-    if (!status) status = qkv_parameters_narrow(parameters, precision_of_training(work, options), error);
+    if (!status) status = bench_narrow_training(work, options, error);
     if (!status) status = bench_time(options, &result, bench_train_step, &trainer, error);
-    if (!status) status = qkv_parameters_narrow(parameters, QKV_PRECISION_FLOAT32, error);
+    if (!status) status = qkv_parameters_narrow(&work->model->parameters, QKV_PRECISION_FLOAT32, error);
     if (!status) {
         result.threads = qkv_workers_count(trainer.workers);
         result.tokens = trainer.tokens / (double)trainer.steps;
