@@ -70,6 +70,7 @@ struct method {
             vector sum[TILE_ROWS][2];                                                                        \
             enum { COUNT = rows < TILE_ROWS ? rows : TILE_ROWS };                                            \
             _Pragma("GCC unroll 16") for (int i = 0; i < COUNT; i++) sum[i][0] = sum[i][1] = (vector){0};    \
+            prefetch_tile(COUNT, row, output);                                                               \
             for (int64_t l = 0; l < depth; l++, a++, b += TILE_COLUMNS) {                                    \
                 pairs left = *(const pairs *)b, right = *(const pairs *)(b + LANES);                         \
                 _Pragma("GCC unroll 16") for (int i = 0; i < COUNT; i++)                                     \
@@ -199,14 +200,24 @@ static void pack_transposed_rows(const struct method *method, int64_t rows, int6
     }
 }
 
+/* Columns of the panel after the one that is packed, for which there is time while this one is multiplied. */
+static inline void prefetch_next(const real *columns)
+{
+    __builtin_prefetch(columns, 0, 2);
+    __builtin_prefetch(columns + LANES, 0, 2);
+}
+
 /* panel [pairs of k, TILE_COLUMNS] = the pairs of the columns of b [k, columns], padded with zeros. */
 static void pack_columns(const struct method *method, int64_t columns, int64_t k, const real *b, int64_t ldb,
                          pair *panel)
 {
     if (columns <= LANES) memset(panel, 0, (size_t)((k + 1) / 2 * TILE_COLUMNS) * sizeof *panel);
-    for (int64_t l = 0; 2 * l < k; l++)
-        method->zip_rows(columns, b + 2 * l * ldb, 2 * l + 1 < k ? b + (2 * l + 1) * ldb : NULL,
-                         panel + l * TILE_COLUMNS);
+    for (int64_t l = 0; 2 * l < k; l++) {
+        const real *first = b + 2 * l * ldb, *second = 2 * l + 1 < k ? first + ldb : NULL;
+        prefetch_next(first + TILE_COLUMNS);
+        prefetch_next(first + ldb + TILE_COLUMNS);
+        method->zip_rows(columns, first, second, panel + l * TILE_COLUMNS);
+    }
 }
 
 /* panel [pairs of k, TILE_COLUMNS] = the pairs of the columns of the transpose of b [columns, k], padded with zeros. */
@@ -219,9 +230,11 @@ static void pack_transposed_columns(const struct method *method, int64_t columns
         int64_t width = at_most(LANES, columns - j);
         for (int64_t l = 0; 2 * l < k; l += LANES) {
             int64_t depth = at_most(LANES, (k + 1) / 2 - l);
-            for (int64_t i = 0; i < width; i++)
-                method->round_row(at_most(2 * LANES, k - 2 * l), b + (j + i) * ldb + 2 * l,
-                                  (number *)(part + i * LANES));
+            for (int64_t i = 0; i < width; i++) {
+                const real *row = b + (j + i) * ldb + 2 * l;
+                prefetch_next(row + TILE_COLUMNS * ldb);
+                method->round_row(at_most(2 * LANES, k - 2 * l), row, (number *)(part + i * LANES));
+            }
             transpose_block(width, (const real *)part, LANES, transposed, LANES);
             for (int64_t at = 0; at < depth; at++)
                 store((real *)(panel + (l + at) * TILE_COLUMNS + j), load(transposed + at * LANES));

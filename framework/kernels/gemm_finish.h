@@ -1,8 +1,27 @@
-/* The end of a tile: sums in registers become numbers of c. */
+/* What tiles of every precision share: the rows of c are prefetched at the beginning; at the end, sums in registers become
+ * numbers of c. */
 #ifndef QKV_KERNELS_GEMM_FINISH_H
 #define QKV_KERNELS_GEMM_FINISH_H
 
 #include "kernels/gemm_parts.h"
+
+/* Numbers from one row of c to the next above which a tile prefetches the rows that it will write: the processor does not. */
+enum { FAR_ROWS = 256 };
+
+/* Prefetches rows row .. row + rows - 1 of a tile of c, if it will read them or they are far apart. Callers pass a constant
+ * for `rows`. */
+static inline __attribute__((always_inline)) void prefetch_tile(const int rows, int64_t row,
+                                                                const struct output *output)
+{
+    const int64_t ldc = output->ldc;
+    const real *c = output->c + row * ldc;
+    if (output->beta <= 0 && ldc <= FAR_ROWS) return;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+        __builtin_prefetch(c + i * ldc, 1);
+        __builtin_prefetch(c + i * ldc + LANES, 1);
+    }
+}
 
 /* Stores a tile with fewer than TILE_COLUMNS columns. */
 static NOINLINE void store_narrow(int rows, int64_t columns, const real *buffer, struct output output)

@@ -3,9 +3,6 @@
  * products both a and b are packed; of smaller ones only b, because packing a would cost more than it saves. */
 #include "kernels/gemm_finish.h"
 
-/* Numbers from one row of c to the next above which a tile prefetches the rows that it will write. */
-enum { FAR_ROWS = 256 };
-
 /* ---- panels: a panel is a contiguous copy of b' [k, TILE_COLUMNS], padded with zero columns ---- */
 
 /* panel [k, TILE_COLUMNS] = b [k, columns], padded. */
@@ -80,21 +77,14 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t c
                                                        const struct operands *operands, int64_t row,
                                                        const struct output *output, bool prefetch_b)
 {
-    int64_t a_row = operands->a_row, a_step = operands->a_step, b_step = operands->b_step, ldc = output->ldc;
+    int64_t a_row = operands->a_row, a_step = operands->a_step, b_step = operands->b_step;
     const real *b = operands->b, *prefetch = operands->prefetch, *a[TILE_ROWS / 3];
-    real *c = output->c + row * ldc;
     vector sum[TILE_ROWS][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vector){0};
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i += 3) a[i / 3] = operands->a + (row + i) * a_row;
-    if (output->beta > 0 || ldc > FAR_ROWS) { /* c is read, or the processor does not prefetch its rows */
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++) {
-            __builtin_prefetch(c + i * ldc, 1);
-            __builtin_prefetch(c + i * ldc + LANES, 1);
-        }
-    }
+    prefetch_tile(rows, row, output);
     for (int64_t l = k; l > 0; l--) {
         vector left = load(b), right = load(b + LANES);
         if (prefetch_b) {
