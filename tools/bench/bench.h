@@ -80,6 +80,10 @@ enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_
 /* Returns the number of shards that the config names; 0: one per thread. */
 int64_t bench_work_shards(const struct bench_work *work);
 
+/* From now on, steps have the precision of the option, unless only decoding has it, or else of the config. */
+enum qkv_status bench_work_narrow(struct bench_work *work, const struct bench_options *options,
+                                  struct qkv_error *error);
+
 /* Writes the batches of steps 0 .. count-1 to a file, one line {"source": [[ids], ...], "target":
  * [[ids], ...]} each. Every sentence ends with </s>. */
 enum qkv_status bench_work_write(struct bench_work *work, int64_t count, const char *path,
@@ -154,9 +158,6 @@ enum qkv_status bench_measure_costs(struct bench_work *work, int64_t threads, in
  * failure, too. */
 enum qkv_status bench_trainer_make(struct bench_trainer *trainer, struct bench_work *work, int64_t threads,
                                    int64_t shards, struct qkv_error *error);
-/* From now on, steps have the precision of the option, unless only decoding has it, or else of the config. */
-enum qkv_status bench_narrow_training(struct bench_work *work, const struct bench_options *options,
-                                      struct qkv_error *error);
 enum qkv_status bench_train_step(void *trainer, int64_t i, struct qkv_error *error);
 void bench_trainer_release(struct bench_trainer *trainer);
 

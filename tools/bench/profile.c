@@ -132,7 +132,7 @@ enum qkv_status bench_profile(struct bench_work *work, const struct bench_option
     struct profiler m;
     const struct qkv_observer observer = {record_node, &m.times};
     enum qkv_status status = profiler_make(&m, work, options->shards ? options->shards : 2, error);
-    if (!status) status = bench_narrow_training(work, options, error);
+    if (!status) status = bench_work_narrow(work, options, error);
     for (int64_t i = 0; i < 2 && !status; i++) status = profile_step(&m, i, error);
     if (!status) {
         m.building = m.updating = m.total = 0;

@@ -3,8 +3,6 @@
 
 #include "core/exchange.h"
 
-#include <string.h>
-
 enum qkv_status bench_train_step(void *context, int64_t i, struct qkv_error *error)
 {
     struct bench_trainer *trainer = context;
@@ -55,15 +53,6 @@ void bench_trainer_release(struct bench_trainer *trainer)
     qkv_workers_free(trainer->workers);
 }
 
-enum qkv_status bench_narrow_training(struct bench_work *work, const struct bench_options *options,
-                                      struct qkv_error *error)
-{
-    enum qkv_precision precision = work->config.training.precision;
-    if (options->precision && strcmp(options->precision, "int8") != 0)
-        qkv_precision_find(options->precision, &precision);
-    return qkv_parameters_narrow(&work->model->parameters, precision, error);
-}
-
 enum qkv_status bench_train(struct bench_work *work, const struct bench_options *options,
                             const struct bench_sink *sink, struct qkv_error *error)
 {
@@ -72,7 +61,7 @@ enum qkv_status bench_train(struct bench_work *work, const struct bench_options 
     int64_t steps = bench_warm_up(options) + options->steps;
     if (options->batches && bench_work_write(work, steps, options->batches, error)) return QKV_INVALID;
     enum qkv_status status = bench_trainer_make(&trainer, work, options->threads, options->shards, error);
-    if (!status) status = bench_narrow_training(work, options, error);
+    if (!status) status = bench_work_narrow(work, options, error);
     if (!status) status = bench_time(options, &result, bench_train_step, &trainer, error);
     if (!status) status = qkv_parameters_narrow(&work->model->parameters, QKV_PRECISION_FLOAT32, error);
     if (!status) {

@@ -222,3 +222,12 @@ void bench_work_release(struct bench_work *work)
     for (int side = 0; side < 2; side++) qkv_bpe_free(work->bpe[side]);
     qkv_arena_release(&work->arena);
 }
+
+enum qkv_status bench_work_narrow(struct bench_work *work, const struct bench_options *options,
+                                  struct qkv_error *error)
+{
+    enum qkv_precision precision = work->config.training.precision;
+    if (options->precision && strcmp(options->precision, "int8") != 0)
+        qkv_precision_find(options->precision, &precision);
+    return qkv_parameters_narrow(&work->model->parameters, precision, error);
+}
