@@ -1,7 +1,7 @@
 /* The products of bfloat16.h. */
 #include "kernels/bfloat16.h"
 
-#include "kernels/gemm_finish.h"
+#include "kernels/gemm_tile.h"
 
 #ifdef QKV_KERNEL_IS_float32
 

@@ -62,6 +62,7 @@ static inline void store_bytes(const integers x[PARTS], int8_t *to)
 #    endif
 }
 
+/* vector_max for whole numbers: it would lose NaN. */
 static inline integers greater_of(integers a, integers b)
 {
     integers greater;

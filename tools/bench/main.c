@@ -310,9 +310,8 @@ static const struct command command_bench = {
              "processes: what starts N processes when `-n N` and a program follow (default: mpirun "
              "--oversubscribe --bind-to none -q)"},
             {"precision", 0, "TYPE", OPTION_CHOICE, &options.precision,
-             "decode, and except for int8 train and profile: type of the numbers that linear layers "
-             "multiply: {choices} "
-             "(default: float32)",
+             "type of the numbers that linear layers multiply: {choices} (default: float32), of which int8 "
+             "changes decode only, bfloat16 train and profile, too",
              .choices = precision_name},
             {"run", 0, "DIR", OPTION_TEXT, &options.run, "the run folder of startup", .completes = VALUE_RUN},
             {"json", 0, NULL, OPTION_FLAG, &json, "print JSON"},

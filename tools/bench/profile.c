@@ -142,7 +142,6 @@ enum qkv_status bench_profile(struct bench_work *work, const struct bench_option
         while (!status && m.steps < options->steps && (m.steps < 3 || bench_seconds() < ends))
             status = profile_step(&m, m.steps, error);
     }
-    if (!status) status = qkv_parameters_narrow(&work->model->parameters, QKV_PRECISION_FLOAT32, error);
     if (!status) report_rows(&m, sink);
     profiler_release(&m);
     return status;

@@ -63,7 +63,6 @@ enum qkv_status bench_train(struct bench_work *work, const struct bench_options 
     enum qkv_status status = bench_trainer_make(&trainer, work, options->threads, options->shards, error);
     if (!status) status = bench_work_narrow(work, options, error);
     if (!status) status = bench_time(options, &result, bench_train_step, &trainer, error);
-    if (!status) status = qkv_parameters_narrow(&work->model->parameters, QKV_PRECISION_FLOAT32, error);
     if (!status) {
         result.threads = qkv_workers_count(trainer.workers);
         result.tokens = trainer.tokens / (double)trainer.steps;

@@ -1,7 +1,7 @@
 /* What tiles of every precision share: the rows of c are prefetched at the beginning; at the end, sums in registers become
  * numbers of c. */
-#ifndef QKV_KERNELS_GEMM_FINISH_H
-#define QKV_KERNELS_GEMM_FINISH_H
+#ifndef QKV_KERNELS_GEMM_TILE_H
+#define QKV_KERNELS_GEMM_TILE_H
 
 #include "kernels/gemm_parts.h"
 
