@@ -49,6 +49,22 @@ Test(help, fits_into_80_columns)
     }
 }
 
+Test(help, scripts_print_what_they_begin_with)
+{
+    static const char *const scripts[][2] = {
+        {"tools/demo.sh", "Shows everything with one command: "},
+        {"tools/test.sh", "Installs missing packages, builds, and runs the whole test suite twice: "},
+        {"tools/nightly.sh", "The checks that take hours; "},
+        {".ci/run", "What must pass before a change is merged; "},
+    };
+    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
+        struct outcome page = run("'" QKV_SOURCE_DIR "/%s' --help", scripts[i][0]);
+        cr_expect_eq(page.exit_code, 0, "%s: %s", scripts[i][0], page.error);
+        cr_expect(!strncmp(page.output, scripts[i][1], strlen(scripts[i][1])), "%s", page.output);
+        cr_expect_null(strstr(page.output, "set -eu"), "%s", page.output);
+    }
+}
+
 Test(help, documentation_is_what_the_program_prints)
 {
     char *page = read_file(QKV_SOURCE_DIR "/docs/commands.md", NULL);
