@@ -6,6 +6,8 @@
 #     tools/check_structure.sh includes names   # some of: includes circles lengths names format examples
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
+# shellcheck source=tools/help.sh
+. "$root/tools/help.sh"
 cd "$root"
 
 # Folders, lowest first. A file includes only files of its own folder and of folders earlier in this list. Tests and

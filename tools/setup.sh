@@ -1,13 +1,9 @@
 # shellcheck shell=sh
 # Sourced by the other scripts, which set $root: installs packages and builds. Needs no network once the packages are
-# installed. Answers --help of each script by the comment that it begins with.
+# installed.
 
-case "${1-}" in
--h | --help)
-    sed -n '2,/^[^#]/s/^#[ ]\{0,1\}//p' "$0"
-    exit 0
-    ;;
-esac
+# shellcheck source=tools/help.sh
+. "$root/tools/help.sh"
 
 packages="gcc cmake make pkg-config libyaml-dev libopenblas-dev libutf8proc-dev libcjson-dev libcairo2-dev libpango1.0-dev zlib1g-dev libedit-dev fonts-dejavu-core"
 modules="yaml-0.1 openblas libutf8proc libcjson cairo pangocairo zlib libedit"

@@ -55,6 +55,8 @@ Test(help, scripts_print_what_they_begin_with)
         {"tools/demo.sh", "Shows everything with one command: "},
         {"tools/test.sh", "Installs missing packages, builds, and runs the whole test suite twice: "},
         {"tools/nightly.sh", "The checks that take hours; "},
+        {"tools/bench/networks.sh", "How well the model of `qkv-bench -m processes` "},
+        {"tools/check_structure.sh", "Checks that the source keeps the structure "},
         {".ci/run", "What must pass before a change is merged; "},
     };
     for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {

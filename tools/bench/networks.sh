@@ -9,6 +9,9 @@
 # Needs root, the commands ip and tc, and Open MPI. Where the kernel has no netem, links have rates (tbf), and those with a
 # delay are left out.
 set -eu
+root=$(unset CDPATH && cd -- "$(dirname -- "$0")/../.." && pwd)
+# shellcheck source=tools/help.sh
+. "$root/tools/help.sh"
 [ $# -ge 1 ] || { echo "Usage: tools/bench/networks.sh QKV_BENCH [WORKLOAD [RATE:DELAY...]]" >&2; exit 2; }
 bench=$(realpath "$1")
 workload=${2:-toy}
