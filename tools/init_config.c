@@ -26,7 +26,8 @@ static void write_side(FILE *file, const struct init_plan *plan, const struct in
                 (long long)plan->merges);
     if (init_is_lowercase(plan, side))
         fputs("    lowercase: true  # the words House and house are the same\n", file);
-    fputs("    split_punctuation: true\n", file);
+    fprintf(file, "    split_punctuation: %s\n",
+            plan->split_punctuation[side] ? "true" : "false  # the text is tokenized already");
     fprintf(file, "    max_length: %lld  # tokens; training drops longer sentences, which are few\n",
             (long long)plan->max_length[side]);
 }

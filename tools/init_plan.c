@@ -33,7 +33,7 @@ static struct qkv_text_config text_of(const struct init_data *data, const struct
     return (struct qkv_text_config){.lang = lang,
                                     .level = plan->level[side],
                                     .lowercase = init_is_lowercase(plan, side),
-                                    .split_punctuation = true};
+                                    .split_punctuation = plan->split_punctuation[side]};
 }
 
 /* Calls the tokenizer on each training sentence of a side; adds its tokens to `types`, and counts in lengths[n], unless
@@ -139,8 +139,10 @@ enum qkv_status init_plan_choose(struct init_plan *plan, const struct init_data 
                                .merges = SIZES[row].merges,
                                .validations = MOST_VALIDATIONS};
     const struct qkv_pairs_side *sides = data->facts->side;
-    for (int side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++) {
         plan->level[side] = sides[side].has_spaces ? SIZES[row].level : QKV_LEVEL_CHAR;
+        plan->split_punctuation[side] = !sides[side].is_tokenized;
+    }
     plan->is_joint = plan->level[0] == QKV_LEVEL_BPE && plan->level[1] == QKV_LEVEL_BPE &&
                      !strcmp(sides[0].script, sides[1].script);
     struct qkv_bpe *bpe[2] = {NULL, NULL};

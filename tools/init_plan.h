@@ -28,11 +28,12 @@ struct init_plan {
     const struct init_sizes *sizes;
     double dropout; /* by the amount of data, also where the sizes are smaller for lack of time */
     enum qkv_level level[2];
-    bool is_joint;         /* both sides share their pieces of words */
-    int64_t merges;        /* of a side, or of both together; 0: none */
-    int64_t max_length[2]; /* tokens */
-    int64_t updates;       /* 0: not known yet */
-    int64_t validations;   /* at most so many in all of training */
+    bool split_punctuation[2]; /* false: the text is tokenized */
+    bool is_joint;             /* both sides share their pieces of words */
+    int64_t merges;            /* of a side, or of both together; 0: none */
+    int64_t max_length[2];     /* tokens */
+    int64_t updates;           /* 0: not known yet */
+    int64_t validations;       /* at most so many in all of training */
 };
 
 /* Chooses sizes, tokenizer and lengths; updates stay 0. Fails when memory is out. */

@@ -51,12 +51,23 @@ enum { CODE_POINTS = 0x110000 };
 struct counts {
     bool *is_used; /* [CODE_POINTS] */
     int64_t letters[SCRIPT_COUNT + 1];
+    int64_t full_stops, separate; /* sentences that end in a full stop; those with a space before it */
 };
+
+static void count_full_stop(struct counts *counts, const char *text)
+{
+    size_t length = strlen(text);
+    while (length && text[length - 1] == ' ') length--;
+    if (!length || text[length - 1] != '.') return;
+    counts->full_stops++;
+    counts->separate += length > 1 && text[length - 2] == ' ';
+}
 
 static void count_sentence(struct qkv_pairs_side *side, struct counts *counts, const char *text)
 {
     int64_t words = 0;
     bool in_word = false;
+    count_full_stop(counts, text);
     while (*text) {
         int32_t point;
         text += qkv_point(text, &point);
@@ -94,6 +105,7 @@ static bool describe_side(const struct qkv_pairs *pairs, int side, struct qkv_pa
     facts->script = SCRIPTS[script].name;
     facts->script_share = letters ? (double)most / (double)letters : 0;
     facts->has_spaces = SCRIPTS[script].has_spaces;
+    facts->is_tokenized = counts.separate * 2 > counts.full_stops;
     free(counts.is_used);
     return true;
 }
@@ -103,8 +115,8 @@ static bool is_letter(char byte)
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
-/* True of a text with <br>, </b>, <div class="x">, &nbsp; or the like. */
-static bool has_markup(const char *text)
+/* True of a text with <br>, </b>, <div class="x"> or the like, and, if entities count, &nbsp;. */
+static bool has_markup(const char *text, bool entities)
 {
     enum { NAME_LONGEST = 8 };
     for (; *text; text++) {
@@ -112,7 +124,7 @@ static bool has_markup(const char *text)
         size_t size = 0;
         while (size <= NAME_LONGEST && is_letter(name[size])) size++;
         if (!size || size > NAME_LONGEST) continue;
-        if (*text == '&' && name[size] == ';') return true;
+        if (entities && *text == '&' && name[size] == ';') return true;
         if (*text == '<' && (name[size] == '>' || name[size] == '/' || name[size] == ' ') &&
             strchr(name, '>'))
             return true;
@@ -130,7 +142,8 @@ enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pai
         return qkv_error_set(error, "%s: out of memory", pairs->path[0]);
     for (int64_t i = 0; i < pairs->count; i++) {
         facts->repeated += !numbers.is_new[i];
-        facts->markup += has_markup(qkv_pairs_text(pairs, i, 0)) || has_markup(qkv_pairs_text(pairs, i, 1));
+        facts->markup += has_markup(qkv_pairs_text(pairs, i, 0), !facts->side[0].is_tokenized) ||
+                         has_markup(qkv_pairs_text(pairs, i, 1), !facts->side[1].is_tokenized);
         facts->shared +=
             numbers.uses[0][numbers.number[0][i]] > 1 || numbers.uses[1][numbers.number[1][i]] > 1;
     }

@@ -366,3 +366,26 @@ Test(init, shows_each_example_once)
     cr_assert_not_null(shown, "%s", outcome.output);
     cr_expect_str_eq(shown, "  for example: a = b\n               c = d\n");
 }
+
+Test(init, leaves_tokenized_text_as_it_is)
+{
+    const char *folder = scratch("tokenized");
+    char *text = remember(calloc(60, 80)), *end = text;
+    for (int i = 0; i < 60; i++)
+        end += sprintf(end, "it &apos;s %c%c dog %d .\ten %c%c perro <b> %d.\n", 'a' + i % 7, 'a' + i % 11, i,
+                       'n' + i % 7, 'm' + i % 11, i);
+    write_text(folder, "pairs.tsv", text);
+    struct outcome outcome = run("cd '%s' && qkv init pairs.tsv --src en --trg es --updates 6", folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_not_null(
+        strstr(outcome.output, "\n  the source is tokenized (full stops have a space before them): "), "%s",
+        outcome.output);
+    /* &apos; is of the tokenizer, <b> is not. */
+    cr_expect_not_null(strstr(outcome.output, "\n  60 pairs contain HTML"), "%s", outcome.output);
+    cr_expect_str_eq(run_ok("grep -o 'split_punctuation: [a-z]*' '%s/pairs.yaml'", folder),
+                     "split_punctuation: false\nsplit_punctuation: true\n");
+    run_ok("cd '%s' && sed 's/<b> //' pairs.tsv >plain.tsv", folder);
+    outcome = run("cd '%s' && qkv init plain.tsv --src en --trg es --updates 6", folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_null(strstr(outcome.output, "HTML"), "%s", outcome.output);
+}

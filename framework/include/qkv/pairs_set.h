@@ -27,13 +27,16 @@ struct qkv_pairs_side {
         *script; /* the script of most letters, such as "Latin"; "unknown": of none that is in scripts.def */
     double script_share; /* of the letters, 0 .. 1 */
     bool has_spaces;     /* false: that script does not separate words */
+    bool is_tokenized;   /* most full stops at the end of a sentence have a space before them */
 };
 
 struct qkv_pairs_facts {
     struct qkv_pairs_side side[2];
     int64_t repeated; /* pairs that are equal to an earlier one, in every character */
     int64_t shared;   /* pairs of which a sentence is also in another pair */
-    int64_t markup;   /* pairs with a tag or an entity of HTML, such as <br> or &nbsp; */
+    int64_t
+        markup; /* pairs with a tag or an entity of HTML, such as <br> or &nbsp;; entities of a side that is tokenized
+                         do not count: the tokenizer of Moses writes &apos; and the like */
 };
 
 /* Fails when memory is out. */
