@@ -221,7 +221,7 @@ const struct command command_attention = {
              .choices = kind_or_all},
             {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1, all, or mean"},
             {"head", 0, "H", OPTION_TEXT, &head,
-             "a head from 1, all, mean, or best: the one that agrees most with the others"},
+             "a head from 1, all, mean, or best: the one that agrees most with the mean of all"},
             {"mean", 0, NULL, OPTION_FLAG, &mean, "the mean over the heads of a layer: --head mean"},
             COMMAND_OPTION_MEASURE(&measure),
             COMMAND_OPTION_WITHOUT(&pair_options.without),

@@ -10,7 +10,7 @@
 # random      50,000 random cases of every op, other ones every day (tests/kernels: half an hour)
 # guard       every op sample with inaccessible pages behind its tensors, for every instruction set (a minute)
 # hashes      checkpoints, translations and gradients have the same bits on one thread and on all (15 minutes)
-# bits        200 updates of every shipped config have the recorded bits with every set of kernels (an hour)
+# bits        200 updates of eleven shipped configs have the recorded bits with every set of kernels (an hour)
 # training    shipped configs, trained to their end, reach the scores in the README, and the recorded output of its commands
 #             is what they print (half an hour)
 # page        makes docs/toy_en_es.html, the page of the toy, and tests pages with axe-core where npm can get it (ten minutes)

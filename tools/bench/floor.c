@@ -1,4 +1,4 @@
-/* The measurement of a lower bound of a training step: only its matrix products, on data that flows
+/* The measurement of the matrix products of a training step and nothing else, by OpenBLAS, on data that flows
  * as in the model. Sentences are split over threads; each thread calls the matrix library, which
  * uses one thread inside. */
 #include "bench.h"
