@@ -28,8 +28,9 @@
 #include "qkv/run.h"
 #include "qkv/workers.h"
 
-/* A layer and a head as in qkv_attention_select: a number from 1, or QKV_ATTENTION_MEAN (0). qkv_aligner_choose also
- * needs QKV_ATTENTION_BEST as a head; layer QKV_ATTENTION_MEAN then stands for every layer. */
+/* A layer and a head as in qkv_attention_select: a number from 1, or QKV_ATTENTION_MEAN (0). To let
+ * qkv_aligner_choose pick the head, set head to QKV_ATTENTION_BEST; layer QKV_ATTENTION_MEAN then stands for every layer.
+ * qkv_aligner_run fails until it has picked. */
 struct qkv_aligner_map {
     int layer, head;
 };

@@ -68,8 +68,8 @@ struct qkv_ids {
 };
 
 /* Makes a batch of `count` given sentences and adds <s> and </s>. `target` NULL: no target side, for translation
- * (target_tokens and all target lengths are 0). index is 0 .. count-1. Fails when there is no memory, or a count or length
- * is negative. */
+ * (target_tokens and all target lengths are 0). index is 0 .. count-1. Fails, and leaves the
+ * batch as it was, when a count or length is negative; when memory is out, the batch is empty. */
 QKV_API enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const struct qkv_ids *source,
                                        const struct qkv_ids *target, struct qkv_error *error);
 

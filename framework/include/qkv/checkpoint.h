@@ -113,7 +113,7 @@ QKV_API enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct 
 /* Reads a checkpoint into parameters, and moments, that are allocated, and converts its numbers to their dtype. After a
  * quantised one the products of float32 parameters are int8, as after qkv_parameters_narrow; after another one they are not
  * int8 any more, until qkv_parameters_narrow rounds the new values. `optimizer` NULL: values only,
- * whether or not the file has moments. `state` (empty, or NULL) gets all keys but those of the format, even when loading then fails, since they may explain why. On failure
+ * whether or not the file has moments. `state` (may be NULL) gets all keys but those of the format, beside those that it has and in place of equal ones, even when loading then fails, since they may explain why. On failure
  * nothing else has changed. Errors:
  * - the file: not there, not a regular file, not a safetensors file, cut short, damaged, not a checkpoint of qkv; two
  *   tensors or metadata keys of one name; tensors that overlap or leave bytes between them;

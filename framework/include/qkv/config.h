@@ -261,8 +261,8 @@ QKV_API enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv
 
 /* Checks a config that a program has filled in, by the ranges of its keys and the rules between them, and normalises it
  * as qkv_config_read does: sets key_width, value_width, key_value_heads, embedding_dim, activation_dropout and model_dir
- * where they are 0, -1 or "". Other values are taken as they are: to change hidden_size or dropout of a normalised config,
- * set those that follow from it to 0 or -1. The required texts and the end of training may be missing; qkv_train refuses that. Errors as in
+ * where they are 0, -1 or "". Other values are taken as they are: after changing hidden_size of a normalised config set
+ * key_width, value_width and embedding_dim to 0, and after dropout activation_dropout to -1; else the old ones stay. The required texts and the end of training may be missing; qkv_train refuses that. Errors as in
  * qkv_config_read, with `config` as the place. qkv_model_new and qkv_train finish their own copies of a config. */
 QKV_API enum qkv_status qkv_config_finish(struct qkv_config *config, struct qkv_arena *arena,
                                           struct qkv_messages *messages);

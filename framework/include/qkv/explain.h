@@ -23,8 +23,8 @@
  * - scores: score_weights (or score_query, score_key, score_vector), scores, scaled_scores (divided
  *   by sqrt(K)), distance_bias, placed_scores (scaled_scores plus distance_bias), mask,
  *   masked_scores.
- * - result of attention: weights, word_weights (on request, for a model: weights has then the content QKV_STEP_MATRIX, so that pictures and
- *   the best head are of word_weights), context, joined (the heads side by side), output_weights, output_bias, output,
+ * - result of attention: weights, word_weights (on request, for a model; then it, and not weights, has the content QKV_STEP_WEIGHTS, so
+ *   that pictures and the best head are of it), context, joined (the heads side by side), output_weights, output_bias, output,
  *   sum.
  * - for a layer of a transformer: around (the hidden states to which the output is added, if a norm stands before the
  *   layer), attended, attended_norm; then, unless cross-attention of the same layer follows, feed forward: inner_inputs,

@@ -2,7 +2,8 @@
  *
  * A call of an op (ops.h) checks shapes and records a node; qkv_forward and qkv_backward run the recorded nodes.
  * The graph keeps its first error: from then on every op returns NULL, nothing runs, and every function accepts NULL for
- * a tensor, so code that builds a model needs no checks and its caller checks once, before qkv_forward. A wrong call
+ * a tensor (its shape has rank 0, its name is "no tensor", its value and gradient are NULL, its scalar NaN; reading and
+ * writing it does nothing), so code that builds a model needs no checks and its caller checks once, before qkv_forward. A wrong call
  * after that (backward before forward, a setting that no longer fits) also becomes the graph's error, and
  * qkv_graph_reset removes it.
  *
@@ -68,8 +69,8 @@ struct qkv_shape {
         ((struct qkv_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 #endif
 
-/* Number of elements: the product of all axes. 0 if no tensor can have the shape: rank outside 0 to 4, an axis below 1,
- * more than 2^40 elements. */
+/* Number of elements: the product of all axes. 0 for a shape that cannot be: rank outside 0 to 4, an axis below 1, more
+ * than 2^40 elements. Rank 0 counts 1, but no tensor has it. */
 QKV_API int64_t qkv_shape_count(struct qkv_shape shape);
 
 /* The sentences in the rows of a matrix, which holds sentences of any lengths one after the other, without padding:
@@ -123,8 +124,9 @@ QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const d
 QKV_API struct qkv_tensor *qkv_constant(struct qkv_graph *graph, struct qkv_shape shape);
 QKV_API struct qkv_tensor *qkv_variable(struct qkv_graph *graph, struct qkv_shape shape);
 
-/* A constant in the caller's memory, which holds numbers of the graph's dtype and must outlive the nodes. The graph
- * fails if `memory` is NULL. */
+/* A constant in the caller's memory: as many numbers of the graph's dtype as the shape has, aligned as their type, which
+ * must outlive the nodes. What is written there after qkv_forward counts after qkv_graph_rewind only. The graph fails if
+ * `memory` is NULL. */
 QKV_API struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, void *memory);
 
 /* Makes a block of parameters available to qkv_graph_parameter. `gradients` has the layout of parameters->values:
@@ -182,7 +184,7 @@ QKV_API struct qkv_tensor *qkv_graph_fail(struct qkv_graph *graph, const char *f
 QKV_API void *qkv_graph_memory(struct qkv_graph *graph, size_t size);
 
 /* Names the nodes that are created from now on, for messages and qkv_tensor_name. Returns the previous name, so
- * that the caller can restore it. The text belongs to the caller and must outlive the nodes. */
+ * that the caller can restore it. The text belongs to the caller and must outlive the nodes. NULL after a reset. */
 QKV_API const char *qkv_graph_scope(struct qkv_graph *graph, const char *name);
 
 /* ---- settings: all survive resets ---- */
@@ -199,8 +201,9 @@ QKV_API void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients);
 QKV_API void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random);
 QKV_API bool qkv_graph_has_dropout(const struct qkv_graph *graph);
 
-/* With dropout on, embedding layers that are applied from now on drop complete rows with this probability, at least 0 and below
- * 1 (token cutoff, Shen et al. 2020), in addition to other dropout; 0 in a new graph. For the second pass of SimCut. */
+/* With dropout on, embedding layers that are applied from now on drop complete rows with this probability (token cutoff, Shen
+ * et al. 2020), in addition to other dropout; 0 in a new graph. NaN and 0 or less: off; 1 or more: the next embedding
+ * layer makes the graph fail. For the second pass of SimCut. */
 QKV_API void qkv_graph_set_token_cutoff(struct qkv_graph *graph, double rate);
 QKV_API double qkv_graph_token_cutoff(const struct qkv_graph *graph);
 
@@ -252,12 +255,13 @@ QKV_API size_t qkv_graph_peak_bytes(const struct qkv_graph *graph);
 /* Two graphs on different threads compute gradients of the same parameters, whose sum goes to one block. The first
  * graph writes its gradients to the block. The second computes each gradient apart and adds it when both are
  * complete: the sum has the same bits as if each graph had a block of its own and one were added to the other, in whichever
- * order the graphs run. What is not yet added lies in a stage, which takes as much memory as the gradients on which backward
- * works at a time; of a graph that shares memory, it uses what the loss has saved, so that only a new forward pass can be
- * followed by another backward pass. Bind both graphs to the same block, the first without `accumulate`, the second with it.
+ * order the graphs run. The second graph keeps gradients that are not yet added in memory of its own, as much as those on which
+ * backward works at a time. If it shares memory, it takes what the loss has saved for that: call qkv_graph_rewind or build
+ * anew before another qkv_backward. Bind both graphs to the same block, the first without `accumulate`, the second with it.
  *
  * The second graph waits for the first, which must complete qkv_backward or call qkv_graph_finish_pair; a graph that fails
- * completes nothing. So never start the second before the first. */
+ * completes nothing. Started before the first, or after the first has failed without qkv_graph_finish_pair, qkv_backward of the
+ * second never returns. */
 struct qkv_gradient_pair;
 
 /* For one block of allocated parameters. NULL when memory is out or they are not allocated. */

@@ -34,7 +34,8 @@
 #include "qkv/ops.h"
 #include "qkv/parameters.h"
 
-/* Dropout if the graph has dropout and rate > 0; otherwise x itself. */
+/* Dropout if the graph has dropout and rate > 0; otherwise, or where rate is NaN, x itself. A rate of 1 or more makes the graph
+ * fail. */
 QKV_API struct qkv_tensor *qkv_dropout_apply(struct qkv_graph *graph, struct qkv_tensor *x, double rate);
 
 /* The same for complete rows of x. */

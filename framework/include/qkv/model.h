@@ -285,8 +285,7 @@ QKV_API enum qkv_status qkv_ensemble_check(struct qkv_ensemble ensemble, struct 
 
 /* Makes the decoding of an ensemble, whose models must outlive it. The probability of a token is the mean of its
  * probabilities by all models: log p = log((p_1 + .. + p_n) / n), computed in float64. It is used like that of one
- * model: qkv_next_scores.sums are the means of the members' sums, and logits are log p plus these, so that the logits of a
- * model with itself are its own. It has as many
+ * model: qkv_next_scores.sums are the means of the members' sums, and logits are log p plus these. It has as many
  * positions as the member with the fewest. NULL with a message when memory is out, and where qkv_ensemble_check
  * fails. */
 QKV_API struct qkv_decoding *qkv_decoding_new_ensemble(struct qkv_ensemble ensemble, struct qkv_error *error);

@@ -25,11 +25,11 @@
 /* What to read. */
 struct qkv_pairs_request {
     /* A table with a pair in each line and tabs between its columns, "-" for standard input; or, with `target`, the first of
-     * two files with a sentence in each line; or, where there is no such file, the common prefix of two. */
+     * two files with a sentence in each line; or, if no file has this path, the common prefix of two: PATH.L1, PATH.L2. */
     const char *path;
     const char *target; /* the second of two files; NULL: there is none */
-    /* Language codes; for a prefix, the suffixes of its files; NULL: found by the names of files and columns. Where these say that
-     * the languages are those of the other sides, the sides are exchanged, unless `column` says which is which. */
+    /* Language codes; for a prefix, the suffixes of its files; NULL: found by the names of files and columns. If the names show that
+     * lang[0] is in the second column or file, the two are exchanged, unless `column` says which is which. */
     const char *lang[2];
     int64_t column[2]; /* of a table, from 1; both 0: found by what is in them */
 };

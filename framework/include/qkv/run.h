@@ -62,7 +62,7 @@ struct qkv_run {
 /* Opens a run. `checkpoint` NULL: the average, if the config has testing.average above 0 and training has ended; else the
  * best one; else the last, if there was no validation. Otherwise a file name in the folder, with or without `.safetensors`,
  * or a path. `dtype`: of the parameters; a checkpoint of the other precision is converted. The network that the config names
- * must be registered (network.h). Fails, with nothing to release, when the folder is missing or not a run, has a newer format, or a file is
+ * must be registered (network.h). Fails, with nothing to release (qkv_run_release then does nothing), when the folder is missing or not a run, has a newer format, or a file is
  * damaged or belongs to another model; QKV_FAILED: a parameter is infinite or NaN, so that the model is of no
  * use. */
 QKV_API enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *checkpoint,

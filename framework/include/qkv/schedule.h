@@ -25,7 +25,8 @@
  *
  * During a warm-up (updates before w), inverse_sqrt, linear and cosine are lr t / w; constant, exponential and
  * plateau are multiplied by t / w; noam has its own. A rate may be below min then. noam and inverse_sqrt need
- * a warm-up, linear and cosine the number of updates: qkv_config_read refuses a config without it. */
+ * a warm-up, linear and cosine the number of updates: qkv_config_read refuses a config without it, but a struct that a program
+ * fills is not checked: without a warm-up, inverse_sqrt gives 0, and noam with a hidden size of 0 infinity. */
 #ifndef QKV_SCHEDULE_H
 #define QKV_SCHEDULE_H
 

@@ -62,7 +62,7 @@ struct qkv_search_options {
     /* What the log-probability of a translation is divided by; its length counts </s>. WU: ((5 + length) / 6)^alpha (Wu
      * et al. 2016, section 7); AVERAGE: the length; NONE: 1. */
     enum qkv_length_penalty penalty_kind;
-    int64_t min_output_length; /* tokens without </s>; not above max_output_length; 0: no minimum */
+    int64_t min_output_length; /* tokens without </s>; cut to max_output_length; 0: no minimum */
     /* No sequence of so many tokens occurs twice in a translation, which ends where nothing else is left; 0: off. */
     int64_t no_repeat_ngram;
     /* Tokens that the translation already has become less likely: a logit x > 0 becomes x / repetition_penalty, others
