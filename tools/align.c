@@ -361,7 +361,8 @@ const struct command command_align = {
             {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1, or mean (default)"},
             {"head", 0, "H", OPTION_TEXT, &head, "a head from 1, mean (default), or best"},
             {"choose", 0, "RULE", OPTION_CHOICE, &rule_name,
-             "how --head best chooses: {choices}; lowest entropy, agreement with the mean of all heads (default), "
+             "how --head best chooses: {choices}; lowest entropy, agreement with the mean of all heads "
+             "(default), "
              "or "
              "lowest alignment error on --links",
              .choices = choose_name},
