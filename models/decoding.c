@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,
                                     struct qkv_tensor *hidden)
@@ -111,6 +112,38 @@ void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_panels *p
     qkv_graph_set_panels(decoding->decoder, panels);
 }
 
+/* A copy of numbers in the arena; NULL where there are none to copy, and when memory is out. */
+static const void *copy(struct qkv_arena *arena, const void *from, int64_t count, size_t size)
+{
+    void *to = from ? qkv_arena_allocate(arena, (size_t)count * size) : NULL;
+    if (to && count) memcpy(to, from, (size_t)count * size);
+    return to;
+}
+
+/* Copies the sources of a batch to the arena of the decoding, because steps read them when the caller's batch may hold other
+ * sentences already, or none. The copy has no targets. NULL when memory is out. */
+static const struct qkv_batch_view *copy_sources(struct qkv_arena *arena, const struct qkv_batch_view *batch)
+{
+    struct qkv_batch_view *sources = qkv_arena_allocate(arena, sizeof *sources);
+    if (!sources) return NULL;
+    *sources = (struct qkv_batch_view){
+        .count = batch->count,
+        .source_tokens = batch->source_tokens,
+        .first = batch->first,
+        .index = copy(arena, batch->index, batch->count, sizeof *batch->index),
+        .source = copy(arena, batch->source, batch->source_tokens, sizeof *batch->source),
+        .source_start = copy(arena, batch->source_start, batch->count, sizeof *batch->source_start),
+        .source_length = copy(arena, batch->source_length, batch->count, sizeof *batch->source_length),
+        .source_masked =
+            copy(arena, batch->source_masked, batch->source_tokens, sizeof *batch->source_masked),
+    };
+    bool is_complete = !sources->index == !batch->index && !sources->source == !batch->source &&
+                       !sources->source_start == !batch->source_start &&
+                       !sources->source_length == !batch->source_length &&
+                       !sources->source_masked == !batch->source_masked;
+    return is_complete ? sources : NULL;
+}
+
 enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                    int64_t rows, int64_t length, bool sums, struct qkv_error *error)
 {
@@ -133,7 +166,9 @@ enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct q
     decoding->length = length;
     decoding->next = (struct qkv_next_scores){0};
     qkv_arena_reset(&decoding->arena);
-    enum qkv_status status = decoding->interface->start(decoding, batch, error);
+    const struct qkv_batch_view *sources = copy_sources(&decoding->arena, batch);
+    enum qkv_status status = sources ? decoding->interface->start(decoding, sources, error)
+                                     : qkv_error_set(error, "out of memory for the sources of a decoding");
     if (status) decoding->rows = decoding->length = 0;
     return status;
 }

@@ -8,7 +8,7 @@
 
 struct plain_decoding {
     struct qkv_decoding base;
-    struct qkv_batch_view batch; /* the sources */
+    struct qkv_batch_view batch; /* the sources: arrays of base.arena */
     int64_t longest_source;
 
     int32_t *tokens, *next_tokens; /* [rows, length]: what was fed; reordering writes the second and swaps */

@@ -21,7 +21,7 @@ struct layer_state {
 struct transformer_decoding {
     struct qkv_decoding base;
     struct layer_state *layers;
-    struct qkv_batch_view batch; /* the sources: the caller keeps its arrays */
+    struct qkv_batch_view batch; /* the sources: arrays of base.arena */
     struct qkv_segments sources; /* of the batch */
     int64_t graph_rows;          /* rows of the decoder's graph; 0: not built */
 

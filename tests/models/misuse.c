@@ -6,6 +6,7 @@
 #include "qkv/gradcheck.h"
 #include "qkv/layers.h"
 #include "qkv/metrics.h"
+#include "qkv/network.h"
 #include "qkv/optimizer.h"
 #include "qkv/replicas.h"
 #include "qkv/search.h"
@@ -13,6 +14,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SOURCE_SIZE = 11, TARGET_SIZE = 9, SENTENCES = 2 };
@@ -195,4 +197,77 @@ Test(misuse, layers_of_sizes_that_no_tensor_has_are_refused)
             qkv_parameters_release(&parameters);
         }
     }
+}
+
+/* ---- decodings whose batch is gone ---- */
+
+enum { STEPS = 3 };
+
+/* Decodes a fixed text from a batch that is kept, or refilled with one short sentence of other words before the first step and
+ * released after it; scores [STEPS, SENTENCES]: log-probabilities of a token. */
+static void decode(struct qkv_decoding *decoding, bool keeps_batch, double *scores)
+{
+    static const int64_t LONGER[SENTENCES] = {5, 4}, SHORT = 1;
+    static bool masked[] = {false, true, false, false, false, false, true, false, false, false, false};
+    static const int32_t IDS[STEPS][SENTENCES] = {{1, 1}, {4, 5}, {6, 4}};
+    static const int64_t NUMBERS[SENTENCES] = {0, 1}, SWAPPED[SENTENCES] = {1, 0};
+    struct qkv_batch sources = {0};
+    tiny_batch(&sources, model, SENTENCES, LONGER, NULL, 6);
+    bool *mask = malloc(sizeof masked);
+    memcpy(mask, masked, sizeof masked);
+    struct qkv_batch_view view = tiny_view(&sources);
+    view.source_masked = mask;
+    cr_assert_eq(qkv_decoding_start(decoding, &view, SENTENCES, STEPS, true, &error), QKV_OK, "%s",
+                 error.message);
+    if (!keeps_batch) {
+        tiny_batch(&sources, model, 1, &SHORT, NULL, 7);
+        memset(mask, true, sizeof masked);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        const struct qkv_next_scores *next =
+            qkv_decoding_step(decoding, SENTENCES, IDS[step], step % 2 ? SWAPPED : NUMBERS, &error);
+        cr_assert_not_null(next, "%s", error.message);
+        for (int row = 0; row < SENTENCES; row++)
+            scores[step * SENTENCES + row] = qkv_next_log_probability(next, row, 4);
+        qkv_decoding_reorder(decoding, SENTENCES, SWAPPED);
+        if (step || keeps_batch) continue;
+        qkv_batch_release(&sources);
+        free(mask);
+        mask = NULL;
+    }
+    qkv_batch_release(&sources);
+    free(mask);
+    qkv_decoding_free(decoding);
+}
+
+static struct qkv_decoding *ensemble_of_one(void)
+{
+    const struct qkv_model *const models[] = {model};
+    return qkv_decoding_new_ensemble((struct qkv_ensemble){1, models}, &error);
+}
+
+static void expect_batch_may_go(const char *network)
+{
+    for (int i = 0; i < 3; i++) {
+        double kept[STEPS * SENTENCES], gone[STEPS * SENTENCES];
+        for (int keeps = 0; keeps < 2; keeps++)
+            decode(i == 0   ? qkv_decoding_new(model)
+                   : i == 1 ? qkv_decoding_new_plain(model)
+                            : ensemble_of_one(),
+                   keeps, keeps ? kept : gone);
+        for (int s = 0; s < STEPS * SENTENCES; s++)
+            cr_expect(kept[s] < 0 && kept[s] == gone[s], "%s, decoding %d, score %d: %g and %g", network, i,
+                      s, kept[s], gone[s]);
+    }
+}
+
+Test(misuse, a_batch_may_be_refilled_and_released_before_its_decoding_ends)
+{
+    expect_batch_may_go("transformer");
+    struct qkv_model *transformer = model;
+    const struct qkv_model_config config = tiny_recurrent_config();
+    model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
+    expect_batch_may_go("recurrent");
+    qkv_model_free(model);
+    model = transformer;
 }

@@ -308,7 +308,8 @@ QKV_API void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_p
 /* Encodes the sources of a batch and allocates room for `rows` hypotheses and `length` steps, each of
  * which feeds one token; the first token fed is <s>. sums: also compute the log-sum-exp of each row of
  * logits, which makes log-probabilities of different hypotheses comparable; costs one pass over the
- * logits. Fails when a sentence has more tokens than the model has positions, or when memory is out. */
+ * logits. The batch is copied: it need not outlive the call. Fails when a sentence has more tokens than the model has
+ * positions, or when memory is out. */
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                            int64_t rows, int64_t length, bool sums, struct qkv_error *error);
 

@@ -38,7 +38,7 @@ struct qkv_decoding {
     int64_t longest;               /* tokens with </s> that the decoder has positions for */
     struct qkv_graph *encoder;     /* for what runs once per batch; NULL: an ensemble */
     struct qkv_graph *decoder;     /* for what runs once per step; NULL: an ensemble */
-    struct qkv_arena arena;        /* for arrays of one batch: empty when `start` is called */
+    struct qkv_arena arena;        /* for arrays of one batch; has its sources at `start` */
     size_t number_size;            /* bytes of one number of the model's dtype */
     bool sums;                     /* qkv_next_scores.sums are wanted */
     int64_t rows, length;          /* capacity: hypotheses, steps; 0 before qkv_decoding_start */
@@ -56,8 +56,8 @@ struct qkv_decoding {
 struct qkv_decoding_interface {
     size_t size; /* of the network's own struct */
 
-    /* Encodes the sources of the batch, whose arrays stay valid until the next start, and makes room for decoding->rows
-     * hypotheses of decoding->length tokens. */
+    /* Encodes the sources of the batch and makes room for decoding->rows hypotheses of decoding->length tokens. The batch is
+     * a copy in decoding->arena, without targets, which steps may read: the caller's may be released before. */
     enum qkv_status (*start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                              struct qkv_error *error);
 
