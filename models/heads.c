@@ -11,8 +11,7 @@ struct layer_heads {
 static struct layer_heads heads_of_layer(const struct qkv_model *model, enum qkv_attention_kind kind,
                                          int64_t layer)
 {
-    struct qkv_attention_layers layers = {0};
-    if (kind >= 0 && kind < QKV_ATTENTION_KINDS) layers = qkv_model_attention(model, kind, layer);
+    const struct qkv_attention_layers layers = qkv_model_attention(model, kind, layer);
     if (layers.multi_head)
         return (struct layer_heads){layers.multi_head->rule.heads, layers.multi_head->is_silent};
     if (layers.single_head) return (struct layer_heads){1, layers.single_head->is_silent};

@@ -89,13 +89,15 @@ void qkv_model_free(struct qkv_model *model)
 struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model, enum qkv_attention_kind kind,
                                                 int64_t layer)
 {
-    if (!model->interface->attention) return (struct qkv_attention_layers){0};
+    if (!model->interface->attention || kind < 0 || kind >= QKV_ATTENTION_KINDS || layer < 1)
+        return (struct qkv_attention_layers){0};
     return model->interface->attention(model, kind, layer);
 }
 
 struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack)
 {
-    if (!model->interface->inputs) return (struct qkv_input_layers){0};
+    if (!model->interface->inputs || (stack != QKV_STACK_ENCODER && stack != QKV_STACK_DECODER))
+        return (struct qkv_input_layers){0};
     return model->interface->inputs(model, stack);
 }
 

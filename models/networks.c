@@ -164,7 +164,11 @@ double qkv_model_setting(const struct qkv_model *model, const char *name)
 const struct qkv_network_interface *qkv_network_of(const struct qkv_model_config *config,
                                                    struct qkv_error *error)
 {
-    if (!*config->network) return SHIPPED[config->encoder.type];
+    if (!config->network || !*config->network) {
+        if ((unsigned)config->encoder.type < SHIPPED_COUNT) return SHIPPED[config->encoder.type];
+        qkv_error_set(error, "model.encoder.type: there is no network of type %d", (int)config->encoder.type);
+        return NULL;
+    }
     const struct qkv_network_interface *found = find_registered(config->network);
     char near[256];
     if (!found && is_shipped(config->network))
@@ -189,7 +193,8 @@ enum qkv_status qkv_network_check(const struct qkv_model_config *config, struct 
     double *values;
     const struct qkv_network_interface *network = qkv_network_of(config, error);
     enum qkv_status status =
-        network ? read_settings(network, config->settings, &arena, &values, error) : QKV_INVALID;
+        network ? read_settings(network, config->settings ? config->settings : "", &arena, &values, error)
+                : QKV_INVALID;
     qkv_arena_release(&arena);
     return status;
 }

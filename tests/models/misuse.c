@@ -271,3 +271,23 @@ Test(misuse, a_batch_may_be_refilled_and_released_before_its_decoding_ends)
     qkv_model_free(model);
     model = transformer;
 }
+
+/* ---- kinds and types that do not exist ---- */
+
+Test(misuse, of_networks_kinds_and_stacks)
+{
+    static const int WRONG[] = {-1, 3, 77, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        const struct qkv_attention_layers layers =
+            qkv_model_attention(model, (enum qkv_attention_kind)WRONG[i], 1);
+        cr_expect(!layers.multi_head && !layers.single_head && !layers.residual, "kind %d", WRONG[i]);
+        const struct qkv_input_layers inputs = qkv_model_inputs(model, (enum qkv_stack_id)WRONG[i]);
+        cr_expect(!inputs.embedding && !inputs.positions, "stack %d", WRONG[i]);
+        struct qkv_model_config config = tiny_config();
+        config.network = config.settings = NULL;
+        cr_expect_eq(qkv_network_check(&config, &error), QKV_OK, "%s", error.message);
+        config.encoder.type = (enum qkv_network)WRONG[i];
+        cr_expect_eq(qkv_network_check(&config, &error), QKV_INVALID);
+        expect_message("model.encoder.type: there is no network of type");
+    }
+}

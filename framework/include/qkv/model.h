@@ -167,7 +167,8 @@ QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
 QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
 
 /* Returns the layers of an attention layer (from 1), all NULL when the model has no such attention
- * layer; and the layers that turn the tokens of a stack into vectors. */
+ * layer; and the layers that turn the tokens of a stack into vectors, NULL when the model has no such stack or, a network
+ * of the program's own, does not give them. */
 QKV_API struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model,
                                                         enum qkv_attention_kind kind, int64_t layer);
 QKV_API struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack);

@@ -136,8 +136,9 @@ struct qkv_network_interface {
 QKV_API enum qkv_status qkv_network_register(const struct qkv_network_interface *network,
                                              struct qkv_error *error);
 
-/* Fails when the network that a checked config names is not registered, or has no such settings. What makes the model checks
- * this, too; call it to know before, as qkv_train does before it reads any text. */
+/* Fails when the network that a config names is not registered, or has no such settings; where it names none, when
+ * model.encoder.type does not exist. Reads no other key, so that the config need not be finished (qkv_config_finish). What
+ * makes the model checks this, too; call it to know before, as qkv_train does before it reads any text. */
 QKV_API enum qkv_status qkv_network_check(const struct qkv_model_config *config, struct qkv_error *error);
 
 /* Fails when hidden breaks its rules on two short sentences: the shape of its result, rows that change with a later row of
