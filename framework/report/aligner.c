@@ -18,6 +18,10 @@ static enum qkv_status find_maps(struct qkv_aligner *aligner, struct aligner_dir
 {
     struct qkv_aligner_map map = direction->map;
     struct qkv_attention_report selected;
+    if (map.layer < QKV_ATTENTION_MEAN || (map.head < QKV_ATTENTION_MEAN && map.head != QKV_ATTENTION_BEST))
+        return qkv_error_set(
+            error, "links are drawn from layer %d, head %d, but these count from 1, or are 0 for a mean",
+            map.layer, map.head);
     const unsigned cross = 1u << QKV_ATTENTION_CROSS;
     if (map.head != QKV_ATTENTION_BEST)
         return qkv_attention_select(report, cross, map.layer, map.head, &aligner->arena, &selected, error);

@@ -87,3 +87,24 @@ Test(aligner, refuses_text_and_maps_that_cannot_be)
     qkv_aligner_free(aligner);
     qkv_run_release(&run);
 }
+
+Test(aligner, refuses_layers_and_heads_that_it_does_not_name)
+{
+    static const struct qkv_aligner_map WRONG[] = {{QKV_ATTENTION_EACH, 1},
+                                                   {QKV_ATTENTION_BEST, 1},
+                                                   {1, QKV_ATTENTION_EACH},
+                                                   {INT32_MIN, QKV_ATTENTION_BEST},
+                                                   {1, -3}};
+    struct qkv_run run = open_run();
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        const struct qkv_aligner_options options = {.map = {WRONG[i]}};
+        cr_expect_null(qkv_aligner_new(&run, NULL, &options, NULL, &error), "layer %d, head %d",
+                       WRONG[i].layer, WRONG[i].head);
+        cr_expect_str_eq(
+            error.message,
+            format("%s: links are drawn from layer %d, head %d, but these count from 1, or are 0 for "
+                   "a mean",
+                   run.path, WRONG[i].layer, WRONG[i].head));
+    }
+    qkv_run_release(&run);
+}
