@@ -58,15 +58,18 @@ bool qkv_model_head_rows(const struct qkv_model *model, struct qkv_head head, st
 {
     if (!find(model, head)) return false;
     const struct qkv_attention_layers layers = qkv_model_attention(model, head.attention, head.layer);
-    const struct qkv_parameter *weight =
-        layers.multi_head ? layers.multi_head->output.weight : layers.attentional->weight;
-    int64_t inputs = weight->shape.size[0], outputs = weight->shape.size[1];
     if (layers.multi_head) { /* [H V, D] */
-        int64_t width = inputs / layers.multi_head->rule.heads;
+        const struct qkv_parameter *weight = layers.multi_head->output.weight;
+        int64_t width = weight->shape.size[0] / layers.multi_head->rule.heads;
         *rows = (struct qkv_rows){weight, (head.head - 1) * width, width};
-    } else { /* [H + M, H]: the rows of the state come first */
-        *rows = (struct qkv_rows){weight, outputs, inputs - outputs};
+        return true;
     }
+    if (!layers.attentional) return false;
+    /* [any + M, any]: the rows of the context [M] come last */
+    const struct qkv_parameter *weight = layers.attentional->weight;
+    int64_t width = layers.single_head->memory_width, first = weight->shape.size[0] - width;
+    if (first < 0) return false;
+    *rows = (struct qkv_rows){weight, first, width};
     return true;
 }
 

@@ -15,6 +15,8 @@ static bool check_part(struct qkv_graph *graph, const struct qkv_part *part, enu
     if (part->layer < 1)
         qkv_graph_fail(graph, "qkv_trace_record: the layer of an attention is %lld, but layers count from 1",
                        (long long)part->layer);
+    else if (part->attention < 0 || part->attention >= QKV_ATTENTION_KINDS)
+        qkv_graph_fail(graph, "qkv_trace_record: there is no attention of kind %d", (int)part->attention);
     else if (role == QKV_PART_WEIGHTS && !graph->ops[node->op]->weights)
         qkv_graph_fail(graph, "qkv_trace_record: %s (%s) has no attention weights: record the attention node",
                        qkv_tensor_name(node), qkv_tensor_op(node));

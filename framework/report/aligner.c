@@ -1,5 +1,6 @@
 /* Draws links between the words of texts, on all threads. */
 #include "report/aligner.h"
+#include "report/collect.h"
 #include "report/map_rows.h"
 
 #include <stdlib.h>
@@ -53,6 +54,10 @@ static enum qkv_status open_direction(struct qkv_aligner *aligner, struct aligne
     if (!status && aligner->options.norms)
         status =
             qkv_value_norms_init(&direction->norms, direction->run->model, 1u << QKV_ATTENTION_CROSS, &inner);
+    /* Values that the network does not record fail here, not in the first run. */
+    if (!status && aligner->options.norms)
+        status = qkv_value_norms_apply(&direction->norms, qkv_attention_collector_trace(collector), 1,
+                                       &report, &aligner->arena, &inner);
     qkv_attention_collector_free(collector);
     return status ? qkv_error_set(error, "%s: %s", direction->run->path, inner.message) : QKV_OK;
 }

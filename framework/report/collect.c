@@ -2,6 +2,7 @@
 
 #include "qkv/heads.h"
 #include "qkv/layers.h"
+#include "qkv/network.h"
 #include "qkv/ops.h"
 #include "report/user_sentence.h"
 
@@ -60,8 +61,9 @@ enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attention_colle
                                                       struct qkv_error *error)
 {
     qkv_value_norms_release(&collector->own_norms);
-    collector->norms = &collector->own_norms;
-    return qkv_value_norms_init(&collector->own_norms, collector->model, ~0u, error);
+    enum qkv_status status = qkv_value_norms_init(&collector->own_norms, collector->model, ~0u, error);
+    collector->norms = status ? NULL : &collector->own_norms;
+    return status;
 }
 
 static enum qkv_status no_memory(struct qkv_error *error)
@@ -182,49 +184,72 @@ static const struct qkv_attention_rule *rule_of(const struct qkv_model *model, e
     return attention && kind != QKV_ATTENTION_CROSS ? &attention->rule : NULL;
 }
 
-/* The maps of one kind of attention of one sentence: counts them and, unless maps is NULL, writes
- * them to maps. -1 when memory is out. */
-static int64_t maps_of_kind(struct qkv_attention_collector *collector, enum qkv_attention_kind kind,
-                            int64_t sentence, struct qkv_attention_map *maps)
+/* Refuses weights that are not those of the tokens of the sentence, which name rows and columns. */
+static enum qkv_status check_weights(const struct qkv_attention_collector *collector,
+                                     const struct qkv_part *part, const struct qkv_attention_map *map,
+                                     const struct qkv_attention_report *report, struct qkv_error *error)
+{
+    int64_t rows = map->kind == QKV_ATTENTION_ENCODER ? report->source_length : report->target_length,
+            columns = map->kind == QKV_ATTENTION_DECODER ? report->target_length : report->source_length;
+    if (map->rows == rows && map->columns == columns) return QKV_OK;
+    return qkv_error_set(error,
+                         "network %s: QKV_PART_WEIGHTS of layer %lld of %s attention has shape [%lld, %lld] "
+                         "for a sentence whose map has [%lld, %lld]",
+                         collector->model->interface->name, (long long)part->layer,
+                         qkv_attention_kind_name(part->attention), (long long)map->rows,
+                         (long long)map->columns, (long long)rows, (long long)columns);
+}
+
+/* The map of a head (from 0) of one sentence. */
+static enum qkv_status make_map(struct qkv_attention_collector *collector, const struct qkv_part *part,
+                                int64_t sentence, int head, const struct qkv_attention_report *report,
+                                struct qkv_attention_map *map, struct qkv_error *error)
+{
+    *map = (struct qkv_attention_map){.kind = part->attention,
+                                      .layer = (int)part->layer,
+                                      .head = head + 1,
+                                      .rule = rule_of(collector->model, part->attention, part->layer)};
+    const void *weights = qkv_attention_weights_of(part->node, sentence, head, &map->rows, &map->columns);
+    if (check_weights(collector, part, map, report, error)) return QKV_INVALID;
+    if (weights)
+        map->weights =
+            copy(&collector->arena, weights, collector->model->parameters.dtype, map->rows * map->columns);
+    return map->weights ? QKV_OK : no_memory(error);
+}
+
+/* The next part of a pass, from `part` on, that has weights of this kind of attention; NULL: none. */
+static const struct qkv_part *next_weights(const struct qkv_part *part, int kind)
+{
+    while (part && (part->role != QKV_PART_WEIGHTS || (int)part->attention != kind)) part = part->next;
+    return part;
+}
+
+/* Counts the maps of these kinds of attention of a sentence. */
+static int64_t count_maps(const struct qkv_trace *trace, unsigned kinds)
 {
     int64_t count = 0;
-    for (const struct qkv_part *part = collector->trace.first; part; part = part->next) {
-        if (part->role != QKV_PART_WEIGHTS || part->attention != kind) continue;
-        const struct qkv_attention_rule *rule = rule_of(collector->model, kind, part->layer);
-        for (int head = 0; maps && head < part->heads; head++) {
-            struct qkv_attention_map *map = &maps[count + head];
-            *map = (struct qkv_attention_map){
-                .kind = kind, .layer = (int)part->layer, .head = head + 1, .rule = rule};
-            const void *weights =
-                qkv_attention_weights_of(part->node, sentence, head, &map->rows, &map->columns);
-            if (weights)
-                map->weights = copy(&collector->arena, weights, collector->model->parameters.dtype,
-                                    map->rows * map->columns);
-            if (!map->weights) return -1;
-        }
-        count += part->heads;
-    }
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
+        for (const struct qkv_part *part = trace->first;
+             kinds & 1u << kind && (part = next_weights(part, kind)); part = part->next)
+            count += part->heads;
     return count;
 }
 
-static bool fill_maps(struct qkv_attention_collector *collector, unsigned kinds, int64_t sentence,
-                      struct qkv_attention_report *report)
+static enum qkv_status fill_maps(struct qkv_attention_collector *collector, unsigned kinds, int64_t sentence,
+                                 struct qkv_attention_report *report, struct qkv_error *error)
 {
-    int64_t capacity = 0;
-    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
-        if (kinds & 1u << kind)
-            capacity += maps_of_kind(collector, (enum qkv_attention_kind)kind, sentence, NULL);
+    const struct qkv_trace *trace = &collector->trace;
+    int64_t capacity = count_maps(trace, kinds);
     struct qkv_attention_map *maps = qkv_arena_allocate(&collector->arena, (size_t)capacity * sizeof *maps);
-    if (!maps) return false;
-    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
-        if (!(kinds & 1u << kind)) continue;
-        int64_t made =
-            maps_of_kind(collector, (enum qkv_attention_kind)kind, sentence, maps + report->map_count);
-        if (made < 0) return false;
-        report->map_count += made;
-    }
+    if (!maps) return no_memory(error);
     report->maps = maps;
-    return true;
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
+        for (const struct qkv_part *part = trace->first;
+             kinds & 1u << kind && (part = next_weights(part, kind)); part = part->next)
+            for (int head = 0; head < part->heads; head++)
+                if (make_map(collector, part, sentence, head, report, &maps[report->map_count++], error))
+                    return QKV_INVALID;
+    return QKV_OK;
 }
 
 /* Names the silent heads of the model; all sentences share the list. */
@@ -273,13 +298,15 @@ enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector,
     qkv_arena_reset(&collector->arena);
     if (run(collector, count, pairs, error)) return QKV_INVALID;
     if (!kinds) kinds = ~0u;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
         if (!name_tokens(&collector->arena, &pairs[i], &reports[i]) ||
-            !name_silent_heads(collector, &reports[i]) || !fill_maps(collector, kinds, i, &reports[i]))
+            !name_silent_heads(collector, &reports[i]))
             return no_memory(error);
+        if (fill_maps(collector, kinds, i, &reports[i], error)) return QKV_INVALID;
+    }
     if (collector->norms &&
-        !qkv_value_norms_apply(collector->norms, &collector->trace, count, reports, &collector->arena))
-        return no_memory(error);
+        qkv_value_norms_apply(collector->norms, &collector->trace, count, reports, &collector->arena, error))
+        return QKV_INVALID;
     for (int64_t i = 0; i < count; i++)
         if (check_finite(&reports[i], error)) return QKV_FAILED;
     return QKV_OK;

@@ -1,6 +1,7 @@
 /* Measures all heads of a run: their maps, their gradients, and what happens when they are silent. */
 #include "qkv/heads.h"
 #include "qkv/evaluate.h"
+#include "qkv/network.h"
 #include "report/collect.h"
 #include "report/corpus_links.h"
 #include "report/head_sums.h"
@@ -73,6 +74,24 @@ static enum qkv_status add_pair(struct measuring *m, struct slot *slot, int64_t 
     return QKV_OK;
 }
 
+/* Fails unless the maps are those of the heads: sums are added up map by map. */
+static enum qkv_status check_maps(const struct measuring *m, const struct qkv_attention_report *report,
+                                  struct qkv_error *error)
+{
+    bool fits = report->map_count == m->measured->count;
+    for (int64_t i = 0; fits && i < report->map_count; i++) {
+        const struct qkv_attention_map *map = &report->maps[i];
+        const struct qkv_head head = m->measured->heads[i].head;
+        fits = map->kind == head.attention && map->layer == head.layer && map->head == head.head;
+    }
+    if (fits) return QKV_OK;
+    return qkv_error_set(
+        error,
+        "network %s: its function hidden must record QKV_PART_WEIGHTS of the %lld heads that "
+        "its function attention gives, in their order, but records %lld",
+        m->run->model->interface->name, (long long)m->measured->count, (long long)report->map_count);
+}
+
 /* Measures the pairs first .. first + count - 1. */
 static enum qkv_status add_group(struct measuring *m, struct slot *slot, int64_t first, int64_t count)
 {
@@ -89,11 +108,12 @@ static enum qkv_status add_group(struct measuring *m, struct slot *slot, int64_t
             return qkv_error_set(&slot->error, "line %lld of the corpus: %s",
                                  (long long)m->corpus->line[first + i],
                                  pairs[i].reason ? pairs[i].reason : "a side is empty");
+        if (check_maps(m, &pairs[i].report, &slot->error)) return QKV_INVALID;
         norms[i] = pairs[i].report;
     }
-    if (!qkv_value_norms_apply(&m->norms, qkv_attention_collector_trace(slot->passes.collector), count, norms,
-                               &slot->passes.arena))
-        return no_memory(&slot->error);
+    if (qkv_value_norms_apply(&m->norms, qkv_attention_collector_trace(slot->passes.collector), count, norms,
+                              &slot->passes.arena, &slot->error))
+        return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         const struct head_maps maps = {
             .pair = &pairs[i],

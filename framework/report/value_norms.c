@@ -1,6 +1,8 @@
 #include "report/value_norms.h"
 
 #include "qkv/layers.h"
+#include "qkv/network.h"
+#include "report/recorded.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,29 +22,39 @@ static void multiply_rows(const struct qkv_parameters *parameters, struct qkv_ro
         }
 }
 
+static enum qkv_status no_memory(struct qkv_error *error)
+{
+    return qkv_error_set(error, "out of memory for the norms of values");
+}
+
 /* Fills one layer. In a recurrent network the value is the memory. */
-static bool add_layer(struct value_norms *norms, const struct qkv_attention_layers *layers,
-                      struct qkv_head head, struct norm_layer *layer)
+static enum qkv_status add_layer(struct value_norms *norms, const struct qkv_attention_layers *layers,
+                                 struct qkv_head head, struct norm_layer *layer, struct qkv_error *error)
 {
     const struct qkv_multi_head *multi_head = layers->multi_head;
     struct qkv_rows rows;
-    bool found = qkv_model_head_rows(norms->model, head, &rows);
-    QKV_BUG(!found, "attention layer %lld has no heads", (long long)head.layer);
+    if (!qkv_model_head_rows(norms->model, head, &rows))
+        return qkv_error_set(error,
+                             "network %s: its function attention gives no layer that multiplies the context "
+                             "of layer %lld of %s attention (attentional), which norms of values need",
+                             norms->model->interface->name, (long long)head.layer,
+                             qkv_attention_kind_name(head.attention));
     layer->heads = multi_head ? multi_head->rule.heads : 1;
     layer->groups = multi_head ? qkv_attention_key_value_heads(&multi_head->rule) : 1;
     layer->width = rows.count;
     int64_t cells = layer->width * layer->width, outputs = rows.parameter->shape.size[1];
     double *gram = qkv_arena_allocate(&norms->arena, (size_t)(layer->heads * cells) * sizeof *gram);
     double *values = qkv_arena_allocate(&norms->arena, (size_t)(layer->width * outputs) * sizeof *values);
-    if (!gram || !values) return false;
+    if (!gram || !values) return no_memory(error);
     for (; qkv_model_head_rows(norms->model, head, &rows); head.head++)
         multiply_rows(&norms->model->parameters, rows, values, gram + (head.head - 1) * cells);
     layer->gram = gram;
-    return true;
+    return QKV_OK;
 }
 
 /* Fills the layers of one kind. */
-static bool add_kind(struct value_norms *norms, enum qkv_attention_kind kind)
+static enum qkv_status add_kind(struct value_norms *norms, enum qkv_attention_kind kind,
+                                struct qkv_error *error)
 {
     struct norm_layers *kept = &norms->of_kind[kind];
     struct qkv_attention_layers layers;
@@ -50,12 +62,13 @@ static bool add_kind(struct value_norms *norms, enum qkv_attention_kind kind)
            layers.multi_head || layers.single_head)
         kept->count++;
     kept->layer = qkv_arena_zeroed(&norms->arena, (size_t)kept->count * sizeof *kept->layer);
-    bool complete = kept->layer;
-    for (int i = 0; complete && i < kept->count; i++) {
+    if (!kept->layer) return no_memory(error);
+    for (int i = 0; i < kept->count; i++) {
         layers = qkv_model_attention(norms->model, kind, i + 1);
-        complete = add_layer(norms, &layers, (struct qkv_head){kind, i + 1, 1}, &kept->layer[i]);
+        if (add_layer(norms, &layers, (struct qkv_head){kind, i + 1, 1}, &kept->layer[i], error))
+            return QKV_INVALID;
     }
-    return complete;
+    return QKV_OK;
 }
 
 enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv_model *model, unsigned kinds,
@@ -63,8 +76,10 @@ enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv
 {
     *norms = (struct value_norms){.model = model};
     for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
-        if (kinds & 1u << kind && !add_kind(norms, (enum qkv_attention_kind)kind))
-            return qkv_error_set(error, "out of memory for the norms of values");
+        if (kinds & 1u << kind && add_kind(norms, (enum qkv_attention_kind)kind, error)) {
+            qkv_value_norms_release(norms);
+            return QKV_INVALID;
+        }
     return QKV_OK;
 }
 
@@ -85,16 +100,29 @@ static double norm_of(const double *value, const double *gram, int64_t width, do
     return square > 0 ? sqrt(square) : 0; /* below 0 by rounding */
 }
 
-/* The norms of all values of a pass for each head of a layer, [heads, rows]; NULL when memory is out. */
-static double *norms_of_layer(const struct norm_layer *layer, const struct qkv_tensor *node,
-                              struct qkv_arena *arena)
+/* The norms of all values of a pass, by kind and layer, and where those of a sentence begin. */
+struct pass_norms {
+    const struct value_norms *norms;
+    struct recorded_pass recorded;
+    struct qkv_arena *arena;
+    double **of_layer[QKV_ATTENTION_KINDS]; /* [layers]: [heads, rows]; NULL: no map has needed them yet */
+    int64_t rows[QKV_ATTENTION_KINDS],
+        first[QKV_ATTENTION_KINDS]; /* keys of the pass, and of the sentences before */
+};
+
+/* Sets pass->of_layer of the layer of a map. */
+static enum qkv_status add_norms(struct pass_norms *pass, const struct qkv_attention_map *map,
+                                 const struct norm_layer *layer)
 {
-    int64_t rows = qkv_tensor_shape(node).size[0], columns = layer->groups * layer->width;
-    double *values = qkv_arena_allocate(arena, (size_t)(rows * columns) * sizeof *values);
-    double *norms = qkv_arena_allocate(arena, (size_t)(rows * layer->heads) * sizeof *norms);
-    double *product = qkv_arena_allocate(arena, (size_t)layer->width * sizeof *product);
-    if (!values || !norms || !product) return NULL;
-    qkv_tensor_read(node, values);
+    int64_t rows = pass->rows[map->kind], columns = layer->groups * layer->width;
+    const struct qkv_part *part = qkv_recorded_attention(&pass->recorded, QKV_PART_VALUE, map->kind,
+                                                         map->layer, (struct part_shape){rows, columns});
+    if (!part) return QKV_INVALID;
+    double *values = qkv_arena_allocate(pass->arena, (size_t)(rows * columns) * sizeof *values);
+    double *norms = qkv_arena_allocate(pass->arena, (size_t)(rows * layer->heads) * sizeof *norms);
+    double *product = qkv_arena_allocate(pass->arena, (size_t)layer->width * sizeof *product);
+    if (!values || !norms || !product) return no_memory(pass->recorded.error);
+    qkv_tensor_read(part->node, values);
     for (int64_t head = 0; head < layer->heads; head++) {
         int64_t group = head * layer->groups / layer->heads; /* consecutive heads share keys and values */
         for (int64_t row = 0; row < rows; row++)
@@ -102,70 +130,71 @@ static double *norms_of_layer(const struct norm_layer *layer, const struct qkv_t
                 norm_of(values + row * columns + group * layer->width,
                         layer->gram + head * layer->width * layer->width, layer->width, product);
     }
-    return norms;
+    pass->of_layer[map->kind][map->layer - 1] = norms;
+    return QKV_OK;
 }
 
-/* The norms of all values of a pass, by kind and layer, and where those of a sentence begin. */
-struct pass_norms {
-    double **of_layer[QKV_ATTENTION_KINDS]; /* [layers]: [heads, rows] */
-    int64_t rows[QKV_ATTENTION_KINDS],
-        first[QKV_ATTENTION_KINDS]; /* keys of the pass, and of the sentences before */
-};
+/* The norms of the values of the head of a map, one for each key of the pass; NULL with a message when there are none. */
+static const double *norms_of_map(struct pass_norms *pass, const struct qkv_attention_map *map)
+{
+    const struct norm_layers *layers = &pass->norms->of_kind[map->kind];
+    bool exists = map->layer >= 1 && map->layer <= layers->count;
+    if (!exists || map->head > layers->layer[map->layer - 1].heads) {
+        char name[64];
+        qkv_attention_map_name(map, name, sizeof name);
+        qkv_error_set(pass->recorded.error,
+                      "network %s: its function attention gives no layer with the head %s, which norms of "
+                      "values need",
+                      pass->norms->model->interface->name, name);
+        return NULL;
+    }
+    double **norms = &pass->of_layer[map->kind][map->layer - 1];
+    if (!*norms && add_norms(pass, map, &layers->layer[map->layer - 1])) return NULL;
+    return *norms + (map->head - 1) * pass->rows[map->kind];
+}
 
 static int64_t key_count(const struct qkv_attention_report *report, int kind)
 {
     return kind == QKV_ATTENTION_DECODER ? report->target_length : report->source_length;
 }
 
-static bool norms_of_pass(const struct value_norms *norms, const struct qkv_trace *trace,
-                          struct pass_norms *pass, struct qkv_arena *arena)
-{
-    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
-        const struct norm_layers *layers = &norms->of_kind[kind];
-        double **of_layer = qkv_arena_allocate(arena, (size_t)layers->count * sizeof *of_layer);
-        if (!of_layer) return false;
-        for (int i = 0; i < layers->count; i++) {
-            const struct qkv_part *part =
-                qkv_trace_attention(trace, QKV_PART_VALUE, (enum qkv_attention_kind)kind, i + 1);
-            of_layer[i] = norms_of_layer(&layers->layer[i], part->node, arena);
-            if (!of_layer[i]) return false;
-        }
-        pass->of_layer[kind] = of_layer;
-    }
-    return true;
-}
-
 /* Multiplies the maps of one report. */
-static bool multiply_maps(struct qkv_attention_report *report, const struct pass_norms *pass,
-                          struct qkv_arena *arena)
+static enum qkv_status multiply_maps(struct qkv_attention_report *report, struct pass_norms *pass)
 {
-    struct qkv_attention_map *maps = qkv_arena_allocate(arena, (size_t)report->map_count * sizeof *maps);
-    if (!maps) return false;
+    struct qkv_attention_map *maps =
+        qkv_arena_allocate(pass->arena, (size_t)report->map_count * sizeof *maps);
+    if (!maps) return no_memory(pass->recorded.error);
     for (int64_t m = 0; m < report->map_count; m++) {
         maps[m] = report->maps[m];
         int64_t columns = maps[m].columns, cells = maps[m].rows * columns;
-        double *weights = qkv_arena_allocate(arena, (size_t)cells * sizeof *weights);
-        if (!weights) return false;
-        const double *norm = pass->of_layer[maps[m].kind][maps[m].layer - 1] +
-                             (maps[m].head - 1) * pass->rows[maps[m].kind] + pass->first[maps[m].kind];
+        double *weights = qkv_arena_allocate(pass->arena, (size_t)cells * sizeof *weights);
+        if (!weights) return no_memory(pass->recorded.error);
+        const double *norm = norms_of_map(pass, &maps[m]);
+        if (!norm) return QKV_INVALID;
+        norm += pass->first[maps[m].kind];
         for (int64_t i = 0; i < cells; i++) weights[i] = maps[m].weights[i] * norm[i % columns];
         maps[m].weights = weights;
     }
     report->maps = maps;
-    return true;
+    return QKV_OK;
 }
 
-bool qkv_value_norms_apply(const struct value_norms *norms, const struct qkv_trace *trace, int64_t count,
-                           struct qkv_attention_report *reports, struct qkv_arena *arena)
+enum qkv_status qkv_value_norms_apply(const struct value_norms *norms, const struct qkv_trace *trace,
+                                      int64_t count, struct qkv_attention_report *reports,
+                                      struct qkv_arena *arena, struct qkv_error *error)
 {
-    struct pass_norms pass = {0};
-    if (!norms_of_pass(norms, trace, &pass, arena)) return false;
-    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
+    struct pass_norms pass = {
+        .norms = norms, .recorded = {norms->model, trace, "norms of values", error}, .arena = arena};
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
+        pass.of_layer[kind] =
+            qkv_arena_zeroed(arena, (size_t)norms->of_kind[kind].count * sizeof *pass.of_layer[kind]);
+        if (!pass.of_layer[kind]) return no_memory(error);
         for (int64_t i = 0; i < count; i++) pass.rows[kind] += key_count(&reports[i], kind);
+    }
     for (int64_t i = 0; i < count; i++) {
-        if (!multiply_maps(&reports[i], &pass, arena)) return false;
+        if (multiply_maps(&reports[i], &pass)) return QKV_INVALID;
         for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
             pass.first[kind] += key_count(&reports[i], kind);
     }
-    return true;
+    return QKV_OK;
 }

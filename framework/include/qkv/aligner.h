@@ -50,7 +50,8 @@ struct qkv_aligner;
 
 /* Makes an aligner; runs and workers must outlive it. reverse NULL: one run. workers NULL: one thread. NULL with a
  * message for a reading or drawing that does not exist, when a run has no cross attention, or not that layer or head, when
- * `reverse` translates between the same languages in the same direction, and out of memory. */
+ * its network does not record what norms need (qkv_trace_record in network.h), when `reverse` translates between the same
+ * languages in the same direction, and out of memory. */
 QKV_API struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_run *reverse,
                                             const struct qkv_aligner_options *options,
                                             struct qkv_workers *workers, struct qkv_error *error);

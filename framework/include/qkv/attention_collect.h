@@ -49,7 +49,9 @@ QKV_API void qkv_attention_collector_free(struct qkv_attention_collector *collec
 
 /* From the next pass on, maps hold norms: each weight times the norm of what it lets through, which is the value that the
  * output projection of its head has transformed (Kobayashi et al. 2020, "Attention is Not Only a Weight"). Uses the present
- * parameters in all passes. Fails out of memory. */
+ * parameters in all passes. Fails out of memory, and for a network of the program's own whose single head has no attentional
+ * layer; maps then hold weights. A pass fails where such a network does not record the values (qkv_trace_record in
+ * network.h). */
 QKV_API enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector,
                                                               struct qkv_error *error);
 
@@ -58,7 +60,8 @@ QKV_API enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attenti
  * by kind, layer, head. The source of a report ends with </s>; its target begins with <s>
  * (target_input) or ends with </s> (target_output); title and model are NULL. Reports are valid
  * until the next pass or the end of the collector. Fails when a sentence has more tokens than the
- * model has positions, and out of memory. QKV_FAILED: a map holds infinity or NaN, because weights of
+ * model has positions, when a network of the program's own records weights of other shapes than its sentences have
+ * (network.h), and out of memory. QKV_FAILED: a map holds infinity or NaN, because weights of
  * the model are too large. */
 QKV_API enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector, int64_t count,
                                               const struct qkv_attention_pair *pairs, unsigned kinds,

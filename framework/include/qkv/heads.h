@@ -79,8 +79,8 @@ struct qkv_heads_options {
 /* Measures all heads of a run on an encoded corpus that has kept its raw lines. Maps are those of forced passes of the
  * references, between words: of the tokens of a word, columns are summed and rows averaged. Silences each head for a time,
  * so that no other thread may use the model. Heads that are silent before stay so. The results are the same for any number of
- * threads. Fails, with nothing to release, for a model without attention, out of memory, and where reading links or
- * evaluating fails. */
+ * threads. Fails, with nothing to release, for a model without attention, for a network of the program's own that does
+ * not record what it needs (qkv_trace_record in network.h), out of memory, and where reading links or evaluating fails. */
 QKV_API enum qkv_status qkv_heads_measure(struct qkv_run *run, const struct qkv_corpus *corpus,
                                           const struct qkv_heads_options *options,
                                           struct qkv_measured_heads *measured, struct qkv_error *error);

@@ -126,7 +126,9 @@ QKV_API bool qkv_trace_has(const struct qkv_trace *trace, enum qkv_part_role rol
 struct qkv_attention_layers {
     const struct qkv_multi_head *multi_head;             /* transformer; else NULL */
     const struct qkv_single_head_attention *single_head; /* recurrent; else NULL */
-    const struct qkv_dense *attentional; /* recurrent: [state; context] -> attentional vector */
+    /* Recurrent: [state; context] -> attentional vector. NULL in a network of the program's own: its single head can be
+     * silenced, but has no qkv_model_head_rows, norms and explanation. */
+    const struct qkv_dense *attentional;
     /* Of a layer of a transformer, what follows attention; NULL: nothing that explanations can show. */
     const struct qkv_residual *residual;         /* around the attention */
     const struct qkv_feed_forward *feed_forward; /* NULL: cross-attention of the same layer comes first */
@@ -192,8 +194,8 @@ struct qkv_rows {
     int64_t first, count;
 };
 
-/* The rows that multiply the context of a head: of the output projection, in a recurrent network of the layer that makes
- * the attentional vector. False: the model has no such head. */
+/* The rows that multiply the context of a head: of the output projection, in a recurrent network the last rows of the
+ * layer that makes the attentional vector. False: the model has no such head, or no such layer after it. */
 QKV_API bool qkv_model_head_rows(const struct qkv_model *model, struct qkv_head head, struct qkv_rows *rows);
 
 /* Silences a head, or lets it speak again: while it is silent its context (weights times values) counts as 0, so that it

@@ -108,10 +108,9 @@ struct qkv_network_interface {
     /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets, with D of
      * model.decoder.hidden_size; other shapes are refused. Row t of a sentence may depend on all source tokens, but of the
      * targets only on target_input up to row t, and on no other sentence (qkv_network_check_hidden). Attention to the
-     * source takes the mask qkv_source_mask. Parts of the pass go
-     * to the trace (qkv_trace_record), which may be NULL; without QKV_PART_WEIGHTS there are no attention maps. Errors go
-     * to the graph (qkv_graph_fail); qkv_graph_scope names nodes for
-     * messages. Must be safe on several threads at once. */
+     * source takes the mask qkv_source_mask. Parts of the pass go to the trace (qkv_trace_record), which may be NULL; without
+     * QKV_PART_WEIGHTS there are no attention maps, and qkv_trace_record says what needs other parts. Errors go to the
+     * graph (qkv_graph_fail); qkv_graph_scope names nodes for messages. Must be safe on several threads at once. */
     struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
@@ -166,7 +165,17 @@ QKV_API struct qkv_decoding *qkv_decoding_new_plain(const struct qkv_model *mode
 
 /* Appends `node` to the trace as a part with this role; copies the other fields (stack, attention, layer, heads) from
  * `owner`. Does nothing when trace or node is NULL. The graph fails, also without a trace, for roles of attention in a layer
- * below 1, and for QKV_PART_WEIGHTS when the node is no attention op with owner->heads heads. */
+ * below 1 or of a kind that does not exist, and for QKV_PART_WEIGHTS when the node is no attention op with owner->heads
+ * heads.
+ *
+ * Which parts are needed, in the shapes of model.h; what misses one is refused with a message that names it:
+ *
+ * - attention maps (attention_collect.h, aligner.h): WEIGHTS, with a row for each token of the queries' side of a sentence
+ *   and a column for each token of the keys' side.
+ * - measures of heads (heads.h): WEIGHTS of exactly the layers and heads that the function attention gives, in the order of
+ *   qkv_model_head; and norms.
+ * - norms (qkv_attention_collector_measure_norms, qkv_aligner_options.norms): VALUE of each layer with a map, whose layers
+ *   attention gives, with attentional in those of a single head. */
 QKV_API void qkv_trace_record(struct qkv_trace *trace, struct qkv_graph *graph, const struct qkv_part *owner,
                               enum qkv_part_role role, struct qkv_tensor *node);
 

@@ -1,0 +1,275 @@
+/* Norms of values and measures of heads of a network of the program's own that records too little, or tensors
+ * of other shapes than its layers have: refused with a message that names the part (run with AddressSanitizer). */
+#include "own_network.h"
+#include "support.h"
+#include "tiny.h"
+
+#include "qkv/aligner.h"
+#include "qkv/attention_collect.h"
+#include "qkv/heads.h"
+#include "qkv/layers.h"
+#include "qkv/trainer.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { WIDTH = 8, NONE = -1 };
+
+/* What the network records besides its weights: numbers do not matter. */
+static const struct recorded {
+    enum qkv_part_role role;
+    bool of_source; /* a row for each token of the source, else of the target */
+    struct qkv_part owner;
+    const char *name;
+} PARTS[] = {
+    {QKV_PART_INPUT,
+     false,
+     {.attention = QKV_ATTENTION_CROSS, .layer = 1, .heads = 1},
+     "QKV_PART_INPUT of layer 1 of cross attention"},
+    {QKV_PART_MEMORY,
+     true,
+     {.attention = QKV_ATTENTION_CROSS, .layer = 1, .heads = 1},
+     "QKV_PART_MEMORY of layer 1 of cross attention"},
+    {QKV_PART_EMBEDDING, false, {.stack = QKV_STACK_DECODER}, "QKV_PART_EMBEDDING of the decoder"},
+    {QKV_PART_EMBEDDING, true, {.stack = QKV_STACK_ENCODER}, "QKV_PART_EMBEDDING of the encoder"},
+    {QKV_PART_VALUE,
+     true,
+     {.attention = QKV_ATTENTION_CROSS, .layer = 1, .heads = 1},
+     "QKV_PART_VALUE of layer 1 of cross attention"},
+    {QKV_PART_VALUE,
+     false,
+     {.attention = QKV_ATTENTION_DECODER, .layer = 1, .heads = 1},
+     "QKV_PART_VALUE of layer 1 of decoder attention"},
+    {QKV_PART_POSITIONS, true, {.stack = QKV_STACK_ENCODER}, "QKV_PART_POSITIONS of the encoder"},
+};
+enum { PART_COUNT = sizeof PARTS / sizeof PARTS[0], FIRST_VALUE = 4, POSITIONS = 6 };
+
+/* What the network does wrong. */
+static struct {
+    int left_out, other_shape; /* of PARTS */
+    bool swaps_kinds;          /* records cross attention as that of the decoder, and the other way round */
+    bool leaves_out_weights;   /* of the decoder */
+    bool gives_no_attention, gives_no_inputs;
+    bool gives_single_head; /* without attentional, as its cross attention */
+} mistake;
+
+static struct qkv_single_head_attention single_head;
+static struct qkv_error error;
+
+static void *declare(struct qkv_model *model, struct qkv_error *refusal)
+{
+    const struct qkv_single_head_attention_options options = {
+        .score = QKV_ATTENTION_SCORE_DOT, .query_width = WIDTH, .memory_width = WIDTH};
+    qkv_single_head_attention_init(&single_head, &model->parameters, &options, "single");
+    return own_network("own").declare(model, refusal);
+}
+
+static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
+                                 const struct qkv_batch_view *batch, struct qkv_trace *trace)
+{
+    struct qkv_trace weights = {0};
+    struct qkv_tensor *result = own_network("own").hidden(model, graph, batch, trace ? &weights : NULL);
+    for (const struct qkv_part *part = weights.first; part; part = part->next) {
+        struct qkv_part owner = *part;
+        if (mistake.leaves_out_weights && part->attention == QKV_ATTENTION_DECODER) continue;
+        if (mistake.swaps_kinds)
+            owner.attention =
+                part->attention == QKV_ATTENTION_CROSS ? QKV_ATTENTION_DECODER : QKV_ATTENTION_CROSS;
+        qkv_trace_record(trace, graph, &owner, QKV_PART_WEIGHTS, part->node);
+    }
+    for (int i = 0; i < PART_COUNT; i++) {
+        int64_t rows = PARTS[i].of_source ? batch->source_tokens : batch->target_tokens;
+        if (i == mistake.left_out) continue;
+        const struct qkv_shape shape =
+            i == mistake.other_shape ? QKV_SHAPE(2 * rows, WIDTH) : QKV_SHAPE(rows, WIDTH);
+        qkv_trace_record(trace, graph, &PARTS[i].owner, PARTS[i].role, qkv_constant(graph, shape));
+    }
+    return result;
+}
+
+static struct qkv_attention_layers attention(const struct qkv_model *model, enum qkv_attention_kind kind,
+                                             int64_t layer)
+{
+    if (mistake.gives_no_attention) return (struct qkv_attention_layers){0};
+    if (mistake.gives_single_head && kind == QKV_ATTENTION_CROSS && layer == 1)
+        return (struct qkv_attention_layers){.single_head = &single_head};
+    return own_network("own").attention(model, kind, layer);
+}
+
+static struct qkv_input_layers inputs(const struct qkv_model *model, enum qkv_stack_id stack)
+{
+    return mistake.gives_no_inputs ? (struct qkv_input_layers){0} : own_network("own").inputs(model, stack);
+}
+
+static struct qkv_model *model;
+static struct qkv_attention_collector *collector;
+static struct qkv_arena arena;
+
+static void make_no_mistake(void)
+{
+    memset(&mistake, 0, sizeof mistake);
+    mistake.left_out = mistake.other_shape = NONE;
+}
+
+static void setup(void)
+{
+    static struct qkv_network_interface network;
+    make_no_mistake();
+    network = own_network("recorded");
+    network.declare = declare;
+    network.hidden = hidden;
+    network.attention = attention;
+    network.inputs = inputs;
+    cr_assert_eq(qkv_network_register(&network, &error), QKV_OK, "%s", error.message);
+    struct qkv_model_config config = tiny_config();
+    config.network = "recorded";
+    model = tiny_model(&config, 9, 9, QKV_FLOAT32, 4);
+    collector = qkv_attention_collector_new(model, &error);
+}
+
+static void teardown(void)
+{
+    qkv_attention_collector_free(collector);
+    qkv_model_free(model);
+    qkv_arena_release(&arena);
+}
+
+TestSuite(recorded, .init = setup, .fini = teardown);
+
+static void expect_message(const char *part)
+{
+    cr_expect_not_null(strstr(error.message, part), "'%s' lacks '%s'", error.message, part);
+    error.message[0] = '\0';
+}
+
+static const int32_t IDS[] = {4, 5, 6};
+static const char *const WORDS[] = {"a", "b", "c"};
+static const struct qkv_attention_pair PAIR = {{3, IDS}, {1, IDS}, WORDS, WORDS, false};
+
+static enum qkv_status collect(void)
+{
+    struct qkv_attention_report report;
+    return qkv_attention_collect(collector, 1, &PAIR, 0, &report, &error);
+}
+
+Test(recorded, norms_name_what_is_missing)
+{
+    cr_assert_eq(qkv_attention_collector_measure_norms(collector, &error), QKV_OK);
+    cr_expect_eq(collect(), QKV_OK, "%s", error.message);
+    for (int i = FIRST_VALUE; i < POSITIONS; i++) {
+        make_no_mistake();
+        mistake.left_out = i;
+        cr_expect_eq(collect(), QKV_INVALID);
+        expect_message(format("does not record %s", PARTS[i].name));
+        make_no_mistake();
+        mistake.other_shape = i;
+        cr_expect_eq(collect(), QKV_INVALID);
+        expect_message(format("%s has shape", PARTS[i].name));
+    }
+    make_no_mistake();
+    mistake.gives_no_attention = true;
+    cr_assert_eq(qkv_attention_collector_measure_norms(collector, &error), QKV_OK);
+    cr_expect_eq(collect(), QKV_INVALID);
+    expect_message("gives no layer with the head decoder.1.1");
+}
+
+Test(recorded, a_single_head_without_a_layer_after_it_has_no_norms)
+{
+    struct qkv_rows rows;
+    const struct qkv_head head = {QKV_ATTENTION_CROSS, 1, 1};
+    cr_expect(qkv_model_head_rows(model, head, &rows));
+    mistake.gives_single_head = true;
+    cr_expect_not(qkv_model_head_rows(model, head, &rows));
+    cr_expect(qkv_model_silence(model, head, true));
+    cr_expect_eq(qkv_attention_collector_measure_norms(collector, &error), QKV_INVALID);
+    expect_message("the context of layer 1 of cross attention (attentional)");
+    cr_expect_eq(collect(), QKV_OK, "maps of weights: %s", error.message);
+}
+
+Test(recorded, weights_of_other_tokens_make_no_map)
+{
+    mistake.swaps_kinds = true;
+    cr_expect_eq(collect(), QKV_INVALID);
+    expect_message("QKV_PART_WEIGHTS of layer 1 of decoder attention has shape [2, 4]");
+}
+
+Test(recorded, parts_of_kinds_that_do_not_exist_are_refused)
+{
+    static const int KINDS[] = {-1, QKV_ATTENTION_KINDS, 1000000};
+    for (int i = 0; i < 3; i++) {
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_trace trace = {0};
+        const struct qkv_part owner = {
+            .attention = (enum qkv_attention_kind)KINDS[i], .layer = 1, .heads = 1};
+        qkv_trace_record(&trace, graph, &owner, QKV_PART_VALUE, qkv_constant(graph, QKV_SHAPE(1, 1)));
+        cr_expect_null(trace.first);
+        cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+        expect_message("there is no attention of kind");
+        qkv_graph_free(graph);
+    }
+}
+
+/* ---- a trained run ---- */
+
+static struct qkv_run train_run(struct qkv_corpus *corpus)
+{
+    struct qkv_config config;
+    struct qkv_messages messages;
+    struct qkv_train_result result;
+    struct qkv_run run;
+    const char *folder = tiny_task("recorded");
+    const char *text = write_text(folder, "x.yaml",
+                                  "name: recorded\ndata: {train: train.tsv, src: {lang: a}, trg: {lang: b}}\n"
+                                  "model:\n  network: recorded\n  encoder: {num_heads: 1, hidden_size: 8}\n"
+                                  "  decoder: {num_heads: 1, hidden_size: 8}\n"
+                                  "training: {model_dir: run, updates: 1}\n");
+    const struct qkv_train_options options = {.overwrite = true, .threads = 1};
+    cr_assert_not(qkv_config_read(&config, &arena, text, NULL, 0, &messages), "%s", messages.text[0]);
+    cr_assert_not(qkv_train(&config, &options, &result, &error) ||
+                      qkv_run_open(&run, config.training.model_dir, NULL, QKV_FLOAT32, &error) ||
+                      qkv_corpus_read(corpus, write_text(folder, "pairs.tsv", "a b\tA B\n"), &run.config.data,
+                                      (struct qkv_corpus_options){.keep_raw = true}, &error) ||
+                      qkv_corpus_encode(corpus, &run.source, &run.target, &error),
+                  "%s", error.message);
+    return run;
+}
+
+static enum qkv_status measure(struct qkv_run *run, const struct qkv_corpus *corpus)
+{
+    const struct qkv_heads_options options = {.no_translation = true, .testing = run->config.testing};
+    struct qkv_measured_heads measured = {0};
+    enum qkv_status status = qkv_heads_measure(run, corpus, &options, &measured, &error);
+    qkv_measured_heads_release(&measured);
+    return status;
+}
+
+static bool aligns(const struct qkv_run *run)
+{
+    const struct qkv_aligner_options options = {.norms = true};
+    struct qkv_aligner *aligner = qkv_aligner_new(run, NULL, &options, NULL, &error);
+    qkv_aligner_free(aligner);
+    return aligner;
+}
+
+Test(recorded, heads_and_aligners_of_a_run_name_what_is_missing)
+{
+    struct qkv_corpus corpus;
+    struct qkv_run run = train_run(&corpus);
+    cr_expect_eq(measure(&run, &corpus), QKV_OK, "%s", error.message);
+    cr_expect(aligns(&run), "%s", error.message);
+    mistake.left_out = FIRST_VALUE;
+    cr_expect_eq(measure(&run, &corpus), QKV_INVALID);
+    expect_message("network recorded: its function hidden does not record QKV_PART_VALUE of layer 1");
+    cr_expect_not(aligns(&run));
+    expect_message("network recorded: its function hidden does not record QKV_PART_VALUE of layer 1");
+    make_no_mistake();
+    mistake.leaves_out_weights = true;
+    cr_expect_eq(measure(&run, &corpus), QKV_INVALID);
+    expect_message("must record QKV_PART_WEIGHTS of the 2 heads");
+    make_no_mistake();
+    mistake.gives_single_head = true;
+    cr_expect_eq(measure(&run, &corpus), QKV_INVALID);
+    expect_message("(attentional)");
+    qkv_corpus_release(&corpus);
+    qkv_run_release(&run);
+}
