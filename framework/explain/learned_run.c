@@ -1,6 +1,8 @@
 /* The vectors and matrices of the run that a scene names. */
 #include "explain/learned.h"
 
+#include "qkv/network.h"
+
 enum qkv_status qkv_learned_open(struct learned *learned, const struct qkv_scene *scene,
                                  struct qkv_arena *arena, struct qkv_error *error)
 {
@@ -29,6 +31,13 @@ struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *w
     const struct qkv_vocabulary *vocabulary = encoder ? &learned->run.source : &learned->run.target;
     const struct qkv_embedding *embedding =
         qkv_model_inputs(model, encoder ? QKV_STACK_ENCODER : QKV_STACK_DECODER).embedding;
+    if (!embedding) {
+        learned->failed = true;
+        qkv_error_set(learned->error, "%s%s: its network %s gives no embeddings",
+                      qkv_scene_place(learned->scene, source ? "source" : "tokens", learned->arena),
+                      learned->run.path, model->interface->name);
+        return (struct qkv_matrix){0};
+    }
     int64_t width = embedding->table->shape.size[1];
     double *values = qkv_walk_memory(walk, words->count * width, sizeof *values);
     for (int64_t i = 0; values && i < words->count; i++) {
@@ -64,8 +73,14 @@ enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, 
         return qkv_error_set(learned->error, "%srun.layer is %lld, but the run has %lld layers",
                              qkv_scene_place(scene, "run.layer", learned->arena), (long long)scene->run.layer,
                              (long long)stack->num_layers);
-    qkv_learned_multi_head(model, qkv_model_attention(model, scene->run.kind, scene->run.layer).multi_head,
-                           walk, setup);
+    const struct qkv_multi_head *multi_head =
+        qkv_model_attention(model, scene->run.kind, scene->run.layer).multi_head;
+    if (!multi_head)
+        return qkv_error_set(
+            learned->error, "%s%s: its network %s gives no multi-head %s attention in layer %lld",
+            qkv_scene_place(scene, "weights.from", learned->arena), scene->run.path, model->interface->name,
+            qkv_attention_kind_name(scene->run.kind), (long long)scene->run.layer);
+    qkv_learned_multi_head(model, multi_head, walk, setup);
     if (walk->failed) return qkv_error_set(learned->error, "out of memory for a walk through attention");
     const struct qkv_tensor *inputs[] = {x, memory};
     for (int i = 0; i < 2; i++) {

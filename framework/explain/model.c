@@ -161,6 +161,7 @@ static enum qkv_status walk_layer(struct model_walk *m, struct qkv_attention_col
     name_words(m, &report);
     keep_words(m);
     if (m->walk->failed) return qkv_model_walk_no_memory(m->error);
+    if (qkv_model_walk_check(m)) return QKV_INVALID;
     if (follow_words(m, &options->follow)) return QKV_INVALID;
     if (!find_words(m, &report, options->words)) return qkv_model_walk_no_memory(m->error);
     return m->layers.multi_head ? qkv_model_walk_transformer(m) : qkv_model_walk_recurrent(m);

@@ -30,6 +30,10 @@ struct model_walk {
 
 enum qkv_status qkv_model_walk_no_memory(struct qkv_error *error);
 
+/* explain/model_parts.c: fails, with a message that names it, where the network has not recorded a part of the pass or does not
+ * give a layer that the walk reads. Called before any row is left out (followed_rows). */
+enum qkv_status qkv_model_walk_check(const struct model_walk *m);
+
 /* A part of this attention layer in the forced pass, as a constant of the walk's graph; NULL when
  * memory is out or the layer has no such part. */
 struct qkv_tensor *qkv_model_walk_part(struct model_walk *m, enum qkv_part_role role);

@@ -1,4 +1,4 @@
-/* Norms of values and measures of heads of a network of the program's own that records too little, or tensors
+/* Norms of values, measures of heads and explanations of a network of the program's own that records too little, or tensors
  * of other shapes than its layers have: refused with a message that names the part (run with AddressSanitizer). */
 #include "own_network.h"
 #include "support.h"
@@ -6,8 +6,8 @@
 
 #include "qkv/aligner.h"
 #include "qkv/attention_collect.h"
+#include "qkv/explain.h"
 #include "qkv/heads.h"
-#include "qkv/layers.h"
 #include "qkv/trainer.h"
 
 #include <criterion/criterion.h>
@@ -146,10 +146,45 @@ static const int32_t IDS[] = {4, 5, 6};
 static const char *const WORDS[] = {"a", "b", "c"};
 static const struct qkv_attention_pair PAIR = {{3, IDS}, {1, IDS}, WORDS, WORDS, false};
 
+static enum qkv_status explain(void)
+{
+    const struct qkv_explain_options options = {.kind = QKV_ATTENTION_CROSS};
+    struct qkv_explanation explanation;
+    return qkv_explain_model(model, &PAIR, &options, &arena, &explanation, &error);
+}
+
 static enum qkv_status collect(void)
 {
     struct qkv_attention_report report;
     return qkv_attention_collect(collector, 1, &PAIR, 0, &report, &error);
+}
+
+Test(recorded, explanations_name_the_part_that_is_missing)
+{
+    cr_expect_eq(explain(), QKV_OK, "%s", error.message);
+    for (int i = 0; i < PART_COUNT; i++) {
+        make_no_mistake();
+        mistake.left_out = i;
+        bool is_needed = i < FIRST_VALUE;
+        cr_expect_eq(explain(), is_needed ? QKV_INVALID : QKV_OK, "%s", PARTS[i].name);
+        if (is_needed) expect_message(format("does not record %s", PARTS[i].name));
+        make_no_mistake();
+        mistake.other_shape = i;
+        is_needed = i < FIRST_VALUE || i == POSITIONS;
+        cr_expect_eq(explain(), is_needed ? QKV_INVALID : QKV_OK, "%s", PARTS[i].name);
+        if (is_needed) expect_message(PARTS[i].name);
+    }
+}
+
+Test(recorded, explanations_name_the_layer_that_is_missing)
+{
+    mistake.gives_no_inputs = true;
+    cr_expect_eq(explain(), QKV_INVALID);
+    expect_message("network recorded: its function inputs gives no embedding of the decoder");
+    make_no_mistake();
+    mistake.gives_single_head = true;
+    cr_expect_eq(explain(), QKV_INVALID);
+    expect_message("network recorded: its function attention gives no attentional layer of its single head");
 }
 
 Test(recorded, norms_name_what_is_missing)
@@ -249,6 +284,36 @@ static bool aligns(const struct qkv_run *run)
     struct qkv_aligner *aligner = qkv_aligner_new(run, NULL, &options, NULL, &error);
     qkv_aligner_free(aligner);
     return aligner;
+}
+
+/* A scene that takes its embeddings from the run, and with `learned` its matrices. */
+static enum qkv_status explain_scene(const struct qkv_run *run, const char *weights)
+{
+    struct qkv_scene scene;
+    struct qkv_messages messages;
+    struct qkv_explanation explanation;
+    const char *path = write_text(run->path, "scene.yaml",
+                                  format("tokens: A B\nembeddings: {from: learned}\nrun: {path: '%s', kind: "
+                                         "decoder}\nweights: {from: %s}\n",
+                                         run->path, weights));
+    cr_assert_eq(qkv_scene_read(&scene, &arena, path, NULL, 0, &messages), QKV_OK, "%s", messages.text[0]);
+    return qkv_explain_scene(&scene, &arena, &explanation, &error);
+}
+
+Test(recorded, scenes_of_a_run_name_the_layer_that_is_missing)
+{
+    struct qkv_corpus corpus;
+    struct qkv_run run = train_run(&corpus);
+    mistake.gives_no_inputs = true;
+    cr_expect_eq(explain_scene(&run, "random"), QKV_INVALID);
+    expect_message("its network recorded gives no embeddings");
+    make_no_mistake();
+    mistake.gives_no_attention = true;
+    cr_expect_eq(explain_scene(&run, "random"), QKV_OK, "%s", error.message);
+    cr_expect_eq(explain_scene(&run, "learned"), QKV_INVALID);
+    expect_message("its network recorded gives no multi-head decoder attention in layer 1");
+    qkv_corpus_release(&corpus);
+    qkv_run_release(&run);
 }
 
 Test(recorded, heads_and_aligners_of_a_run_name_what_is_missing)

@@ -70,7 +70,8 @@ struct qkv_explain_options {
  * The weights are those of qkv_attention_collect. Rows of cross-attention are named after the word
  * that the decoder step outputs. All is computed in the numbers of the model, float64 or float32. The explanation is in the arena; its
  * title, label and model are NULL. Fails when the model has no such attention layer or `follow`
- * matches no row, and as qkv_attention_collect does. */
+ * matches no row, for a network of the program's own that does not record what it shows (qkv_trace_record in network.h), and
+ * as qkv_attention_collect does. */
 QKV_API enum qkv_status qkv_explain_model(const struct qkv_model *model,
                                           const struct qkv_attention_pair *pair,
                                           const struct qkv_explain_options *options, struct qkv_arena *arena,
