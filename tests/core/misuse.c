@@ -56,8 +56,49 @@ Test(misuse, slopes_and_buckets_of_any_rule_are_numbers)
         qkv_attention_slope(&rule, odd[i / 25]);
         int64_t bucket = qkv_attention_bucket(&rule, odd[i / 25]);
         if (rule.buckets < 1) cr_expect_eq(bucket, 0);
+        cr_expect(bucket >= 0 && (bucket < rule.buckets || !bucket), "%lld", (long long)bucket);
     }
     const struct qkv_attention_rule rule = {.heads = 1, .buckets = 8, .max_distance = 16};
     cr_expect_eq(qkv_attention_bucket(&rule, INT64_MIN), 3);
     cr_expect_eq(qkv_attention_bucket(&rule, INT64_MAX), 7);
+}
+
+/* qkv_attention_rule_check refuses most of these rules. */
+Test(misuse, a_bucket_is_one_of_the_rule)
+{
+    for (int64_t buckets = 1; buckets < 10; buckets++)
+        for (int64_t max_distance = -2; max_distance < 8; max_distance++)
+            for (int64_t offset = -40; offset <= 40; offset++)
+                for (int causal = 0; causal < 2; causal++) {
+                    const struct qkv_attention_rule rule = {
+                        .heads = 1, .causal = causal, .buckets = buckets, .max_distance = max_distance};
+                    int64_t bucket = qkv_attention_bucket(&rule, offset);
+                    cr_assert(bucket >= 0 && bucket < buckets,
+                              "causal %d, buckets %d, max_distance %d, offset %d: %lld", causal, (int)buckets,
+                              (int)max_distance, (int)offset, (long long)bucket);
+                }
+}
+
+Test(misuse, a_query_sees_only_keys_that_exist)
+{
+    static const int64_t odd[] = {0, 1, 2, 4, 5, -1, INT64_MAX, INT64_MIN};
+    enum { ODD = sizeof odd / sizeof *odd };
+    for (int i = 0; i < ODD * ODD * ODD * ODD * 2; i++) {
+        const struct qkv_attention_rule rule = {.heads = 1,
+                                                .window = odd[i % ODD],
+                                                .global_tokens = odd[i / ODD % ODD],
+                                                .causal = i / (ODD * ODD * ODD * ODD)};
+        int64_t position = odd[i / ODD / ODD % ODD], keys = odd[i / ODD / ODD / ODD % ODD];
+        struct qkv_visible_keys seen = qkv_attention_visible(&rule, position, keys);
+        int64_t most = keys > 0 ? keys : 0, count = qkv_visible_count(seen);
+        cr_assert(seen.global_end >= 0 && seen.global_end <= seen.from && seen.from <= seen.to &&
+                      seen.to <= most && count >= (most > 0) && count <= most,
+                  "window %lld, global %lld, causal %d, position %lld, keys %lld: %lld, %lld .. %lld",
+                  (long long)rule.window, (long long)rule.global_tokens, (int)rule.causal,
+                  (long long)position, (long long)keys, (long long)seen.global_end, (long long)seen.from,
+                  (long long)seen.to);
+    }
+    const struct qkv_attention_rule causal = {.heads = 1, .causal = true};
+    cr_expect_eq(qkv_attention_visible(&causal, INT64_MAX, 5).to, 5);
+    cr_expect_eq(qkv_attention_visible(&causal, INT64_MIN, 5).to, 1);
 }

@@ -290,4 +290,16 @@ Test(misuse, of_networks_kinds_and_stacks)
         cr_expect_eq(qkv_network_check(&config, &error), QKV_INVALID);
         expect_message("model.encoder.type: there is no network of type");
     }
+
+Test(misuse, groups_of_any_number_of_tokens)
+{
+    static const int64_t CASES[][2] = {{INT64_MAX, INT64_MAX / QKV_GROUP + 1},
+                                       {INT64_MIN, 0},
+                                       {-1, 0},
+                                       {0, 0},
+                                       {1, 1},
+                                       {QKV_GROUP, 1},
+                                       {QKV_GROUP + 1, 2}};
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
+        cr_expect_eq(qkv_next_groups(&(struct qkv_next_scores){.classes = CASES[i][0]}), CASES[i][1]);
 }

@@ -69,18 +69,21 @@ struct qkv_visible_keys {
     int64_t global_end, from, to;
 };
 
-/* The keys, of 0 .. keys - 1, that the query at `position` sees. Needs 0 <= position < keys if the rule
- * has a window or is causal. */
+/* The keys, of 0 .. keys - 1, that the query at `position` sees. A position below 0 counts as 0, one past the
+ * last key as the last key; window and global_tokens below 0 count as 0. */
 static inline struct qkv_visible_keys qkv_attention_visible(const struct qkv_attention_rule *rule,
                                                             int64_t position, int64_t keys)
 {
     int64_t window = rule->window;
+    if (keys < 1) return (struct qkv_visible_keys){0};
+    if (position < 0) position = 0;
+    if (position > keys - 1) position = keys - 1;
     struct qkv_visible_keys visible = {0, 0, rule->causal ? position + 1 : keys};
-    if (!window || position < rule->global_tokens) return visible;
+    if (window <= 0 || position < rule->global_tokens) return visible;
     if (position > window) visible.from = position - window;
     if (window < visible.to - position - 1) visible.to = position + window + 1;
     if (rule->global_tokens < visible.from)
-        visible.global_end = rule->global_tokens;
+        visible.global_end = rule->global_tokens > 0 ? rule->global_tokens : 0;
     else
         visible.from = 0;
     return visible;
@@ -89,7 +92,7 @@ static inline struct qkv_visible_keys qkv_attention_visible(const struct qkv_att
 /* Number of visible keys. */
 static inline int64_t qkv_visible_count(struct qkv_visible_keys visible)
 {
-    return visible.global_end + visible.to - visible.from;
+    return visible.to - visible.from + visible.global_end;
 }
 
 /* Whether key `key` (at least 0) is one of them. */
@@ -120,7 +123,8 @@ QKV_API double qkv_attention_slope(const struct qkv_attention_rule *rule, int64_
 
 /* Bucket, 0 .. buckets - 1, of a key whose position is `offset` more than that of the query. As in T5:
  * each direction has half of the buckets (causal: the past has all). Half of a direction's buckets hold
- * one distance each, the others grow logarithmically up to max_distance. */
+ * one distance each, the others grow logarithmically up to max_distance. Of a rule that
+ * qkv_attention_rule_check refuses: some bucket of 0 .. buckets - 1, and 0 for fewer than 2 buckets. */
 QKV_API int64_t qkv_attention_bucket(const struct qkv_attention_rule *rule, int64_t offset);
 
 /* Number of buckets of one direction that hold a single distance; max_distance must be larger. */

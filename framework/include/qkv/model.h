@@ -329,7 +329,7 @@ struct qkv_next_scores {
 /* Groups of tokens in group_max; the last may have fewer than QKV_GROUP tokens. */
 static inline int64_t qkv_next_groups(const struct qkv_next_scores *next)
 {
-    return (next->classes + QKV_GROUP - 1) / QKV_GROUP;
+    return next->classes > 0 ? (next->classes - 1) / QKV_GROUP + 1 : 0;
 }
 
 /* log p(token) = logit - log sum exp(logits), in nats. NaN when decoding started without sums, and for a row or
