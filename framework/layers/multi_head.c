@@ -58,9 +58,10 @@ struct qkv_tensor *qkv_multi_head_context(const struct qkv_multi_head *layer, st
                                           const struct qkv_attention_projections *projections,
                                           struct qkv_tensor **node)
 {
+    bool has_bias = layer->rule.buckets && layer->positions;
     const struct qkv_attention attention = {
         .rule = layer->rule,
-        .bias = layer->rule.buckets ? qkv_graph_parameter(graph, layer->positions->table) : NULL,
+        .bias = has_bias ? qkv_graph_parameter(graph, layer->positions->table) : NULL,
         .queries = projections->queries,
         .keys = projections->keys,
     };

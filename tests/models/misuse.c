@@ -303,3 +303,34 @@ Test(misuse, groups_of_any_number_of_tokens)
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
         cr_expect_eq(qkv_next_groups(&(struct qkv_next_scores){.classes = CASES[i][0]}), CASES[i][1]);
 }
+
+/* The bias of the distances is the table of relative positions. */
+Test(misuse, attention_with_buckets_needs_relative_positions)
+{
+    static const int64_t START[] = {0}, LENGTH[] = {3};
+    for (int has_positions = 0; has_positions < 2; has_positions++) {
+        const struct qkv_positions_options rotary = {QKV_POSITION_ROTARY, 3, 2, 100, {0}};
+        struct qkv_positions positions;
+        struct qkv_parameters parameters = {0};
+        struct qkv_multi_head layer;
+        qkv_positions_init(&positions, &parameters, &rotary, "positions");
+        const struct qkv_multi_head_options options = {.rule = {.heads = 2, .buckets = 6, .max_distance = 8},
+                                                       .width = 4,
+                                                       .key_width = 2,
+                                                       .value_width = 2,
+                                                       .positions = has_positions ? &positions : NULL};
+        qkv_multi_head_init(&layer, &parameters, &options, "attention");
+        cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_OK);
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        qkv_graph_bind(graph, &parameters, NULL, false);
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 4));
+        const struct qkv_segments segments = {1, START, LENGTH};
+        const struct qkv_attention_inputs inputs = {
+            .x = x, .memory = x, .queries = segments, .keys = segments};
+        cr_expect_null(qkv_multi_head_apply(&layer, graph, &inputs, NULL));
+        cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+        expect_message("there are 6 buckets, but no bias");
+        qkv_graph_free(graph);
+        qkv_parameters_release(&parameters);
+    }
+}

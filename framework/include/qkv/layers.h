@@ -172,7 +172,7 @@ struct qkv_multi_head_options {
     bool bias;                      /* of the four projections */
     struct qkv_initial initial, output_initial;
     /* Self attention: rotary positions rotate queries and keys, relative positions hold the bias that
-     * rule.buckets needs. NULL: neither. Must outlive the layer. */
+     * rule.buckets needs: the graph fails without it. NULL: neither. Must outlive the layer. */
     const struct qkv_positions *positions;
 };
 
