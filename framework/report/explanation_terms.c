@@ -1,6 +1,6 @@
 /* How a number of a step was made: the terms of its sum. */
-#include "qkv/explanation.h"
 #include "qkv/scalar_math.h"
+#include "report/explanation.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -66,6 +66,25 @@ static void add_products(struct sum *sum, const struct origin *o)
     if (o->z.step) add(sum, o->z.step->title, cell(o->z, 0, o->column), 1);
 }
 
+/* The head that a number of joined heads comes from, and where its context is. */
+struct joined_head {
+    int64_t number; /* of the layer, from 1 */
+    int64_t index; /* of its matrix in step X; not one of 0 .. heads - 1 where the head is not in the steps */
+    int64_t column; /* of that matrix */
+};
+
+/* X must have columns. Where heads were removed (qkv_explanation_select_head), X begins with head `first_head` of the
+ * layer, but all heads are still joined. */
+static struct joined_head joined_head(const struct qkv_explanation *explanation, const struct origin *o)
+{
+    const struct qkv_step *x = o->x.step;
+    int64_t first = explanation->first_head > 1 ? explanation->first_head : 1,
+            heads = x->heads ? x->heads : 1;
+    bool joins_x_alone = o->step->columns == heads * x->columns;
+    int64_t part = o->column / x->columns, number = joins_x_alone ? part + first : part + 1;
+    return (struct joined_head){number, number - first, o->column % x->columns};
+}
+
 /* exp(x) of each number of the row, divided by that of the greatest, as softmax computes it. */
 static void add_powers(struct sum *sum, const struct origin *o)
 {
@@ -79,9 +98,19 @@ static void add_powers(struct sum *sum, const struct origin *o)
     }
 }
 
-static void add_terms(struct sum *sum, const struct origin *o, double value)
+static void add_context(struct sum *sum, const struct origin *o, struct joined_head head, double value)
 {
-    int64_t head, width;
+    const struct qkv_step *context = o->x.step;
+    const struct matrix z = {context, context->values + head.index * context->rows * context->columns};
+    double x = cell(z, o->row, head.column);
+    const char *name = qkv_arena_format(sum->arena, "Z_%lld", (long long)head.number);
+    if (!name) sum->failed = true;
+    add(sum, name ? name : "", x, fabs(value) > 0 || !(fabs(x) > 0) ? 1 : 0); /* 0: the head is silent */
+}
+
+static void add_terms(struct sum *sum, const struct qkv_explanation *explanation, const struct origin *o,
+                      double value)
+{
     switch (o->step->rule) {
     case QKV_STEP_RULE_NONE:
         return;
@@ -100,31 +129,44 @@ static void add_terms(struct sum *sum, const struct origin *o, double value)
         add_powers(sum, o);
         return;
     case QKV_STEP_RULE_JOIN:
-        width = o->x.step->columns;
-        head = o->column / width;
-        const struct matrix context = {o->x.step, o->x.step->values + head * o->x.step->rows * width};
-        double x = cell(context, o->row, o->column % width);
-        const char *name = qkv_arena_format(sum->arena, "Z_%lld", (long long)(head + 1));
-        if (!name) sum->failed = true;
-        add(sum, name ? name : "", x, fabs(value) > 0 || !(fabs(x) > 0) ? 1 : 0); /* 0: the head is silent */
+        add_context(sum, o, joined_head(explanation, o), value);
         return;
     }
 }
 
-static bool is_there(const struct qkv_number *number, int64_t heads)
+static bool is_there(const struct qkv_step *step, const struct qkv_number *number, int64_t heads)
 {
-    return number->head >= 0 && number->head < heads && number->row >= 0 &&
-           number->row < number->step->rows && number->column >= 0 && number->column < number->step->columns;
+    return number->head >= 0 && number->head < heads && number->row >= 0 && number->row < step->rows &&
+           number->column >= 0 && number->column < step->columns;
+}
+
+/* Fails where X has not the columns or the head that the rule of the step reads. */
+static enum qkv_status check_origin(const struct qkv_explanation *explanation, const struct origin *o,
+                                    struct qkv_error *error)
+{
+    const struct qkv_step *step = o->step, *x = o->x.step;
+    bool is_join = step->rule == QKV_STEP_RULE_JOIN;
+    if (step->rule == QKV_STEP_RULE_SOFTMAX ? x->columns != step->columns : is_join && !x->columns)
+        return qkv_error_set(error, "step %s has %lld columns, but step %s, from which it is made, has %lld",
+                             step->name, (long long)step->columns, x->name, (long long)x->columns);
+    if (!is_join) return QKV_OK;
+    const struct joined_head head = joined_head(explanation, o);
+    if (head.index >= 0 && head.index < (x->heads ? x->heads : 1)) return QKV_OK;
+    return qkv_error_set(error, "column %lld of step %s is of head %lld, which step %s does not have",
+                         (long long)o->column, step->name, (long long)head.number, x->name);
 }
 
 enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
                                       const struct qkv_number *number, struct qkv_arena *arena,
                                       struct qkv_terms *terms, struct qkv_error *error)
 {
-    const struct qkv_step *step = number->step;
-    int64_t heads = step->heads ? step->heads : 1;
     *terms = (struct qkv_terms){0};
-    if (!is_there(number, heads))
+    if (qkv_explanations_check(explanation, 1, error)) return QKV_INVALID;
+    const char *name = number->step->name ? number->step->name : "";
+    const struct qkv_step *step = qkv_explanation_step(explanation, name);
+    if (!step) return qkv_error_set(error, "the explanation has no step %s", name);
+    int64_t heads = step->heads ? step->heads : 1;
+    if (!is_there(step, number, heads))
         return qkv_error_set(error, "step %s has no number at row %lld, column %lld of matrix %lld",
                              step->name, (long long)number->row, (long long)number->column,
                              (long long)number->head);
@@ -136,9 +178,10 @@ enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
                                   .y = matrix_of(explanation, step->from[1], number->head, heads),
                                   .z = matrix_of(explanation, step->from[2], number->head, heads)};
     if (isinf(terms->value) || !origin.x.step) return QKV_OK;
+    if (check_origin(explanation, &origin, error)) return QKV_INVALID;
     struct sum sum = {.arena = arena};
     sum.terms = qkv_arena_allocate(arena, (size_t)(origin.x.step->columns + 2) * sizeof *sum.terms);
-    if (sum.terms) add_terms(&sum, &origin, terms->value);
+    if (sum.terms) add_terms(&sum, explanation, &origin, terms->value);
     if (!sum.terms || sum.failed) return qkv_error_set(error, "out of memory for the terms of a number");
     terms->terms = sum.count ? sum.terms : NULL;
     terms->count = sum.count;

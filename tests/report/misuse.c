@@ -272,3 +272,41 @@ Test(misuse, a_corpus_that_does_not_fit_the_run_is_refused)
     qkv_alignment_score_release(&score);
     qkv_run_release(&run);
 }
+
+/* The terms of a number of the last of `count` steps are refused. */
+static void expect_no_terms(const struct qkv_step *steps, int64_t count, struct qkv_number number,
+                            const char *message)
+{
+    const struct qkv_explanation made = {
+        .first_head = 1, .heads = 1, .layer_heads = 1, .step_count = count, .steps = steps};
+    struct qkv_arena arena = {0};
+    struct qkv_terms terms;
+    cr_expect_eq(qkv_explanation_terms(&made, &number, &arena, &terms, &error), QKV_INVALID);
+    cr_expect_eq(terms.count, 0);
+    expect_message(message);
+    qkv_arena_release(&arena);
+}
+
+/* Steps that a program made, whose shapes do not follow from one another. */
+Test(misuse, terms_need_steps_that_fit)
+{
+    static const char *const one_name[] = {"a"};
+    struct qkv_step steps[2] = {
+        {.name = "x", .title = "", .formula = "", .rows = 1, .columns = 0, .values = weights},
+        {.name = "y", .title = "", .formula = "", .rows = 1, .columns = 2, .values = weights, .from = {"x"}},
+    };
+    const struct qkv_number last = {&steps[1], 0, 0, 1};
+    steps[1].rule = QKV_STEP_RULE_JOIN;
+    expect_no_terms(steps, 2, last, "step y has 2 columns, but step x, from which it is made, has 0");
+    steps[0].columns = 1;
+    expect_no_terms(steps, 2, last, "column 1 of step y is of head 2, which step x does not have");
+    steps[1].rule = QKV_STEP_RULE_SOFTMAX;
+    steps[0].columns = 4;
+    steps[1].columns = 1;
+    steps[1].column_names = one_name;
+    const struct qkv_number first = {&steps[1], 0, 0, 0};
+    expect_no_terms(steps, 2, first, "step y has 1 columns, but step x, from which it is made, has 4");
+    expect_no_terms(steps, 1, first, "the explanation has no step y");
+    steps[0].rows = -1;
+    expect_no_terms(steps, 2, first, "step 1 of an explanation has no name");
+}

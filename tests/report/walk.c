@@ -202,3 +202,42 @@ Test(walk, a_number_that_is_not_there)
     }
     close_subject(&subject);
 }
+
+/* All heads are joined, also where only one is selected: its columns have terms, and those of others are refused. */
+Test(walk, terms_of_a_selected_head)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_scene scene;
+    struct qkv_messages messages;
+    struct qkv_explanation all;
+    struct qkv_error error = {""};
+    static const char TEXT[] = "name: s\ntokens: [a, b, c]\nembeddings: {from: random, width: 8}\n"
+                               "attention: {heads: 4, key_width: 2, value_width: 2, output: true}\n";
+    qkv_arena_guard(true);
+    cr_assert_eq(qkv_scene_read_text(&scene, &arena, "s", TEXT, NULL, 0, &messages), QKV_OK);
+    cr_assert_eq(qkv_explain_scene(&scene, &arena, &all, &error), QKV_OK, "%s", error.message);
+    for (int head = 1; head <= 4; head++) {
+        struct qkv_explanation one = all;
+        cr_assert_eq(qkv_explanation_select_head(&one, head, &arena, &error), QKV_OK, "%s", error.message);
+        const struct qkv_step *joined = step_of(&one, "joined");
+        cr_assert_eq(joined->columns, 8);
+        for (int64_t column = 0; column < 8; column++) {
+            const struct qkv_number number = {joined, 0, 2, column};
+            struct qkv_terms expected, terms;
+            cr_assert_eq(qkv_explanation_terms(&all, &number, &arena, &expected, &error), QKV_OK);
+            enum qkv_status status = qkv_explanation_terms(&one, &number, &arena, &terms, &error);
+            cr_expect_eq(status, column / 2 == head - 1 ? QKV_OK : QKV_INVALID);
+            cr_expect_eq(terms.count, status ? 0 : 1);
+            if (status) {
+                const char *part =
+                    column < 2 ? "is of head 1, which step context does not have" : "is of head ";
+                cr_expect_not_null(strstr(error.message, part), "%s", error.message);
+            } else {
+                cr_expect_eq(terms.sum, expected.sum);
+                cr_expect_eq(terms.sum, terms.value);
+                cr_expect_str_eq(terms.terms[0].name, expected.terms[0].name);
+            }
+        }
+    }
+    qkv_arena_release(&arena);
+}

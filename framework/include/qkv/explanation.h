@@ -62,8 +62,8 @@ struct qkv_step {
 
 /* One number of a step. */
 struct qkv_number {
-    const struct qkv_step *step;
-    int64_t head, row, column; /* from 0; head 0 for a step without heads */
+    const struct qkv_step *step; /* its name counts: the explanation's step of that name is meant */
+    int64_t head, row, column;   /* from 0; head 0 for a step without heads */
 };
 
 /* One term of the sum that makes a number of a step. */
@@ -107,7 +107,8 @@ QKV_API const struct qkv_step *qkv_explanation_content(const struct qkv_explanat
                                                        enum qkv_step_content content);
 
 /* Finds the terms of a number. They are in the arena. A softmax has a term for each number of its row that is not masked.
- * Fails when there is no such number and when memory runs out. */
+ * Fails when there is no such number, for an explanation with shapes that cannot be, for a number of joined heads whose head
+ * qkv_explanation_select_head has removed, and when memory runs out. After a failure terms->count is 0. */
 QKV_API enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
                                               const struct qkv_number *number, struct qkv_arena *arena,
                                               struct qkv_terms *terms, struct qkv_error *error);
