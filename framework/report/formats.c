@@ -88,11 +88,19 @@ enum qkv_status qkv_report_check_tokens(const struct qkv_attention_report *repor
     return QKV_OK;
 }
 
-static enum qkv_status no_format(struct qkv_error *error)
+/* The writer of a format, which may be a copy of its row; NULL with a message when there is none. */
+static const struct qkv_format_writer *writer_of(const struct qkv_format *format, struct qkv_error *error)
 {
-    return qkv_error_set(
-        error, "the format is NULL, as qkv_format_find and qkv_format_of_path return it for an unknown "
-               "name or extension");
+    const char *name = format && format->name ? format->name : "";
+    for (int i = 0; i < COUNT; i++)
+        if (!strcmp(writers[i]->format.name, name)) return writers[i];
+    if (format)
+        qkv_error_set(
+            error, "there is no format '%s': take a row of the table, as qkv_format_find returns it", name);
+    else
+        qkv_error_set(error, "the format is NULL, as qkv_format_find and qkv_format_of_path return it for an "
+                             "unknown name or extension");
+    return NULL;
 }
 
 enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
@@ -100,7 +108,7 @@ enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
                                      const struct qkv_format_options *options, char **bytes, size_t *size,
                                      struct qkv_error *error)
 {
-    const struct qkv_format_writer *writer = (const struct qkv_format_writer *)format;
+    const struct qkv_format_writer *writer = writer_of(format, error);
     struct qkv_arena arena = {0};
     struct maps_job job = {.report = report, .arena = &arena};
     struct qkv_explanation converted;
@@ -108,7 +116,7 @@ enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
     enum qkv_status status = QKV_OK;
     *bytes = NULL;
     *size = 0;
-    if (!format) return no_format(error);
+    if (!writer) return QKV_INVALID;
     if (qkv_report_check_tokens(report, error)) return QKV_INVALID;
     if (complete_options(&job.options, options, error)) return QKV_INVALID;
     if (report->map_count == 0) return qkv_error_set(error, "there is no attention map to show");
@@ -127,7 +135,7 @@ enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanation
                                        const struct qkv_format_options *options, char **bytes, size_t *size,
                                        struct qkv_error *error)
 {
-    const struct qkv_format_writer *writer = (const struct qkv_format_writer *)format;
+    const struct qkv_format_writer *writer = writer_of(format, error);
     struct qkv_arena arena = {0};
     struct explanations_job job = {.explanations = explanations, .count = count, .arena = &arena};
     struct qkv_attention_report converted;
@@ -135,7 +143,7 @@ enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanation
     enum qkv_status status = QKV_OK;
     *bytes = NULL;
     *size = 0;
-    if (!format) return no_format(error);
+    if (!writer) return QKV_INVALID;
     if (qkv_explanations_check(explanations, count, error)) return QKV_INVALID;
     if (complete_options(&job.options, options, error)) return QKV_INVALID;
     if (!writer->write_explanations && !qkv_explanation_content(explanations, QKV_STEP_WEIGHTS))

@@ -33,7 +33,7 @@ typedef enum qkv_status write_explanations_function(const struct explanations_jo
 /* One format. A writer that is NULL is replaced by the other one on converted content: maps become the
  * steps of an explanation, and the weights of explanations become maps. At least one is not NULL. */
 struct qkv_format_writer {
-    struct qkv_format format; /* the public row; must be the first member */
+    struct qkv_format format; /* the public row */
     write_maps_function *write_maps;
     write_explanations_function *write_explanations;
 };

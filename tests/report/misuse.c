@@ -114,6 +114,38 @@ Test(misuse, a_format_that_was_not_found_is_refused)
     expect_message("the format is NULL");
 }
 
+/* What a program keeps may be a copy of a row; what is in no row of the table has no writer. */
+Test(misuse, a_copy_of_a_format_is_that_format)
+{
+    char *bytes[2];
+    size_t size[2];
+    for (int i = 0; qkv_format(i); i++) {
+        struct qkv_format *copy = malloc(sizeof *copy); /* so that a sanitizer sees what lies behind it */
+        *copy = *qkv_format(i);
+        for (int explains = 0; explains < 2; explains++) {
+            for (int c = 0; c < 2; c++) {
+                const struct qkv_format *format = c ? copy : qkv_format(i);
+                enum qkv_status status =
+                    explains
+                        ? qkv_explanation_render(explanations, 1, format, NULL, &bytes[c], &size[c], &error)
+                        : qkv_attention_render(&report, format, NULL, &bytes[c], &size[c], &error);
+                cr_assert_eq(status, QKV_OK, "%s: %s", format->name, error.message);
+            }
+            cr_expect(size[0] == size[1] && !memcmp(bytes[0], bytes[1], size[0]), "%s", copy->name);
+            free(bytes[0]);
+            free(bytes[1]);
+        }
+        copy->name = "none";
+        cr_expect_eq(qkv_attention_render(&report, copy, NULL, &bytes[0], &size[0], &error), QKV_INVALID);
+        expect_message("there is no format 'none'");
+        *copy = (struct qkv_format){0};
+        cr_expect_eq(qkv_explanation_render(explanations, 1, copy, NULL, &bytes[0], &size[0], &error),
+                     QKV_INVALID);
+        expect_message("there is no format ''");
+        free(copy);
+    }
+}
+
 Test(misuse, more_digits_than_a_double_has_are_not_printed)
 {
     const struct qkv_format_options options = {.digits = INT32_MAX};

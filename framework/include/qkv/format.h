@@ -45,7 +45,7 @@ enum qkv_format_sequence {
     QKV_FORMAT_BLOCKS, /* with an empty line between */
 };
 
-/* One row of the table. */
+/* One row of the table. A copy of it means the same format: its name counts. */
 struct qkv_format {
     const char *name;      /* "json" */
     const char *extension; /* of its files, without the dot: "json"; "txt" for text */
