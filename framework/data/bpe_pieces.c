@@ -49,38 +49,46 @@ static bool copy_pieces(struct qkv_types *kept, const struct qkv_types *pieces, 
     return true;
 }
 
-/* Finds the merge that made each symbol; of two that make the same, the one that subword-nmt undoes: its lines are read
- * from the last to the first, a repeated merge counts where it is read first, and the merge that counts last wins. */
-static bool find_merges(struct qkv_bpe *bpe)
+/* The merge that made each symbol, or -1; of two that make the same, the one that subword-nmt undoes: its lines are read
+ * from the last to the first, a repeated merge counts where it is read first, and the merge that counts last wins. NULL when
+ * memory is out; the caller frees it. */
+static int32_t *find_merges(const struct qkv_bpe *bpe)
 {
     bool *is_read = calloc((size_t)bpe->pairs.size + 1, sizeof *is_read);
-    bpe->undone = malloc(((size_t)bpe->symbols.size + 1) * sizeof *bpe->undone);
-    bool good = is_read && bpe->undone;
-    for (int64_t i = 0; good && i < bpe->symbols.size; i++) bpe->undone[i] = -1;
+    int32_t *merges = malloc(((size_t)bpe->symbols.size + 1) * sizeof *merges);
+    bool good = is_read && merges;
+    for (int64_t i = 0; good && i < bpe->symbols.size; i++) merges[i] = -1;
     for (int64_t line = bpe->count - 1; good && line >= 0; line--) {
         int32_t merge = bpe->order[line];
-        if (!is_read[merge]) bpe->undone[bpe->joined[merge]] = merge;
+        if (!is_read[merge]) merges[bpe->joined[merge]] = merge;
         is_read[merge] = true;
     }
     free(is_read);
-    return good;
+    if (good) return merges;
+    free(merges);
+    return NULL;
 }
 
 enum qkv_status qkv_bpe_keep(struct qkv_bpe *bpe, const struct qkv_types *pieces, int64_t minimum,
                              struct qkv_error *error)
 {
-    QKV_BUG(bpe->undone, "the pieces that cutting keeps are already chosen");
+    struct qkv_types kept = {0};
     char *token = malloc(qkv_bpe_longest_piece(&bpe->symbols));
-    bool good = token && copy_pieces(&bpe->kept, pieces, minimum) && find_merges(bpe);
-    for (int64_t i = 0; good && i < bpe->symbols.size; i++) {
+    int32_t *undone = find_merges(bpe);
+    bool good = token && undone && copy_pieces(&kept, pieces, minimum), chosen = good && kept.size;
+    for (int64_t i = 0; chosen && i < bpe->symbols.size; i++) {
         const char *symbol = qkv_types_token(&bpe->symbols, i);
         qkv_bpe_piece_of(symbol, qkv_bpe_ends_word(symbol), token);
-        if (qkv_types_find(&bpe->kept, token) >= 0) bpe->undone[i] = -1;
+        if (qkv_types_find(&kept, token) >= 0) undone[i] = -1;
     }
     free(token);
+    qkv_types_release(chosen ? &bpe->kept : &kept);
+    free(chosen ? bpe->undone : undone);
     if (!good) return qkv_error_set(error, "out of memory for pieces");
-    if (bpe->kept.size) return QKV_OK;
-    return qkv_error_set(error, "no piece of the text occurs %lld times", (long long)minimum);
+    if (!chosen) return qkv_error_set(error, "no piece of the text occurs %lld times", (long long)minimum);
+    bpe->kept = kept;
+    bpe->undone = undone;
+    return QKV_OK;
 }
 
 /* ---- files of pieces ---- */

@@ -139,6 +139,35 @@ Test(bpe, keeps_frequent_pieces_like_subword_nmt)
     qkv_types_release(&types);
 }
 
+/* A minimum that no piece reaches can be tried again; the last choice that succeeds counts. */
+Test(bpe, chooses_pieces_again)
+{
+    const char *text = "abäbabab aaaaaaaaaaaa bababababä";
+    struct qkv_types types = random_words();
+    struct qkv_error error = {""};
+    struct qkv_bpe *bpe = learn(&types, 600), *once = qkv_bpe_copy(bpe);
+    const char *all = pieces(bpe, text), *path = format("%s/pieces", scratch("again"));
+    struct qkv_types counts = counted_pieces(bpe);
+    cr_expect_eq(qkv_bpe_keep(bpe, &counts, INT64_MAX, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "no piece of the text occurs 9223372036854775807 times");
+    cr_expect_str_eq(pieces(bpe, text), all);
+    cr_assert_eq(qkv_bpe_keep(once, &counts, 25, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_bpe_save_pieces(once, path, &error), QKV_OK, "%s", error.message);
+    cr_expect_str_neq(pieces(once, text), all);
+    cr_assert_eq(qkv_bpe_keep(bpe, &counts, 1, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_bpe_keep(bpe, &counts, 25, &error), QKV_OK, "%s", error.message);
+    cr_expect_eq(qkv_bpe_checksum(bpe), qkv_bpe_checksum(once));
+    cr_expect_str_eq(pieces(bpe, text), pieces(once, text));
+    cr_expect_eq(qkv_bpe_keep(bpe, &counts, INT64_MAX, &error), QKV_INVALID);
+    cr_assert_eq(qkv_bpe_load_pieces(bpe, path, &error), QKV_OK, "%s", error.message);
+    cr_expect_eq(qkv_bpe_checksum(bpe), qkv_bpe_checksum(once));
+    cr_expect_str_eq(pieces(bpe, text), pieces(once, text));
+    qkv_types_release(&counts);
+    qkv_bpe_free(once);
+    qkv_bpe_free(bpe);
+    qkv_types_release(&types);
+}
+
 Test(bpe, refuses_files_that_hold_no_pieces)
 {
     static const char *const rows[][2] = {

@@ -57,8 +57,8 @@ QKV_API struct qkv_bpe *qkv_bpe_load(const char *path, struct qkv_error *error);
 QKV_API enum qkv_status qkv_bpe_save(const struct qkv_bpe *bpe, const char *path, struct qkv_error *error);
 
 /* From now on, cutting keeps only those of `pieces`, the tokens of a text that these merges have cut, that occur at least
- * `minimum` times. May be called once, before the merges are shared. Fails when there is no such piece and when there is no
- * memory; the merges are then of no use. */
+ * `minimum` times. Must be called before the merges are shared; of several calls the last that succeeds counts. Fails when
+ * there is no such piece and when there is no memory; cutting then keeps what it kept before. */
 QKV_API enum qkv_status qkv_bpe_keep(struct qkv_bpe *bpe, const struct qkv_types *pieces, int64_t minimum,
                                      struct qkv_error *error);
 
