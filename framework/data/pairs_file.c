@@ -382,7 +382,8 @@ enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request
 
 const char *qkv_pairs_text(const struct qkv_pairs *pairs, int64_t i, int side)
 {
-    return pairs->text + pairs->start[side][i];
+    bool exists = i >= 0 && i < pairs->count && (side == 0 || side == 1);
+    return exists ? pairs->text + pairs->start[side][i] : NULL;
 }
 
 void qkv_pairs_filter(struct qkv_pairs *pairs, const bool *keep)

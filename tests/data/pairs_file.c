@@ -293,7 +293,14 @@ Test(pairs_file, keeps_the_pairs_that_are_wanted)
     cr_expect_eq(pairs.count, 2);
     cr_expect_str_eq(qkv_pairs_text(&pairs, 1, 0), "e");
     cr_expect_str_eq(qkv_pairs_text(&pairs, 1, 1), "f");
+    static const int64_t wrong[] = {2, -1, INT64_MAX, INT64_MIN};
+    static const int wrong_side[] = {2, -1, INT32_MAX, INT32_MIN};
+    for (int i = 0; i < 4; i++) {
+        cr_expect_null(qkv_pairs_text(&pairs, wrong[i], 0));
+        cr_expect_null(qkv_pairs_text(&pairs, 0, wrong_side[i]));
+    }
     qkv_pairs_release(&pairs);
+    cr_expect_null(qkv_pairs_text(&pairs, 0, 0));
 }
 
 /* `qkv init <(command)`: what is read from a pipe cannot be read again. */
