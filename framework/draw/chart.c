@@ -423,18 +423,36 @@ static enum qkv_status render(const struct sheet *sheet, const char *path, struc
     return QKV_OK;
 }
 
+/* Fails for numbers that no axis shows, and for those that name no line or symbol. */
+static enum qkv_status check_chart(const struct qkv_chart *chart, const char *path, struct qkv_error *error)
+{
+    double number = qkv_chart_unshown_number(chart);
+    if (!(number >= 0 && number <= 0))
+        return qkv_error_set(error, "%s: a chart cannot show %g; its numbers are 0 to 1e15", path, number);
+    for (int64_t i = 0; i < chart->line_count; i++) {
+        int64_t companion_of = chart->lines[i].companion_of;
+        if (companion_of < 0 || companion_of > chart->line_count)
+            return qkv_error_set(error, "%s: companion_of of line %lld is %lld, but must be 0 to %lld", path,
+                                 (long long)i, (long long)companion_of, (long long)chart->line_count);
+    }
+    for (int64_t i = 0; i < chart->point_count; i++) {
+        const struct qkv_chart_point *point = &chart->points[i];
+        int symbol = (int)point->symbol;
+        if (point->line < 0 || symbol < 0 || symbol >= QKV_CHART_SYMBOLS)
+            return qkv_error_set(error, "%s: point %lld has line %lld and symbol %d, which cannot be", path,
+                                 (long long)i, (long long)point->line, symbol);
+    }
+    return QKV_OK;
+}
+
 enum qkv_status qkv_charts_write(const struct qkv_chart *charts, int64_t count, int64_t columns,
                                  const char *path, struct qkv_error *error)
 {
     if (count < 1 || columns < 1)
         return qkv_error_set(error, "%s: cannot draw %lld charts in %lld columns", path, (long long)count,
                              (long long)columns);
-    for (int64_t i = 0; i < count; i++) {
-        double number = qkv_chart_unshown_number(&charts[i]);
-        if (!(number >= 0 && number <= 0))
-            return qkv_error_set(error, "%s: a chart cannot show %g; its numbers are 0 to 1e15", path,
-                                 number);
-    }
+    for (int64_t i = 0; i < count; i++)
+        if (check_chart(&charts[i], path, error)) return QKV_INVALID;
     struct qkv_arena arena = {0};
     struct qkv_chart *shown = qkv_arena_allocate(&arena, (size_t)count * sizeof *shown);
     const struct sheet sheet = {shown, count, columns < count ? columns : count};

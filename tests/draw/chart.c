@@ -223,6 +223,33 @@ Test(chart, refuses_numbers_that_no_axis_shows)
     cr_expect_eq(qkv_chart_write(&smallest, path, &error), QKV_INVALID);
 }
 
+Test(chart, refuses_numbers_that_name_no_line_or_symbol)
+{
+    static const double x[] = {1, 2}, y[] = {1, 2};
+    static const int64_t wrong[] = {-1, INT64_MIN, INT64_MAX, 2};
+    const char *path = format("%s/chart.svg", scratch("lines"));
+    struct qkv_error error = {""};
+    for (int i = 0; i < 4; i++) {
+        const struct qkv_chart_line line = {"a", 2, x, y, .companion_of = wrong[i]};
+        const struct qkv_chart one = {.x_label = "x", .y_label = "y", .lines = &line, .line_count = 1};
+        cr_expect_eq(qkv_chart_write(&one, path, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message, format("%s: companion_of of line 0 is %lld, but must be 0 to 1", path,
+                                               (long long)wrong[i]));
+    }
+    const struct qkv_chart_point points[] = {{1, 1, -1, QKV_CHART_STAR},
+                                             {1, 1, INT64_MIN, QKV_CHART_RING},
+                                             {1, 1, 0, (enum qkv_chart_symbol)QKV_CHART_SYMBOLS},
+                                             {1, 1, 0, (enum qkv_chart_symbol) - 1},
+                                             {1, 1, INT64_MAX, QKV_CHART_STAR}};
+    for (int i = 0; i < 5; i++) {
+        const struct qkv_chart one = {.x_label = "x", .y_label = "y", .points = &points[i], .point_count = 1};
+        cr_expect_eq(qkv_chart_write(&one, path, &error), i < 4 ? QKV_INVALID : QKV_OK);
+        if (i < 4)
+            cr_expect_str_eq(error.message, format("%s: point 0 has line %lld and symbol %d, which cannot be",
+                                                   path, (long long)points[i].line, (int)points[i].symbol));
+    }
+}
+
 Test(chart, refuses_other_file_names)
 {
     struct qkv_error error;

@@ -23,7 +23,7 @@ struct qkv_chart_line {
     const double *x, *y;      /* [count]; 0 to 1e15; x ascends */
     bool without_marks;       /* for a line that is computed, not measured */
     const double *low, *high; /* [count]: ends of a band around the line; NULL: none */
-    /* 1 + the index of another line that this one goes with, as the loss of training with that of a dev set: it has the
+    /* 1 + the index of another line of the chart that this one goes with, as the loss of training with that of a dev set: it has the
      * colour of that line, is thin, and has neither marks nor an entry of its own in the legend. 0: none */
     int64_t companion_of;
 };
@@ -34,7 +34,8 @@ enum { QKV_CHART_SYMBOLS = QKV_CHART_RING + 1 };
 
 struct qkv_chart_point {
     double x, y;
-    int64_t line; /* whose colour it has */
+    int64_t
+        line; /* whose colour it has; not negative; may be a line that only other charts of the sheet have */
     enum qkv_chart_symbol symbol;
 };
 
@@ -54,7 +55,7 @@ struct qkv_chart {
 
 /* Writes a chart to a file. The name must end in .svg or .png. A text that is wider than 400 units
  * is cut; control characters and bytes that are not UTF-8 are shown as U+FFFD. Fails for another
- * name, a number outside 0 to 1e15, if the file cannot be written, and if memory runs out; the file is then left as it was. */
+ * name, a number outside 0 to 1e15, a line or symbol that does not exist, if the file cannot be written, and if memory runs out; the file is then left as it was. */
 QKV_API enum qkv_status qkv_chart_write(const struct qkv_chart *chart, const char *path,
                                         struct qkv_error *error);
 
