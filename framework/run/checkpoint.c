@@ -22,6 +22,24 @@ static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.se
 /* The end of the name of the scales of an int8 matrix. */
 #define SCALE ".scale"
 
+/* Fails for moments that cannot be those of the parameters. */
+static enum qkv_status check_moments(const struct qkv_parameters *parameters,
+                                     const struct qkv_optimizer_state *optimizer, const char *path,
+                                     struct qkv_error *error)
+{
+    if (!optimizer->name)
+        return qkv_error_set(
+            error, "%s: the optimizer of the checkpoint is not initialised: call qkv_optimizer_init first",
+            path);
+    if (optimizer->dtype == parameters->dtype && optimizer->elements == parameters->elements) return QKV_OK;
+    return qkv_error_set(
+        error,
+        "%s: the optimizer was made for other parameters: it has %lld numbers of type %s for "
+        "each moment, but the parameters are %lld of type %s",
+        path, (long long)optimizer->elements, qkv_stored_type_name(qkv_stored_type_of(optimizer->dtype)),
+        (long long)parameters->elements, qkv_stored_type_name(qkv_stored_type_of(parameters->dtype)));
+}
+
 /* Sets blocks[i] to the memory of block i; NULL where there is none. */
 static enum qkv_status list_blocks(const struct qkv_parameters *parameters,
                                    const struct qkv_optimizer_state *optimizer, void *blocks[BLOCKS],
@@ -29,6 +47,7 @@ static enum qkv_status list_blocks(const struct qkv_parameters *parameters,
 {
     if (!parameters->values)
         return qkv_error_set(error, "%s: the parameters of the checkpoint are not allocated", path);
+    if (optimizer && check_moments(parameters, optimizer, path, error)) return QKV_INVALID;
     bool averaged = optimizer && optimizer->average;
     blocks[VALUES] = averaged ? optimizer->average : parameters->values;
     blocks[TRAINED] = averaged ? parameters->values : NULL;

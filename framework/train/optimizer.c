@@ -60,10 +60,10 @@ enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer, const struct
     if (check_settings(config, error)) return QKV_INVALID;
     *optimizer = (struct qkv_optimizer){
         .settings = *config,
-        .dtype = parameters->dtype,
-        .elements = parameters->elements,
-        .state.name = qkv_optimizer_kind_name(config->optimizer),
-        .state.moment_count = MOMENTS[config->optimizer],
+        .state = {.name = qkv_optimizer_kind_name(config->optimizer),
+                  .moment_count = MOMENTS[config->optimizer],
+                  .dtype = parameters->dtype,
+                  .elements = parameters->elements},
         .ranges = (int)((parameters->elements + RANGE - 1) / RANGE),
         .kernels = qkv_optimizer_registry(parameters->dtype),
     };
@@ -106,12 +106,12 @@ static void set_rate(const struct qkv_optimizer *optimizer, struct qkv_update *u
 /* Address of number `i` of a block. */
 static void *at(const struct step *step, void *block, int64_t i)
 {
-    return (char *)block + (size_t)i * qkv_dtype_size(step->optimizer->dtype);
+    return (char *)block + (size_t)i * qkv_dtype_size(step->optimizer->state.dtype);
 }
 
 static int64_t range_length(const struct step *step, int64_t start)
 {
-    int64_t rest = step->optimizer->elements - start;
+    int64_t rest = step->optimizer->state.elements - start;
     return rest < RANGE ? rest : RANGE;
 }
 
@@ -133,7 +133,8 @@ static void clear_frozen(const struct step *step, int64_t start, int64_t length)
     for (int64_t i = start; i < start + length; i += part.end) {
         part = stretch_at(optimizer, i, start + length);
         for (int b = 0; !(part.rate > 0) && b < step->blocks; b++)
-            memset(at(step, step->gradients[b], i), 0, (size_t)part.end * qkv_dtype_size(optimizer->dtype));
+            memset(at(step, step->gradients[b], i), 0,
+                   (size_t)part.end * qkv_dtype_size(optimizer->state.dtype));
     }
 }
 
@@ -216,8 +217,8 @@ double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters
                           struct qkv_workers *workers, int blocks, void *const *gradients, double scale,
                           double learning_rate)
 {
-    bool fits = parameters->values && parameters->dtype == optimizer->dtype &&
-                parameters->elements == optimizer->elements;
+    bool fits = parameters->values && parameters->dtype == optimizer->state.dtype &&
+                parameters->elements == optimizer->state.elements;
     if (!optimizer->kernels || blocks < 1 || !fits || !isfinite(learning_rate)) return (double)NAN;
     struct step step = {optimizer, parameters->values, blocks, gradients, scale, learning_rate, {0}, 0};
     int ranges = optimizer->ranges;
@@ -239,8 +240,9 @@ double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters
 void qkv_optimizer_exchange(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters)
 {
     unsigned char *values = parameters->values, *average = optimizer->state.average, part[4096];
-    size_t size = (size_t)optimizer->elements * qkv_dtype_size(optimizer->dtype);
-    if (!average || parameters->elements != optimizer->elements || parameters->dtype != optimizer->dtype)
+    size_t size = (size_t)optimizer->state.elements * qkv_dtype_size(optimizer->state.dtype);
+    if (!average || parameters->elements != optimizer->state.elements ||
+        parameters->dtype != optimizer->state.dtype)
         return;
     for (size_t at = 0, length; at < size; at += length) {
         length = size - at < sizeof part ? size - at : sizeof part;

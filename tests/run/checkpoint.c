@@ -386,6 +386,41 @@ Test(checkpoint, refuses_the_wrong_optimizer)
     free_model(&sgd);
 }
 
+/* Its moments would not have the room. */
+Test(checkpoint, refuses_an_optimizer_of_other_parameters)
+{
+    const char *path = format("%s/last.safetensors", scratch("optimizer"));
+    static const char *const SENTENCES[] = {
+        "the optimizer of the checkpoint is not initialised: call qkv_optimizer_init first",
+        "the optimizer was made for other parameters: it has 16 numbers of type F32 for each moment, but the "
+        "parameters are 48 of type F32",
+        "the optimizer was made for other parameters: it has 48 numbers of type F64 for each moment, but the "
+        "parameters are 48 of type F32"};
+    struct qkv_parameters few = {0};
+    qkv_parameters_add(&few, QKV_SHAPE(3), NORMAL, "few");
+    struct model good = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1),
+                 small = finish(few, QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 2),
+                 wide = model_of(QKV_FLOAT64, QKV_OPTIMIZER_ADAM, 3);
+    const struct qkv_optimizer fitting = good.optimizer, none = {0};
+    const struct qkv_optimizer *const others[] = {&none, &small.optimizer, &wide.optimizer};
+    struct qkv_error error;
+    save(path, &good, true, NULL);
+    for (int i = 0; i < 3; i++) {
+        good.optimizer = *others[i];
+        refuse(path, &good, true, SENTENCES[i]);
+        const char *new = format("%s.new", path);
+        cr_expect_eq(qkv_checkpoint_save(new, &good.parameters, &good.optimizer.state, NULL, &error),
+                     QKV_INVALID);
+        cr_expect_str_eq(error.message, format("%s: %s", new, SENTENCES[i]));
+        cr_expect_null(read_file(new, NULL));
+    }
+    good.optimizer = fitting;
+    load(path, &good, true, NULL);
+    free_model(&good);
+    free_model(&small);
+    free_model(&wide);
+}
+
 Test(checkpoint, refuses_paths_that_are_no_file)
 {
     const char *folder = scratch("paths");

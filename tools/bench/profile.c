@@ -58,7 +58,7 @@ static enum qkv_status profiler_make(struct profiler *m, struct bench_work *work
 
 static void profiler_release(struct profiler *m)
 {
-    if (m->optimizer.elements) qkv_optimizer_release(&m->optimizer);
+    if (m->optimizer.state.elements) qkv_optimizer_release(&m->optimizer);
     qkv_graph_free(m->graph);
     free(m->gradients);
     qkv_workers_free(m->workers);

@@ -48,7 +48,7 @@ enum qkv_status bench_trainer_make(struct bench_trainer *trainer, struct bench_w
 
 void bench_trainer_release(struct bench_trainer *trainer)
 {
-    if (trainer->optimizer.elements) qkv_optimizer_release(&trainer->optimizer);
+    if (trainer->optimizer.state.elements) qkv_optimizer_release(&trainer->optimizer);
     qkv_replicas_free(trainer->replicas);
     qkv_workers_free(trainer->workers);
 }

@@ -86,16 +86,20 @@ enum { QKV_RUN_FORMAT = 1 };
 /* Most moments of an optimizer. A moment is a block of numbers that it keeps, one for each parameter. */
 enum { QKV_MOMENTS_MOST = 3 };
 
-/* What a checkpoint keeps of an optimizer. */
+/* What a checkpoint keeps of an optimizer. qkv_optimizer_init (optimizer.h) fills it. */
 struct qkv_optimizer_state {
     const char *name;                /* value of training.optimizer, such as adam; not owned */
     int64_t updates;                 /* done so far */
     int moment_count;                /* of this optimizer: 2 for adam (m, v), 1 for sgd */
     void *moments[QKV_MOMENTS_MOST]; /* [moment_count], each laid out as the values of the parameters */
     void *average;                   /* moving average of the parameters, laid out as they are; NULL: none */
+    enum qkv_dtype dtype;            /* of moments and average: that of the parameters */
+    int64_t elements;                /* of each: those of the parameters' block */
 };
 
-/* Writes a checkpoint, in the parameters' dtype. `optimizer` NULL: values only. `state` NULL: none. */
+/* Writes a checkpoint, in the parameters' dtype. `optimizer` NULL: values only. `state` NULL: none. Fails,
+ * besides for files that cannot be written, for a state of an optimizer that was not initialised or was made for other
+ * parameters. */
 QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_parameters *parameters,
                                             const struct qkv_optimizer_state *optimizer,
                                             const struct qkv_state *state, struct qkv_error *error);
@@ -119,7 +123,8 @@ QKV_API enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct 
  *   tensors or metadata keys of one name; tensors that overlap or leave bytes between them;
  * - the model: a tensor is missing, unknown, or has another shape:
  *   `runs/x/best.safetensors: encoder.1.self.query.weight is [64, 64], but the model has [32, 32]`;
- * - the optimizer: the file has no moments, those of another optimizer, or no moving average where the optimizer has one;
+ * - the optimizer: it was not initialised, or was made for parameters of another size or dtype; the file has no moments,
+ *   those of another optimizer, or no moving average where the optimizer has one;
  * - the version: the file has a newer format than QKV_RUN_FORMAT. */
 QKV_API enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *parameters,
                                             struct qkv_optimizer_state *optimizer, struct qkv_state *state,

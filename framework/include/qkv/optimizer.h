@@ -66,8 +66,6 @@ struct qkv_optimizer_kernels;
 /* Caller's storage, all zero at first. The moments are laid out as the values of the parameters. */
 struct qkv_optimizer {
     struct qkv_training_config settings; /* a copy; its strings are never read, so the caller may free them */
-    enum qkv_dtype dtype;
-    int64_t elements;                 /* of the parameters' block */
     struct qkv_optimizer_state state; /* updates done (t of the formulas), moments (m, v) and the average */
 
     /* The block cut where the rate of its parameters changes (qkv_parameters_set_rates): stretch i ends before the number

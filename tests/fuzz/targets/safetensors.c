@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct qkv_state state = {0};
     int64_t number;
     double first[32] = {0}, second[32] = {0}; /* b begins at element 16, the next multiple of 64 bytes */
-    struct qkv_optimizer_state optimizer = {"adam", 0, 2, {first, second}, NULL};
+    struct qkv_optimizer_state optimizer = {.name = "adam", .moment_count = 2, .moments = {first, second}};
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
     struct input input = {data, size};
     unsigned switches = take_switches(&input);
@@ -22,6 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     qkv_parameters_add(&parameters, QKV_SHAPE(1), zeros, "b");
     REQUIRE(!qkv_parameters_allocate(&parameters, switches & 1 ? QKV_FLOAT64 : QKV_FLOAT32, &error));
     REQUIRE(parameters.elements <= 32);
+    optimizer.dtype = parameters.dtype;
+    optimizer.elements = parameters.elements;
     const char *path = write_checkpoint("file.safetensors", input.data, input.size);
     if (qkv_checkpoint_load(path, &parameters, switches & 2 ? &optimizer : NULL, &state, &error))
         require_message(&error);
