@@ -259,9 +259,9 @@ QKV_API size_t qkv_graph_peak_bytes(const struct qkv_graph *graph);
  * backward works at a time. If it shares memory, it takes what the loss has saved for that: call qkv_graph_rewind or build
  * anew before another qkv_backward. Bind both graphs to the same block, the first without `accumulate`, the second with it.
  *
- * The second graph waits for the first, which must complete qkv_backward or call qkv_graph_finish_pair; a graph that fails
- * completes nothing. Started before the first, or after the first has failed without qkv_graph_finish_pair, qkv_backward of the
- * second never returns. */
+ * In qkv_backward the second graph waits for the first, which must complete qkv_backward or call qkv_graph_finish_pair; a
+ * graph that fails completes nothing. So never start the second before the first, and call qkv_graph_finish_pair for a first
+ * graph that has failed or will not run: otherwise the second waits for ever. */
 struct qkv_gradient_pair;
 
 /* For one block of allocated parameters. NULL when memory is out or they are not allocated. */
