@@ -259,7 +259,10 @@ enum qkv_status qkv_data_parallel_step(struct qkv_data_parallel *parallel, const
     struct shard *shard = parallel->shard;
     parallel->loss = *loss;
     parallel->random = random;
-    if (begin_shards(parallel, error)) return QKV_INVALID;
+    if (begin_shards(parallel, error)) {
+        qkv_gradient_tree_clear(parallel->tree); /* of earlier steps */
+        return QKV_INVALID;
+    }
     qkv_gradient_tree_begin(parallel->tree, parallel->is_empty, accumulate, parallel->workers);
     if (run_shards(parallel, error)) return QKV_INVALID;
     *sums = (struct qkv_shard_sums){0};

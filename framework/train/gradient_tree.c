@@ -238,6 +238,11 @@ void qkv_gradient_tree_begin(struct qkv_gradient_tree *tree, const bool *is_empt
     pthread_mutex_unlock(&tree->mutex);
 }
 
+void qkv_gradient_tree_clear(struct qkv_gradient_tree *tree)
+{
+    tree->results = 0;
+}
+
 bool qkv_gradient_is_second(const struct qkv_gradient_tree *tree, int shard)
 {
     return tree->is_paired && shard % 2 == 1 && shard > tree->first_own && !tree->is_empty[shard - 1];

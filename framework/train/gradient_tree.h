@@ -38,6 +38,10 @@ void qkv_gradient_tree_free(struct qkv_gradient_tree *tree);
 void qkv_gradient_tree_begin(struct qkv_gradient_tree *tree, const bool *is_empty, bool accumulate,
                              struct qkv_workers *workers);
 
+/* Removes the sum: there are no blocks, and nothing that the next sum could be added to. For a step that fails before it
+ * begins. */
+void qkv_gradient_tree_clear(struct qkv_gradient_tree *tree);
+
 /* Takes the next shard, in their order, and a block. Waits while other shards use all blocks. Returns false
  * when there are no more shards. */
 bool qkv_gradient_tree_take(struct qkv_gradient_tree *tree, struct qkv_gradient_leaf *leaf);

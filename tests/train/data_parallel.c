@@ -232,6 +232,40 @@ Test(data_parallel, refuses_what_cannot_be_done)
     regression_free(r);
 }
 
+/* The gradients of a failed step must not be those of the step before, in whichever place it fails. */
+Test(data_parallel, a_failed_step_has_no_gradients)
+{
+    struct regression *r = regression_new();
+    const struct qkv_shard_loss good = loss_of(r);
+    struct qkv_shard_loss negative = good, nothing = good;
+    negative.begin = begin_with_less_than_none;
+    nothing.build = build_nothing;
+    const struct qkv_shard_loss *const failing[] = {&negative, &nothing, &good, &good};
+    struct qkv_data_parallel *parallel =
+        qkv_data_parallel_new(&r->parameters, NULL, 4, QKV_GRADIENTS_BY_SIZE, NULL);
+    struct qkv_shard_sums sums;
+    double alone[FEATURES], after[FEATURES];
+    cr_assert_eq(qkv_data_parallel_step(parallel, &good, NULL, false, &sums, NULL), QKV_OK);
+    gradients_of(parallel, alone);
+    for (int i = 0; i < 8; i++) {
+        int blocks;
+        const bool accumulate = i & 1;
+        if (i / 2 == 2) r->examples = 0;
+        if (i / 2 == 3) r->y[0] = INFINITY;
+        cr_expect_neq(qkv_data_parallel_step(parallel, failing[i / 2], NULL, accumulate, &sums, NULL),
+                      QKV_OK);
+        qkv_data_parallel_gradients(parallel, &blocks);
+        cr_expect_eq(blocks, 0, "case %d", i);
+        r->examples = EXAMPLES;
+        r->y[0] = 3 / 5.0f;
+        cr_assert_eq(qkv_data_parallel_step(parallel, &good, NULL, true, &sums, NULL), QKV_OK);
+        gradients_of(parallel, after);
+        cr_expect_arr_eq(after, alone, sizeof alone, "case %d: a new sum begins", i);
+    }
+    qkv_data_parallel_free(parallel);
+    regression_free(r);
+}
+
 /* ---- memory: the gradients of parameters hold values until backward ---- */
 
 enum { WORDS = 300, WIDTH = 16, LAYERS = 3, ROWS = 60 };

@@ -108,7 +108,8 @@ QKV_API enum qkv_status qkv_data_parallel_reserve(struct qkv_data_parallel *para
  * dropout masks, other ones for each shard; NULL: no dropout.
  *
  * QKV_FAILED: the loss is not finite; the message names the first tensor that is not. QKV_INVALID: a graph cannot be
- * built, no shard has items, or their number is negative or above INT64_MAX. After either, there are no gradients. */
+ * built, no shard has items, or their number is negative or above INT64_MAX. After either, there are no gradients, and the
+ * sum over earlier steps is lost: a step with `accumulate` after it begins a new sum. */
 QKV_API enum qkv_status qkv_data_parallel_step(struct qkv_data_parallel *parallel,
                                                const struct qkv_shard_loss *loss,
                                                const struct qkv_random *random, bool accumulate,

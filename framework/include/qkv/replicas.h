@@ -62,7 +62,8 @@ QKV_API enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, cons
  * an earlier batch was as large.
  *
  * QKV_FAILED: the loss is not finite; the message names the first tensor that is not. QKV_INVALID: the graph
- * cannot be built, such as for a sentence longer than the positions. After either, there are no gradients. */
+ * cannot be built, such as for a sentence longer than the positions. After either, there are no gradients, and the sum over
+ * earlier batches is lost: a step with `accumulate` after it begins a new sum. */
 QKV_API enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batch *batch,
                                           const struct qkv_random *random, bool accumulate,
                                           struct qkv_step_sums *sums, struct qkv_error *error);
