@@ -6,9 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+bool qkv_choice_exists(const struct qkv_choices *choices, int value)
+{
+    return value >= 0 && value < choices->count;
+}
+
 const char *qkv_choice_name(const struct qkv_choices *choices, int value)
 {
-    return value >= 0 && value < choices->count ? choices->list[value].name : "unknown";
+    return qkv_choice_exists(choices, value) ? choices->list[value].name : "unknown";
 }
 
 const struct qkv_key *qkv_schema_find(const struct qkv_schema *schema, const char *path)

@@ -50,6 +50,9 @@ struct qkv_choices {
 /* The name of a value; "unknown" when the enum has no such value. */
 const char *qkv_choice_name(const struct qkv_choices *choices, int value);
 
+/* Whether the enum has this value, also one that only code uses. */
+bool qkv_choice_exists(const struct qkv_choices *choices, int value);
+
 struct qkv_key {
     const char *path; /* "training.learning_rate" */
     enum qkv_key_kind kind;

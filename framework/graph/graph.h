@@ -277,6 +277,9 @@ const void *qkv_panels_of(const struct qkv_tensor *weight, bool transposed, size
 /* Makes the graph fail with `op (scope): sentence`; returns false. For shape rules. */
 bool qkv_refuse(struct qkv_tensor *y, const char *format, ...) QKV_PRINTF(2, 3);
 
+/* parameters.c: makes the parameters fail, for the first reason that is given: qkv_parameters_allocate returns it. */
+void qkv_parameters_refuse(struct qkv_parameters *parameters, const char *format, ...) QKV_PRINTF(2, 3);
+
 /* "[2, 3]". The text is overwritten by the fourth next call on this thread. */
 const char *qkv_shape_text(struct qkv_shape shape);
 

@@ -1,5 +1,6 @@
 #include "qkv/parameters.h"
 
+#include "config/choices.h"
 #include "core/grow.h"
 #include "graph/graph.h"
 
@@ -11,8 +12,7 @@
 
 enum { ALIGNED_ELEMENTS = 16, LONGEST_NAME = 255 };
 
-/* Keeps the first reason why the parameters cannot be allocated. Returns NULL. */
-static const struct qkv_parameter *refuse(struct qkv_parameters *parameters, const char *format, ...)
+void qkv_parameters_refuse(struct qkv_parameters *parameters, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -20,7 +20,6 @@ static const struct qkv_parameter *refuse(struct qkv_parameters *parameters, con
         vsnprintf(parameters->error.message, sizeof parameters->error.message, format, arguments);
     va_end(arguments);
     parameters->failed = true;
-    return NULL;
 }
 
 /* Whether a parameter can be declared; else the parameters fail. */
@@ -28,21 +27,27 @@ static bool may_declare(struct qkv_parameters *parameters, struct qkv_shape shap
                         const char *name)
 {
     if (!*name || strlen(name) > LONGEST_NAME)
-        refuse(parameters, "a parameter's name has %zu bytes, but must have 1 to %d", strlen(name),
-               LONGEST_NAME);
+        qkv_parameters_refuse(parameters, "a parameter's name has %zu bytes, but must have 1 to %d",
+                              strlen(name), LONGEST_NAME);
     else if (!strncmp(name, "__", 2) || !strncmp(name, "optimizer.", 10))
-        refuse(parameters, "%s: names that begin with `__` or `optimizer.` belong to checkpoints", name);
+        qkv_parameters_refuse(parameters,
+                              "%s: names that begin with `__` or `optimizer.` belong to checkpoints", name);
     else if (parameters->values)
-        refuse(parameters, "%s: parameters are declared before qkv_parameters_allocate", name);
+        qkv_parameters_refuse(parameters, "%s: parameters are declared before qkv_parameters_allocate", name);
     else if (qkv_parameters_find(parameters, name))
-        refuse(parameters, "%s: two parameters have this name; give each layer a name of its own", name);
+        qkv_parameters_refuse(parameters,
+                              "%s: two parameters have this name; give each layer a name of its own", name);
     else if (shape.rank < 1 || !qkv_shape_count(shape))
-        refuse(parameters, "%s: a parameter cannot have shape %s", name, qkv_shape_text(shape));
+        qkv_parameters_refuse(parameters, "%s: a parameter cannot have shape %s", name,
+                              qkv_shape_text(shape));
     else if (parameters->elements > QKV_MAX_ELEMENTS - qkv_shape_count(shape))
-        refuse(parameters, "%s: the parameters have too many elements", name);
+        qkv_parameters_refuse(parameters, "%s: the parameters have too many elements", name);
+    else if (!qkv_choice_exists(&qkv_initializer_choices, (int)initial.kind))
+        qkv_parameters_refuse(parameters, "%s: there is no initializer %d", name, (int)initial.kind);
     else if (initial.kind == QKV_INITIALIZER_ORTHOGONAL && (shape.rank != 2 || shape.size[1] % shape.size[0]))
-        refuse(parameters, "%s: %s is not a row of square matrices, so it cannot be orthogonal", name,
-               qkv_shape_text(shape));
+        qkv_parameters_refuse(parameters,
+                              "%s: %s is not a row of square matrices, so it cannot be orthogonal", name,
+                              qkv_shape_text(shape));
     else
         return true;
     return false;
@@ -61,7 +66,8 @@ const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters
     const char *kept = qkv_arena_string(&parameters->arena, text);
     if (!parameter || !kept || !QKV_RESERVE(parameters->list, parameters->capacity, parameters->count + 1)) {
         if (!parameters->list) parameters->count = 0;
-        return refuse(parameters, "out of memory for the parameter %s", text);
+        qkv_parameters_refuse(parameters, "out of memory for the parameter %s", text);
+        return NULL;
     }
     *parameter = (struct qkv_parameter){
         .name = kept,

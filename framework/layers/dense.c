@@ -1,5 +1,7 @@
 #include "layers/layer.h"
 
+#include "graph/graph.h"
+
 #include <math.h>
 
 struct qkv_tensor *qkv_dropout_apply(struct qkv_graph *graph, struct qkv_tensor *x, double rate)
@@ -29,9 +31,16 @@ struct qkv_tensor *qkv_activation_apply(struct qkv_graph *graph, struct qkv_tens
     case QKV_ACTIVATION_SIGMOID:
         return qkv_sigmoid(graph, x);
     case QKV_ACTIVATION_NONE:
-        break;
+        return x;
     }
-    return x;
+    return qkv_graph_fail(graph, "there is no activation %d", (int)activation);
+}
+
+void qkv_require_choice(struct qkv_parameters *parameters, const char *name, const char *option,
+                        const struct qkv_choices *choices, int value)
+{
+    if (qkv_choice_exists(choices, value)) return;
+    qkv_parameters_refuse(parameters, "%s: there is no %s %d", name, option, value);
 }
 
 struct qkv_initial qkv_initial_scaled(struct qkv_initial initial, int64_t inputs)
@@ -45,6 +54,7 @@ void qkv_dense_init(struct qkv_dense *layer, struct qkv_parameters *parameters,
                     const struct qkv_dense_options *options, const char *name)
 {
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0};
+    qkv_require_choice(parameters, name, "activation", &qkv_activation_choices, (int)options->activation);
     *layer = (struct qkv_dense){
         .name = qkv_arena_string(&parameters->arena, name),
         .activation = options->activation,

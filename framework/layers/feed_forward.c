@@ -7,6 +7,7 @@ void qkv_feed_forward_init(struct qkv_feed_forward *layer, struct qkv_parameters
                                             options->initial};
     const struct qkv_dense_options outer = {options->inner_width, options->width, true, QKV_ACTIVATION_NONE,
                                             options->output_initial};
+    qkv_require_choice(parameters, name, "activation", &qkv_activation_choices, (int)options->activation);
     layer->activation = options->activation;
     layer->dropout = options->dropout;
     qkv_dense_init_part(&layer->inner, parameters, &inner, name, "inner");

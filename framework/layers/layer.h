@@ -2,6 +2,7 @@
 #ifndef QKV_LAYERS_LAYER_H
 #define QKV_LAYERS_LAYER_H
 
+#include "config/choices.h"
 #include "qkv/layers.h"
 
 #define LAYER(name) extern const struct qkv_layer_interface qkv_##name##_layer;
@@ -15,6 +16,10 @@ struct qkv_initial qkv_initial_scaled(struct qkv_initial initial, int64_t inputs
 /* Declares a dense layer named "<name>.<part>". */
 void qkv_dense_init_part(struct qkv_dense *dense, struct qkv_parameters *parameters,
                          const struct qkv_dense_options *options, const char *name, const char *part);
+
+/* Makes the parameters fail where an option of the layer is no value of its enum: "encoder.norm: there is no norm 99". */
+void qkv_require_choice(struct qkv_parameters *parameters, const char *name, const char *option,
+                        const struct qkv_choices *choices, int value);
 
 /* An array for the is_silent of a layer, all false, in the arena of the parameters; NULL when memory is out, which
  * parameters->failed records. */

@@ -4,6 +4,7 @@ void qkv_norm_init(struct qkv_norm *layer, struct qkv_parameters *parameters,
                    const struct qkv_norm_options *options, const char *name)
 {
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0}, ones = {QKV_INITIALIZER_ONES, 1};
+    qkv_require_choice(parameters, name, "norm", &qkv_norm_kind_choices, (int)options->kind);
     *layer = (struct qkv_norm){
         .name = qkv_arena_string(&parameters->arena, name),
         .kind = options->kind,

@@ -1,5 +1,6 @@
 #include "layers/layer.h"
 
+#include "graph/graph.h"
 #include "qkv/scalar_math.h"
 
 /* The position at which the angle of a column reaches 1 radian: its wavelength / (2 pi). */
@@ -26,10 +27,9 @@ static void make_sinusoids(struct qkv_positions *layer, struct qkv_parameters *p
     size_t count = (size_t)qkv_shape_count(QKV_SHAPE(layer->length, layer->width));
     if (!count && (!layer->length || !layer->width)) return; /* no table, which no op accepts */
     if (!count) {
-        if (!parameters->failed)
-            qkv_error_set(&parameters->error, "positions %s: no table can have shape [%lld, %lld]",
-                          layer->name ? layer->name : "", (long long)layer->length, (long long)layer->width);
-        parameters->failed = true;
+        qkv_parameters_refuse(parameters, "positions %s: no table can have shape [%lld, %lld]",
+                              layer->name ? layer->name : "", (long long)layer->length,
+                              (long long)layer->width);
         return;
     }
     float *float32 = qkv_arena_allocate(&parameters->arena, count * sizeof *float32);
@@ -53,6 +53,7 @@ static void make_sinusoids(struct qkv_positions *layer, struct qkv_parameters *p
 void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
                         const struct qkv_positions_options *options, const char *name)
 {
+    qkv_require_choice(parameters, name, "kind of positions", &qkv_position_kind_choices, (int)options->kind);
     *layer = (struct qkv_positions){
         .name = qkv_arena_string(&parameters->arena, name),
         .kind = options->kind,

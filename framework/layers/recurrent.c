@@ -9,6 +9,7 @@ static int64_t gates_of(enum qkv_cell cell)
 
 int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width)
 {
+    if (!qkv_choice_exists(&qkv_cell_choices, (int)cell)) return 0;
     return cell == QKV_CELL_LSTM ? qkv_side_by_side(2, width) : width;
 }
 
@@ -32,6 +33,7 @@ void qkv_recurrent_init(struct qkv_recurrent *layer, struct qkv_parameters *para
     struct qkv_initial feed = for_one_gate(options->initial, options->feed, width, gates);
     struct qkv_initial recurrent = for_one_gate(options->recurrent, width, width, gates);
     const char *input = qkv_arena_format(&parameters->arena, "%s.input", name);
+    qkv_require_choice(parameters, name, "cell", &qkv_cell_choices, (int)options->cell);
     *layer = (struct qkv_recurrent){
         .name = qkv_arena_string(&parameters->arena, name), .cell = options->cell, .width = width};
     if (!input || !layer->name) {
@@ -78,6 +80,8 @@ struct qkv_tensor *qkv_recurrent_run(const struct qkv_recurrent *layer, struct q
                                      struct qkv_tensor *gates, struct qkv_tensor *initial,
                                      struct qkv_segments segments, bool reverse)
 {
+    if (!qkv_choice_exists(&qkv_cell_choices, (int)layer->cell))
+        return qkv_graph_fail(graph, "%s: there is no cell %d", layer->name, (int)layer->cell);
     const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *weight = qkv_graph_parameter(graph, layer->weight), *states = NULL;
     switch (layer->cell) {

@@ -4,6 +4,7 @@ void qkv_residual_init(struct qkv_residual *layer, struct qkv_parameters *parame
                        const struct qkv_norm_options *norm, enum qkv_norm_place place, double dropout,
                        const char *name)
 {
+    qkv_require_choice(parameters, name, "place of a norm", &qkv_norm_place_choices, (int)place);
     *layer = (struct qkv_residual){.place = place, .dropout = dropout};
     qkv_norm_init(&layer->norm, parameters, norm, name);
 }

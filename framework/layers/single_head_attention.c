@@ -1,5 +1,7 @@
 #include "layers/layer.h"
 
+#include "graph/graph.h"
+
 void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
                                     struct qkv_parameters *parameters,
                                     const struct qkv_single_head_attention_options *options, const char *name)
@@ -10,6 +12,9 @@ void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
     const struct qkv_dense_options query_to_key = {.inputs = query, .outputs = key, .initial = initial},
                                    memory_to_key = {.inputs = memory, .outputs = key, .initial = initial},
                                    memory_to_query = {.inputs = memory, .outputs = query, .initial = initial};
+    qkv_require_choice(parameters, name, "score", &qkv_attention_score_choices, (int)score);
+    if (score == QKV_ATTENTION_SCORE_NONE)
+        qkv_parameters_refuse(parameters, "%s: attention needs a score, but has none", name);
     *layer = (struct qkv_single_head_attention){
         .name = qkv_arena_string(&parameters->arena, name),
         .score = score,

@@ -1,8 +1,9 @@
-/* The gradient check of every layer, with all its samples, and the values of sinusoids. */
+/* The gradient check of every layer, with all its samples, the values of sinusoids, and options that do not exist. */
 #include "qkv/gradcheck.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <string.h>
 
 Test(layers, gradients_agree_with_finite_differences)
 {
@@ -27,4 +28,121 @@ Test(layers, sinusoids_follow_vaswani_2017)
     cr_assert_float_eq(qkv_sinusoid(3, 2, 4, 10000), sin(0.03), 1e-15);
     cr_assert_float_eq(qkv_sinusoid(3, 3, 4, 10000), cos(0.03), 1e-15);
     cr_assert_eq(qkv_sinusoid(3, 2, 3, 10000), 0.0, "the last column of an odd width has no partner");
+}
+
+/* ---- enums without such a value ---- */
+
+enum { NONE = 99 };
+
+static void init_dense(struct qkv_parameters *parameters)
+{
+    struct qkv_dense layer;
+    qkv_dense_init(&layer, parameters,
+                   &(struct qkv_dense_options){3, 2, true, (enum qkv_activation)NONE, {0}}, "x");
+}
+
+static void init_feed_forward(struct qkv_parameters *parameters)
+{
+    struct qkv_feed_forward layer;
+    qkv_feed_forward_init(&layer, parameters,
+                          &(struct qkv_feed_forward_options){3, 2, (enum qkv_activation)NONE, 0, {0}, {0}},
+                          "x");
+}
+
+static void init_norm(struct qkv_parameters *parameters)
+{
+    struct qkv_norm layer;
+    qkv_norm_init(&layer, parameters, &(struct qkv_norm_options){(enum qkv_norm_kind)NONE, 3, 1e-6}, "x");
+}
+
+static void init_residual(struct qkv_parameters *parameters)
+{
+    struct qkv_residual layer;
+    const struct qkv_norm_options norm = {QKV_NORM_RMS, 3, 1e-6};
+    qkv_residual_init(&layer, parameters, &norm, (enum qkv_norm_place)NONE, 0, "x");
+}
+
+static void init_positions(struct qkv_parameters *parameters)
+{
+    struct qkv_positions layer;
+    const struct qkv_positions_options options = {(enum qkv_position_kind)NONE, 5, 3, 100, {0}};
+    qkv_positions_init(&layer, parameters, &options, "x");
+}
+
+static void init_recurrent(struct qkv_parameters *parameters)
+{
+    struct qkv_recurrent layer;
+    const struct qkv_recurrent_options options = {.cell = (enum qkv_cell)NONE, .inputs = 3, .width = 2};
+    qkv_recurrent_init(&layer, parameters, &options, "x");
+}
+
+static void init_attention(struct qkv_parameters *parameters)
+{
+    struct qkv_single_head_attention layer;
+    const struct qkv_single_head_attention_options options = {
+        .score = (enum qkv_attention_score)NONE, .query_width = 3, .memory_width = 3};
+    qkv_single_head_attention_init(&layer, parameters, &options, "x");
+}
+
+static void init_attention_without_score(struct qkv_parameters *parameters)
+{
+    struct qkv_single_head_attention layer;
+    const struct qkv_single_head_attention_options options = {
+        .score = QKV_ATTENTION_SCORE_NONE, .query_width = 3, .memory_width = 3};
+    qkv_single_head_attention_init(&layer, parameters, &options, "x");
+}
+
+static void init_weight(struct qkv_parameters *parameters)
+{
+    struct qkv_dense layer;
+    const struct qkv_dense_options options = {
+        .inputs = 3, .outputs = 2, .initial = {(enum qkv_initializer)NONE, 1}};
+    qkv_dense_init(&layer, parameters, &options, "x");
+}
+
+Test(layers, options_that_do_not_exist_are_refused)
+{
+    static const struct {
+        void (*init)(struct qkv_parameters *parameters);
+        const char *message;
+    } CASES[] = {
+        {init_dense, "x: there is no activation 99"},
+        {init_feed_forward, "x: there is no activation 99"},
+        {init_norm, "x: there is no norm 99"},
+        {init_residual, "x: there is no place of a norm 99"},
+        {init_positions, "x: there is no kind of positions 99"},
+        {init_recurrent, "x: there is no cell 99"},
+        {init_attention, "x: there is no score 99"},
+        {init_attention_without_score, "x: attention needs a score, but has none"},
+        {init_weight, "x.weight: there is no initializer 99"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct qkv_parameters parameters = {0};
+        struct qkv_error error = {""};
+        CASES[i].init(&parameters);
+        cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_INVALID, "%s",
+                     CASES[i].message);
+        cr_expect_str_eq(error.message, CASES[i].message);
+        qkv_parameters_release(&parameters);
+    }
+}
+
+/* A layer without parameters of its own, or one whose fields were changed, meets the graph first. */
+Test(layers, activations_and_cells_that_do_not_exist_make_the_graph_fail)
+{
+    struct qkv_error error = {""};
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2));
+    cr_expect_eq(qkv_activation_apply(graph, x, QKV_ACTIVATION_NONE), x);
+    cr_expect_null(qkv_activation_apply(graph, x, (enum qkv_activation)NONE));
+    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "there is no activation 99");
+    qkv_graph_reset(graph);
+    const struct qkv_recurrent layer = {.name = "x", .cell = (enum qkv_cell)NONE, .width = 2};
+    x = qkv_variable(graph, QKV_SHAPE(3, 2));
+    cr_expect_null(qkv_recurrent_run(&layer, graph, x, NULL, (struct qkv_segments){0}, false));
+    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "x: there is no cell 99");
+    cr_expect_eq(qkv_recurrent_states((enum qkv_cell)NONE, 2), 0);
+    qkv_graph_free(graph);
 }

@@ -1,7 +1,8 @@
 /* Layers: named parameters, and functions that apply them to tensors.
  *
  * All layers follow one pattern. qkv_<layer>_init declares the parameters "<name>.weight" and so on; call
- * it before qkv_parameters_allocate, which also reports if memory ran out in qkv_<layer>_init.
+ * it before qkv_parameters_allocate, which also reports if memory ran out in qkv_<layer>_init, or an option was refused: an
+ * activation, a kind of norm or another enum that does not exist.
  * qkv_<layer>_apply records the ops; call it after qkv_graph_bind.
  *
  * Example:
@@ -41,7 +42,7 @@ QKV_API struct qkv_tensor *qkv_dropout_apply(struct qkv_graph *graph, struct qkv
 /* The same for complete rows of x. */
 QKV_API struct qkv_tensor *qkv_dropout_rows_apply(struct qkv_graph *graph, struct qkv_tensor *x, double rate);
 
-/* Applies the activation; returns x itself for QKV_ACTIVATION_NONE. */
+/* Applies the activation; returns x itself for QKV_ACTIVATION_NONE. The graph fails for one that does not exist. */
 QKV_API struct qkv_tensor *qkv_activation_apply(struct qkv_graph *graph, struct qkv_tensor *x,
                                                 enum qkv_activation activation);
 
@@ -281,7 +282,7 @@ struct qkv_recurrent {
 
 QKV_API void qkv_recurrent_init(struct qkv_recurrent *layer, struct qkv_parameters *parameters,
                                 const struct qkv_recurrent_options *options, const char *name);
-/* Returns the width S of the states of a cell of width H. */
+/* Returns the width S of the states of a cell of width H; 0 for a cell that does not exist. */
 QKV_API int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width);
 /* The pre-activations of the gates before h W is added: x W + b [N, G H]. One product for all steps. */
 QKV_API struct qkv_tensor *qkv_recurrent_gates(const struct qkv_recurrent *layer, struct qkv_graph *graph,

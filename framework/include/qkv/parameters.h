@@ -63,9 +63,9 @@ struct qkv_parameters {
 
 /* Declares a parameter; the name is a printf format. The result is valid until release. NULL when memory is out, the
  * name is empty, longer than 255 bytes or declared already (a checkpoint finds parameters by name) or begins with `__`
- * or `optimizer.` (names that checkpoints use), the shape is not one of a tensor (or not [n, k n] for orthogonal values), or
- * after qkv_parameters_allocate. The parameters have then failed: qkv_parameters_allocate returns the first such error, and
- * qkv_graph_bind refuses them. */
+ * or `optimizer.` (names that checkpoints use), the shape is not one of a tensor (or not [n, k n] for orthogonal values), the
+ * initializer does not exist, or after qkv_parameters_allocate. The parameters have then failed: qkv_parameters_allocate
+ * returns the first such error, and qkv_graph_bind refuses them. */
 QKV_API const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters,
                                                        struct qkv_shape shape, struct qkv_initial initial,
                                                        const char *name, ...) QKV_PRINTF(4, 5);
