@@ -1,4 +1,5 @@
 /* The batches of an epoch: the order of the sentences, where batches begin, and the order of the batches. */
+#include "config/choices.h"
 #include "data/batch.h"
 #include "data/bpe_dropout.h"
 #include "qkv/random.h"
@@ -212,6 +213,10 @@ enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_c
 {
     *batches = (struct qkv_batches){0};
     if (!corpus->encoded) return qkv_error_set(error, "batches are made of a corpus that is not encoded");
+    if (!qkv_choice_exists(&qkv_batch_type_choices, (int)options.type))
+        return qkv_error_set(error, "there is no type of batches %d", (int)options.type);
+    if ((int)options.order < QKV_BATCH_ORDER_CORPUS || (int)options.order > QKV_BATCH_ORDER_SHUFFLED)
+        return qkv_error_set(error, "there is no order of batches %d", (int)options.order);
     if (options.size <= 0)
         return qkv_error_set(error, "the batch size is %lld, but must be above 0", (long long)options.size);
     *batches = (struct qkv_batches){.corpus = corpus, .options = options};

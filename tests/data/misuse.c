@@ -92,6 +92,15 @@ Test(misuse, of_the_batches_of_a_corpus)
             cr_expect_eq(qkv_batches_largest(&batches, INT64_MAX, &batch, &error), QKV_OK);
             qkv_batches_release(&batches);
         }
+    static const int wrong[][2] = {{9, 0}, {-1, 0}, {0, 9}, {0, -1}};
+    for (int i = 0; i < 4; i++) {
+        options.type = (enum qkv_batch_type)wrong[i][0];
+        options.order = (enum qkv_batch_order)wrong[i][1];
+        cr_expect_eq(qkv_batches_init(&batches, &corpus, options, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message, format("there is no %s of batches %d", i < 2 ? "type" : "order",
+                                               wrong[i][i < 2 ? 0 : 1]));
+        qkv_batches_release(&batches);
+    }
     qkv_batch_release(&batch);
     qkv_corpus_release(&corpus);
     qkv_corpus_release(&empty);

@@ -127,7 +127,7 @@ struct qkv_batches {
 };
 
 /* Reserves the memory for every epoch and plans epoch 0. The corpus must be encoded and outlive the batches. options.size
- * must be above 0. Fails when that does not hold, or there is no memory. */
+ * must be above 0, and its type and order must exist. Fails when that does not hold, or there is no memory. */
 QKV_API enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_corpus *corpus,
                                          struct qkv_batches_options options, struct qkv_error *error);
 
