@@ -7,6 +7,7 @@
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST = 255 };
@@ -25,15 +26,15 @@ static const char *name_at(const void *context, int64_t index)
     return index < parameters->count ? parameters->list[index]->name : NULL;
 }
 
-/* Sets the rate of all parameters whose names the pattern fits. */
-static enum qkv_status set_rate(struct qkv_parameters *parameters, const char *pattern, double rate,
-                                struct qkv_error *error)
+/* Sets rate [parameters->count] of all parameters whose names the pattern fits. */
+static enum qkv_status set_rate(struct qkv_parameters *parameters, const char *pattern, double value,
+                                double *rate, struct qkv_error *error)
 {
     char near[3 * LONGEST + 16];
     bool fits = false;
     for (int64_t i = 0; i < parameters->count; i++) {
         if (fnmatch(pattern, parameters->list[i]->name, 0) != 0) continue;
-        parameters->list[i]->rate = rate;
+        rate[i] = value;
         fits = true;
     }
     if (fits) return QKV_OK;
@@ -44,32 +45,46 @@ static enum qkv_status set_rate(struct qkv_parameters *parameters, const char *p
 
 /* Reads one PATTERN=FACTOR of `length` bytes. */
 static enum qkv_status read_rate(struct qkv_parameters *parameters, const char *text, size_t length,
-                                 struct qkv_error *error)
+                                 double *rate, struct qkv_error *error)
 {
     char pair[LONGEST + 1];
     snprintf(pair, sizeof pair, "%.*s", (int)length, text);
     char *equals = strrchr(pair, '=');
-    double rate = -1;
-    bool is_number = equals && qkv_number_kind(equals + 1) && qkv_number_read(equals + 1, &rate);
-    if (length > LONGEST || !is_number || equals == pair || !(rate >= 0) || !isfinite(rate))
+    double value = -1;
+    bool is_number = equals && qkv_number_kind(equals + 1) && qkv_number_read(equals + 1, &value);
+    if (length > LONGEST || !is_number || equals == pair || !(value >= 0) || !isfinite(value))
         return qkv_error_set(
             error, "'%s' is not PATTERN=FACTOR with a factor from 0 on, such as encoder.*=0.1", pair);
     *equals = 0;
-    return set_rate(parameters, pair, rate, error);
+    return set_rate(parameters, pair, value, rate, error);
+}
+
+/* Reads all of `rates` into rate [parameters->count]. */
+static enum qkv_status read_rates(struct qkv_parameters *parameters, const char *rates, double *rate,
+                                  struct qkv_error *error)
+{
+    static const char SPACE[] = " \t\n";
+    for (const char *at = rates + strspn(rates, SPACE); *at;) {
+        size_t length = strcspn(at, SPACE);
+        if (read_rate(parameters, at, length, rate, error)) return QKV_INVALID;
+        at += length;
+        at += strspn(at, SPACE);
+    }
+    for (int64_t i = 0; i < parameters->count; i++)
+        if (rate[i] > 0) return QKV_OK;
+    return parameters->count ? qkv_error_set(error, "every parameter is frozen, so there is nothing to train")
+                             : QKV_OK;
 }
 
 enum qkv_status qkv_parameters_set_rates(struct qkv_parameters *parameters, const char *rates,
                                          struct qkv_error *error)
 {
-    static const char SPACE[] = " \t\n";
     if (!rates) return QKV_OK;
-    for (const char *at = rates + strspn(rates, SPACE); *at;) {
-        size_t length = strcspn(at, SPACE);
-        if (read_rate(parameters, at, length, error)) return QKV_INVALID;
-        at += length;
-        at += strspn(at, SPACE);
-    }
-    if (parameters->count && qkv_parameters_frozen(parameters) == qkv_parameters_total(parameters))
-        return qkv_error_set(error, "every parameter is frozen, so there is nothing to train");
-    return QKV_OK;
+    double *rate = malloc(((size_t)parameters->count + 1) * sizeof *rate);
+    if (!rate) return qkv_error_set(error, "out of memory for the rates of parameters");
+    for (int64_t i = 0; i < parameters->count; i++) rate[i] = parameters->list[i]->rate;
+    enum qkv_status status = read_rates(parameters, rates, rate, error);
+    for (int64_t i = 0; !status && i < parameters->count; i++) parameters->list[i]->rate = rate[i];
+    free(rate);
+    return status;
 }

@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,8 +103,16 @@ Test(rates, what_cannot_be_is_refused)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qkv_parameters parameters = declared();
         struct qkv_error error = {""};
-        cr_expect_eq(qkv_parameters_set_rates(&parameters, cases[i][0], &error), QKV_INVALID);
-        cr_expect_not_null(strstr(error.message, cases[i][1]), "%s", error.message);
+        cr_assert_eq(qkv_parameters_set_rates(&parameters, "encoder.*=0.5", NULL), QKV_OK);
+        for (int after_others = 0; after_others < 2; after_others++) {
+            char rates[64];
+            snprintf(rates, sizeof rates, "%s%s", after_others ? "*=3 " : "", cases[i][0]);
+            cr_expect_eq(qkv_parameters_set_rates(&parameters, rates, &error), QKV_INVALID);
+            cr_expect_not_null(strstr(error.message, cases[i][1]), "%s", error.message);
+            for (int part = 0; part < PARTS; part++)
+                cr_expect_eq(parameters.list[part]->rate, part < 2 ? 0.5 : 1, "%s changes %s", rates,
+                             NAMES[part]);
+        }
         qkv_parameters_release(&parameters);
     }
     struct qkv_parameters parameters = declared();

@@ -86,8 +86,8 @@ QKV_API void qkv_parameters_initialize(struct qkv_parameters *parameters, uint64
  * "encoder.*=0.1 output.bias=0". In a pattern, * is any text and ? any letter (fnmatch); where several patterns fit a name, the
  * last counts. A parameter with the factor 0 is frozen: graphs compute no gradient for it, and for what lies below it none
  * either where all of that is frozen; optimizers leave it alone, and it has no share in the norm of the gradient. Optimizers
- * read the rates in qkv_optimizer_init. Fails where a pattern fits no parameter, a factor is not a number from 0 on, or
- * every parameter is frozen. */
+ * read the rates in qkv_optimizer_init. Fails, and changes no rate, where a pattern fits no parameter, a factor is not a number
+ * from 0 on, every parameter would be frozen, or memory is out. */
 QKV_API enum qkv_status qkv_parameters_set_rates(struct qkv_parameters *parameters, const char *rates,
                                                  struct qkv_error *error);
 
