@@ -91,6 +91,9 @@ struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph, const struct qkv
         return qkv_graph_fail(graph, "%s does not belong to the parameters that are bound to the graph",
                               parameter->name);
     graph->replaces_bindings = false;
+    if (binding->gradients && binding->parameters->products == QKV_PRECISION_INT8)
+        return qkv_graph_fail(graph, "%s: int8 parameters have no gradients: bind them anew, without",
+                              parameter->name);
     if (!binding->leaf) {
         size_t bytes = (size_t)binding->parameters->count * sizeof *binding->leaf;
         binding->leaf = qkv_arena_zeroed(&graph->arena, bytes);

@@ -218,3 +218,29 @@ Test(int8, gradients_are_refused)
     cr_expect_eq(broken.products, QKV_PRECISION_FLOAT32, "nothing has changed");
     qkv_parameters_release(&broken);
 }
+
+/* The binding was made before; int8 products have no backward that is right. */
+Test(int8, gradients_are_refused_of_parameters_that_are_bound_already)
+{
+    struct qkv_parameters parameters = {0};
+    const struct qkv_parameter *weight = qkv_parameters_add(
+        &parameters, QKV_SHAPE(2, 2), (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "weight");
+    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
+    qkv_parameters_initialize(&parameters, 1);
+    float gradients[64] = {0};
+    struct qkv_error error = {""};
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    qkv_graph_bind(graph, &parameters, gradients, false);
+    cr_expect_not_null(qkv_graph_parameter(graph, weight));
+    cr_assert_eq(qkv_parameters_narrow(&parameters, QKV_PRECISION_INT8, &error), QKV_OK, "%s", error.message);
+    qkv_graph_reset(graph);
+    cr_expect_null(qkv_graph_parameter(graph, weight));
+    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "weight: int8 parameters have no gradients: bind them anew, without");
+    qkv_graph_reset(graph);
+    qkv_graph_bind(graph, &parameters, NULL, false);
+    cr_expect_not_null(qkv_graph_parameter(graph, weight));
+    cr_expect_eq(qkv_graph_check(graph, &error), QKV_OK);
+    qkv_graph_free(graph);
+    qkv_parameters_release(&parameters);
+}

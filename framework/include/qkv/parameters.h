@@ -92,7 +92,8 @@ QKV_API enum qkv_status qkv_parameters_set_rates(struct qkv_parameters *paramete
                                                  struct qkv_error *error);
 
 /* Sets the precision in which graphs multiply by these parameters. int8: rounds the matrices in place, which cannot be
- * undone; gradients are refused from then on. float32: products are float32, of whatever the matrices hold. Fails where
+ * undone; gradients are refused from then on, also by a graph to which the parameters are bound already, once it is built
+ * anew. float32: products are float32, of whatever the matrices hold. Fails where
  * parameters are not allocated, are float64 and the precision is not float32, or are not finite and it is int8. Call it
  * before graphs that use the parameters are built. */
 QKV_API enum qkv_status qkv_parameters_narrow(struct qkv_parameters *parameters, enum qkv_precision precision,
