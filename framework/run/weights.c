@@ -109,11 +109,15 @@ enum qkv_status qkv_weights_check(const char *path, int64_t count, const struct 
 
 static void copy(struct qkv_parameters *parameters, const struct qkv_safetensor *const *source)
 {
+    bool is_any = false;
     for (int64_t p = 0; p < parameters->count; p++) {
         size_t offset = (size_t)parameters->list[p]->offset * qkv_dtype_size(parameters->dtype);
         if (source[p]) qkv_safetensor_copy(source[p], parameters->dtype, (char *)parameters->values + offset);
+        is_any |= source[p] != NULL;
     }
     parameters->changes++;
+    if (is_any && parameters->products == QKV_PRECISION_INT8)
+        parameters->products = QKV_PRECISION_FLOAT32; /* the new values are not rounded */
 }
 
 /* Refuses int8, whose scales are other tensors: only checkpoints of qkv say which. */

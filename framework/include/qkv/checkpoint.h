@@ -153,8 +153,8 @@ struct qkv_load_report {
  * shapes of file and parameters are not the same:
  * `weights.safetensors: 2 parameters are missing (a.weight, a.bias); 1 parameter has another shape (b.weight):
  * b.weight is [4, 2], but the model has [2, 2]`.
- * With `is_partial`, parameters that are missing or reshaped keep their values, and the report says which. report: NULL,
- * or to be released. */
+ * With `is_partial`, parameters that are missing or reshaped keep their values, and the report says which. Once a parameter was
+ * loaded, products are not int8 any more, as after qkv_checkpoint_load. report: NULL, or to be released. */
 QKV_API enum qkv_status qkv_parameters_load(const char *path, struct qkv_parameters *parameters,
                                             bool is_partial, struct qkv_load_report *report,
                                             struct qkv_error *error);
