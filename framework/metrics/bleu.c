@@ -5,11 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool is_tokenizer(enum qkv_bleu_tokenizer tokenizer)
+{
+    return (int)tokenizer >= 0 && (int)tokenizer < QKV_BLEU_TOKENIZERS;
+}
+
 const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer)
 {
     static const char *const names[] = {
         [QKV_BLEU_13A] = "13a", [QKV_BLEU_INTL] = "intl", [QKV_BLEU_NONE] = "none", [QKV_BLEU_CHAR] = "char"};
-    return (int)tokenizer >= 0 && (int)tokenizer < QKV_BLEU_TOKENIZERS ? names[tokenizer] : "unknown";
+    return is_tokenizer(tokenizer) ? names[tokenizer] : "unknown";
 }
 
 /* The value of a smoothing method where the options have none: those of Chen and Cherry 2014; 0: it has no value. */
@@ -21,15 +26,20 @@ static const struct {
                   [QKV_BLEU_ADD_K] = {"add-k", 1},
                   [QKV_BLEU_UNSMOOTHED] = {"none", 0}};
 
+static bool is_smoothing(enum qkv_bleu_smoothing smoothing)
+{
+    return (int)smoothing >= 0 && (int)smoothing < QKV_BLEU_SMOOTHINGS;
+}
+
 const char *qkv_bleu_smoothing_name(enum qkv_bleu_smoothing smoothing)
 {
-    return (int)smoothing >= 0 && (int)smoothing < QKV_BLEU_SMOOTHINGS ? SMOOTHINGS[smoothing].name
-                                                                       : "unknown";
+    return is_smoothing(smoothing) ? SMOOTHINGS[smoothing].name : "unknown";
 }
 
 static double smoothing_value(const struct qkv_bleu *bleu)
 {
-    return bleu->smoothing_value > 0 ? bleu->smoothing_value : SMOOTHINGS[bleu->smoothing].value;
+    if (bleu->smoothing_value > 0) return bleu->smoothing_value;
+    return is_smoothing(bleu->smoothing) ? SMOOTHINGS[bleu->smoothing].value : 0;
 }
 
 /* The length, in words, of the reference that is closest in length to the hypothesis, which has `length` words; of
@@ -107,6 +117,10 @@ static enum qkv_status add(struct qkv_bleu *bleu, const char *hypothesis, const 
 enum qkv_status qkv_bleu_add(struct qkv_bleu *bleu, const char *hypothesis, const char *const *references,
                              int64_t count, struct qkv_error *error)
 {
+    if (!is_tokenizer(bleu->tokenizer))
+        return qkv_error_set(error, "BLEU has no tokenizer %d", (int)bleu->tokenizer);
+    if (!is_smoothing(bleu->smoothing))
+        return qkv_error_set(error, "BLEU has no smoothing %d", (int)bleu->smoothing);
     enum qkv_status status = add(bleu, hypothesis, references, count, error);
     qkv_arena_reset(&bleu->scratch);
     return status;
@@ -253,6 +267,7 @@ static void release_state(void *state)
 
 const struct qkv_text_metric qkv_text_metric_bleu = {
     .size = sizeof(struct qkv_bleu),
+    .scratch = offsetof(struct qkv_bleu, scratch),
     .init = init_state,
     .add = add_state,
     .score = score_state,

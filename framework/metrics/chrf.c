@@ -7,10 +7,16 @@
 /* Entries of an array [ORDERS]: one for each character order from 1, then one for each word order from 1. */
 #define ORDERS QKV_CHRF_ORDERS
 
-/* The options, with the defaults in place of 0. */
+/* The options, with the defaults in place of 0, and of orders that cannot be, with which no segment is added. */
 static int character_order(const struct qkv_chrf *chrf)
 {
-    return chrf->character_order ? chrf->character_order : QKV_CHRF_CHARACTERS;
+    bool is_given = chrf->character_order > 0 && chrf->character_order <= QKV_CHRF_LONGEST;
+    return is_given ? chrf->character_order : QKV_CHRF_CHARACTERS;
+}
+
+static int word_order(const struct qkv_chrf *chrf)
+{
+    return chrf->word_order > 0 && chrf->word_order <= QKV_CHRF_WORDS ? chrf->word_order : 0;
 }
 
 static double beta_of(const struct qkv_chrf *chrf)
@@ -20,7 +26,7 @@ static double beta_of(const struct qkv_chrf *chrf)
 
 static int orders_of(const struct qkv_chrf *chrf)
 {
-    return character_order(chrf) + chrf->word_order;
+    return character_order(chrf) + word_order(chrf);
 }
 
 /* The n-grams of one text, a hypothesis or a reference. */
@@ -225,7 +231,7 @@ static double score_of_statistics(const void *state, const double *statistics)
 static void write_title(const void *state, char *text, size_t size)
 {
     const struct qkv_chrf *chrf = state;
-    snprintf(text, size, "chrF%.*s", chrf->word_order, "++++++++++");
+    snprintf(text, size, "chrF%.*s", word_order(chrf), "++++");
 }
 
 static void sign_state(const void *state, char *text, size_t size)
@@ -240,6 +246,7 @@ static void release_state(void *state)
 
 const struct qkv_text_metric qkv_text_metric_chrf = {
     .size = sizeof(struct qkv_chrf),
+    .scratch = offsetof(struct qkv_chrf, scratch),
     .init = init_state,
     .add = add_state,
     .score = score_state,

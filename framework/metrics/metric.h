@@ -6,7 +6,8 @@
 #include "qkv/metrics.h"
 
 struct qkv_text_metric {
-    size_t size; /* of the accumulator `state` in bytes; its bytes are all zero before `init` */
+    size_t size;    /* of the accumulator `state` in bytes; its bytes are all zero before `init` */
+    size_t scratch; /* offset in `state` of the arena that `add` works in */
     void (*init)(void *state, const struct qkv_text_options *options);
     enum qkv_status (*add)(void *state, const char *hypothesis, const char *const *references, int64_t count,
                            struct qkv_error *error);

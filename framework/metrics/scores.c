@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- metrics of counts ---- */
 
@@ -60,26 +61,50 @@ bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric
     return scorer->options.metrics ? scorer->options.metrics >> metric & 1 : !info->on_request;
 }
 
-/* Allocates the accumulator of text metric `m`, unless it exists. */
+/* Allocates the accumulator of text metric `m`, unless it exists, and as many bytes behind it, for a copy. */
 static enum qkv_status ensure_state(struct qkv_scorer *scorer, int m, struct qkv_error *error)
 {
     if (scorer->state[m]) return QKV_OK;
-    scorer->state[m] = calloc(1, METRICS[m].of_texts->size);
+    scorer->state[m] = calloc(2, METRICS[m].of_texts->size);
     if (!scorer->state[m]) return qkv_error_set(error, "out of memory for %s", METRICS[m].info.title);
     METRICS[m].of_texts->init(scorer->state[m], &scorer->options);
     return QKV_OK;
 }
 
+/* Where the accumulator of text metric `m` is copied before a segment is added. */
+static void *copy_of(const struct qkv_scorer *scorer, int m)
+{
+    return (char *)scorer->state[m] + METRICS[m].of_texts->size;
+}
+
+/* Makes the accumulators of the text metrics below `end` what they were before the segment: one of them has refused it. Their
+ * arenas stay, which may have grown. */
+static enum qkv_status restore(struct qkv_scorer *scorer, int end)
+{
+    for (int m = 0; m < end; m++) {
+        const struct qkv_text_metric *metric = METRICS[m].of_texts;
+        if (!qkv_scorer_computes(scorer, (enum qkv_metric)m)) continue;
+        struct qkv_arena *arena = (struct qkv_arena *)((char *)scorer->state[m] + metric->scratch);
+        const struct qkv_arena kept = *arena;
+        memcpy(scorer->state[m], copy_of(scorer, m), metric->size);
+        *arena = kept;
+    }
+    return QKV_INVALID;
+}
+
 enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translation,
                                const char *const *references, int64_t count, struct qkv_error *error)
 {
-    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+    enum qkv_status status = QKV_OK;
+    int m = 0;
+    for (; !status && m < QKV_METRIC_COUNT; m++) {
         const struct qkv_text_metric *metric = METRICS[m].of_texts;
         if (!qkv_scorer_computes(scorer, (enum qkv_metric)m)) continue;
-        if (ensure_state(scorer, m, error)) return QKV_INVALID;
-        if (metric->add(scorer->state[m], translation, references, count, error)) return QKV_INVALID;
+        if (ensure_state(scorer, m, error)) return restore(scorer, m);
+        memcpy(copy_of(scorer, m), scorer->state[m], metric->size);
+        status = metric->add(scorer->state[m], translation, references, count, error);
     }
-    return QKV_OK;
+    return status ? restore(scorer, m) : QKV_OK;
 }
 
 struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer)

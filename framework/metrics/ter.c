@@ -148,6 +148,7 @@ static void release_state(void *state)
 
 const struct qkv_text_metric qkv_text_metric_ter = {
     .size = sizeof(struct qkv_ter),
+    .scratch = offsetof(struct qkv_ter, scratch),
     .init = init_state,
     .add = add_state,
     .score = score_state,

@@ -223,3 +223,52 @@ Test(chrf, refuses_a_segment_without_reference)
     cr_assert_str_eq(error.message, "a segment has no reference translation to compare with");
     qkv_chrf_release(&chrf);
 }
+
+Test(bleu, refuses_options_that_do_not_exist)
+{
+    struct qkv_bleu bleu = {.tokenizer = (enum qkv_bleu_tokenizer)9};
+    struct qkv_error error;
+    char text[128];
+    cr_expect_eq(qkv_bleu_add(&bleu, "a", (const char *const[]){"a"}, 1, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "BLEU has no tokenizer 9");
+    bleu = (struct qkv_bleu){.smoothing = (enum qkv_bleu_smoothing)1000};
+    cr_expect_eq(qkv_bleu_add(&bleu, "a", (const char *const[]){"a"}, 1, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "BLEU has no smoothing 1000");
+    cr_expect_eq(bleu.segments, 0);
+    qkv_bleu_signature(&bleu, text, sizeof text);
+    cr_expect_not_null(strstr(text, "smooth:unknown|"), "%s", text);
+    qkv_bleu_release(&bleu);
+}
+
+/* The first metric has taken the segment when the second one refuses it. */
+Test(scorer, a_segment_that_one_metric_refuses_is_added_to_none)
+{
+    const char *reference = "a b c d e";
+    struct qkv_error error = {""};
+    struct qkv_scorer scorer = {0}, wrong = {.options.word_order = 9};
+    cr_expect_eq(qkv_scorer_add(&wrong, reference, &reference, 1, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "the word order of chrF is 9, but must lie in 0 to 4");
+    cr_expect_eq(qkv_scorer_scores(&wrong).value[QKV_METRIC_BLEU], 0);
+    cr_expect_eq(qkv_scorer_scores(&wrong).value[QKV_METRIC_CHRF], 0);
+    struct qkv_metric_detail details[QKV_METRIC_DETAILS];
+    cr_expect_eq(qkv_scorer_details(&wrong, QKV_METRIC_BLEU, details), 4);
+    cr_expect_eq(details[2].value[0], 0, "BLEU has counted %g words", details[2].value[0]);
+    expect(qkv_scorer_last(&wrong).value[QKV_METRIC_BLEU], 0, "BLEU of no segment");
+    expect(qkv_scorer_last(&wrong).value[QKV_METRIC_CHRF], 0, "chrF of no segment");
+    qkv_scorer_release(&wrong);
+
+    cr_assert_eq(qkv_scorer_add(&scorer, "a b c d", &reference, 1, &error), QKV_OK);
+    const struct qkv_scores before = qkv_scorer_scores(&scorer), last = qkv_scorer_last(&scorer);
+    const char *none = NULL;
+    cr_expect_eq(qkv_scorer_add(&scorer, "a b", &none, 1, &error), QKV_INVALID);
+    const struct qkv_scores after = qkv_scorer_scores(&scorer), last_after = qkv_scorer_last(&scorer);
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        if (!qkv_scorer_computes(&scorer, (enum qkv_metric)m)) continue;
+        cr_expect_eq(after.value[m], before.value[m]);
+        cr_expect_eq(last_after.value[m], last.value[m]);
+    }
+    cr_expect_eq(qkv_scorer_add(&scorer, "a b c d", &reference, 1, &error), QKV_OK, "%s", error.message);
+    expect(qkv_scorer_scores(&scorer).value[QKV_METRIC_BLEU], before.value[QKV_METRIC_BLEU],
+           "the same twice");
+    qkv_scorer_release(&scorer);
+}
