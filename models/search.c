@@ -46,6 +46,16 @@ static bool allocate(struct search *s, int64_t longest)
            s->parents;
 }
 
+/* Refuses a number whose samples would be those of another sentence. */
+static enum qkv_status check_number(const struct search *s, int64_t sentence, struct qkv_error *error)
+{
+    const int64_t most = ((int64_t)1 << 44) - 1,
+                  number = s->options->numbers ? s->options->numbers[sentence] : 0;
+    if (number >= 0 && number <= most) return QKV_OK;
+    return qkv_error_set(error, "the number of a sentence is %lld, but must be between 0 and %lld",
+                         (long long)number, (long long)most);
+}
+
 /* Refuses a prefix with a token that no translation has, or that leaves no room for </s>. */
 static enum qkv_status check_prefix(const struct search *s, int64_t sentence, struct qkv_error *error)
 {
@@ -78,6 +88,7 @@ static enum qkv_status set_progress(const struct search *s, int64_t sentence, in
     int64_t tokens =
         options->max_output_length ? options->max_output_length : 2 * (source_length - 1) + 10 + given;
     progress->longest = tokens < possible ? tokens + 1 : possible;
+    if (check_number(s, sentence, error)) return QKV_INVALID;
     return check_prefix(s, sentence, error);
 }
 

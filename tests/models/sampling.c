@@ -284,6 +284,15 @@ Test(sampling, nonsense_is_refused)
         cr_expect_eq(qkv_translator_run(translator, 1, &SOURCE, 1, &options, &found, &error), QKV_FAILED);
         cr_expect_not_null(strstr(error.message, "scores of the next token are not finite"));
     }
+    static const int64_t NUMBERS[] = {-1, (int64_t)1 << 44, INT64_MIN};
+    for (int i = 0; i < 6; i++) {
+        struct qkv_search_options options = {
+            1, 0, 1, 0, .sampling = {true, 1, 0, 1, 0}, .numbers = &NUMBERS[i / 2]};
+        options.sampling.enabled = i % 2;
+        cr_expect_eq(qkv_translator_run(translator, 1, &SOURCE, 1, &options, &found, &error), QKV_INVALID);
+        cr_expect_not_null(strstr(error.message, "but must be between 0 and 17592186044415"), "%s",
+                           error.message);
+    }
     qkv_translator_free(translator);
     qkv_model_free(model);
 }
