@@ -295,9 +295,14 @@ enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector,
                                       const struct qkv_attention_pair *pairs, unsigned kinds,
                                       struct qkv_attention_report *reports, struct qkv_error *error)
 {
+    const unsigned all = (1u << QKV_ATTENTION_KINDS) - 1;
+    if (count < 1)
+        return qkv_error_set(error, "attention maps of %lld sentence pairs: there must be at least one",
+                             (long long)count);
+    if (!kinds) kinds = all;
+    if (!(kinds & all)) return qkv_error_set(error, "there is no kind of attention in 0x%x", kinds);
     qkv_arena_reset(&collector->arena);
     if (run(collector, count, pairs, error)) return QKV_INVALID;
-    if (!kinds) kinds = ~0u;
     for (int64_t i = 0; i < count; i++) {
         if (!name_tokens(&collector->arena, &pairs[i], &reports[i]) ||
             !name_silent_heads(collector, &reports[i]))

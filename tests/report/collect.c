@@ -246,6 +246,26 @@ Test(collect, refuses_sentences_longer_than_the_positions)
     release_subject(&subject);
 }
 
+Test(collect, refuses_no_pairs_and_kinds_that_do_not_exist)
+{
+    struct qkv_error error = {""};
+    struct qkv_attention_report report;
+    struct subject subject = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    for (int count = -1; count < 1; count++) {
+        cr_expect_eq(qkv_attention_collect(subject.collector, count, PAIRS, 0, &report, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message,
+                         format("attention maps of %d sentence pairs: there must be at least one", count));
+    }
+    for (unsigned bit = QKV_ATTENTION_KINDS; bit < 32; bit += 14) {
+        cr_expect_eq(qkv_attention_collect(subject.collector, 1, PAIRS, 1u << bit, &report, &error),
+                     QKV_INVALID);
+        cr_expect_str_eq(error.message, format("there is no kind of attention in 0x%x", 1u << bit));
+    }
+    cr_expect_eq(qkv_attention_collect(subject.collector, 1, PAIRS, ~0u, &report, &error), QKV_OK, "%s",
+                 error.message);
+    release_subject(&subject);
+}
+
 /* One pair of several has masked source tokens: no row of its maps sees them, and the other pairs are as before. */
 Test(collect, masked_tokens_of_one_pair)
 {

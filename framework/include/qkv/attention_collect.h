@@ -59,10 +59,10 @@ QKV_API enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attenti
  * reports[count] with the maps of the attention kinds in `kinds` (bits 1u << kind; 0: all), ordered
  * by kind, layer, head. The source of a report ends with </s>; its target begins with <s>
  * (target_input) or ends with </s> (target_output); title and model are NULL. Reports are valid
- * until the next pass or the end of the collector. Fails when a sentence has more tokens than the
- * model has positions, when a network of the program's own records weights of other shapes than its sentences have
- * (network.h), and out of memory. QKV_FAILED: a map holds infinity or NaN, because weights of
- * the model are too large. */
+ * until the next pass or the end of the collector. Fails when `count` is below 1, no bit of `kinds` is that of a kind, a
+ * sentence has more tokens than the model has positions, when a network of the program's own records weights of other shapes
+ * than its sentences have (network.h), and out of memory. QKV_FAILED: a map holds infinity or NaN, because weights of the model
+ * are too large. */
 QKV_API enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector, int64_t count,
                                               const struct qkv_attention_pair *pairs, unsigned kinds,
                                               struct qkv_attention_report *reports, struct qkv_error *error);
