@@ -65,8 +65,8 @@ double qkv_numpy_normal(struct qkv_numpy_random *random)
 
 uint32_t qkv_numpy_below(struct qkv_numpy_random *random, uint32_t bound)
 {
+    if (bound <= 1) return 0; /* NumPy draws nothing for a single choice */
     uint32_t most = bound - 1, mask = most, value;
-    if (!most) return 0; /* NumPy draws nothing for a single choice */
     for (int shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
     do value = qkv_numpy_bits(random) & mask;
     while (value > most);

@@ -25,6 +25,20 @@ Test(misuse, a_generator_that_was_not_seeded_has_the_seed_0)
     qkv_numpy_bits(&none);
 }
 
+Test(misuse, no_number_is_drawn_below_0)
+{
+    struct qkv_numpy_random random, untouched;
+    struct qkv_numpy_generator generator, same;
+    qkv_numpy_seed(&random, 1);
+    qkv_numpy_seed(&untouched, 1);
+    qkv_numpy_generator_seed(&generator, 1);
+    qkv_numpy_generator_seed(&same, 1);
+    cr_expect_eq(qkv_numpy_below(&random, 0), 0u);
+    cr_expect_eq(qkv_numpy_bits(&random), qkv_numpy_bits(&untouched));
+    cr_expect_eq(qkv_numpy_generator_below(&generator, 0), 0u);
+    cr_expect_eq(qkv_numpy_generator_below(&generator, 1000), qkv_numpy_generator_below(&same, 1000));
+}
+
 Test(misuse, nothing_is_shuffled_for_a_count_below_1)
 {
     int64_t order[] = {1, 2};

@@ -38,7 +38,8 @@ QKV_API double qkv_numpy_uniform(struct qkv_numpy_random *random);
 /* numpy.random.randn(): standard normal, by the polar method of Marsaglia and Bray 1964. */
 QKV_API double qkv_numpy_normal(struct qkv_numpy_random *random);
 
-/* numpy.random.randint(bound): uniform among 0 .. bound-1, 0 < bound; by masking and rejection. */
+/* numpy.random.randint(bound): uniform among 0 .. bound-1; by masking and rejection. 0, and draws nothing, for a bound of 0,
+ * which NumPy refuses. */
 QKV_API uint32_t qkv_numpy_below(struct qkv_numpy_random *random, uint32_t bound);
 
 /* State of numpy.random.default_rng, in the caller's storage: two numbers of 128 bits, lower half first, and the half of
@@ -52,8 +53,8 @@ struct qkv_numpy_generator {
 /* numpy.random.default_rng(seed) */
 QKV_API void qkv_numpy_generator_seed(struct qkv_numpy_generator *generator, uint32_t seed);
 
-/* generator.integers(bound), and each element of generator.choice(bound, size): uniform among 0 .. bound-1, 0 < bound;
- * by the multiplication of Lemire 2019. */
+/* generator.integers(bound), and each element of generator.choice(bound, size): uniform among 0 .. bound-1; by the
+ * multiplication of Lemire 2019. 0, and draws nothing, for a bound of 0, which NumPy refuses. */
 QKV_API uint32_t qkv_numpy_generator_below(struct qkv_numpy_generator *generator, uint32_t bound);
 
 #endif
