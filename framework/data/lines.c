@@ -95,7 +95,9 @@ enum qkv_status qkv_lines_next(struct qkv_lines *lines, bool *found, struct qkv_
 
 enum qkv_status qkv_lines_check_read(const struct qkv_lines *lines, struct qkv_error *error)
 {
-    return lines->number ? QKV_OK : qkv_error_set(error, "%s: the file is empty", lines->path);
+    if (lines->number) return QKV_OK;
+    return lines->path ? qkv_error_set(error, "%s: the file is empty", lines->path)
+                       : qkv_error_set(error, "no text is open");
 }
 
 void qkv_lines_close(struct qkv_lines *lines)

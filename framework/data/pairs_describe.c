@@ -139,7 +139,7 @@ enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pai
     *facts = (struct qkv_pairs_facts){0};
     if (!describe_side(pairs, 0, &facts->side[0]) || !describe_side(pairs, 1, &facts->side[1]) ||
         !qkv_sentence_numbers_init(&numbers, pairs))
-        return qkv_error_set(error, "%s: out of memory", pairs->path[0]);
+        return qkv_error_set(error, "%s: out of memory", pairs->path[0] ? pairs->path[0] : "sentence pairs");
     for (int64_t i = 0; i < pairs->count; i++) {
         facts->repeated += !numbers.is_new[i];
         facts->markup += has_markup(qkv_pairs_text(pairs, i, 0), !facts->side[0].is_tokenized) ||

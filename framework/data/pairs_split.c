@@ -9,7 +9,7 @@
 
 static enum qkv_status no_memory(const struct qkv_pairs *pairs, struct qkv_error *error)
 {
-    return qkv_error_set(error, "%s: out of memory", pairs->path[0]);
+    return qkv_error_set(error, "%s: out of memory", pairs->path[0] ? pairs->path[0] : "sentence pairs");
 }
 
 /* ---- cleaning ---- */
@@ -146,6 +146,7 @@ enum qkv_status qkv_pairs_split(const struct qkv_pairs *pairs, struct qkv_pairs_
     const int64_t sizes[QKV_PAIRS_PARTS] = {0, wanted.dev, wanted.test};
     struct groups groups;
     int64_t count = pairs->count;
+    if (!pairs->path[0]) return qkv_error_set(error, "no sentence pairs were read");
     if (wanted.dev < 1 || wanted.test < 1 || wanted.dev > count - 2 || wanted.test > count - 1 - wanted.dev)
         return qkv_error_set(
             error,

@@ -203,4 +203,6 @@ Test(lines, reads_nothing_before_it_is_opened_and_after_it_is_closed)
     qkv_lines_close(&lines);
     cr_assert_eq(qkv_lines_next(&lines, &found, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, "no text is open");
+    cr_expect_eq(qkv_lines_check_read(&lines, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "no text is open");
 }

@@ -182,5 +182,7 @@ Test(pairs_set, refuses_what_cannot_be_split)
                               "in.tsv: has 4 pairs; dev (2) and test (2) need at least one each and must "
                               "leave one for training"));
     cr_expect_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){0, 1, 1}, part, &error), QKV_INVALID);
-    qkv_pairs_release(&pairs);
+    qkv_pairs_release(&pairs); /* makes them all zero */
+    cr_expect_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){1, 1, 1}, part, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "no sentence pairs were read");
 }

@@ -54,7 +54,7 @@ QKV_API enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path
  * truncated, damaged or expands to more than 200 times its size (and 256 MiB). */
 QKV_API enum qkv_status qkv_lines_next(struct qkv_lines *lines, bool *found, struct qkv_error *error);
 
-/* Fails with `path: the file is empty` when no line was read. */
+/* Fails with `path: the file is empty` when no line was read, and when no text is open. */
 QKV_API enum qkv_status qkv_lines_check_read(const struct qkv_lines *lines, struct qkv_error *error);
 
 QKV_API void qkv_lines_close(struct qkv_lines *lines);

@@ -65,7 +65,7 @@ struct qkv_pairs_parts {
 /* Says for each pair, in part: [count], to which part it belongs. Pairs are drawn at random; a pair comes with all that share a
  * sentence with it, directly or by way of others, so that no sentence of one part, of either side, is in another. Such
  * groups can make dev and test smaller than wanted, but never larger. The same pairs and seed give the same parts on every
- * machine. Fails when a part would be empty, and when memory is out. */
+ * machine. Fails when a part would be empty, when no pairs were read, and when memory is out. */
 QKV_API enum qkv_status qkv_pairs_split(const struct qkv_pairs *pairs, struct qkv_pairs_parts wanted,
                                         enum qkv_pairs_part *part, struct qkv_error *error);
 
