@@ -290,6 +290,7 @@ Test(misuse, of_networks_kinds_and_stacks)
         cr_expect_eq(qkv_network_check(&config, &error), QKV_INVALID);
         expect_message("model.encoder.type: there is no network of type");
     }
+}
 
 Test(misuse, groups_of_any_number_of_tokens)
 {
