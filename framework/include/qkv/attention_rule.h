@@ -75,10 +75,11 @@ static inline struct qkv_visible_keys qkv_attention_visible(const struct qkv_att
                                                             int64_t position, int64_t keys)
 {
     int64_t window = rule->window;
-    if (keys < 1) return (struct qkv_visible_keys){0};
+    struct qkv_visible_keys visible = {0, 0, 0};
+    if (keys < 1) return visible;
     if (position < 0) position = 0;
     if (position > keys - 1) position = keys - 1;
-    struct qkv_visible_keys visible = {0, 0, rule->causal ? position + 1 : keys};
+    visible.to = rule->causal ? position + 1 : keys;
     if (window <= 0 || position < rule->global_tokens) return visible;
     if (position > window) visible.from = position - window;
     if (window < visible.to - position - 1) visible.to = position + window + 1;
