@@ -12,7 +12,8 @@ static const char *repository(const char *version, const char *changelog)
 {
     if (run("command -v git").exit_code != 0) cr_skip_test("git is not installed");
     const char *folder = scratch("repository");
-    run_ok("mkdir '%s/tools' && cp '%s/tools/release.sh' '%s/tools'", folder, QKV_SOURCE_DIR, folder);
+    run_ok("mkdir '%s/tools' && cd '%s/tools' && cp release.sh help.sh '%s/tools'", folder, QKV_SOURCE_DIR,
+           folder);
     write_text(folder, "CMakeLists.txt", format("project(qkv VERSION %s LANGUAGES C)\n", version));
     write_text(folder, "CHANGELOG.md", changelog);
     run_ok("cd '%s' && git init -q && git add -A && git -c user.name=a -c user.email=a commit -q -m First",
