@@ -52,12 +52,12 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_fac
     report_side(pairs, &facts->side[0], lang[0], "source");
     report_side(pairs, &facts->side[1], lang[1], "target");
     if (facts->side[0].is_tokenized || facts->side[1].is_tokenized)
-        printf(
-            "  %s tokenized (full stops have a space before them): the config leaves punctuation there as it "
-            "is\n",
-            !facts->side[1].is_tokenized   ? "the source is"
-            : !facts->side[0].is_tokenized ? "the target is"
-                                           : "both sides are");
+        printf("  %s tokenized (spaces before full stops, or marks such as &apos;): the config leaves "
+               "punctuation there as it "
+               "is\n",
+               !facts->side[1].is_tokenized   ? "the source is"
+               : !facts->side[0].is_tokenized ? "the target is"
+                                              : "both sides are");
     printf("  %.1f %% of the pairs repeat an earlier one; %.1f %% share a sentence with another\n",
            100 * (double)facts->repeated / (double)pairs->count,
            100 * (double)facts->shared / (double)pairs->count);

@@ -2,19 +2,14 @@
 
 #include "complain.h"
 
+#include "qkv/tokenizer.h"
+
 #include <stdio.h>
-#include <string.h>
 
 void tokenized_text_add(struct tokenized_text *text, const char *line)
 {
-    static const char *const marks[] = {" @-@ ", "&apos;", "&quot;", "&#91;", "&#93;", "&#124;"};
-    size_t length = strlen(line);
-    while (length && line[length - 1] == ' ') length--;
-    bool tokenized = length > 2 && line[length - 1] == '.' && line[length - 2] == ' ';
-    for (size_t i = 0; !tokenized && i < sizeof marks / sizeof *marks; i++)
-        tokenized = strstr(line, marks[i]);
     text->lines++;
-    text->tokenized += tokenized;
+    text->tokenized += qkv_looks_tokenized(line);
 }
 
 void tokenized_text_note(const struct tokenized_text *references, const struct qkv_scorer *scorer,

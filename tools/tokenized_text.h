@@ -9,8 +9,7 @@ struct tokenized_text {
     int64_t lines, tokenized;
 };
 
-/* Counts a line: it is tokenized when it ends in a full stop after a space, or has a mark of the tokenizer of Moses:
- * @-@ or an entity such as &apos;. */
+/* Counts a line (qkv_looks_tokenized). */
 void tokenized_text_add(struct tokenized_text *text, const char *line);
 
 /* Says on standard error, if half of the references or more are tokenized and the scorer's BLEU tokenizes them once more,

@@ -67,6 +67,5 @@ int64_t qkv_attention_bucket(const struct qkv_attention_rule *rule, int64_t offs
     double grown = qkv_scalar_log((double)distance / (double)single) /
                    qkv_scalar_log((double)rule->max_distance / (double)single);
     if (!(grown < 1)) return first + buckets - 1; /* or NaN, where max_distance rounds to single */
-    int64_t bucket = single + (int64_t)(grown * (double)(buckets - single));
-    return first + (bucket < buckets ? bucket : buckets - 1);
+    return first + single + (int64_t)(grown * (double)(buckets - single));
 }

@@ -2,6 +2,7 @@
 
 #include "data/sentence_numbers.h"
 #include "data/unicode.h"
+#include "qkv/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,23 +52,14 @@ enum { CODE_POINTS = 0x110000 };
 struct counts {
     bool *is_used; /* [CODE_POINTS] */
     int64_t letters[SCRIPT_COUNT + 1];
-    int64_t full_stops, separate; /* sentences that end in a full stop; those with a space before it */
+    int64_t tokenized; /* sentences that look so */
 };
-
-static void count_full_stop(struct counts *counts, const char *text)
-{
-    size_t length = strlen(text);
-    while (length && text[length - 1] == ' ') length--;
-    if (!length || text[length - 1] != '.') return;
-    counts->full_stops++;
-    counts->separate += length > 1 && text[length - 2] == ' ';
-}
 
 static void count_sentence(struct qkv_pairs_side *side, struct counts *counts, const char *text)
 {
     int64_t words = 0;
     bool in_word = false;
-    count_full_stop(counts, text);
+    counts->tokenized += qkv_looks_tokenized(text);
     while (*text) {
         int32_t point;
         text += qkv_point(text, &point);
@@ -105,7 +97,7 @@ static bool describe_side(const struct qkv_pairs *pairs, int side, struct qkv_pa
     facts->script = SCRIPTS[script].name;
     facts->script_share = letters ? (double)most / (double)letters : 0;
     facts->has_spaces = SCRIPTS[script].has_spaces;
-    facts->is_tokenized = counts.separate * 2 > counts.full_stops;
+    facts->is_tokenized = counts.tokenized * 2 > pairs->count;
     free(counts.is_used);
     return true;
 }
@@ -139,7 +131,7 @@ enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pai
     *facts = (struct qkv_pairs_facts){0};
     if (!describe_side(pairs, 0, &facts->side[0]) || !describe_side(pairs, 1, &facts->side[1]) ||
         !qkv_sentence_numbers_init(&numbers, pairs))
-        return qkv_error_set(error, "%s: out of memory", pairs->path[0] ? pairs->path[0] : "sentence pairs");
+        return qkv_error_set(error, "out of memory for sentence pairs");
     for (int64_t i = 0; i < pairs->count; i++) {
         facts->repeated += !numbers.is_new[i];
         facts->markup += has_markup(qkv_pairs_text(pairs, i, 0), !facts->side[0].is_tokenized) ||

@@ -7,9 +7,9 @@
 
 #include <stdlib.h>
 
-static enum qkv_status no_memory(const struct qkv_pairs *pairs, struct qkv_error *error)
+static enum qkv_status no_memory(struct qkv_error *error)
 {
-    return qkv_error_set(error, "%s: out of memory", pairs->path[0] ? pairs->path[0] : "sentence pairs");
+    return qkv_error_set(error, "out of memory for sentence pairs");
 }
 
 /* ---- cleaning ---- */
@@ -34,7 +34,7 @@ enum qkv_status qkv_pairs_clean(struct qkv_pairs *pairs, struct qkv_pairs_remove
 {
     struct qkv_sentence_numbers numbers;
     *removed = (struct qkv_pairs_removed){0};
-    if (!qkv_sentence_numbers_init(&numbers, pairs)) return no_memory(pairs, error);
+    if (!qkv_sentence_numbers_init(&numbers, pairs)) return no_memory(error);
     double total[2] = {0, 0};
     for (int64_t i = 0; i < pairs->count; i++)
         for (int side = 0; side < 2; side++) total[side] += character_count(qkv_pairs_text(pairs, i, side));
@@ -155,7 +155,7 @@ enum qkv_status qkv_pairs_split(const struct qkv_pairs *pairs, struct qkv_pairs_
             pairs->path[0], (long long)count, (long long)wanted.dev, (long long)wanted.test);
     if (!make_groups(&groups, pairs)) {
         release(&groups);
-        return no_memory(pairs, error);
+        return no_memory(error);
     }
     for (int64_t i = 0; i < count; i++) {
         groups.order[i] = i;

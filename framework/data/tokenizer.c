@@ -38,6 +38,17 @@ enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_co
     return QKV_OK;
 }
 
+bool qkv_looks_tokenized(const char *line)
+{
+    static const char *const marks[] = {" @-@ ", "&apos;", "&quot;", "&#91;", "&#93;", "&#124;"};
+    size_t length = strlen(line);
+    while (length && line[length - 1] == ' ') length--;
+    if (length > 2 && line[length - 1] == '.' && line[length - 2] == ' ') return true;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strstr(line, marks[i])) return true;
+    return false;
+}
+
 /* Joins tokens to a line of text, and sets the word of each; NULL when there is no memory or no such level. */
 static char *join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, int64_t *word,
                   struct qkv_arena *arena)

@@ -280,6 +280,9 @@ bool qkv_refuse(struct qkv_tensor *y, const char *format, ...) QKV_PRINTF(2, 3);
 /* parameters.c: makes the parameters fail, for the first reason that is given: qkv_parameters_allocate returns it. */
 void qkv_parameters_refuse(struct qkv_parameters *parameters, const char *format, ...) QKV_PRINTF(2, 3);
 
+/* parameters.c: to be called when all values are new: they are not rounded to int8, whatever the old ones were. */
+void qkv_parameters_replaced(struct qkv_parameters *parameters);
+
 /* "[2, 3]". The text is overwritten by the fourth next call on this thread. */
 const char *qkv_shape_text(struct qkv_shape shape);
 

@@ -22,6 +22,12 @@ void qkv_parameters_refuse(struct qkv_parameters *parameters, const char *format
     parameters->failed = true;
 }
 
+void qkv_parameters_replaced(struct qkv_parameters *parameters)
+{
+    parameters->changes++;
+    if (parameters->products == QKV_PRECISION_INT8) parameters->products = QKV_PRECISION_FLOAT32;
+}
+
 /* Whether a parameter can be declared; else the parameters fail. */
 static bool may_declare(struct qkv_parameters *parameters, struct qkv_shape shape, struct qkv_initial initial,
                         const char *name)

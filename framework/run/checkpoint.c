@@ -428,11 +428,9 @@ enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *par
     if (!status) status = place_tensors(&loading);
     if (!status) {
         copy_slices(&loading);
-        parameters->changes++;
+        qkv_parameters_replaced(parameters);
         if (is_quantized(&loading) && parameters->dtype == QKV_FLOAT32)
             parameters->products = QKV_PRECISION_INT8;
-        else if (parameters->products == QKV_PRECISION_INT8)
-            parameters->products = QKV_PRECISION_FLOAT32; /* the new values are not rounded */
         if (optimizer) optimizer->updates = loading.updates;
     }
     qkv_safetensors_release(&loading.file);

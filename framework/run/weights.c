@@ -115,9 +115,7 @@ static void copy(struct qkv_parameters *parameters, const struct qkv_safetensor 
         if (source[p]) qkv_safetensor_copy(source[p], parameters->dtype, (char *)parameters->values + offset);
         is_any |= source[p] != NULL;
     }
-    parameters->changes++;
-    if (is_any && parameters->products == QKV_PRECISION_INT8)
-        parameters->products = QKV_PRECISION_FLOAT32; /* the new values are not rounded */
+    if (is_any) qkv_parameters_replaced(parameters);
 }
 
 /* Refuses int8, whose scales are other tensors: only checkpoints of qkv say which. */

@@ -355,3 +355,13 @@ Test(tokenizer, orders_many_combining_marks)
     free(line);
     free(sorted);
 }
+
+Test(tokenizer, notices_text_that_is_tokenized)
+{
+    static const char *const yes[] = {"a man .", "a man .  ", "it &apos;s here", "well @-@ known"};
+    static const char *const no[] = {"", ".", " .", "A man.", "Ça va ?", "a & b", "x@-@y"};
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+        cr_expect(qkv_looks_tokenized(yes[i]), "%s", yes[i]);
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        cr_expect_not(qkv_looks_tokenized(no[i]), "%s", no[i]);
+}

@@ -27,7 +27,7 @@ struct qkv_pairs_side {
         *script; /* the script of most letters, such as "Latin"; "unknown": of none that is in scripts.def */
     double script_share; /* of the letters, 0 .. 1 */
     bool has_spaces;     /* false: that script does not separate words */
-    bool is_tokenized;   /* most full stops at the end of a sentence have a space before them */
+    bool is_tokenized;   /* more than half of the sentences look so (qkv_looks_tokenized) */
 };
 
 struct qkv_pairs_facts {

@@ -65,6 +65,10 @@ QKV_API enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv
 
 QKV_API void qkv_tokens_release(struct qkv_tokens *tokens);
 
+/* Whether a line looks as if a tokenizer such as that of Moses had split it already: it ends in a full stop after a space, or
+ * has one of its marks, @-@ or an entity such as &apos;. */
+QKV_API bool qkv_looks_tokenized(const char *line);
+
 /* Joins tokens to a line of text in `arena`; NULL when there is no memory or no such level. `tokens` come
  * from qkv_tokenize or from a vocabulary.
  *
