@@ -1,6 +1,7 @@
 #include "qkv/average.h"
 
 #include "qkv/run.h"
+#include "run/numbered.h"
 #include "run/provenance.h"
 
 #include <stdio.h>
@@ -26,8 +27,7 @@ struct averaging {
 /* Refuses names that are paths or that training writes. */
 static enum qkv_status check_name(const char *name, struct qkv_error *error)
 {
-    bool of_training = !strcmp(name, "last") || !strcmp(name, "best") || !strncmp(name, "update-", 7) ||
-                       !strncmp(name, "snapshot-", 9);
+    bool of_training = !strcmp(name, "last") || !strcmp(name, "best") || qkv_numbered_is_reserved(name);
     if (!*name || strchr(name, '/') || *name == '.')
         return qkv_error_set(error, "'%s' cannot name a checkpoint: give a name, not a path", name);
     if (!of_training) return QKV_OK;
@@ -105,10 +105,10 @@ static enum qkv_status compute_mean(struct averaging *a, struct qkv_state *state
     const struct qkv_average *average = a->average;
     struct qkv_parameters *parameters = &a->run.model->parameters;
     float *values = parameters->values;
-    char key[32], name[48];
+    char key[32], name[NUMBERED_NAME_SIZE];
     for (int64_t k = 0; k < average->count; k++) {
         qkv_state_release(state);
-        snprintf(name, sizeof name, "update-%lld.safetensors", (long long)average->update[k]);
+        qkv_numbered_name(name, NUMBERED_UPDATE, average->update[k]);
         enum qkv_status status = load(a, name, state);
         if (status) return status;
         for (int64_t i = 0; i < parameters->elements; i++) a->sum[i] += (double)values[i];
@@ -120,7 +120,7 @@ static enum qkv_status compute_mean(struct averaging *a, struct qkv_state *state
     qkv_state_set_integer(state, "average.count", average->count);
     for (int64_t k = 0; k < average->count; k++) {
         snprintf(key, sizeof key, "average.%lld", (long long)k + 1);
-        snprintf(name, sizeof name, "update-%lld.safetensors", (long long)average->update[k]);
+        qkv_numbered_name(name, NUMBERED_UPDATE, average->update[k]);
         qkv_state_set(state, key, name);
     }
     return QKV_OK;

@@ -1,6 +1,7 @@
 /* Finds and loads the snapshots of a run. */
 #include "run/snapshots.h"
 
+#include "run/numbered.h"
 #include "run/provenance.h"
 
 #include <dirent.h>
@@ -9,15 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The update of a file `snapshot-N.safetensors`; -1 for other names. */
-static int64_t update_of(const char *name)
-{
-    long long update = 0;
-    int end = 0;
-    sscanf(name, "snapshot-%lld.safetensors%n", &update, &end);
-    return end && !name[end] ? update : -1;
-}
 
 static int by_update(const void *a, const void *b)
 {
@@ -37,7 +29,7 @@ enum qkv_status qkv_snapshots_find(struct qkv_run *run, int64_t **updates, int64
     *count = 0;
     *updates = qkv_arena_allocate(&run->arena, (size_t)(capacity + 1) * sizeof **updates);
     for (struct dirent *entry; *updates && *count < capacity && (errno = 0, entry = readdir(folder));) {
-        int64_t update = update_of(entry->d_name);
+        int64_t update = qkv_numbered_update(entry->d_name, NUMBERED_SNAPSHOT);
         if (update >= 0) (*updates)[(*count)++] = update;
     }
     if (*updates && !code) code = errno;
@@ -60,8 +52,9 @@ enum qkv_status qkv_snapshot_load(struct qkv_run *run, int64_t update, double *l
 {
     struct qkv_state state = {0};
     struct qkv_parameters *parameters = &run->model->parameters;
+    char name[NUMBERED_NAME_SIZE];
     const char *path =
-        qkv_arena_format(&run->arena, "%s/snapshot-%lld.safetensors", run->path, (long long)update);
+        qkv_run_file(&run->arena, run->path, qkv_numbered_name(name, NUMBERED_SNAPSHOT, update));
     if (!path) return qkv_error_set(error, "out of memory for run %s", run->path);
     enum qkv_status status = qkv_checkpoint_load(path, parameters, NULL, &state, error);
     if (!status)

@@ -1,19 +1,13 @@
 #include "train/training.h"
 
 #include "core/temporary.h"
+#include "run/numbered.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* The name of the checkpoint of an update, in `name`. */
-static const char *checkpoint_name(char name[48], int64_t update)
-{
-    snprintf(name, 48, "update-%lld.safetensors", (long long)update);
-    return name;
-}
 
 /* Makes best.safetensors a hard link to the file `name`, atomically. False where the file system has no links. */
 static bool link_best(const struct training *training, const char *name)
@@ -54,7 +48,7 @@ enum qkv_status qkv_best_record(struct training *training, double score, bool *i
             (size_t)(progress->best_count - 1 - place) * sizeof progress->best[0]);
     progress->best[place] = (struct best_checkpoint){progress->update, score};
     char memory[48];
-    const char *name = checkpoint_name(memory, progress->update);
+    const char *name = qkv_numbered_name(memory, NUMBERED_UPDATE, progress->update);
     if (qkv_training_save(training, name, CHECKPOINT_VALUES, error)) return QKV_INVALID;
     if (!*is_best || link_best(training, name)) return QKV_OK;
     return qkv_training_save(training, QKV_RUN_BEST, CHECKPOINT_VALUES, error);
@@ -80,10 +74,11 @@ enum qkv_status qkv_last_record(struct training *training, struct qkv_error *err
     int64_t most = training->config->training.keep_last_ckpts, count = progress->last_count;
     QKV_BUG(most > MOST_LAST, "%lld last checkpoints", (long long)most);
     if (!qkv_last_is_recorded(training)) {
-        char name[48];
+        char name[NUMBERED_NAME_SIZE];
         /* The file of a checkpoint that is among the best is written already. */
         if (!is_best_listed(progress, progress->update) &&
-            qkv_training_save(training, checkpoint_name(name, progress->update), CHECKPOINT_VALUES, error))
+            qkv_training_save(training, qkv_numbered_name(name, NUMBERED_UPDATE, progress->update),
+                              CHECKPOINT_VALUES, error))
             return QKV_INVALID;
         if (count == MOST_LAST)
             memmove(progress->last, progress->last + 1, (size_t)--count * sizeof(int64_t));
@@ -104,15 +99,15 @@ static bool is_listed(const struct progress *progress, int64_t update)
 
 enum qkv_status qkv_best_prune(struct training *training, struct qkv_error *error)
 {
-    return qkv_training_prune(training, "update-", is_listed, error);
+    return qkv_training_prune(training, NUMBERED_UPDATE, is_listed, error);
 }
 
 /* Makes best.safetensors a link to the best checkpoint of the list. A killed run may have written best.safetensors
  * for a validation that came after last.safetensors; the resumed run repeats that validation. */
 enum qkv_status qkv_best_restore(struct training *training, struct qkv_error *error)
 {
-    char name[48];
+    char name[NUMBERED_NAME_SIZE];
     if (training->progress.best_count)
-        link_best(training, checkpoint_name(name, training->progress.best[0].update));
+        link_best(training, qkv_numbered_name(name, NUMBERED_UPDATE, training->progress.best[0].update));
     return qkv_best_prune(training, error);
 }

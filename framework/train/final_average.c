@@ -1,6 +1,7 @@
 /* The average of the best checkpoints, which testing.average asks for at the end of training. */
 #include "train/training.h"
 
+#include "run/numbered.h"
 #include "run/safetensors.h"
 
 #include "qkv/average.h"
@@ -62,13 +63,13 @@ static bool is_of_best(const struct training *training, const char *path)
     struct qkv_error ignored;
     const struct progress *progress = &training->progress;
     int64_t count = count_of(training), listed = 0;
-    char key[32], name[48];
+    char key[32], name[NUMBERED_NAME_SIZE];
     if (qkv_safetensors_read(&file, path, false, &ignored)) return false;
     for (int64_t k = 0; k < count; k++) {
         snprintf(key, sizeof key, "average.%lld", (long long)k + 1);
         const char *averaged = qkv_safetensors_metadata(&file, key);
         for (int64_t i = 0; averaged && i < count; i++) {
-            snprintf(name, sizeof name, "update-%lld.safetensors", (long long)progress->best[i].update);
+            qkv_numbered_name(name, NUMBERED_UPDATE, progress->best[i].update);
             listed += !strcmp(averaged, name);
         }
     }

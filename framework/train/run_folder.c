@@ -3,6 +3,7 @@
 
 #include "config/finish.h"
 #include "qkv/file.h"
+#include "run/numbered.h"
 
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -34,7 +35,7 @@ static bool is_run_file(const char *name)
                                         QKV_RUN_LAST,          QKV_RUN_BEST,          QKV_RUN_AVERAGE};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (!strcmp(name, NAMES[i])) return true;
-    return (!strncmp(name, "update-", 7) || !strncmp(name, "snapshot-", 9)) && ends_in(name, ".safetensors");
+    return qkv_numbered_is_reserved(name) && ends_in(name, ".safetensors");
 }
 
 /* True for the names of temporary files that a killed run leaves: <name>.<process>.<number>.tmp (file.h), and

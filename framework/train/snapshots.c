@@ -3,8 +3,8 @@
 #include "train/training.h"
 
 #include "qkv/scalar_math.h"
+#include "run/numbered.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Where the length of training is not known, the next snapshot is due when 1 + update has grown by this ratio. */
@@ -70,8 +70,8 @@ enum qkv_status qkv_snapshot_record(struct training *training, bool is_end, stru
     struct progress *progress = &training->progress;
     int64_t most = training->config->training.snapshots;
     if (qkv_snapshot_is_recorded(training) || (!is_end && !is_due(training))) return QKV_OK;
-    char name[48];
-    snprintf(name, sizeof name, "snapshot-%lld.safetensors", (long long)progress->update);
+    char name[NUMBERED_NAME_SIZE];
+    qkv_numbered_name(name, NUMBERED_SNAPSHOT, progress->update);
     if (qkv_training_save(training, name, CHECKPOINT_HALF, error)) return QKV_INVALID;
     /* One place more than the list keeps: the new snapshot takes part in the choice. */
     progress->snapshot[progress->snapshot_count++] = progress->update;
@@ -88,5 +88,5 @@ static bool is_listed(const struct progress *progress, int64_t update)
 
 enum qkv_status qkv_snapshots_prune(const struct training *training, struct qkv_error *error)
 {
-    return qkv_training_prune(training, "snapshot-", is_listed, error);
+    return qkv_training_prune(training, NUMBERED_SNAPSHOT, is_listed, error);
 }

@@ -93,9 +93,12 @@ Test(average, fewer_are_kept_when_a_resumed_run_asks_for_fewer)
                                 .run = run,
                                 .settings = "updates=12 validation_freq=3 keep_last_ckpts=4 data.dev="};
     training_run(training);
+    /* Not a name that training gives: it stays. */
+    write_text(run, "update-009.safetensors", "a copy of one's own");
     training.resume = true;
     training.settings = "updates=15 validation_freq=3 keep_last_ckpts=2 data.dev=";
     training_run(training);
+    cr_expect(training_has(run, "update-009.safetensors"));
     for (int update = 1; update <= 15; update++)
         cr_expect_eq(training_has(run, format("update-%d.safetensors", update)), update == 12 || update == 15,
                      "%d", update);
