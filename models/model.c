@@ -89,7 +89,8 @@ void qkv_model_free(struct qkv_model *model)
 struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model, enum qkv_attention_kind kind,
                                                 int64_t layer)
 {
-    if (!model->interface->attention || kind < 0 || kind >= QKV_ATTENTION_KINDS || layer < 1)
+    if (!model->interface->attention || kind < 0 || kind >= QKV_ATTENTION_KINDS || layer < 1 ||
+        layer > QKV_LAYERS_MOST)
         return (struct qkv_attention_layers){0};
     return model->interface->attention(model, kind, layer);
 }

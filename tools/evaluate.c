@@ -11,6 +11,7 @@
 #include "run_processes.h"
 #include "score_options.h"
 #include "search_options.h"
+#include "terminal.h"
 #include "tokenized_text.h"
 
 #include "qkv/alignment_score.h"
@@ -131,9 +132,20 @@ static enum qkv_status evaluate(struct evaluation *e, const struct evaluate_opti
     return wanted->no_translation ? QKV_OK : score_texts(e, error);
 }
 
+static void print_path(const char *title, const char *path)
+{
+    printf("%-18s ", title);
+    print_result(stdout, path);
+    putchar('\n');
+}
+
 static void print_table(const struct evaluation *e)
 {
     char without[1024];
+    print_path("checkpoint", e->run.checkpoint);
+    for (int64_t i = 1; i < e->ensemble.models.count; i++)
+        print_path("with", e->ensemble.others[i - 1].checkpoint);
+    print_path("test", e->test);
     if (*list_silent_heads(e->run.model, without, sizeof without)) printf("without            %s\n", without);
     const char *precision = narrow_precision(e->run.model);
     if (precision) printf("precision          %s\n", precision);
@@ -169,6 +181,11 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
         cJSON_AddNumberToObject(object, "training_tokens_per_second", e->tokens_per_second);
     cJSON_AddNumberToObject(object, "training_max_length", (double)e->run.config.data.src.max_length);
     cJSON_AddStringToObject(object, "checkpoint", e->run.checkpoint);
+    if (e->ensemble.models.count > 1) {
+        cJSON *others = cJSON_AddArrayToObject(object, "with");
+        for (int64_t i = 1; i < e->ensemble.models.count; i++)
+            cJSON_AddItemToArray(others, cJSON_CreateString(e->ensemble.others[i - 1].checkpoint));
+    }
     cJSON_AddStringToObject(object, "test", e->test);
     if (narrow_precision(e->run.model))
         cJSON_AddStringToObject(object, "precision", narrow_precision(e->run.model));

@@ -94,6 +94,29 @@ Test(wrong_networks, a_step_must_give_scores_for_each_row)
     qkv_model_free(model);
 }
 
+/* ---- layers ---- */
+
+static struct qkv_attention_layers same_in_each_layer(const struct qkv_model *model,
+                                                      enum qkv_attention_kind kind, int64_t layer)
+{
+    return layer < 1 ? (struct qkv_attention_layers){0}
+                     : own_network("wrong_layers").attention(model, kind, 1);
+}
+
+Test(wrong_networks, layers_without_end_are_counted_up_to_the_most)
+{
+    static struct qkv_network_interface network;
+    network = own_network("wrong_layers");
+    network.attention = same_in_each_layer;
+    cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
+    struct qkv_model_config config = tiny_config();
+    config.network = "wrong_layers";
+    struct qkv_model *model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
+    cr_expect_eq(qkv_model_head_count(model),
+                 2 * QKV_LAYERS_MOST); /* a head in each layer of decoder and cross */
+    qkv_model_free(model);
+}
+
 Test(wrong_networks, settings_that_are_not_there_are_refused)
 {
     struct qkv_network_interface network = own_network("numbered");

@@ -147,6 +147,13 @@ char *run_ok(const char *pattern, ...)
     return outcome.output;
 }
 
+const char *without_paths(const char *output)
+{
+    const char *scores = strstr(output, "\nsentences ");
+    cr_assert_not_null(scores, "%s", output);
+    return scores;
+}
+
 const char *installed(const char *name)
 {
     const char *folder = scratch(name);

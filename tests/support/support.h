@@ -21,6 +21,9 @@ struct outcome run(const char *format, ...) __attribute__((format(printf, 1, 2))
  * does. */
 char *run_ok(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* What `qkv evaluate` printed, without the first lines, which name files and how they were read. */
+const char *without_paths(const char *output);
+
 /* Installs the build into <folder>/prefix of a new scratch folder and returns the folder. The tree
  * is installed elsewhere and moved, so that nothing in it may depend on where it was installed. */
 const char *installed(const char *name);

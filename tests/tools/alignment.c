@@ -134,7 +134,8 @@ Test(alignment, reads_gold_links_of_every_format)
                                        "pairs.tsv --links three.tsv", "three.tsv --links three.tsv",
                                        "three.tsv --links from1 --links-from 1"};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-        cr_expect_str_eq(run("%s %s", in, same[i]).output, expected, "%s", same[i]);
+        cr_expect_str_eq(without_paths(run("%s %s", in, same[i]).output), without_paths(expected), "%s",
+                         same[i]);
     struct outcome either = run("%s pairs.tsv --links either", in);
     cr_expect_eq(either.exit_code, 2);
     cr_expect_not_null(strstr(either.error, "say which with --links-from 0 or --links-from 1"), "%s",

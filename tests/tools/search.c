@@ -247,8 +247,12 @@ Test(search, ensembles_of_runs)
     }
     const char *command = "cd '%s' && qkv evaluate run dev.tsv %s";
     char *alone = run_ok(command, folder, "");
-    cr_expect_str_eq(run_ok(command, folder, "--with run"), alone);
-    cr_expect_str_neq(run_ok(command, folder, "--with other"), alone);
+    cr_expect_str_eq(without_paths(run_ok(command, folder, "--with run")), without_paths(alone));
+    cr_expect_str_neq(without_paths(run_ok(command, folder, "--with other")), without_paths(alone));
+    cr_expect_not_null(strstr(run_ok("cd '%s' && qkv evaluate run dev.tsv --with other", folder),
+                              "\nwith               other/last.safetensors\n"));
+    cr_expect_not_null(strstr(run_ok("cd '%s' && qkv evaluate run dev.tsv --with other --json", folder),
+                              "\t\"with\":\t[\"other/last.safetensors\"],\n"));
     cr_expect_str_eq(run_ok(command, folder, "--with other -j 1"),
                      run_ok(command, folder, "--with other -j 3"));
 }

@@ -45,10 +45,9 @@ Test(without, evaluate_says_which_heads_are_silent)
     cr_expect_str_eq(cJSON_GetArrayItem(names, 0)->valuestring, "cross.1.1");
     cr_expect_str_eq(cJSON_GetArrayItem(names, 1)->valuestring, "cross.1.2");
     cr_expect_null(cJSON_GetObjectItem(zeroed, "without"));
-    cr_expect_eq(
-        strncmp(run_ok("cd '%s' && qkv evaluate run dev.tsv --without cross.1.2,decoder.1.1", folder),
-                "without            decoder.1.1, cross.1.2\n", 42),
-        0);
+    cr_expect_not_null(
+        strstr(run_ok("cd '%s' && qkv evaluate run dev.tsv --without cross.1.2,decoder.1.1", folder),
+               "\nwithout            decoder.1.1, cross.1.2\nsentences "));
     cJSON_Delete(silent);
     cJSON_Delete(zeroed);
 }

@@ -119,6 +119,8 @@ struct qkv_attention_config {
 /* The value of activation_dropout that means: the value of dropout. It is not 0, which means no dropout. */
 enum { QKV_AS_DROPOUT = -1 };
 
+enum { QKV_LAYERS_MOST = 1000 }; /* most layers of a stack */
+
 /* model.encoder, model.decoder */
 struct qkv_stack_config {
     enum qkv_network type;

@@ -114,8 +114,9 @@ struct qkv_network_interface {
     struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
-    /* The layers of an attention layer (from 1); all NULL when the network has no such attention layer. Heads of these
-     * layers can be silenced and explained. NULL: it has none. */
+    /* The layers of an attention layer (from 1); all NULL when the network has no such attention layer, so that the first
+     * missing layer ends each kind. It is not asked for layers above QKV_LAYERS_MOST. Heads of these layers can be silenced
+     * and explained. NULL: it has none. */
     struct qkv_attention_layers (*attention)(const struct qkv_model *model, enum qkv_attention_kind kind,
                                              int64_t layer);
 
