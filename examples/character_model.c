@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHARACTERS = 256, WIDTH = 64, HEADS = 4, LAYERS = 2, MOST_READ = 1 << 22, MOST_WRITTEN = 200 };
+enum { CHARACTERS = 256, WIDTH = 64, HEADS = 4, LAYERS = 2, MAX_READ = 1 << 22, MAX_WRITTEN = 200 };
 enum { SHARDS = 4, PIECES = 4, LENGTH = 64, TOKENS = PIECES * LENGTH }; /* of a shard */
 
 struct language_model {
@@ -22,7 +22,7 @@ struct language_model {
 };
 
 struct cache { /* keys and values of the characters so far */
-    float keys[LAYERS][MOST_WRITTEN * WIDTH], values[LAYERS][MOST_WRITTEN * WIDTH];
+    float keys[LAYERS][MAX_WRITTEN * WIDTH], values[LAYERS][MAX_WRITTEN * WIDTH];
     int32_t position; /* of the next character */
 };
 
@@ -55,7 +55,7 @@ static enum qkv_status make_model(struct language_model *model, struct qkv_error
 /* Stores x [1, WIDTH] as row *row of `to` and gives all rows; without a row, x. */
 static struct qkv_tensor *keep(struct qkv_graph *graph, struct qkv_tensor *x, float *to, int32_t *row)
 {
-    return row ? qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(MOST_WRITTEN, WIDTH), to), x, row) : x;
+    return row ? qkv_store_rows(graph, qkv_wrap(graph, QKV_SHAPE(MAX_WRITTEN, WIDTH), to), x, row) : x;
 }
 
 /* ids [tokens] of some pieces of text -> hidden states [tokens, WIDTH]; with a cache: of one more character. */
@@ -159,7 +159,7 @@ static enum qkv_status write_on(const struct language_model *model, const char *
     if (!graph) return qkv_error_set(error, "out of memory");
     qkv_graph_bind(graph, &model->parameters, NULL, false);
     int32_t character = '\n';
-    for (; cache.position < MOST_WRITTEN; cache.position++) {
+    for (; cache.position < MAX_WRITTEN; cache.position++) {
         double uniform = qkv_random_uniform((struct qkv_random){.seed = 3}, (uint64_t)cache.position);
         double probability[CHARACTERS];
         if (cache.position < given) character = (unsigned char)text[cache.position];
@@ -183,12 +183,12 @@ static enum qkv_status write_on(const struct language_model *model, const char *
 int main(int count, char **arguments)
 {
     static struct language_model model;
-    static unsigned char text[MOST_READ];
+    static unsigned char text[MAX_READ];
     struct qkv_error error = {""};
     if (count < 3) return fprintf(stderr, "Usage: character_model TEXT_FILE BEGINNING [UPDATES]\n"), 2;
     FILE *file = qkv_file_stream(arguments[1], true, &error);
     struct training training = {&model, text, .updates = count > 3 ? (uint32_t)atoi(arguments[3]) : 1000};
-    if (file) training.size = (int64_t)fread(text, 1, MOST_READ, file);
+    if (file) training.size = (int64_t)fread(text, 1, MAX_READ, file);
     enum qkv_status status = file ? make_model(&model, &error) : QKV_INVALID;
     if (!status && training.size <= LENGTH) status = qkv_error_set(&error, "%s is short", arguments[1]);
     if (!status) status = train(&training, &model.parameters, &error);

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { SENTENCES = 2, WORDS_MOST = 3, ROWS = 4, STEPS_MOST = 4 };
+enum { SENTENCES = 2, WORDS_MAX = 3, ROWS = 4, STEPS_MAX = 4 };
 
 struct comparison {
     const struct qkv_model *model;
@@ -18,7 +18,7 @@ struct comparison {
  * continued twice or not at all follow, and at last one row fewer. */
 static const struct {
     int64_t rows, parents[ROWS];
-} REORDERED[STEPS_MOST] = {{2, {0, 1}}, {4, {1, 0, 0, 1}}, {4, {2, 2, 0, 1}}, {3, {3, 1, 0}}};
+} REORDERED[STEPS_MAX] = {{2, {0, 1}}, {4, {1, 0, 0, 1}}, {4, {2, 2, 0, 1}}, {3, {3, 1, 0}}};
 static const int64_t SENTENCE_OF_ROW[ROWS] = {1, 0, 0, 1}; /* where rows are not reordered */
 
 /* Log-probabilities that differ by less, relative to one more than their size, differ by rounding. */
@@ -82,10 +82,10 @@ static enum qkv_status run(const struct comparison *c, const struct qkv_batch_vi
 
 static enum qkv_status run_both(struct comparison *c, struct qkv_batch *batch, struct qkv_error *error)
 {
-    int32_t words[WORDS_MOST];
+    int32_t words[WORDS_MAX];
     struct qkv_ids sources[SENTENCES];
     struct qkv_batch_view view;
-    for (int i = 0; i < WORDS_MOST; i++) words[i] = i % 2 ? QKV_UNKNOWN : c->model->source_size - 1;
+    for (int i = 0; i < WORDS_MAX; i++) words[i] = i % 2 ? QKV_UNKNOWN : c->model->source_size - 1;
     for (int s = 0; s < SENTENCES; s++) sources[s] = (struct qkv_ids){c->words[s], words};
     if (qkv_batch_make(batch, SENTENCES, sources, NULL, error)) return QKV_INVALID;
     qkv_batch_shard(batch, 0, 1, &view);
@@ -99,12 +99,12 @@ static enum qkv_status run_both(struct comparison *c, struct qkv_batch *batch, s
 enum qkv_status qkv_network_check_decoding(const struct qkv_model *model, struct qkv_error *error)
 {
     const int64_t longest = qkv_model_longest(model),
-                  words = longest - 1 < WORDS_MOST ? longest - 1 : WORDS_MOST;
+                  words = longest - 1 < WORDS_MAX ? longest - 1 : WORDS_MAX;
     bool is_narrow = model->parameters.products != QKV_PRECISION_FLOAT32;
     if (!model->interface->decoding || words < 1 || is_narrow) return QKV_OK;
     struct comparison c = {.model = model, .words = {words, 1}};
     struct qkv_batch batch = {0};
-    c.steps = longest < STEPS_MOST ? longest : STEPS_MOST;
+    c.steps = longest < STEPS_MAX ? longest : STEPS_MAX;
     c.faster = qkv_decoding_new(model);
     c.plain = qkv_decoding_new_plain(model);
     enum qkv_status status =

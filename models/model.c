@@ -90,7 +90,7 @@ struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model, e
                                                 int64_t layer)
 {
     if (!model->interface->attention || kind < 0 || kind >= QKV_ATTENTION_KINDS || layer < 1 ||
-        layer > QKV_LAYERS_MOST)
+        layer > QKV_LAYERS_MAX)
         return (struct qkv_attention_layers){0};
     return model->interface->attention(model, kind, layer);
 }

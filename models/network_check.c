@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SENTENCES = 2, WORDS_MOST = 3 };
+enum { SENTENCES = 2, WORDS_MAX = 3 };
 
 /* A row that changed by less, relative to the largest number of all rows, has changed by rounding. */
 static const double ROUNDING = 1e-4;
@@ -27,7 +27,7 @@ struct changes {
 static enum qkv_status run(struct probe *probe, const struct changes *changes, struct qkv_error *error)
 {
     const struct qkv_model *model = probe->model;
-    int32_t source[SENTENCES][WORDS_MOST], target[SENTENCES][WORDS_MOST];
+    int32_t source[SENTENCES][WORDS_MAX], target[SENTENCES][WORDS_MAX];
     struct qkv_ids sources[SENTENCES], targets[SENTENCES];
     struct qkv_batch_view view;
     for (int s = 0; s < SENTENCES; s++) {
@@ -100,7 +100,7 @@ static enum qkv_status compare_all(struct probe *probe, struct qkv_error *error)
 enum qkv_status qkv_network_check_hidden(const struct qkv_model *model, struct qkv_error *error)
 {
     const int64_t longest = qkv_model_longest(model) - 1;
-    struct probe probe = {.model = model, .words = longest < WORDS_MOST ? longest : WORDS_MOST};
+    struct probe probe = {.model = model, .words = longest < WORDS_MAX ? longest : WORDS_MAX};
     if (probe.words < 1) return QKV_OK;
     probe.rows = probe.words + 1;
     const size_t count = (size_t)(SENTENCES * probe.rows * model->config.decoder.hidden_size);

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { NETWORKS_MOST = 32 };
+enum { NETWORKS_MAX = 32 };
 
-static const struct qkv_network_interface *registered[NETWORKS_MOST];
+static const struct qkv_network_interface *registered[NETWORKS_MAX];
 static int registered_count;
 
 static const struct qkv_network_interface *const SHIPPED[] = {
@@ -218,9 +218,8 @@ enum qkv_status qkv_network_register(const struct qkv_network_interface *network
                              "with struct qkv_decoding",
                              network->name);
     if (check_settings(network, error)) return QKV_INVALID;
-    if (registered_count == NETWORKS_MOST)
-        return qkv_error_set(error, "network %s: there are %d networks already", network->name,
-                             NETWORKS_MOST);
+    if (registered_count == NETWORKS_MAX)
+        return qkv_error_set(error, "network %s: there are %d networks already", network->name, NETWORKS_MAX);
     registered[registered_count++] = network;
     return QKV_OK;
 }

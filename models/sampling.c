@@ -41,20 +41,20 @@ static const struct choice *take_best(struct choice *heap, int64_t count)
  * (nucleus sampling, Holtzman et al. 2020). Moves them to the end of the array, best last, and returns their number. */
 static int64_t keep_best(struct choice *choices, int64_t count, int64_t top_k, double top_p)
 {
-    int64_t most = top_k && top_k < count ? top_k : count, kept = 0;
+    int64_t max = top_k && top_k < count ? top_k : count, kept = 0;
     double total = 0, nucleus = 0;
     for (int64_t i = count / 2 - 1; i >= 0; i--) sift_down(choices, count, i);
-    if (most < count) /* the weight of the nucleus counts only the `most` best */
-        for (; kept < most; kept++) total += take_best(choices, count - kept)->weight;
+    if (max < count) /* the weight of the nucleus counts only the `max` best */
+        for (; kept < max; kept++) total += take_best(choices, count - kept)->weight;
     else
         for (int64_t i = 0; i < count; i++) total += choices[i].weight;
-    if (top_p >= 1) return most;
-    for (int64_t i = 0; i < most; i++) {
-        const struct choice *next = most < count ? &choices[count - 1 - i] : take_best(choices, count - i);
+    if (top_p >= 1) return max;
+    for (int64_t i = 0; i < max; i++) {
+        const struct choice *next = max < count ? &choices[count - 1 - i] : take_best(choices, count - i);
         nucleus += next->weight;
         if (nucleus >= top_p * total) return i + 1;
     }
-    return most;
+    return max;
 }
 
 /* Stores the tokens that may follow a row in s->choices and returns their number; 0 if scores are not finite. `at`:

@@ -49,11 +49,11 @@ static bool allocate(struct search *s, int64_t longest)
 /* Refuses a number whose samples would be those of another sentence. */
 static enum qkv_status check_number(const struct search *s, int64_t sentence, struct qkv_error *error)
 {
-    const int64_t most = ((int64_t)1 << 44) - 1,
+    const int64_t max = ((int64_t)1 << 44) - 1,
                   number = s->options->numbers ? s->options->numbers[sentence] : 0;
-    if (number >= 0 && number <= most) return QKV_OK;
+    if (number >= 0 && number <= max) return QKV_OK;
     return qkv_error_set(error, "the number of a sentence is %lld, but must be between 0 and %lld",
-                         (long long)number, (long long)most);
+                         (long long)number, (long long)max);
 }
 
 /* Refuses a prefix with a token that no translation has, or that leaves no room for </s>. */

@@ -30,9 +30,9 @@ static enum qkv_status check_constraints(const struct qkv_search_options *option
     if (options->no_repeat_ngram < 0)
         return qkv_error_set(error, "no_repeat_ngram is %lld, but must be 0 or more",
                              (long long)options->no_repeat_ngram);
-    if (penalty >= 0 && penalty <= QKV_REPETITION_PENALTY_MOST) return QKV_OK;
+    if (penalty >= 0 && penalty <= QKV_REPETITION_PENALTY_MAX) return QKV_OK;
     return qkv_error_set(error, "repetition_penalty is %g, but must be between 0 and %d", penalty,
-                         QKV_REPETITION_PENALTY_MOST);
+                         QKV_REPETITION_PENALTY_MAX);
 }
 
 static enum qkv_status check_sampling(const struct qkv_search_options *options, struct qkv_error *error)
@@ -41,9 +41,9 @@ static enum qkv_status check_sampling(const struct qkv_search_options *options, 
     if (options->beam_size != 1)
         return qkv_error_set(error, "samples have no beam: beam_size is %lld, but must be 1",
                              (long long)options->beam_size);
-    if (options->n_best < 1 || options->n_best > QKV_BEAM_MOST)
+    if (options->n_best < 1 || options->n_best > QKV_BEAM_MAX)
         return qkv_error_set(error, "n_best is %lld, but must be between 1 and %d",
-                             (long long)options->n_best, QKV_BEAM_MOST);
+                             (long long)options->n_best, QKV_BEAM_MAX);
     if (!(sampling->temperature > 0) || !isfinite(sampling->temperature))
         return qkv_error_set(error, "temperature is %g, but must be above 0, and finite",
                              sampling->temperature);
@@ -56,9 +56,9 @@ static enum qkv_status check_sampling(const struct qkv_search_options *options, 
 enum qkv_status qkv_search_options_check(const struct qkv_search_options *options, struct qkv_error *error)
 {
     if (options->sampling.enabled && check_sampling(options, error)) return QKV_INVALID;
-    if (options->beam_size < 1 || options->beam_size > QKV_BEAM_MOST)
+    if (options->beam_size < 1 || options->beam_size > QKV_BEAM_MAX)
         return qkv_error_set(error, "beam_size is %lld, but must be between 1 and %d",
-                             (long long)options->beam_size, QKV_BEAM_MOST);
+                             (long long)options->beam_size, QKV_BEAM_MAX);
     if (!options->sampling.enabled && (options->n_best < 1 || options->n_best > options->beam_size))
         return qkv_error_set(error, "n_best is %lld, but must be between 1 and beam_size (%lld)",
                              (long long)options->n_best, (long long)options->beam_size);

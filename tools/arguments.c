@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPTIONS = 48, FIRST_LONG_ONLY = 256 };
+enum { MAX_OPTIONS = 48, FIRST_LONG_ONLY = 256 };
 
-static bool is_given[MOST_OPTIONS]; /* of each row of the options: whether the arguments have it */
+static bool is_given[MAX_OPTIONS]; /* of each row of the options: whether the arguments have it */
 
 /* ---- values ---- */
 
@@ -107,8 +107,8 @@ static int store(const struct command_option *option, char *value)
 
 /* The tables of one command in the form that getopt_long reads. */
 struct getopt_tables {
-    struct option options[MOST_OPTIONS + 2];
-    char letters[2 * MOST_OPTIONS + 4];
+    struct option options[MAX_OPTIONS + 2];
+    char letters[2 * MAX_OPTIONS + 4];
 };
 
 static void fill_getopt_tables(const struct command *command, struct getopt_tables *tables)
@@ -119,7 +119,7 @@ static void fill_getopt_tables(const struct command *command, struct getopt_tabl
     tables->letters[used++] = ':'; /* report a missing value as ':' */
     tables->letters[used++] = 'h';
     for (const struct command_option *o = command->options; o->name; o++, count++) {
-        QKV_BUG(count == MOST_OPTIONS, "too many options in '%s'", command->name);
+        QKV_BUG(count == MAX_OPTIONS, "too many options in '%s'", command->name);
         int needs_value = o->type == OPTION_FLAG ? no_argument : required_argument;
         tables->options[count] = (struct option){o->name, needs_value, NULL, FIRST_LONG_ONLY + count};
         if (!o->letter) continue;
@@ -202,20 +202,20 @@ int complain_of_usage(const struct command *command, const char *format, ...)
 /* Checks how many operands there are, and that none is empty. */
 static int check_operands(const struct command *command, int count, char **operand)
 {
-    int most = 0;
+    int max = 0;
     bool repeated = false;
     const char *last = "";
     for (const struct command_operand *o = command->operands; o && o->name; o++) {
-        if (most == count && !o->optional) return complain_of_usage(command, "%s is missing", o->name);
-        most++;
+        if (max == count && !o->optional) return complain_of_usage(command, "%s is missing", o->name);
+        max++;
         repeated = repeated || o->repeated;
         last = o->name;
     }
-    if (count > most && !repeated)
-        return complain_of_usage(command, "unexpected operand '%s'%s", operand[most],
+    if (count > max && !repeated)
+        return complain_of_usage(command, "unexpected operand '%s'%s", operand[max],
                                  strcmp(last, "SENTENCE") ? "" : "; put the sentence in quotes");
     for (int i = 0; i < count; i++) {
-        const struct command_operand *row = &command->operands[i < most ? i : most - 1];
+        const struct command_operand *row = &command->operands[i < max ? i : max - 1];
         if (!*operand[i]) return complain_of_usage(command, "%s is empty", row->name);
         if (check_choice(row->name, row->choices, operand[i])) return QKV_INVALID;
     }

@@ -54,9 +54,9 @@ const struct command command_average = {
     .options =
         (const struct command_option[]){
             {"last", 'l', "N", OPTION_INTEGER, &last,
-             "average the last N checkpoints (training.keep_last_ckpts)", 1, QKV_AVERAGE_MOST},
+             "average the last N checkpoints (training.keep_last_ckpts)", 1, QKV_AVERAGE_MAX},
             {"best", 'b', "N", OPTION_INTEGER, &best,
-             "average the N best checkpoints (training.keep_best_ckpts)", 1, QKV_AVERAGE_MOST},
+             "average the N best checkpoints (training.keep_best_ckpts)", 1, QKV_AVERAGE_MAX},
             {"output", 'o', "NAME", OPTION_TEXT, &output,
              "name of the checkpoint in the run (default: average); an existing one is replaced"},
             {0},

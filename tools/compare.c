@@ -39,7 +39,7 @@ static double longest_in_training(const struct comparison *c)
 
 static enum qkv_status draw(struct comparison *c, const char *path, struct qkv_error *error)
 {
-    struct qkv_chart_line lines[MOST_RUNS];
+    struct qkv_chart_line lines[MAX_RUNS];
     struct qkv_chart chart = {
         .title = "Sentences translated without a mistake",
         .x_label = "length of the source sentence, tokens",

@@ -46,13 +46,13 @@ double evaluation_number(const cJSON *evaluation, const char *key)
 double evaluation_alignment_error(const cJSON *evaluation)
 {
     const cJSON *alignment = cJSON_GetObjectItemCaseSensitive(evaluation, "alignment"), *best;
-    double least = (double)NAN;
+    double min = (double)NAN;
     cJSON_ArrayForEach(best, cJSON_GetObjectItemCaseSensitive(alignment, "best"))
     {
         double error = evaluation_number(best, "aer");
-        if (!(least <= error)) least = error; /* also when `least` is not a number yet */
+        if (!(min <= error)) min = error; /* also when `min` is not a number yet */
     }
-    return least;
+    return min;
 }
 
 static bool is_evaluation(const cJSON *file)
@@ -84,8 +84,8 @@ static int find_or_add_run(struct comparison *c, const char *path, const char *n
 {
     for (int i = 0; i < c->runs; i++)
         if (same_run(&c->run[i], name, folder)) return i;
-    if (c->runs == MOST_RUNS) {
-        qkv_error_set(error, "%s: too many runs; at most %d can be compared", path, MOST_RUNS);
+    if (c->runs == MAX_RUNS) {
+        qkv_error_set(error, "%s: too many runs; at most %d can be compared", path, MAX_RUNS);
         return -1;
     }
     const char *config = folder ? qkv_run_file(&c->arena, folder, QKV_RUN_CONFIG) : NULL;
@@ -105,7 +105,7 @@ static int find_or_add_test(struct comparison *c, const char *path)
 {
     for (int i = 0; i < c->tests; i++)
         if (!strcmp(c->test[i].path, path) || same_file(c->test[i].path, path)) return i;
-    if (c->tests == MOST_TESTS) return -1;
+    if (c->tests == MAX_TESTS) return -1;
     c->test[c->tests].path = path;
     return c->tests++;
 }
@@ -124,17 +124,17 @@ static void describe(struct compared_run *run, const cJSON *evaluation)
 static enum qkv_status add(struct comparison *c, const char *path, cJSON *file, const char *folder,
                            struct qkv_error *error)
 {
-    if (c->files == MOST_RUNS * MOST_TESTS) {
+    if (c->files == MAX_RUNS * MAX_TESTS) {
         cJSON_Delete(file);
         return qkv_error_set(error, "%s: too many evaluations; at most %d can be compared", path,
-                             MOST_RUNS * MOST_TESTS);
+                             MAX_RUNS * MAX_TESTS);
     }
     c->file[c->files++] = file;
     int run = find_or_add_run(c, path, text_of(file, "run"), folder, error),
         test = find_or_add_test(c, text_of(file, "test"));
     if (run < 0) return QKV_INVALID;
     if (test < 0)
-        return qkv_error_set(error, "%s: too many tests; at most %d can be compared", path, MOST_TESTS);
+        return qkv_error_set(error, "%s: too many tests; at most %d can be compared", path, MAX_TESTS);
     if (c->run[run].evaluation[test] && folder && !strcmp(path, folder))
         return qkv_error_set(error, "%s: is named twice; name each run once", path);
     if (c->run[run].evaluation[test])

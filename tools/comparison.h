@@ -12,16 +12,16 @@
 
 struct cJSON;
 
-enum { MOST_RUNS = RUN_SET_MOST, MOST_TESTS = 16 };
+enum { MAX_RUNS = RUN_SET_MAX, MAX_TESTS = 16 };
 
 struct compared_run {
-    const char *name;                           /* of the config; of a run folder: its path */
-    const char *folder;                         /* of the run; NULL: not known, or no longer there */
-    int in_set;                                 /* its index in `set`; -1: not there */
-    double parameters;                          /* counts are double, as in JSON; 0: not known */
-    double tokens_per_second;                   /* of training; 0: not known */
-    double max_length;                          /* tokens of the longest source in training */
-    const struct cJSON *evaluation[MOST_TESTS]; /* NULL: none on that test */
+    const char *name;                          /* of the config; of a run folder: its path */
+    const char *folder;                        /* of the run; NULL: not known, or no longer there */
+    int in_set;                                /* its index in `set`; -1: not there */
+    double parameters;                         /* counts are double, as in JSON; 0: not known */
+    double tokens_per_second;                  /* of training; 0: not known */
+    double max_length;                         /* tokens of the longest source in training */
+    const struct cJSON *evaluation[MAX_TESTS]; /* NULL: none on that test */
 };
 
 struct compared_test {
@@ -35,24 +35,24 @@ struct compared_test {
 struct compared_row {
     const char *name;
     int runs;
-    int run[MOST_RUNS];
+    int run[MAX_RUNS];
 };
 
 /* Caller's storage, all zero at first. Runs and tests are in the order of the files. */
 struct comparison {
-    struct compared_row row[MOST_RUNS];
+    struct compared_row row[MAX_RUNS];
     int rows;
     struct run_set set; /* of the runs whose folder is known */
-    struct compared_run run[MOST_RUNS];
-    struct compared_test test[MOST_TESTS];
+    struct compared_run run[MAX_RUNS];
+    struct compared_test test[MAX_TESTS];
     int runs, tests;
-    struct cJSON *file[MOST_RUNS * MOST_TESTS]; /* owned */
+    struct cJSON *file[MAX_RUNS * MAX_TESTS]; /* owned */
     int files;
     struct qkv_arena arena;
 };
 
 /* Adds a run folder, with the scores of data.dev at its best validation; or one file of `qkv evaluate --json`. Fails when the file is not one, is a second evaluation of
- * the same run and test, or exceeds MOST_RUNS or MOST_TESTS. */
+ * the same run and test, or exceeds MAX_RUNS or MAX_TESTS. */
 enum qkv_status comparison_read(struct comparison *comparison, const char *path, struct qkv_error *error);
 
 /* Gives each test its short name, and makes the rows; call it after the last file. */

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CELL = 48, MOST_DIFFERENCES = 128, MOST_COLUMNS = 3 + (QKV_METRIC_COUNT + 1) * MOST_TESTS };
+enum { CELL = 48, MAX_DIFFERENCES = 128, MAX_COLUMNS = 3 + (QKV_METRIC_COUNT + 1) * MAX_TESTS };
 
 /* A column of the table. */
 struct column {
@@ -24,7 +24,7 @@ struct column {
 /* The key of the alignment error, which evaluation_alignment_error finds. */
 static const char ALIGNMENT[] = "alignment";
 
-static int columns_of(const struct comparison *c, struct column columns[MOST_COLUMNS])
+static int columns_of(const struct comparison *c, struct column columns[MAX_COLUMNS])
 {
     int count = 0;
     columns[count++] = (struct column){-1, "model", NULL, false, 0};
@@ -106,8 +106,8 @@ static void cell_of(const struct comparison *c, int row, const struct column *co
 
 void comparison_text(struct comparison *c, struct bytes *out)
 {
-    struct column columns[MOST_COLUMNS];
-    int count = columns_of(c, columns), widths[MOST_COLUMNS];
+    struct column columns[MAX_COLUMNS];
+    int count = columns_of(c, columns), widths[MAX_COLUMNS];
     char text[CELL];
     for (int i = 0; i < count; i++) {
         widths[i] = qkv_cell_width(columns[i].name);
@@ -157,7 +157,7 @@ static const char *head_of(struct comparison *c, const struct column *column, st
 
 void comparison_markdown(struct comparison *c, struct bytes *out)
 {
-    struct column columns[MOST_COLUMNS];
+    struct column columns[MAX_COLUMNS];
     int count = columns_of(c, columns);
     char text[CELL];
     for (int i = 0; i < count; i++) {
@@ -181,7 +181,7 @@ void comparison_markdown(struct comparison *c, struct bytes *out)
 
 void comparison_tsv(struct comparison *c, struct bytes *out)
 {
-    struct column columns[MOST_COLUMNS];
+    struct column columns[MAX_COLUMNS];
     int count = columns_of(c, columns);
     char text[CELL];
     for (int i = 0; i < count; i++) {
@@ -212,14 +212,14 @@ void comparison_json(struct comparison *c, struct bytes *out)
 /* The keys that differ, with the values of each group of the set. */
 struct differences {
     int count;
-    const char *key[MOST_DIFFERENCES], *value[MOST_DIFFERENCES][MOST_RUNS];
+    const char *key[MAX_DIFFERENCES], *value[MAX_DIFFERENCES][MAX_RUNS];
     int groups, left_out;
 };
 
 static void add_difference(void *context, const char *key, const char *const *values)
 {
     struct differences *d = context;
-    if (d->count == MOST_DIFFERENCES) {
+    if (d->count == MAX_DIFFERENCES) {
         d->left_out++;
         return;
     }
@@ -232,7 +232,7 @@ static void add_difference(void *context, const char *key, const char *const *va
 struct difference_table {
     const struct differences *differences;
     struct comparison *comparison;
-    int row[MOST_RUNS], rows; /* rows of the comparison whose config is known */
+    int row[MAX_RUNS], rows; /* rows of the comparison whose config is known */
     bool keys_down;
 };
 

@@ -49,10 +49,10 @@ static bool find_update(const struct recorded_run *run, enum quantity quantity, 
 
 /* Adds the point of an update, unless a run of the group lacks it. */
 static void add_point(const struct run_set *set, const struct run_group *group, enum quantity quantity,
-                      enum curve_axis axis, double update, int64_t from[RUN_SET_MOST], struct curve *curve)
+                      enum curve_axis axis, double update, int64_t from[RUN_SET_MAX], struct curve *curve)
 {
     double x = 0, sum = 0, squares = 0, runs = group->runs;
-    double value[RUN_SET_MOST];
+    double value[RUN_SET_MAX];
     for (int i = 0; i < group->runs; i++) {
         struct record record;
         if (!find_update(&set->run[group->run[i]], quantity, update, &from[i], &record)) return;
@@ -76,7 +76,7 @@ bool curve_read(struct run_set *set, int g, enum quantity quantity, enum curve_a
 {
     const struct run_group *group = &set->group[g];
     const struct recorded_run *first = &set->run[group->run[0]];
-    int64_t count = record_count(first, quantity), from[RUN_SET_MOST] = {0};
+    int64_t count = record_count(first, quantity), from[RUN_SET_MAX] = {0};
     double *memory = qkv_arena_allocate(&set->arena, (size_t)(5 * count + 1) * sizeof *memory);
     *curve = (struct curve){0};
     if (!memory) return false;

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-enum { CTRL_C = 3, MOST_LINES = 1000 };
+enum { CTRL_C = 3, MAX_LINES = 1000 };
 
 struct edited_lines {
     const char *prompt;
@@ -116,7 +116,7 @@ static void open_history(struct edited_lines *lines)
     HistEvent event;
     lines->history = history_init();
     if (!lines->history) return;
-    history(lines->history, &event, H_SETSIZE, MOST_LINES);
+    history(lines->history, &event, H_SETSIZE, MAX_LINES);
     history(lines->history, &event, H_SETUNIQUE, 1);
     lines->path = history_path(&lines->arena);
     if (lines->path) history(lines->history, &event, H_LOAD, lines->path);

@@ -138,7 +138,7 @@ static int run(int operands, char **operand)
     return task == EN_ES ? run_en_es(&options) : run_sequences(&options, (enum sequence_task)task);
 }
 
-#define MOST_LINES 100e6
+#define MAX_LINES 100e6
 
 const struct command command_generate = {
     .name = "generate",
@@ -186,11 +186,11 @@ const struct command command_generate = {
             {"seed", 's', "N", OPTION_INTEGER, &options.seed, "another seed makes other data (default: 42)",
              0, 9e15},
             {"train", 0, "N", OPTION_INTEGER, &options.count[TRAIN],
-             "lines of train.tsv (default: 50000; en_es: 24000)", 1, MOST_LINES},
+             "lines of train.tsv (default: 50000; en_es: 24000)", 1, MAX_LINES},
             {"dev", 0, "N", OPTION_INTEGER, &options.count[DEV], "lines of dev.tsv (default: 1000)", 1,
-             MOST_LINES},
+             MAX_LINES},
             {"test", 0, "N", OPTION_INTEGER, &options.count[TEST], "lines of test.tsv (default: 1000)", 1,
-             MOST_LINES},
+             MAX_LINES},
             {"stream", 0, NULL, OPTION_FLAG, &options.stream,
              "take no memory for train, whose lines may repeat: for many millions of lines"},
             {"symbols", 0, "N", OPTION_INTEGER, &options.symbols,

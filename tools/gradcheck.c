@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_CONFIGS = 32, MOST_SUBJECTS = QKV_OP_COUNT + QKV_LAYER_COUNT + MOST_CONFIGS };
+enum { MAX_CONFIGS = 32, MAX_SUBJECTS = QKV_OP_COUNT + QKV_LAYER_COUNT + MAX_CONFIGS };
 
 /* The options as they are given, and what --plant means. */
 struct request {
@@ -32,7 +32,7 @@ struct check_run {
     const struct request *request;
     struct qkv_check_report report;
     struct qkv_check_options options;
-    struct gradcheck_subject subject[MOST_SUBJECTS];
+    struct gradcheck_subject subject[MAX_SUBJECTS];
     int count;
     enum gradcheck_detail detail;
     bool progress; /* stderr is a terminal */
@@ -288,7 +288,7 @@ static const char *conflict(const struct request *request, int configs)
         return "--op and --layer cannot be combined with a CONFIG or RUN";
     if (request->settings.count && !configs) return "--set overrides keys of a CONFIG, but none is given";
     if (request->quiet && request->verbose) return "--quiet and --verbose exclude each other";
-    if (configs > MOST_CONFIGS) return "too many CONFIGs: at most 32";
+    if (configs > MAX_CONFIGS) return "too many CONFIGs: at most 32";
     return NULL;
 }
 

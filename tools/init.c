@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOT_GIVEN = -1, FEWEST_PAIRS = 10, PART_MOST = 1000, PART_SHARE = 20, LEAST_EPOCHS = 3 };
+enum { NOT_GIVEN = -1, MIN_PAIRS = 10, PART_MAX = 1000, PART_SHARE = 20, MIN_EPOCHS = 3 };
 
 static struct {
     const char *config, *lang[2], *columns;
@@ -157,13 +157,13 @@ static enum qkv_status clean(struct state *state, struct qkv_error *error)
 static enum qkv_status split(struct state *state, struct qkv_error *error)
 {
     int64_t count = state->pairs.count, part = count / PART_SHARE;
-    if (count < FEWEST_PAIRS)
+    if (count < MIN_PAIRS)
         return qkv_error_set(
             error,
             "%s: has %lld pair%s, but training, dev and test need at least %d together, and learning to "
             "translate takes thousands",
-            state->pairs.path[0], (long long)count, count == 1 ? "" : "s", FEWEST_PAIRS);
-    part = part < 1 ? 1 : part > PART_MOST ? PART_MOST : part;
+            state->pairs.path[0], (long long)count, count == 1 ? "" : "s", MIN_PAIRS);
+    part = part < 1 ? 1 : part > PART_MAX ? PART_MAX : part;
     const struct qkv_pairs_parts wanted = {options.dev == NOT_GIVEN ? part : options.dev,
                                            options.test == NOT_GIVEN ? part : options.test,
                                            (uint64_t)options.seed};
@@ -189,7 +189,7 @@ static enum qkv_status choose_updates(struct state *state, struct qkv_error *err
         progress_bar_clear(&bar);
         if (status) return status;
         int64_t updates = init_plan_updates(plan, &state->cost, 60 * options.minutes);
-        if (updates >= LEAST_EPOCHS * state->cost.batches || !init_plan_shrink(plan)) plan->updates = updates;
+        if (updates >= MIN_EPOCHS * state->cost.batches || !init_plan_shrink(plan)) plan->updates = updates;
     }
     return QKV_OK;
 }

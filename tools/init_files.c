@@ -39,10 +39,10 @@ enum qkv_status init_files_check(const struct init_paths *paths, const struct qk
     return QKV_OK;
 }
 
-void init_part_write(FILE *file, const struct init_data *data, enum qkv_pairs_part part, int64_t most)
+void init_part_write(FILE *file, const struct init_data *data, enum qkv_pairs_part part, int64_t max)
 {
     int64_t written = 0;
-    for (int64_t i = 0; i < data->pairs->count && written < most; i++) {
+    for (int64_t i = 0; i < data->pairs->count && written < max; i++) {
         if (data->part[i] != part) continue;
         fprintf(file, "%s\t%s\n", qkv_pairs_text(data->pairs, i, 0), qkv_pairs_text(data->pairs, i, 1));
         written++;

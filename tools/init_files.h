@@ -21,7 +21,7 @@ enum qkv_status init_files_check(const struct init_paths *paths, const struct qk
                                  bool overwrite, struct qkv_error *error);
 
 /* Writes source, tab and target of each pair of a part. */
-void init_part_write(FILE *file, const struct init_data *data, enum qkv_pairs_part part, int64_t most);
+void init_part_write(FILE *file, const struct init_data *data, enum qkv_pairs_part part, int64_t max);
 
 /* Writes all files. After a failure those that did not exist before do not exist. */
 enum qkv_status init_files_write(const struct init_paths *paths, const struct init_plan *plan,

@@ -16,12 +16,12 @@ static const struct init_sizes SIZES[] = {
 enum { SIZES_COUNT = sizeof SIZES / sizeof *SIZES };
 
 enum {
-    FEWEST_MERGES = 100, /* fewer are not worth cutting words */
-    LENGTH_MOST = 250,   /* tokens of a sentence: longer ones cost more than they teach */
-    LENGTH_LEAST = 20,
+    MIN_MERGES = 100, /* fewer are not worth cutting words */
+    LENGTH_MAX = 250, /* tokens of a sentence: longer ones cost more than they teach */
+    LENGTH_MIN = 20,
     LENGTH_STEP = 10,
     LONG_ONE_IN = 200, /* so few sentences are longer than max_length */
-    MOST_VALIDATIONS = 20,
+    MAX_VALIDATIONS = 20,
 };
 
 /* ---- tokens ---- */
@@ -40,7 +40,7 @@ static struct qkv_text_config text_of(const struct init_data *data, const struct
  * NULL, the sentences of n tokens, longer ones in the last element. */
 static enum qkv_status tokenize_side(const struct init_data *data, int side,
                                      const struct qkv_text_config *text, struct qkv_types *types,
-                                     int64_t lengths[LENGTH_MOST + 1], struct qkv_error *error)
+                                     int64_t lengths[LENGTH_MAX + 1], struct qkv_error *error)
 {
     struct qkv_tokens tokens = {0};
     enum qkv_status status = QKV_OK;
@@ -50,7 +50,7 @@ static enum qkv_status tokenize_side(const struct init_data *data, int side,
         status = qkv_tokenize(&tokens, text, line, strlen(line), error);
         for (int64_t t = 0; types && t < tokens.count && !status; t++)
             if (qkv_types_add(types, tokens.token[t], 1) < 0) status = qkv_error_set(error, "out of memory");
-        if (lengths) lengths[tokens.count < LENGTH_MOST ? tokens.count : LENGTH_MOST]++;
+        if (lengths) lengths[tokens.count < LENGTH_MAX ? tokens.count : LENGTH_MAX]++;
     }
     qkv_tokens_release(&tokens);
     return status;
@@ -60,14 +60,12 @@ static enum qkv_status tokenize_side(const struct init_data *data, int side,
 static enum qkv_status choose_length(struct init_plan *plan, const struct init_data *data, int side,
                                      const struct qkv_text_config *text, struct qkv_error *error)
 {
-    int64_t lengths[LENGTH_MOST + 1] = {0}, longer = data->count[QKV_PAIRS_TRAIN], length = 0;
+    int64_t lengths[LENGTH_MAX + 1] = {0}, longer = data->count[QKV_PAIRS_TRAIN], length = 0;
     if (tokenize_side(data, side, text, NULL, lengths, error)) return QKV_INVALID;
-    while (length < LENGTH_MOST && longer * LONG_ONE_IN > data->count[QKV_PAIRS_TRAIN])
+    while (length < LENGTH_MAX && longer * LONG_ONE_IN > data->count[QKV_PAIRS_TRAIN])
         longer -= lengths[length++];
     length = (length + LENGTH_STEP - 1) / LENGTH_STEP * LENGTH_STEP;
-    plan->max_length[side] = length < LENGTH_LEAST  ? LENGTH_LEAST
-                             : length > LENGTH_MOST ? LENGTH_MOST
-                                                    : length;
+    plan->max_length[side] = length < LENGTH_MIN ? LENGTH_MIN : length > LENGTH_MAX ? LENGTH_MAX : length;
     return QKV_OK;
 }
 
@@ -109,12 +107,12 @@ static enum qkv_status choose_merges(struct init_plan *plan, const struct init_d
         if (plan->level[side] == QKV_LEVEL_BPE)
             status = tokenize_side(data, side, &words, &types[side], NULL, error);
     }
-    while (!status && plan->merges >= FEWEST_MERGES && !learn(plan, types, bpe)) {
+    while (!status && plan->merges >= MIN_MERGES && !learn(plan, types, bpe)) {
         forget(bpe);
         plan->merges /= 2;
     }
     for (int side = 0; side < 2; side++) qkv_types_release(&types[side]);
-    if (status || plan->merges >= FEWEST_MERGES) return status;
+    if (status || plan->merges >= MIN_MERGES) return status;
     plan->merges = 0;
     plan->is_joint = false;
     for (int side = 0; side < 2; side++)
@@ -137,7 +135,7 @@ enum qkv_status init_plan_choose(struct init_plan *plan, const struct init_data 
     *plan = (struct init_plan){.sizes = &SIZES[row],
                                .dropout = SIZES[row].dropout,
                                .merges = SIZES[row].merges,
-                               .validations = MOST_VALIDATIONS};
+                               .validations = MAX_VALIDATIONS};
     const struct qkv_pairs_side *sides = data->facts->side;
     for (int side = 0; side < 2; side++) {
         plan->level[side] = sides[side].has_spaces ? SIZES[row].level : QKV_LEVEL_CHAR;
@@ -174,14 +172,14 @@ int64_t init_validation_freq(const struct init_plan *plan)
 int64_t init_plan_updates(struct init_plan *plan, const struct qkv_train_cost *cost, double seconds)
 {
     enum { DIGITS = 100 };
-    int64_t most = plan->sizes->epochs * cost->batches;
+    int64_t max = plan->sizes->epochs * cost->batches;
     double fitting = seconds / 3 / cost->seconds_per_validation;
-    plan->validations = fitting < 1 ? 1 : fitting < MOST_VALIDATIONS ? (int64_t)fitting : MOST_VALIDATIONS;
+    plan->validations = fitting < 1 ? 1 : fitting < MAX_VALIDATIONS ? (int64_t)fitting : MAX_VALIDATIONS;
     double left = seconds - (double)plan->validations * cost->seconds_per_validation;
     /* However slow a validation is, training gets half of the time. */
     if (left < seconds / 2) left = seconds / 2;
     double updates = left / cost->seconds_per_update;
-    int64_t rounded = updates < (double)most ? (int64_t)updates : most, unit = 1;
+    int64_t rounded = updates < (double)max ? (int64_t)updates : max, unit = 1;
     while (rounded / unit >= DIGITS) unit *= 10;
     rounded = rounded / unit * unit;
     return rounded < 1 ? 1 : rounded;

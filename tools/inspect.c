@@ -125,12 +125,12 @@ struct stack_key {
     const char *name, *encoder, *decoder; /* NULL: the stack does not use the key */
 };
 
-enum { MOST_STACK_KEYS = 100 };
+enum { MAX_STACK_KEYS = 100 };
 
 struct stack_table {
     struct qkv_arena *arena;
     int count;
-    struct stack_key key[MOST_STACK_KEYS];
+    struct stack_key key[MAX_STACK_KEYS];
 };
 
 static bool add_stack_key(void *context, const char *path, const char *value)
@@ -142,7 +142,7 @@ static bool add_stack_key(void *context, const char *path, const char *value)
     const char *name = path + sizeof encoder - 1;
     int i = 0;
     while (i < table->count && strcmp(table->key[i].name, name) != 0) i++;
-    if (i == MOST_STACK_KEYS || !(value = qkv_arena_string(table->arena, value))) return false;
+    if (i == MAX_STACK_KEYS || !(value = qkv_arena_string(table->arena, value))) return false;
     if (i == table->count) table->key[table->count++].name = name;
     *(is_encoder ? &table->key[i].encoder : &table->key[i].decoder) = value;
     return true;

@@ -34,10 +34,10 @@ static bool reserve(struct line_editor *editor, size_t size)
 /* Reads what the terminal gives: a line with its end, or without it after Ctrl-D. Returns false at the end. */
 static bool read_bytes(struct line_editor *editor)
 {
-    enum { MOST = 4096 };
+    enum { CAPACITY = 4096 };
     ssize_t got;
-    if (!reserve(editor, MOST)) return false;
-    do got = read(STDIN_FILENO, editor->line + editor->used, MOST);
+    if (!reserve(editor, CAPACITY)) return false;
+    do got = read(STDIN_FILENO, editor->line + editor->used, CAPACITY);
     while (got < 0 && errno == EINTR);
     if (got > 0) editor->used += (size_t)got;
     return got > 0;

@@ -9,7 +9,7 @@ enum { LEVELS = 8 };
 static const double LOWEST = 1e-6; /* losses below are drawn as this one */
 
 /* The smallest difference of logarithms that takes all heights: a loss that hardly falls looks flat. */
-static const double LEAST_RANGE = 0.25;
+static const double MIN_RANGE = 0.25;
 
 void loss_history_add(struct loss_history *history, double loss)
 {
@@ -52,7 +52,7 @@ void loss_history_draw(const struct loss_history *history, int width, bool is_ut
         highest = fmax(highest, column_value(history, i, columns));
     }
     for (int i = 0; i < columns; i++) {
-        double share = (column_value(history, i, columns) - lowest) / fmax(highest - lowest, LEAST_RANGE);
+        double share = (column_value(history, i, columns) - lowest) / fmax(highest - lowest, MIN_RANGE);
         int level = (int)fmin(share * LEVELS, LEVELS - 1);
         const char block[3] = {'\xE2', '\x96', (char)(0x81 + level)}; /* U+2581, an eighth, to U+2588 */
         if (is_utf8)

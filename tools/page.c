@@ -15,9 +15,9 @@
 #include <string.h>
 
 static const char *output = "page.html", *checkpoint, *numbers, *opening;
-enum { MOST_SNAPSHOTS = 6 };
-static int64_t snapshots = -1; /* not given: MOST_SNAPSHOTS */
-static struct page_heads_options measured = {.most = 100};
+enum { MAX_SNAPSHOTS = 6 };
+static int64_t snapshots = -1; /* not given: MAX_SNAPSHOTS */
+static struct page_heads_options measured = {.max_pairs = 100};
 
 static const char *numbers_name(const void *context, int64_t index)
 {
@@ -94,7 +94,7 @@ static enum qkv_status collect_learning(struct page_contents *contents, struct q
         status = qkv_error_set(error, "out of memory for the page");
     if (!status)
         status = page_learning_collect(&contents->learning, run, &heads,
-                                       snapshots < 0 ? MOST_SNAPSHOTS : snapshots, packed, error);
+                                       snapshots < 0 ? MAX_SNAPSHOTS : snapshots, packed, error);
     page_heads_release(&heads);
     return status;
 }
@@ -225,7 +225,7 @@ const struct command command_page = {
             {"pairs", 0, "FILE", OPTION_TEXT, &measured.pairs,
              "measure the heads on sentence pairs (.tsv, .tsv.gz, or the common prefix of two files)",
              .completes = VALUE_FILE},
-            {"most-pairs", 0, "N", OPTION_INTEGER, &measured.most,
+            {"max-pairs", 0, "N", OPTION_INTEGER, &measured.max_pairs,
              "use at most the first N pairs (default: 100); all are translated once for each head", 1,
              100000},
             COMMAND_OPTIONS_LINKS(&measured.links, "measure the alignment of cross attention"),

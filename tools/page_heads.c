@@ -24,7 +24,7 @@ static enum qkv_status read_pairs(struct page_heads *heads, struct qkv_run *run,
 {
     const char *path = heads->options.pairs;
     const struct qkv_corpus_options read = {
-        .keep_raw = true, .most = heads->options.most, .third_column = heads->options.links.path};
+        .keep_raw = true, .max_pairs = heads->options.max_pairs, .third_column = heads->options.links.path};
     if (qkv_corpus_read(&heads->corpus, path, &run->config.data, read, error) ||
         qkv_corpus_fits(&heads->corpus, path, &run->model->config, error))
         return QKV_INVALID;

@@ -12,7 +12,7 @@ struct cJSON;
 
 struct page_heads_options {
     const char *pairs;          /* file of the pairs; NULL: nothing is measured */
-    int64_t most;               /* pairs of it that are used, the first ones */
+    int64_t max_pairs;          /* pairs of it that are used, the first ones */
     struct links_options links; /* without path: no alignment is measured */
     int64_t threads;
 };

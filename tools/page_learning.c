@@ -87,8 +87,8 @@ static struct training_loss training_loss(const struct metrics *metrics, int64_t
 /* Leaves as many points as a curve can show, the last among them. */
 static void thin_out(cJSON *points)
 {
-    enum { MOST = 400 };
-    int count = cJSON_GetArraySize(points), step = (count + MOST - 1) / MOST, place = 0;
+    enum { CAPACITY = 400 };
+    int count = cJSON_GetArraySize(points), step = (count + CAPACITY - 1) / CAPACITY, place = 0;
     cJSON *point = points->child, *next;
     for (; point; point = next, place++) {
         next = point->next;
@@ -134,7 +134,7 @@ static void move_first_to_end(cJSON *array)
     cJSON_AddItemToArray(array, cJSON_DetachItemFromArray(array, 0));
 }
 
-static enum qkv_status collect(struct page_learning *learning, const struct moments *moments, int64_t most,
+static enum qkv_status collect(struct page_learning *learning, const struct moments *moments, int64_t max,
                                cJSON *root, struct qkv_error *error)
 {
     struct qkv_run *run = moments->run;
@@ -148,7 +148,7 @@ static enum qkv_status collect(struct page_learning *learning, const struct mome
         return QKV_INVALID;
     while (first < count && updates[first] == 0) first++; /* the engine makes the random weights */
     while (count > first && updates[count - 1] >= last) count--;
-    int64_t between = count - first, chosen = between < most ? between : most;
+    int64_t between = count - first, chosen = between < max ? between : max;
     learning->snapshots = calloc((size_t)chosen + 1, sizeof *learning->snapshots);
     if (!learning->snapshots) return qkv_error_set(error, "out of memory for the page");
     qkv_parameters_initialize(&run->model->parameters, (uint64_t)run->config.training.random_seed);
@@ -163,13 +163,13 @@ static enum qkv_status collect(struct page_learning *learning, const struct mome
 }
 
 enum qkv_status page_learning_collect(struct page_learning *learning, struct qkv_run *run,
-                                      const struct page_heads *heads, int64_t most,
+                                      const struct page_heads *heads, int64_t max,
                                       enum qkv_packed_numbers numbers, struct qkv_error *error)
 {
     *learning = (struct page_learning){0};
     cJSON *root = cJSON_CreateObject();
     const struct moments moments = {run, heads, numbers, cJSON_AddArrayToObject(root, "moments")};
-    enum qkv_status status = collect(learning, &moments, most, root, error);
+    enum qkv_status status = collect(learning, &moments, max, root, error);
     if (!status) learning->json = cJSON_PrintUnformatted(root);
     cJSON_Delete(root);
     if (!status && (!learning->json || json_memory_is_out()))

@@ -23,10 +23,10 @@ struct page_learning {
     struct page_snapshot *snapshots; /* [snapshot_count]: of the moments between */
 };
 
-/* Collects it. At most `most` snapshots, evenly chosen among those of the run that are younger than the model of the page.
+/* Collects it. At most `max` snapshots, evenly chosen among those of the run that are younger than the model of the page.
  * The parameters of the run are overwritten. Release it also after a failure. */
 enum qkv_status page_learning_collect(struct page_learning *learning, struct qkv_run *run,
-                                      const struct page_heads *heads, int64_t most,
+                                      const struct page_heads *heads, int64_t max,
                                       enum qkv_packed_numbers numbers, struct qkv_error *error);
 void page_learning_release(struct page_learning *learning);
 

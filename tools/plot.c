@@ -15,11 +15,11 @@
 #include <string.h>
 
 enum {
-    MOST_PANELS = QUANTITY_SCORES + QKV_METRIC_COUNT,
-    COLUMNS = 3,      /* of panels in a picture */
-    ROWS = 12,        /* of a chart in the terminal */
-    WIDEST = 110,     /* columns of a chart in the terminal */
-    MOST_MARKED = 40, /* points of a line that has a mark at each */
+    MAX_PANELS = QUANTITY_SCORES + QKV_METRIC_COUNT,
+    COLUMNS = 3,     /* of panels in a picture */
+    ROWS = 12,       /* of a chart in the terminal */
+    WIDEST = 110,    /* columns of a chart in the terminal */
+    MAX_MARKED = 40, /* points of a line that has a mark at each */
 };
 
 /* ---- what is shown ---- */
@@ -91,9 +91,9 @@ static bool is_shown(const char *name)
 struct plot {
     struct run_set set;
     enum curve_axis axis;
-    struct qkv_chart chart[MOST_PANELS];
-    struct qkv_chart_line line[MOST_PANELS][2 * RUN_SET_MOST];
-    struct qkv_chart_point point[MOST_PANELS][2 * RUN_SET_MOST];
+    struct qkv_chart chart[MAX_PANELS];
+    struct qkv_chart_line line[MAX_PANELS][2 * RUN_SET_MAX];
+    struct qkv_chart_point point[MAX_PANELS][2 * RUN_SET_MAX];
     double largest_x; /* as recorded */
     int charts;
     bool has_star, has_ring, has_band, has_companion, has_smoothed;
@@ -140,7 +140,7 @@ static bool add_group(struct plot *plot, int panel, enum quantity quantity, int 
     enum quantity main = is_loss ? (enum quantity)(QUANTITY_SCORES + QKV_METRIC_LOSS) : quantity;
     if (!curve_read(&plot->set, g, main, plot->axis, &curve)) return false;
     lines[g] = line_of(plot->set.group[g].name, &curve, scale_of(quantity), plot);
-    lines[g].without_marks = main < QUANTITY_SCORES || curve.count > MOST_MARKED;
+    lines[g].without_marks = main < QUANTITY_SCORES || curve.count > MAX_MARKED;
     if (main >= QUANTITY_SCORES && curve.count) {
         add_symbol(chart, plot->point[panel], &curve, curve_best(&plot->set, g), g, QKV_CHART_STAR);
         plot->has_star = true;

@@ -12,9 +12,8 @@
 
 enum qkv_status run_set_add(struct run_set *set, const char *path, struct qkv_error *error)
 {
-    if (set->runs == RUN_SET_MOST)
-        return qkv_error_set(error, "%s: too many runs; at most %d can be shown together", path,
-                             RUN_SET_MOST);
+    if (set->runs == RUN_SET_MAX)
+        return qkv_error_set(error, "%s: too many runs; at most %d can be shown together", path, RUN_SET_MAX);
     for (int i = 0; i < set->runs; i++)
         if (!strcmp(set->run[i].path, path))
             return qkv_error_set(error, "%s: is named twice; name each run once", path);
@@ -95,7 +94,7 @@ enum qkv_status run_set_differences(struct run_set *set,
                                     void (*each)(void *context, const char *key, const char *const *values),
                                     void *context)
 {
-    const char *values[RUN_SET_MOST];
+    const char *values[RUN_SET_MAX];
     for (int i = 0; i < qkv_config_schema.count; i++) {
         const struct qkv_key *key = &qkv_config_schema.keys[i];
         if (!is_difference(set, key)) continue;
@@ -169,7 +168,7 @@ static bool names_differ(const struct run_set *set)
 /* Drops the seed from the names of single runs, if the names still differ. False: no memory. */
 static bool drop_seeds(struct run_set *set)
 {
-    const char *names[RUN_SET_MOST];
+    const char *names[RUN_SET_MAX];
     for (int g = 0; g < set->groups; g++) {
         const char *name = names[g] = set->group[g].name;
         if (set->group[g].runs > 1) continue;
@@ -184,7 +183,7 @@ static bool drop_seeds(struct run_set *set)
 
 enum qkv_status run_set_group(struct run_set *set, struct qkv_error *error)
 {
-    enum { MOST_PARTS = 8 };
+    enum { MAX_PARTS = 8 };
     for (int i = 0; i < set->runs; i++) {
         int g = 0;
         for (; g < set->groups; g++) {
@@ -197,7 +196,7 @@ enum qkv_status run_set_group(struct run_set *set, struct qkv_error *error)
         set->run[i].group = g;
         set->group[g].run[set->group[g].runs++] = i;
     }
-    for (int parts = 1; parts <= MOST_PARTS; parts++) {
+    for (int parts = 1; parts <= MAX_PARTS; parts++) {
         for (int g = 0; g < set->groups; g++)
             if (!(set->group[g].name = common_name(set, &set->group[g], parts)))
                 return qkv_error_set(error, "out of memory");

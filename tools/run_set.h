@@ -8,7 +8,7 @@
 
 #include "run/training_log.h"
 
-enum { RUN_SET_MOST = 64 };
+enum { RUN_SET_MAX = 64 };
 
 struct recorded_run {
     const char *path; /* of the folder */
@@ -20,13 +20,13 @@ struct recorded_run {
 struct run_group {
     const char *name; /* the shortest that distinguishes it: of the folder, or a longer end of its path */
     int runs;
-    int run[RUN_SET_MOST]; /* indices of its runs */
+    int run[RUN_SET_MAX]; /* indices of its runs */
 };
 
 /* Caller's storage, all zero at first. */
 struct run_set {
-    struct recorded_run run[RUN_SET_MOST];
-    struct run_group group[RUN_SET_MOST];
+    struct recorded_run run[RUN_SET_MAX];
+    struct run_group group[RUN_SET_MAX];
     int runs, groups;
     struct qkv_arena arena;
 };

@@ -15,14 +15,14 @@
 
 /* ---- reading ---- */
 
-enum { MOST_SYSTEMS = 65 }; /* TRANSLATIONS, and as many as an option may be repeated */
+enum { MAX_SYSTEMS = 65 }; /* TRANSLATIONS, and as many as an option may be repeated */
 
 /* The texts. A line of the references has its parts between tabs. */
 struct texts {
-    struct qkv_lines outputs[MOST_SYSTEMS], references;
+    struct qkv_lines outputs[MAX_SYSTEMS], references;
     int systems;
-    const char *translations[MOST_SYSTEMS]; /* of the present line */
-    const char **list;                      /* [count]: references of the present line */
+    const char *translations[MAX_SYSTEMS]; /* of the present line */
+    const char **list;                     /* [count]: references of the present line */
     int64_t count, capacity;
     struct tokenized_text tokenized; /* references */
 };
@@ -162,7 +162,7 @@ static enum qkv_status score(struct texts *texts, const struct qkv_text_options 
 static enum qkv_status compare(struct texts *texts, const struct qkv_text_options *options,
                                struct qkv_error *error)
 {
-    const char *names[MOST_SYSTEMS];
+    const char *names[MAX_SYSTEMS];
     for (int i = 0; i < texts->systems; i++) names[i] = texts->outputs[i].path;
     struct systems systems = {names, texts->systems, samples < 0 ? 1000 : samples, seed < 0 ? 12345 : seed,
                               NULL};

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_SWEPT = RUN_SET_MOST };
+enum { MAX_SWEPT = RUN_SET_MAX };
 
 static struct option_list grid_options, settings;
 static int64_t seeds = 1, threads;
@@ -65,7 +65,7 @@ static bool name_run(struct sweep *sweep, const char *prefix, const char *combin
 static enum qkv_status plan_run(struct sweep *sweep, const struct grid *grid, int combination, int64_t seed,
                                 const char *prefix, struct sweep_run *run)
 {
-    const char *chosen[GRID_MOST_KEYS], *name;
+    const char *chosen[GRID_MAX_KEYS], *name;
     bool complete = grid_combination(grid, combination, &sweep->arena, chosen, &name);
     run->settings = settings;
     for (int i = 0; complete && i < grid->keys; i++) complete = add_setting(&run->settings, chosen[i]);
@@ -101,10 +101,10 @@ static enum qkv_status plan_config(struct sweep *sweep, const struct grid *grid,
 
 static enum qkv_status plan(struct sweep *sweep, const struct grid *grid, int configs, char **config)
 {
-    int combinations = grid_count(grid, MOST_SWEPT);
-    if ((int64_t)configs * combinations * seeds > MOST_SWEPT)
+    int combinations = grid_count(grid, MAX_SWEPT);
+    if ((int64_t)configs * combinations * seeds > MAX_SWEPT)
         return (enum qkv_status)complain("the sweep has more than %d runs: name fewer values or seeds",
-                                         MOST_SWEPT);
+                                         MAX_SWEPT);
     sweep->run = calloc((size_t)(configs * combinations * (int)seeds), sizeof *sweep->run);
     if (!sweep->run) return (enum qkv_status)complain("out of memory");
     for (int i = 0; i < configs; i++)
@@ -135,7 +135,7 @@ static void divide_threads(struct sweep *sweep)
 /* Runs compare or plot on the runs that are done, with one output. */
 static int show(const struct sweep *sweep, const struct command *command, const char *output)
 {
-    char option[] = "-o", *arguments[MOST_SWEPT + 3];
+    char option[] = "-o", *arguments[MAX_SWEPT + 3];
     int count = 0;
     arguments[count++] = (char *)command->name;
     for (int i = 0; i < sweep->runs; i++)
@@ -224,7 +224,7 @@ const struct command command_sweep = {
              "values of a key, with commas between; a value that is a list has brackets; may be repeated",
              .completes = VALUE_SETTING},
             {"seeds", 0, "N", OPTION_INTEGER, &seeds,
-             "runs of each combination, with seeds of their own (default: 1)", 1, MOST_SWEPT},
+             "runs of each combination, with seeds of their own (default: 1)", 1, MAX_SWEPT},
             {"output", 'o', "FOLDER", OPTION_TEXT, &folder,
              "the folder of the runs (default: runs/<name>-sweep; of several configs, runs/sweep)",
              .completes = VALUE_FOLDER},

@@ -35,8 +35,8 @@ static enum qkv_status add_value(struct grid_key *key, const char *text, int len
     for (int i = 0; i < key->values; i++)
         if (!strcmp(key->value[i], value))
             return qkv_error_set(error, "--grid %s: the value %s is named twice", key->key, value);
-    if (key->values == GRID_MOST_VALUES)
-        return qkv_error_set(error, "--grid %s: too many values; at most %d", key->key, GRID_MOST_VALUES);
+    if (key->values == GRID_MAX_VALUES)
+        return qkv_error_set(error, "--grid %s: too many values; at most %d", key->key, GRID_MAX_VALUES);
     key->value[key->values++] = value;
     return QKV_OK;
 }
@@ -48,8 +48,8 @@ static enum qkv_status add_key(struct grid *grid, const char *option, struct qkv
     if (!equals || equals == option)
         return qkv_error_set(
             error, "--grid %s: must be KEY=VALUE,VALUE, such as training.learning_rate=1e-3,3e-3", option);
-    if (grid->keys == GRID_MOST_KEYS)
-        return qkv_error_set(error, "--grid: too many keys; at most %d", GRID_MOST_KEYS);
+    if (grid->keys == GRID_MAX_KEYS)
+        return qkv_error_set(error, "--grid: too many keys; at most %d", GRID_MAX_KEYS);
     struct grid_key *key = &grid->key[grid->keys++];
     *key = (struct grid_key){.key = qkv_arena_format(arena, "%.*s", (int)(equals - option), option)};
     if (!key->key) return qkv_error_set(error, "out of memory");
@@ -81,10 +81,10 @@ enum qkv_status grid_read(struct grid *grid, const struct option_list *options, 
     return QKV_OK;
 }
 
-int grid_count(const struct grid *grid, int most)
+int grid_count(const struct grid *grid, int max)
 {
     int count = 1;
-    for (int i = 0; i < grid->keys && count <= most; i++) count *= grid->key[i].values;
+    for (int i = 0; i < grid->keys && count <= max; i++) count *= grid->key[i].values;
     return count;
 }
 
@@ -100,7 +100,7 @@ static const char *folder_name(char *name)
 }
 
 bool grid_combination(const struct grid *grid, int index, struct qkv_arena *arena,
-                      const char *settings[GRID_MOST_KEYS], const char **name)
+                      const char *settings[GRID_MAX_KEYS], const char **name)
 {
     char *text = qkv_arena_format(arena, "%s", "");
     for (int i = grid->keys - 1; i >= 0 && text; i--) { /* the last key varies fastest */

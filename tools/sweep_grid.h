@@ -8,17 +8,17 @@
 
 #include <stdbool.h>
 
-enum { GRID_MOST_KEYS = 8, GRID_MOST_VALUES = 32 };
+enum { GRID_MAX_KEYS = 8, GRID_MAX_VALUES = 32 };
 
 struct grid_key {
     const char *key;        /* "training.learning_rate" */
     const char *short_name; /* "learning_rate": the shortest end of `key` that no other one has */
-    const char *value[GRID_MOST_VALUES];
+    const char *value[GRID_MAX_VALUES];
     int values;
 };
 
 struct grid {
-    struct grid_key key[GRID_MOST_KEYS];
+    struct grid_key key[GRID_MAX_KEYS];
     int keys;
 };
 
@@ -26,12 +26,12 @@ struct grid {
 enum qkv_status grid_read(struct grid *grid, const struct option_list *options, struct qkv_arena *arena,
                           struct qkv_error *error);
 
-/* The number of combinations; more than `most` are not counted. */
-int grid_count(const struct grid *grid, int most);
+/* The number of combinations; more than `max` are not counted. */
+int grid_count(const struct grid *grid, int max);
 
 /* The settings KEY=VALUE of a combination, settings[grid->keys], and its name, such as "learning_rate=1e-3,num_layers=2";
  * "" without keys. False: no memory. */
 bool grid_combination(const struct grid *grid, int index, struct qkv_arena *arena,
-                      const char *settings[GRID_MOST_KEYS], const char **name);
+                      const char *settings[GRID_MAX_KEYS], const char **name);
 
 #endif

@@ -74,9 +74,9 @@ static enum qkv_status write_finished(struct sweep *sweep, struct qkv_error *err
 /* In the process of the run: prints to the log, and trains. Does not return. */
 static void train(const struct sweep *sweep, const struct sweep_run *run, const sigset_t *mask)
 {
-    enum { MOST = 2 * sizeof run->settings.value / sizeof run->settings.value[0] + 8 };
+    enum { CAPACITY = 2 * sizeof run->settings.value / sizeof run->settings.value[0] + 8 };
     static char words[6][16] = {"train", "--threads", "--resume", "--overwrite", "-s", ""};
-    char *arguments[MOST] = {words[0], (char *)run->file, words[1], words[5]};
+    char *arguments[CAPACITY] = {words[0], (char *)run->file, words[1], words[5]};
     char *last = NULL;
     int count = 4, log = open(run->log, O_WRONLY | O_CREAT | O_APPEND, 0666);
     setpgid(0, 0); /* Ctrl-C reaches the sweep alone, which passes it on */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRANSLATIONS = 1000 };
+enum { MAX_TRANSLATIONS = 1000 };
 
 /* A command. Its argument is the rest of the line, without spaces around it. Returns false to leave the prompt. */
 struct prompt_command {
@@ -32,8 +32,8 @@ static bool run_nbest(const struct translate_prompt *prompt, const char *argumen
     char *end;
     errno = 0;
     long long n_best = strtoll(argument, &end, 10);
-    if (end == argument || *end || errno || n_best < 1 || n_best > MOST_TRANSLATIONS)
-        complain("/nbest needs a number from 1 to %d", MOST_TRANSLATIONS);
+    if (end == argument || *end || errno || n_best < 1 || n_best > MAX_TRANSLATIONS)
+        complain("/nbest needs a number from 1 to %d", MAX_TRANSLATIONS);
     else
         conclude(prompt->set_n_best(prompt->context, n_best, &error), &error);
     return true;

@@ -30,7 +30,7 @@ static enum qkv_status refuse_existing(const struct dataset_request *request, co
 enum qkv_status dataset_files_begin(struct dataset_files *files, const struct dataset_request *request,
                                     const char *const *names, int count, struct qkv_error *error)
 {
-    QKV_BUG(count > MOST_DATASET_FILES, "a data set has %d files", count);
+    QKV_BUG(count > MAX_DATASET_FILES, "a data set has %d files", count);
     *files = (struct dataset_files){0};
     if (!*request->folder) return qkv_error_set(error, "the name of the output folder is empty");
     for (int i = 0; i < count && !request->overwrite; i++)

@@ -20,11 +20,11 @@ struct dataset_request {
     bool stream;
 };
 
-enum { MOST_DATASET_FILES = 8 };
+enum { MAX_DATASET_FILES = 8 };
 
 /* Caller's storage. */
 struct dataset_files {
-    struct qkv_file_writer writer[MOST_DATASET_FILES];
+    struct qkv_file_writer writer[MAX_DATASET_FILES];
     int count;
 };
 

@@ -8,11 +8,11 @@
 
 enum {
     /* After so many rejected clauses in a row, most likely no new one exists: an error. */
-    MOST_ATTEMPTS = 200000,
+    MAX_ATTEMPTS = 200000,
     /* The same limit for sentences of a wanted length, where each attempt takes longer. */
-    MOST_ATTEMPTS_AT_LENGTHS = 2000,
+    MAX_ATTEMPTS_AT_LENGTHS = 2000,
     /* After so many attempts at one length, another length is drawn. */
-    MOST_ATTEMPTS_OF_A_LENGTH = 20
+    MAX_ATTEMPTS_OF_A_LENGTH = 20
 };
 
 enum { TRAIN_FILE, DEV_FILE, TEST_FILE, DEV_ALIGN_FILE, TEST_ALIGN_FILE, HELD_OUT_FILE, FILES };
@@ -129,7 +129,7 @@ static bool draw_single(struct sampler *sampler, struct quota *quota, struct phr
 static bool draw_of_length(const struct generation *generation, enum split split, struct sampler *sampler,
                            struct quota *quota, struct phrase *phrase)
 {
-    if (quota->tried++ % MOST_ATTEMPTS_OF_A_LENGTH == 0) {
+    if (quota->tried++ % MAX_ATTEMPTS_OF_A_LENGTH == 0) {
         quota->length = generation->shortest +
                         dice_below(&sampler->dice, generation->longest[split] - generation->shortest + 1);
         bool held = dice_below(&sampler->dice, quota->held + quota->plain) < quota->held;
@@ -166,7 +166,7 @@ static enum qkv_status fill(struct generation *generation, enum split split, int
         struct phrase phrase;
         bool added;
         phrase_clear(&phrase);
-        if (refused == (single ? MOST_ATTEMPTS : MOST_ATTEMPTS_AT_LENGTHS))
+        if (refused == (single ? MAX_ATTEMPTS : MAX_ATTEMPTS_AT_LENGTHS))
             return too_few(generation, split, count);
         if (single ? !draw_single(&sampler, &quota, &phrase)
                    : !draw_of_length(generation, split, &sampler, &quota, &phrase))

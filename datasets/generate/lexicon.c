@@ -7,22 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FIELDS = 6, MOST_FIELD_WORDS = 24 };
+enum { MAX_FIELDS = 6, MAX_FIELD_WORDS = 24 };
 
 /* One line: field 0 has the words after the kind of the entry, the others the words after each `|`. */
 struct row {
     const char *path;
     int line;
     const char *kind;
-    char *word[MOST_FIELDS][MOST_FIELD_WORDS];
-    int words[MOST_FIELDS], fields;
+    char *word[MAX_FIELDS][MAX_FIELD_WORDS];
+    int words[MAX_FIELDS], fields;
     struct qkv_error *error;
 };
 
 /* Where tags occur, to check after the whole file is read that a noun has each of them. */
 struct tag_use {
-    uint64_t of_nouns;         /* tags that at least one noun has */
-    int first_line[MOST_TAGS]; /* line of the first entry with each tag */
+    uint64_t of_nouns;        /* tags that at least one noun has */
+    int first_line[MAX_TAGS]; /* line of the first entry with each tag */
 };
 
 /* Sets the error to "path:line: message"; the value is false. */
@@ -40,14 +40,14 @@ static void bad(const struct row *row, const char *format, ...)
     qkv_error_set(row->error, "%s:%d: %s", row->path, row->line, text);
 }
 
-static bool need_words(const struct row *row, int field, const char *what, int fewest, int most)
+static bool need_words(const struct row *row, int field, const char *what, int min, int max)
 {
     int found = field < row->fields ? row->words[field] : 0;
-    if (found >= fewest && found <= most) return true;
-    if (fewest == most)
-        return BAD(row, "%s needs %d word%s for %s, but has %d", row->kind, fewest, fewest == 1 ? "" : "s",
-                   what, found);
-    return BAD(row, "%s needs %d to %d words for %s, but has %d", row->kind, fewest, most, what, found);
+    if (found >= min && found <= max) return true;
+    if (min == max)
+        return BAD(row, "%s needs %d word%s for %s, but has %d", row->kind, min, min == 1 ? "" : "s", what,
+                   found);
+    return BAD(row, "%s needs %d to %d words for %s, but has %d", row->kind, min, max, what, found);
 }
 
 /* A word; NULL for `-` and after the last word. */
@@ -81,7 +81,7 @@ static bool read_tags(struct lexicon *lexicon, struct tag_use *use, const struct
     for (int i = first; i < end; i++) {
         int tag = 0;
         while (tag < lexicon->tags && strcmp(lexicon->tag[tag], row->word[field][i])) tag++;
-        if (tag == MOST_TAGS) return BAD(row, "there are more than %d different tags", MOST_TAGS);
+        if (tag == MAX_TAGS) return BAD(row, "there are more than %d different tags", MAX_TAGS);
         if (tag == lexicon->tags) {
             use->first_line[tag] = row->line;
             lexicon->tag[lexicon->tags++] = row->word[field][i];
@@ -95,7 +95,7 @@ static bool read_tags(struct lexicon *lexicon, struct tag_use *use, const struct
 static bool read_roles(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int field,
                        uint64_t *subject, uint64_t *object)
 {
-    if (!need_words(row, field, "its tags", 1, MOST_FIELD_WORDS)) return false;
+    if (!need_words(row, field, "its tags", 1, MAX_FIELD_WORDS)) return false;
     int end = row->words[field], arrow = 0;
     while (arrow < end && strcmp(row->word[field][arrow], ">")) arrow++;
     if (arrow == 0 || arrow == end - 1) return BAD(row, "%s needs tags on both sides of '>'", row->kind);
@@ -213,7 +213,7 @@ static bool read_any_noun(struct lexicon *lexicon, struct tag_use *use, const st
     struct noun *noun = &lexicon->noun[at];
     if (!need_words(row, 1, "its English", numbers, numbers) ||
         !need_words(row, 2, "its Spanish and gender", numbers + 1, numbers + 1) ||
-        !need_words(row, 3, "its tags", 1, MOST_FIELD_WORDS))
+        !need_words(row, 3, "its tags", 1, MAX_FIELD_WORDS))
         return false;
     int gender = choose(row, row->word[2][numbers], "gender", genders);
     if (gender < 0 || !read_tags(lexicon, use, row, 3, 0, row->words[3], &noun->tags)) return false;
@@ -241,7 +241,7 @@ static bool read_adjective(struct lexicon *lexicon, struct tag_use *use, const s
     static const char *const copulas[] = {"-", "ser", "estar", NULL};
     struct adjective *adjective = &lexicon->adjective[at];
     if (!need_words(row, 1, "its English", 1, 1) || !need_words(row, 2, "its Spanish", FORMS, FORMS) ||
-        !need_words(row, 3, "its copula", 1, 1) || !need_words(row, 4, "its tags", 1, MOST_FIELD_WORDS))
+        !need_words(row, 3, "its copula", 1, 1) || !need_words(row, 4, "its tags", 1, MAX_FIELD_WORDS))
         return false;
     int copula = choose(row, row->word[3][0], "copula", copulas);
     if (copula < 0 || !read_tags(lexicon, use, row, 4, 0, row->words[4], &adjective->tags)) return false;
@@ -373,12 +373,12 @@ static bool split(struct row *row, char *line)
         if (!row->kind) {
             row->kind = word;
         } else if (!strcmp(word, "|")) {
-            if (row->fields == MOST_FIELDS) return BAD(row, "there are more than %d '|'", MOST_FIELDS - 1);
+            if (row->fields == MAX_FIELDS) return BAD(row, "there are more than %d '|'", MAX_FIELDS - 1);
             row->fields++;
         } else {
             int field = row->fields - 1;
-            if (row->words[field] == MOST_FIELD_WORDS)
-                return BAD(row, "there are more than %d words in one field", MOST_FIELD_WORDS);
+            if (row->words[field] == MAX_FIELD_WORDS)
+                return BAD(row, "there are more than %d words in one field", MAX_FIELD_WORDS);
             row->word[field][row->words[field]++] = word;
         }
     }
@@ -395,8 +395,8 @@ static bool read_line(struct lexicon *lexicon, struct tag_use *use, struct row *
     for (int i = 0; i < KIND_COUNT; i++) {
         if (strcmp(row->kind, KINDS[i].name)) continue;
         int *count = (int *)((char *)lexicon + KINDS[i].count);
-        if (*count == MOST_ENTRIES)
-            return BAD(row, "there are more than %d entries of this kind", MOST_ENTRIES);
+        if (*count == MAX_ENTRIES)
+            return BAD(row, "there are more than %d entries of this kind", MAX_ENTRIES);
         return KINDS[i].read(lexicon, use, row, (*count)++);
     }
     return BAD(row, "unknown kind of entry '%s'", row->kind);

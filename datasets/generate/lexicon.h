@@ -117,22 +117,22 @@ struct example {
     const struct preposition *preposition;
 };
 
-enum { MOST_ENTRIES = 512, MOST_TAGS = 64 };
+enum { MAX_ENTRIES = 512, MAX_TAGS = 64 };
 
 /* On the heap, because it is large. Entries of a kind are in the order of the file. */
 struct lexicon {
     struct qkv_arena arena; /* owns every word */
-    struct determiner determiner[MOST_ENTRIES];
-    struct pronoun pronoun[MOST_ENTRIES];
-    struct preposition preposition[MOST_ENTRIES];
-    struct adverb adverb[MOST_ENTRIES];
-    struct state state[MOST_ENTRIES];
-    struct noun noun[MOST_ENTRIES];
-    struct adjective adjective[MOST_ENTRIES];
-    struct verb verb[MOST_ENTRIES];
-    struct example example[MOST_ENTRIES];
+    struct determiner determiner[MAX_ENTRIES];
+    struct pronoun pronoun[MAX_ENTRIES];
+    struct preposition preposition[MAX_ENTRIES];
+    struct adverb adverb[MAX_ENTRIES];
+    struct state state[MAX_ENTRIES];
+    struct noun noun[MAX_ENTRIES];
+    struct adjective adjective[MAX_ENTRIES];
+    struct verb verb[MAX_ENTRIES];
+    struct example example[MAX_ENTRIES];
     int determiners, pronouns, prepositions, adverbs, states, nouns, adjectives, verbs, examples;
-    const char *tag[MOST_TAGS];
+    const char *tag[MAX_TAGS];
     int tags;
     uint64_t person; /* the tag "person" */
 };

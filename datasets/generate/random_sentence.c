@@ -26,7 +26,7 @@ static void draw_adjectives(struct sampler *sampler, struct noun_phrase *nouns)
 /* "my brother's": owners are people, so that no other noun needs a genitive. */
 static const struct noun_phrase *draw_owner(struct sampler *sampler, const struct noun *owned)
 {
-    if (sampler->owners == MOST_OWNERS) return NULL;
+    if (sampler->owners == MAX_OWNERS) return NULL;
     struct noun_phrase *owner = &sampler->owner[sampler->owners];
     *owner = (struct noun_phrase){.noun = pick_noun(sampler, sampler->lexicon->person, owned)};
     if (!owner->noun) return NULL;
@@ -81,9 +81,9 @@ static bool draw_nouns(struct sampler *sampler, struct noun_request request, str
 {
     if (!draw_simple_nouns(sampler, request, nouns)) return false;
     if (!sampler->rich || request.plain) return true;
-    if (sampler->joined_count < MOST_JOINED && !request.indefinite && dice_percent(&sampler->dice, 12))
+    if (sampler->joined_count < MAX_JOINED && !request.indefinite && dice_percent(&sampler->dice, 12))
         return draw_joined(sampler, request, nouns);
-    if (sampler->relatives < MOST_RELATIVES && sampler->depth < 2 &&
+    if (sampler->relatives < MAX_RELATIVES && sampler->depth < 2 &&
         dice_percent(&sampler->dice, sampler->depth ? 20 : 40))
         return draw_relative(sampler, nouns);
     return true;
@@ -371,9 +371,9 @@ struct clause example_clause(const struct lexicon *lexicon, const struct example
 
 /* ---- sentences of several clauses ---- */
 
-/* FEWEST_WORDS: a clause that does not end the sentence leaves at least so many words for the next
+/* MIN_WORDS: a clause that does not end the sentence leaves at least so many words for the next
  * one and its conjunction. With fewer, many sentences would end in "and we sing". */
-enum { MOST_ATTEMPTS = 200, FEWEST_WORDS = 6 };
+enum { MAX_ATTEMPTS = 200, MIN_WORDS = 6 };
 
 /* "and" joins any two clauses and is more frequent; the others state a reason, a time or a contrast. */
 static int draw_conjunction(struct sampler *sampler)
@@ -386,7 +386,7 @@ static int draw_conjunction(struct sampler *sampler)
 static bool add_clause(struct sampler *sampler, int words, int held_out_at, struct phrase *sentence)
 {
     int begin = sentence->source_count, conjunction = begin ? draw_conjunction(sampler) : -1;
-    for (int attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         struct clause clause;
         struct phrase phrase;
         if (!draw_clause(sampler, &clause)) continue;
@@ -398,7 +398,7 @@ static bool add_clause(struct sampler *sampler, int words, int held_out_at, stru
         int end = begin + phrase.source_count;
         bool must_hold_out = held_out_at >= begin && held_out_at < end;
         if (must_hold_out != (sampler->held_out > 0) || end > words ||
-            (end < words && words - end < FEWEST_WORDS))
+            (end < words && words - end < MIN_WORDS))
             continue;
         if (sentence->target_count + phrase.target_count > PHRASE_WORDS) return false;
         phrase_place(sentence, &phrase);

@@ -5,7 +5,7 @@
 #include "datasets/generate/dice.h"
 #include "datasets/generate/grammar.h"
 
-enum { MOST_OWNERS = 8, MOST_JOINED = 2, MOST_RELATIVES = 3 };
+enum { MAX_OWNERS = 8, MAX_JOINED = 2, MAX_RELATIVES = 3 };
 
 /* The source of random sentences, with storage for the parts of the current clause. Caller's storage. */
 struct sampler {
@@ -14,8 +14,8 @@ struct sampler {
     bool rich; /* noun phrases may be joined ("the boy and the girl") and have relative clauses */
     struct dice dice;
     /* Parts of the current clause, which points to them. */
-    struct noun_phrase owner[MOST_OWNERS], joined[MOST_JOINED];
-    struct clause relative[MOST_RELATIVES];
+    struct noun_phrase owner[MAX_OWNERS], joined[MAX_JOINED];
+    struct clause relative[MAX_RELATIVES];
     int owners, joined_count, relatives, depth; /* depth: nesting of relative clauses */
     int held_out;                               /* held-out combinations in the current clause */
 };

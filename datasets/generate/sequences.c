@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* A sequence that another split must not share is drawn again, up to so many times; the last one is kept. */
-enum { MOST_ATTEMPTS = 100 };
+enum { MAX_ATTEMPTS = 100 };
 
 static void draw(const struct sequences *sequences, struct dice *dice, int64_t length)
 {
@@ -96,7 +96,7 @@ enum qkv_status sequences_next(struct sequences *sequences, enum split split, st
     bool is_first = (split == TRAIN) != request->request.stream; /* later splits leave out its sources */
     int64_t length = request->shortest + dice_below(dice, longest - request->shortest + 1);
     *known = true;
-    for (int attempt = 0; *known && attempt < MOST_ATTEMPTS; attempt++) {
+    for (int attempt = 0; *known && attempt < MAX_ATTEMPTS; attempt++) {
         draw(sequences, dice, length);
         write_text(sequences, length, sequences->source);
         *known = !is_first && qkv_types_find(&sequences->drawn, sequences->source) >= 0;

@@ -220,7 +220,7 @@ static bool others_unchanged(const struct qkv_tensor *y, const char *before, int
  * element to NaN must leave all other elements of the result unchanged. */
 static bool check_elementwise(struct trial *trial, struct sample_graph *built)
 {
-    enum { MOST_ELEMENTS = 16 };
+    enum { MAX_ELEMENTS = 16 };
     const struct qkv_tensor *y = built->y;
     unsigned elementwise = built->graph->ops[trial->setting->op]->elementwise;
     char *before = malloc(bytes_of(y));
@@ -232,8 +232,8 @@ static bool check_elementwise(struct trial *trial, struct sample_graph *built)
         if (x && x->count != y->count)
             FAIL(trial, "input %d has %lld elements and the result %lld, but elementwise is declared", k + 1,
                  (long long)x->count, (long long)y->count);
-        for (int64_t n = 0; x && x->count == y->count && n < MOST_ELEMENTS && n < x->count; n++) {
-            int64_t i = x->count <= MOST_ELEMENTS ? n : n * x->count / MOST_ELEMENTS;
+        for (int64_t n = 0; x && x->count == y->count && n < MAX_ELEMENTS && n < x->count; n++) {
+            int64_t i = x->count <= MAX_ELEMENTS ? n : n * x->count / MAX_ELEMENTS;
             double value = qkv_dtype_get(trial->dtype, x->value, i);
             qkv_dtype_set(trial->dtype, x->value, i, NAN);
             run_forward(built);

@@ -18,9 +18,9 @@ struct comparison {
 
 static double largest(int64_t count, const double *numbers)
 {
-    double most = 0;
-    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(numbers[i]));
-    return most;
+    double max = 0;
+    for (int64_t i = 0; i < count; i++) max = fmax(max, fabs(numbers[i]));
+    return max;
 }
 
 /* Compares one tensor. Differences are relative to its largest number, but at least to `floor`. `rounding`: an
@@ -53,21 +53,21 @@ static const char *name_of(const struct qkv_tensor *x)
 
 static double largest_gradient(const struct qkv_tensor *y)
 {
-    double most = 0;
+    double max = 0;
     for (const struct qkv_tensor *x = y->graph->first; x; x = x->next)
-        if (qkv_is_variable(x)) most = fmax(most, largest(x->count, x->gradient));
-    return most;
+        if (qkv_is_variable(x)) max = fmax(max, largest(x->count, x->gradient));
+    return max;
 }
 
-/* Compares the gradients of all variables. `most`: the largest number of all gradients. `rounding`: the difference
+/* Compares the gradients of all variables. `max`: the largest number of all gradients. `rounding`: the difference
  * that rounding may cause, one number for each variable, in order; NULL: none beyond the bound. */
-static void compare_gradients(struct comparison *c, const struct qkv_precision_pair *pair, double most,
+static void compare_gradients(struct comparison *c, const struct qkv_precision_pair *pair, double max,
                               const double *rounding)
 {
     struct qkv_tensor *a = pair->float32->graph->first;
     for (struct qkv_tensor *b = pair->float64->graph->first; b; b = b->next, a = a->next) {
         if (!qkv_is_variable(b)) continue;
-        compare(c, name_of(b), b->count, a->gradient, b->gradient, most / 100, rounding ? *rounding++ : 0);
+        compare(c, name_of(b), b->count, a->gradient, b->gradient, max / 100, rounding ? *rounding++ : 0);
     }
 }
 
@@ -157,10 +157,10 @@ static double *measure_rounding(struct qkv_tensor *float64, const double *cotang
 /* The largest number of the result, or with `gradients` of all gradients, in both graphs; `reference` may be NULL. */
 static double largest_of(const struct qkv_tensor *float64, const struct qkv_tensor *reference, bool gradients)
 {
-    double most = gradients ? largest_gradient(float64) : 0, other = 0;
+    double max = gradients ? largest_gradient(float64) : 0, other = 0;
     if (reference)
         other = gradients ? largest_gradient(reference) : largest(reference->count, reference->value);
-    return fmax(most, other);
+    return fmax(max, other);
 }
 
 /* Compares gradients for a random cotangent; false when memory is out. */
@@ -173,15 +173,15 @@ static bool compare_backward(struct comparison *c, const struct qkv_precision_pa
     qkv_backward(pair->float32->graph, pair->float32, cotangent);
     qkv_backward(y->graph, y, cotangent);
     if (reference) qkv_backward(reference->graph, reference, cotangent);
-    double most = largest_of(y, reference, true);
+    double max = largest_of(y, reference, true);
     const struct qkv_check_row result = *c->row; /* the comparison so far, of values only */
-    compare_gradients(c, pair, most, NULL);
+    compare_gradients(c, pair, max, NULL);
     if (result.excess > c->bound || c->row->excess <= c->bound) return true;
     /* Something differs by more than the bound: compare again, now with what rounding may cause. */
     double *rounding = measure_rounding(y, cotangent, seed);
     if (!rounding) return false;
     *c->row = result;
-    compare_gradients(c, pair, most, rounding);
+    compare_gradients(c, pair, max, rounding);
     free(rounding);
     return true;
 }

@@ -12,7 +12,7 @@ static const char NO_MEMORY[] = "out of memory";
 void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
 {
     if (collector->out_of_memory) return;
-    if (collector->count == QKV_MESSAGES_MOST) {
+    if (collector->count == QKV_MESSAGES_MAX) {
         collector->left_out++;
         return;
     }
@@ -67,7 +67,7 @@ void qkv_collector_finish(struct qkv_collector *collector, const char *name, str
     /* This message replaces the last one, which is then left out as well: hence + 1. */
     const char *last =
         qkv_arena_format(collector->arena, "%s: %d more errors are not shown", name, collector->left_out + 1);
-    messages->text[QKV_MESSAGES_MOST - 1] = last ? last : NO_MEMORY;
+    messages->text[QKV_MESSAGES_MAX - 1] = last ? last : NO_MEMORY;
 }
 
 const char *qkv_printable(struct qkv_arena *arena, const char *text)

@@ -22,7 +22,7 @@ struct qkv_collector {
     struct qkv_finding {
         const char *text, *name; /* name: of the file */
         int file, line, column;  /* file: number of the file, in the order of their first errors */
-    } finding[QKV_MESSAGES_MOST];
+    } finding[QKV_MESSAGES_MAX];
 };
 
 /* Adds one error: `format` makes its text, which the collector puts after the place. */
@@ -33,7 +33,7 @@ void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const 
 void qkv_collect_no_memory(struct qkv_collector *collector, const char *name);
 
 /* Writes the errors to `messages`, sorted by file and line. `name` is the file that the message about errors
- * beyond QKV_MESSAGES_MOST names. */
+ * beyond QKV_MESSAGES_MAX names. */
 void qkv_collector_finish(struct qkv_collector *collector, const char *name, struct qkv_messages *messages);
 
 /* Returns a text of the user in a form for error messages: control characters as \xNN, cut after 60

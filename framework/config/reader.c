@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 /* Longest chain of files that extend each other. */
-enum { MOST_EXTENDED = 1000 };
+enum { MAX_EXTENDED = 1000 };
 
 /* A file that is being read. */
 struct qkv_open_file {
@@ -47,7 +47,7 @@ bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct q
 static void collect_unknown(const struct qkv_reading *reading, struct qkv_place place, const char *path)
 {
     char buffer[QKV_HINT_SIZE];
-    if (reading->collector->count == QKV_MESSAGES_MOST) { /* no place left: count it, without a long search */
+    if (reading->collector->count == QKV_MESSAGES_MAX) { /* no place left: count it, without a long search */
         reading->collector->left_out++;
         return;
     }
@@ -176,8 +176,8 @@ static void read_extended(struct qkv_reading *reading, const struct qkv_open_fil
     } else if (S_ISDIR(status.st_mode)) {
         qkv_collect(reading->collector, place, "extends %s, which is a folder",
                     qkv_printable(reading->arena, path));
-    } else if (file->extended == MOST_EXTENDED) {
-        qkv_collect(reading->collector, place, "more than %d files extend each other", MOST_EXTENDED);
+    } else if (file->extended == MAX_EXTENDED) {
+        qkv_collect(reading->collector, place, "more than %d files extend each other", MAX_EXTENDED);
     } else {
         const struct qkv_open_file *same = file;
         while (same && !same_file(&same->status, &status)) same = same->extended_by;

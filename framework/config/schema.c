@@ -136,8 +136,8 @@ static int shared_sections(const char *a, const char *b)
 static void list_other_names(const struct qkv_schema *schema, const char *path,
                              char hint[static QKV_HINT_SIZE])
 {
-    enum { MOST = 3 };
-    const char *found[MOST];
+    enum { CAPACITY = 3 };
+    const char *found[CAPACITY];
     int most_shared = 0, count = 0;
     for (int i = 0; i < schema->other_name_count; i++) {
         const struct qkv_other_name *other = &schema->other_names[i];
@@ -147,7 +147,7 @@ static void list_other_names(const struct qkv_schema *schema, const char *path,
             most_shared = shared;
             count = 0;
         }
-        if (shared == most_shared && count < MOST) found[count++] = other->path;
+        if (shared == most_shared && count < CAPACITY) found[count++] = other->path;
     }
     size_t used = 0;
     for (int i = 0; i < count; i++)

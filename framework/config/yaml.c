@@ -83,9 +83,9 @@ static void attach(struct reader *reader, struct qkv_yaml_node *node)
         node->key = reader->key;
         reader->key = NULL;
         if (node->key->kind == QKV_YAML_REFUSED) return;
-        if (parent->count == QKV_YAML_MOST_KEYS) {
+        if (parent->count == QKV_YAML_MAX_KEYS) {
             qkv_collect(reader->collector, (struct qkv_place){reader->path, node->line, node->column},
-                        "a mapping has more than %d keys", QKV_YAML_MOST_KEYS);
+                        "a mapping has more than %d keys", QKV_YAML_MAX_KEYS);
             reader->broken = true;
             return;
         }

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { QKV_YAML_DEEPEST = 64, QKV_YAML_MOST_KEYS = 10000, QKV_YAML_LARGEST = 16 << 20 };
+enum { QKV_YAML_DEEPEST = 64, QKV_YAML_MAX_KEYS = 10000, QKV_YAML_LARGEST = 16 << 20 };
 
 enum qkv_yaml_kind {
     QKV_YAML_SCALAR,

@@ -8,10 +8,10 @@ float qkv_int8_scale(int64_t count, const float *x, int64_t step)
     /* Below SMALLEST a scale would be rounded to fewer bits than a number has. */
     static const float SMALLEST = 1e-30f;
     enum { DROPPED = (1 << 7) - 1 }; /* 24 - 17 bits */
-    float most = 0;
-    for (int64_t i = 0; i < count; i++) most = fmaxf(most, fabsf(x[i * step]));
-    if (!(most >= SMALLEST)) return 0;
-    float scale = most / QKV_INT8_MOST;
+    float max = 0;
+    for (int64_t i = 0; i < count; i++) max = fmaxf(max, fabsf(x[i * step]));
+    if (!(max >= SMALLEST)) return 0;
+    float scale = max / QKV_INT8_MAX;
     uint32_t bits;
     memcpy(&bits, &scale, sizeof bits);
     bits = (bits + DROPPED) & ~(uint32_t)DROPPED;

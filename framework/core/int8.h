@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* The largest int8 number that is used: the range is symmetric. */
-enum { QKV_INT8_MOST = 127 };
+enum { QKV_INT8_MAX = 127 };
 
 /* The scale of x[0], x[step], ..., x[(count - 1) * step]: their largest absolute value / 127, rounded up to 17 significant
  * bits. So int8 numbers times a scale are exact in float32, and their scale is the same again: quantising twice changes

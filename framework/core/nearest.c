@@ -7,10 +7,10 @@
 enum {
     LONGEST = 63,      /* bytes of a name */
     SHORTEST_PART = 3, /* bytes of `given` for which names that contain it are suggested */
-    MOST_NAMES = 3,    /* suggestions */
+    MAX_NAMES = 3,     /* suggestions */
 };
 
-static int least(int a, int b)
+static int min(int a, int b)
 {
     return a < b ? a : b;
 }
@@ -30,9 +30,9 @@ int qkv_name_distance(const char *a, const char *b)
         row[0] = (int)i;
         for (size_t j = 1; j <= width; j++) {
             char x = lower(a[i - 1]), y = lower(b[j - 1]);
-            row[j] = least(above[j - 1] + (x != y), least(above[j], row[j - 1]) + 1);
+            row[j] = min(above[j - 1] + (x != y), min(above[j], row[j - 1]) + 1);
             if (i > 1 && j > 1 && x == lower(b[j - 2]) && y == lower(a[i - 2]))
-                row[j] = least(row[j], two_above[j - 2] + 1);
+                row[j] = min(row[j], two_above[j - 2] + 1);
         }
         int *oldest = two_above;
         two_above = above;
@@ -60,12 +60,12 @@ const char *qkv_names_near(char *text, size_t size, const char *given, const cha
                            const void *context)
 {
     int nearest = INT_MAX, count = 0;
-    const char *found[MOST_NAMES], *candidate;
+    const char *found[MAX_NAMES], *candidate;
     for (int64_t i = 0; (candidate = name(context, i)); i++) {
         int distance = qkv_name_distance(given, candidate);
         if (distance < nearest && qkv_names_are_near(given, candidate, distance)) nearest = distance;
     }
-    for (int64_t i = 0; (candidate = name(context, i)) && count < MOST_NAMES; i++)
+    for (int64_t i = 0; (candidate = name(context, i)) && count < MAX_NAMES; i++)
         if (is_wanted(given, candidate, nearest)) found[count++] = candidate;
     if (size) *text = '\0';
     for (int i = 0; size && i < count; i++) {

@@ -66,10 +66,10 @@ double qkv_numpy_normal(struct qkv_numpy_random *random)
 uint32_t qkv_numpy_below(struct qkv_numpy_random *random, uint32_t bound)
 {
     if (bound <= 1) return 0; /* NumPy draws nothing for a single choice */
-    uint32_t most = bound - 1, mask = most, value;
+    uint32_t max = bound - 1, mask = max, value;
     for (int shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
     do value = qkv_numpy_bits(random) & mask;
-    while (value > most);
+    while (value > max);
     return value;
 }
 
@@ -157,7 +157,7 @@ uint32_t qkv_numpy_generator_below(struct qkv_numpy_generator *generator, uint32
     uint64_t product = (uint64_t)next_bits(generator) * bound;
     /* 2^32 mod bound of the lower halves are rejected, so that each result has equally many. */
     if ((uint32_t)product < bound)
-        for (uint32_t least = -bound % bound; (uint32_t)product < least;)
+        for (uint32_t min = -bound % bound; (uint32_t)product < min;)
             product = (uint64_t)next_bits(generator) * bound;
     return (uint32_t)(product >> 32);
 }

@@ -378,11 +378,11 @@ enum qkv_status qkv_exchange_broadcast(struct qkv_processes *processes, void *da
     enum { SLICED_FROM = 1 << 16 }; /* bytes of a slice; the latency of further messages costs more below */
     enum qkv_status status = QKV_OK;
     if (!processes) return QKV_OK;
-    size_t count = (size_t)processes->count, most = count * MESSAGE;
+    size_t count = (size_t)processes->count, max = count * MESSAGE;
     bool is_sliced = count > 2 && size >= count * SLICED_FROM;
-    for (size_t done = 0; !status && done < size; done += is_sliced ? most : MESSAGE) {
+    for (size_t done = 0; !status && done < size; done += is_sliced ? max : MESSAGE) {
         char *part = (char *)data + done;
-        size_t length = size - done < most ? size - done : most;
+        size_t length = size - done < max ? size - done : max;
         const struct slices slices = {part, length, (length + count - 1) / count};
         status = is_sliced ? broadcast_slices(processes, &slices, error)
                            : broadcast_part(processes, part, part_of(size, done), error);

@@ -6,15 +6,15 @@
 #include <stddef.h>
 #include <unistd.h>
 
-enum { MOST = 64 };
+enum { CAPACITY = 64 };
 
 /* Lock-free, because a signal handler reads them. */
-static _Atomic(const char *) paths[MOST];
+static _Atomic(const char *) paths[CAPACITY];
 static atomic_bool is_removing;
 
 void qkv_temporary_add(const char *path)
 {
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < CAPACITY; i++) {
         const char *nothing = NULL;
         if (atomic_compare_exchange_strong(&paths[i], &nothing, path)) return;
     }
@@ -24,7 +24,7 @@ void qkv_temporary_add(const char *path)
  * path gone, or this one finds that it began. */
 bool qkv_temporary_forget(const char *path)
 {
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < CAPACITY; i++) {
         const char *same = path;
         if (atomic_compare_exchange_strong(&paths[i], &same, NULL)) break;
     }
@@ -35,11 +35,11 @@ void qkv_file_remove_temporary(void)
 {
     atomic_store(&is_removing, true);
     /* First the files, then the folders that held them. */
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < CAPACITY; i++) {
         const char *path = atomic_load(&paths[i]);
         if (path) unlink(path);
     }
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < CAPACITY; i++) {
         const char *path = atomic_load(&paths[i]);
         if (path) rmdir(path);
     }

@@ -80,16 +80,16 @@ static void *helper(void *argument)
 
 struct qkv_workers *qkv_workers_new(int threads, struct qkv_error *error)
 {
-    enum { MOST_THREADS = 1024 };
-    if (threads < 0 || threads > MOST_THREADS) {
+    enum { MAX_THREADS = 1024 };
+    if (threads < 0 || threads > MAX_THREADS) {
         qkv_error_set(error,
                       "%d threads: the number must lie in 0 to %d, where 0 means one for each processor",
-                      threads, MOST_THREADS);
+                      threads, MAX_THREADS);
         return NULL;
     }
     if (threads == 0) {
         long online = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = online < 1 ? 1 : online < MOST_THREADS ? (int)online : MOST_THREADS;
+        threads = online < 1 ? 1 : online < MAX_THREADS ? (int)online : MAX_THREADS;
     }
     int helpers = threads - 1;
     struct qkv_workers *workers = calloc(1, sizeof *workers + (size_t)helpers * sizeof workers->thread[0]);

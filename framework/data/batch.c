@@ -137,7 +137,7 @@ static int64_t shard_begin(const struct qkv_batch *batch, int64_t shard, int64_t
 void qkv_batch_shard(struct qkv_batch *batch, int64_t shard, int64_t shards, struct qkv_batch_view *view)
 {
     *view = (struct qkv_batch_view){0};
-    if (!batch->count || shard < 0 || shard >= shards || shards > QKV_SHARDS_MOST) return;
+    if (!batch->count || shard < 0 || shard >= shards || shards > QKV_SHARDS_MAX) return;
     int64_t first = shard_begin(batch, shard, shards), end = shard_begin(batch, shard + 1, shards);
     int64_t source = batch->source_start[first], target = batch->target_start[first];
     /* Shards do not overlap, so threads write to different elements. */

@@ -136,9 +136,11 @@ static int64_t smaller(int64_t a, int64_t b)
 /* ---- the longest sentences, of which the memory of a batch follows ---- */
 
 /* The most tokens of a sentence with </s>, in any epoch. */
-static int64_t most_tokens(const struct qkv_corpus_side *side, int64_t i)
+static int64_t max_tokens(const struct qkv_corpus_side *side, int64_t i)
 {
-    return (side->dropout ? qkv_bpe_dropout_most(side->dropout, i) : side->start[i + 1] - side->start[i]) + 1;
+    return (side->dropout ? qkv_bpe_dropout_max_tokens(side->dropout, i)
+                          : side->start[i + 1] - side->start[i]) +
+           1;
 }
 
 /* How many sentences of a side have each length: number[length], up to `longest`. */
@@ -152,7 +154,7 @@ static bool count_lengths(const struct qkv_corpus_side *side, int64_t count, str
 {
     int64_t longest = side->longest + 1;
     *lengths = (struct lengths){longest, calloc((size_t)longest + 1, sizeof *lengths->number)};
-    for (int64_t i = 0; lengths->number && i < count; i++) lengths->number[most_tokens(side, i)]++;
+    for (int64_t i = 0; lengths->number && i < count; i++) lengths->number[max_tokens(side, i)]++;
     return lengths->number;
 }
 
@@ -190,7 +192,7 @@ static int64_t longest_sum(const struct lengths *lengths, int64_t count)
     return sum;
 }
 
-/* Sets most_sentences, most_source_tokens and most_target_tokens: upper bounds for every batch. */
+/* Sets max_sentences, max_source_tokens and max_target_tokens: upper bounds for every batch. */
 static void find_bounds(struct qkv_batches *batches, const struct lengths side[2])
 {
     const struct qkv_corpus *corpus = batches->corpus;
@@ -198,14 +200,14 @@ static void find_bounds(struct qkv_batches *batches, const struct lengths side[2
     bool by_tokens = batches->options.type == QKV_BATCH_TOKEN;
     /* By tokens: each sentence has at least 2, a word and </s>, so size / 2 sentences fit; + 1 because a sentence longer
      * than `size` is a batch of its own, also when size / 2 is 0. */
-    int64_t most = smaller(by_tokens ? size / 2 + 1 : size, corpus->count);
-    batches->most_sentences = most;
-    batches->most_source_tokens = longest_sum(&side[0], most);
-    batches->most_target_tokens = longest_sum(&side[1], most);
+    int64_t max = smaller(by_tokens ? size / 2 + 1 : size, corpus->count);
+    batches->max_sentences = max;
+    batches->max_source_tokens = longest_sum(&side[0], max);
+    batches->max_target_tokens = longest_sum(&side[1], max);
     if (!by_tokens) return;
     int64_t source = corpus->source.longest + 1, target = corpus->target.longest + 1;
-    batches->most_source_tokens = smaller(batches->most_source_tokens, source > size ? source : size);
-    batches->most_target_tokens = smaller(batches->most_target_tokens, target > size ? target : size);
+    batches->max_source_tokens = smaller(batches->max_source_tokens, source > size ? source : size);
+    batches->max_target_tokens = smaller(batches->max_target_tokens, target > size ? target : size);
 }
 
 enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_corpus *corpus,
@@ -263,8 +265,8 @@ enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct q
         return qkv_error_set(error, "there is no batch %lld: the epoch has %lld", (long long)i,
                              (long long)batches->count);
     const struct qkv_corpus *corpus = batches->corpus;
-    if (!qkv_batch_reserve(batch, batches->most_sentences, batches->most_source_tokens,
-                           batches->most_target_tokens))
+    if (!qkv_batch_reserve(batch, batches->max_sentences, batches->max_source_tokens,
+                           batches->max_target_tokens))
         return qkv_error_set(error, "out of memory");
     qkv_batch_clear(batch);
     int64_t pool = pool_of(batches, i);
@@ -285,14 +287,14 @@ static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t sh
                                    struct qkv_batch *batch)
 {
     int64_t longest[2] = {side[0].longest, side[1].longest};
-    int64_t even = (batches->most_source_tokens + batches->most_target_tokens) / shards;
+    int64_t even = (batches->max_source_tokens + batches->max_target_tokens) / shards;
     int64_t share = even + longest[0] + longest[1], count = 0, source_tokens = 0, target_tokens = 0;
-    int64_t source_bound = smaller(share, batches->most_source_tokens);
-    int64_t target_bound = smaller(share, batches->most_target_tokens);
-    int64_t most =
-        smaller(batches->most_sentences, source_bound + target_bound); /* each has a token at least */
-    int64_t *lengths = malloc(2 * ((size_t)most + 1) * sizeof *lengths);
-    for (; lengths && count < most && (source_tokens < source_bound || target_tokens < target_bound);
+    int64_t source_bound = smaller(share, batches->max_source_tokens);
+    int64_t target_bound = smaller(share, batches->max_target_tokens);
+    int64_t max =
+        smaller(batches->max_sentences, source_bound + target_bound); /* each has a token at least */
+    int64_t *lengths = malloc(2 * ((size_t)max + 1) * sizeof *lengths);
+    for (; lengths && count < max && (source_tokens < source_bound || target_tokens < target_bound);
          count++) {
         source_tokens += lengths[2 * count] = take_longest(&side[0]);
         target_tokens += lengths[2 * count + 1] = take_longest(&side[1]);

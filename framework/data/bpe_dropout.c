@@ -97,7 +97,7 @@ static bool encode_symbols(struct qkv_bpe_dropout *dropout, const struct qkv_voc
     return complete;
 }
 
-int64_t qkv_bpe_dropout_most(const struct qkv_bpe_dropout *dropout, int64_t i)
+int64_t qkv_bpe_dropout_max_tokens(const struct qkv_bpe_dropout *dropout, int64_t i)
 {
     int64_t characters = 0;
     for (int64_t k = dropout->start[i]; k < dropout->start[i + 1]; k++)
@@ -118,9 +118,9 @@ bool qkv_bpe_dropout_encode(struct qkv_bpe_dropout *dropout, struct qkv_corpus_s
     dropout->kept = malloc(((size_t)longest + 1) * sizeof *dropout->kept);
     if (!dropout->pieces || !dropout->ranks || !dropout->kept) return false;
     for (int64_t i = 0; i < count; i++) {
-        int64_t most = qkv_bpe_dropout_most(dropout, i);
-        if (most > side->longest) side->longest = most;
-        pieces += most;
+        int64_t max = qkv_bpe_dropout_max_tokens(dropout, i);
+        if (max > side->longest) side->longest = max;
+        pieces += max;
     }
     return QKV_RESERVE(side->ids, side->ids_capacity, pieces);
 }

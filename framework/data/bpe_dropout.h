@@ -41,7 +41,7 @@ bool qkv_bpe_dropout_encode(struct qkv_bpe_dropout *dropout, struct qkv_corpus_s
                             const struct qkv_vocabulary *vocabulary);
 
 /* The most tokens that sentence i can have in any epoch. */
-int64_t qkv_bpe_dropout_most(const struct qkv_bpe_dropout *dropout, int64_t i);
+int64_t qkv_bpe_dropout_max_tokens(const struct qkv_bpe_dropout *dropout, int64_t i);
 
 /* Cuts all sentences anew, with the random numbers of `random`, whose sub-stream tells the sides apart. */
 void qkv_bpe_dropout_draw(struct qkv_bpe_dropout *dropout, struct qkv_corpus_side *side, int64_t count,

@@ -62,7 +62,7 @@ static enum qkv_status add_pair(struct qkv_parallel_text *text, struct qkv_error
     struct qkv_corpus *corpus = text->context;
     const struct qkv_pair_side *source = &text->source, *target = &text->target;
     int64_t index = corpus->count;
-    if (text->options.most && index >= text->options.most) return QKV_OK;
+    if (text->options.max_pairs && index >= text->options.max_pairs) return QKV_OK;
     if (!QKV_RESERVE(corpus->line, corpus->line_capacity, index + 1) ||
         !add_sentence(&corpus->source, index, source) || !add_sentence(&corpus->target, index, target))
         return no_memory(text->path, error);

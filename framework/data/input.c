@@ -12,8 +12,8 @@
 #include <zlib.h>
 
 /* gzip makes text 3 to 20 times smaller; deflate can reach 1000. From EXPANSION_FREE bytes of text on, a file that
- * expands by more than EXPANSION_MOST is refused: it would fill the memory. */
-enum { EXPANSION_FREE = 1 << 28, EXPANSION_MOST = 200 };
+ * expands by more than EXPANSION_MAX is refused: it would fill the memory. */
+enum { EXPANSION_FREE = 1 << 28, EXPANSION_MAX = 200 };
 
 struct qkv_input {
     const char *path;           /* in messages */
@@ -119,11 +119,11 @@ static enum qkv_status expand(struct qkv_input *input, char *to, size_t size, si
     if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
         return qkv_error_set(error, "%s: the gzip file is damaged: %s", input->path,
                              stream->msg ? stream->msg : "it needs a dictionary");
-    if (input->total > EXPANSION_FREE && input->total / EXPANSION_MOST > input->raw_total)
+    if (input->total > EXPANSION_FREE && input->total / EXPANSION_MAX > input->raw_total)
         return qkv_error_set(error,
                              "%s: the gzip file expands to more than %d times its size, which text does not; "
                              "unpack it if that is right",
-                             input->path, EXPANSION_MOST);
+                             input->path, EXPANSION_MAX);
     return QKV_OK;
 }
 
@@ -171,13 +171,13 @@ static enum qkv_status read_utf16(struct qkv_input *input, char *to, size_t size
                                   struct qkv_error *error)
 {
     /* Two bytes become up to three. */
-    size_t most = size / 3 * 2, loaded = 1;
-    if (most > sizeof input->pending) most = sizeof input->pending;
-    QKV_BUG(most < 4, "a buffer of %zu bytes is too small for a pair of surrogates", size);
+    size_t max = size / 3 * 2, loaded = 1;
+    if (max > sizeof input->pending) max = sizeof input->pending;
+    QKV_BUG(max < 4, "a buffer of %zu bytes is too small for a pair of surrogates", size);
     while (!*got) {
         char *end = (char *)input->pending + input->pending_size;
         bool valid;
-        if (read_bytes(input, end, most - input->pending_size, &loaded, error)) return QKV_INVALID;
+        if (read_bytes(input, end, max - input->pending_size, &loaded, error)) return QKV_INVALID;
         if (!loaded && !input->pending_size) return QKV_OK;
         input->pending_size += loaded;
         size_t used =

@@ -80,10 +80,10 @@ static bool holds_text(const struct pairs_columns *columns, const struct pairs_c
 
 int qkv_pairs_columns_find(const struct pairs_columns *columns, int found[2])
 {
-    int most = columns->count < QKV_PAIRS_COLUMNS ? columns->count : QKV_PAIRS_COLUMNS, count = 0;
+    int max = columns->count < QKV_PAIRS_COLUMNS ? columns->count : QKV_PAIRS_COLUMNS, count = 0;
     bool any_letters = false; /* false: sequences of numbers, which are sentences here */
-    for (int c = 0; c < most; c++) any_letters = any_letters || has_letters(&columns->column[c]);
-    for (int c = 0; c < most && count < 2; c++) {
+    for (int c = 0; c < max; c++) any_letters = any_letters || has_letters(&columns->column[c]);
+    for (int c = 0; c < max && count < 2; c++) {
         const struct pairs_column *column = &columns->column[c];
         if (holds_text(columns, column) && has_letters(column) == any_letters) found[count++] = c + 1;
     }

@@ -82,20 +82,20 @@ static bool describe_side(const struct qkv_pairs *pairs, int side, struct qkv_pa
     if (!counts.is_used) return false;
     *facts = (struct qkv_pairs_side){0};
     for (int64_t i = 0; i < pairs->count; i++) count_sentence(facts, &counts, qkv_pairs_text(pairs, i, side));
-    int64_t letters = 0, most = 0;
+    int64_t letters = 0, max = 0;
     int script = SCRIPT_COUNT;
     for (int s = 0; s <= SCRIPT_COUNT; s++) {
         letters += counts.letters[s];
-        if (counts.letters[s] <= most) continue;
-        most = counts.letters[s];
+        if (counts.letters[s] <= max) continue;
+        max = counts.letters[s];
         script = s;
     }
     /* Japanese mixes its syllables with Chinese characters. */
     int64_t japanese = counts.letters[SCRIPT_Japanese], chinese = counts.letters[SCRIPT_Chinese];
     if (script == SCRIPT_Chinese && japanese * 10 > chinese) script = SCRIPT_Japanese;
-    if (script == SCRIPT_Japanese) most = japanese + chinese;
+    if (script == SCRIPT_Japanese) max = japanese + chinese;
     facts->script = SCRIPTS[script].name;
-    facts->script_share = letters ? (double)most / (double)letters : 0;
+    facts->script_share = letters ? (double)max / (double)letters : 0;
     facts->has_spaces = SCRIPTS[script].has_spaces;
     facts->is_tokenized = counts.tokenized * 2 > pairs->count;
     free(counts.is_used);

@@ -166,8 +166,8 @@ static enum qkv_status choose_columns(const struct table *table, struct qkv_pair
         return count == 2 ? QKV_OK : too_few_columns(table, pairs, count, error);
     }
     for (int side = 0; side < 2; side++) {
-        int most = pairs->columns < QKV_PAIRS_COLUMNS ? pairs->columns : QKV_PAIRS_COLUMNS;
-        if (column[side] < 1 || column[side] > most)
+        int max = pairs->columns < QKV_PAIRS_COLUMNS ? pairs->columns : QKV_PAIRS_COLUMNS;
+        if (column[side] < 1 || column[side] > max)
             return qkv_error_set(error, "%s: there is no column %lld; the lines have up to %d",
                                  pairs->path[0], (long long)column[side], pairs->columns);
         pairs->column[side] = (int)column[side];

@@ -30,13 +30,13 @@ static size_t language_size(const char *name, const char *prefix, const char *co
     return qkv_language_code(suffix, size) ? size : 0;
 }
 
-enum { MOST_FILES = 16, NAME_LONGEST = 255 };
+enum { MAX_FILES = 16, NAME_LONGEST = 255 };
 
 /* The names of the files of a prefix. */
 struct names {
     int count;
-    char name[MOST_FILES][NAME_LONGEST + 1];
-    size_t language_size[MOST_FILES];
+    char name[MAX_FILES][NAME_LONGEST + 1];
+    size_t language_size[MAX_FILES];
 };
 
 static int compare_names(const void *a, const void *b)
@@ -52,11 +52,11 @@ static enum qkv_status list_files(struct names *names, const char *folder, const
     names->count = 0;
     if (!listing)
         return qkv_error_set(error, "%s: cannot be read: %s", *folder ? folder : ".", strerror(errno));
-    for (struct dirent *entry; names->count < MOST_FILES && (errno = 0, entry = readdir(listing));) {
+    for (struct dirent *entry; names->count < MAX_FILES && (errno = 0, entry = readdir(listing));) {
         if (strlen(entry->d_name) > NAME_LONGEST || !language_size(entry->d_name, prefix, lang)) continue;
         strcpy(names->name[names->count++], entry->d_name);
     }
-    int code = names->count < MOST_FILES ? errno : 0;
+    int code = names->count < MAX_FILES ? errno : 0;
     closedir(listing);
     if (code) return qkv_error_set(error, "%s: cannot be read: %s", *folder ? folder : ".", strerror(code));
     qsort(names->name, (size_t)names->count, sizeof names->name[0], compare_names);

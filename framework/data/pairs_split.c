@@ -142,7 +142,7 @@ static enum qkv_status check_parts(const struct qkv_pairs *pairs, const enum qkv
 enum qkv_status qkv_pairs_split(const struct qkv_pairs *pairs, struct qkv_pairs_parts wanted,
                                 enum qkv_pairs_part *part, struct qkv_error *error)
 {
-    enum { MOST_SHARE = 10 /* a group is at most a tenth of a part, if there are enough such groups */ };
+    enum { MAX_SHARE = 10 /* a group is at most a tenth of a part, if there are enough such groups */ };
     const int64_t sizes[QKV_PAIRS_PARTS] = {0, wanted.dev, wanted.test};
     struct groups groups;
     int64_t count = pairs->count;
@@ -164,7 +164,7 @@ enum qkv_status qkv_pairs_split(const struct qkv_pairs *pairs, struct qkv_pairs_
     qkv_random_shuffle((struct qkv_random){.seed = wanted.seed, .stream = QKV_STREAM_SPLIT}, count,
                        groups.order);
     for (int p = QKV_PAIRS_DEV; p < QKV_PAIRS_PARTS; p++) {
-        int64_t small = sizes[p] < MOST_SHARE ? 1 : sizes[p] / MOST_SHARE;
+        int64_t small = sizes[p] < MAX_SHARE ? 1 : sizes[p] / MAX_SHARE;
         fill_part(&groups, count, (enum qkv_pairs_part)p, sizes[p], small, part);
     }
     for (int p = QKV_PAIRS_DEV; p < QKV_PAIRS_PARTS; p++)

@@ -59,13 +59,13 @@ static uint64_t implied_size(const struct qkv_prepared_header *header, int secti
 /* Whether the counts of the header are possible, each by itself and together. */
 static bool are_counts(const struct qkv_prepared_header *header)
 {
-    const int64_t most = (int64_t)1 << 56;
-    if (header->count <= 0 || header->count > header->read || header->read >= most) return false;
+    const int64_t max = (int64_t)1 << 56;
+    if (header->count <= 0 || header->count > header->read || header->read >= max) return false;
     int64_t dropped = header->read - header->count;
     bool good = header->long_sources >= 0 && header->long_sources <= dropped && header->long_targets >= 0 &&
                 header->long_targets <= dropped;
     for (int side = 0; side < 2; side++)
-        good = good && header->side[side].tokens > 0 && header->side[side].tokens < most &&
+        good = good && header->side[side].tokens > 0 && header->side[side].tokens < max &&
                header->side[side].longest > 0 && header->side[side].unknown >= 0 &&
                header->side[side].unknown <= header->side[side].tokens &&
                header->side[side].vocabulary_size <= INT32_MAX;
@@ -260,9 +260,9 @@ static bool are_starts(const int64_t *start, int64_t count, int64_t tokens, int6
 
 static bool are_ids(const int32_t *ids, int64_t count, int64_t size)
 {
-    uint32_t most = 0; /* a negative id is a large one */
-    for (int64_t i = 0; i < count; i++) most = (uint32_t)ids[i] > most ? (uint32_t)ids[i] : most;
-    return (int64_t)most < size;
+    uint32_t max = 0; /* a negative id is a large one */
+    for (int64_t i = 0; i < count; i++) max = (uint32_t)ids[i] > max ? (uint32_t)ids[i] : max;
+    return (int64_t)max < size;
 }
 
 static enum qkv_status check_sentences(const struct qkv_corpus *corpus, const struct qkv_data_config *data,

@@ -50,8 +50,8 @@ int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t freque
     if (2 * (types->size + 1) > types->slot_count && !double_slots(types)) return -1;
     int64_t slot = slot_of(types, token, hash), type = types->slots[slot];
     if (type >= 0) {
-        bool most = frequency > 0 && types->frequency[type] > INT64_MAX - frequency;
-        types->frequency[type] = most ? INT64_MAX : types->frequency[type] + frequency;
+        bool overflows = frequency > 0 && types->frequency[type] > INT64_MAX - frequency;
+        types->frequency[type] = overflows ? INT64_MAX : types->frequency[type] + frequency;
         return (int32_t)type;
     }
     type = types->size;

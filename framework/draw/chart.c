@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CORNERS = 25 };    /* of a mark, and of a closed one */
+enum { MAX_CORNERS = 25 };     /* of a mark, and of a closed one */
 enum { CIRCLE = 0, STAR = 5 }; /* shapes of mark_corners */
 
 #define MARGIN       16.
@@ -42,7 +42,7 @@ enum { STYLES = sizeof COLORS / sizeof COLORS[0] };
 /* Size of the plot of a chart. */
 struct plot_size {
     double width, height;
-    int most_ticks;
+    int max_ticks;
 };
 
 static const struct plot_size SINGLE = {560, 320, 10}, PANEL = {360, 220, 7};
@@ -127,7 +127,7 @@ static int64_t with_round(int64_t line)
 
 /* Sets the corners of the mark of a line around a point, and returns their number. In order: circle, square,
  * triangle, diamond, inverted triangle, star of five points, star of four points. */
-static int64_t mark_corners(int64_t line, double x, double y, double size, double points[2 * MOST_CORNERS])
+static int64_t mark_corners(int64_t line, double x, double y, double size, double points[2 * MAX_CORNERS])
 {
     static const struct {
         int corners;
@@ -148,7 +148,7 @@ static int64_t mark_corners(int64_t line, double x, double y, double size, doubl
 /* Draws a mark with a white rim, which separates overlapping marks. */
 static void draw_mark(const struct frame *frame, int64_t line, double x, double y)
 {
-    double points[2 * MOST_CORNERS];
+    double points[2 * MAX_CORNERS];
     const struct path_style rim = {.color = 0xFFFFFF}, fill = {.color = COLORS[line % STYLES]};
     frame->canvas->path(frame->canvas, points, mark_corners(line, x, y, MARK_SIZE + 1.5, points), &rim);
     frame->canvas->path(frame->canvas, points, mark_corners(line, x, y, MARK_SIZE, points), &fill);
@@ -206,7 +206,7 @@ static bool draw_line(const struct frame *frame, int64_t index)
 static void draw_symbol(const struct frame *frame, enum qkv_chart_symbol symbol, double x, double y,
                         uint32_t color)
 {
-    double points[2 * MOST_CORNERS];
+    double points[2 * MAX_CORNERS];
     if (symbol == QKV_CHART_STAR) {
         const struct path_style rim = {.color = 0xFFFFFF}, fill = {.color = color};
         frame->canvas->path(frame->canvas, points, mark_corners(STAR, x, y, 1.9 * MARK_SIZE, points), &rim);
@@ -314,7 +314,7 @@ static double panel_height(const struct qkv_chart *chart, const struct plot_size
 static bool draw_panel(struct frame *frame, double left, double top)
 {
     const struct qkv_chart *chart = frame->chart;
-    frame->axes = qkv_chart_axes(chart, frame->plot.most_ticks, frame->plot.most_ticks);
+    frame->axes = qkv_chart_axes(chart, frame->plot.max_ticks, frame->plot.max_ticks);
     frame->left = left + LABEL_SIZE / 2 + TICK_WIDTH;
     frame->top = top + height_above(chart);
     if (chart->title) {

@@ -5,13 +5,13 @@
 
 #include <math.h>
 
-/* Returns the smallest distance of ticks, 1, 2, 5 or 10 times a power of ten, that needs at most most_ticks. */
-static double tick_distance(double end, int most_ticks)
+/* Returns the smallest distance of ticks, 1, 2, 5 or 10 times a power of ten, that needs at most max_ticks. */
+static double tick_distance(double end, int max_ticks)
 {
-    double power = qkv_scalar_power(10, floor(qkv_scalar_log10(end / most_ticks)));
+    double power = qkv_scalar_power(10, floor(qkv_scalar_log10(end / max_ticks)));
     const double steps[] = {1, 2, 5, 10};
     int i = 0;
-    while (i < 3 && end / (power * steps[i]) > most_ticks) i++;
+    while (i < 3 && end / (power * steps[i]) > max_ticks) i++;
     return power * steps[i];
 }
 
@@ -31,17 +31,17 @@ static double largest_value(const struct qkv_chart *chart, bool of_y)
 }
 
 /* Returns the end of an axis: `wanted`, or, if that is 0, the first tick at or above `largest`. */
-static double axis_end(double wanted, double largest, int most_ticks, double *tick)
+static double axis_end(double wanted, double largest, int max_ticks, double *tick)
 {
-    *tick = tick_distance(wanted > 0 ? wanted : largest, most_ticks);
+    *tick = tick_distance(wanted > 0 ? wanted : largest, max_ticks);
     return wanted > 0 ? wanted : *tick * ceil(largest / *tick - 1e-9);
 }
 
-struct chart_axes qkv_chart_axes(const struct qkv_chart *chart, int most_x_ticks, int most_y_ticks)
+struct chart_axes qkv_chart_axes(const struct qkv_chart *chart, int max_x_ticks, int max_y_ticks)
 {
     struct chart_axes axes;
-    axes.x_end = axis_end(chart->x_end, largest_value(chart, false), most_x_ticks, &axes.x_tick);
-    axes.y_end = axis_end(chart->y_end, largest_value(chart, true), most_y_ticks, &axes.y_tick);
+    axes.x_end = axis_end(chart->x_end, largest_value(chart, false), max_x_ticks, &axes.x_tick);
+    axes.y_end = axis_end(chart->y_end, largest_value(chart, true), max_y_ticks, &axes.y_tick);
     return axes;
 }
 

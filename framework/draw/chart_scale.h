@@ -12,7 +12,7 @@ struct chart_axes {
 
 /* Chooses the axes of a chart, with at most so many ticks after 0. An end that the chart leaves open is the first tick at or
  * above all values. */
-struct chart_axes qkv_chart_axes(const struct qkv_chart *chart, int most_x_ticks, int most_y_ticks);
+struct chart_axes qkv_chart_axes(const struct qkv_chart *chart, int max_x_ticks, int max_y_ticks);
 
 /* The number beside a tick, with as many decimals as the distance of the ticks needs. Returns `text`. */
 const char *qkv_chart_tick_text(char text[32], double value, double tick);

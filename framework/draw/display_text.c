@@ -10,7 +10,7 @@
 
 /* More marks than this on one letter are dropped: the limit of Unicode Standard Annex 15 for text that is safe to
  * stream. A label of nothing but marks has no width, so it would be drawn however long it is. */
-enum { MOST_MARKS = 30 };
+enum { MAX_MARKS = 30 };
 
 /* What to show in place of spaces and line ends. */
 struct replacements {
@@ -31,7 +31,7 @@ static const char *clean(struct qkv_arena *arena, const char *text, struct repla
         else if (!qkv_is_plain(next))
             point = QKV_REPLACEMENT;
         marks = utf8proc_charwidth(point) ? 0 : marks + 1;
-        if (marks > MOST_MARKS) continue;
+        if (marks > MAX_MARKS) continue;
         end += utf8proc_encode_char(point, end);
     }
     *end = 0;

@@ -14,12 +14,12 @@
 static const uint32_t ink = 0x222222, soft_ink = 0x666666, frame = 0xCCCCCC;
 
 /* From more cells on, colours are rounded to so many levels above that of 0. */
-enum { MOST_CELLS = 6000, LEVELS = 64 };
+enum { MAX_CELLS = 6000, LEVELS = 64 };
 
-enum { MOST_STROKES = 64 }; /* of a line of the hatching */
+enum { MAX_STROKES = 64 }; /* of a line of the hatching */
 
-#define HATCHING     6.    /* from one stroke to the next, along an edge */
-#define LEAST_NUMBER 0.005 /* lower values would be printed as 0.00 */
+#define HATCHING   6.    /* from one stroke to the next, along an edge */
+#define MIN_NUMBER 0.005 /* lower values would be printed as 0.00 */
 
 struct figure {
     const struct heatmap *heatmap;
@@ -77,10 +77,10 @@ static void draw_hatching(const struct figure *figure, const struct grid *grid)
     const double cell = figure->layout.cell, width = cell * (double)grid->columns,
                  height = cell * (double)grid->rows;
     const int64_t strokes = (int64_t)((width + height) / HATCHING);
-    for (int64_t first = 0; first < strokes; first += MOST_STROKES) {
-        double points[4 * (MOST_STROKES + 1)];
+    for (int64_t first = 0; first < strokes; first += MAX_STROKES) {
+        double points[4 * (MAX_STROKES + 1)];
         int64_t count = 0;
-        for (int64_t i = first; i <= first + MOST_STROKES && i < strokes; i++) {
+        for (int64_t i = first; i <= first + MAX_STROKES && i < strokes; i++) {
             double at = HATCHING * ((double)i + 0.5), right = fmin(at, width), bottom = fmin(at, height);
             const double upper[] = {grid->left + right, grid->top + at - right},
                          lower[] = {grid->left + at - bottom, grid->top + bottom};
@@ -125,7 +125,7 @@ static void draw_cell(const struct figure *figure, const struct grid *grid, int6
     snprintf(tooltip, sizeof tooltip, "%s → %s: %s", labels->rows.labels[row], labels->columns.labels[column],
              number);
     figure->canvas->rectangle(figure->canvas, x, y, cell, cell, color, tooltip);
-    if (figure->heatmap->annotate && value >= LEAST_NUMBER)
+    if (figure->heatmap->annotate && value >= MIN_NUMBER)
         draw_text(figure, x + cell / 2, y + cell / 2, number,
                   (struct text_style){.size = 10, .anchor = ANCHOR_MIDDLE, .color = qkv_readable_ink(color)});
 }
@@ -171,15 +171,15 @@ static void draw_cells(const struct figure *figure, const struct grid *grid)
 static bool choose_runs(struct figure *figure)
 {
     const struct heatmap *heatmap = figure->heatmap;
-    int64_t cells = 0, most = 0;
+    int64_t cells = 0, max = 0;
     for (int64_t i = 0; i < heatmap->panel_count; i++) {
         const struct heatmap_group *group = &heatmap->groups[heatmap->panels[i].group];
         int64_t count = group->rows.count * group->columns.count;
         cells += count;
-        if (count > most) most = count;
+        if (count > max) max = count;
     }
-    if (cells <= MOST_CELLS || heatmap->annotate) return true;
-    figure->runs = qkv_arena_allocate(heatmap->arena, (size_t)most * sizeof *figure->runs);
+    if (cells <= MAX_CELLS || heatmap->annotate) return true;
+    figure->runs = qkv_arena_allocate(heatmap->arena, (size_t)max * sizeof *figure->runs);
     return figure->runs;
 }
 

@@ -9,10 +9,10 @@
 #include <utf8proc.h>
 
 #define LONGEST_LABEL 150.       /* width; longer labels are cut */
-#define LEAST_WIDTH   420.       /* of the figure, so that the title has space */
+#define MIN_WIDTH     420.       /* of the figure, so that the title has space */
 #define SINE          0.70710678 /* of 45 degrees */
 
-enum { MOST_TITLE_LINES = 4 };
+enum { MAX_TITLE_LINES = 4 };
 
 static bool read_axis(struct axis *axis, const struct heatmap *heatmap, const struct heatmap_axis *from,
                       double font)
@@ -37,9 +37,9 @@ static void choose_cell(struct layout *layout, const struct heatmap *heatmap)
         if (heatmap->groups[g].rows.count > longest) longest = heatmap->groups[g].rows.count;
         if (heatmap->groups[g].columns.count > longest) longest = heatmap->groups[g].columns.count;
     }
-    double extent = layout->single ? 640 : 260, least = layout->single ? 15 : 13,
-           most = layout->single ? 38 : 28;
-    layout->cell = floor(fmin(fmax(extent / (double)longest, least), most));
+    double extent = layout->single ? 640 : 260, min = layout->single ? 15 : 13,
+           max = layout->single ? 38 : 28;
+    layout->cell = floor(fmin(fmax(extent / (double)longest, min), max));
     if (heatmap->annotate) layout->cell = fmax(layout->cell, 34);
     layout->font = fmin(fmax(layout->cell * 0.62, 8.5), 13);
 }
@@ -94,7 +94,7 @@ static bool break_lines(struct layout *layout, const struct heatmap *heatmap)
 static void place_columns(struct layout *layout, const struct heatmap *heatmap)
 {
     double left = 0, panel = 0, labels = 0;
-    int64_t most = 1;
+    int64_t max = 1;
     for (int g = 0; g < heatmap->group_count; g++) {
         const struct group_layout *group = &layout->groups[g];
         int64_t columns = heatmap->groups[g].columns.count;
@@ -105,20 +105,20 @@ static void place_columns(struct layout *layout, const struct heatmap *heatmap)
                                   layout->cell * ((double)c + 0.5));
     }
     for (int64_t i = 0; i < layout->line_count; i++)
-        if (layout->lines[i].end - layout->lines[i].first > most)
-            most = layout->lines[i].end - layout->lines[i].first;
+        if (layout->lines[i].end - layout->lines[i].first > max)
+            max = layout->lines[i].end - layout->lines[i].first;
     for (int64_t i = 0; !layout->single && i < heatmap->panel_count; i++)
         panel = fmax(panel, qkv_display_width(heatmap->panels[i].title, LAYOUT_SMALL_SIZE));
     layout->pitch = ceil(panel + LAYOUT_GAP);
     layout->left = ceil(LAYOUT_MARGIN + fmax(LAYOUT_AXIS + labels + LAYOUT_LABEL_GAP, left));
     layout->label_width = labels;
-    layout->bar_left = layout->left + layout->pitch * (double)most + 4;
+    layout->bar_left = layout->left + layout->pitch * (double)max + 4;
     layout->width = ceil(layout->bar_left + LAYOUT_BAR_WIDTH + 58 + LAYOUT_MARGIN);
-    if (layout->width < LEAST_WIDTH) {
-        double extra = floor((LEAST_WIDTH - layout->width) / 2);
+    if (layout->width < MIN_WIDTH) {
+        double extra = floor((MIN_WIDTH - layout->width) / 2);
         layout->left += extra;
         layout->bar_left += extra;
-        layout->width = LEAST_WIDTH;
+        layout->width = MIN_WIDTH;
     }
 }
 
@@ -141,11 +141,11 @@ static bool break_title(struct layout *layout, const struct heatmap *heatmap)
 {
     const char *rest = heatmap->title ? qkv_display_line(heatmap->arena, heatmap->title) : "";
     double width = layout->width - 2 * LAYOUT_MARGIN;
-    layout->title = qkv_arena_allocate(heatmap->arena, MOST_TITLE_LINES * sizeof *layout->title);
+    layout->title = qkv_arena_allocate(heatmap->arena, MAX_TITLE_LINES * sizeof *layout->title);
     if (!rest || !layout->title) return false;
-    while (*rest && layout->title_count < MOST_TITLE_LINES) {
+    while (*rest && layout->title_count < MAX_TITLE_LINES) {
         const char *end = line_end(rest, width);
-        bool last = layout->title_count == MOST_TITLE_LINES - 1 && *end;
+        bool last = layout->title_count == MAX_TITLE_LINES - 1 && *end;
         const char *line = last ? qkv_display_cut(heatmap->arena, rest, 1.06 * LAYOUT_TITLE_SIZE, width)
                                 : qkv_arena_format(heatmap->arena, "%.*s", (int)(end - rest), rest);
         if (!line) return false;

@@ -98,7 +98,7 @@ static const double *split_heads(struct walk *walk, const double *joined, int64_
 
 void qkv_walk_add(struct walk *walk, const struct new_step *new)
 {
-    QKV_BUG(walk->count == WALK_MOST_STEPS, "a walk has more than %d steps", WALK_MOST_STEPS);
+    QKV_BUG(walk->count == WALK_MAX_STEPS, "a walk has more than %d steps", WALK_MAX_STEPS);
     int64_t heads = new->heads ? new->heads : 1;
     int64_t rows = new->rows.count ? new->rows.count : new->matrix.rows, columns = new->columns.count;
     const double *values = new->values;

@@ -11,7 +11,7 @@
 #include "qkv/explain.h"
 #include "qkv/ops.h"
 
-enum { WALK_MOST_STEPS = 64 };
+enum { WALK_MAX_STEPS = 64 };
 
 /* A walk under construction. Steps are added first; the values of tensors are read when the graph
  * has run. */
@@ -20,12 +20,12 @@ struct walk {
     struct qkv_arena *arena; /* of the explanation */
     bool failed;             /* out of memory */
     int64_t count;           /* steps */
-    struct qkv_step step[WALK_MOST_STEPS];
+    struct qkv_step step[WALK_MAX_STEPS];
     struct pending { /* how qkv_walk_finish reads the values of a step, as in struct new_step */
         const struct qkv_tensor *tensor; /* NULL: the step has its values already */
         bool side_by_side;
         const double *visible; /* [rows, columns]; NULL: every cell */
-    } pending[WALK_MOST_STEPS];
+    } pending[WALK_MAX_STEPS];
 };
 
 /* A walk without steps that computes in `dtype`, in the arena. NULL with a message when memory is out. */

@@ -39,9 +39,9 @@ ROUNDED(rounded, uint32_t, CHOOSE_NUMBER)
 ROUNDED(rounded_lanes, pairs, CHOOSE_LANES)
 #    undef ROUNDED
 
-static inline int64_t at_most(int64_t most, int64_t n)
+static inline int64_t at_most(int64_t max, int64_t n)
 {
-    return n < most ? n : most;
+    return n < max ? n : max;
 }
 
 /* ---- two ways of doing the same: in plain vectors, and by the instructions of avx512_bf16 ---- */

@@ -62,12 +62,12 @@ static bool broadcast_shape(struct qkv_tensor *y)
     struct qkv_shape x = y->input[0]->shape, shape = y->options.shape;
     int missing = shape.rank - x.rank;
     bool fits = shape.rank <= QKV_MAX_RANK && missing >= 0;
-    int64_t most = INT64_MAX / (int64_t)sizeof(double); /* the product must not overflow */
+    int64_t max = INT64_MAX / (int64_t)sizeof(double); /* the product must not overflow */
     for (int i = 0; fits && i < shape.rank; i++) {
         int64_t size = shape.size[i];
-        fits = size >= 1 && size <= most &&
+        fits = size >= 1 && size <= max &&
                (i < missing || x.size[i - missing] == 1 || x.size[i - missing] == size);
-        most /= size > 0 ? size : 1;
+        max /= size > 0 ? size : 1;
     }
     if (!fits)
         return qkv_refuse(y, "input is %s, which cannot be repeated to %s", qkv_shape_text(x),
@@ -221,8 +221,8 @@ static bool neighbours_shape(struct qkv_tensor *y)
     const struct qkv_segments *segments = &y->options.segments;
     int64_t length = y->options.length, start = y->options.start;
     if (!check_matrix(y, x, "input")) return false;
-    int64_t rows = x->shape.size[0], most = INT64_MAX / (int64_t)sizeof(double) / x->count;
-    if (length < 1 || length > most || start > most || start < -most)
+    int64_t rows = x->shape.size[0], max = INT64_MAX / (int64_t)sizeof(double) / x->count;
+    if (length < 1 || length > max || start > max || start < -max)
         return qkv_refuse(y, "%lld rows from the row %lld on are wanted, but input is %s", (long long)length,
                           (long long)start, qkv_shape_text(x->shape));
     if (!qkv_check_segments(y, segments, rows, "input") || !qkv_check_disjoint(y, segments, "input"))

@@ -73,12 +73,12 @@ static inline integers greater_of(integers a, integers b)
 /* The largest absolute value, as bits: NaN is above infinity. */
 static inline int32_t largest_bits(int64_t n, const real *x)
 {
-    integers most = {0};
+    integers max = {0};
     for (int64_t i = 0; i < n; i += LANES)
-        most = greater_of(most, (integers)load_first(n - i, x + i) & INT32_MAX);
+        max = greater_of(max, (integers)load_first(n - i, x + i) & INT32_MAX);
 #    pragma GCC unroll 4
-    for (int by = LANES / 2; by >= 4; by /= 2) most = greater_of(most, (integers)rotated((vector)most, by));
-    int32_t first = most[0] > most[1] ? most[0] : most[1], second = most[2] > most[3] ? most[2] : most[3];
+    for (int by = LANES / 2; by >= 4; by /= 2) max = greater_of(max, (integers)rotated((vector)max, by));
+    int32_t first = max[0] > max[1] ? max[0] : max[1], second = max[2] > max[3] ? max[2] : max[3];
     return first > second ? first : second;
 }
 
@@ -112,13 +112,13 @@ static void quantize_rows(int64_t m, int64_t k, const real *a, struct rows rows)
         const real *x = a + i * k;
         int32_t bits = largest_bits(k, x);
         int8_t *value = rows.value + i * inner;
-        real most;
-        memcpy(&most, &bits, sizeof most);
-        if (most >= SMALLEST && most < INFINITY) {
-            rows.scale[i] = most / 127;
-            rows.start[i] = -ZERO * round_row(k, x, 127 / most, inner, value);
+        real max;
+        memcpy(&max, &bits, sizeof max);
+        if (max >= SMALLEST && max < INFINITY) {
+            rows.scale[i] = max / 127;
+            rows.start[i] = -ZERO * round_row(k, x, 127 / max, inner, value);
         } else {
-            rows.scale[i] = most < SMALLEST ? 0 : NAN;
+            rows.scale[i] = max < SMALLEST ? 0 : NAN;
             rows.start[i] = 0;
             memset(value, 0, (size_t)inner);
         }

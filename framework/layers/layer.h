@@ -42,8 +42,8 @@ struct qkv_tensor *qkv_silence_apply(const bool *is_silent, int64_t heads, struc
  * that shape is refused. */
 static inline int64_t qkv_side_by_side(int64_t parts, int64_t width)
 {
-    const int64_t most = (int64_t)1 << 40;
-    return parts > 0 && width > 0 && width <= most / parts ? parts * width : 0;
+    const int64_t max = (int64_t)1 << 40;
+    return parts > 0 && width > 0 && width <= max / parts ? parts * width : 0;
 }
 
 #endif

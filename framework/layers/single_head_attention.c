@@ -31,8 +31,8 @@ void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
     if (score == QKV_ATTENTION_SCORE_GENERAL || score == QKV_ATTENTION_SCORE_LOCAL_P)
         qkv_dense_init_part(&layer->key, parameters, &memory_to_query, name, "key");
     /* 0, which is refused, where the sum could overflow. */
-    const int64_t most = (int64_t)1 << 40,
-                  joint = query > 0 && memory > 0 && query < most && memory < most ? query + memory : 0;
+    const int64_t max = (int64_t)1 << 40,
+                  joint = query > 0 && memory > 0 && query < max && memory < max ? query + memory : 0;
     if (score == QKV_ATTENTION_SCORE_CONCAT)
         layer->joint = qkv_parameters_add(parameters, QKV_SHAPE(joint, key),
                                           qkv_initial_scaled(initial, joint), "%s.joint.weight", name);

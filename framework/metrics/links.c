@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SENTENCES = 1 << 20 }; /* of a .wa file, where the sentence pairs are not known */
+enum { MAX_SENTENCES = 1 << 20 }; /* of a .wa file, where the sentence pairs are not known */
 
 enum links_format { UNKNOWN, PHARAOH, THREE_COLUMNS, WA };
 
@@ -156,7 +156,7 @@ static enum qkv_status read_wa_line(struct reading *reading)
     long long line = reading->lines.number;
     if (!*skip_space(reading->lines.line)) return QKV_OK;
     if (!read_wa(reading->lines.line, &sentence, &link)) return refuse_wa(reading);
-    if (sentence < 1 || (reading->pairs < 0 && sentence > MOST_SENTENCES))
+    if (sentence < 1 || (reading->pairs < 0 && sentence > MAX_SENTENCES))
         return qkv_error_set(reading->error, "%s:%lld: sentence pairs have the numbers 1, 2, ..., not %lld",
                              path, line, (long long)sentence);
     if (reading->pairs >= 0 && sentence > reading->pairs)

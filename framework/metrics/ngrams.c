@@ -73,12 +73,12 @@ int64_t qkv_ngrams_matches(const struct qkv_ngrams *hypothesis, struct qkv_ngram
             continue;
         }
         int64_t here = skip_and_count(hypothesis, ngram, order, &i);
-        int64_t most = 0;
+        int64_t max = 0;
         for (int64_t r = 0; r < count; r++) {
             int64_t there = skip_and_count(references[r], ngram, order, &cursors[r]);
-            if (there > most) most = there;
+            if (there > max) max = there;
         }
-        matches += here < most ? here : most;
+        matches += here < max ? here : max;
     }
     return matches;
 }
@@ -127,15 +127,15 @@ struct qkv_symbols *qkv_text_number_words(struct qkv_arena *arena, struct qkv_wo
 
 void qkv_reference_count_add(struct qkv_reference_count *range, int64_t count)
 {
-    if (range->fewest == 0 || count < range->fewest) range->fewest = count;
-    if (count > range->most) range->most = count;
+    if (range->min == 0 || count < range->min) range->min = count;
+    if (count > range->max) range->max = count;
 }
 
 void qkv_metrics_signature(const struct qkv_reference_count *range, const char *letters, const char *middle,
                            char *text, size_t size)
 {
     char number[32] = "var";
-    if (range->fewest == range->most) snprintf(number, sizeof number, "%lld", (long long)range->most);
+    if (range->min == range->max) snprintf(number, sizeof number, "%lld", (long long)range->max);
     snprintf(text, size, "nrefs:%s|case:%s|%s|version:qkv-" QKV_VERSION, number, letters, middle);
 }
 

@@ -126,12 +126,12 @@ const struct qkv_text_metric *qkv_scorer_metric(const struct qkv_scorer *scorer,
 
 struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer)
 {
-    enum { MOST = 3 * QKV_CHRF_ORDERS };
-    _Static_assert(MOST >= QKV_BLEU_STATISTICS, "every metric's statistics fit");
+    enum { CAPACITY = 3 * QKV_CHRF_ORDERS };
+    _Static_assert(CAPACITY >= QKV_BLEU_STATISTICS, "every metric's statistics fit");
     struct qkv_scores scores = {.counts = {0}};
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_text_metric *metric = qkv_scorer_metric(scorer, m);
-        double statistics[MOST];
+        double statistics[CAPACITY];
         if (metric) metric->last(scorer->state[m], statistics);
         scores.value[m] = metric ? metric->score_of(scorer->state[m], statistics) : (double)NAN;
     }

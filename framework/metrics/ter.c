@@ -30,15 +30,15 @@ static enum qkv_status add(struct qkv_ter *ter, const char *hypothesis, const ch
     for (int64_t i = 0; words && i <= present_count; i++)
         words[i] = words_of(ter, i == 0 ? hypothesis : present[i - 1], i > 0);
     struct qkv_symbols *numbers = words ? qkv_text_number_words(arena, words, present_count + 1) : NULL;
-    int64_t fewest = -1, length = 0;
+    int64_t min = -1, length = 0;
     for (int64_t i = 1; numbers && i <= present_count; i++) {
         int64_t edits = qkv_ter_edits(arena, &numbers[0], &numbers[i]);
         if (edits < 0) return qkv_error_set(error, "out of memory for TER");
-        if (fewest < 0 || edits < fewest) fewest = edits;
+        if (min < 0 || edits < min) min = edits;
         length += numbers[i].count;
     }
-    if (fewest < 0) return qkv_error_set(error, "out of memory for TER");
-    ter->last[0] = (double)fewest;
+    if (min < 0) return qkv_error_set(error, "out of memory for TER");
+    ter->last[0] = (double)min;
     ter->last[1] = (double)length / (double)present_count;
     ter->edits += ter->last[0];
     ter->reference_length += ter->last[1];

@@ -8,10 +8,10 @@
 #include <string.h>
 
 enum {
-    LONGEST_SHIFT = 10,     /* words of a block */
-    FARTHEST_SHIFT = 50,    /* between the positions of a block in the hypothesis and in the reference */
-    MOST_CANDIDATES = 1000, /* shifts that are tried for one pair of texts */
-    BAND = 25,              /* cells of a row of the distance matrix on each side of the diagonal */
+    LONGEST_SHIFT = 10,    /* words of a block */
+    FARTHEST_SHIFT = 50,   /* between the positions of a block in the hypothesis and in the reference */
+    MAX_CANDIDATES = 1000, /* shifts that are tried for one pair of texts */
+    BAND = 25,             /* cells of a row of the distance matrix on each side of the diagonal */
     INFINITE = INT32_MAX / 2
 };
 
@@ -214,7 +214,7 @@ static void find_shift(struct edits *e, struct shift *best)
                  e->hypothesis[from + length - 1] == e->reference[at + length - 1];
                  length++) {
                 try_block(e, from, at, length, best);
-                if (e->candidates >= MOST_CANDIDATES) return;
+                if (e->candidates >= MAX_CANDIDATES) return;
             }
     }
 }
@@ -263,7 +263,7 @@ int64_t qkv_ter_edits(struct qkv_arena *arena, const struct qkv_symbols *hypothe
         struct shift best = {0};
         find_shift(&e, &best);
         /* The shift during whose search the candidates ran out is not made. */
-        if (e.candidates >= MOST_CANDIDATES || best.gain <= 0) break;
+        if (e.candidates >= MAX_CANDIDATES || best.gain <= 0) break;
         make_shift(&e, &best, copy);
         compute_distance(&e);
     }

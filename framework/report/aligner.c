@@ -151,11 +151,10 @@ static void run_slot(void *context, int index)
     const struct groups *groups = context;
     struct aligner_slot *slot = &groups->aligner->slot[index];
     slot->status = QKV_OK;
-    for (int64_t first = (int64_t)index * FORCED_MOST; first < groups->count && !slot->status;
-         first += (int64_t)groups->aligner->slots * FORCED_MOST) {
+    for (int64_t first = (int64_t)index * FORCED_MAX; first < groups->count && !slot->status;
+         first += (int64_t)groups->aligner->slots * FORCED_MAX) {
         int64_t left = groups->count - first;
-        slot->status =
-            groups->function(groups->context, slot, first, left < FORCED_MOST ? left : FORCED_MOST);
+        slot->status = groups->function(groups->context, slot, first, left < FORCED_MAX ? left : FORCED_MAX);
     }
 }
 
@@ -228,8 +227,8 @@ static enum qkv_status draw_group(void *context, struct aligner_slot *slot, int6
 {
     const struct drawing *drawing = context;
     const struct qkv_aligner *aligner = drawing->aligner;
-    struct qkv_pair_texts texts[FORCED_MOST] = {{0}};
-    struct forced_pair forced[2][FORCED_MOST];
+    struct qkv_pair_texts texts[FORCED_MAX] = {{0}};
+    struct forced_pair forced[2][FORCED_MAX];
     for (int64_t i = 0; i < count; i++) texts[i] = drawing->pairs[first + i].texts;
     for (int d = 0; d < aligner->direction_count; d++) {
         enum qkv_status status =

@@ -34,7 +34,7 @@ struct qkv_aligner {
     struct qkv_arena arena;
 };
 
-/* A function of one group of FORCED_MOST pairs, or fewer: pairs `first` and on. */
+/* A function of one group of FORCED_MAX pairs, or fewer: pairs `first` and on. */
 typedef enum qkv_status aligner_function(void *context, struct aligner_slot *slot, int64_t first,
                                          int64_t count);
 

@@ -108,8 +108,8 @@ static enum qkv_status add_group(void *context, struct aligner_slot *slot, int64
 {
     const struct choice *choice = context;
     int64_t candidates = choice->aligner->direction[choice->direction].candidate_count;
-    struct qkv_pair_texts texts[FORCED_MOST] = {{0}};
-    struct forced_pair forced[FORCED_MOST];
+    struct qkv_pair_texts texts[FORCED_MAX] = {{0}};
+    struct forced_pair forced[FORCED_MAX];
     for (int64_t i = 0; i < count; i++) texts[i] = choice->pairs[first + i].texts;
     enum qkv_status status = qkv_forced_collect(&slot->passes[choice->direction], count, texts,
                                                 choice->direction == 1, forced, &slot->error);
@@ -117,7 +117,7 @@ static enum qkv_status add_group(void *context, struct aligner_slot *slot, int64
     for (int64_t i = 0; i < count; i++) {
         if (!forced[i].has_report || (choice->rule == QKV_HEAD_RULE_GOLD && !choice->pairs[first + i].gold))
             continue;
-        if (add_pair(choice, slot, &forced[i], first + i, choice->sums + first / FORCED_MOST * candidates))
+        if (add_pair(choice, slot, &forced[i], first + i, choice->sums + first / FORCED_MAX * candidates))
             return QKV_INVALID;
     }
     return QKV_OK;
@@ -177,7 +177,7 @@ enum qkv_status qkv_aligner_choose(struct qkv_aligner *aligner, int direction, e
     if (!qkv_head_rule_name(rule))
         return qkv_error_set(error, "there is no rule %d to choose a head", (int)rule);
     struct qkv_arena arena = {0};
-    int64_t groups = (count + FORCED_MOST - 1) / FORCED_MOST;
+    int64_t groups = (count + FORCED_MAX - 1) / FORCED_MAX;
     struct choice choice = {aligner, direction, rule, pairs, NULL};
     choice.sums = qkv_arena_zeroed(&arena, (size_t)(groups * aligner->direction[direction].candidate_count) *
                                                sizeof *choice.sums);

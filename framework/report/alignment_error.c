@@ -61,8 +61,8 @@ enum qkv_status qkv_corpus_links(const struct qkv_corpus *corpus, const struct q
 static enum qkv_status score_batch(struct scoring *s, int64_t first, int64_t count,
                                    struct qkv_alignment_score *score, struct qkv_error *error)
 {
-    struct qkv_pair_texts texts[FORCED_MOST] = {{0}};
-    struct forced_pair pairs[FORCED_MOST];
+    struct qkv_pair_texts texts[FORCED_MAX] = {{0}};
+    struct forced_pair pairs[FORCED_MAX];
     for (int64_t i = 0; i < count; i++)
         if (qkv_corpus_texts(s->corpus, first + i, &texts[i], error)) return QKV_INVALID;
     enum qkv_status status = qkv_forced_collect(&s->passes, count, texts, false, pairs, error);
@@ -85,9 +85,9 @@ static enum qkv_status evaluate(struct scoring *s, const char *links, int from,
     if (qkv_corpus_links(s->corpus, &s->run->config.data, links, from, &s->gold, error) ||
         qkv_forced_init(&s->passes, s->run, NULL, error))
         return QKV_INVALID;
-    for (int64_t first = 0; first < s->corpus->count; first += FORCED_MOST) {
+    for (int64_t first = 0; first < s->corpus->count; first += FORCED_MAX) {
         int64_t left = s->corpus->count - first;
-        enum qkv_status status = score_batch(s, first, left < FORCED_MOST ? left : FORCED_MOST, score, error);
+        enum qkv_status status = score_batch(s, first, left < FORCED_MAX ? left : FORCED_MAX, score, error);
         if (status) return status;
     }
     return QKV_OK;

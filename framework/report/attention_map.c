@@ -50,13 +50,13 @@ void qkv_attention_map_name(const struct qkv_attention_map *map, char *text, siz
 /* ---- what a caller must not pass ---- */
 
 enum {
-    MOST_NUMBER = 1 << 12,   /* of a layer or head: selecting visits all pairs */
-    MOST_TOKENS = INT32_MAX, /* the formats count in int */
+    MAX_NUMBER = 1 << 12,   /* of a layer or head: selecting visits all pairs */
+    MAX_TOKENS = INT32_MAX, /* the formats count in int */
 };
 
 static bool is_number(int number)
 {
-    return number >= 0 && number <= MOST_NUMBER;
+    return number >= 0 && number <= MAX_NUMBER;
 }
 
 enum qkv_status qkv_report_check(const struct qkv_attention_report *report, struct qkv_error *error)
@@ -72,8 +72,8 @@ enum qkv_status qkv_report_check(const struct qkv_attention_report *report, stru
         if (!is_number(map->layer) || !is_number(map->head))
             return qkv_error_set(error,
                                  "attention map %lld is of layer %d, head %d, but they count from 1 to %d",
-                                 (long long)i + 1, map->layer, map->head, MOST_NUMBER);
-        if (map->rows < 1 || map->columns < 1 || map->rows > MOST_TOKENS || map->columns > MOST_TOKENS ||
+                                 (long long)i + 1, map->layer, map->head, MAX_NUMBER);
+        if (map->rows < 1 || map->columns < 1 || map->rows > MAX_TOKENS || map->columns > MAX_TOKENS ||
             !map->weights)
             return qkv_error_set(error, "attention map %lld has shape [%lld, %lld] or no weights",
                                  (long long)i + 1, (long long)map->rows, (long long)map->columns);

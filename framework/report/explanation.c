@@ -27,25 +27,25 @@ const struct qkv_step *qkv_explanation_content(const struct qkv_explanation *exp
 /* ---- what a caller must not pass ---- */
 
 enum {
-    MOST_HEADS = 1 << 12,   /* of an explanation, and the greatest number of one */
-    MOST_NUMBERS = 1 << 30, /* of a step */
+    MAX_HEADS = 1 << 12,   /* of an explanation, and the greatest number of one */
+    MAX_NUMBERS = 1 << 30, /* of a step */
 };
 
 /* Whether the shape is possible and the numbers are there. */
 static bool is_step(const struct qkv_step *step)
 {
     if (!step->name || !step->title || !step->formula) return false;
-    if (step->heads < 0 || step->heads > MOST_HEADS || step->rows < 0 || step->columns < 0) return false;
-    if (step->rows > MOST_NUMBERS || step->columns > MOST_NUMBERS) return false;
+    if (step->heads < 0 || step->heads > MAX_HEADS || step->rows < 0 || step->columns < 0) return false;
+    if (step->rows > MAX_NUMBERS || step->columns > MAX_NUMBERS) return false;
     int64_t cells = step->rows * step->columns;
-    return cells <= MOST_NUMBERS / (step->heads ? step->heads : 1) && (!cells || step->values);
+    return cells <= MAX_NUMBERS / (step->heads ? step->heads : 1) && (!cells || step->values);
 }
 
 static enum qkv_status check_explanation(const struct qkv_explanation *explanation,
                                          const struct qkv_explanation *first, struct qkv_error *error)
 {
-    if (explanation->step_count < 0 || explanation->first_head < 0 || explanation->first_head > MOST_HEADS ||
-        explanation->heads < 0 || explanation->heads > MOST_HEADS || explanation->layer < 0)
+    if (explanation->step_count < 0 || explanation->first_head < 0 || explanation->first_head > MAX_HEADS ||
+        explanation->heads < 0 || explanation->heads > MAX_HEADS || explanation->layer < 0)
         return qkv_error_set(
             error, "an explanation has %lld steps, layer %d, and %lld heads from %d, which cannot be",
             (long long)explanation->step_count, explanation->layer, (long long)explanation->heads,
@@ -166,11 +166,11 @@ void qkv_number_text(char text[40], struct number_style style, double value)
     if (text[0] == '-' && !strpbrk(text, "123456789")) memmove(text, text + 1, strlen(text)); /* no -0.00 */
 }
 
-struct elision qkv_elide(int64_t count, int64_t most, int64_t tail)
+struct elision qkv_elide(int64_t count, int64_t max, int64_t tail)
 {
-    if (count <= most) return (struct elision){count, 0};
-    if (tail > most - 2) tail = most > 2 ? 1 : 0;
-    return (struct elision){most - tail - 1 > 0 ? most - tail - 1 : 1, tail};
+    if (count <= max) return (struct elision){count, 0};
+    if (tail > max - 2) tail = max > 2 ? 1 : 0;
+    return (struct elision){max - tail - 1 > 0 ? max - tail - 1 : 1, tail};
 }
 
 int64_t qkv_elision_at(struct elision elision, int64_t count, int64_t i)

@@ -42,8 +42,8 @@ const char *qkv_step_label(const struct explanations_job *job, const char *const
 struct elision {
     int64_t head, tail;
 };
-/* Chooses at most `most` places, one of them for the gap, with `tail` rows or columns after it. */
-struct elision qkv_elide(int64_t count, int64_t most, int64_t tail);
+/* Chooses at most `max` places, one of them for the gap, with `tail` rows or columns after it. */
+struct elision qkv_elide(int64_t count, int64_t max, int64_t tail);
 
 /* Returns the row or column at place `i` of those shown; -1 at the gap. */
 int64_t qkv_elision_at(struct elision elision, int64_t count, int64_t i);

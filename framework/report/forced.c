@@ -61,14 +61,14 @@ static bool fits(struct forced_passes *passes, const struct qkv_attention_pair *
                  struct forced_pair *pair)
 {
     const struct qkv_model_config *config = &passes->run->config.model;
-    int64_t source_most = qkv_stack_longest(&config->encoder) - 1,
-            target_most = qkv_stack_longest(&config->decoder) - 1; /* </s> or <s> takes a position */
-    bool long_source = encoded->source.length > source_most;
-    if (!long_source && encoded->target.length <= target_most) return true;
+    int64_t source_max = qkv_stack_longest(&config->encoder) - 1,
+            target_max = qkv_stack_longest(&config->decoder) - 1; /* </s> or <s> takes a position */
+    bool long_source = encoded->source.length > source_max;
+    if (!long_source && encoded->target.length <= target_max) return true;
     struct qkv_error reason;
     qkv_too_many_tokens(long_source != swapped ? "the source side" : "the target side",
                         long_source ? encoded->source.length : encoded->target.length,
-                        long_source ? source_most : target_most, &reason);
+                        long_source ? source_max : target_max, &reason);
     pair->reason = qkv_arena_string(&passes->arena, reason.message);
     return false;
 }
@@ -77,10 +77,10 @@ enum qkv_status qkv_forced_collect(struct forced_passes *passes, int64_t count,
                                    const struct qkv_pair_texts *texts, bool swapped,
                                    struct forced_pair *pairs, struct qkv_error *error)
 {
-    struct qkv_attention_pair encoded[FORCED_MOST];
-    struct qkv_attention_report reports[FORCED_MOST];
+    struct qkv_attention_pair encoded[FORCED_MAX];
+    struct qkv_attention_report reports[FORCED_MAX];
     int64_t known = 0;
-    QKV_BUG(count > FORCED_MOST, "a forced pass of %lld pairs", (long long)count);
+    QKV_BUG(count > FORCED_MAX, "a forced pass of %lld pairs", (long long)count);
     qkv_arena_reset(&passes->arena);
     for (int64_t i = 0; i < count; i++) {
         const struct qkv_pair_texts *text = &texts[i];

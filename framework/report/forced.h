@@ -8,7 +8,7 @@
 #include "report/value_norms.h"
 
 /* Most pairs of a pass; fixed, because results may depend on it in the last bit. */
-enum { FORCED_MOST = 64 };
+enum { FORCED_MAX = 64 };
 
 /* What passes through the model of a run need; they reuse the memory. One thread at a time. */
 struct forced_passes {
@@ -34,7 +34,7 @@ enum qkv_status qkv_forced_init(struct forced_passes *passes, const struct qkv_r
                                 const struct value_norms *norms, struct qkv_error *error);
 void qkv_forced_release(struct forced_passes *passes);
 
-/* Collects the attention of at most FORCED_MOST pairs. `swapped`: the run translates targets to sources, and the
+/* Collects the attention of at most FORCED_MAX pairs. `swapped`: the run translates targets to sources, and the
  * report has them exchanged, too. Results are valid until the next pass. Fails for text that is not valid UTF-8, for a
  * run without attention and out of memory. */
 enum qkv_status qkv_forced_collect(struct forced_passes *passes, int64_t count,

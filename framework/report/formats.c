@@ -13,7 +13,7 @@ static const struct qkv_format_writer *const writers[] = {
 
 enum {
     COUNT = sizeof writers / sizeof *writers,
-    DIGITS_MOST = 17, /* more digits of a double tell nothing */
+    DIGITS_MAX = 17, /* more digits of a double tell nothing */
 };
 
 const struct qkv_format *qkv_format(int64_t index)
@@ -46,7 +46,7 @@ static enum qkv_status complete_options(struct qkv_format_options *complete,
     if (complete->width <= 0) complete->width = 80;
     if (!(complete->scale > 0)) complete->scale = 2;
     if (complete->digits <= 0) complete->digits = 4;
-    if (complete->digits > DIGITS_MOST) complete->digits = DIGITS_MOST;
+    if (complete->digits > DIGITS_MAX) complete->digits = DIGITS_MAX;
     if (qkv_colormap_color(complete->colormap, 0, &color)) return QKV_OK;
     for (int64_t i = 0; qkv_colormap_name(i); i++) {
         size_t used = strlen(known);

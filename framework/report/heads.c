@@ -39,7 +39,7 @@ struct measuring {
     struct value_norms norms;
     int slots;
     struct slot *slot;      /* [slots] */
-    struct head_sums *sums; /* [groups, heads]; a group has FORCED_MOST pairs, the last one may have fewer */
+    struct head_sums *sums; /* [groups, heads]; a group has FORCED_MAX pairs, the last one may have fewer */
     int64_t done;           /* parts of the work */
     struct qkv_arena arena;
 };
@@ -95,10 +95,10 @@ static enum qkv_status check_maps(const struct measuring *m, const struct qkv_at
 /* Measures the pairs first .. first + count - 1. */
 static enum qkv_status add_group(struct measuring *m, struct slot *slot, int64_t first, int64_t count)
 {
-    struct qkv_pair_texts texts[FORCED_MOST] = {{0}};
-    struct forced_pair pairs[FORCED_MOST];
-    struct qkv_attention_report norms[FORCED_MOST];
-    struct head_sums *sums = m->sums + first / FORCED_MOST * m->measured->count;
+    struct qkv_pair_texts texts[FORCED_MAX] = {{0}};
+    struct forced_pair pairs[FORCED_MAX];
+    struct qkv_attention_report norms[FORCED_MAX];
+    struct head_sums *sums = m->sums + first / FORCED_MAX * m->measured->count;
     for (int64_t i = 0; i < count; i++)
         if (qkv_corpus_texts(m->corpus, first + i, &texts[i], &slot->error)) return QKV_INVALID;
     enum qkv_status status = qkv_forced_collect(&slot->passes, count, texts, false, pairs, &slot->error);
@@ -130,10 +130,10 @@ static void run_slot(void *context, int index)
 {
     struct measuring *m = context;
     struct slot *slot = &m->slot[index];
-    for (int64_t first = (int64_t)index * FORCED_MOST; first < m->corpus->count && !slot->status;
-         first += (int64_t)m->slots * FORCED_MOST) {
+    for (int64_t first = (int64_t)index * FORCED_MAX; first < m->corpus->count && !slot->status;
+         first += (int64_t)m->slots * FORCED_MAX) {
         int64_t left = m->corpus->count - first;
-        slot->status = add_group(m, slot, first, left < FORCED_MOST ? left : FORCED_MOST);
+        slot->status = add_group(m, slot, first, left < FORCED_MAX ? left : FORCED_MAX);
     }
 }
 
@@ -157,7 +157,7 @@ static enum qkv_status open_slots(struct measuring *m, struct qkv_error *error)
 
 static enum qkv_status measure_maps(struct measuring *m, struct qkv_error *error)
 {
-    int64_t heads = m->measured->count, groups = (m->corpus->count + FORCED_MOST - 1) / FORCED_MOST;
+    int64_t heads = m->measured->count, groups = (m->corpus->count + FORCED_MAX - 1) / FORCED_MAX;
     m->sums = qkv_arena_zeroed(&m->arena, (size_t)(groups * heads) * sizeof *m->sums);
     if (!m->sums) return no_memory(error);
     if (open_slots(m, error)) return QKV_INVALID;

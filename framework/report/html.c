@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Larger matrices are shortened. */
-enum { MOST_ROWS = 26, MOST_COLUMNS = 14 };
+enum { MAX_ROWS = 26, MAX_COLUMNS = 14 };
 
 static const char STYLE[] =
     "body{font:16px/1.5 system-ui,'DejaVu Sans',sans-serif;color:#222;background:#fdfdfb;margin:2rem auto;"
@@ -73,8 +73,8 @@ static void append_matrix(const struct explanations_job *job, const struct qkv_s
 {
     struct elision rows = {step->rows, 0}, columns = {step->columns, 0};
     if (!job->options.full) {
-        rows = qkv_elide(step->rows, MOST_ROWS, 3);
-        if (!step->column_names) columns = qkv_elide(step->columns, MOST_COLUMNS, 2);
+        rows = qkv_elide(step->rows, MAX_ROWS, 3);
+        if (!step->column_names) columns = qkv_elide(step->columns, MAX_COLUMNS, 2);
     }
     qkv_bytes_text(out, "<figure>");
     if (*caption) {

@@ -22,7 +22,7 @@ static struct heatmap_group group_of(const struct qkv_attention_report *report,
 }
 
 /* Panels of a line: all heads of a layer, unless they are very many, or a few layers. */
-enum { MOST_HEADS = 16, MOST_LAYERS = 4 };
+enum { MAX_HEADS = 16, MAX_LAYERS = 4 };
 
 /* Puts the heads of each layer into a line; all layers into one line if each layer has only one map. */
 static bool make_panels(const struct maps_job *job, bool mixed, struct heatmap *heatmap)
@@ -54,7 +54,7 @@ static bool make_panels(const struct maps_job *job, bool mixed, struct heatmap *
         if (!panels[i].title) return false;
     }
     heatmap->panels = panels;
-    heatmap->per_line = line_per_layer ? MOST_HEADS : MOST_LAYERS;
+    heatmap->per_line = line_per_layer ? MAX_HEADS : MAX_LAYERS;
     heatmap->panel_count = report->map_count;
     heatmap->groups = groups;
     return true;

@@ -8,9 +8,9 @@
 #include <math.h>
 
 enum {
-    LEAST_COLUMN = 4, /* "0.12" */
-    MOST_COLUMN = 12, /* longer labels of columns are cut */
-    MOST_LABEL = 20,  /* longer labels of rows are cut */
+    MIN_COLUMN = 4,  /* "0.12" */
+    MAX_COLUMN = 12, /* longer labels of columns are cut */
+    MAX_LABEL = 20,  /* longer labels of rows are cut */
 };
 
 struct table {
@@ -59,14 +59,14 @@ static void append_block(const struct table *table, int64_t first, int64_t last)
     }
 }
 
-static int clamp(int value, int least, int most)
+static int clamp(int value, int min, int max)
 {
-    return value < least ? least : value > most ? most : value;
+    return value < min ? min : value > max ? max : value;
 }
 
 /* Reads the labels of an axis and their widths, between least and most. False if memory runs out. */
-static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int64_t count, int least,
-                        int most, const char ***labels, int **widths)
+static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int64_t count, int min, int max,
+                        const char ***labels, int **widths)
 {
     *labels = qkv_arena_allocate(arena, (size_t)count * sizeof **labels);
     *widths = qkv_arena_allocate(arena, (size_t)count * sizeof **widths);
@@ -74,7 +74,7 @@ static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int6
     for (int64_t i = 0; i < count; i++) {
         (*labels)[i] = qkv_display_token(arena, tokens[i]);
         if (!(*labels)[i]) return false;
-        (*widths)[i] = clamp(qkv_cell_width((*labels)[i]), least, most);
+        (*widths)[i] = clamp(qkv_cell_width((*labels)[i]), min, max);
     }
     return true;
 }
@@ -88,10 +88,10 @@ static void append_map(const struct maps_job *job, const struct qkv_attention_ma
         .job = job, .out = out, .map = map, .maximum = qkv_report_color_maximum(job, &tick)};
     const char *title = qkv_report_map_title(job->arena, map, true);
     if (!title ||
-        !read_labels(job->arena, qkv_attention_row_tokens(job->report, map->kind), map->rows, 1, MOST_LABEL,
+        !read_labels(job->arena, qkv_attention_row_tokens(job->report, map->kind), map->rows, 1, MAX_LABEL,
                      &table.rows, &table.row_widths) ||
         !read_labels(job->arena, qkv_attention_column_tokens(job->report, map->kind), map->columns,
-                     LEAST_COLUMN, MOST_COLUMN, &table.columns, &table.column_widths)) {
+                     MIN_COLUMN, MAX_COLUMN, &table.columns, &table.column_widths)) {
         out->failed = true;
         return;
     }

@@ -12,11 +12,11 @@
 
 enum {
     INDENT = 4,
-    GAP = 3,                 /* between matrices side by side */
-    MOST_LABEL = 14,         /* columns; longer labels are cut */
-    MOST_NUMBERED_ROWS = 12, /* shown of a matrix unless options.full is set */
-    MOST_NAMED_ROWS = 24,    /* the same for rows with labels */
-    MOST_HEADS = 6,          /* the same for heads */
+    GAP = 3,                /* between matrices side by side */
+    MAX_LABEL = 14,         /* columns; longer labels are cut */
+    MAX_NUMBERED_ROWS = 12, /* shown of a matrix unless options.full is set */
+    MAX_NAMED_ROWS = 24,    /* the same for rows with labels */
+    MAX_HEADS = 6,          /* the same for heads */
 };
 
 /* One matrix to print. Widths are in columns of the terminal. */
@@ -75,11 +75,11 @@ static bool measure(const struct explanations_job *job, struct table *table)
     if (!table->widths) return false;
     table->rows = job->options.full
                       ? (struct elision){step->rows, 0}
-                      : qkv_elide(step->rows, step->row_names ? MOST_NAMED_ROWS : MOST_NUMBERED_ROWS, 2);
+                      : qkv_elide(step->rows, step->row_names ? MAX_NAMED_ROWS : MAX_NUMBERED_ROWS, 2);
     for (int64_t i = 0; i < qkv_elision_places(table->rows, step->rows); i++) {
         int64_t r = qkv_elision_at(table->rows, step->rows, i);
         if (r < 0) continue;
-        int label = smaller(qkv_cell_width(qkv_step_label(job, step->row_names, r)), MOST_LABEL);
+        int label = smaller(qkv_cell_width(qkv_step_label(job, step->row_names, r)), MAX_LABEL);
         table->label_width = larger(table->label_width, label);
         for (int64_t c = 0; c < step->columns; c++) {
             char text[40];
@@ -88,9 +88,8 @@ static bool measure(const struct explanations_job *job, struct table *table)
         }
     }
     for (int64_t c = 0; c < step->columns; c++)
-        table->widths[c] =
-            larger(table->widths[c],
-                   smaller(qkv_cell_width(qkv_step_label(job, step->column_names, c)), MOST_LABEL));
+        table->widths[c] = larger(
+            table->widths[c], smaller(qkv_cell_width(qkv_step_label(job, step->column_names, c)), MAX_LABEL));
     if (table->colored) table->label_width++; /* labels must not touch coloured cells */
     return true;
 }
@@ -265,7 +264,7 @@ static void append_step(const struct explanations_job *job, int64_t at, struct b
 {
     const struct qkv_step *first_step = &job->explanations[0].steps[at];
     int64_t heads = first_step->heads ? first_step->heads : 1;
-    int64_t shown = job->options.full || heads <= MOST_HEADS ? heads : MOST_HEADS, count = 0;
+    int64_t shown = job->options.full || heads <= MAX_HEADS ? heads : MAX_HEADS, count = 0;
     struct table *tables = qkv_arena_zeroed(job->arena, (size_t)(shown * job->count) * sizeof *tables);
     bool weights = first_step->content == QKV_STEP_WEIGHTS;
     append_title(job, at, out);

@@ -58,9 +58,9 @@ static enum qkv_status choose(struct averaging *a, int64_t count)
     char key[64];
     snprintf(key, sizeof key, "train.%s_count", choice);
     if (qkv_state_get(&a->run.state, key) && read_count(a, key, &kept)) return QKV_INVALID;
-    if (count < 1 || count > QKV_AVERAGE_MOST)
+    if (count < 1 || count > QKV_AVERAGE_MAX)
         return qkv_error_set(a->error, "%lld checkpoints cannot be averaged: choose from 1 to %d",
-                             (long long)count, QKV_AVERAGE_MOST);
+                             (long long)count, QKV_AVERAGE_MAX);
     if (!kept)
         return qkv_error_set(a->error, "%s: keeps no %s checkpoints to average: train with %s", a->run.path,
                              choice, a->choice == QKV_AVERAGE_LAST ? CONFIG_KEYS[a->choice] : "data.dev");

@@ -15,7 +15,7 @@
 /* The blocks of a checkpoint: the values, then the moments of the optimizer, then, where the values are a moving average,
  * the parameters that it is the average of. Each has a tensor for every
  * parameter, whose name in the file is the prefix of the block and the name of the parameter. */
-enum { VALUES, MOMENTS, TRAINED = MOMENTS + QKV_MOMENTS_MOST, BLOCKS };
+enum { VALUES, MOMENTS, TRAINED = MOMENTS + QKV_MOMENTS_MAX, BLOCKS };
 static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.second.", "optimizer.third.",
                                            "optimizer.parameters."};
 
@@ -51,7 +51,7 @@ static enum qkv_status list_blocks(const struct qkv_parameters *parameters,
     bool averaged = optimizer && optimizer->average;
     blocks[VALUES] = averaged ? optimizer->average : parameters->values;
     blocks[TRAINED] = averaged ? parameters->values : NULL;
-    for (int i = 0; i < QKV_MOMENTS_MOST; i++) blocks[MOMENTS + i] = optimizer ? optimizer->moments[i] : NULL;
+    for (int i = 0; i < QKV_MOMENTS_MAX; i++) blocks[MOMENTS + i] = optimizer ? optimizer->moments[i] : NULL;
     return QKV_OK;
 }
 
@@ -69,8 +69,8 @@ struct contents {
 static bool list_tensors(struct contents *contents, const struct qkv_parameters *parameters,
                          void *const blocks[BLOCKS])
 {
-    size_t most = (size_t)parameters->count * (BLOCKS + 1); /* with scales */
-    contents->tensors = qkv_arena_allocate(&contents->arena, most * sizeof *contents->tensors);
+    size_t max = (size_t)parameters->count * (BLOCKS + 1); /* with scales */
+    contents->tensors = qkv_arena_allocate(&contents->arena, max * sizeof *contents->tensors);
     if (!contents->tensors) return false;
     for (int block = 0; block < BLOCKS; block++) {
         for (int64_t p = 0; p < parameters->count && blocks[block]; p++) {
@@ -132,8 +132,8 @@ static bool list_metadata(struct contents *contents, const struct qkv_optimizer_
                           const struct qkv_state *state)
 {
     enum { FORMAT_KEYS = 3 }; /* qkv.format, qkv.optimizer, qkv.optimizer.updates */
-    size_t most = FORMAT_KEYS + (size_t)(state ? state->count : 0);
-    struct qkv_state_entry *list = qkv_arena_allocate(&contents->arena, most * sizeof *list);
+    size_t max = FORMAT_KEYS + (size_t)(state ? state->count : 0);
+    struct qkv_state_entry *list = qkv_arena_allocate(&contents->arena, max * sizeof *list);
     if (!list || (state && state->failed)) return false;
     int64_t count = 0;
     const char *format = qkv_arena_format(&contents->arena, "%d", QKV_RUN_FORMAT);
@@ -260,10 +260,10 @@ static enum qkv_status check_optimizer(struct loading *loading)
                              loading->path, kind, wanted);
     if (!updates || qkv_number_kind(updates) != QKV_NUMBER_INTEGER ||
         !qkv_integer_read(updates, &loading->updates) || loading->updates < 0 ||
-        loading->updates > QKV_COUNT_MOST)
+        loading->updates > QKV_COUNT_MAX)
         return qkv_error_set(loading->error,
                              "%s: qkv.optimizer.updates must be a whole number from 0 to %lld", loading->path,
-                             (long long)QKV_COUNT_MOST);
+                             (long long)QKV_COUNT_MAX);
     return QKV_OK;
 }
 

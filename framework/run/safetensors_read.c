@@ -104,29 +104,29 @@ static cJSON *parse_header(struct reading *reading)
     return NULL;
 }
 
-/* Reads a whole number from 0 to `most`; false when `item` is none. */
-static bool read_size(const cJSON *item, size_t most, size_t *value)
+/* Reads a whole number from 0 to `max`; false when `item` is none. */
+static bool read_size(const cJSON *item, size_t max, size_t *value)
 {
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= (double)most)) return false;
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= (double)max)) return false;
     *value = (size_t)item->valuedouble;
     return (double)*value == item->valuedouble;
 }
 
 /* Reads where the data of a tensor starts and ends, in bytes from the first data byte. False when the
- * offsets are missing, out of order, or above `most`. */
-static bool read_offsets(const cJSON *tensor, size_t most, size_t *begin, size_t *end)
+ * offsets are missing, out of order, or above `max`. */
+static bool read_offsets(const cJSON *tensor, size_t max, size_t *begin, size_t *end)
 {
     const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(tensor, "data_offsets");
-    return cJSON_GetArraySize(offsets) == 2 && read_size(cJSON_GetArrayItem(offsets, 0), most, begin) &&
-           read_size(cJSON_GetArrayItem(offsets, 1), most, end) && *begin <= *end;
+    return cJSON_GetArraySize(offsets) == 2 && read_size(cJSON_GetArrayItem(offsets, 0), max, begin) &&
+           read_size(cJSON_GetArrayItem(offsets, 1), max, end) && *begin <= *end;
 }
 
 /* Fails unless the file ends where the data of its last tensor ends. */
 static enum qkv_status check_end(const struct reading *reading, const cJSON *header)
 {
-    size_t last = 0, begin, end, most = (size_t)1 << 53; /* a double is exact up to here */
+    size_t last = 0, begin, end, max = (size_t)1 << 53; /* a double is exact up to here */
     for (const cJSON *item = header->child; item; item = item->next)
-        if (read_offsets(item, most, &begin, &end) && end > last) last = end;
+        if (read_offsets(item, max, &begin, &end) && end > last) last = end;
     size_t expected = reading->data_offset + last;
     if (reading->size == expected) return QKV_OK;
     if (reading->size > expected)
@@ -225,11 +225,11 @@ static enum qkv_status read_tensor(const struct reading *reading, const cJSON *i
                                    struct qkv_safetensor *tensor)
 {
     const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "dtype"));
-    size_t begin, end, most = reading->size - reading->data_offset;
+    size_t begin, end, max = reading->size - reading->data_offset;
     if (!dtype || !qkv_stored_type_find(dtype, &tensor->type))
         return qkv_error_set(reading->error, "%s: %s is of type %s, but must be F32, F64, F16, BF16 or I8",
                              reading->path, item->string, dtype ? dtype : "none");
-    if (!read_offsets(item, most, &begin, &end))
+    if (!read_offsets(item, max, &begin, &end))
         return qkv_error_set(reading->error, "%s: the data_offsets of %s do not lie in the data",
                              reading->path, item->string);
     size_t number_size = qkv_stored_type_size(tensor->type);
@@ -274,9 +274,9 @@ static enum qkv_status check_layout(const struct reading *reading)
 static enum qkv_status read_tensors(const struct reading *reading, const cJSON *header)
 {
     struct qkv_safetensors *file = reading->file;
-    size_t most = (size_t)cJSON_GetArraySize(header);
+    size_t max = (size_t)cJSON_GetArraySize(header);
     if (check_names(reading, header, "the tensor")) return QKV_INVALID;
-    file->tensors = qkv_arena_zeroed(&file->arena, most * sizeof *file->tensors);
+    file->tensors = qkv_arena_zeroed(&file->arena, max * sizeof *file->tensors);
     if (!file->tensors) return out_of_memory(reading);
     enum qkv_status status = QKV_OK;
     for (const cJSON *item = header->child; item && !status; item = item->next)

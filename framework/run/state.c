@@ -89,9 +89,9 @@ enum qkv_status qkv_state_get_count(const struct qkv_state *state, const char *k
 {
     int64_t count;
     if (qkv_state_get_integer(state, key, &count, error)) return QKV_INVALID;
-    if (count < 0 || count > QKV_COUNT_MOST)
+    if (count < 0 || count > QKV_COUNT_MAX)
         return qkv_error_set(error, "%s is %lld, but must be from 0 to %lld", key, (long long)count,
-                             (long long)QKV_COUNT_MOST);
+                             (long long)QKV_COUNT_MAX);
     *value = count;
     return QKV_OK;
 }

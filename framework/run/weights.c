@@ -29,9 +29,9 @@ bool qkv_weights_match(int64_t count, const struct qkv_safetensor *tensors,
                        const struct qkv_parameters *parameters, const bool *may_differ,
                        const struct qkv_safetensor **source, struct qkv_load_report *report)
 {
-    size_t most = (size_t)(parameters->count + 1) * sizeof(char *);
-    const char **missing = qkv_arena_allocate(&report->arena, most),
-               **reshaped = qkv_arena_allocate(&report->arena, most),
+    size_t max = (size_t)(parameters->count + 1) * sizeof(char *);
+    const char **missing = qkv_arena_allocate(&report->arena, max),
+               **reshaped = qkv_arena_allocate(&report->arena, max),
                **superfluous = qkv_arena_allocate(&report->arena, (size_t)(count + 1) * sizeof(char *));
     if (!missing || !reshaped || !superfluous) return false;
     for (int64_t p = 0; p < parameters->count; p++) {

@@ -36,14 +36,14 @@ enum qkv_status qkv_best_record(struct training *training, double score, bool *i
     const struct qkv_training_config *settings = &training->config->training;
     struct progress *progress = &training->progress;
     bool higher = !qkv_metric_info(settings->early_stopping_metric)->lower_is_better;
-    int64_t most = settings->keep_best_ckpts, place = 0;
-    QKV_BUG(most < 1 || most > MOST_BEST, "%lld best checkpoints", (long long)most);
-    if (progress->best_count > most) progress->best_count = most; /* a resumed run may keep fewer */
+    int64_t max = settings->keep_best_ckpts, place = 0;
+    QKV_BUG(max < 1 || max > MAX_BEST, "%lld best checkpoints", (long long)max);
+    if (progress->best_count > max) progress->best_count = max; /* a resumed run may keep fewer */
     while (place < progress->best_count && !better(score, progress->best[place].score, higher)) place++;
     *is_best = place == 0;
-    if (place >= most) return QKV_OK;
+    if (place >= max) return QKV_OK;
 
-    if (progress->best_count < most) progress->best_count++;
+    if (progress->best_count < max) progress->best_count++;
     memmove(&progress->best[place + 1], &progress->best[place],
             (size_t)(progress->best_count - 1 - place) * sizeof progress->best[0]);
     progress->best[place] = (struct best_checkpoint){progress->update, score};
@@ -71,8 +71,8 @@ bool qkv_last_is_recorded(const struct training *training)
 enum qkv_status qkv_last_record(struct training *training, struct qkv_error *error)
 {
     struct progress *progress = &training->progress;
-    int64_t most = training->config->training.keep_last_ckpts, count = progress->last_count;
-    QKV_BUG(most > MOST_LAST, "%lld last checkpoints", (long long)most);
+    int64_t max = training->config->training.keep_last_ckpts, count = progress->last_count;
+    QKV_BUG(max > MAX_LAST, "%lld last checkpoints", (long long)max);
     if (!qkv_last_is_recorded(training)) {
         char name[NUMBERED_NAME_SIZE];
         /* The file of a checkpoint that is among the best is written already. */
@@ -80,11 +80,10 @@ enum qkv_status qkv_last_record(struct training *training, struct qkv_error *err
             qkv_training_save(training, qkv_numbered_name(name, NUMBERED_UPDATE, progress->update),
                               CHECKPOINT_VALUES, error))
             return QKV_INVALID;
-        if (count == MOST_LAST)
-            memmove(progress->last, progress->last + 1, (size_t)--count * sizeof(int64_t));
+        if (count == MAX_LAST) memmove(progress->last, progress->last + 1, (size_t)--count * sizeof(int64_t));
         progress->last[count++] = progress->update;
     }
-    int64_t dropped = count > most ? count - most : 0; /* a resumed run may keep fewer */
+    int64_t dropped = count > max ? count - max : 0; /* a resumed run may keep fewer */
     progress->last_count = count - dropped;
     memmove(progress->last, progress->last + dropped, (size_t)progress->last_count * sizeof(int64_t));
     return QKV_OK;

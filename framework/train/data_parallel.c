@@ -49,12 +49,12 @@ struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_parameters *par
                                                 struct qkv_workers *workers, int shards,
                                                 enum qkv_gradient_memory memory, struct qkv_error *error)
 {
-    if (shards < 1 || shards > QKV_SHARDS_MOST || !is_memory_kind(memory) || !parameters->values) {
+    if (shards < 1 || shards > QKV_SHARDS_MAX || !is_memory_kind(memory) || !parameters->values) {
         qkv_error_set(error,
                       "%d shards of %s parameters, with memory for gradients of kind %d: shards must lie in "
                       "1 to %d, the "
                       "kind must be one of enum qkv_gradient_memory, and parameters must be allocated",
-                      shards, parameters->values ? "allocated" : "unallocated", (int)memory, QKV_SHARDS_MOST);
+                      shards, parameters->values ? "allocated" : "unallocated", (int)memory, QKV_SHARDS_MAX);
         return NULL;
     }
     int threads = qkv_workers_count(workers);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(MOST_BEST <= (int)QKV_AVERAGE_MOST, "more best checkpoints than an average can have");
+_Static_assert(MAX_BEST <= (int)QKV_AVERAGE_MAX, "more best checkpoints than an average can have");
 
 static const char *path_of(struct training *training)
 {

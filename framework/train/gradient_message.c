@@ -32,9 +32,9 @@ struct qkv_gradient_message {
 static void cut_part(struct qkv_gradient_message *message, size_t start, size_t size, size_t row_size,
                      bool is_table)
 {
-    size_t most = row_size < BUCKET ? BUCKET / row_size * row_size : row_size;
+    size_t max = row_size < BUCKET ? BUCKET / row_size * row_size : row_size;
     for (size_t left = size; left > 0;) {
-        size_t length = left % most ? left % most : most;
+        size_t length = left % max ? left % max : max;
         left -= length;
         if (length > message->largest) message->largest = length;
         if (message->bucket)

@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-enum { QKV_TREE_LEVELS = 21 }; /* QKV_SHARDS_MOST is 2^20 */
+enum { QKV_TREE_LEVELS = 21 }; /* QKV_SHARDS_MAX is 2^20 */
 
 struct block {
     void *gradients;

@@ -15,8 +15,8 @@
 
 enum {
     /* Roots at most. More roots let shards begin without waiting for sums, but need a block each. */
-    MOST_ROOTS = 8,
-    MOST_PAIRED_ROOTS = 2,
+    MAX_ROOTS = 8,
+    MAX_PAIRED_ROOTS = 2,
     RANGE = 16384 /* numbers that a worker adds at a time */
 };
 
@@ -31,9 +31,9 @@ enum {
 static void plan(struct qkv_gradient_tree *tree)
 {
     bool is_divided = qkv_processes_count(tree->processes) > 1;
-    int most = is_divided ? 1 : tree->is_paired ? MOST_PAIRED_ROOTS : MOST_ROOTS;
+    int max = is_divided ? 1 : tree->is_paired ? MAX_PAIRED_ROOTS : MAX_ROOTS;
     int lowest = tree->is_paired ? 1 : 0, count = tree->shards, level = 0, users = count;
-    for (tree->first[1] = count; level < lowest || count > most; level++) {
+    for (tree->first[1] = count; level < lowest || count > max; level++) {
         count = (count + 1) / 2;
         tree->first[level + 2] = tree->first[level + 1] + count;
         if (level + 1 == lowest) users = count;

@@ -143,13 +143,13 @@ static int by_text(const void *a, const void *b)
 /* How often the most frequent of the texts occurs. Sorts them. */
 static int64_t most_frequent(const char **text, int64_t count)
 {
-    int64_t most = 0, same = 0;
+    int64_t max = 0, same = 0;
     qsort(text, (size_t)count, sizeof *text, by_text);
     for (int64_t i = 0; i < count; i++) {
         same = i && !strcmp(text[i], text[i - 1]) ? same + 1 : 1;
-        if (same > most) most = same;
+        if (same > max) max = same;
     }
-    return most;
+    return max;
 }
 
 static void notice_collapse(struct training *training)

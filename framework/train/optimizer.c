@@ -18,7 +18,7 @@ static const int MOMENTS[QKV_OPTIMIZER_COUNT] = {
 };
 
 #define OPTIMIZER(NAME, name, moments, ...)                                                                  \
-    _Static_assert(moments <= QKV_MOMENTS_MOST, "more moments than checkpoints have names for");
+    _Static_assert(moments <= QKV_MOMENTS_MAX, "more moments than checkpoints have names for");
 #include "qkv/optimizers.def"
 
 /* Fails when a setting that the optimizer reads is out of the range of its config key: with an epsilon of 0, say,
@@ -161,7 +161,7 @@ static void clip_range(void *context, int range)
 static void update_stretch(const struct step *step, int64_t start, int64_t length, double rate)
 {
     const struct qkv_optimizer *optimizer = step->optimizer;
-    void *moments[QKV_MOMENTS_MOST];
+    void *moments[QKV_MOMENTS_MAX];
     struct qkv_update update = step->update;
     if (rate < 1 || rate > 1) set_rate(optimizer, &update, step->learning_rate * rate);
     for (int i = 0; i < optimizer->state.moment_count; i++)

@@ -30,11 +30,11 @@ static const char *best_key(char key[48], int64_t i, const char *field)
 static const struct update_list {
     const char *name;
     size_t count, updates; /* where they are in struct progress */
-    int64_t most;
+    int64_t max;
 } LISTS[] = {
-    {"last", offsetof(struct progress, last_count), offsetof(struct progress, last), MOST_LAST},
+    {"last", offsetof(struct progress, last_count), offsetof(struct progress, last), MAX_LAST},
     {"snapshot", offsetof(struct progress, snapshot_count), offsetof(struct progress, snapshot),
-     MOST_SNAPSHOTS},
+     MAX_SNAPSHOTS},
 };
 
 enum { LIST_COUNT = sizeof LISTS / sizeof LISTS[0] };
@@ -70,9 +70,9 @@ static enum qkv_status restore_list(const struct update_list *list, struct progr
     int64_t *updates = (int64_t *)((char *)progress + list->updates);
     if (!qkv_state_get(state, count_key(key, list))) return QKV_OK;
     if (qkv_state_get_count(state, key, count, error)) return QKV_INVALID;
-    if (*count > list->most)
+    if (*count > list->max)
         return qkv_error_set(error, "%s is %lld, but at most %lld are kept", key, (long long)*count,
-                             (long long)list->most);
+                             (long long)list->max);
     for (int64_t i = 0; i < *count; i++)
         if (qkv_state_get_count(state, update_key(key, list, i), &updates[i], error)) return QKV_INVALID;
     return QKV_OK;
@@ -108,9 +108,9 @@ enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv
     if (found.epoch >= UINT32_MAX) /* random numbers distinguish no more epochs */
         return qkv_error_set(error, "train.epoch is %lld, but must be below 2^32 - 1",
                              (long long)found.epoch);
-    if (found.best_count > MOST_BEST)
+    if (found.best_count > MAX_BEST)
         return qkv_error_set(error, "train.best_count is %lld, but at most %d are kept",
-                             (long long)found.best_count, MOST_BEST);
+                             (long long)found.best_count, MAX_BEST);
     if (qkv_state_get_number(state, "train.log_loss", &found.log_loss, error)) return QKV_INVALID;
     if (!qkv_state_get(state, "train.log_cross_entropy"))
         found.log_cross_entropy = found.log_tokens ? (double)NAN : 0;

@@ -48,12 +48,12 @@ static int64_t closest(const struct progress *progress)
 {
     const int64_t *snapshot = progress->snapshot;
     int64_t found = 1;
-    double least = 0;
+    double min = 0;
     for (int64_t i = 1; i + 1 < progress->snapshot_count; i++) {
         double ratio = (double)(snapshot[i + 1] + 1) / (double)(snapshot[i - 1] + 1);
-        if (i > 1 && ratio >= least) continue;
+        if (i > 1 && ratio >= min) continue;
         found = i;
-        least = ratio;
+        min = ratio;
     }
     return found;
 }
@@ -68,14 +68,14 @@ static void drop(struct progress *progress, int64_t place)
 enum qkv_status qkv_snapshot_record(struct training *training, bool is_end, struct qkv_error *error)
 {
     struct progress *progress = &training->progress;
-    int64_t most = training->config->training.snapshots;
+    int64_t max = training->config->training.snapshots;
     if (qkv_snapshot_is_recorded(training) || (!is_end && !is_due(training))) return QKV_OK;
     char name[NUMBERED_NAME_SIZE];
     qkv_numbered_name(name, NUMBERED_SNAPSHOT, progress->update);
     if (qkv_training_save(training, name, CHECKPOINT_HALF, error)) return QKV_INVALID;
     /* One place more than the list keeps: the new snapshot takes part in the choice. */
     progress->snapshot[progress->snapshot_count++] = progress->update;
-    while (progress->snapshot_count > most) drop(progress, closest(progress));
+    while (progress->snapshot_count > max) drop(progress, closest(progress));
     return QKV_OK;
 }
 

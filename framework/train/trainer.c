@@ -96,10 +96,10 @@ static enum qkv_status report_progress(struct training *training, struct clock *
 static void report_validation(struct training *training, const struct qkv_scores *scores, bool best)
 {
     const struct qkv_train_listener *listener = listener_of(training);
-    const char *source[MOST_SAMPLES], *reference[MOST_SAMPLES], *translation[MOST_SAMPLES];
+    const char *source[MAX_SAMPLES], *reference[MAX_SAMPLES], *translation[MAX_SAMPLES];
     int64_t wanted = training->config->training.validation_samples, count = training->dev.count, samples = 0;
     if (!listener->validation) return;
-    for (; samples < wanted && samples < MOST_SAMPLES && samples < count; samples++) {
+    for (; samples < wanted && samples < MAX_SAMPLES && samples < count; samples++) {
         int64_t i = samples * count / wanted; /* evenly over the dev set */
         source[samples] = qkv_corpus_source(&training->dev, i);
         reference[samples] = qkv_corpus_target(&training->dev, i);
@@ -312,16 +312,16 @@ enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_trai
     return status;
 }
 
-/* Does updates until `seconds` have passed, but at least `least`; the first one, which touches all memory for the first
+/* Does updates until `seconds` have passed, but at least `min`; the first one, which touches all memory for the first
  * time, is not counted. */
 static enum qkv_status time_updates(struct training *training, double seconds, struct qkv_train_cost *cost,
                                     struct qkv_error *error)
 {
-    enum { LEAST = 3 };
+    enum { MIN_STEPS = 3 };
     struct clock clock = {0};
     double begin = qkv_clock_seconds(), first = begin, now = begin;
     bool more = true;
-    for (int64_t done = 0; more && (done < LEAST || now - begin < seconds); done++) {
+    for (int64_t done = 0; more && (done < MIN_STEPS || now - begin < seconds); done++) {
         enum qkv_status status = update(training, &clock, &more, error);
         if (status) return status;
         now = qkv_clock_seconds();

@@ -31,10 +31,10 @@
 #include <dirent.h>
 
 enum {
-    MOST_BEST = 64,      /* upper limit of training.keep_best_ckpts and testing.average */
-    MOST_LAST = 64,      /* upper limit of training.keep_last_ckpts */
-    MOST_SNAPSHOTS = 64, /* upper limit of training.snapshots */
-    MOST_SAMPLES = 16,   /* upper limit of training.validation_samples */
+    MAX_BEST = 64,      /* upper limit of training.keep_best_ckpts and testing.average */
+    MAX_LAST = 64,      /* upper limit of training.keep_last_ckpts */
+    MAX_SNAPSHOTS = 64, /* upper limit of training.snapshots */
+    MAX_SAMPLES = 16,   /* upper limit of training.validation_samples */
 };
 
 struct best_checkpoint {
@@ -56,12 +56,12 @@ struct progress {
     double log_alignment; /* sum of the cross entropy of guided alignment since the last log line, nats */
     int64_t log_tokens;   /* target tokens since the last log line */
     int64_t best_count;
-    struct best_checkpoint best[MOST_BEST]; /* [best_count], best first */
+    struct best_checkpoint best[MAX_BEST]; /* [best_count], best first */
     int64_t last_count;
-    int64_t last[MOST_LAST]; /* [last_count]: updates of the last checkpoints, ascending */
+    int64_t last[MAX_LAST]; /* [last_count]: updates of the last checkpoints, ascending */
     int64_t snapshot_count;
     /* [snapshot_count]: updates of the snapshots, ascending. One place more than are kept, for a new one. */
-    int64_t snapshot[MOST_SNAPSHOTS + 1];
+    int64_t snapshot[MAX_SNAPSHOTS + 1];
 };
 
 /* What training may notice of itself. */

@@ -100,10 +100,10 @@ struct entries {
     const struct qkv_parameter *parameter;
     bool is_target, in_columns;
 };
-enum { ENTRIES_MOST = 4 };
+enum { ENTRIES_MAX = 4 };
 
 /* The parameters of a model that have entries of vocabularies. */
-static int list_entries(const struct qkv_model *model, struct entries entries[ENTRIES_MOST])
+static int list_entries(const struct qkv_model *model, struct entries entries[ENTRIES_MAX])
 {
     const struct qkv_embedding *source = qkv_model_inputs(model, QKV_STACK_ENCODER).embedding,
                                *target = qkv_model_inputs(model, QKV_STACK_DECODER).embedding;
@@ -179,7 +179,7 @@ static enum qkv_status copy_run(struct training *training, struct qkv_error *err
     struct warm_start *from = &training->from;
     const struct qkv_parameters *old = &from->run.model->parameters;
     struct qkv_parameters *parameters = &training->model->parameters;
-    struct entries entries[ENTRIES_MOST];
+    struct entries entries[ENTRIES_MAX];
     struct qkv_load_report report = {0};
     int entry_count = from->has_old_vocabulary ? 0 : list_entries(training->model, entries);
     struct qkv_safetensor *tensors =

@@ -469,7 +469,7 @@ Test(config, refuses_what_is_too_deep_too_wide_or_too_large)
     size_t used = 0;
     for (int i = 0; i < 10001; i++) used += (size_t)sprintf(text + used, "k%d: 1\n", i);
     cr_assert_eq(read_text(&config, &arena, folder, text, used, &messages), QKV_INVALID);
-    cr_assert_eq(messages.count, QKV_MESSAGES_MOST);
+    cr_assert_eq(messages.count, QKV_MESSAGES_MAX);
 
     memset(text, '#', capacity);
     cr_assert_eq(read_text(&config, &arena, folder, text, capacity, &messages), QKV_INVALID);

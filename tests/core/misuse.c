@@ -104,9 +104,9 @@ Test(misuse, a_query_sees_only_keys_that_exist)
                                                 .causal = i / (ODD * ODD * ODD * ODD)};
         int64_t position = odd[i / ODD / ODD % ODD], keys = odd[i / ODD / ODD / ODD % ODD];
         struct qkv_visible_keys seen = qkv_attention_visible(&rule, position, keys);
-        int64_t most = keys > 0 ? keys : 0, count = qkv_visible_count(seen);
+        int64_t max = keys > 0 ? keys : 0, count = qkv_visible_count(seen);
         cr_assert(seen.global_end >= 0 && seen.global_end <= seen.from && seen.from <= seen.to &&
-                      seen.to <= most && count >= (most > 0) && count <= most,
+                      seen.to <= max && count >= (max > 0) && count <= max,
                   "window %lld, global %lld, causal %d, position %lld, keys %lld: %lld, %lld .. %lld",
                   (long long)rule.window, (long long)rule.global_tokens, (int)rule.causal,
                   (long long)position, (long long)keys, (long long)seen.global_end, (long long)seen.from,

@@ -173,12 +173,12 @@ Test(random, permuted_numbers_are_a_permutation)
         if (count > 20) cr_expect(fixed < 7 && same < 7, "of %llu", (unsigned long long)count);
         free(seen);
     }
-    const uint64_t most = (uint64_t)1 << 63;
-    cr_expect_lt(qkv_random_permuted(SOME, most, most - 1), most);
-    cr_expect_neq(qkv_random_permuted(SOME, most, 0), qkv_random_permuted(SOME, most, 1));
+    const uint64_t max = (uint64_t)1 << 63;
+    cr_expect_lt(qkv_random_permuted(SOME, max, max - 1), max);
+    cr_expect_neq(qkv_random_permuted(SOME, max, 0), qkv_random_permuted(SOME, max, 1));
     cr_expect_eq(qkv_random_permuted(SOME, 0, 0), 0);
     cr_expect_eq(qkv_random_permuted(SOME, 5, 5), 5, "there is no such element");
-    cr_expect_eq(qkv_random_permuted(SOME, most + 1, 3), 3);
+    cr_expect_eq(qkv_random_permuted(SOME, max + 1, 3), 3);
 }
 
 /* Over many epochs, each element comes to each position about equally often, and neighbours come about equally

@@ -207,7 +207,7 @@ static double decay_of_libm(double x)
 static const struct function {
     const char *name;
     double (*function)(double x), (*libm)(double x);
-    double most_distance, ranges[5][2];
+    double max_distance, ranges[5][2];
 } FUNCTIONS[] = {
     {"exp", qkv_scalar_exp, exp, 1, {{-1, 1}, {-30, 30}, {-708, 709.7}, {-745, -708}, {-1e-8, 1e-8}}},
     {"exp2", qkv_scalar_exp2, exp2, 1, {{-1, 1}, {-30, 30}, {-1022, 1024}, {-1074, -1022}, {-8, 0}}},
@@ -242,7 +242,7 @@ Test(scalar_math, results_are_those_of_the_c_library_but_for_rounding)
                 where = x;
             }
         }
-        cr_expect_leq(worst, f->most_distance, "%s(%a) is %a, %g doubles from %a", f->name, where,
+        cr_expect_leq(worst, f->max_distance, "%s(%a) is %a, %g doubles from %a", f->name, where,
                       f->function(where), worst, f->libm(where));
     }
 }

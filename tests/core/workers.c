@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_THREADS = 8, MOST_PARTS = 1000 };
+enum { MAX_THREADS = 8, MAX_PARTS = 1000 };
 
 struct tally {
-    atomic_int times[MOST_PARTS];
-    double results[MOST_PARTS];
+    atomic_int times[MAX_PARTS];
+    double results[MAX_PARTS];
 };
 
 static void count(void *context, int part)
@@ -36,13 +36,13 @@ static struct qkv_workers *team(int threads)
 
 Test(workers, every_part_runs_exactly_once)
 {
-    static const int PARTS[] = {0, 1, 2, 3, 7, 8, 9, 64, MOST_PARTS};
-    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+    static const int PARTS[] = {0, 1, 2, 3, 7, 8, 9, 64, MAX_PARTS};
+    for (int threads = 1; threads <= MAX_THREADS; threads++) {
         struct qkv_workers *workers = team(threads);
         for (size_t p = 0; p < sizeof PARTS / sizeof PARTS[0]; p++) {
             struct tally tally = {0};
             qkv_workers_run(workers, PARTS[p], count, &tally);
-            for (int i = 0; i < MOST_PARTS; i++)
+            for (int i = 0; i < MAX_PARTS; i++)
                 cr_assert_eq(atomic_load(&tally.times[i]), i < PARTS[p], "%d threads, part %d of %d", threads,
                              i, PARTS[p]);
         }
@@ -90,11 +90,11 @@ static void fill(void *context, int part)
 Test(workers, results_do_not_depend_on_the_threads)
 {
     struct tally expected = {0};
-    for (int part = 0; part < MOST_PARTS; part++) fill(&expected, part);
-    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+    for (int part = 0; part < MAX_PARTS; part++) fill(&expected, part);
+    for (int threads = 1; threads <= MAX_THREADS; threads++) {
         struct qkv_workers *workers = team(threads);
         struct tally tally = {0};
-        qkv_workers_run(workers, MOST_PARTS, fill, &tally);
+        qkv_workers_run(workers, MAX_PARTS, fill, &tally);
         cr_assert_arr_eq(tally.results, expected.results, sizeof tally.results);
         qkv_workers_free(workers);
     }

@@ -144,9 +144,9 @@ Test(batches, are_filled_almost_to_their_size)
 {
     struct qkv_batches batches = plan_of(QKV_BATCH_TOKEN, 1000, QKV_BATCH_ORDER_SHUFFLED, 1);
     int64_t source = corpus.source.start[PAIRS] + PAIRS, target = corpus.target.start[PAIRS] + PAIRS;
-    int64_t fewest = (source > target ? source : target) / 1000;
-    cr_assert_leq(batches.count, fewest * 3 / 2, "%lld batches, %lld would do", (long long)batches.count,
-                  (long long)fewest);
+    int64_t min = (source > target ? source : target) / 1000;
+    cr_assert_leq(batches.count, min * 3 / 2, "%lld batches, %lld would do", (long long)batches.count,
+                  (long long)min);
     qkv_batches_release(&batches);
     batches = plan_of(QKV_BATCH_SENTENCE, 64, QKV_BATCH_ORDER_SHUFFLED, 1);
     cr_assert_eq(batches.count, (PAIRS + 63) / 64);
@@ -231,12 +231,12 @@ static double mean_length_range(struct qkv_batches batches)
     struct qkv_batch batch = {0};
     for (int64_t i = 0; i < batches.count; i++) {
         cr_assert_eq(qkv_batches_get(&batches, i, &batch, NULL), QKV_OK);
-        int64_t least = batch.target_length[0], most = least;
+        int64_t min = batch.target_length[0], max = min;
         for (int64_t k = 1; k < batch.count; k++) {
-            if (batch.target_length[k] < least) least = batch.target_length[k];
-            if (batch.target_length[k] > most) most = batch.target_length[k];
+            if (batch.target_length[k] < min) min = batch.target_length[k];
+            if (batch.target_length[k] > max) max = batch.target_length[k];
         }
-        sum += (double)(most - least);
+        sum += (double)(max - min);
     }
     qkv_batch_release(&batch);
     double mean = sum / (double)batches.count;

@@ -305,20 +305,21 @@ Test(corpus, keeps_the_first_pairs_and_reads_all)
 {
     const char *folder = scratch("most");
     const char *path = write_text(folder, "c.tsv", "a\tb\nc d\te\na b c\tx\ny\tz\n");
-    struct qkv_corpus corpus = read_corpus(path, (struct qkv_corpus_options){.keep_raw = true, .most = 2});
+    struct qkv_corpus corpus =
+        read_corpus(path, (struct qkv_corpus_options){.keep_raw = true, .max_pairs = 2});
     cr_expect_eq(corpus.count, 2);
     cr_expect_eq(corpus.read, 4);
     cr_expect_str_eq(qkv_corpus_source(&corpus, 1), "c d");
     cr_expect_null(qkv_corpus_source(&corpus, 2));
     cr_expect_eq(corpus.source.longest, 2);
     qkv_corpus_release(&corpus);
-    corpus = read_corpus(path, (struct qkv_corpus_options){.most = 9});
+    corpus = read_corpus(path, (struct qkv_corpus_options){.max_pairs = 9});
     cr_expect_eq(corpus.count, 4);
     qkv_corpus_release(&corpus);
     struct qkv_data_config data = config();
     struct qkv_error error;
     path = write_text(folder, "wrong.tsv", "a\tb\nc\n");
-    cr_expect_eq(qkv_corpus_read(&corpus, path, &data, (struct qkv_corpus_options){.most = 1}, &error),
+    cr_expect_eq(qkv_corpus_read(&corpus, path, &data, (struct qkv_corpus_options){.max_pairs = 1}, &error),
                  QKV_INVALID);
     cr_expect_not_null(strstr(error.message, "wrong.tsv:2:"), "%s", error.message);
 }

@@ -48,7 +48,7 @@ Test(misuse, of_batches)
         qkv_batch_shard(&batch, shards[i][0], shards[i][1], &view);
         cr_expect_eq(view.count, 0);
     }
-    qkv_batch_shard(&batch, QKV_SHARDS_MOST / 2, QKV_SHARDS_MOST, &view);
+    qkv_batch_shard(&batch, QKV_SHARDS_MAX / 2, QKV_SHARDS_MAX, &view);
     qkv_batch_shard(&batch, 0, 1, &view);
     cr_expect_eq(view.count, 1);
     qkv_batch_release(&batch);

@@ -78,7 +78,7 @@ Test(en_es, has_sentences_of_3_to_14_words_in_lower_case)
 }
 
 /* Each word of dev and test is in train so often. */
-enum { FEWEST_IN_TRAIN = 10 };
+enum { MIN_IN_TRAIN = 10 };
 
 Test(en_es, has_at_least_300_words_per_side_that_occur_often_enough)
 {
@@ -92,10 +92,10 @@ Test(en_es, has_at_least_300_words_per_side_that_occur_often_enough)
         }
         sort(&words);
         cr_assert_geq(distinct(&words), 300);
-        static struct table common; /* words that are FEWEST_IN_TRAIN times in a row */
+        static struct table common; /* words that are MIN_IN_TRAIN times in a row */
         common.count = 0;
-        for (size_t i = 0; i + FEWEST_IN_TRAIN <= words.count; i++)
-            if (!strcmp(words.entry[i].key, words.entry[i + FEWEST_IN_TRAIN - 1].key))
+        for (size_t i = 0; i + MIN_IN_TRAIN <= words.count; i++)
+            if (!strcmp(words.entry[i].key, words.entry[i + MIN_IN_TRAIN - 1].key))
                 put(&common, words.entry[i].key, "");
         for (int i = DEV; i < SPLITS; i++) {
             for (int j = 0; j < counts[i]; j++) {

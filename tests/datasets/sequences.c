@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 64 };
+enum { CAPACITY = 64 };
 
 /* A line: two sequences. */
 struct line {
-    long source[MOST], target[MOST];
+    long source[CAPACITY], target[CAPACITY];
     int sources, targets;
 };
 
@@ -17,7 +17,7 @@ static int read_numbers(const char *text, long *numbers)
 {
     int count = 0;
     char *end = NULL;
-    for (; count < MOST; count++, text = end) {
+    for (; count < CAPACITY; count++, text = end) {
         numbers[count] = strtol(text, &end, 10);
         if (end == text) break;
     }
@@ -60,7 +60,7 @@ static void note(const struct line *line)
 
 static void forget(void)
 {
-    shortest = MOST;
+    shortest = CAPACITY;
     longest = 0;
     smallest = 1000000;
     largest = -1;

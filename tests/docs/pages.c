@@ -29,10 +29,10 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 
-enum { MOST_PAGES = 32 };
+enum { MAX_PAGES = 32 };
 
 /* Paths relative to the root of the sources. */
-static int list_pages(char *pages[MOST_PAGES])
+static int list_pages(char *pages[MAX_PAGES])
 {
     const size_t root = strlen(QKV_SOURCE_DIR "/");
     int count = 0;
@@ -40,7 +40,7 @@ static int list_pages(char *pages[MOST_PAGES])
     cr_assert_eq(glob(QKV_SOURCE_DIR "/*.md", 0, NULL, &found), 0);
     cr_assert_eq(glob(QKV_SOURCE_DIR "/docs/*.md", GLOB_APPEND, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        cr_assert_lt(count, MOST_PAGES);
+        cr_assert_lt(count, MAX_PAGES);
         pages[count++] = format("%s", found.gl_pathv[i] + root);
     }
     globfree(&found);
@@ -104,7 +104,7 @@ static void check_link(const char *page, const char *target)
 
 Test(pages, links_lead_somewhere)
 {
-    char *pages[MOST_PAGES];
+    char *pages[MAX_PAGES];
     int links = 0, count = list_pages(pages);
     for (int i = 0; i < count; i++) {
         bool in_code = false;
@@ -141,7 +141,7 @@ static int compare_sentences(const void *a, const void *b)
 }
 
 /* Collects the sentences of a page that are long enough to be no idiom; tables and code do not count. */
-static size_t collect_sentences(const char *page, struct sentence *sentences, size_t count, size_t most)
+static size_t collect_sentences(const char *page, struct sentence *sentences, size_t count, size_t max)
 {
     enum { LONG = 60 };
     bool in_code = false;
@@ -155,7 +155,7 @@ static size_t collect_sentences(const char *page, struct sentence *sentences, si
     }
     for (char *at = prose; *at;) {
         size_t length = strcspn(at, ".");
-        if (length > LONG && count < most)
+        if (length > LONG && count < max)
             sentences[count++] = (struct sentence){page, format("%.*s", (int)length, at)};
         at += length + (at[length] == '.');
         at += strspn(at, " ");
@@ -165,14 +165,14 @@ static size_t collect_sentences(const char *page, struct sentence *sentences, si
 
 Test(pages, say_nothing_twice)
 {
-    enum { MOST = 4000 };
-    static struct sentence sentences[MOST];
-    char *pages[MOST_PAGES];
+    enum { CAPACITY = 4000 };
+    static struct sentence sentences[CAPACITY];
+    char *pages[MAX_PAGES];
     size_t count = 0;
     int page_count = list_pages(pages);
-    for (int i = 0; i < page_count; i++) count = collect_sentences(pages[i], sentences, count, MOST);
+    for (int i = 0; i < page_count; i++) count = collect_sentences(pages[i], sentences, count, CAPACITY);
     cr_assert_gt(count, 50);
-    cr_assert_lt(count, MOST);
+    cr_assert_lt(count, CAPACITY);
     qsort(sentences, count, sizeof sentences[0], compare_sentences);
     for (size_t i = 1; i < count; i++)
         cr_expect_str_neq(sentences[i].text, sentences[i - 1].text, "%s and %s: %s", sentences[i - 1].page,
@@ -335,8 +335,8 @@ static void run_page(const char *page, int index)
 
 ParameterizedTestParameters(pages, commands_do_what_they_show)
 {
-    static int indices[MOST_PAGES];
-    char *pages[MOST_PAGES];
+    static int indices[MAX_PAGES];
+    char *pages[MAX_PAGES];
     int count = list_pages(pages);
     for (int i = 0; i < count; i++) indices[i] = i;
     return cr_make_param_array(int, indices, (size_t)count);
@@ -344,7 +344,7 @@ ParameterizedTestParameters(pages, commands_do_what_they_show)
 
 ParameterizedTest(int *index, pages, commands_do_what_they_show)
 {
-    char *pages[MOST_PAGES];
+    char *pages[MAX_PAGES];
     list_pages(pages);
     run_page(pages[*index], *index);
 }

@@ -118,8 +118,7 @@ enum { ROWS = 150, COLUMNS = 250, NUMBERS = ROWS * COLUMNS };
 
 /* Mean, variance and largest size of what an initialiser draws for [ROWS, COLUMNS]; bounds are five standard
  * errors. */
-static void expect_draws(enum qkv_initializer kind, double gain, double variance, double kurtosis,
-                         double most)
+static void expect_draws(enum qkv_initializer kind, double gain, double variance, double kurtosis, double max)
 {
     struct qkv_parameters parameters = {0};
     const struct qkv_parameter *p =
@@ -135,8 +134,8 @@ static void expect_draws(enum qkv_initializer kind, double gain, double variance
     }
     cr_expect_float_eq(sum / NUMBERS, 0, 5 * sqrt(variance / NUMBERS));
     cr_expect_float_eq(squares / NUMBERS, variance, 5 * variance * sqrt((kurtosis - 1) / NUMBERS));
-    cr_expect_leq(largest, most);
-    cr_expect_geq(largest, most == HUGE_VAL ? 3.5 * sqrt(variance) : 0.999 * most);
+    cr_expect_leq(largest, max);
+    cr_expect_geq(largest, max == HUGE_VAL ? 3.5 * sqrt(variance) : 0.999 * max);
     qkv_parameters_release(&parameters);
 }
 

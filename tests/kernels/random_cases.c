@@ -94,7 +94,7 @@ static const double FLOAT32_BOUND = 2e-5;
 
 /* The least size to which a difference is compared: 0.3, because numbers near 1 may cancel, or more where the formula of
  * a gradient explains more rounding errors (tests/support/op_cases.c). */
-static double least_size(const struct op_case *test, int k)
+static double min_size(const struct op_case *test, int k)
 {
     return k ? fmax(0.3, test->noise[k - 1] / FLOAT32_BOUND) : 0.3;
 }
@@ -104,7 +104,7 @@ static void expect_close(const char *name, const char *what, const struct outcom
                          double bound)
 {
     for (int k = 0; k <= QKV_MAX_INPUTS; k++) {
-        double difference = 0, size = least_size(a->test, k);
+        double difference = 0, size = min_size(a->test, k);
         bool finite = true;
         for (int64_t i = 0; i < a->count[k]; i++) {
             double x = a->part[k][i], y = b->part[k][i];

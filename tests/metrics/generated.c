@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SEGMENTS = 200, MOST_WORDS = 64, WORDS = 24, TEXT_SIZE = 2048 };
+enum { SEGMENTS = 200, MAX_WORDS = 64, WORDS = 24, TEXT_SIZE = 2048 };
 
 static const char *const vocabulary[WORDS] = {"the",   "cat",  "Dog",     "sat",       "on",       "the,",
                                               "mat",   "end",  "l'homme", "été",       "1,000.50", "3-4",
@@ -23,7 +23,7 @@ static struct segment {
 
 struct sentence {
     int count;
-    unsigned words[MOST_WORDS]; /* of the vocabulary */
+    unsigned words[MAX_WORDS]; /* of the vocabulary */
 };
 
 static uint32_t random_state = 7;
@@ -39,7 +39,7 @@ static void move_block(struct sentence *s, unsigned from, unsigned length, unsig
 {
     struct sentence old = *s;
     unsigned at = 0, count = (unsigned)s->count;
-    unsigned rest[MOST_WORDS], left = 0;
+    unsigned rest[MAX_WORDS], left = 0;
     for (unsigned i = 0; i < count; i++)
         if (i < from || i >= from + length) rest[left++] = old.words[i];
     for (unsigned i = 0; i <= left; i++) {

@@ -208,7 +208,7 @@ static int enumerate(const struct setting *s, int64_t sentence, const struct qkv
     return count;
 }
 
-static void expect_everything(struct qkv_search_options options, int least, int most)
+static void expect_everything(struct qkv_search_options options, int min, int max)
 {
     for (int t = 0; t < 2; t++) {
         struct setting s = setting_of(TYPES[t], FEW, 4);
@@ -216,7 +216,7 @@ static void expect_everything(struct qkv_search_options options, int least, int 
         for (int64_t i = 0; i < SENTENCES; i++) {
             struct output all[EVERYTHING];
             int count = enumerate(&s, i, &options, all);
-            cr_assert(least <= count && count <= most, "%d outputs", count);
+            cr_assert(min <= count && count <= max, "%d outputs", count);
             for (int k = 0; k < count; k++) {
                 const struct qkv_hypothesis *h = &s.found.best[i * EVERYTHING + k];
                 cr_assert_not_null(h->ids, "%d of %d found", k, count);

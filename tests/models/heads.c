@@ -34,13 +34,13 @@ static double *log_probabilities(const struct qkv_model *model, int64_t *count)
 static double difference(const struct qkv_model *model, const struct qkv_model *other)
 {
     int64_t count;
-    double *one = log_probabilities(model, &count), *two = log_probabilities(other, &count), most = 0;
+    double *one = log_probabilities(model, &count), *two = log_probabilities(other, &count), max = 0;
     for (int64_t i = 0; i < count; i++)
-        if (!(one[i] - two[i] <= most && two[i] - one[i] <= most))
-            most = one[i] > two[i] ? one[i] - two[i] : two[i] - one[i];
+        if (!(one[i] - two[i] <= max && two[i] - one[i] <= max))
+            max = one[i] > two[i] ? one[i] - two[i] : two[i] - one[i];
     free(one);
     free(two);
-    return most;
+    return max;
 }
 
 /* Silences each head in turn, then all. */

@@ -42,15 +42,15 @@ static double change(const struct subject *subject, const struct qkv_batch_view 
                      const struct qkv_batch_view *other)
 {
     double *before = tiny_log_probabilities(subject->model, one),
-           *after = tiny_log_probabilities(subject->model, other), most = 0;
+           *after = tiny_log_probabilities(subject->model, other), max = 0;
     for (int64_t i = 0; i < one->target_tokens * TARGET_SIZE; i++) {
         double by = before[i] > after[i] ? before[i] - after[i] : after[i] - before[i];
         cr_assert(by >= 0 && by < 1e3, "number %d is %g, then %g", (int)i, before[i], after[i]);
-        if (by > most) most = by;
+        if (by > max) max = by;
     }
     free(before);
     free(after);
-    return most;
+    return max;
 }
 
 /* A view with another word in place of token `token`. */

@@ -82,7 +82,7 @@ Test(transformer, decoding_gives_the_probabilities_of_the_forced_pass)
 
 /* ---- hypotheses that split, move and end ---- */
 
-enum { MOST_ROWS = 7, STEPS = 8, SENTENCES = 3 };
+enum { MAX_ROWS = 7, STEPS = 8, SENTENCES = 3 };
 
 struct history {
     int64_t sentence, length;
@@ -115,20 +115,20 @@ static void expect_histories(const struct variant *variant)
     struct qkv_batch batch = {0};
     tiny_batch(&batch, model, SENTENCES, LENGTHS, NULL, 5);
     struct qkv_batch_view view = tiny_view(&batch);
-    struct history rows[MOST_ROWS], next[MOST_ROWS];
-    int64_t count = SENTENCES, sentences[MOST_ROWS], parents[MOST_ROWS];
-    int32_t ids[MOST_ROWS];
+    struct history rows[MAX_ROWS], next[MAX_ROWS];
+    int64_t count = SENTENCES, sentences[MAX_ROWS], parents[MAX_ROWS];
+    int32_t ids[MAX_ROWS];
     uint64_t draw = 0;
     const struct qkv_random random = {.seed = 3, .stream = QKV_STREAM_CHECK};
     for (int64_t i = 0; i < count; i++) rows[i] = (struct history){.sentence = i};
-    cr_assert_eq(qkv_decoding_start(decoding, &view, MOST_ROWS, STEPS, true, NULL), QKV_OK);
+    cr_assert_eq(qkv_decoding_start(decoding, &view, MAX_ROWS, STEPS, true, NULL), QKV_OK);
     for (int64_t step = 0; step < STEPS; step++) {
         for (int64_t i = 0; i < count; i++) {
             sentences[i] = rows[i].sentence;
             ids[i] = rows[i].length ? rows[i].ids[rows[i].length - 1] : QKV_BEGIN;
         }
         const struct qkv_next_scores *found = qkv_decoding_step(decoding, count, ids, sentences, NULL);
-        double values[MOST_ROWS * TARGET_SIZE];
+        double values[MAX_ROWS * TARGET_SIZE];
         cr_assert_not_null(found);
         for (int64_t i = 0; i < count * TARGET_SIZE; i++)
             values[i] = qkv_next_log_probability(found, i / TARGET_SIZE, (int32_t)(i % TARGET_SIZE));
@@ -136,7 +136,7 @@ static void expect_histories(const struct variant *variant)
             expect_history(model, &view, &rows[i], values + i * TARGET_SIZE, step);
         if (step == STEPS - 1) break;
         /* A random number of rows, each with a random parent: hypotheses split, end and move. */
-        int64_t survivors = 1 + (int64_t)qkv_random_below(random, draw++, MOST_ROWS);
+        int64_t survivors = 1 + (int64_t)qkv_random_below(random, draw++, MAX_ROWS);
         for (int64_t i = 0; i < survivors; i++) {
             parents[i] = (int64_t)qkv_random_below(random, draw++, (uint64_t)count);
             next[i] = rows[parents[i]];

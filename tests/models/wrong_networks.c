@@ -113,7 +113,7 @@ Test(wrong_networks, layers_without_end_are_counted_up_to_the_most)
     config.network = "wrong_layers";
     struct qkv_model *model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
     cr_expect_eq(qkv_model_head_count(model),
-                 2 * QKV_LAYERS_MOST); /* a head in each layer of decoder and cross */
+                 2 * QKV_LAYERS_MAX); /* a head in each layer of decoder and cross */
     qkv_model_free(model);
 }
 

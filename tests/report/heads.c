@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAIRS = 5, MOST = 8 }; /* heads of the models at most */
+enum { PAIRS = 5, CAPACITY = 8 }; /* heads of the models at most */
 
 /* Words that repeat; unknown words that are copied (q, z); links that are possible or missing. */
 static const char PAIR_TEXT[] = "a b a c\tA B A C\nc q d\tC q D\ne\tE\nb b\tB B B\nd z e a\tz D A\n";
@@ -103,14 +103,14 @@ static void add_map(struct expected *e, const struct qkv_attention_map *map, cha
 {
     bool cross = map->kind == QKV_ATTENTION_CROSS;
     for (int64_t r = 0; r < map->rows; r++) {
-        double shares[16], total = 0, entropy = 0, most = 0, copied = 0, near[3] = {0}, special = 0;
+        double shares[16], total = 0, entropy = 0, max = 0, copied = 0, near[3] = {0}, special = 0;
         bool sees_copy = false;
         if (!row[r]) continue;
         for (int64_t c = 0; c < map->columns; c++) total += map->weights[r * map->columns + c];
         for (int64_t c = 0; c < map->columns; c++) {
             double p = shares[c] = map->weights[r * map->columns + c] / total;
             if (p > 0) entropy -= p * log(p);
-            most = fmax(most, p);
+            max = fmax(max, p);
             if (!column[c]) {
                 special += p;
                 continue;
@@ -120,7 +120,7 @@ static void add_map(struct expected *e, const struct qkv_attention_map *map, cha
             if (!hidden && (cross || c != r) && !strcmp(row[r], column[c])) copied += p, sees_copy = true;
         }
         add(e, QKV_HEAD_ENTROPY, entropy);
-        add(e, QKV_HEAD_SHARPNESS, most);
+        add(e, QKV_HEAD_SHARPNESS, max);
         add(e, QKV_HEAD_PREVIOUS, near[0]);
         add(e, QKV_HEAD_SAME, near[1]);
         add(e, QKV_HEAD_NEXT, near[2]);
@@ -234,7 +234,7 @@ static void expect_maps(bool recurrent, bool norms)
                                                    QKV_HEAD_LOSS, QKV_HEAD_BLEU, QKV_HEAD_IMPORTANCE};
     struct fixture f = open_fixture(recurrent);
     struct qkv_measured_heads heads = measured(&f, norms);
-    struct expected expected[MOST] = {0};
+    struct expected expected[CAPACITY] = {0};
     cr_assert_eq(heads.count, recurrent ? 1 : 6);
     cr_expect_eq(heads.sentences, PAIRS);
     cr_expect_eq(heads.tokens, 4 + 3 + 1 + 3 + 3 + PAIRS);

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 128 };
+enum { CAPACITY = 128 };
 
-static const char *words[MOST];
-static double weights[MOST * MOST];
+static const char *words[CAPACITY];
+static double weights[CAPACITY * CAPACITY];
 static int count;
 static struct qkv_attention_map map;
 static struct qkv_attention_report report;
@@ -49,7 +49,7 @@ static void make_words(void)
     for (size_t i = 0; i < sizeof points / sizeof *points; i++)
         words[count++] = format("a%sb", encoded(points[i]));
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) words[count++] = plain[i];
-    cr_assert_leq(count, MOST);
+    cr_assert_leq(count, CAPACITY);
     for (int i = 0; i < count * count; i++) weights[i] = 1. / (i + 3);
     map = (struct qkv_attention_map){.kind = QKV_ATTENTION_CROSS,
                                      .layer = 1,

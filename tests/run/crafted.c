@@ -184,7 +184,7 @@ Test(crafted, refuses_counts_with_which_training_cannot_go_on)
     }
     qkv_state_set(&state, "train.epoch", "1000000000000000");
     cr_expect_eq(qkv_state_get_count(&state, "train.epoch", &count, &error), QKV_OK);
-    cr_expect_eq(count, QKV_COUNT_MOST);
+    cr_expect_eq(count, QKV_COUNT_MAX);
     qkv_state_release(&state);
 }
 

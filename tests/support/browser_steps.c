@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-enum { MOST_NUMBERS = 20000 };
+enum { MAX_NUMBERS = 20000 };
 
 /* Appends the numbers of nested lists; a masked score is null. */
 static int flatten(const cJSON *list, double *numbers, int count)
@@ -22,7 +22,7 @@ static int flatten(const cJSON *list, double *numbers, int count)
 
 void browser_expect_steps(struct browser *browser, const char *text, const char *label, double tolerance)
 {
-    static double native[MOST_NUMBERS], shown[MOST_NUMBERS];
+    static double native[MAX_NUMBERS], shown[MAX_NUMBERS];
     cJSON *json = json_parsed(text),
           *steps = cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "walks"), 0), "steps"),
           *step;
@@ -38,8 +38,8 @@ void browser_expect_steps(struct browser *browser, const char *text, const char 
             json_parsed(browser_value(browser, format("JSON.stringify([...state.walk[%d].values])", i++)));
         cr_assert_eq(flatten(values, shown, 0), count, "%s: %s", label, name);
         for (int k = 0; k < count; k++) {
-            double most = tolerance * fmax(1, fabs(native[k]));
-            cr_assert(isinf(native[k]) ? isinf(shown[k]) : fabs(native[k] - shown[k]) < most,
+            double max = tolerance * fmax(1, fabs(native[k]));
+            cr_assert(isinf(native[k]) ? isinf(shown[k]) : fabs(native[k] - shown[k]) < max,
                       "%s: %s, number %d: %.9g in the page, %.9g", label, name, k, shown[k], native[k]);
         }
         cJSON_Delete(values);

@@ -12,13 +12,13 @@ uint32_t parse_character(const char **text)
     const unsigned char *byte = (const unsigned char *)*text;
     int size = byte[0] < 0x80 ? 1 : byte[0] < 0xE0 ? 2 : byte[0] < 0xF0 ? 3 : 4;
     uint32_t point = size == 1 ? byte[0] : byte[0] & (0xFFu >> (size + 1));
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    static const uint32_t min[] = {0, 0, 0x80, 0x800, 0x10000};
     cr_assert(size == 1 || (byte[0] >= 0xC2 && byte[0] < 0xF5), "byte 0x%02X is no UTF-8", byte[0]);
     for (int i = 1; i < size; i++) {
         cr_assert_eq(byte[i] & 0xC0, 0x80, "byte 0x%02X is no UTF-8", byte[i]);
         point = point << 6 | (byte[i] & 0x3F);
     }
-    cr_assert(point >= least[size] && point <= 0x10FFFF && (point < 0xD800 || point > 0xDFFF));
+    cr_assert(point >= min[size] && point <= 0x10FFFF && (point < 0xD800 || point > 0xDFFF));
     *text += size;
     return point;
 }

@@ -53,16 +53,16 @@ struct pseudo_terminal *pseudo_terminal_start(int columns, int rows, const char 
 /* Reads what is there, after waiting for it. Returns false at the end. */
 static bool read_more(struct pseudo_terminal *terminal)
 {
-    enum { MOST = 4096 };
+    enum { CAPACITY = 4096 };
     struct pollfd ready = {.fd = terminal->descriptor, .events = POLLIN};
-    if (terminal->capacity - terminal->size <= MOST) {
-        terminal->capacity = 2 * terminal->capacity + 2 * MOST;
+    if (terminal->capacity - terminal->size <= CAPACITY) {
+        terminal->capacity = 2 * terminal->capacity + 2 * CAPACITY;
         terminal->bytes = realloc(terminal->bytes, terminal->capacity);
         cr_assert_not_null(terminal->bytes);
     }
     int events = poll(&ready, 1, LONGEST_WAIT);
     cr_assert_eq(events, 1, "the command hangs; it has printed:\n%s", terminal->size ? terminal->bytes : "");
-    ssize_t got = read(terminal->descriptor, terminal->bytes + terminal->size, MOST);
+    ssize_t got = read(terminal->descriptor, terminal->bytes + terminal->size, CAPACITY);
     if (got <= 0) return false; /* EIO: the command has ended */
     terminal->size += (size_t)got;
     terminal->bytes[terminal->size] = '\0';

@@ -20,7 +20,7 @@ void screen_init(struct screen *screen, int columns, int rows)
     screen->columns = columns;
     screen->rows = rows;
     screen->wraps = true;
-    for (int line = 0; line < SCREEN_MOST_LINES; line++) clear_cells(screen, line, 0, SCREEN_MOST_COLUMNS);
+    for (int line = 0; line < SCREEN_MAX_LINES; line++) clear_cells(screen, line, 0, SCREEN_MAX_COLUMNS);
 }
 
 static struct screen_cell *current_line(struct screen *screen)
@@ -32,7 +32,7 @@ static void line_feed(struct screen *screen)
 {
     if (screen->row + 1 < screen->rows)
         screen->row++;
-    else if (screen->top + screen->rows < SCREEN_MOST_LINES)
+    else if (screen->top + screen->rows < SCREEN_MAX_LINES)
         screen->top++;
     if (screen->top + screen->row >= screen->lines) screen->lines = screen->top + screen->row + 1;
 }
@@ -64,23 +64,23 @@ static void put(struct screen *screen, const char *text)
     if (screen->top + screen->row >= screen->lines) screen->lines = screen->top + screen->row + 1;
 }
 
-static int clamp(int value, int most)
+static int clamp(int value, int max)
 {
-    return value < 0 ? 0 : value > most ? most : value;
+    return value < 0 ? 0 : value > max ? max : value;
 }
 
 static void erase_in_line(struct screen *screen, int mode)
 {
     int column = clamp(screen->column, screen->columns - 1);
     clear_cells(screen, screen->top + screen->row, mode ? 0 : column,
-                mode == 1 ? column + 1 : SCREEN_MOST_COLUMNS);
+                mode == 1 ? column + 1 : SCREEN_MAX_COLUMNS);
 }
 
 static void erase_in_screen(struct screen *screen, int mode)
 {
     erase_in_line(screen, mode);
     for (int row = mode ? 0 : screen->row + 1; row < (mode == 1 ? screen->row : screen->rows); row++)
-        clear_cells(screen, screen->top + row, 0, SCREEN_MOST_COLUMNS);
+        clear_cells(screen, screen->top + row, 0, SCREEN_MAX_COLUMNS);
 }
 
 /* Moves the cells from the cursor on by `count` columns, which become empty: to the right for a positive count. */
@@ -176,7 +176,7 @@ void screen_print(struct screen *screen, const char *bytes, size_t size)
 /* Columns of a line that are not blank. */
 static int used_columns(const struct screen *screen, int line)
 {
-    int used = SCREEN_MOST_COLUMNS;
+    int used = SCREEN_MAX_COLUMNS;
     while (used && !strcmp(screen->cell[line][used - 1].text, BLANK.text)) used--;
     return used;
 }
@@ -188,11 +188,11 @@ void screen_resize(struct screen *screen, int columns, int rows)
     memcpy(old, screen, sizeof *old);
     screen_init(screen, columns, rows);
     int cursor = 0, line = 0;
-    for (int i = 0; i < old->lines && line < SCREEN_MOST_LINES; i++, line++) {
+    for (int i = 0; i < old->lines && line < SCREEN_MAX_LINES; i++, line++) {
         if (i == old->top + old->row) cursor = line;
         int used = used_columns(old, i);
         for (int column = 0; column < used; column++) {
-            if (column && column % columns == 0 && line + 1 < SCREEN_MOST_LINES) line++;
+            if (column && column % columns == 0 && line + 1 < SCREEN_MAX_LINES) line++;
             screen->cell[line][column % columns] = old->cell[i][column];
         }
     }
@@ -213,7 +213,7 @@ char *screen_text(const struct screen *screen)
 {
     size_t size = 0;
     char *text =
-        malloc((size_t)screen->lines * (SCREEN_MOST_COLUMNS * sizeof screen->cell[0][0].text + 1) + 1);
+        malloc((size_t)screen->lines * (SCREEN_MAX_COLUMNS * sizeof screen->cell[0][0].text + 1) + 1);
     if (!text) abort();
     for (int line = 0; line < screen->lines; line++) {
         for (int column = 0; column < used_columns(screen, line); column++)

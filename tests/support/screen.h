@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SCREEN_MOST_COLUMNS = 200, SCREEN_MOST_ROWS = 60, SCREEN_MOST_LINES = 2000 };
+enum { SCREEN_MAX_COLUMNS = 200, SCREEN_MAX_ROWS = 60, SCREEN_MAX_LINES = 2000 };
 
 /* A character cell: UTF-8, with combining marks. "" is the right half of a wide character. */
 struct screen_cell {
@@ -23,7 +23,7 @@ struct screen {
     char pending[64]; /* the beginning of a character or sequence */
     size_t pending_size;
     int lines; /* lines ever used */
-    struct screen_cell cell[SCREEN_MOST_LINES][SCREEN_MOST_COLUMNS];
+    struct screen_cell cell[SCREEN_MAX_LINES][SCREEN_MAX_COLUMNS];
 };
 
 void screen_init(struct screen *screen, int columns, int rows);

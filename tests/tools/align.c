@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PAIRS = 3, MOST = 8 };
+enum { PAIRS = 3, CAPACITY = 8 };
 static const char *const SOURCE[PAIRS] = {"one two three", "five four", "two one four three"};
 static const char *const TARGET[PAIRS] = {"uno dos tres", "cinco cuatro", "dos uno cuatro tres"};
 static const int WORDS[PAIRS] = {3, 2, 4};
@@ -53,7 +53,7 @@ static double cell(const cJSON *matrix, int row, int column)
 }
 
 /* Links of the strongest source words of the rows shift, shift + 1, ..., or of all words above a threshold. */
-static char *strongest(char *links, double weights[MOST][MOST], int words, double threshold)
+static char *strongest(char *links, double weights[CAPACITY][CAPACITY], int words, double threshold)
 {
     const char *space = "";
     for (int source = 0; source < words; source++)
@@ -75,7 +75,7 @@ Test(align, links_the_strongest_words_of_a_head_in_both_readings)
         for (int shift = 0; shift < 2; shift++)
             for (int above = 0; above < 2; above++) {
                 char *expected = format("%s", "");
-                double weights[MOST][MOST];
+                double weights[CAPACITY][CAPACITY];
                 for (int pair = 0; pair < PAIRS; pair++) {
                     const cJSON *map = map_of(pair, head);
                     for (int t = 0; t < WORDS[pair]; t++)
@@ -118,7 +118,7 @@ static double norm_of(const cJSON *walk, int head, int key)
 }
 
 /* Weights times norms of a head (from 0), or the mean of both heads (-1), divided by the sum of the row. */
-static void weigh(const cJSON *walk, int head, int words, double weights[MOST][MOST])
+static void weigh(const cJSON *walk, int head, int words, double weights[CAPACITY][CAPACITY])
 {
     for (int t = 0; t < words; t++) {
         double sum = 0;
@@ -140,7 +140,7 @@ Test(align, multiplies_weights_by_the_norms_of_transformed_values)
     for (int head = -1; head < 2; head++)
         for (int above = 0; above < 2; above++) {
             char *expected = format("%s", "");
-            double weights[MOST][MOST];
+            double weights[CAPACITY][CAPACITY];
             for (int pair = 0; pair < PAIRS; pair++) {
                 struct outcome shown = run("cd '%s' && qkv explain run '%s' -t '%s' -f json --full", tiny(),
                                            SOURCE[pair], TARGET[pair]);
@@ -162,7 +162,7 @@ Test(align, multiplies_weights_by_the_norms_of_transformed_values)
 Test(align, attention_measures_the_same_norms)
 {
     for (int head = -1; head < 2; head++) {
-        double expected[MOST][MOST];
+        double expected[CAPACITY][CAPACITY];
         cJSON *walks = json_parsed(run_ok("cd '%s' && qkv explain run '%s' -t '%s' -f json --full", tiny(),
                                           SOURCE[0], TARGET[0])),
               *report = json_parsed(
@@ -303,7 +303,7 @@ static const char *reverse_run(const char *folder)
 
 /* A set of links: linked[line][source][target]. */
 struct link_set {
-    bool linked[PAIRS][MOST][MOST];
+    bool linked[PAIRS][CAPACITY][CAPACITY];
 };
 
 static struct link_set read_set(const char *text, bool swapped)

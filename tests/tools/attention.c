@@ -340,10 +340,10 @@ Test(attention, best_head_is_the_one_that_agrees_most)
     cJSON *all = report_of("'one two three' --target 'uno dos tres' -f json --kind encoder"),
           *best = report_of("'one two three' --target 'uno dos tres' -f json --kind encoder --head best");
     cr_assert_eq(cJSON_GetArraySize(maps_of(best)), 1);
-    const cJSON *chosen = cJSON_GetArrayItem(maps_of(best), 0), *map, *most = NULL;
-    cJSON_ArrayForEach(map, maps_of(all)) if (!most || agreement(all, map) > agreement(all, most)) most = map;
-    cr_expect_str_eq(text_of(chosen, "name"), text_of(most, "name"));
-    cr_expect_eq(weight(chosen, 1, 1), weight(most, 1, 1));
+    const cJSON *chosen = cJSON_GetArrayItem(maps_of(best), 0), *map, *max = NULL;
+    cJSON_ArrayForEach(map, maps_of(all)) if (!max || agreement(all, map) > agreement(all, max)) max = map;
+    cr_expect_str_eq(text_of(chosen, "name"), text_of(max, "name"));
+    cr_expect_eq(weight(chosen, 1, 1), weight(max, 1, 1));
     cJSON *second = report_of("'one two' --target 'uno dos' -f json --kind encoder --layer 2 --head best");
     cr_expect_eq(strncmp(text_of(cJSON_GetArrayItem(maps_of(second), 0), "name"), "encoder.2.", 10), 0);
     cJSON_Delete(all);

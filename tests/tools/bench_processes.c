@@ -18,10 +18,10 @@ static cJSON *json_of(struct outcome outcome)
 static void check_exchange(const cJSON *row, int processes)
 {
     double parameters = json_number(row, "parameters_mb"),
-           most = 2.0 * (processes - 1) / processes * parameters;
+           max = 2.0 * (processes - 1) / processes * parameters;
     cr_expect_eq(json_number(row, "processes"), processes);
-    cr_expect_float_eq(json_number(row, "sent_mb"), most, 0.01 * most);
-    cr_expect_float_eq(json_number(row, "sent_by_others_mb"), most, 0.01 * most);
+    cr_expect_float_eq(json_number(row, "sent_mb"), max, 0.01 * max);
+    cr_expect_float_eq(json_number(row, "sent_by_others_mb"), max, 0.01 * max);
     static const char *const times[] = {"cpu_ms", "ms", "messages_ms", "latency_ms", "mb_per_ms"};
     for (int i = 0; i < 5; i++) cr_expect_gt(json_number(row, times[i]), 0, "%s", times[i]);
 }

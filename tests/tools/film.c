@@ -21,10 +21,10 @@ struct pixels {
     uint32_t milliseconds;
 };
 
-enum { MOST_FRAMES = 8 };
+enum { MAX_FRAMES = 8 };
 
 /* Reads a film by the PNG specification: lengths, CRCs, order of chunks, sequence numbers. Returns the number of frames. */
-static int read_film(const char *path, struct pixels frames[static MOST_FRAMES], uint32_t size[static 2])
+static int read_film(const char *path, struct pixels frames[static MAX_FRAMES], uint32_t size[static 2])
 {
     size_t length, at = 8;
     char *file = read_file(path, &length);
@@ -45,7 +45,7 @@ static int read_film(const char *path, struct pixels frames[static MOST_FRAMES],
             memcpy(size, (uint32_t[]){number_at(bytes, 4), number_at(bytes + 4, 4)}, 8);
         if (!memcmp(type, "acTL", 4)) announced = (int)number_at(bytes, 4);
         if (!memcmp(type, "fcTL", 4)) {
-            cr_assert_lt(count, MOST_FRAMES);
+            cr_assert_lt(count, MAX_FRAMES);
             cr_expect_eq(number_at(bytes, 4), sequence++);
             cr_expect_eq(number_at(bytes + 4, 4), size[0]);
             cr_expect_eq(number_at(bytes + 8, 4), size[1]);
@@ -79,11 +79,11 @@ Test(film, has_a_frame_for_each_snapshot)
     run_ok("cd '%s' && qkv train c.yaml --quiet -s training.snapshots=4 && qkv film run 'a b c' -o a.png && "
            "qkv film run 'a b c' -o b.png && cmp a.png b.png",
            folder);
-    struct pixels frames[MOST_FRAMES];
+    struct pixels frames[MAX_FRAMES];
     uint32_t size[2] = {0};
     int count = read_film(format("%s/a.png", folder), frames, size);
     cr_assert_eq(count, 4);
-    Bytef *all[MOST_FRAMES];
+    Bytef *all[MAX_FRAMES];
     for (int i = 0; i < count; i++) {
         uLongf inflated = (uLongf)size[1] * (3 * size[0] + 1), expected = inflated;
         Bytef *pixels = all[i] = malloc(inflated);

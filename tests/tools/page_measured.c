@@ -64,7 +64,7 @@ static int class_count(struct browser *browser, const char *selector)
 Test(page_measured, shows_what_silencing_each_head_changes)
 {
     const char *folder = trained("effects");
-    struct browser *browser = opened(folder, "--pairs pairs.tsv --most-pairs 12", "s=a+b+c&silent=cross-1-2");
+    struct browser *browser = opened(folder, "--pairs pairs.tsv --max-pairs 12", "s=a+b+c&silent=cross-1-2");
     cJSON *report = measured(folder, "last", ""), *head;
     double before = INFINITY;
     int heads = 0;
@@ -157,7 +157,7 @@ Test(page_measured, shows_alignment_errors_at_every_moment)
 {
     const char *folder = trained("errors");
     struct browser *browser =
-        opened(folder, "--pairs pairs.tsv --links pairs.align --most-pairs 12 --links-from 0", "s=a+b+c");
+        opened(folder, "--pairs pairs.tsv --links pairs.align --max-pairs 12 --links-from 0", "s=a+b+c");
     browser_value(browser, "(element('order').value = 'error', "
                            "element('order').dispatchEvent(new Event('change')), '')");
     static const char *const checkpoints[] = {"snapshot-0", "snapshot-3", "snapshot-14", "last"};
@@ -231,7 +231,7 @@ Test(page_measured, says_what_is_wrong_with_pairs_and_links)
     cr_expect(refused(run("cd '%s' && qkv page run --pairs pairs.tsv --links-from 0", folder),
                       "qkv: --links-from needs --links"));
     cr_expect_eq(run("cd '%s' && qkv page run --pairs nothing.tsv", folder).exit_code, 2);
-    cr_expect_eq(run("cd '%s' && qkv page run --pairs pairs.tsv --most-pairs 0", folder).exit_code, 2);
+    cr_expect_eq(run("cd '%s' && qkv page run --pairs pairs.tsv --max-pairs 0", folder).exit_code, 2);
     struct outcome far = run("cd '%s' && qkv page run --pairs pairs.tsv --links far.align", folder);
     cr_expect_eq(far.exit_code, 2);
     cr_expect_not_null(strstr(far.error, "far.align:3:"), "%s", far.error);

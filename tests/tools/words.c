@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 32 };
+enum { CAPACITY = 32 };
 
 /* A folder with a run whose words are cut into pieces. */
 static const char *pieces(void)
@@ -27,7 +27,7 @@ static bool continues(const char *token)
 }
 
 /* Words from pieces: the word of each token, and the names of the words. Returns how many. */
-static int group(const cJSON *tokens, int word[MOST], char *name[MOST])
+static int group(const cJSON *tokens, int word[CAPACITY], char *name[CAPACITY])
 {
     int count = 0;
     bool goes_on = false;
@@ -78,9 +78,9 @@ static cJSON *shown(const char *folder, const char *command)
 }
 
 /* The names of the tokens of a report, which must be those of `tokens`, merged. */
-static int expect_tokens(const cJSON *tokens, const cJSON *merged, const char *key, int word[MOST])
+static int expect_tokens(const cJSON *tokens, const cJSON *merged, const char *key, int word[CAPACITY])
 {
-    char *name[MOST];
+    char *name[CAPACITY];
     int count = group(cJSON_GetObjectItem(tokens, key), word, name);
     const cJSON *names = cJSON_GetObjectItem(merged, key);
     cr_assert_eq(cJSON_GetArraySize(names), count, "%s", key);
@@ -91,7 +91,7 @@ static int expect_tokens(const cJSON *tokens, const cJSON *merged, const char *k
 static void expect_words(const char *folder, const char *command)
 {
     const cJSON *tokens = shown(folder, command), *merged = shown(folder, format("%s --words", command));
-    int source_word[MOST], input_word[MOST], output_word[MOST];
+    int source_word[CAPACITY], input_word[CAPACITY], output_word[CAPACITY];
     int sources = expect_tokens(tokens, merged, "source", source_word),
         inputs = expect_tokens(tokens, merged, "target_input", input_word),
         outputs = expect_tokens(tokens, merged, "target_output", output_word);
@@ -129,8 +129,8 @@ static void expect_word_weights(const char *folder, const char *options)
     const cJSON *explanation =
         shown(folder, format("explain run 'one four' -t 'uno cuatro' --words %s", options));
     const cJSON *weights = step(explanation, "weights"), *words = step(explanation, "word_weights");
-    int row_word[MOST], column_word[MOST];
-    char *name[MOST];
+    int row_word[CAPACITY], column_word[CAPACITY];
+    char *name[CAPACITY];
     cr_assert_not_null(words);
     int rows = group(cJSON_GetObjectItem(weights, "rows"), row_word, name);
     for (int i = 0; i < rows; i++)

@@ -260,7 +260,7 @@ Test(average, refuses_a_choice_that_does_not_exist)
 
 Test(average, refuses_counts_that_make_no_sense)
 {
-    static const int64_t counts[] = {-1, 0, QKV_AVERAGE_MOST + 1, INT64_MAX};
+    static const int64_t counts[] = {-1, 0, QKV_AVERAGE_MAX + 1, INT64_MAX};
     struct qkv_train_result result;
     struct qkv_average average;
     const char *path = train("counts", "updates=10", &result);
@@ -269,6 +269,6 @@ Test(average, refuses_counts_that_make_no_sense)
         cr_expect_eq(qkv_run_average(path, QKV_AVERAGE_BEST, counts[i], "average", &average, &error),
                      QKV_INVALID);
         cr_expect_str_eq(error.message, format("%lld checkpoints cannot be averaged: choose from 1 to %d",
-                                               (long long)counts[i], QKV_AVERAGE_MOST));
+                                               (long long)counts[i], QKV_AVERAGE_MAX));
     }
 }

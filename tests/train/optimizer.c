@@ -114,7 +114,7 @@ Test(optimizer, follows_pytorch_in_every_instruction_set)
 
 /* ---- threads and shards ---- */
 
-enum { PARTS = 3, MOST_SHARDS = 3 };
+enum { PARTS = 3, MAX_SHARDS = 3 };
 static const int64_t PART_SIZES[PARTS] = {2 * 16384 + 5, 33, 16384 - 100};
 
 /* Numbers without a pattern, in [-1, 1). */
@@ -146,7 +146,7 @@ static struct trained train(enum qkv_dtype dtype, enum qkv_optimizer_kind kind, 
     trained.optimizer = optimizer_for(&trained.parameters, config);
     fill(&trained.parameters, trained.parameters.values, 1);
     struct qkv_workers *workers = team(threads);
-    void *gradients[MOST_SHARDS];
+    void *gradients[MAX_SHARDS];
     for (int s = 0; s < shards; s++) gradients[s] = gradient_block(&trained.parameters);
     for (uint64_t step = 0; step < 3; step++) {
         for (int s = 0; s < shards; s++) fill(&trained.parameters, gradients[s], 10 * step + (uint64_t)s);
@@ -180,7 +180,7 @@ Test(optimizer, gives_the_same_bits_with_any_number_of_threads)
 {
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++)
         for (int kind = QKV_OPTIMIZER_ADAM; kind < QKV_OPTIMIZER_COUNT; kind++)
-            for (int shards = 1; shards <= MOST_SHARDS; shards += 2) {
+            for (int shards = 1; shards <= MAX_SHARDS; shards += 2) {
                 struct trained one = train((enum qkv_dtype)dtype, (enum qkv_optimizer_kind)kind, 1, shards);
                 for (int threads = 2; threads <= 4; threads++) {
                     struct trained many =

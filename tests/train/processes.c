@@ -10,14 +10,14 @@
 #include <unistd.h>
 
 /* Trains in one process, and in 2, 3 and so on with other numbers of threads, and compares all files. */
-static void expect_same(const char *name, const char *settings, int most)
+static void expect_same(const char *name, const char *settings, int max)
 {
     const char *folder = scratch(name);
     struct training training = {
         .config = training_config(folder), .settings = settings, .run = format("%s/1", folder)};
     mpirun();
     training_run(training);
-    for (int processes = 2; processes <= most; processes++) {
+    for (int processes = 2; processes <= max; processes++) {
         training.run = format("%s/%d", folder, processes);
         training.threads = 1 + processes % 2;
         mpirun_training(processes, &training);

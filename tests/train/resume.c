@@ -165,7 +165,7 @@ static bool killed(const struct training *training, int lines)
 }
 
 /* Lines of progress: one at the start (two with --resume), one an update, one a validation. */
-enum { MOST_LINES = 24 };
+enum { MAX_LINES = 24 };
 
 static const char *const KILLED_SETTINGS =
     "updates=14 logging_freq=1 validation_freq=3 validation_samples=0 keep_best_ckpts=2 scheduling=plateau "
@@ -180,7 +180,7 @@ Test(resume, a_run_killed_at_any_moment_goes_on_exactly)
     training_run(training);
     cr_assert_eq(training_lines(uninterrupted, "train"), 14);
     int kills = 0;
-    for (int lines = 1; lines < MOST_LINES; lines += 2) {
+    for (int lines = 1; lines < MAX_LINES; lines += 2) {
         training.run = format("%s/%d", folder, lines);
         training.resume = false;
         training.threads = 1 + lines % 3;
@@ -202,7 +202,7 @@ Test(resume, a_killed_run_goes_on_exactly_from_its_text_prepared_and_back)
     run_ok("qkv prepare '%s' -o '%s/x.prepared' -s training.updates=1", training.config, folder);
     const char *prepared = format("data.train=%s/x.prepared %s", folder, KILLED_SETTINGS);
     int kills = 0;
-    for (int lines = 2; lines < MOST_LINES; lines += 3) {
+    for (int lines = 2; lines < MAX_LINES; lines += 3) {
         training.run = format("%s/%d", folder, lines);
         training.resume = false;
         training.settings = lines % 2 ? KILLED_SETTINGS : prepared;

@@ -16,7 +16,7 @@ enum {
     LARGE = 1 << 22, /* bytes: as large as messages become */
     SMALL_ROUNDS = 200,
     LARGE_ROUNDS = 50,
-    FEWEST_STEPS = 3,
+    MIN_STEPS = 3,
 };
 
 struct group {
@@ -85,7 +85,7 @@ static enum qkv_status repeat(struct group *group,
         double now = bench_seconds();
         if (count >= 0) *seconds = fmin(*seconds, now - began);
         if (++count == 0) ends = now + options->seconds / 4;
-        more = count < options->steps && (count < FEWEST_STEPS || now < ends);
+        more = count < options->steps && (count < MIN_STEPS || now < ends);
         if (!status) status = qkv_exchange_broadcast(group->processes, &more, sizeof more, error);
     }
     return status;

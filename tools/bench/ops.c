@@ -168,15 +168,15 @@ static bool measure(struct op_inputs *inputs, struct qkv_graph *graph, enum qkv_
 enum qkv_status bench_ops(struct bench_work *work, const struct bench_options *options,
                           const struct bench_sink *sink, struct qkv_error *error)
 {
-    enum { MOST_RUNS = 64 };
+    enum { MAX_RUNS = 64 };
     (void)work;
-    int runs = options->steps < MOST_RUNS ? (int)options->steps : MOST_RUNS;
+    int runs = options->steps < MAX_RUNS ? (int)options->steps : MAX_RUNS;
     struct op_inputs *inputs = malloc(sizeof *inputs);
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
     enum qkv_status status = QKV_OK;
     if (!inputs || !graph) status = qkv_error_set(error, "out of memory for ops");
     for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT && !status; op++) {
-        double forward[MOST_RUNS], backward[MOST_RUNS];
+        double forward[MAX_RUNS], backward[MAX_RUNS];
         struct op_timer timer;
         if (!measure(inputs, graph, (enum qkv_op_id)op, runs, (double *[]){forward, backward}, &timer))
             continue;

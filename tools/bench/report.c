@@ -78,7 +78,7 @@ void bench_report_result(struct bench_report *report, const char *work, const st
 void bench_report_profile(struct bench_report *report, const char *work, const struct bench_profile_row *row)
 {
     (void)work;
-    if (report->rows < MOST_ROWS) report->row[report->rows++] = *row;
+    if (report->rows < MAX_ROWS) report->row[report->rows++] = *row;
 }
 
 static double seconds_of(const struct bench_profile_row *row)

@@ -6,7 +6,7 @@
 
 #include "qkv/chart.h"
 
-enum { MOST_ROWS = 64, MOST_POINTS = 64, MOST_FORECASTS = 64, MOST_NETWORKS = 128 };
+enum { MAX_ROWS = 64, MAX_POINTS = 64, MAX_FORECASTS = 64, MAX_NETWORKS = 128 };
 
 struct bench_report {
     bool json;
@@ -14,26 +14,26 @@ struct bench_report {
     const char *picture; /* file of the picture; NULL: none */
     cJSON *results, *profiles, *points, *forecasts;
 
-    struct bench_profile_row row[MOST_ROWS]; /* of the current profile */
+    struct bench_profile_row row[MAX_ROWS]; /* of the current profile */
     int rows;
-    struct bench_point point[MOST_POINTS]; /* all points; the first points_printed are printed */
+    struct bench_point point[MAX_POINTS]; /* all points; the first points_printed are printed */
     int point_count, points_printed;
-    struct bench_forecast forecast[MOST_FORECASTS];
+    struct bench_forecast forecast[MAX_FORECASTS];
     int forecast_count, forecasts_printed;
-    struct bench_exchange exchange[MOST_POINTS];
+    struct bench_exchange exchange[MAX_POINTS];
     int exchange_count, exchanges_printed;
-    struct bench_network network[MOST_NETWORKS];
+    struct bench_network network[MAX_NETWORKS];
     int network_count, networks_printed;
     cJSON *exchanges, *networks;
 };
 
 /* Charts of one picture, at most. */
-enum { MOST_PANELS = 16, PANEL_LINES = 3 };
+enum { MAX_PANELS = 16, PANEL_LINES = 3 };
 
 /* One chart and the numbers of its lines: measured, expected, and a third. */
 struct bench_panel {
     char x_label[64];
-    double x[PANEL_LINES][MOST_POINTS], y[PANEL_LINES][MOST_POINTS];
+    double x[PANEL_LINES][MAX_POINTS], y[PANEL_LINES][MAX_POINTS];
     struct qkv_chart_line line[PANEL_LINES];
 };
 

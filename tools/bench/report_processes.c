@@ -8,12 +8,12 @@
 
 void bench_report_exchange(struct bench_report *report, const struct bench_exchange *exchange)
 {
-    if (report->exchange_count < MOST_POINTS) report->exchange[report->exchange_count++] = *exchange;
+    if (report->exchange_count < MAX_POINTS) report->exchange[report->exchange_count++] = *exchange;
 }
 
 void bench_report_network(struct bench_report *report, const struct bench_network *network)
 {
-    if (report->network_count < MOST_NETWORKS) report->network[report->network_count++] = *network;
+    if (report->network_count < MAX_NETWORKS) report->network[report->network_count++] = *network;
 }
 
 /* ---- tables ---- */

@@ -7,12 +7,12 @@
 
 void bench_report_point(struct bench_report *report, const struct bench_point *point)
 {
-    if (report->point_count < MOST_POINTS) report->point[report->point_count++] = *point;
+    if (report->point_count < MAX_POINTS) report->point[report->point_count++] = *point;
 }
 
 void bench_report_forecast(struct bench_report *report, const struct bench_forecast *forecast)
 {
-    if (report->forecast_count < MOST_FORECASTS) report->forecast[report->forecast_count++] = *forecast;
+    if (report->forecast_count < MAX_FORECASTS) report->forecast[report->forecast_count++] = *forecast;
 }
 
 static double per_token(const struct bench_point *point, double ms)
@@ -163,16 +163,16 @@ static struct qkv_chart thread_panel(const struct bench_report *report, int *i, 
 
 int bench_report_draw(const struct bench_report *report)
 {
-    static struct bench_panel panel[MOST_PANELS]; /* large */
-    struct qkv_chart charts[MOST_PANELS];
+    static struct bench_panel panel[MAX_PANELS]; /* large */
+    struct qkv_chart charts[MAX_PANELS];
     struct qkv_error error = {""};
     int count = 0;
-    for (int i = 0; i < report->point_count && count < MOST_PANELS; count++)
+    for (int i = 0; i < report->point_count && count < MAX_PANELS; count++)
         charts[count] = axis_panel(report, &i, &panel[count]);
-    for (int i = 0; i < report->forecast_count && count < MOST_PANELS; count++)
+    for (int i = 0; i < report->forecast_count && count < MAX_PANELS; count++)
         charts[count] = thread_panel(report, &i, &panel[count]);
     bool has_networks = count == 0; /* they have a picture of their own */
-    for (int i = 0; has_networks && i < report->network_count && count < MOST_PANELS; count++)
+    for (int i = 0; has_networks && i < report->network_count && count < MAX_PANELS; count++)
         charts[count] = bench_network_panel(report, &i, &panel[count]);
     return conclude(qkv_charts_write(charts, count, has_networks ? 2 : 3, report->picture, &error), &error);
 }

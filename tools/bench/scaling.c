@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_POINTS = 8, LENGTH_TOKENS = 2000, FEWEST_ROUNDS = 2, STEPS_PER_ROUND = 3 };
+enum { MAX_POINTS = 8, LENGTH_TOKENS = 2000, MIN_ROUNDS = 2, STEPS_PER_ROUND = 3 };
 
 enum axis { AXIS_BATCH, AXIS_WIDTH, AXIS_LAYERS, AXIS_VOCABULARY, AXIS_LENGTH };
 
 static const struct sweep {
     enum axis axis;
     const char *name, *unit, *base;
-    int64_t value[MOST_POINTS + 1]; /* ends with 0 */
+    int64_t value[MAX_POINTS + 1]; /* ends with 0 */
 } SWEEPS[] = {
     {AXIS_BATCH, "batch", "sentences", "toy", {8, 16, 32, 64, 128, 256}},
     {AXIS_WIDTH, "width", "numbers", "toy", {32, 64, 128, 192, 256, 384}},
@@ -95,7 +95,7 @@ static enum qkv_status run_rounds(struct setup *setups, int count, const struct 
 {
     int steps = options->steps < STEPS_PER_ROUND ? (int)options->steps : STEPS_PER_ROUND;
     double ends = INFINITY;
-    for (int round = 0; round <= FEWEST_ROUNDS || bench_seconds() < ends; round++) {
+    for (int round = 0; round <= MIN_ROUNDS || bench_seconds() < ends; round++) {
         if (round == 1) ends = bench_seconds() + count * options->seconds / 4;
         for (int i = 0; i < count * steps; i++)
             if (run_step(&setups[i / steps], options, round > 0, error)) return QKV_INVALID;
@@ -158,7 +158,7 @@ static enum qkv_status report_sweep(const struct sweep *sweep, struct setup *set
                                     const struct bench_options *options, const struct bench_sink *sink,
                                     struct qkv_error *error)
 {
-    struct bench_point points[MOST_POINTS];
+    struct bench_point points[MAX_POINTS];
     for (int i = 0; i < count; i++) {
         struct bench_point *point = &points[i];
         double share = 0;
@@ -181,7 +181,7 @@ static enum qkv_status report_sweep(const struct sweep *sweep, struct setup *set
 static enum qkv_status run_sweep(const struct sweep *sweep, const struct bench_options *options,
                                  const struct bench_sink *sink, struct qkv_error *error)
 {
-    struct setup setups[MOST_POINTS] = {0};
+    struct setup setups[MAX_POINTS] = {0};
     int count = 0;
     enum qkv_status status = QKV_OK;
     for (; sweep->value[count] && !status; count++)

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WARM_UP = 3, FEWEST_STARTS = 5 };
+enum { WARM_UP = 3, MIN_STARTS = 5 };
 
 extern char **environ;
 
@@ -71,7 +71,7 @@ static enum qkv_status time_starts(const struct start *start, const struct bench
     for (int i = 0; i < WARM_UP && !status; i++) status = start_once(start, seconds, error);
     ends = bench_seconds() + options->seconds;
     used = children_used();
-    while (!status && count < options->steps && (count < FEWEST_STARTS || bench_seconds() < ends)) {
+    while (!status && count < options->steps && (count < MIN_STARTS || bench_seconds() < ends)) {
         status = start_once(start, &seconds[count], error);
         sum += seconds[count++];
     }

@@ -24,11 +24,11 @@
 
 enum {
     FORECAST_THREADS = 64,
-    MOST_THREADS = 1024,
+    MAX_THREADS = 1024,
     WAKE_ROUNDS = 2000,
     RUNS_A_STEP = 3,
     WARM_UP = 2,
-    FEWEST_STEPS = 3,
+    MIN_STEPS = 3,
     SHARED_BATCHES = 20,
     LONGEST_PASSES = 5,
 };
@@ -38,7 +38,7 @@ enum {
 /* Returns the part of the tokens of a batch that the busiest thread computes. */
 static double busiest_share(struct qkv_batch *batch, int64_t shards, int threads)
 {
-    double load[MOST_THREADS] = {0}, largest = 0, all = 0;
+    double load[MAX_THREADS] = {0}, largest = 0, all = 0;
     for (int64_t shard = 0; shard < shards; shard++) {
         struct qkv_batch_view view;
         int idle = 0;
@@ -75,7 +75,7 @@ static enum qkv_status time_steps(struct bench_trainer *trainer, const struct be
     for (int64_t i = 0; i < WARM_UP; i++)
         if (bench_train_step(trainer, i, error)) return QKV_INVALID;
     double ends = bench_seconds() + options->seconds / 4;
-    while (*count < options->steps && (*count < FEWEST_STEPS || bench_seconds() < ends)) {
+    while (*count < options->steps && (*count < MIN_STEPS || bench_seconds() < ends)) {
         double began = bench_seconds();
         if (bench_train_step(trainer, WARM_UP + *count, error)) return QKV_INVALID;
         times[ELAPSED][*count] = bench_seconds() - began;
@@ -269,7 +269,7 @@ enum qkv_status bench_threads(struct bench_work *work, const struct bench_option
         return QKV_INVALID;
     machine.one_thread = machine.one_shard;
     machine.shards = 1;
-    if (machine.cores > MOST_THREADS) machine.cores = MOST_THREADS;
+    if (machine.cores > MAX_THREADS) machine.cores = MAX_THREADS;
     int last = machine.cores > FORECAST_THREADS ? machine.cores : FORECAST_THREADS;
     for (int threads = 1; threads <= last; threads = next_threads(threads, machine.cores)) {
         struct bench_forecast f;

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { WARM_UP = 3, FEWEST_STEPS = 5 };
+enum { WARM_UP = 3, MIN_STEPS = 5 };
 
 static double read_clock(clockid_t clock)
 {
@@ -56,7 +56,7 @@ enum qkv_status bench_time(const struct bench_options *options, struct bench_res
     long before = malloc_calls();
     double used = read_clock(CLOCK_PROCESS_CPUTIME_ID);
     int64_t count = 0;
-    while (!status && count < options->steps && (count < FEWEST_STEPS || bench_seconds() < ends)) {
+    while (!status && count < options->steps && (count < MIN_STEPS || bench_seconds() < ends)) {
         double started = bench_seconds();
         status = step(context, warm_up + count, error);
         seconds[count++] = bench_seconds() - started;

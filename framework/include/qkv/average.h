@@ -22,11 +22,11 @@ enum qkv_average_choice {
     QKV_AVERAGE_BEST, /* the best ones by training.early_stopping_metric: training keeps training.keep_best_ckpts */
 };
 
-enum { QKV_AVERAGE_MOST = 64 }; /* most checkpoints of an average */
+enum { QKV_AVERAGE_MAX = 64 }; /* most checkpoints of an average */
 
 struct qkv_average {
-    int64_t count;                    /* checkpoints */
-    int64_t update[QKV_AVERAGE_MOST]; /* [count]: their updates, ascending */
+    int64_t count;                   /* checkpoints */
+    int64_t update[QKV_AVERAGE_MAX]; /* [count]: their updates, ascending */
 };
 
 /* Writes the checkpoint `<name>.safetensors` of the run folder `run`: the mean of `count` checkpoints, number by number,
@@ -36,7 +36,7 @@ struct qkv_average {
  * the order of their updates. qkv_run_open opens it like every other checkpoint.
  *
  * An existing file of that name is replaced. Fails, and writes nothing, when the folder is not a run; when it keeps
- * fewer than `count` such checkpoints (last.safetensors lists them), or `count` is not from 1 to QKV_AVERAGE_MOST; when a
+ * fewer than `count` such checkpoints (last.safetensors lists them), or `count` is not from 1 to QKV_AVERAGE_MAX; when a
  * checkpoint is missing, damaged, or of another model; and when `name` is a path, or a name that training writes: last,
  * best, update-N, snapshot-N. QKV_FAILED: a checkpoint holds infinity or NaN. */
 QKV_API enum qkv_status qkv_run_average(const char *run, enum qkv_average_choice choice, int64_t count,

@@ -78,8 +78,8 @@ QKV_API enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, c
  * sentence is in one shard; a shard can be empty. The result depends only on the batch and the two
  * numbers. The view is valid until the batch is filled again or split into another number of
  * shards. Different shards may be requested from different threads. The view is empty when there is
- * no such shard: a negative number, one that is not below `shards`, or more than QKV_SHARDS_MOST shards. */
-enum { QKV_SHARDS_MOST = 1 << 20 };
+ * no such shard: a negative number, one that is not below `shards`, or more than QKV_SHARDS_MAX shards. */
+enum { QKV_SHARDS_MAX = 1 << 20 };
 QKV_API void qkv_batch_shard(struct qkv_batch *batch, int64_t shard, int64_t shards,
                              struct qkv_batch_view *view);
 
@@ -123,7 +123,7 @@ struct qkv_batches {
     int64_t *scratch;  /* [pool_size]: for sorting */
     int64_t *start;    /* [pool_batches + 1]: where each batch begins in `order` */
     int64_t *sequence; /* [pool_batches]: the batches, in the order in which they are used */
-    int64_t most_sentences, most_source_tokens, most_target_tokens; /* of any batch in any epoch */
+    int64_t max_sentences, max_source_tokens, max_target_tokens; /* of any batch in any epoch */
 };
 
 /* Reserves the memory for every epoch and plans epoch 0. The corpus must be encoded and outlive the batches. options.size

@@ -68,8 +68,8 @@ QKV_API const char *qkv_state_get(const struct qkv_state *state, const char *key
  * the file name before it. */
 QKV_API enum qkv_status qkv_state_get_integer(const struct qkv_state *state, const char *key, int64_t *value,
                                               struct qkv_error *error);
-/* A number of updates, epochs or tokens: from 0 to QKV_COUNT_MOST, so that training can go on counting. */
-#define QKV_COUNT_MOST INT64_C(1000000000000000)
+/* A number of updates, epochs or tokens: from 0 to QKV_COUNT_MAX, so that training can go on counting. */
+#define QKV_COUNT_MAX INT64_C(1000000000000000)
 QKV_API enum qkv_status qkv_state_get_count(const struct qkv_state *state, const char *key, int64_t *value,
                                             struct qkv_error *error);
 QKV_API enum qkv_status qkv_state_get_number(const struct qkv_state *state, const char *key, double *value,
@@ -84,17 +84,17 @@ QKV_API void qkv_state_release(struct qkv_state *state);
 enum { QKV_RUN_FORMAT = 1 };
 
 /* Most moments of an optimizer. A moment is a block of numbers that it keeps, one for each parameter. */
-enum { QKV_MOMENTS_MOST = 3 };
+enum { QKV_MOMENTS_MAX = 3 };
 
 /* What a checkpoint keeps of an optimizer. qkv_optimizer_init (optimizer.h) fills it. */
 struct qkv_optimizer_state {
-    const char *name;                /* value of training.optimizer, such as adam; not owned */
-    int64_t updates;                 /* done so far */
-    int moment_count;                /* of this optimizer: 2 for adam (m, v), 1 for sgd */
-    void *moments[QKV_MOMENTS_MOST]; /* [moment_count], each laid out as the values of the parameters */
-    void *average;                   /* moving average of the parameters, laid out as they are; NULL: none */
-    enum qkv_dtype dtype;            /* of moments and average: that of the parameters */
-    int64_t elements;                /* of each: those of the parameters' block */
+    const char *name;               /* value of training.optimizer, such as adam; not owned */
+    int64_t updates;                /* done so far */
+    int moment_count;               /* of this optimizer: 2 for adam (m, v), 1 for sgd */
+    void *moments[QKV_MOMENTS_MAX]; /* [moment_count], each laid out as the values of the parameters */
+    void *average;                  /* moving average of the parameters, laid out as they are; NULL: none */
+    enum qkv_dtype dtype;           /* of moments and average: that of the parameters */
+    int64_t elements;               /* of each: those of the parameters' block */
 };
 
 /* Writes a checkpoint, in the parameters' dtype. `optimizer` NULL: values only. `state` NULL: none. Fails,

@@ -119,7 +119,7 @@ struct qkv_attention_config {
 /* The value of activation_dropout that means: the value of dropout. It is not 0, which means no dropout. */
 enum { QKV_AS_DROPOUT = -1 };
 
-enum { QKV_LAYERS_MOST = 1000 }; /* most layers of a stack */
+enum { QKV_LAYERS_MAX = 1000 }; /* most layers of a stack */
 
 /* model.encoder, model.decoder */
 struct qkv_stack_config {

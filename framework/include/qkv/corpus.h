@@ -72,9 +72,9 @@ struct qkv_corpus_options {
     /* Keep no sentences, only `types`, `longest` and the counts: memory for the different tokens alone. Such a corpus can
      * give vocabularies, but not be encoded. */
     bool types_only;
-    bool keep_raw;   /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
-    bool keep_words; /* keep which word each token is part of */
-    int64_t most;    /* keep the first so many pairs, and check the others; 0: all. Not with types_only */
+    bool keep_raw;     /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
+    bool keep_words;   /* keep which word each token is part of */
+    int64_t max_pairs; /* keep the first so many pairs, and check the others; 0: all. Not with types_only */
     /* Lines of a .tsv may have a second tab; what follows it, such as links, is not read. */
     bool third_column;
     const char

@@ -79,7 +79,7 @@ enum qkv_gradient_memory {
 };
 enum { QKV_PAIRED_FROM = 1 << 20 };
 
-/* Prepares steps of `shards` shards (1 .. QKV_SHARDS_MOST of batch.h) over allocated parameters. Parameters and workers must
+/* Prepares steps of `shards` shards (1 .. QKV_SHARDS_MAX of batch.h) over allocated parameters. Parameters and workers must
  * outlive the result; workers NULL: the calling thread alone. Returns NULL, with a message, when memory is out, and for
  * arguments out of range. */
 QKV_API struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_parameters *parameters,

@@ -7,7 +7,7 @@
 #ifndef QKV_MESSAGES_H
 #define QKV_MESSAGES_H
 
-enum { QKV_MESSAGES_MOST = 100 };
+enum { QKV_MESSAGES_MAX = 100 };
 
 /* Each text is one line, `configs/x.yaml:14:7: sentence`, without a newline or full stop. Lines and columns count from
  * 1, columns in characters. Texts are in the order of their lines; errors about the whole file and about overrides come
@@ -15,7 +15,7 @@ enum { QKV_MESSAGES_MOST = 100 };
  * says how many are left out. */
 struct qkv_messages {
     int count;
-    const char *text[QKV_MESSAGES_MOST];
+    const char *text[QKV_MESSAGES_MAX];
 };
 
 #endif

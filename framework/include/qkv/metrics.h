@@ -68,7 +68,7 @@ QKV_API const char *qkv_bleu_smoothing_name(enum qkv_bleu_smoothing smoothing);
 
 /* Number of references per segment so far. */
 struct qkv_reference_count {
-    int64_t fewest, most; /* 0 before the first segment */
+    int64_t min, max; /* 0 before the first segment */
 };
 
 /* Corpus BLEU (Papineni et al. 2002): the geometric mean of the clipped n-gram precisions of orders 1 to 4,

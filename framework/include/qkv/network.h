@@ -115,7 +115,7 @@ struct qkv_network_interface {
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
     /* The layers of an attention layer (from 1); all NULL when the network has no such attention layer, so that the first
-     * missing layer ends each kind. It is not asked for layers above QKV_LAYERS_MOST. Heads of these layers can be silenced
+     * missing layer ends each kind. It is not asked for layers above QKV_LAYERS_MAX. Heads of these layers can be silenced
      * and explained. NULL: it has none. */
     struct qkv_attention_layers (*attention)(const struct qkv_model *model, enum qkv_attention_kind kind,
                                              int64_t layer);

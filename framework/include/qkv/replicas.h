@@ -37,7 +37,7 @@ struct qkv_step_sums {
     int64_t tokens;                 /* target tokens, </s> counted */
 };
 
-/* Makes replicas for batches that are split into `shards` (1 .. QKV_SHARDS_MOST), for a model whose parameters are
+/* Makes replicas for batches that are split into `shards` (1 .. QKV_SHARDS_MAX), for a model whose parameters are
  * allocated. objective: what steps minimise, copied; NULL: the cross entropy. Model and workers must outlive them; workers
  * NULL: the calling thread alone. Returns NULL, with a message, when memory is out, and for arguments out of range. */
 QKV_API struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers,

@@ -34,7 +34,7 @@
 #include "qkv/config.h"
 #include "qkv/model.h"
 
-enum { QKV_BEAM_MOST = 1000, QKV_REPETITION_PENALTY_MOST = 1000 };
+enum { QKV_BEAM_MAX = 1000, QKV_REPETITION_PENALTY_MAX = 1000 };
 
 /* Sampling: each token is drawn from the probabilities of the model instead of searched for. */
 struct qkv_sampling_options {
@@ -51,9 +51,9 @@ struct qkv_sampling_options {
 /* All may be zero but beam_size and n_best. An array of [sentences] has an element for each sentence of the batch, or
  * of qkv_translator_run. */
 struct qkv_search_options {
-    int64_t beam_size;     /* hypotheses kept per sentence, 1 .. QKV_BEAM_MOST; 1: greedy search, samples */
+    int64_t beam_size;     /* hypotheses kept per sentence, 1 .. QKV_BEAM_MAX; 1: greedy search, samples */
     double length_penalty; /* alpha of QKV_LENGTH_PENALTY_WU; 0: no penalty */
-    int64_t n_best; /* translations returned per sentence, 1 .. beam_size; samples: 1 .. QKV_BEAM_MOST */
+    int64_t n_best; /* translations returned per sentence, 1 .. beam_size; samples: 1 .. QKV_BEAM_MAX */
     /* Tokens without </s>; 0: twice the source tokens (without </s>) plus 10, plus those of the prefix. Never more than
      * the model has positions for. */
     int64_t max_output_length;
@@ -66,7 +66,7 @@ struct qkv_search_options {
     /* No sequence of so many tokens occurs twice in a translation, which ends where nothing else is left; 0: off. */
     int64_t no_repeat_ngram;
     /* Tokens that the translation already has become less likely: a logit x > 0 becomes x / repetition_penalty, others
-     * x * repetition_penalty (Keskar et al. 2019). At most QKV_REPETITION_PENALTY_MOST; 0 or 1: off. */
+     * x * repetition_penalty (Keskar et al. 2019). At most QKV_REPETITION_PENALTY_MAX; 0 or 1: off. */
     double repetition_penalty;
     bool allow_unknown; /* false: <unk> is in no translation, except where the prefix has it */
     struct qkv_sampling_options sampling;

@@ -162,7 +162,7 @@ void require_message(const struct qkv_error *error)
 
 void require_messages(const struct qkv_messages *messages)
 {
-    REQUIRE(messages->count > 0 && messages->count <= QKV_MESSAGES_MOST);
+    REQUIRE(messages->count > 0 && messages->count <= QKV_MESSAGES_MAX);
     for (int i = 0; i < messages->count; i++) REQUIRE(*messages->text[i] && !strchr(messages->text[i], '\n'));
 }
 
@@ -195,12 +195,12 @@ static void copy_options(const struct command *command, struct option_list *kept
 /* Parses the arguments, and runs the command unless `parse_only`. */
 static int run_once(const struct command *command, int count, char *const *arguments, bool parse_only)
 {
-    enum { MOST_ARGUMENTS = 100, MOST_OPTIONS = 48 };
-    static struct option_list kept[MOST_OPTIONS]; /* large enough for the value of any option */
-    char *list[MOST_ARGUMENTS + 2], name[] = "qkv", *nothing[] = {name, NULL};
+    enum { MAX_ARGUMENTS = 100, MAX_OPTIONS = 48 };
+    static struct option_list kept[MAX_OPTIONS]; /* large enough for the value of any option */
+    char *list[MAX_ARGUMENTS + 2], name[] = "qkv", *nothing[] = {name, NULL};
     struct command copy = *command;
     if (parse_only) copy.run = do_nothing;
-    REQUIRE(count <= MOST_ARGUMENTS);
+    REQUIRE(count <= MAX_ARGUMENTS);
     list[0] = name;
     for (int i = 0; i < count; i++)
         REQUIRE(list[i + 1] = strdup(arguments[i])); /* parsing reorders and cuts them */

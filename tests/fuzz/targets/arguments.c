@@ -6,12 +6,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    enum { MOST = 80 };
+    enum { CAPACITY = 80 };
     struct input input = {data, size};
     struct qkv_arena arena = {0};
-    char *arguments[MOST];
+    char *arguments[CAPACITY];
     int count = 0;
-    while (count < MOST && (arguments[count] = take_text(&input, "\n", &arena))) count++;
+    while (count < CAPACITY && (arguments[count] = take_text(&input, "\n", &arena))) count++;
     if (count) {
         bool runs = !strcmp(arguments[0], "help");
         struct outcome outcome = run_command(arguments[0], count - 1, arguments + 1, !runs);

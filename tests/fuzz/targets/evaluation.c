@@ -6,7 +6,7 @@
 
 static const char *const OUTPUTS[] = {"table.md",   "table.tsv", "table.txt",
                                       "table.json", "chart.svg", "chart.png"};
-enum { MOST_EVALUATIONS = 8, FORMATS = sizeof OUTPUTS / sizeof *OUTPUTS };
+enum { MAX_EVALUATIONS = 8, FORMATS = sizeof OUTPUTS / sizeof *OUTPUTS };
 
 static void require_output(const char *name)
 {
@@ -26,9 +26,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {data, size}, part;
     unsigned switches = take_switches(&input);
-    char option[] = "-o", *arguments[MOST_EVALUATIONS + 2 * FORMATS], name[32];
+    char option[] = "-o", *arguments[MAX_EVALUATIONS + 2 * FORMATS], name[32];
     int count = 0;
-    while (count < MOST_EVALUATIONS && take_part(&input, PART_END, &part)) {
+    while (count < MAX_EVALUATIONS && take_part(&input, PART_END, &part)) {
         snprintf(name, sizeof name, "evaluation_%d.json", count);
         arguments[count++] = (char *)(uintptr_t)write_file(name, part.data, part.size);
     }

@@ -13,12 +13,12 @@ static const char SCENE[] = "tokens: [a, b]\n"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    enum { MOST = 64 };
+    enum { CAPACITY = 64 };
     struct input input = {data, size};
     struct qkv_arena arena = {0};
-    const char *overrides[MOST];
+    const char *overrides[CAPACITY];
     int count = 0;
-    while (count < MOST && (overrides[count] = take_text(&input, "\n", &arena))) count++;
+    while (count < CAPACITY && (overrides[count] = take_text(&input, "\n", &arena))) count++;
     struct qkv_config config;
     struct qkv_scene scene;
     struct qkv_messages messages;

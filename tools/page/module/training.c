@@ -149,7 +149,7 @@ enum qkv_status page_train(struct page_training *t, int64_t updates, double lear
     if (!(learning_rate > 0 && learning_rate <= 1))
         return qkv_error_set(error, "the learning rate must be above 0 and at most 1");
     t->training.schedule.learning_rate = learning_rate;
-    while (t->loss_count < updates && t->loss_count < PAGE_MOST_LOSSES) {
+    while (t->loss_count < updates && t->loss_count < PAGE_MAX_LOSSES) {
         struct update_sums sums;
         enum qkv_status status = qkv_training_update(&t->training, &sums, error);
         if (status) return status;

@@ -7,7 +7,7 @@
 #include "train/training.h"
 
 enum {
-    PAGE_MOST_LOSSES = 4096, /* updates of one call of page_train */
+    PAGE_MAX_LOSSES = 4096, /* updates of one call of page_train */
 };
 
 /* Caller's storage, all zero at first. */
@@ -16,7 +16,7 @@ struct page_training {
     struct qkv_arena arena; /* of the config */
     struct training training;
     struct page_translation sentence; /* borrows model and vocabularies of the training */
-    double losses[PAGE_MOST_LOSSES];  /* of the updates of the last page_train: nats per target token */
+    double losses[PAGE_MAX_LOSSES];   /* of the updates of the last page_train: nats per target token */
     int64_t loss_count;
 };
 

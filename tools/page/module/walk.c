@@ -23,11 +23,11 @@ static void append(const char **texts, int64_t *count, const char *const *names,
 static bool list_texts(struct page_walk *walk)
 {
     const struct qkv_explanation *explanation = &walk->explanation;
-    int64_t count = explanation->step_count, words = 0, most_words = 1;
+    int64_t count = explanation->step_count, words = 0, max_words = 1;
     for (int64_t i = 0; i < count; i++)
-        most_words += explanation->steps[i].rows + explanation->steps[i].columns;
+        max_words += explanation->steps[i].rows + explanation->steps[i].columns;
     const char **texts = qkv_arena_allocate(
-        &walk->arena, (size_t)(most_words > 4 * count ? most_words : 4 * count) * sizeof *texts);
+        &walk->arena, (size_t)(max_words > 4 * count ? max_words : 4 * count) * sizeof *texts);
     if (!texts) return false;
     for (int64_t i = 0; i < count; i++) {
         const struct qkv_step *step = &explanation->steps[i];
