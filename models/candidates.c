@@ -35,7 +35,7 @@ static int64_t best_group(const struct qkv_next_scores *next, int64_t row)
 }
 
 /* Inserts the best continuations of one row into s->candidates. `row` is its number in the search, `at` its number in
- * `next`. Skips groups of tokens whose greatest logit is too small. False if its scores are not finite. */
+ * `next`. Skips groups of tokens whose greatest logit is too small. False if the scores of the row are not finite. */
 static bool insert_row(struct search *s, const struct qkv_next_scores *next, int64_t row, int64_t at,
                        int64_t *count)
 {
@@ -44,8 +44,8 @@ static bool insert_row(struct search *s, const struct qkv_next_scores *next, int
     double so_far = s->live[row].log_probability;
     if (s->scored) so_far -= number_at(next, next->sums, at);
     if (!isfinite(so_far)) return false;
-    /* Greedy search reads only the best group, unless that is group 0: it has <s> and <unk>,
-     * which are not chosen, so the best other token may be in any group. */
+    /* Greedy search reads only the best group, unless that is group 0: group 0 contains <s> and <unk>, which are not
+     * chosen, so the best allowed token may be in any group. */
     int64_t best = greedy ? best_group(next, at) : 0, last_group = best ? best : groups - 1;
     for (int64_t group = best; group <= last_group; group++) {
         if (*count == capacity && !(so_far + number_at(next, next->group_max, at * groups + group) >

@@ -54,7 +54,7 @@ static void penalize_repetition(struct search *s, const struct qkv_next_scores *
     if (s->scored) s->row.sum = log_sum_exp(next->classes, s->row.logits);
 }
 
-/* Excludes each token that would repeat `size` tokens in a row. */
+/* Excludes each token that would repeat an n-gram of `size` tokens. */
 static void exclude_repeated_ngrams(struct search *s, int64_t size)
 {
     const int32_t *history = s->row.history, *last = history + s->step - (size - 1);
@@ -65,7 +65,7 @@ static void exclude_repeated_ngrams(struct search *s, int64_t size)
     }
 }
 
-/* Computes the maxima of the groups. Where no token is left that may be chosen, allows </s>. */
+/* Computes the maxima of the groups. If no allowed token is left, allows </s>. */
 static void finish_row(struct search *s, double end)
 {
     struct constrained_row *row = &s->row;

@@ -1,4 +1,4 @@
-/* Decoding step by step, for any network: what does not depend on its layers. */
+/* Decoding step by step: the part that is the same for all networks. */
 #include "data/batch.h"
 #include "models/network.h"
 
@@ -112,7 +112,7 @@ void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_panels *p
     qkv_graph_set_panels(decoding->decoder, panels);
 }
 
-/* A copy of numbers in the arena; NULL where there are none to copy, and when memory is out. */
+/* Copies numbers into the arena; NULL if `from` is NULL or memory is out. */
 static const void *copy(struct qkv_arena *arena, const void *from, int64_t count, size_t size)
 {
     void *to = from ? qkv_arena_allocate(arena, (size_t)count * size) : NULL;
@@ -120,8 +120,8 @@ static const void *copy(struct qkv_arena *arena, const void *from, int64_t count
     return to;
 }
 
-/* Copies the sources of a batch to the arena of the decoding, because steps read them when the caller's batch may hold other
- * sentences already, or none. The copy has no targets. NULL when memory is out. */
+/* Copies the sources of a batch to the arena of the decoding, because steps still read them after the caller may have
+ * released or refilled the batch. The copy has no targets. NULL when memory is out. */
 static const struct qkv_batch_view *copy_sources(struct qkv_arena *arena, const struct qkv_batch_view *batch)
 {
     struct qkv_batch_view *sources = qkv_arena_allocate(arena, sizeof *sources);
@@ -173,7 +173,7 @@ enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct q
     return status;
 }
 
-/* Refuses a step that the memory of the decoding has no room for. */
+/* Refuses a step that does not fit in the memory of the decoding. */
 static enum qkv_status check_step(const struct qkv_decoding *decoding, int64_t rows, const int64_t *sentences,
                                   struct qkv_error *error)
 {

@@ -1,5 +1,5 @@
-/* Whether the decoding of a network gives the numbers of its forced pass: both translate two short sentences side by side,
- * first in the same rows all the time, then in rows that are reordered between steps. */
+/* Checks that the decoding of a network gives the same numbers as its forced pass: both decode two short sentences side by
+ * side, first without reordering, then with rows that are reordered between steps. */
 #include "models/network.h"
 
 #include <math.h>
@@ -14,14 +14,14 @@ struct comparison {
     bool reorders;            /* rows are reordered between steps */
 };
 
-/* How the rows of each step continue those of the step before: a beam begins with a row for each sentence, rows that are
- * continued twice or not at all follow, and at last one row fewer. */
+/* The parents of the rows of each step. As in a beam, the first step has one row per sentence; later some rows are
+ * continued twice or not at all, and the last step has one row fewer. */
 static const struct {
     int64_t rows, parents[ROWS];
 } REORDERED[STEPS_MAX] = {{2, {0, 1}}, {4, {1, 0, 0, 1}}, {4, {2, 2, 0, 1}}, {3, {3, 1, 0}}};
-static const int64_t SENTENCE_OF_ROW[ROWS] = {1, 0, 0, 1}; /* where rows are not reordered */
+static const int64_t SENTENCE_OF_ROW[ROWS] = {1, 0, 0, 1}; /* when rows are not reordered */
 
-/* Log-probabilities that differ by less, relative to one more than their size, differ by rounding. */
+/* Log-probabilities that differ by less than this times (1 + their absolute value) differ only by rounding. */
 static double rounding_of(const struct qkv_model *model)
 {
     return model->parameters.dtype == QKV_FLOAT32 ? 1e-4 : 1e-9;

@@ -1,10 +1,10 @@
-/* Guided alignment: the cross attention of a head learns links that are given. */
+/* Guided alignment: trains the cross attention of a head to follow given links. */
 #include "models/network.h"
 
 #include "qkv/dtype.h"
 #include "qkv/ops.h"
 
-/* The numbers of the weights [Tq, Tk] of one head, over all sentences. */
+/* Number of weights of one head: the sum of Tq Tk over all sentences. */
 static int64_t weight_count(const struct qkv_batch_view *batch)
 {
     int64_t count = 0;
@@ -12,8 +12,8 @@ static int64_t weight_count(const struct qkv_batch_view *batch)
     return count;
 }
 
-/* Writes the shares of a sentence's links to its matrix, which begins at `at`. Leaves out links of tokens that the sentence
- * has not: those of a sentence of another length, with which training reserves memory. */
+/* Writes the shares of a sentence's links to its matrix, which begins at `at`. Leaves out links to tokens that the sentence
+ * does not have: training reserves memory with sentences of other lengths, whose links do not fit. */
 static void write_shares(enum qkv_dtype dtype, void *target, int64_t at,
                          const struct qkv_guided_alignment *guided, const struct qkv_batch_view *batch,
                          int64_t sentence)
@@ -31,8 +31,8 @@ static void write_shares(enum qkv_dtype dtype, void *target, int64_t at,
     }
 }
 
-/* The weights that the links say, for attention_loss: [P]. Row t is that of the step that predicts target token t and
- * reads token t - 1. */
+/* The target weights that follow from the links, for attention_loss: [P]. Row t belongs to the step that predicts target
+ * token t and reads token t - 1. */
 static struct qkv_tensor *target_weights(struct qkv_graph *graph, const struct qkv_batch_view *batch,
                                          const struct qkv_guided_alignment *guided)
 {

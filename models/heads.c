@@ -18,14 +18,14 @@ static struct layer_heads heads_of_layer(const struct qkv_model *model, enum qkv
     return (struct layer_heads){0};
 }
 
-/* Whether the head is silent, as a place to write to; NULL: there is no such head. */
+/* Pointer to the flag that silences the head; NULL: there is no such head. */
 static bool *find(const struct qkv_model *model, struct qkv_head head)
 {
     struct layer_heads heads = heads_of_layer(model, head.attention, head.layer);
     return head.head >= 1 && head.head <= heads.count ? &heads.is_silent[head.head - 1] : NULL;
 }
 
-/* Head `index`; sets *count to the number of heads unless it is found before. */
+/* Returns head `index`. If there is no such head, sets *count to the number of heads. */
 static struct qkv_head head_at(const struct qkv_model *model, int64_t index, int64_t *count)
 {
     *count = 0;

@@ -132,7 +132,7 @@ struct qkv_tensor *qkv_model_hidden(const struct qkv_model *model, struct qkv_gr
     struct qkv_tensor *hidden = model->interface->hidden(model, graph, batch, trace);
     const struct qkv_shape wanted = QKV_SHAPE(batch->target_tokens, model->config.decoder.hidden_size),
                            shape = qkv_tensor_shape(hidden);
-    /* The loss reads a label for each row, and search a row for each token. */
+    /* The loss reads one label per row, and search one row per token. */
     if (hidden && shape.rank == 2 && shape.size[0] == wanted.size[0] && shape.size[1] == wanted.size[1])
         return hidden;
     return qkv_graph_fail(graph,
@@ -142,7 +142,7 @@ struct qkv_tensor *qkv_model_hidden(const struct qkv_model *model, struct qkv_gr
                           qkv_shape_text(wanted));
 }
 
-/* The hidden states of a second pass: of SimCut, with tokens cut off. */
+/* The hidden states of the second pass; with SimCut, tokens are cut off in it. */
 static struct qkv_tensor *second_hidden(const struct qkv_model *model, struct qkv_graph *graph,
                                         const struct qkv_batch_view *batch,
                                         const struct qkv_objective *objective, struct qkv_trace *trace)

@@ -1,4 +1,4 @@
-/* Private to models/: the networks of qkv, and what finds a network. */
+/* Private to models/: the networks of qkv, and functions that find a network. */
 #ifndef QKV_MODELS_NETWORK_H
 #define QKV_MODELS_NETWORK_H
 
@@ -14,8 +14,8 @@ const struct qkv_network_interface *qkv_network_of(const struct qkv_model_config
 /* Reads `model.settings` into model->settings, in the arena of the parameters. */
 enum qkv_status qkv_network_read_settings(struct qkv_model *model, struct qkv_error *error);
 
-/* The loss of guided alignment on a batch, as struct qkv_guided_alignment says, times factor: [1]. `trace`: of the pass. NULL
- * where the graph has failed, also for a head that the network does not have. */
+/* The loss of guided alignment on a batch (struct qkv_guided_alignment), times factor: [1]. `trace`: of the pass. NULL when
+ * the graph has failed, as for a head that the network does not have. */
 struct qkv_tensor *qkv_guided_alignment_loss(const struct qkv_model *model, struct qkv_graph *graph,
                                              const struct qkv_batch_view *batch,
                                              const struct qkv_guided_alignment *guided, double factor,

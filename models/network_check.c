@@ -1,5 +1,5 @@
-/* Whether the forced pass of a network obeys the rules of qkv/network.h: it runs on two short sentences, then again with
- * other tokens in some places, and compares the rows that must not depend on these. */
+/* Checks that the forced pass of a network obeys the rules of qkv/network.h: runs it on two short sentences, then again
+ * with some tokens changed, and compares the rows that must not depend on these tokens. */
 #include "models/network.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 enum { SENTENCES = 2, WORDS_MAX = 3 };
 
-/* A row that changed by less, relative to the largest number of all rows, has changed by rounding. */
+/* A row that changes by less than this, relative to the largest number of all rows, changes only by rounding. */
 static const double ROUNDING = 1e-4;
 
 struct probe {
@@ -18,7 +18,7 @@ struct probe {
     double *states, *expected; /* [SENTENCES * rows, D]: of this pass, and of the first one */
 };
 
-/* The tokens of a pass: all are <unk>, except for those that are the last of the vocabulary. */
+/* Which tokens of a pass are changed: changed tokens are the last one of the vocabulary, all others are <unk>. */
 struct changes {
     bool sentence[SENTENCES]; /* source and target of this sentence are changed */
     int64_t target;           /* changed row of target_input of sentence 0; 0, which is <s>: none */
@@ -59,7 +59,7 @@ static bool has_changed(const struct probe *probe, int64_t row)
     return difference > ROUNDING * largest;
 }
 
-/* Runs a pass with changed tokens and refuses rows that have changed with them, but must not. */
+/* Runs a pass with changed tokens, and fails if rows change that must not depend on them. */
 static enum qkv_status compare(struct probe *probe, const struct changes *changes, struct qkv_error *error)
 {
     const char *name = probe->model->interface->name;

@@ -1,4 +1,4 @@
-/* Which networks there are, and the settings of their own that configs may set. */
+/* The registered networks, and their settings in configs. */
 #include "config/number.h"
 #include "models/network.h"
 #include "qkv/nearest.h"
@@ -143,7 +143,7 @@ enum qkv_status qkv_network_read_settings(struct qkv_model *model, struct qkv_er
 {
     const struct qkv_network_interface *network = model->interface;
     struct qkv_arena *arena = &model->parameters.arena;
-    char *kept = qkv_arena_string(arena, model->config.settings); /* the caller's may not live as long */
+    char *kept = qkv_arena_string(arena, model->config.settings); /* the caller may free its string */
     double *values;
     if (!kept) return qkv_error_set(error, "out of memory for a model");
     if (read_settings(network, kept, arena, &values, error)) return QKV_INVALID;

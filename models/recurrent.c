@@ -13,8 +13,7 @@ static const int32_t *sentence_of_rows(struct qkv_graph *graph, struct qkv_segme
     return sentences;
 }
 
-/* Runs all decoder steps at once, for decoders whose steps do not read the attentional vector of
- * the step before. */
+/* Runs all decoder steps in one call, for decoders whose steps do not read the attentional vector of the previous step. */
 static struct qkv_tensor *decode_at_once(const struct qkv_model *model, struct qkv_graph *graph,
                                          const struct qkv_batch_view *batch,
                                          const struct encoded_source *source, struct decoder_record *record)

@@ -32,7 +32,7 @@ struct recurrent {
     struct qkv_dense attentional; /* tanh([h; context] W), [H + M] -> [H] (Luong et al. 2015, equation 5) */
 };
 
-/* What the encoder gives to the decoder: B sentences, of Ns tokens in all. */
+/* The encoder's results for the decoder: B sentences with Ns tokens in total. */
 struct encoded_source {
     struct qkv_segments segments;
     struct qkv_tensor *memory;   /* [Ns, M]: hidden states of the top layer, directions side by side */
@@ -72,8 +72,8 @@ struct qkv_tensor *qkv_recurrent_embed(const struct qkv_model *model, struct qkv
 /* The arguments of qkv_recurrent_decode. */
 struct decoder_input {
     struct qkv_tensor *gates; /* [rows, G H]: qkv_recurrent_embed, plus qkv_recurrent_feed if input is fed */
-    /* [layers]. Initial states [B, S], where NULL means zeros; qkv_recurrent_decode replaces them by the
-     * states after each row, [rows, S]. */
+    /* [layers]: the initial states [B, S], NULL for zeros. qkv_recurrent_decode replaces them by the states after each row,
+     * [rows, S]. */
     struct qkv_tensor **state;
     struct qkv_segments
         queries; /* of the rows: a segment has all tokens of a sentence, or the one of a step */
@@ -87,7 +87,7 @@ struct decoder_input {
 struct qkv_tensor *qkv_recurrent_decode(const struct qkv_model *model, struct qkv_graph *graph,
                                         const struct decoder_input *input, struct attention_record *record);
 
-/* What a forced pass of the decoder leaves for the trace. */
+/* The tensors of a forced pass of the decoder that the trace records. */
 struct decoder_record {
     struct qkv_tensor *embedded; /* [Nt, E] */
     struct attention_record attention;

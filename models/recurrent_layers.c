@@ -108,7 +108,7 @@ static void declare_decoder(struct qkv_model *model, struct recurrent *network)
 
 void *qkv_recurrent_declare(struct qkv_model *model, struct qkv_error *error)
 {
-    (void)error; /* the rules between keys have refused what cannot be */
+    (void)error; /* the rules between config keys have refused invalid values */
     const struct qkv_model_config *config = &model->config;
     struct qkv_arena *arena = &model->parameters.arena;
     struct recurrent *network = qkv_arena_zeroed(arena, sizeof *network);

@@ -96,9 +96,9 @@ static struct qkv_tensor *join(struct qkv_graph *graph, struct qkv_tensor **list
     return list[0];
 }
 
-/* The weights of all steps, rearranged as an attention op without steps stores them: one [target tokens,
- * source tokens] matrix per sentence (a ragged block, ops.def). list: the weights of each step, which
- * have a row per active sentence. Overwrites list. */
+/* The weights of all steps, rearranged into the layout of an attention op over complete sentences: one [target tokens,
+ * source tokens] matrix per sentence (array [P] of ops.def). list: the weights of each step, one row per active sentence.
+ * Overwrites list. */
 static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, struct steps *s,
                                           const struct encoded_source *source, struct qkv_tensor **list)
 {
@@ -110,9 +110,9 @@ static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, struct steps 
     };
     int64_t total = 0, at = 0, step_first = 0;
     for (int64_t i = 0; i < batch->count; i++) total += batch->target_length[i] * batch->source_length[i];
-    /* Offset in the weights of all steps of each number of the result. */
+    /* For each number of the result, its offset in the concatenated weights of all steps. */
     int32_t *offsets = qkv_graph_memory(graph, (size_t)total * sizeof *offsets);
-    /* Offset of the weights of each row, rows in step order. */
+    /* For each row (in step order), the offset of its weights. */
     int64_t *first = qkv_graph_memory(graph, (size_t)batch->target_tokens * sizeof *first);
     if (!offsets || !first) return NULL;
     for (int64_t t = 0; t < s->count; t++)

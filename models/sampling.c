@@ -7,7 +7,8 @@
 
 #include <math.h>
 
-/* Positions of one sample have neighbouring numbers; the number of a sentence is in the bits above these. */
+/* Random numbers are indexed by sentence and position: the low POSITION_BITS bits are the position in a sample, the bits
+ * above are the number of the sentence. */
 enum { POSITION_BITS = 20 };
 
 static bool comes_before(const struct choice *a, const struct choice *b)
@@ -27,7 +28,7 @@ static void sift_down(struct choice *heap, int64_t count, int64_t at)
     heap[at] = moved;
 }
 
-/* Takes the best choice off a heap of `count` and stores it behind the others. */
+/* Removes the best choice from a heap of `count` choices and stores it after the others. */
 static const struct choice *take_best(struct choice *heap, int64_t count)
 {
     struct choice best = heap[0];
@@ -37,8 +38,9 @@ static const struct choice *take_best(struct choice *heap, int64_t count)
     return &heap[count - 1];
 }
 
-/* Keeps the `top_k` best of `count` choices, and of these the fewest best that have at least `top_p` of their weight
- * (nucleus sampling, Holtzman et al. 2020). Moves them to the end of the array, best last, and returns their number. */
+/* Keeps the `top_k` best of `count` choices, and of these only the smallest set of best choices that has at least `top_p`
+ * of their total weight (nucleus sampling, Holtzman et al. 2020). Moves them to the end of the array, best last, and
+ * returns their number. */
 static int64_t keep_best(struct choice *choices, int64_t count, int64_t top_k, double top_p)
 {
     int64_t max = top_k && top_k < count ? top_k : count, kept = 0;

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What the log-probability of a translation of `length` tokens, </s> counted, is divided by. */
+/* The divisor of the log-probability of a translation of `length` tokens, </s> counted. */
 static double penalty(const struct search *search, int64_t length)
 {
     switch (search->options->penalty_kind) {
@@ -46,7 +46,7 @@ static bool allocate(struct search *s, int64_t longest)
            s->parents;
 }
 
-/* Refuses a number whose samples would be those of another sentence. */
+/* Refuses a sentence number that is out of range: its samples would be those of another sentence. */
 static enum qkv_status check_number(const struct search *s, int64_t sentence, struct qkv_error *error)
 {
     const int64_t max = ((int64_t)1 << 44) - 1,
@@ -101,8 +101,8 @@ static const int32_t *collect_ids(struct search *s, int64_t node, int64_t length
     return ids;
 }
 
-/* Where a finished hypothesis with this score belongs in the sorted list of its sentence; shifts those behind it. -1
- * when it is not among the `beam` best. */
+/* Makes room for a finished hypothesis with this score in the sorted list of its sentence, and returns its place; -1 if it
+ * is not among the `beam` best. */
 static int64_t find_place(struct search *s, struct progress *progress, struct qkv_hypothesis *list,
                           double score)
 {
@@ -113,8 +113,8 @@ static int64_t find_place(struct search *s, struct progress *progress, struct qk
     return i;
 }
 
-/* Adds a hypothesis to the finished ones of its sentence, if it is among the `beam` best; samples are all
- * kept. length: in tokens without </s>. ended: with </s>. False when memory is out. */
+/* Adds a hypothesis to the finished ones of its sentence, if it is among the `beam` best; samples are always added. length:
+ * tokens without </s>. ended: whether it ends with </s>. False when memory is out. */
 static bool finish(struct search *s, const struct live *live, int64_t length, double log_probability,
                    bool ended)
 {

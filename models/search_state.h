@@ -29,10 +29,10 @@ struct candidate {
 struct progress {
     int64_t longest;       /* greatest length of its translations, in tokens with </s> */
     int64_t finished;      /* hypotheses in its list of finished ones */
-    struct qkv_ids prefix; /* what its translations begin with */
+    struct qkv_ids prefix; /* the tokens that its translations begin with */
 };
 
-/* A token that a sample may be continued with. */
+/* A token that may continue a sample. */
 struct choice {
     double logit, weight; /* weight: exp((logit - greatest logit) / temperature) */
     int32_t token;
@@ -50,10 +50,10 @@ struct constrained_row {
 struct search {
     const struct qkv_search_options *options;
     struct qkv_decoding *decoding;
-    int64_t width; /* most rows per sentence: beam_size, or the number of samples */
+    int64_t width; /* greatest number of rows per sentence: beam_size, or the number of samples */
     int64_t sentences, step;
     bool scored;               /* false: greedy search by logits; log-probabilities stay 0 */
-    bool constrained;          /* the scores of each row pass through `row` */
+    bool constrained;          /* the scores of each row are copied to `row` and changed there */
     int32_t excluded;          /* a token that is never chosen, besides <s>: <unk>, or <s> again */
     struct progress *progress; /* [sentences] */
     struct qkv_hypothesis
@@ -87,8 +87,8 @@ bool qkv_search_is_constrained(const struct qkv_search_options *options);
 /* Allocates s->row, for C tokens and hypotheses of `longest` tokens. False when memory is out. */
 bool qkv_search_allocate_row(struct search *s, int64_t classes, int64_t longest);
 
-/* The scores of a row of `next` after the constraints of the options: a struct with that row alone, valid until
- * the next call. */
+/* Applies the constraints of the options to a row of `next`: returns a struct with only the changed row, valid until the
+ * next call. */
 const struct qkv_next_scores *qkv_search_constrain(struct search *s, const struct qkv_next_scores *next,
                                                    int64_t row);
 

@@ -7,7 +7,7 @@ static bool is_attention_role(enum qkv_part_role role)
     return role >= QKV_PART_INPUT;
 }
 
-/* Refuses parts that no map can be made of, in every pass, so that training finds them. */
+/* Refuses parts that cannot be used for attention maps. Checked in every pass, so that errors already show in training. */
 static bool check_part(struct qkv_graph *graph, const struct qkv_part *part, enum qkv_part_role role,
                        const struct qkv_tensor *node)
 {

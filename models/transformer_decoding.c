@@ -30,7 +30,7 @@ struct transformer_decoding {
     int64_t *slot, *next_slot;
     /* Used by reorder. */
     bool *is_taken; /* [rows], by old row: a new row has taken over its slot */
-    bool *is_busy;  /* [rows], by slot: it belongs to an old row that some new row continues */
+    bool *is_busy;  /* [rows], by slot: its old row is continued by some new row */
 
     /* Segments of one step. The query of hypothesis i is row i; its keys are rows 0 .. step of its
      * slot, and for cross-attention its source. */
@@ -203,8 +203,8 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
     return status;
 }
 
-/* Whether all ids are in the target vocabulary. If not, step builds the graph anew: the embedding op checks
- * its ids when it is built, and reports the wrong one. */
+/* Whether all ids are in the target vocabulary. If not, `step` builds the graph again: the embedding op checks its ids when
+ * it is recorded, and reports the invalid id. */
 static bool are_valid(const struct transformer_decoding *d, int64_t rows, const int32_t *ids)
 {
     for (int64_t i = 0; i < rows; i++)

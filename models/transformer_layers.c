@@ -158,7 +158,7 @@ static void declare_stack(struct qkv_model *model, struct transformer_stack *sta
 
 void *qkv_transformer_declare(struct qkv_model *model, struct qkv_error *error)
 {
-    (void)error; /* the rules between keys have refused what cannot be */
+    (void)error; /* the rules between config keys have refused invalid values */
     const struct qkv_model_config *config = &model->config;
     struct transformer *network = qkv_arena_zeroed(&model->parameters.arena, sizeof *network);
     if (!network) return NULL;
@@ -175,7 +175,7 @@ struct qkv_tensor *qkv_transformer_embed(const struct transformer_stack *stack, 
                                          const int64_t *first, struct qkv_trace *trace)
 {
     struct qkv_tensor *embedded = qkv_embedding_apply(&stack->embedding, graph, ids, count);
-    /* Words are dropped before positions are added, so that the network knows where one is missing. */
+    /* Drops words before positions are added, so that the network still sees the positions of dropped words. */
     struct qkv_tensor *words = qkv_dropout_rows_apply(graph, embedded, stack->word_dropout);
     struct qkv_tensor *x = qkv_positions_apply(&stack->positions, graph, words, segments, first);
     qkv_trace_record(trace, graph, &stack->owner, QKV_PART_EMBEDDING, embedded);

@@ -25,7 +25,7 @@ struct qkv_arena_chunk {
 
 _Static_assert(sizeof(struct qkv_arena_chunk) == ALIGNMENT, "chunk data must stay aligned");
 
-/* `used`: bytes that the caller will certainly write, for huge pages; see qkv_block_new. */
+/* `used`: bytes that the caller will certainly write; they may use huge pages (qkv_block_new). */
 static struct qkv_arena_chunk *chunk_new(size_t size, size_t used)
 {
     size_t header = sizeof(struct qkv_arena_chunk);
@@ -94,8 +94,8 @@ static struct qkv_arena_chunk *find_chunk(struct qkv_arena *arena, size_t size)
         last = chunk;
     }
     size_t wanted = held > SMALLEST_CHUNK ? held : SMALLEST_CHUNK;
-    /* Huge pages only for a chunk that one array fills. A chunk for several arrays lives until the next reset joins the
-     * chunks, and those of its arrays that nobody writes would take physical memory. */
+    /* Huge pages only for a chunk that one array fills: a chunk of several arrays lives only until the next reset joins the
+     * chunks, and with huge pages its unwritten arrays would take physical memory. */
     struct qkv_arena_chunk *chunk = wanted > size ? chunk_new(wanted, 0) : chunk_new(size, size);
     if (!chunk && wanted > size) chunk = chunk_new(size, size);
     if (!chunk) return NULL;

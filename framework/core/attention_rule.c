@@ -62,7 +62,7 @@ int64_t qkv_attention_bucket(const struct qkv_attention_rule *rule, int64_t offs
     int64_t distance = offset < 0 ? -(offset + 1) : offset; /* - 1 below 0: INT64_MIN has no opposite */
     distance = offset > 0 && rule->causal ? 0 : offset < 0 && distance < INT64_MAX ? distance + 1 : distance;
     if (distance < single) return first + distance;
-    /* A rule that is refused, too: its distances have no logarithmic scale. */
+    /* qkv_attention_rule_check refuses such a rule, too: it has no distances for the logarithmic scale. */
     if (single < 1 || rule->max_distance <= single) return first + buckets - 1;
     double grown = qkv_scalar_log((double)distance / (double)single) /
                    qkv_scalar_log((double)rule->max_distance / (double)single);

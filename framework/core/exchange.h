@@ -1,5 +1,5 @@
-/* Messages between the processes of qkv/processes.h. Each fails, with a sentence, when a process has died, and then all
- * later ones fail, too. All do nothing for NULL. */
+/* Messages between the processes of qkv/processes.h. Each function fails with a message when a process has died; then all
+ * later calls fail, too. All functions do nothing if `processes` is NULL. */
 #ifndef QKV_CORE_EXCHANGE_H
 #define QKV_CORE_EXCHANGE_H
 
@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Sends `size` bytes to a process that receives as many. Both return when that is done. */
+/* Sends `size` bytes to process `to`, which must receive the same number of bytes. Sending and receiving return when the
+ * transfer is complete. */
 enum qkv_status qkv_exchange_send(struct qkv_processes *processes, int to, const void *data, size_t size,
                                   struct qkv_error *error);
 enum qkv_status qkv_exchange_receive(struct qkv_processes *processes, int from, void *data, size_t size,
@@ -18,8 +19,8 @@ enum qkv_status qkv_exchange_receive(struct qkv_processes *processes, int from, 
 enum qkv_status qkv_exchange_broadcast(struct qkv_processes *processes, void *data, size_t size,
                                        struct qkv_error *error);
 
-/* Items, such as shards, are divided into as many neighbouring parts as there are processes. The first item of process
- * `rank`; for the rank behind the last, `count`. */
+/* The first item of process `rank`; `count` for the rank after the last. Items, such as shards, are divided into
+ * consecutive parts, one for each process. */
 static inline int qkv_exchange_first(const struct qkv_processes *processes, int rank, int count)
 {
     return (int)((int64_t)rank * count / qkv_processes_count(processes));
@@ -41,14 +42,15 @@ const char *qkv_exchange_name(const struct qkv_processes *processes, int rank);
 /* Bytes that this process has sent. */
 int64_t qkv_exchange_sent(const struct qkv_processes *processes);
 
-/* Starts a thread that calls `function`, which may send and receive; no other thread may meanwhile. False: there is no such
- * thread. */
+/* Starts a thread that calls `function`, which may send and receive; until qkv_exchange_finish no other thread may. False:
+ * the thread cannot be started. */
 bool qkv_exchange_start(struct qkv_processes *processes, void *(*function)(void *context), void *context);
 
 /* Waits until that function has returned. */
 void qkv_exchange_finish(struct qkv_processes *processes);
 
-/* Sleeps for a fifth of a millisecond: for that thread, where it waits for others of this process. */
+/* Sleeps for a fifth of a millisecond: for the thread of qkv_exchange_start while it waits for other threads of this
+ * process. */
 void qkv_exchange_nap(void);
 
 /* True after a process has died or given up: messages no longer arrive. */

@@ -16,7 +16,7 @@ static enum qkv_status cannot_write(const char *path, int code, struct qkv_error
     return qkv_error_set(error, "%s: cannot be written: %s", path, code ? strerror(code) : "a write failed");
 }
 
-/* What stands at a path instead of a regular file. */
+/* Describes what is at a path instead of a regular file. */
 static const char *kind_of(mode_t mode)
 {
     return S_ISDIR(mode)    ? "it is a folder"
@@ -26,7 +26,7 @@ static const char *kind_of(mode_t mode)
 
 int qkv_file_open(const char *path, bool regular, struct qkv_error *error)
 {
-    /* Opening a named pipe, or a device such as a modem, would wait without O_NONBLOCK. */
+    /* Without O_NONBLOCK, opening a named pipe or a device such as a modem would block. */
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), code = errno;
     struct stat status;
     if (descriptor < 0 || fstat(descriptor, &status)) {
@@ -68,7 +68,7 @@ static void release(struct qkv_file_writer *writer)
     *writer = (struct qkv_file_writer){0};
 }
 
-/* Creates a file of a new name. mkstemp would create a private file (0600), and the umask, which would tell the right
+/* Creates a file with a new name. mkstemp would create a private file (0600), and the umask, which determines the right
  * permissions, cannot be read without changing it for all threads. */
 static int open_temporary(struct qkv_file_writer *writer, size_t size)
 {

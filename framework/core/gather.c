@@ -2,10 +2,10 @@
 
 #include <stdlib.h>
 
-/* What comes before a parcel. */
+/* The header that is sent before a parcel. */
 struct heading {
     enum qkv_status status;
-    struct qkv_error error; /* of a part that failed */
+    struct qkv_error error; /* why the part failed */
     size_t size;
 };
 
@@ -34,8 +34,8 @@ static enum qkv_status send_part(struct qkv_processes *processes, const struct q
     return sent;
 }
 
-/* Receives the part of process `rank`. *status and *error become its own where all parts before it have succeeded. Fails where
- * the process has died. */
+/* Receives the part of process `rank`. If all parts before it have succeeded, sets *status and *error to those of this
+ * part. Fails if the process has died. */
 static enum qkv_status receive_part(struct qkv_processes *processes,
                                     const struct qkv_parcel_contents *contents, int rank,
                                     enum qkv_status *status, struct qkv_error *error)
@@ -75,7 +75,7 @@ enum qkv_status qkv_gather(struct qkv_processes *processes, const struct qkv_par
     return status;
 }
 
-/* Packs what process 0 has. */
+/* Packs the contents of process 0. */
 static enum qkv_status pack(const struct qkv_parcel_contents *contents, struct qkv_parcel *parcel,
                             struct qkv_error *error)
 {
@@ -103,7 +103,7 @@ enum qkv_status qkv_share(struct qkv_processes *processes, const struct qkv_parc
     if (!status) status = qkv_exchange_broadcast(processes, parcel.bytes, size, error);
     if (!status && !sends) contents->move(contents->context, 0, &parcel);
     if (parcel.has_failed) status = qkv_error_set(error, "out of memory for %zu bytes", size);
-    if (status) qkv_processes_give_up(processes); /* the others wait */
+    if (status) qkv_processes_give_up(processes); /* the other processes wait */
     free(parcel.bytes);
     return status;
 }

@@ -1,4 +1,5 @@
-/* Structured data between processes: process 0 gives a task to all others, and gathers their parts of the results. */
+/* Transfers structured data between processes: process 0 sends a task to all others, and gathers their parts of the
+ * results. */
 #ifndef QKV_CORE_GATHER_H
 #define QKV_CORE_GATHER_H
 
@@ -6,10 +7,11 @@
 
 #include <string.h>
 
-/* The bytes of one process, which are counted, then packed, and unpacked by process 0. */
+/* The data of one process as bytes. A first pass counts the bytes, a second one packs them, and the receiver unpacks
+ * them. */
 struct qkv_parcel {
-    char *bytes; /* NULL: they are counted */
-    size_t size; /* of what has been moved so far */
+    char *bytes; /* NULL: the first pass, which only counts */
+    size_t size; /* bytes moved so far */
     bool is_received;
     bool has_failed; /* memory is out */
 };
@@ -27,17 +29,17 @@ static inline void qkv_parcel_move(struct qkv_parcel *parcel, void *object, size
 struct qkv_parcel_contents {
     void *context;
 
-    /* Moves, in an order that all processes know, what process `rank` has. Allocates memory for what it receives, and sets
-     * has_failed where there is none. */
+    /* Moves the data of process `rank`, in an order that is the same in all processes. Allocates memory for received data,
+     * and sets has_failed when memory is out. */
     void (*move)(void *context, int rank, struct qkv_parcel *parcel);
 };
 
-/* Copies what process 0 has to all others. Does nothing for NULL. */
+/* Copies the contents of process 0 to all other processes. Does nothing if `processes` is NULL. */
 enum qkv_status qkv_share(struct qkv_processes *processes, const struct qkv_parcel_contents *contents,
                           struct qkv_error *error);
 
-/* Gathers the results. All processes call it with the status and message of their part, and get the status of all. The message
- * of the first that failed is with process 0, the others have an empty one. */
+/* Gathers the results in process 0. All processes call it with the status and message of their part, and all return the
+ * common status. Process 0 gets the message of the first part that failed; the other processes get an empty message. */
 enum qkv_status qkv_gather(struct qkv_processes *processes, const struct qkv_parcel_contents *contents,
                            enum qkv_status status, struct qkv_error *error);
 

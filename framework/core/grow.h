@@ -19,7 +19,7 @@ static inline void *qkv_grow(void *array, int64_t *capacity, int64_t wanted, siz
     return grown;
 }
 
-/* True when `array` has memory for `wanted` elements; grows it, and `capacity`, where it has not. */
+/* True when `array` has memory for `wanted` elements; grows `array` and `capacity` if necessary. */
 #define QKV_RESERVE(array, capacity, wanted)                                                                 \
     ((wanted) <= (capacity) || ((array) = qkv_grow((array), &(capacity), (wanted), sizeof *(array))) != NULL)
 

@@ -1,11 +1,11 @@
-/* What the environment says of the launcher that started this process. */
+/* Reads from the environment how a launcher such as mpirun started this process. */
 #ifndef QKV_CORE_LAUNCH_H
 #define QKV_CORE_LAUNCH_H
 
 #include <stdlib.h>
 
-/* How many processes mpirun, or another launcher, has started together with this one, which is counted; 0: it does not say,
- * 1: there was none. */
+/* The number of processes that mpirun or another launcher started, including this one; 0: the launcher does not tell; 1:
+ * there is no launcher. */
 static inline int qkv_launched_processes(void)
 {
     static const char *const COUNTS[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
@@ -16,7 +16,7 @@ static inline int qkv_launched_processes(void)
     return getenv("PMIX_RANK") ? 0 : 1;
 }
 
-/* The number that the launcher has given this process; 0 without a launcher. */
+/* The rank of this process, as the launcher set it; 0 without a launcher. */
 static inline int qkv_launched_rank(void)
 {
     static const char *const RANKS[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};

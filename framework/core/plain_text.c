@@ -6,7 +6,7 @@
 
 uint32_t qkv_utf8_next(const char **text)
 {
-    /* Each byte of a character is looked at only if those before it are right, so never one behind the NUL. */
+    /* Reads a byte of a character only if the bytes before it are valid, and so never reads past the NUL. */
     utf8proc_int32_t point = 0;
     if (!**text) return 0;
     utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)*text, -1, &point);

@@ -1,5 +1,6 @@
-/* MPI (Open MPI or MPICH, whichever header there was) is loaded when mpirun has started the process, so that all other processes
- * start as fast as without it, and need not have it. A build without a header has processes_absent.c in place of this file. */
+/* MPI (Open MPI or MPICH, whichever header there was) is loaded only if mpirun has started the process, so that all other
+ * processes start as fast as without MPI and need no MPI library. A build without the MPI header has processes_absent.c in
+ * place of this file. */
 #include "core/clock.h"
 #include "core/exchange.h"
 #include "core/launch.h"
@@ -50,12 +51,12 @@ static const struct {
 #    define PACKAGE  "mpich"
 #endif
 
-/* What processes tell each other when they join. */
+/* Data that processes exchange when they join. */
 struct peer {
     char host[128];
     char machine
         [128]; /* where its id is valid: host, start of the kernel, and, for containers, namespace of ids */
-    long process; /* its id there */
+    long process; /* process id on that machine */
 };
 
 struct qkv_processes {
@@ -64,7 +65,7 @@ struct qkv_processes {
     struct peer *peer;    /* [count] */
     char (*name)[160];    /* [count] */
     MPI_Request *request; /* [2 count] of a broadcast */
-    bool *is_near;        /* [count]: on this machine, so that kill tells whether it lives */
+    bool *is_near;        /* [count]: on this machine, so that kill can test whether it is alive */
     int near;             /* processes on this machine, this one counted */
     int64_t sent;         /* bytes */
     bool any_thread;      /* may send and receive, one at a time */
@@ -74,7 +75,7 @@ struct qkv_processes {
 
 /* ---- joining ---- */
 
-/* Open MPI loads parts of itself, which look for its functions among the global ones. */
+/* RTLD_GLOBAL: Open MPI loads plug-ins, which look for its functions among the global symbols. */
 static enum qkv_status load(struct mpi_library *library, struct qkv_error *error)
 {
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL);
@@ -105,7 +106,7 @@ static bool is_alive(const struct peer *peer)
     return !kill((pid_t)peer->process, 0) || errno != ESRCH;
 }
 
-/* Several hosts may have one name, such as "debian", and several containers one kernel. */
+/* Several hosts may have the same name, such as "debian", and several containers may share a kernel. */
 static void name_machine(struct peer *self)
 {
     char start[40] = "", ids[40] = "";
@@ -179,7 +180,8 @@ enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_
         *processes = joined;
         return QKV_OK;
     }
-    /* The others may wait for messages of this process. mpirun ends them when it has ended, after it has said why. */
+    /* The other processes may wait for messages of this one. mpirun ends them when this process ends, which first prints
+     * its error. */
     if (status && joined->count > 1)
         release(joined);
     else
@@ -204,8 +206,8 @@ static bool has_died(const struct qkv_processes *processes, int rank)
     return processes->is_near[rank] && !is_alive(&processes->peer[rank]);
 }
 
-/* Fails if a process of this machine has died. The first process that lives has the message, and the others an empty one:
- * one sentence is enough. */
+/* Fails if a process of this machine has died. Only the first process that is alive gets the message, the others an empty
+ * one, so that it is printed once. */
 static enum qkv_status check_peers(struct qkv_processes *processes, struct qkv_error *error)
 {
     int dead = 0, first = 0;
@@ -217,7 +219,7 @@ static enum qkv_status check_peers(struct qkv_processes *processes, struct qkv_e
                                     : qkv_error_set(error, "%s", "");
 }
 
-/* Waits until a message has been sent or received. MPI's own waiting would keep a processor busy, and would never end where
+/* Waits until a message has been sent or received. MPI's own wait would keep a processor busy, and would never return if
  * the other process has died. */
 static enum qkv_status wait_for(struct qkv_processes *processes, MPI_Request *request,
                                 struct qkv_error *error)
@@ -244,8 +246,8 @@ static enum qkv_status wait_for(struct qkv_processes *processes, MPI_Request *re
     }
 }
 
-/* Bytes of a message. A longer text is several, because MPI counts in int, and so that processes of a broadcast pass on
- * the first while they receive the second. */
+/* Bytes of a message. Longer data are split into several messages, because MPI counts in int, and so that processes of a
+ * broadcast can pass on one message while they receive the next. */
 enum { MESSAGE = 1 << 22 };
 
 static int part_of(size_t size, size_t done)
@@ -375,7 +377,7 @@ static enum qkv_status broadcast_slices(struct qkv_processes *processes, const s
 enum qkv_status qkv_exchange_broadcast(struct qkv_processes *processes, void *data, size_t size,
                                        struct qkv_error *error)
 {
-    enum { SLICED_FROM = 1 << 16 }; /* bytes of a slice; the latency of further messages costs more below */
+    enum { SLICED_FROM = 1 << 16 }; /* bytes of a slice; below, the latency of more messages costs more */
     enum qkv_status status = QKV_OK;
     if (!processes) return QKV_OK;
     size_t count = (size_t)processes->count, max = count * MESSAGE;

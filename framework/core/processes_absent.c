@@ -1,4 +1,5 @@
-/* In place of processes.c in a build without MPI: each process works alone, and refuses to be one of several. */
+/* In place of processes.c in a build without MPI: each process works alone, and joining fails if mpirun started several
+ * processes. */
 #include "core/exchange.h"
 #include "core/launch.h"
 

@@ -44,7 +44,7 @@ uint64_t qkv_random_below(struct qkv_random random, uint64_t index, uint64_t bou
     return ((uint64_t)block[0] * bound + (((uint64_t)block[1] * bound) >> 32)) >> 32;
 }
 
-/* The word that decides how one half is changed, from the other half. */
+/* The round function: computes from one half the word that changes the other half. */
 static uint64_t round_word(struct qkv_random random, uint32_t round, uint64_t half)
 {
     uint32_t block[4];
@@ -52,9 +52,9 @@ static uint64_t round_word(struct qkv_random random, uint32_t round, uint64_t ha
     return block[0];
 }
 
-/* A Feistel network: each round changes one half of the bits by a function of the other, which can be undone, so
- * that different numbers stay different. It permutes 0 .. 2^bits - 1; results that are too large are permuted again
- * until one is not (cycle walking; Black and Rogaway 2002), at most twice on average above SMALLEST. */
+/* A Feistel network: each round changes one half of the bits by a function of the other half. Rounds can be undone, so
+ * different numbers stay different. It permutes 0 .. 2^bits - 1; a result that is too large is permuted again until it is
+ * small enough (cycle walking; Black and Rogaway 2002), above SMALLEST at most twice on average. */
 uint64_t qkv_random_permuted(struct qkv_random random, uint64_t count, uint64_t i)
 {
     enum {

@@ -20,8 +20,8 @@ void qkv_temporary_add(const char *path)
     }
 }
 
-/* The order of the two steps, which is the opposite in qkv_file_remove_temporary, matters: either that function finds the
- * path gone, or this one finds that it began. */
+/* The order of the two steps matters and is the opposite of that in qkv_file_remove_temporary: either that function finds
+ * that the path is gone, or this one finds that the other has begun. */
 bool qkv_temporary_forget(const char *path)
 {
     for (int i = 0; i < CAPACITY; i++) {

@@ -5,12 +5,12 @@
 
 #include <stdbool.h>
 
-/* Remembers a file or folder that is about to be made. The text of `path` must stay as it is until qkv_temporary_forget. Where
- * a process has more than 64 of them, those beyond are not remembered, and a signal leaves them. */
+/* Registers a file or folder that is about to be made. The string `path` must not change until qkv_temporary_forget. If a
+ * process has more than 64 temporary files, the others are not registered, and a signal leaves them behind. */
 void qkv_temporary_add(const char *path);
 
-/* Forgets it once it is removed or has another name. False: a signal handler is reading the text at this moment, so it must
- * neither change nor be freed; the process ends. */
+/* Unregisters a file after it was removed or renamed. False: a signal handler is reading the string at this moment, so it
+ * must neither change nor be freed; the process is about to end. */
 bool qkv_temporary_forget(const char *path);
 
 #endif

@@ -22,18 +22,18 @@ struct qkv_workers {
 
     atomic_bool is_running;         /* a run has the helpers */
     atomic_int untaken, unfinished; /* parts of the run */
-    /* The present run. Needs no lock: the caller writes these before `untaken`, and only threads that have taken a part
+    /* The current run. Needs no lock: the caller writes these before `untaken`, and only threads that have taken a part
      * read them. */
     void (*function)(void *context, int part);
     void *context;
     int parts;
 
-    int helpers; /* threads beside the caller */
+    int helpers; /* threads other than the caller */
     pthread_t thread[];
 };
 
-/* Spins until the number is zero (`zero`) or not zero (else), the team stops, or time is up. The limit is a time, not
- * a count, because the duration of a pause instruction differs tenfold between processors. */
+/* Spins until the number is zero (if `zero`) or not zero (otherwise), the team stops, or time is up. The limit is a time,
+ * not a count, because the duration of a pause instruction differs tenfold between processors. */
 enum { SPIN_NANOSECONDS = 200000, SPINS_PER_CHECK = 64 };
 
 static void spin(const struct qkv_workers *workers, const atomic_int *number, bool zero)
@@ -117,8 +117,8 @@ int qkv_workers_count(const struct qkv_workers *workers)
     return workers ? workers->helpers + 1 : 1;
 }
 
-/* Makes sure that `wanted` helpers are awake, if there are so many: waking all of a large team would take longer than a
- * small run. */
+/* Makes sure that `wanted` helpers, or all if there are fewer, are awake. It does not wake all helpers of a large team,
+ * because that would take longer than a small run. */
 static void wake(struct qkv_workers *workers, int wanted)
 {
     pthread_mutex_lock(&workers->mutex);

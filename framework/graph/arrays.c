@@ -1,6 +1,6 @@
-/* Copies of the arrays that callers give to ops: segments, indices, first positions. A node reads the copies, so that
- * nothing that happens to the caller's arrays after the call of the op reaches forward or backward. Only a rewound
- * graph reads the arrays again, and checks them again. */
+/* Copies of the arrays that callers pass to ops: segments, indices, first positions. A node reads the copies, so changes to
+ * the caller's arrays after the call of the op have no effect on forward and backward. Only a rewound graph reads the
+ * arrays again, and checks them again. */
 #include "graph/graph.h"
 
 #include <string.h>
@@ -78,7 +78,7 @@ bool qkv_keep_indices(struct qkv_tensor *y, int64_t count)
     return y->options.indices != NULL;
 }
 
-/* Whether the node still has enough memory for what its arrays say: runs the shape rule on a copy of the node. */
+/* Whether the node still has enough memory for its arrays: runs the shape rule on a copy of the node. */
 static bool still_fits(const struct qkv_tensor *y)
 {
     struct qkv_tensor again = *y;

@@ -53,7 +53,7 @@ void qkv_graph_reuse_gradients(struct qkv_graph *graph, const struct qkv_paramet
     if (binding) binding->is_reusable = binding->gradients && !binding->accumulate;
 }
 
-/* The block that holds the parameter; NULL: it is in none that is bound. */
+/* The bound block that contains the parameter; NULL: there is none. */
 static struct qkv_binding *holder_of(struct qkv_graph *graph, const struct qkv_parameter *parameter)
 {
     for (int i = 0; i < graph->binding_count; i++) {

@@ -12,8 +12,8 @@ static double count_pairs(const struct qkv_tensor *y, int64_t query_rows, int64_
     return pairs;
 }
 
-/* Pairs that the attention op computes: with a window the visible ones, else all. Without a window,
- * a causal rule counts all pairs, as is customary. */
+/* Number of query-key pairs that the attention op computes: with a window the visible pairs, otherwise all pairs, also for
+ * a causal rule, as is customary. */
 static double count_attended_pairs(const struct qkv_tensor *y)
 {
     const struct qkv_options *options = &y->options;

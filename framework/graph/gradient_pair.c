@@ -1,7 +1,7 @@
-/* Pairs: two graphs on different threads, whose gradients of parameters are summed in one block. The first graph
- * writes to the block. The second computes the gradient of each parameter apart, in a stage, and adds it to
- * the block once both are complete: the bits are those of two blocks that are added, but the stage holds only
- * the few parameters on which backward works at a time. */
+/* Pairs: two graphs on different threads, whose gradients of parameters are summed in one block. The first graph writes to
+ * the block. The second computes the gradient of each parameter in separate memory, the stage, and adds it to the block
+ * when both are complete. The sum has the same bits as that of two blocks, but the stage holds only the few parameters on
+ * which backward works at a time. */
 #include "graph/graph.h"
 
 #include "qkv/parameters.h"
@@ -16,8 +16,8 @@
 enum addition {
     NOT_BEGUN,
     IN_PLACE, /* backward adds it, in one addition to each number of the block */
-    BY_ROWS, /* backward computes some rows in the block, of which the stage holds what the first graph computed */
-    STAGED, /* backward computes it in the stage */
+    BY_ROWS,  /* backward computes some rows in the block; the stage keeps those of the first graph */
+    STAGED,   /* backward computes it in the stage */
     COMPLETE,
 };
 
@@ -32,7 +32,7 @@ struct part {
 
 enum { ALIGNMENT = 64 };
 
-/* Memory that parts share by first fit: always the lowest gap, so that other pages are not written. */
+/* Memory that is divided into parts by first fit: a part takes the lowest gap, so that higher pages stay unwritten. */
 struct region {
     char *memory;
     size_t bytes;
@@ -42,9 +42,10 @@ struct region {
 struct qkv_gradient_pair {
     const struct qkv_parameters *parameters;
     size_t number; /* bytes of a number */
-    /* The stage: what the node where backward starts has kept for its own backward, which runs first (the loss keeps a
-     * gradient larger than most others); then memory of its own, [stage_bytes]. Where both are too fragmented, a parameter has its
-     * own place in `places`, [stage_bytes]. Memory that is never written takes no physical memory. */
+    /* The stage consists of `kept`, the values that the node where backward starts has saved, which nothing reads after its
+     * backward (the loss saves a gradient larger than most others), and `reserve`, [stage_bytes]. If both are too
+     * fragmented for a parameter, it uses its own place in `places`, [stage_bytes]. Memory that is never written takes no
+     * physical memory. */
     struct region kept, reserve;
     char *places;
     size_t stage_bytes;
@@ -97,7 +98,7 @@ void qkv_graph_set_pair(struct qkv_graph *graph, struct qkv_gradient_pair *pair,
 
 /* ---- the stage ---- */
 
-/* Gives the part the lowest gap of the region that is large enough; false: there is none. */
+/* Assigns to the part the lowest gap of the region that is large enough; false: there is none. */
 static bool fit(struct region *region, struct part *part)
 {
     struct part **at = &region->first;
@@ -111,7 +112,8 @@ static bool fit(struct region *region, struct part *part)
     return true;
 }
 
-/* Gives a parameter its part of the stage: at most as many bytes as it has itself, which its own place holds. */
+/* Assigns to a parameter its part of the stage, which has at most as many bytes as the parameter, so that its own place is
+ * large enough. */
 static void take_stage(struct qkv_gradient_pair *pair, int64_t index, size_t bytes)
 {
     struct part *part = &pair->part[index];
@@ -131,7 +133,8 @@ static void return_stage(struct part *part)
     part->memory = NULL;
 }
 
-/* Once backward has passed y, where it started, nothing reads what y has kept: the gradient of an input, or else `saved`. */
+/* Makes the saved values of y, where backward started, available as stage: after the backward of y nothing reads them (its
+ * early gradient, or else `saved`). */
 static void use_kept(const struct qkv_tensor *y)
 {
     char *memory = y->early_gradient ? y->early_gradient : y->saved;
@@ -155,7 +158,7 @@ static void add(enum qkv_dtype dtype, int64_t n, const void *from, void *to)
     }
 }
 
-/* ---- rows of an embedding table: those of other tokens have no gradient, so they need no addition ---- */
+/* ---- rows of an embedding table: rows of tokens that do not occur have no gradient and need no addition ---- */
 
 /* Number of indices of the embeddings that use the table x, or -1 if another op uses it, too. */
 static int64_t embedded_rows(const struct qkv_tensor *x)
@@ -176,7 +179,8 @@ static size_t row_bits(const struct qkv_tensor *x)
     return ((size_t)qkv_rows(x) / 8 + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Moves the rows that backward will compute from the block to the stage (`save`), or adds the saved ones. */
+/* With `save`, moves the rows that backward will compute from the block to the stage; otherwise adds the moved rows to the
+ * block. */
 static void move_rows(struct qkv_tensor *x, const struct part *part, bool save)
 {
     const struct qkv_tensor *user[] = {x->first_consumer, x->last_consumer};
@@ -225,7 +229,7 @@ static bool adds_once(const struct qkv_tensor *x, const struct qkv_tensor *y)
     return x->consumers == 1 && y->consumers == 0;
 }
 
-/* Prepares the gradient of the parameter x before y, the first node of the second graph that adds to it. */
+/* Prepares the gradient of the parameter x. y: the first node of the second graph whose backward adds to it. */
 static void begin(struct qkv_tensor *x, const struct qkv_tensor *y)
 {
     struct qkv_gradient_pair *pair = x->graph->pair;

@@ -73,10 +73,10 @@ struct qkv_binding {
     struct qkv_tensor **leaf;
 };
 
-/* Which gradients backward has completed, for another thread that takes them while backward goes on. */
+/* Which gradients backward has completed, for a thread that reads them while backward is still running. */
 struct qkv_progress {
     const struct qkv_parameters *parameters;
-    atomic_bool *is_complete; /* [parameters->count]; NULL: nobody asks */
+    atomic_bool *is_complete; /* [parameters->count]; NULL: not recorded */
 };
 
 struct qkv_graph {
@@ -87,14 +87,14 @@ struct qkv_graph {
     struct qkv_tensor *first, *last;
     struct qkv_tensor *last_run;           /* the last node that forward has computed; NULL: none */
     void *scratch;                         /* workspace that all nodes use, one after the other */
-    int64_t scratch_count, scratch_wanted; /* numbers that it holds; largest need of any node */
+    int64_t scratch_count, scratch_wanted; /* numbers in the workspace; largest need of any node */
     /* Numbers at the start of the workspace that are in use during backward: the workspace of backward, then
      * gradients, which plan.c stores in the part that only forward needs as workspace. */
     int64_t scratch_kept;
-    bool guards_scratch; /* an access behind the workspace of an op ends the program: see qkv_arena_guard */
+    bool guards_scratch; /* an access past the workspace of an op ends the program: qkv_arena_guard */
 
     bool gradients, has_dropout, failed;
-    bool lacks_kernels;         /* QKV_KERNELS names none: the graph fails, also after a reset */
+    bool lacks_kernels;         /* QKV_KERNELS is invalid: the graph fails, also after a reset */
     bool shares_memory;         /* see qkv_graph_share_memory */
     struct qkv_tensor *planned; /* the tensor that qkv_graph_plan was called for */
     struct qkv_random random;
@@ -107,8 +107,8 @@ struct qkv_graph {
 
     struct qkv_array *arrays; /* arrays.c: copies of the callers' arrays, the newest first; NULL: none */
     bool rewound;             /* the next forward reads the callers' arrays again */
-    bool trusts_arrays;       /* it does not check them */
-    bool checks_again;        /* shape rules run because of that: they must not copy arrays */
+    bool trusts_arrays;       /* the next forward does not check these arrays */
+    bool checks_again;        /* shape rules run again to check arrays: they must not copy them */
 
     struct qkv_workers *workers;    /* NULL: the caller's thread alone */
     struct qkv_gradient_pair *pair; /* NULL: no other graph adds to the same gradients */
@@ -122,14 +122,13 @@ struct qkv_graph {
     struct qkv_error error;
 };
 
-/* Shape of one input of a sample, or the `shape` among its options; rank 0: none. 16-bit numbers, because every program contains
- * hundreds of samples. */
+/* Shape of one input of a sample, or the `shape` among its options; rank 0: none. 16-bit numbers, because every program
+ * contains hundreds of samples. */
 struct qkv_sample_input {
     int16_t rank, size[QKV_MAX_RANK];
 };
 
-/* Options of a sample, in fewer bytes than struct qkv_options: those of its fields that samples use, with the
- * same names. */
+/* Options of a sample, in fewer bytes than struct qkv_options: only the fields that samples use, with the same names. */
 #define QKV_SAMPLE_OPTIONS(OPTION)                                                                           \
     OPTION(double, factor)                                                                                   \
     OPTION(double, epsilon)                                                                                  \
@@ -181,49 +180,50 @@ struct qkv_sample {
 #define QKV_INPUT(i) (1u << (i))
 #define QKV_RESULT   (1u << QKV_MAX_INPUTS)
 
-/* All that the graph knows of an op: one struct per precision and instruction set.
+/* The graph's description of an op: one struct per precision and instruction set.
  *
- * plan.c derives from backward_reads, elementwise, alias and recompute which tensors may share memory, and the
- * gradient check (check/declarations.c) tests these declarations on the samples. A value too many in
- * backward_reads costs memory. A value too few there, or an input too many in elementwise, makes gradients wrong
- * where memory is shared, and fails the check. */
+ * plan.c derives from backward_reads, elementwise, alias and recompute which tensors may share memory, and the gradient
+ * check (check/declarations.c) tests these declarations on the samples. A superfluous value in backward_reads costs memory.
+ * A missing value there, or a superfluous input in elementwise, makes gradients wrong in graphs that share memory, and
+ * fails the check. */
 struct qkv_op {
     const char *name;
     int inputs;
     unsigned optional; /* inputs that may be NULL */
-    bool random;       /* draws random numbers: each node gets a stream of its own */
+    bool random;       /* draws random numbers: each node gets its own stream */
 
     unsigned backward_reads; /* inputs and result whose values backward reads, apart from `saved` */
     /* Inputs whose element i affects only element i of the result. The op must work when its result is stored in the
      * memory of such an input. If backward does not read that input, it must also work when the input's gradient is
      * stored in the memory of the result's gradient. */
     unsigned elementwise;
-    /* Inputs to each number of whose gradient backward adds at most one number, which is complete before: if the gradient
-     * of the result is 1, adding has the same bits as computing the gradient apart and adding that. */
+    /* Inputs whose gradient backward updates with at most one addition per element, of a number that it has computed
+     * completely before. So, if the gradient of the result is 1, adding in place has the same bits as computing the
+     * gradient in separate memory and adding it afterwards. */
     unsigned adds_once;
-    /* INPUT(i): forward computes the gradient of that input, for a gradient of 1 of the result, and stores it in
-     * tensor->early_gradient. */
+    /* INPUT(i): forward computes the gradient of that input, assuming that the gradient of the result is 1, and stores it
+     * in tensor->early_gradient. */
     unsigned early_gradient;
     unsigned alias;        /* INPUT(0): the result is stored in the memory of input 0 (reshape, store_rows) */
     bool recompute;        /* cheap: backward may compute the result again instead of keeping it */
     bool stops_gradient;   /* detach: the result needs no gradient, whatever the inputs need */
     unsigned weights_read; /* values that `weights` reads after forward */
 
-    /* Sets y->shape, saved_count, scratch and scratch_forward from inputs and options, or returns qkv_refuse(y,
-     * "..."). Runs again when a rewound graph reads the caller's arrays again (arrays.c). NULL, as are the samples,
-     * in all structs but those that qkv_op_rule returns. */
+    /* Sets y->shape, saved_count, scratch and scratch_forward from inputs and options, or returns qkv_refuse(y, "...").
+     * Runs again when a rewound graph reads the caller's arrays again (arrays.c). NULL, like the samples, except in the
+     * structs that qkv_op_rule returns. */
     bool (*shape)(struct qkv_tensor *y);
     void (*forward)(struct qkv_tensor *y);
     void (*backward)(struct qkv_tensor *y); /* NULL: the op has no gradient */
 
-    /* Attention: all weights, sentence by sentence and head by head, each block [Tq, Tk]. Computes
-     * them into the graph's arena if forward has not kept them. NULL when memory is out. */
+    /* Attention: returns all weights, sentence by sentence and head by head, each block [Tq, Tk]. If forward has not kept
+     * them, computes them in the graph's arena. NULL when memory is out. */
     const void *(*weights)(struct qkv_tensor *y);
     const struct qkv_sample *good, *bad;
 };
 
-/* Allocates the memory of a tensor that is new in the arena and has its shape and count, and appends it to the graph's nodes. Returns it, or NULL
- * when the graph fails. */
+/* Allocates the memory of a new tensor whose shape and count are set, and appends it to the graph's nodes. Returns the
+ * tensor, or NULL when the graph fails. */
 struct qkv_tensor *qkv_append_node(struct qkv_tensor *tensor);
 
 /* A tensor in the graph's arena, with the current scope as its name; NULL when memory is out. */
@@ -233,60 +233,61 @@ struct qkv_tensor *qkv_tensor_new(struct qkv_graph *graph, enum qkv_op_id op);
  * false, with the graph's error set, if they cannot be copied. */
 bool qkv_keep_arrays(struct qkv_tensor *y);
 
-/* arrays.c: the same for y->options.indices, of which the op reads `count`. For shape rules. */
+/* arrays.c: replaces y->options.indices, of which the op reads `count`, by a copy. Called by shape rules. */
 bool qkv_keep_indices(struct qkv_tensor *y, int64_t count);
 
 /* arrays.c: copies all arrays of the callers again and, unless the graph trusts them, runs the shape rules of the nodes
- * that read them. Returns false, with the graph's error set, where a node does not fit the arrays. */
+ * that read them. Returns false, with the graph's error set, if a node does not fit its arrays. */
 bool qkv_read_arrays_again(struct qkv_graph *graph);
 
-/* run.c: qkv_graph_rewind without the check of the arrays, for the library's own decoding, which keeps indices within
- * their bounds and segments no longer than they were: the check would take a tenth of a step of a small model. */
+/* run.c: qkv_graph_rewind without the check of the arrays. For the library's own decoding, which guarantees that indices
+ * are within their bounds and segments do not grow; the check would take a tenth of a step of a small model. */
 void qkv_graph_rewind_unchecked(struct qkv_graph *graph);
 
-/* bindings.c: the block that `parameters` is bound as; NULL: it is not bound to the graph. */
+/* bindings.c: the binding of `parameters`; NULL: they are not bound to the graph. */
 struct qkv_binding *qkv_binding_of(struct qkv_graph *graph, const struct qkv_parameters *parameters);
 
 /* bindings.c: sets the gradients of parameters that the graph does not use to zero. */
 void qkv_clear_unused_gradients(const struct qkv_graph *graph);
 
-/* bindings.c: lets qkv_graph_plan store values in the gradients of these parameters, which are bound and which nothing
- * reads until backward has computed them. Holds until they are bound anew. */
+/* bindings.c: lets qkv_graph_plan store values in the gradients of these bound parameters; nothing may read the gradients
+ * until backward has computed them. Holds until the parameters are bound again. */
 void qkv_graph_reuse_gradients(struct qkv_graph *graph, const struct qkv_parameters *parameters);
 
-/* run.c: makes backward set is_complete of each parameter whose gradient changes no more. It leaves out those that no node
- * has a gradient for; all are complete when backward has ended. Survives resets. */
+/* run.c: makes backward set is_complete of each parameter as soon as its gradient no longer changes. Parameters that no
+ * node computes a gradient for are not marked; when backward has ended, all gradients are complete. Survives resets. */
 void qkv_graph_set_progress(struct qkv_graph *graph, struct qkv_progress progress);
 
 /* nodes.c: the input that the op declares as early_gradient; NULL if it declares none, or if that input or the result needs
  * no gradient. */
 struct qkv_tensor *qkv_early_input(const struct qkv_tensor *y);
 
-/* gradient_pair.c: called before and after the backward of node y; before, also for a parameter y where backward
- * starts. Before: the second graph of a pair prepares the gradients of the parameters that y reads. After: those that
- * are complete are announced by the first graph and added by the second. */
+/* gradient_pair.c: called before and after the backward of node y (qkv_pair_before also for a parameter y where backward
+ * starts). Before, the second graph of a pair prepares the gradients of the parameters that y reads. After, the first graph
+ * announces the gradients that are complete, and the second graph adds those that are complete. */
 void qkv_pair_before(struct qkv_tensor *y);
 void qkv_pair_after(const struct qkv_tensor *y);
 
-/* The packed copy of the parameter matrix `weight`, `bytes` large, from the graph's panels. Calls
- * `pack` if there is no copy of the present values yet. NULL when the graph has no panels, `weight`
- * is not a parameter or the block of copies is full: the caller then reads `weight` itself. */
+/* The packed copy of the parameter matrix `weight`, `bytes` large, from the graph's panels. Calls `pack` if there is no
+ * copy of the current values yet. NULL when the graph has no panels, `weight` is not a parameter or the block of copies is
+ * full; the caller then reads `weight` directly. */
 const void *qkv_panels_of(const struct qkv_tensor *weight, bool transposed, size_t bytes,
                           void (*pack)(const struct qkv_tensor *weight, bool transposed, void *panels));
 
 /* Makes the graph fail with `op (scope): sentence`; returns false. For shape rules. */
 bool qkv_refuse(struct qkv_tensor *y, const char *format, ...) QKV_PRINTF(2, 3);
 
-/* parameters.c: makes the parameters fail, for the first reason that is given: qkv_parameters_allocate returns it. */
+/* parameters.c: makes the parameters fail. qkv_parameters_allocate returns the message of the first call. */
 void qkv_parameters_refuse(struct qkv_parameters *parameters, const char *format, ...) QKV_PRINTF(2, 3);
 
-/* parameters.c: to be called when all values are new: they are not rounded to int8, whatever the old ones were. */
+/* parameters.c: must be called after all values were replaced: the new values are not rounded to int8, even if the old ones
+ * were. */
 void qkv_parameters_replaced(struct qkv_parameters *parameters);
 
-/* "[2, 3]". The text is overwritten by the fourth next call on this thread. */
+/* "[2, 3]". The fourth following call on this thread overwrites the text. */
 const char *qkv_shape_text(struct qkv_shape shape);
 
-/* run.c: whether the last forward has computed y, which may have been recorded since. */
+/* run.c: whether the last forward has computed y; false for nodes that were recorded after it. */
 bool qkv_is_computed(const struct qkv_tensor *y);
 
 /* A tensor as a matrix: rows are the product of all axes but the last; columns are the last
@@ -333,7 +334,7 @@ static inline int64_t qkv_segment_length(const struct qkv_segments *segments, in
 bool qkv_check_segments(struct qkv_tensor *y, const struct qkv_segments *segments, int64_t rows,
                         const char *what);
 
-/* Refuses segments, of which qkv_check_segments is true, that have rows in common. */
+/* Refuses segments that have rows in common. They must have passed qkv_check_segments. */
 bool qkv_check_disjoint(struct qkv_tensor *y, const struct qkv_segments *segments, const char *what);
 
 /* ---- defined in kernels/registry.c; graph/ calls no other function of kernels/ ---- */

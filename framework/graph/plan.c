@@ -2,9 +2,9 @@
  *
  * Three ways to share follow from the declarations of the ops (struct qkv_op):
  *  - overwrite: the result of an elementwise op is written over an input that nothing else reads later;
- *  - recompute: a value that is cheap to compute is dropped after its last use in forward and computed again in
- *    backward, from inputs that are kept (as Chen et al. 2016 do with whole layers). Without gradients every
- *    value is dropped after its last use;
+ *  - recompute: a value that is cheap to compute is dropped after its last use in forward and computed again in backward,
+ *    from inputs that are kept (as Chen et al. 2016 do with complete layers). Without gradients every value is dropped
+ *    after its last use;
  *  - gradients: the memory of a gradient is free once the backward of its node has run.
  *
  * Where the caller allows it (qkv_graph_reuse_gradients), the gradients of parameters hold values until backward
@@ -72,7 +72,7 @@ static bool may_overwrite(const struct qkv_tensor *y, int i)
     return !x->value_slot && !(backward_reads(x) & QKV_RESULT) && !(backward_reads(y) & QKV_INPUT(i));
 }
 
-/* Whether input i of y is one of its inputs before i, too. */
+/* Whether input i of y is the same tensor as an earlier input of y. */
 static bool has_earlier(const struct qkv_tensor *y, int i)
 {
     for (int j = 0; j < i; j++)
@@ -87,15 +87,15 @@ static struct qkv_tensor *input_to_overwrite(const struct qkv_tensor *y)
     return NULL;
 }
 
-/* Whether the value of x needs its memory only until its last consumer has run forward: in a graph
- * without gradients, or because backward can compute it again from inputs that are kept. */
+/* Whether the value of x is needed only until its last consumer has run forward: in a graph without gradients, or because
+ * backward can compute it again from inputs that are kept. */
 static bool is_temporary(const struct qkv_tensor *x)
 {
     const struct qkv_graph *graph = x->graph;
     if (x->is_aliased || x == graph->planned) return false;
     if (is_forward_only(graph)) return true;
     if (!graph->ops[x->op]->recompute || backward_reads(x) & QKV_RESULT) return false;
-    if (x->scratch_forward > x->scratch) return false; /* that workspace holds gradients in backward */
+    if (x->scratch_forward > x->scratch) return false; /* in backward that workspace holds gradients */
     for (int i = 0; i < QKV_MAX_INPUTS; i++)
         if (x->input[i] && x->input[i]->value_slot) return false;
     return true;
@@ -103,9 +103,9 @@ static bool is_temporary(const struct qkv_tensor *x)
 
 /* ---- values, in the order of forward ---- */
 
-/* Stores x's value in a free slot or a new one. In forward, values that share a slot need it one after the other, each
- * from its own node to its last consumer. Backward visits the nodes in the opposite order, so it needs the recomputed
- * values one after the other as well. */
+/* Stores x's value in a free slot or a new one. In forward, the values that share a slot occupy it one after the other,
+ * each from its own node to its last consumer. Backward visits the nodes in reverse order, so the recomputed values occupy
+ * the slot one after the other as well. */
 static void *assign_value_slot(struct qkv_tensor *x, struct qkv_slot **free_slots)
 {
     x->is_overwritten = true;
@@ -142,8 +142,8 @@ static void *kept_memory(const struct qkv_tensor *x, struct qkv_slot **reusable)
     return memory;
 }
 
-/* Memory for the gradient that y computes in forward: that of its input itself, if backward computes this gradient in y
- * first. */
+/* Memory for the gradient that y computes in forward: the gradient of the input itself, if y is the first node in backward
+ * that computes it. */
 static bool assign_early_gradient(struct qkv_tensor *y)
 {
     struct qkv_tensor *x = qkv_early_input(y);
@@ -164,8 +164,8 @@ static void free_value_slots(const struct qkv_tensor *y, struct qkv_slot **free_
     }
 }
 
-/* Stores x's value in the memory of the input that it overwrites. If that is a slot, it passes from the input to x, and
- * is free after the last consumer of x. */
+/* Stores x's value in the memory of the input that it overwrites. If that memory is a slot, the slot passes from the input
+ * to x, and becomes free after the last consumer of x. */
 static void overwrite_input(struct qkv_tensor *x)
 {
     x->value = x->overwrites->value;
@@ -201,8 +201,7 @@ static bool assign_values(struct qkv_graph *graph)
 
 /* ---- gradients, in the order of backward ---- */
 
-/* Memory for a gradient: workspace that only forward needed, while there is any left, or new
- * memory. */
+/* Memory for a gradient: a part of the workspace that only forward needs, as long as there is one, or new memory. */
 static void *gradient_memory(struct qkv_graph *graph, int64_t count)
 {
     int64_t at = rounded_count(graph->scratch_kept);

@@ -11,7 +11,7 @@ void qkv_graph_observe(struct qkv_graph *graph, const struct qkv_observer *obser
     graph->observer = observer ? *observer : (struct qkv_observer){0};
 }
 
-/* With guarded arenas: runs y with a workspace that ends where the graph's workspace ends, so that an access behind it
+/* With guarded arenas: runs y with a workspace that ends where the graph's workspace ends, so that an access past the end
  * is caught. */
 static void run_guarded(struct qkv_tensor *y, void (*function)(struct qkv_tensor *y))
 {
@@ -82,8 +82,7 @@ static void start_gradient(struct qkv_tensor *tensor, const double *cotangent)
     }
 }
 
-/* Recomputes the inputs that x's backward reads and whose memory forward has given to other
- * values. */
+/* Recomputes the inputs that x's backward reads and that forward has overwritten with other values. */
 static void recompute_inputs(const struct qkv_tensor *x)
 {
     unsigned reads = x->graph->ops[x->op]->backward_reads;
@@ -100,7 +99,8 @@ void qkv_graph_set_progress(struct qkv_graph *graph, struct qkv_progress progres
     graph->progress = progress;
 }
 
-/* Says, after the backward of y, which gradients of parameters are complete: y is the last node that adds to them. */
+/* Marks, after the backward of y, the gradients of parameters that are complete: those to which y is the last node to
+ * add. */
 static void announce_complete(const struct qkv_tensor *y)
 {
     const struct qkv_progress *progress = &y->graph->progress;

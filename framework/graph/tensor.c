@@ -33,7 +33,7 @@ void *qkv_tensor_gradient(struct qkv_tensor *tensor)
     return tensor ? tensor->gradient : NULL;
 }
 
-/* Whether the tensor has this memory; else its graph fails. */
+/* Returns whether `memory` of the tensor exists; if not, the graph fails. */
 static bool has_memory(const struct qkv_tensor *tensor, const void *memory, const char *what)
 {
     if (!tensor) return false;
@@ -110,8 +110,8 @@ const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t
     return weights ? weights + (size_t)at * attention->graph->size : NULL;
 }
 
-/* Reads the two sums at offset `at` of the numbers that a cross-entropy node has saved (laid out as kernels/loss.c
- * says); -1: the node has not saved them. */
+/* Reads the two sums at offset `at` of the numbers that a cross-entropy node has saved (kernels/loss.c describes their
+ * layout). -1: the node has not saved them. */
 static void read_sums(const struct qkv_tensor *loss, int64_t at, double *negative_log_likelihood,
                       double *correct)
 {

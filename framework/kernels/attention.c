@@ -60,8 +60,8 @@ static bool attention_shape(struct qkv_tensor *y)
     if (!check_attention(y, query->shape.size[0], key->shape.size[0], y->input[3])) return false;
     struct attention a = attention_of(y);
     y->shape = QKV_SHAPE(a.query_rows, a.out_ld);
-    /* The layout of what is saved depends on the kernel, so the choice is fixed here, even if segments
-     * are shorter when the node runs. */
+    /* The layout of y->saved depends on the kernel, so the choice is made here and stays, even if segments are shorter when
+     * the node runs. */
     y->options.attention.kernel =
         kernels_of(&a) == &VARIANT(qkv_attention_, flash) ? QKV_KERNEL_FLASH : QKV_KERNEL_EXACT;
     y->saved_count = kernels_of(&a)->saved(&a);
@@ -110,7 +110,7 @@ static const int64_t LATE_STARTS[] = {0, 2}, LATE_LENGTHS[] = {2, 2};
 static const int64_t LATE_KEY_STARTS[] = {0, 7}, LATE_KEY_LENGTHS[] = {7, 7};
 #define LATE .queries = {2, LATE_STARTS, LATE_LENGTHS}, .keys = {2, LATE_KEY_STARTS, LATE_KEY_LENGTHS}
 
-/* Sentences that share keys, and one whose keys are all those of the others. */
+/* Two sentences that share keys, and a third one whose keys include all of theirs. */
 static const int64_t SHARED_STARTS[] = {1, 3, 0}, SHARED_LENGTHS[] = {4, 4, 8};
 #define SHARED .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, SHARED_STARTS, SHARED_LENGTHS}
 

@@ -1,5 +1,5 @@
-/* What the fused attention op and the composed ones share: the layout of ragged blocks, softmax over
- * visible keys, and shape checks.
+/* Code shared by the fused attention op and the composed ops: the layout of ragged blocks, softmax over visible keys, and
+ * shape checks.
  *
  * A ragged block holds one number per query, key and head: sentence by sentence, head by head, a [Tq, Tk]
  * matrix. */
@@ -53,7 +53,7 @@ static inline int64_t longest_segment(const struct qkv_segments *segments, int64
     return longest;
 }
 
-/* The scale of the scores: that of the rule, or 1 / sqrt(width) where the rule has 0. */
+/* The scale of the scores: the rule's scale, or 1 / sqrt(width) if that is 0. */
 static inline real score_scale(const struct qkv_tensor *y, int64_t width)
 {
     double given = y->options.attention.scale;
@@ -90,7 +90,7 @@ static inline struct mask mask_row(struct mask mask, const struct sentence *p, i
     return mask;
 }
 
-/* Makes the graph fail if the mask has other values than those of its convention. */
+/* Makes the graph fail if the mask has values other than those of its convention (enum qkv_mask_values). */
 static inline void check_mask_values(struct qkv_tensor *y, const struct qkv_tensor *tensor)
 {
     struct mask mask = mask_of(y, tensor);
@@ -106,7 +106,7 @@ static inline void check_mask_values(struct qkv_tensor *y, const struct qkv_tens
         }
 }
 
-/* Columns from .. to - 1 of a row; if there is a mask, those of them that it does not hide. */
+/* Columns from .. to - 1 of a row, except those that the mask hides, if there is one. */
 struct span {
     int64_t from, to;
     struct mask mask; /* a row, from the key of column 0 on */
@@ -172,9 +172,9 @@ static inline void masked_softmax(int64_t keys, const struct span span[2], const
     zero_hidden(keys, span, to);
 }
 
-/* ---- what distance adds to a score ---- */
+/* ---- distance terms of a score ---- */
 
-/* What is added to the score of head h for a key `offset` positions after the query. */
+/* The distance term of a score (ALiBi and bias): for head h and a key `offset` positions after the query. */
 static inline real distance_term(const struct qkv_tensor *y, const struct qkv_tensor *bias, int64_t offset,
                                  int64_t h)
 {
@@ -200,8 +200,8 @@ static inline bool check_bias(struct qkv_tensor *y, const struct qkv_tensor *bia
                       (long long)rule->buckets, (long long)rule->heads);
 }
 
-/* One sentence: it has keys, it has no more queries than keys if the rule depends on positions, and a mask
- * [Tq, Tk] fits. */
+/* Checks one sentence: it has keys, it has no more queries than keys if the rule depends on positions, and a mask [Tq, Tk]
+ * fits it. */
 static inline bool check_sentence(struct qkv_tensor *y, int64_t s, int64_t tq, int64_t tk,
                                   const struct qkv_tensor *mask)
 {
@@ -220,7 +220,7 @@ static inline bool check_sentence(struct qkv_tensor *y, int64_t s, int64_t tq, i
     return true;
 }
 
-/* Bound on rows where no tensor gives their number. */
+/* Bound on the number of rows if no tensor determines it. */
 #define ANY_ROWS (INT64_MAX / 2)
 
 /* The mask is [Tq, Tk], which check_sentence tests, or [Nk]. */
@@ -237,7 +237,7 @@ static inline bool check_mask(struct qkv_tensor *y, int64_t key_rows, const stru
         qkv_shape_text(mask->shape), (long long)key_rows);
 }
 
-/* The size of the ragged block is the number of elements of a possible tensor. */
+/* Checks that a tensor can have as many elements as the ragged block. */
 static inline bool check_ragged_count(struct qkv_tensor *y, int64_t query_rows, int64_t key_rows)
 {
     const struct qkv_options *options = &y->options;
@@ -255,7 +255,7 @@ static inline bool check_ragged_count(struct qkv_tensor *y, int64_t query_rows, 
     return true;
 }
 
-/* Segments and mask fit the rule and the rows; shared by the shape rules. */
+/* Checks that segments and mask fit the rule and the rows. For the shape rules of all attention ops. */
 static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int64_t key_rows,
                                    const struct qkv_tensor *mask)
 {
@@ -275,8 +275,8 @@ static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int
     return check_mask(y, key_rows, mask) && check_ragged_count(y, query_rows, key_rows);
 }
 
-/* Ops whose input is a ragged block [P] know no number of rows. Where a segment count is 0, replaces it by one
- * sentence of all rows of the query or key from which the scores were computed. */
+/* For ops whose input is a ragged block [P], which does not tell the number of rows: if a segment count is 0, replaces it
+ * by one sentence with all rows of the query or key from which the scores were computed. */
 static inline bool find_sentences(struct qkv_tensor *y)
 {
     struct qkv_segments *segments[2] = {&y->options.queries, &y->options.keys};
@@ -303,7 +303,7 @@ static inline bool check_rule(struct qkv_tensor *y)
     return qkv_refuse(y, "%s", error.message);
 }
 
-/* x is a matrix whose width is a multiple of `heads`. */
+/* Checks that x is a matrix whose width is a multiple of `heads`. */
 static inline bool check_heads(struct qkv_tensor *y, const struct qkv_tensor *x, int64_t heads,
                                const char *what)
 {
@@ -313,7 +313,7 @@ static inline bool check_heads(struct qkv_tensor *y, const struct qkv_tensor *x,
                       qkv_shape_text(x->shape), (long long)heads);
 }
 
-/* Query and key are matrices whose heads are equally wide. */
+/* Checks that query and key are matrices with the same width per head. */
 static inline bool check_query_and_key(struct qkv_tensor *y, const struct qkv_tensor *query,
                                        const struct qkv_tensor *key)
 {

@@ -56,8 +56,8 @@ static NOINLINE void visit_blocks(struct qkv_tensor *y, const struct attention *
 
 struct block_sizes {
     int64_t weights; /* of all blocks of all heads */
-    int64_t largest; /* most weights of a block */
-    int64_t columns; /* most columns of a block */
+    int64_t largest; /* greatest number of weights of a block */
+    int64_t columns; /* greatest number of columns of a block */
 };
 
 static struct block_sizes block_sizes_of(const struct attention *a)
@@ -77,14 +77,14 @@ static struct block_sizes block_sizes_of(const struct attention *a)
     return sizes;
 }
 
-/* The weights, dropped ones stored negated; or one block of weights if they are not kept. */
+/* Size of y->saved: all weights (dropped weights are stored negated), or one block of weights if they are not kept. */
 static int64_t exact_saved(const struct attention *a)
 {
     struct block_sizes sizes = block_sizes_of(a);
     return a->keep_weights ? sizes.weights : sizes.largest;
 }
 
-/* The two tables of what distance adds, one block, and the workspace of tile_scores. */
+/* Size of the scratch: the two tables of distance terms, one block, and the workspace of tile_scores. */
 static int64_t exact_scratch(const struct attention *a)
 {
     struct block_sizes sizes = block_sizes_of(a);
@@ -99,7 +99,7 @@ static real *block_scratch(const struct qkv_tensor *y, const struct attention *a
 
 /* ---- forward ---- */
 
-/* Adds what distance adds to the scores of row i of a block. */
+/* Adds the distance terms to the scores of row i of a block. */
 static void add_distance_terms(const struct qkv_tensor *y, const struct attention *a,
                                const struct block_place *place, int64_t i, real *row)
 {
@@ -396,8 +396,8 @@ static void exact_forward(struct qkv_tensor *y, const struct attention *a)
 
 /* ---- backward ---- */
 
-/* ds = scale w (dw - sum(dw w)); `ds` holds dw before, which is 0 for dropped weights. Adds ds / scale to the
- * gradient of what distance adds. */
+/* ds = scale w (dw - sum(dw w)). On entry `ds` holds dw, which is 0 for dropped weights. Adds ds / scale to the gradient of
+ * the distance terms. */
 static void score_gradients(const struct qkv_tensor *y, const struct attention *a,
                             const struct block_place *place, const real *weights, real *ds)
 {

@@ -18,7 +18,7 @@ struct tile {
     int64_t first, count;
 };
 
-/* In the scratch, after what distance adds. */
+/* Workspace in the scratch, after the tables of distance terms. */
 struct workspace {
     real *scores, *gradients; /* [rows, keys of a tile] */
     real *maximum, *sum;      /* forward [rows]: largest score and sum of exponentials, so far */
@@ -125,7 +125,7 @@ static void compute_scores(const struct attention *a, const struct head *head, c
                 workspace->work);
 }
 
-/* Scales the scores of row i and adds what distance adds. */
+/* Scales the scores of row i and adds the distance terms. */
 static void finish_scores(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
                           const struct block *b, struct tile tile, int64_t i, real *restrict row)
 {

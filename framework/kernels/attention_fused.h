@@ -1,6 +1,6 @@
-/* What the two kernels of the fused attention op share: the geometry of a call, and blocks of query rows
- * with the ranges of keys that these rows see. A window only changes loop bounds: a block's keys are the
- * global ones and those within its rows' windows, and no other key is read. */
+/* Code shared by the two kernels of the fused attention op: the geometry of a call, and blocks of query rows with the
+ * ranges of keys that these rows see. A window only changes loop bounds: the keys of a block are the global keys and those
+ * within the windows of its rows; other keys are not read. */
 #ifndef QKV_KERNELS_ATTENTION_FUSED_H
 #define QKV_KERNELS_ATTENTION_FUSED_H
 
@@ -12,11 +12,10 @@ struct attention {
     const struct qkv_options *options;
     const struct qkv_attention_rule *rule;
     int64_t query_rows, key_rows, heads, key_width, value_width;
-    int64_t group; /* query heads that share a head of keys and values */
-    int64_t query_ld, key_ld, value_ld,
-        out_ld;                            /* numbers from one row of the matrix to the next, as in BLAS */
-    int64_t longest_queries, longest_keys; /* of a sentence */
-    bool drops;                            /* dropout applies */
+    int64_t group;                              /* query heads that share a head of keys and values */
+    int64_t query_ld, key_ld, value_ld, out_ld; /* row strides of the matrices, as in BLAS */
+    int64_t longest_queries, longest_keys;      /* of a sentence */
+    bool drops;                                 /* dropout applies */
     bool keep_weights; /* for backward, or because dropout negates the weights of all blocks in one pass */
     real scale;
     const real *query, *key, *value;
@@ -81,11 +80,10 @@ static inline int64_t window_rows(const struct qkv_attention_rule *rule)
     return rows < 16 ? 16 : rows > 256 ? 256 : rows;
 }
 
-/* ---- what distance adds to the scores ----
+/* ---- distance terms of the scores ----
  *
- * The scratch begins with two tables [H, 2 M], where M is longest_keys, the most keys of a sentence: what is
- * added to the scores of a head, and its gradient. Column M + d belongs to the keys at d positions after the
- * query. */
+ * The scratch begins with two tables [H, 2 M], where M is longest_keys, the number of keys of the longest sentence: the
+ * distance terms of each head, and their gradients. Column M + d belongs to the keys d positions after the query. */
 
 static inline bool needs_bias_gradient(const struct qkv_tensor *y)
 {
@@ -134,8 +132,7 @@ static inline void distance_backward(const struct qkv_tensor *y, const struct at
 
 /* ---- heads ---- */
 
-/* A function of its own, because the compiler, once it has inlined this, divides in the usual case of group 1
- * as well. */
+/* A separate function: when it is inlined, the compiler divides even in the usual case of group 1. */
 static NOINLINE int64_t shared_head(const struct attention *a, int64_t h)
 {
     return h / a->group;

@@ -1,4 +1,4 @@
-/* The loss of attention whose links are given: guided alignment (Chen et al. 2016). */
+/* The loss of attention weights against given links: guided alignment (Chen et al. 2016). */
 #include "kernels/attention.h"
 #include "kernels/loss.h"
 

@@ -36,8 +36,8 @@ static void visit_pairs(struct qkv_tensor *y, int64_t query_rows, int64_t key_ro
     }
 }
 
-/* Where a pair's numbers begin: its rows, at the first column of its head, in query and key or in result and
- * value; and the columns of a head. */
+/* Offsets of a pair's rows, at the first column of its head, in query and key or in result and value; and the number of
+ * columns of a head. */
 struct pair_offsets {
     int64_t query, key, width;
 };

@@ -1,4 +1,4 @@
-/* What ops along one axis share. */
+/* Code shared by ops along one axis. */
 #ifndef QKV_KERNELS_AXIS_H
 #define QKV_KERNELS_AXIS_H
 
@@ -47,7 +47,7 @@ static inline bool reduced_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* The input of such an op. */
+/* The input of a reduction, viewed as [outer, axis, inner]. */
 static inline struct view reduced_view(const struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0];

@@ -200,7 +200,7 @@ static void pack_transposed_rows(const struct method *method, int64_t rows, int6
     }
 }
 
-/* Columns of the panel after the one that is packed, for which there is time while this one is multiplied. */
+/* Prefetches the columns of the next panel: they arrive while the current panel is multiplied. */
 static inline void prefetch_next(const real *columns)
 {
     __builtin_prefetch(columns, 0, 2);
@@ -279,8 +279,8 @@ static void multiply_panel(const struct method *method, int64_t rows, int64_t co
     }
 }
 
-/* Computes p, whose columns start at column `first` of a b' with `all_columns` columns, of which panels, if not NULL,
- * are. */
+/* Computes p, whose columns start at column `first` of a larger b' with `all_columns` columns. panels: the packed larger
+ * b', or NULL. */
 static void multiply(const struct product *p, const pair *panels, int64_t all_columns, int64_t first)
 {
     _Alignas(64) pair block[(BLOCK_ROWS + LANES) * BLOCK_STRIDE], packed[INNER_PAIRS * TILE_COLUMNS];
@@ -330,7 +330,7 @@ static void multiply_part(void *context, int part)
 
 void VARIANT(qkv_, bfloat16_product)(struct qkv_workers *workers, const struct product *p, const void *panels)
 {
-    /* A part of a large b has that many numbers or more; a smaller b is multiplied sooner than threads wake up. */
+    /* Least number of elements in a part of b; multiplying a smaller b takes less time than waking threads. */
     enum { PART_NUMBERS = 1 << 16 };
     if (workers && p->n * p->k >= 2 * PART_NUMBERS) {
         struct job job = {p, panels, padded_columns(PART_NUMBERS / p->k + 1)};

@@ -1,9 +1,9 @@
 /* Products of bfloat16 numbers, summed in float32. A bfloat16 number is the upper half of a float32 number: 8 bits of
  * exponent, 7 of mantissa. Both factors are rounded to the nearest, ties to even; numbers below 2^-126 become 0.
  *
- * The order of a sum is that of the instruction vdpbf16ps: it takes two neighbours of the inner axis at once and computes
- * s = fused(a0, b0, fused(a1, b1, s)), with one rounding for each product, in which results below 2^-126 become 0. Every
- * variant computes the same bits; those without the instruction take longer than in float32. */
+ * The order of a sum is that of the instruction vdpbf16ps: it multiplies two neighbours on the inner axis and computes s =
+ * fused(a0, b0, fused(a1, b1, s)), with one rounding per product, which flushes results below 2^-126 to 0. Every variant
+ * computes the same bits; variants without the instruction are slower than float32 products. */
 #ifndef QKV_KERNELS_BFLOAT16_H
 #define QKV_KERNELS_BFLOAT16_H
 
@@ -11,7 +11,7 @@
 
 #include "qkv/parameters.h"
 
-/* Whether products with this weight are of bfloat16 numbers. */
+/* Whether products with this weight are computed in bfloat16. */
 static inline bool is_bfloat16(const struct qkv_tensor *weight)
 {
     return weight->binding && weight->binding->parameters->products == QKV_PRECISION_BFLOAT16;
@@ -32,7 +32,8 @@ void VARIANT(qkv_, bfloat16_pack)(bool transpose_b, int64_t n, int64_t k, const 
 void VARIANT(qkv_, bfloat16_product)(struct qkv_workers *workers, const struct product *p,
                                      const void *panels);
 
-/* The instruction of this processor that multiplies; NULL: none, products take longer than in float32. */
+/* The name of the processor's instruction for bfloat16 products; NULL: there is none, and products are slower than in
+ * float32. */
 const char *VARIANT(qkv_, bfloat16_instruction)(void);
 
 typedef void gemm_function(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,

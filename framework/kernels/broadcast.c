@@ -113,7 +113,7 @@ static void broadcast_forward(struct qkv_tensor *y)
                 for (index[3] = 0; index[3] < r.y[3]; index[3]++) out[at++] = x[source_of(&r, index)];
 }
 
-/* dx += the sum of dy over the repetitions: as a sum in float32 of a million numbers would keep few digits, in double */
+/* dx += the sum of dy over the repetitions, in double: a float32 sum of a million numbers keeps only a few digits */
 static void broadcast_backward(struct qkv_tensor *y)
 {
     struct repetition r = repetition_of(y);
@@ -231,7 +231,7 @@ static bool neighbours_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* For each row of y that a sentence has: copies the neighbours that are there (forward), or adds their gradients. */
+/* For each row of y that is in a sentence: copies its existing neighbours (forward), or adds their gradients. */
 static void walk_neighbours(struct qkv_tensor *y, const real *from, real *to, bool forward)
 {
     const struct qkv_segments *segments = &y->options.segments;

@@ -1,7 +1,8 @@
 /* Ops that choose among numbers: min, max, argmin and argmax over an axis; top_k, top_k_indices; where. */
 #include "kernels/axis.h"
 
-/* ---- ranks: NaN is first; then the greatest number, or the least; of equal ones that with the smallest index ---- */
+/* ---- ranks: NaN comes first; then the greatest (or least) number; of equal numbers, the one with the smallest index
+ * ---- */
 
 /* Numbers `step` apart. */
 struct row {
@@ -38,7 +39,7 @@ static int64_t next_in_rank(const struct row *row, int64_t before)
 
 /* ---- min, max: y = the first in rank along the axis, which is removed; dx += dy where that is ---- */
 
-enum { LARGEST_INDEX = 1 << 24 }; /* whole numbers up to this are exact in float32 */
+enum { LARGEST_INDEX = 1 << 24 }; /* integers up to this are exact in float32 */
 
 /* Row number i of [outer, inner]. */
 static struct row row_of(const struct qkv_tensor *y, const struct view *view, int64_t i, bool least)
@@ -86,7 +87,7 @@ static const struct qkv_sample extremum_good[] = {
     {"one number", {SHAPE(3, 1)}, .options = OPTIONS(.axis = 1)},
     {0},
 };
-/* Constant inputs: whole numbers have no derivative. */
+/* Constant inputs: indices have no derivative. */
 static const struct qkv_sample index_good[] = {
     {"all", {SHAPE(3, 4)}, .options = OPTIONS(.axis = QKV_ALL), .constant = 1},
     {"columns", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 1), .constant = 1},

@@ -236,8 +236,8 @@ static inline real whole_power(real x, int n)
     return power;
 }
 
-/* x^exponent. Small whole exponents multiply; others are e^(exponent log x) in float64, so that every processor gives the
- * same bits. */
+/* x^exponent. Small integer exponents use multiplication; others compute e^(exponent log x) in float64, so that every
+ * processor gives the same bits. */
 static inline real power_of(real x, double exponent)
 {
     const double number = (double)x, size = number < 0 ? -number : number;
@@ -381,8 +381,8 @@ OP(dropout, .inputs = 1, .random = true, .elementwise = INPUT(0), .shape = RULE(
    .forward = dropout_forward, .backward = dropout_backward, .good = RULE(dropout_good),
    .bad = RULE(dropout_bad));
 
-/* ---- dropout_rows: y[i] = mask[i] x[i] / (1 - rate) for each row i. Backward computes the mask again, because it has but
- * one random word for each row ---- */
+/* ---- dropout_rows: y[i] = mask[i] x[i] / (1 - rate) for each row i. Backward computes the mask again, which needs only
+ * one random word per row ---- */
 
 /* to [rows, D] = beta to + mask from / (1 - rate), with beta 0 or 1. For beta 0, `to` may be uninitialised, and may be
  * `from`. */

@@ -12,8 +12,9 @@ static void gather(const struct qkv_tensor *y, const real *from, real *to, int64
     }
 }
 
-/* ---- scatter: to[indices[i]] += factor * from[i] for each row i < count. Of many rows, each SUM_ROWS are summed by
- * index before they are added to `to`, so that the sum of an index that occurs a million times keeps its digits ---- */
+/* ---- scatter: to[indices[i]] += factor * from[i] for each row i < count. If there are many rows, each block of SUM_ROWS
+ * rows is summed by index before it is added to `to`, so that an index that occurs a million times loses no precision
+ * ---- */
 
 /* The indices of a block of rows. An open hash table: an index is at its hash, or at the next free place. */
 struct index_sums {
@@ -22,7 +23,7 @@ struct index_sums {
     int count;                   /* of sums */
 };
 
-/* The row of the sums for this index, which is new if that row is the last one. */
+/* Returns the row of the sums for this index. If the index is new, its row is appended as the last one. */
 static int sum_of_index(struct index_sums *sums, int32_t index)
 {
     uint32_t at = (uint32_t)index * 2654435769u >> 23; /* Knuth's multiplicative hash, of 9 bits */

@@ -30,7 +30,8 @@ static void multiply_by_library(const struct product *p)
 #endif
 
 #ifdef QKV_KERNEL_IS_float32
-/* From there on, packing a pays. OpenBLAS, where it is wanted, is not faster for smaller products, either. */
+/* Products of at least this size are faster with a packed, too. OpenBLAS, if requested, is not faster for smaller products,
+ * either. */
 static bool is_large(int64_t m, int64_t n, int64_t k)
 {
     return (double)m * (double)n * (double)k >= 64e6;
@@ -60,7 +61,8 @@ static bool has_library(void)
 #    define multiply_large multiply_by_library
 #endif
 
-/* Whether OpenBLAS computes the product: it takes no panels, and its parts by columns may have other bits. */
+/* Whether OpenBLAS computes the product: then panels are not used, and the product is not split, because OpenBLAS may
+ * compute other bits for parts. */
 static bool is_by_library(int64_t m, int64_t n, int64_t k)
 {
     return m > FEW_ROWS && is_large(m, n, k) && has_library();

@@ -1,5 +1,5 @@
-/* What gemm.c, gemm_tiles.c and gemm_rows.c share: the description of a product, and the kernels
- * that compute it. */
+/* Declarations shared by gemm.c, gemm_tiles.c and gemm_rows.c: the description of a product, and the kernels that compute
+ * it. */
 #ifndef QKV_KERNELS_GEMM_PARTS_H
 #define QKV_KERNELS_GEMM_PARTS_H
 
@@ -13,8 +13,8 @@ enum {
     TILE_ROWS = 6, /* with AVX2, 12 of 16 */
 #endif
     TILE_COLUMNS = 2 * LANES,
-    /* Rows of b' in a panel, which then has at most 32 KiB and stays in the first-level cache. The same for every
-     * instruction set: c is the sum of the products of these blocks. */
+    /* Rows of b' in a panel, which then has at most 32 KiB and stays in the first-level cache. It is the same for every
+     * instruction set, because it determines the order of sums: c is the sum of the products of these blocks. */
     INNER_BLOCK = 256,
     FEW_ROWS = 3,        /* largest m of the kernels for few rows; with more rows, packing b pays */
     COLUMN_BLOCK = 1024, /* FEW_ROWS rows of sums of this many columns stay in the first-level cache */
@@ -33,7 +33,7 @@ struct output {
     int64_t prefetch_per_tile;
 };
 
-/* The same for the part of c that starts at [row, column], without prefetching. */
+/* The output for the part of c that starts at [row, column], without prefetching. */
 static inline struct output output_at(const struct output *output, int64_t row, int64_t column)
 {
     return (struct output){.c = output->c + row * output->ldc + column,
@@ -51,8 +51,8 @@ struct product {
     struct output output;
 };
 
-/* Sets `output` to the columns of c from `column` on. first: the product is of the first INNER_BLOCK rows of b';
- * the products of the next rows add to c (beta 1, no bias). */
+/* Sets `output` to the columns of c from `column` on. first: this is the product of the first INNER_BLOCK rows of b'; the
+ * products of later rows are added to c (beta 1, no bias). */
 static inline void set_columns(struct output *output, const struct output *complete, int64_t column,
                                bool first)
 {

@@ -1,11 +1,12 @@
-/* What tiles of every precision share: the rows of c are prefetched at the beginning; at the end, sums in registers become
- * numbers of c. */
+/* Code shared by tiles of every precision: prefetching the rows of c at the beginning, and storing the sums from registers
+ * to c at the end. */
 #ifndef QKV_KERNELS_GEMM_TILE_H
 #define QKV_KERNELS_GEMM_TILE_H
 
 #include "kernels/gemm_parts.h"
 
-/* Numbers from one row of c to the next above which a tile prefetches the rows that it will write: the processor does not. */
+/* Row stride of c (in numbers) above which a tile prefetches the rows that it will write, because the processor does not
+ * prefetch them by itself. */
 enum { FAR_ROWS = 256 };
 
 /* Prefetches rows row .. row + rows - 1 of a tile of c, if it will read them or they are far apart. Callers pass a constant

@@ -5,9 +5,9 @@
 #include "kernels/vectors.h"
 
 #ifdef QKV_KERNEL_IS_float32
-/* ---- panels: scales [padded n], then for each 32 columns and 4 rows of b' the bytes [32 columns, 4 rows] of weight +
- * 128, which the instruction that multiplies unsigned by signed bytes needs. Rows of a have the sum of their numbers with
- * them, 128 times which is taken off ---- */
+/* ---- panels: scales [padded n], then for each 32 columns and 4 rows of b' the bytes [32 columns, 4 rows] of weight + 128,
+ * which the instruction that multiplies unsigned by signed bytes needs. Each row of a is stored with the sum of its
+ * numbers; 128 times this sum is subtracted from the products ---- */
 
 enum { ZERO = 128 };
 
@@ -34,7 +34,7 @@ void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real
 
 struct rows {
     float *scale;   /* [m] */
-    int32_t *start; /* [m]: what sums begin with, -ZERO times the sum of the row's numbers */
+    int32_t *start; /* [m]: initial value of sums: -ZERO times the sum of the row's numbers */
     int8_t *value;  /* [m, padded k] */
 };
 
@@ -62,7 +62,7 @@ static inline void store_bytes(const integers x[PARTS], int8_t *to)
 #    endif
 }
 
-/* vector_max for whole numbers: it would lose NaN. */
+/* The maximum of integers: vector_max would lose NaN. */
 static inline integers greater_of(integers a, integers b)
 {
     integers greater;
@@ -356,7 +356,7 @@ static void multiply_part(void *context, int part)
 void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t n, int64_t k, const real *a,
                                  const void *panels, const real *bias, real *c, void *memory)
 {
-    /* A part of a large b has that many bytes or more; a smaller b is multiplied sooner than threads wake up. */
+    /* Least number of bytes in a part of b; multiplying a smaller b takes less time than waking threads. */
     enum { PART_BYTES = 1 << 17 };
     int64_t padded = int8_padded_columns(n), inner = int8_padded_inner(k);
     struct rows rows = rows_in(memory, m);

@@ -1,6 +1,6 @@
 /* Products of int8 weights and activations. A weight is an int8 number times the scale of its output (column of b'), an
- * activation is an int8 number times the scale of its row, found when the product runs. Sums of int8 products are int32
- * and exact, so every variant, every number of threads and every order gives the same bits. */
+ * activation is an int8 number times the scale of its row, which is computed when the product runs. Sums of int8 products
+ * are int32 and exact, so every variant, every number of threads and every order gives the same bits. */
 #ifndef QKV_KERNELS_INT8_H
 #define QKV_KERNELS_INT8_H
 
@@ -12,7 +12,7 @@
 enum {
     INT8_PANEL_COLUMNS = 32, /* columns of a panel: two vectors of 16 sums */
     INT8_GROUP = 4,          /* neighbouring rows of b' that an instruction multiplies at once */
-    INT8_INNER = 16,         /* k is padded to a multiple: four groups, whose sums may be apart */
+    INT8_INNER = 16,         /* k is padded to a multiple of this: four groups, perhaps with separate sums */
     INT8_LONGEST = 1 << 16,  /* largest k: 255 * 127 * k stays within int32 */
 };
 
@@ -53,7 +53,7 @@ void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real
 void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t n, int64_t k, const real *a,
                                  const void *panels, const real *bias, real *c, void *rows);
 
-/* The instruction of this processor that multiplies, or NULL. */
+/* The name of the processor's instruction for int8 products; NULL: there is none. */
 const char *VARIANT(qkv_, int8_instruction)(void);
 
 #endif

@@ -15,10 +15,10 @@
  * recompute) are explained at struct qkv_op. An op that is `elementwise` in an input also works in
  * place: its loops go element by element, marked `#pragma omp simd`.
  *
- * Every variant computes the same bits in float32. Loops are plain C for the compiler to vectorise, which changes no
- * result as long as it may not reorder a sum: sums of floating-point numbers use sums.h, and never `omp simd reduction(+)`; a product
- * that is added is rounded once where it says `fused` (vectors.h), and else twice. Intrinsics are in vectors.h, dropout.c, and the
- * files of narrow types, int8.c and bfloat16.c. */
+ * Every variant computes the same bits in float32. Loops are plain C for the compiler to vectorise, which changes no result
+ * as long as it may not reorder a sum: sums of floating-point numbers use sums.h, and never `omp simd reduction(+)`;
+ * multiplying and adding rounds once with `fused` (vectors.h), and otherwise twice. Only vectors.h, dropout.c and the files
+ * of narrow types, int8.c and bfloat16.c, use intrinsics. */
 #ifndef QKV_KERNELS_KERNEL_H
 #define QKV_KERNELS_KERNEL_H
 
@@ -87,9 +87,8 @@ typedef double real;
 
 /* ---- gradients ---- */
 
-/* The gradient of input x, for kernels that add to it; NULL if x needs none. The first op of a
- * backward pass that calls this or claim_gradient for x finds zeros: they are written here, so that
- * they are in the cache. */
+/* The gradient of input x, for kernels that add to it; NULL if x needs none. For the first op of a backward pass that calls
+ * this or claim_gradient for x, the gradient is 0: this function writes the zeros, so that they are in the cache. */
 static inline real *gradient_of(struct qkv_tensor *x)
 {
     if (!x || !x->needs_gradient) return NULL;
@@ -146,7 +145,7 @@ static inline bool check_indices(struct qkv_tensor *y, int64_t count, int64_t bo
     return true;
 }
 
-/* Refuses a tensor that has not 2 axes. */
+/* Refuses a tensor that does not have 2 axes. */
 static inline bool check_matrix(struct qkv_tensor *y, const struct qkv_tensor *x, const char *what)
 {
     if (x->shape.rank == 2) return true;

@@ -1,5 +1,5 @@
-/* What the ops of cross entropy share: the sums that they save, and the output layer, whose logits exist for a tile of
- * classes and a block of rows at a time. */
+/* Code shared by the cross-entropy ops: the sums that they save, and the output layer, whose logits are computed for one
+ * tile of classes and one block of rows at a time. */
 #ifndef QKV_KERNELS_LOSS_H
 #define QKV_KERNELS_LOSS_H
 
@@ -8,11 +8,10 @@
 
 #include "qkv/scalar_math.h"
 
-/* `saved` of all these ops starts with these sums over all rows (read by qkv_cross_entropy_sums): the
- * negative log-likelihood of the labels, and the number of rows whose label has the greatest logit, the first
- * one where several are equal: greedy search takes that one.
- * If no gradient is needed, `saved` of cross_entropy and linear_cross_entropy ends with the same two numbers of each row,
- * [rows, SUMS] (read by qkv_cross_entropy_row). */
+/* `saved` of all these ops starts with these sums over all rows (read by qkv_cross_entropy_sums): the negative
+ * log-likelihood of the labels, and the number of rows whose label is the class with the greatest logit (of equal logits
+ * the first class, which greedy search takes). If no gradient is needed, `saved` of cross_entropy and linear_cross_entropy
+ * ends with the same two numbers of each row, [rows, SUMS] (read by qkv_cross_entropy_row). */
 enum { SUM_NEGATIVE_LOG_LIKELIHOOD, SUM_CORRECT, SUMS };
 
 /* Offset of the gradients in `saved`: after the sums, aligned to a vector. */
@@ -33,7 +32,7 @@ static inline bool any_reaches(int64_t n, const real *row, real value)
     return any;
 }
 
-/* Rounds each complete sum to `real` once, which leaves digits enough for reports. */
+/* Stores the loss and the sums, each rounded to `real` only once, which is precise enough for reports. */
 static inline void store_result(struct qkv_tensor *y, double loss, const double sums[SUMS])
 {
     real *saved = y->saved;
@@ -47,8 +46,8 @@ static inline void scale_in_place(int64_t n, real factor, real *numbers)
     for (int64_t i = 0; i < n; i++) numbers[i] *= factor;
 }
 
-/* dx += dy * saved, where dy is the gradient of the loss and `saved` has the shape of x, or is the gradient of x, of which backward has
- * computed nothing yet. */
+/* dx += dy * saved, where dy is the gradient of the loss. `saved` has the shape of x; it may be the memory of dx itself if
+ * this is the first addition to dx. */
 static inline void add_scaled(struct qkv_tensor *x, real dy, const real *restrict saved)
 {
     real beta;
@@ -65,8 +64,8 @@ static inline void add_scaled(struct qkv_tensor *x, real dy, const real *restric
 /* ---- the output layer: logits = x W + b, in blocks of rows and tiles of classes ---- */
 
 enum {
-    BLOCK_LOGITS = 1 << 19, /* logits of a block, in float32 2 MiB */
-    MINIMUM_ROWS = 16,      /* rows that a block has at least, even if it then has more logits */
+    BLOCK_LOGITS = 1 << 19, /* logits of a block: 2 MiB in float32 */
+    MINIMUM_ROWS = 16,      /* minimum rows of a block, even if it then has more logits */
     ROW_MULTIPLE = 12,      /* rows of gemm's tiles */
     TILE_CLASSES = 512,     /* classes of a tile, which then stays in the second-level cache */
 };
@@ -89,7 +88,7 @@ static inline int64_t tile_count(int64_t classes)
     return (classes + TILE_CLASSES - 1) / TILE_CLASSES;
 }
 
-/* The classes of the output layer's weight; 0 if it has not 2 axes. */
+/* The number of classes of the output layer's weight; 0 if the weight does not have 2 axes. */
 static inline int64_t classes_of(const struct qkv_tensor *y, const struct qkv_tensor *weight)
 {
     return weight->shape.rank == 2 ? weight->shape.size[y->options.transpose_b ? 0 : 1] : 0;
@@ -114,7 +113,7 @@ struct output_layer {
     real *dw, *db;             /* sums over all blocks; dw is NULL if the weight needs no gradient */
 };
 
-/* The layer of an op, whose early_gradient is dW, with db [C] at `db`. */
+/* The output layer of an op: dW is the op's early_gradient, and db [C] is at `db`. */
 static inline struct output_layer output_layer_of(const struct qkv_tensor *y, const struct qkv_tensor *weight,
                                                   const struct qkv_tensor *bias, real *db)
 {

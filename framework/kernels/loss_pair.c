@@ -97,11 +97,11 @@ static double divergence_of(const struct pair_block *b, int of, int64_t i)
            log_sum_of(&b->pass[1 - of], i);
 }
 
-/* What the parts of the loss count. */
+/* The weights of the parts of the loss. */
 struct pair_weights {
     real cross_entropy[PASSES];
     real divergence; /* of KL(p || q) */
-    real mutual;     /* 1: KL(q || p) counts as much, 0: not at all */
+    real mutual;     /* weight of KL(q || p) relative to KL(p || q): 1, or 0 */
 };
 
 static struct pair_weights weights_of(const struct qkv_options *options)
@@ -192,7 +192,7 @@ static double run_pair_block(const struct pair_block *b, double sums[SUMS])
     return loss;
 }
 
-/* Gives a pass its part of the workspace, for blocks of `step` rows; returns what follows it. */
+/* Assigns to a pass its part of the workspace, for blocks of `step` rows. Returns the end of that part. */
 static real *place_pass(struct pass *pass, real *at, int64_t step, int64_t tile_numbers)
 {
     pass->tiles = at;

@@ -7,7 +7,7 @@ static bool check_epsilon(struct qkv_tensor *y)
     return qkv_refuse(y, "epsilon is %g, but must lie in 0 to 1e9", y->options.epsilon);
 }
 
-/* Memory for two rows: those that stand for a missing gain or bias, and in backward the sum of some rows of dgain. */
+/* Reserves scratch for two rows: substitutes for a missing gain or bias, and in backward a partial sum of dgain. */
 static void reserve_rows(struct qkv_tensor *y)
 {
     y->scratch = 2 * qkv_columns(y->input[0]);

@@ -9,11 +9,11 @@
 
 enum { QKV_UPDATE_SCALARS = 4 };
 
-/* The arguments of an update beside its arrays. */
+/* The arguments of an update other than its arrays. */
 struct qkv_update {
     const struct qkv_training_config *settings;
     double clip;                        /* factor on the gradient: clipping by norm */
-    double scalars[QKV_UPDATE_SCALARS]; /* what `prepare` computed, once for all ranges */
+    double scalars[QKV_UPDATE_SCALARS]; /* results of `prepare`, computed once for all ranges */
 };
 
 /* One optimizer: what kernels/optimizer_<name>.c defines, with OPTIMIZER_KERNEL of
@@ -29,14 +29,14 @@ struct qkv_optimizer_kernel {
                    void *values);
 };
 
-/* What one variant of kernels/ has for optimizers: the loops that all of them use, and those of each. */
+/* The optimizer loops of one variant of kernels/: those that all optimizers use, and those of each optimizer. */
 struct qkv_optimizer_kernels {
     /* Sums a range of the blocks into the first, as a tree: block 1 is added to block 0, 3 to 2, 5 to 4 and so on; then
      * 2 to 0, 6 to 4; then 4 to 0. Changes the other blocks, too. Each block is a gradient of all parameters,
      * from the first on; the range begins at its number `offset`. */
     void (*sum)(int64_t n, int count, void *const *blocks, int64_t offset);
-    /* The same, multiplies the sum by the scale and returns the sum of squares of the result, whose order is the same in
-     * all variants. */
+    /* Sums as `sum` does, multiplies the sum by the scale, and returns the sum of squares of the result, which all variants
+     * add in the same order. */
     double (*reduce)(int64_t n, int count, void *const *blocks, int64_t offset, double scale);
     /* Clips each number to +-limit (NaN stays) and returns the sum of squares of the result. */
     double (*clip)(int64_t n, void *gradient, double limit);

@@ -251,7 +251,7 @@ static void cell_forward(struct qkv_tensor *y, const struct cell *cell)
 
 /* ---- backward ---- */
 
-/* What backward keeps in the scratch memory. */
+/* The scratch memory of backward. */
 struct workspace {
     real *zeros;        /* [state] */
     real *dpre;         /* [tokens, activations]: gradients of the pre-activations, step by step */

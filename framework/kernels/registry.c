@@ -60,7 +60,7 @@ static const struct variant *find_variant(enum qkv_dtype dtype, const char *want
     return chosen;
 }
 
-/* The variant that QKV_KERNELS names, or the fastest; that, too, where large products are BLAS's. */
+/* The variant that QKV_KERNELS names, or the fastest one; QKV_KERNELS=blas also uses the fastest one. */
 static const struct variant *variant_of(enum qkv_dtype dtype)
 {
     return find_variant(dtype, qkv_blas_is_wanted() ? NULL : qkv_wanted_kernels());
@@ -90,7 +90,7 @@ enum qkv_status qkv_kernels_check(struct qkv_error *error)
     const char *wanted = qkv_wanted_kernels();
     if (!wanted || is_known(wanted, KNOWN_COUNT)) return QKV_OK;
     for (size_t i = 0, used = 0; i < KNOWN_COUNT && used < sizeof names; i++)
-        if (!is_known(KNOWN[i], i)) /* each once: there is a row for each precision */
+        if (!is_known(KNOWN[i], i)) /* list each name once: it has a row for each precision */
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", KNOWN[i]);
     return qkv_error_set(error, "the environment variable QKV_KERNELS is '%s', but must be one of %s", wanted,
                          names);

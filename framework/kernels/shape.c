@@ -48,7 +48,7 @@ OP(reshape, .inputs = 1, .alias = INPUT(0), .shape = RULE(reshape_shape), .forwa
 
 /* ---- detach: y = x, in the same memory, without gradient ---- */
 
-/* Constant inputs: differences would see what the gradient must not. */
+/* Constant inputs: finite differences would not stop at detach, as gradients do. */
 static const struct qkv_sample detach_good[] = {
     {"matrix", {SHAPE(3, 4)}, .constant = 1},
     {"four axes", {SHAPE(2, 1, 3, 2)}, .constant = 1},

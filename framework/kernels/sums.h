@@ -41,8 +41,8 @@ static inline void row_softmax(int64_t n, const real *from, real *to)
     for (int64_t i = 0; i < n; i++) to[i] *= inverse;
 }
 
-/* Rows that are added one by one. A running sum of millions of rows would lose digits: once it is large, what
- * is added to it is rounded to its last digits. */
+/* Rows that are added one by one. A running sum of millions of rows would lose precision: once it is large, each added
+ * number is rounded to the last digits of the sum. */
 enum { SUM_ROWS = 256 };
 
 /* to [columns] += the sum of the rows of x [rows, columns]. ld: numbers from one row to the next. */

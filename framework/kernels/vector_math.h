@@ -1,6 +1,6 @@
 /* exp, log, tanh, the logistic function and the normal distribution function without branches and calls, so that the
- * compiler can vectorise loops over them. In float32 they are of our own: the C library's differ between processors.
- * Float64 is used for checks, where speed does not matter, and calls qkv/scalar_math.h. */
+ * compiler can vectorise loops over them. The float32 versions do not use the C library, whose results differ between
+ * processors. Float64 is used for checks, where speed does not matter, and calls qkv/scalar_math.h. */
 #ifndef QKV_KERNELS_VECTOR_MATH_H
 #define QKV_KERNELS_VECTOR_MATH_H
 
@@ -29,7 +29,7 @@ static inline float fast_exp(float x)
     p = fused(r, p, 0.5f);
     p = fused(r, p, 1.0f);
     p = fused(r, p, 1.0f);
-    /* 2^n as a product of two powers: n = 128 alone would overflow, where p * 2^128 need not. */
+    /* 2^n as a product of two powers, because 2^128 alone would overflow although p * 2^128 need not. */
     int32_t half = (int32_t)n / 2, rest = (int32_t)n - half;
     union {
         int32_t bits;

@@ -1,9 +1,8 @@
 /* Vector types and the operations on them that plain C lacks, in the vector extensions of GCC and
  * Clang. `vector` has LANES lanes, the width of the variant's instruction set. A load or store may be unaligned.
  *
- * Every variant computes the same bits in float32: products are added by `fused`, with one rounding, and
- * sums keep SUM_LANES lanes whatever the width (see sums.h). No multiplication and addition are fused that do
- * not say so (-ffp-contract=off). */
+ * Every variant computes the same bits in float32: products are added by `fused`, with one rounding, and sums keep
+ * SUM_LANES lanes whatever the width (see sums.h). No other multiplication and addition are fused (-ffp-contract=off). */
 #ifndef QKV_KERNELS_VECTORS_H
 #define QKV_KERNELS_VECTORS_H
 
@@ -37,15 +36,16 @@ static inline void store(real *to, vector x)
     *(vector *)to = x;
 }
 
-/* Narrower vectors, for what is left of a row: 8 or 4 lanes, or LANES if those are fewer. */
+/* Narrower vectors, for the end of a row: 8 or 4 lanes, or LANES if those are fewer. */
 enum { LANES_8 = LANES < 8 ? LANES : 8, LANES_4 = LANES < 4 ? LANES : 4 };
 typedef real vector_8 __attribute__((vector_size(LANES_8 * sizeof(real)), aligned(sizeof(real)), may_alias));
 typedef real vector_4 __attribute__((vector_size(LANES_4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
 /* ---- a b + c, rounded once (in float64, which has only the portable variant, in WebAssembly and for valgrind: twice) ---- */
 
-/* WebAssembly has no such instruction, and emulating it would take most of the time of a page: its numbers are near those
- * of other processors, not the same bits. The preset `valgrind` defines QKV_ROUND_TWICE for the same reason. */
+/* WebAssembly has no such instruction, and emulating it would take most of the run time of a page: there, results are close
+ * to those of other processors, but not bit-identical. The preset `valgrind` defines QKV_ROUND_TWICE for the same
+ * reason. */
 #if defined(__wasm__) || defined(QKV_ROUND_TWICE) || !defined(QKV_KERNEL_IS_float32)
 #    define HAVE_NO_FUSED
 #endif
@@ -61,10 +61,10 @@ static inline real fused(real a, real b, real c)
     return __builtin_fmaf(a, b, c);
 }
 #else
-/* For processors without the instruction: correctly rounded, but slow. The product of two float32 numbers is exact in float64. The
- * sum of it and c is rounded to odd there: if it is inexact, its last bit becomes 1. Rounding that to float32 gives what
- * rounding the exact sum would give (Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums"). The error
- * of the sum: Knuth's 2Sum. */
+/* For processors without the instruction: correctly rounded, but slow. The product of two float32 numbers is exact in
+ * float64. The sum of it and c is rounded to odd there: if it is inexact, its last bit becomes 1. Rounding this sum to
+ * float32 gives the same result as rounding the exact sum (Boldo and Melquiond 2008, "Emulation of FMA and correctly
+ * rounded sums"). The error of the sum: Knuth's 2Sum. */
 typedef double wide __attribute__((vector_size(LANES * sizeof(double))));
 typedef int64_t wide_bits __attribute__((vector_size(LANES * sizeof(int64_t))));
 
@@ -209,8 +209,8 @@ static inline vector vector_max(vector a, vector b)
     return greater;
 }
 
-/* Rotates the lanes: lane i of the result is lane (i + by) % LANES of x. One instruction in float32 for `by` = 4,
- * and with AVX-512 for `by` = 8; else slow. */
+/* Rotates the lanes: lane i of the result is lane (i + by) % LANES of x. One instruction in float32 for `by` = 4, and with
+ * AVX-512 for `by` = 8; otherwise slow. */
 static inline vector rotated(vector x, int by)
 {
 #if defined(HAVE_SHUFFLE) && defined(QKV_KERNEL_IS_float32) && defined(__AVX512F__)

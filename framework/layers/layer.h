@@ -17,15 +17,15 @@ struct qkv_initial qkv_initial_scaled(struct qkv_initial initial, int64_t inputs
 void qkv_dense_init_part(struct qkv_dense *dense, struct qkv_parameters *parameters,
                          const struct qkv_dense_options *options, const char *name, const char *part);
 
-/* Makes the parameters fail where an option of the layer is no value of its enum: "encoder.norm: there is no norm 99". */
+/* Makes the parameters fail if `value` is not a value of the option's enum: "encoder.norm: there is no norm 99". */
 void qkv_require_choice(struct qkv_parameters *parameters, const char *name, const char *option,
                         const struct qkv_choices *choices, int value);
 
-/* An array for the is_silent of a layer, all false, in the arena of the parameters; NULL when memory is out, which
- * parameters->failed records. */
+/* Allocates the array is_silent of a layer, all false, in the arena of the parameters; NULL when memory is out, which sets
+ * parameters->failed. */
 bool *qkv_silence_new(struct qkv_parameters *parameters, int64_t heads);
 
-/* Whether any head is silent; NULL: none. */
+/* Whether any head is silent; false if is_silent is NULL. */
 bool qkv_silence_any(const bool *is_silent, int64_t heads);
 
 /* Sets the columns of the silent heads to 0: context [Nq, H V]. Adds nothing to the graph where no head is silent. */
@@ -38,8 +38,8 @@ struct qkv_tensor *qkv_silence_apply(const bool *is_silent, int64_t heads, struc
         QKV_INITIALIZER_XAVIER_UNIFORM, 1.0                                                                  \
     }
 
-/* The columns of `parts` parts of `width` columns each, side by side. 0 where no tensor has so many: a parameter of
- * that shape is refused. */
+/* The number of columns of `parts` parts, side by side, of `width` columns each. 0 if no tensor can have that many;
+ * declaring a parameter with 0 columns fails. */
 static inline int64_t qkv_side_by_side(int64_t parts, int64_t width)
 {
     const int64_t max = (int64_t)1 << 40;

@@ -95,7 +95,7 @@ struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, stru
 
 /* ---- samples ---- */
 
-/* What the gradient check calls the layer: multi-head attention, and the positions that it needs. */
+/* The layer of the gradient check: multi-head attention with the positions that it needs. */
 struct layer_and_positions {
     struct qkv_multi_head attention;
     struct qkv_positions positions;

@@ -25,7 +25,7 @@ double qkv_sinusoid(int64_t position, int64_t column, int64_t width, double base
 static void make_sinusoids(struct qkv_positions *layer, struct qkv_parameters *parameters, double base)
 {
     size_t count = (size_t)qkv_shape_count(QKV_SHAPE(layer->length, layer->width));
-    if (!count && (!layer->length || !layer->width)) return; /* no table, which no op accepts */
+    if (!count && (!layer->length || !layer->width)) return; /* an empty table; every op refuses it */
     if (!count) {
         qkv_parameters_refuse(parameters, "positions %s: no table can have shape [%lld, %lld]",
                               layer->name ? layer->name : "", (long long)layer->length,

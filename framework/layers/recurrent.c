@@ -13,8 +13,8 @@ int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width)
     return cell == QKV_CELL_LSTM ? qkv_side_by_side(2, width) : width;
 }
 
-/* Corrects the gain of Xavier, which divides by sqrt(inputs + outputs) of the matrix: the matrix holds all gates
- * side by side, but only the outputs of one gate shall count. */
+/* Corrects the gain of Xavier, which divides by sqrt(inputs + outputs) of the matrix: the matrix holds all gates side by
+ * side, but only the outputs of one gate should count. */
 static struct qkv_initial for_one_gate(struct qkv_initial initial, int64_t inputs, int64_t width,
                                        int64_t gates)
 {

@@ -30,7 +30,7 @@ void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
     }
     if (score == QKV_ATTENTION_SCORE_GENERAL || score == QKV_ATTENTION_SCORE_LOCAL_P)
         qkv_dense_init_part(&layer->key, parameters, &memory_to_query, name, "key");
-    /* 0, which is refused, where the sum could overflow. */
+    /* 0 if the sum could overflow; declaring a parameter of that size fails. */
     const int64_t max = (int64_t)1 << 40,
                   joint = query > 0 && memory > 0 && query < max && memory < max ? query + memory : 0;
     if (score == QKV_ATTENTION_SCORE_CONCAT)

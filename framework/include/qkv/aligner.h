@@ -1,9 +1,9 @@
-/* Word alignment of text by a trained run: forced passes over sentence pairs, a word map (alignment.h) of a head or a
- * mean of heads, and links drawn from it. With a second run, which translates in the other direction, the links per
- * source word come from its maps.
+/* Word alignment of text by a trained run: makes forced passes over sentence pairs, computes a word map (alignment.h) from
+ * a head or the mean of several heads, and draws links from it. With a second run, which translates in the other direction,
+ * the links per source word come from the maps of that run.
  *
- * A source sentence is read as given and the target is fed to the decoder, so nothing is searched for. Pairs are computed
- * in fixed groups by all threads: results do not depend on the number of threads.
+ * Source and target are both given and the target is fed to the decoder, so no search takes place. All threads compute
+ * fixed groups of pairs: results do not depend on the number of threads.
  *
  * Example:
  *     struct qkv_error error = {""};
@@ -28,9 +28,9 @@
 #include "qkv/run.h"
 #include "qkv/workers.h"
 
-/* A layer and a head as in qkv_attention_select: a number from 1, or QKV_ATTENTION_MEAN (0). To let
- * qkv_aligner_choose pick the head, set head to QKV_ATTENTION_BEST; layer QKV_ATTENTION_MEAN then stands for every layer.
- * qkv_aligner_run fails until it has picked. */
+/* A layer and a head as in qkv_attention_select: a number from 1, or QKV_ATTENTION_MEAN (0). To let qkv_aligner_choose
+ * select the head, set head to QKV_ATTENTION_BEST; layer QKV_ATTENTION_MEAN then means any layer. qkv_aligner_run fails
+ * until qkv_aligner_choose has selected a head. */
 struct qkv_aligner_map {
     int layer, head;
 };
@@ -40,9 +40,9 @@ struct qkv_aligner_options {
     enum qkv_alignment_reading reading;
     enum qkv_alignment_drawing drawing;
     double threshold; /* of qkv_alignment_draw; 0: the strongest words */
-    /* Multiply each weight by the norm of what it lets through: of the value that the output projection of its head has
-     * transformed (Kobayashi et al. 2020, "Attention is not only a weight"). Rows are then divided by their sum, with
-     * that of </s>. Means are of these products, before the division. */
+    /* Multiply each weight by the norm of the vector that it multiplies, which is the value after the output projection of
+     * its head (Kobayashi et al. 2020, "Attention is not only a weight"). Each row is then divided by its sum, which
+     * includes the column of </s>. Means over heads are taken of these products, before the division. */
     bool norms;
 };
 
@@ -63,7 +63,7 @@ struct qkv_aligned_pair {
     const struct qkv_alignment *gold; /* for QKV_HEAD_RULE_GOLD; NULL: none */
     struct qkv_alignment links; /* the result, valid until the next run; no links if a side has no words */
     const char *
-        reason; /* why a pair with words has no links: it is longer than the positions of a run. NULL: it has */
+        reason; /* why a pair with words has no links: it is longer than a run's positions. NULL: it has links */
 };
 
 /* Draws the links of `count` pairs. Fails for text that is not valid UTF-8, while a head is still to be chosen, and out
@@ -72,13 +72,13 @@ struct qkv_aligned_pair {
 QKV_API enum qkv_status qkv_aligner_run(struct qkv_aligner *aligner, int64_t count,
                                         struct qkv_aligned_pair *pairs, struct qkv_error *error);
 
-/* What makes a head the best. All compare word maps. */
+/* Criteria for the best head. All of them use word maps. */
 enum qkv_head_rule {
     QKV_HEAD_RULE_ENTROPY, /* lowest entropy of the weights of a target word, each row divided by its sum; nats, mean */
     QKV_HEAD_RULE_AGREEMENT, /* greatest sum over source words of its weights times the mean weights of all heads; mean over
                            target words */
     QKV_HEAD_RULE_GOLD, /* lowest alignment error rate */
-    QKV_HEAD_RULES,     /* their number */
+    QKV_HEAD_RULES,     /* number of rules */
 };
 
 /* entropy, agreement, gold; NULL for other numbers. */
@@ -90,11 +90,11 @@ struct qkv_chosen_head {
     double value;
 };
 
-/* Chooses the head of run `direction` (0, or 1: the other direction) for which the options have QKV_ATTENTION_BEST, among
- * those of its layer or of all layers, by `count` pairs; of equal heads the first. With QKV_HEAD_RULE_GOLD, by those that have
- * gold links; links are drawn as the options say, but with two runs from that run alone, per word of its target. Later
- * calls of qkv_aligner_run use the head. Fails as qkv_aligner_run, when there is no pair to choose by, and when there is
- * no such direction. */
+/* Chooses the best head on `count` pairs for the run `direction` (0, or 1: the run in the other direction), whose head in
+ * the options is QKV_ATTENTION_BEST, among the heads of its layer or of all layers; of equally good heads the first.
+ * QKV_HEAD_RULE_GOLD uses only pairs with gold links; links are drawn as the options say, but with two runs from this run
+ * alone, for each of its target words. Later calls of qkv_aligner_run use the head. Fails as qkv_aligner_run, when there is
+ * no pair to choose by, and when there is no such direction. */
 QKV_API enum qkv_status qkv_aligner_choose(struct qkv_aligner *aligner, int direction,
                                            enum qkv_head_rule rule, int64_t count,
                                            const struct qkv_aligned_pair *pairs,

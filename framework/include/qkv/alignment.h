@@ -1,26 +1,25 @@
-/* Word alignment: draws links from weights between words, reads gold links, and scores the one against the
- * other. alignment_score.h does this for attention maps, aligner.h for a run and a text.
+/* Word alignment: draws links from weights between words, reads gold links, and scores drawn links against gold links.
+ * alignment_score.h does this for attention maps, aligner.h for a run and a text.
  *
- * A word is what white space separates. A word map has the weight of each source word for each target word. A
- * decoder step reads one target word and predicts the next, so its row of weights can be read in two ways
- * (enum qkv_alignment_reading of attention_kind.h): it belongs to the word that the step predicts, or to the word that
- * it reads, which is often better in the upper layers (Chen et al. 2020, "Accurate word alignment induction from
- * neural machine translation").
+ * Words are separated by white space. A word map has the weight of each source word for each target word. A decoder step
+ * reads one target word and predicts the next, so its row of weights can be read in two ways (enum qkv_alignment_reading of
+ * attention_kind.h): it belongs to the word that the step predicts, or to the word that it reads, which is often better in
+ * the upper layers (Chen et al. 2020, "Accurate word alignment induction from neural machine translation").
  *
- * Two sets of links are drawn from a map: T, the strongest source word of each target word, and S, the strongest
- * target word of each source word; the first of several equal ones. A word without weight has no link. With a
- * threshold, T has every link whose weight is above it. S comes from the columns of the map, or from the rows of a
- * second map, of a model that translates in the other direction. enum qkv_alignment_drawing says which links
- * remain (Och and Ney 2003; Koehn, Och and Marcu 2003):
+ * Two sets of links are drawn from a map: T links each target word to its strongest source word, and S links each source
+ * word to its strongest target word; of equally strong words the first is linked. A word whose weights are all 0 has no
+ * link. With a threshold, T and S instead have every link whose weight is above the threshold. S comes from the columns of
+ * the map, or from the rows of a second map, made by a model that translates in the other direction. enum
+ * qkv_alignment_drawing selects how T and S are combined (Och and Ney 2003; Koehn, Och and Marcu 2003):
  * - target: T;  source: S;  intersection: T ∩ S;  union: T ∪ S;
- * - grow-diag: the intersection; then, until nothing changes, for each link there is (target words in order, within
- *   them source words) and each of its eight neighbours (those in the same row or column of the map first): the
- *   neighbour is added if it is in the union and links a source or a target word that has no link yet;
- * - grow-diag-final-and: grow-diag; then links of T, then of S, are added whose two words both have no link yet.
+ * - grow-diag: starts with the intersection; then, until nothing changes, visits each link (by target word, then by source
+ *   word) and each of its eight neighbours (those in the same row or column of the map first), and adds the neighbour if it
+ *   is in the union and links a source or a target word that has no link yet;
+ * - grow-diag-final-and: grow-diag; then adds those links of T, then of S, whose two words both have no link yet.
  *
- * With A the links drawn, S the sure and P the sure and possible gold links (Och and Ney 2003):
- * precision |A∩P| / |A|, recall |A∩S| / |S|, alignment error rate 1 - (|A∩S| + |A∩P|) / (|A| + |S|),
- * over all sentences together. The best error rate is 0.
+ * Scores, with A the drawn links, S the sure gold links, and P the sure and possible gold links (Och and Ney 2003):
+ * precision |A∩P| / |A|, recall |A∩S| / |S|, alignment error rate 1 - (|A∩S| + |A∩P|) / (|A| + |S|), over all sentences
+ * together. The best error rate is 0.
  *
  * Example:
  *     double weights[2 * 2] = {0.9, 0.1, 0.2, 0.8};
@@ -57,10 +56,10 @@ struct qkv_alignment_link {
 
 /* The links of one sentence pair, gold or drawn. */
 struct qkv_alignment {
-    const struct qkv_alignment_link *links; /* [count]: each once, by source word, then by target word */
+    const struct qkv_alignment_link *links; /* [count]: no duplicates; by source word, then target word */
     int64_t count;
     const char *file; /* for messages; may be NULL */
-    int from;         /* in the file, words count from this: 0 or 1 */
+    int from;         /* number of the first word in the file: 0 or 1 */
 };
 
 /* ---- gold links ---- */
@@ -79,25 +78,25 @@ struct qkv_word_counts {
 
 enum { QKV_LINKS_DETECT = -1, QKV_LINKS_BY_FORMAT = -2 };
 
-/* Reads gold links, in one of these formats, which the first line that is not empty tells apart:
+/* Reads gold links in one of these formats, which is detected from the first line that is not empty:
  * - Pharaoh: a line for each sentence pair with its links, source first: `0-0 1-2 2p1`. `-` marks a sure link; `p`,
  *   `?` or `:` a possible one. An empty line has no links.
  * - three columns: source<TAB>target<TAB>links, with links as above;
- * - .wa (Mihalcea and Pedersen 2003): a line for each link: number of the sentence pair, from 1, source word, target
- *   word, and perhaps S (sure; without it, too) or P (possible) and a number, which is not used.
+ * - .wa (Mihalcea and Pedersen 2003): a line for each link: number of the sentence pair, from 1, source word, target word,
+ *   and optionally S (sure, the default) or P (possible) and a number, which is ignored.
  *
- * `from`: words count from 0, from 1, or QKV_LINKS_DETECT, or QKV_LINKS_BY_FORMAT: from 1 in a .wa file, otherwise from 0.
- * Detected is: 0 if some link has word 0; 1 in a .wa file,
- * and where counting from 0 would leave a sentence. With `from` 1, links of a .wa file to word 0, which means no
- * word, are left out. A link that a pair has several times counts once, as sure if it is sure once.
+ * `from`: the number of the first word, 0 or 1, or QKV_LINKS_BY_FORMAT (1 in a .wa file, otherwise 0), or QKV_LINKS_DETECT:
+ * 0 if some link has word 0; 1 in a .wa file, and if some link would lie outside its sentence when counting from 0. With
+ * `from` 1, links of a .wa file to word 0, which means no word, are left out. Duplicate links of a pair count once, as sure
+ * if any of them is sure.
  *
  * `words`: [count], the sentence pairs that the links belong to; NULL, with any `count`: not known.
  *
  * Without `words`, a .wa file can have a million sentence pairs.
  *
- * Fails, with file:line:column where there is one: when the file cannot be read; when a line holds something else;
- * when words may count from 0 or from 1; and, if `words` is given, when the numbers of lines and pairs differ or a
- * link names a word that its pair does not have. On failure there is nothing to release. */
+ * Fails, with file:line:column where there is one: when the file cannot be read; when a line has another form; when
+ * QKV_LINKS_DETECT cannot decide; and, if `words` is given, when the numbers of lines and pairs differ or a link names a
+ * word that its pair does not have. On failure there is nothing to release. */
 QKV_API enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path, int from,
                                             const struct qkv_word_counts *words, int64_t count,
                                             struct qkv_error *error);
@@ -119,7 +118,7 @@ struct qkv_word_map {
 /* predicted, read; NULL for other numbers. */
 QKV_API const char *qkv_alignment_reading_name(enum qkv_alignment_reading reading);
 
-/* Which links remain, see above: QKV_DRAWING_TARGET and so on. */
+/* How links are combined, see above: QKV_DRAWING_TARGET and so on. */
 enum qkv_alignment_drawing {
 #define ALIGNMENT_DRAWING(id, name, help) QKV_DRAWING_##id,
 #include "qkv/alignment_drawings.def"
@@ -130,9 +129,9 @@ enum qkv_alignment_drawing {
 /* target, source, intersection, union, grow-diag, grow-diag-final-and; NULL for other numbers. */
 QKV_API const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing);
 
-/* Draws links from `map` and, for S, from the rows of `reverse`, in which sources and targets are exchanged (NULL: from
- * the columns of `map`). threshold: above 0, links are those with a greater weight. The links are in the arena. Fails
- * when the maps do not fit each other, for a drawing that does not exist, and out of memory. */
+/* Draws links: T from the rows of `map`, and S from the rows of `reverse`, in which sources and targets are exchanged
+ * (NULL: from the columns of `map`). threshold: if above 0, draws all links with a greater weight. The links are in the
+ * arena. Fails when the maps do not fit each other, for a drawing that does not exist, and out of memory. */
 QKV_API enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const struct qkv_word_map *reverse,
                                            enum qkv_alignment_drawing drawing, double threshold,
                                            struct qkv_arena *arena, struct qkv_alignment *drawn,
@@ -166,13 +165,14 @@ struct qkv_alignment_score {
     int64_t sentences;
 };
 
-/* Result `index` of 0 .. count - 1, with its rates. Order: by drawing (target, union), reading, layer, head; the mean
- * over the heads of a layer follows them, the mean over all comes last. All 0 if there is no such result. */
+/* Result `index` of 0 .. count - 1, with its rates. Results are sorted by drawing (target, union), reading, layer, head;
+ * the mean over the heads of a layer follows its heads, the mean over all heads comes last. All 0 if there is no such
+ * result. */
 QKV_API struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score,
                                                             int64_t index);
 
-/* Of the results with this drawing, the one with the lowest error rate, the first of several equal ones. All 0 if there
- * is none. */
+/* The result with the lowest error rate among those with this drawing; of equal results the first. All 0 if there is
+ * none. */
 QKV_API struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score,
                                                              enum qkv_alignment_drawing drawing);
 

@@ -1,4 +1,4 @@
-/* Do attention maps align words as people do? Scores cross attention against gold links (alignment.h).
+/* Scores how well cross attention aligns words, against gold links made by people (alignment.h).
  *
  * A word may be several tokens (level char, split_punctuation): the columns of the tokens of a source word are
  * summed, the rows of those of a target word are averaged (Clark et al. 2019); white space at level char (▁)
@@ -23,21 +23,20 @@
 #include "qkv/corpus.h"
 #include "qkv/run.h"
 
-/* Adds the cross maps of one sentence pair: those of every layer and head, the mean over the heads
- * of every layer, and the mean over all; each with the drawings target and union and with every reading of
- * alignment.h. All reports of a score must have
- * the same layers and heads. Fails, and adds nothing, when the report has no cross maps, when a
- * gold link names a word that the sentence pair does not have, when the number of a word is not below
- * that of tokens, for maps that do not fit their tokens, or out of memory. */
+/* Adds the cross maps of one sentence pair: those of every layer and head, the mean over the heads of every layer, and the
+ * mean over all; each with the drawings target and union and with every reading of alignment.h. All reports of a score must
+ * have the same layers and heads. Fails, and adds nothing, when the report has no cross maps, when a gold link names a word
+ * that the sentence pair does not have, when the index of a word is not below the number of tokens, when maps do not fit
+ * their tokens, or when memory is out. */
 QKV_API enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
                                                 const struct qkv_attention_report *report,
                                                 struct qkv_attention_words words,
                                                 const struct qkv_alignment *gold, struct qkv_error *error);
 
-/* Scores a run on a corpus: the maps of its references, fed to the decoder, against the gold links of a file
- * (qkv_alignments_read, also for `from`), which has links for each pair of the corpus' file; pairs that were dropped
- * for their length are skipped in both. Words are separated by white space, however the text is tokenized. The corpus must have kept its
- * raw lines, which the run tokenizes itself. Fails as reading links and adding do. */
+/* Scores a run on a corpus: feeds the references to the decoder and compares the maps with the gold links of a file (read
+ * by qkv_alignments_read, which also explains `from`). The file has links for each pair in the file of the corpus; links of
+ * pairs that were dropped for their length are skipped. Words are separated by white space, however the text is tokenized.
+ * The corpus must have kept its raw lines, which the run tokenizes itself. Fails as reading links and adding do. */
 QKV_API enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus,
                                                const char *links, int from, struct qkv_alignment_score *score,
                                                struct qkv_error *error);

@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Allocates `size` bytes, not zeroed, aligned to 64 bytes, or to 2 MB if `size` is at least 1 MB. Asks the system for
- * huge pages for the first `written` bytes, which the caller will write. NULL when memory is out. */
+/* Allocates `size` bytes, not zeroed, aligned to 64 bytes, or to 2 MB if `size` is at least 1 MB. Requests huge pages for
+ * the first `written` bytes: as many as the caller will write. NULL when memory is out. */
 QKV_API void *qkv_block_new(size_t size, size_t written);
 
 /* Frees a block (or NULL); `size` as in qkv_block_new. */
@@ -53,10 +53,10 @@ QKV_API void qkv_arena_release(struct qkv_arena *arena);
 
 /* ---- to find accesses outside an allocation ---- */
 
-/* Whether each further allocation of any arena in the process gets pages of its own and ends where an inaccessible page
- * begins: an access behind its end ends the program with SIGSEGV, and so does one to an allocation that a reset or
- * release has freed. The memory is then aligned only as its size is (to the largest power of two that divides the
- * size), and its bytes are 0xFF at first. Off at first, and without cost then; for tests, because it is slow. */
+/* Turns guarding on or off for later allocations of all arenas in the process. A guarded allocation has its own pages and
+ * ends where an inaccessible page begins: an access past its end raises SIGSEGV, and so does an access after a reset or
+ * release has freed it. It is aligned only to the largest power of two that divides its size, and its bytes start as 0xFF.
+ * Off at first, at no cost; meant for tests, because it is slow. */
 QKV_API void qkv_arena_guard(bool on);
 QKV_API bool qkv_arena_is_guarded(void);
 

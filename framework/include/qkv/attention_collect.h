@@ -36,7 +36,7 @@ struct qkv_attention_pair {
     bool unfinished; /* the translation was cut before </s> (qkv_hypothesis.finished is false): the decoder
                         outputs its last token, but does not read it */
     const bool
-        *source_masked; /* [source.length + 1], with </s>: tokens to which nothing attends; NULL: none */
+        *source_masked; /* [source.length + 1], with </s>: tokens that attention must ignore; NULL: none */
 };
 
 struct qkv_attention_collector;
@@ -47,22 +47,21 @@ QKV_API struct qkv_attention_collector *qkv_attention_collector_new(const struct
                                                                     struct qkv_error *error);
 QKV_API void qkv_attention_collector_free(struct qkv_attention_collector *collector);
 
-/* From the next pass on, maps hold norms: each weight times the norm of what it lets through, which is the value that the
- * output projection of its head has transformed (Kobayashi et al. 2020, "Attention is Not Only a Weight"). Uses the present
- * parameters in all passes. Fails out of memory, and for a network of the program's own whose single head has no attentional
- * layer; maps then hold weights. A pass fails where such a network does not record the values (qkv_trace_record in
- * network.h). */
+/* From the next pass on, maps hold norms: each weight times the norm of the vector that it multiplies, which is the value
+ * after the output projection of its head (Kobayashi et al. 2020, "Attention is Not Only a Weight"). All passes use the
+ * output projections as they are at this call. Fails when memory is out, and for a program's own network whose single head
+ * has no attentional layer; maps then still hold weights. A pass fails if a program's own network does not record the
+ * values (qkv_trace_record in network.h). */
 QKV_API enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector,
                                                               struct qkv_error *error);
 
-/* Runs `count` pairs through the model in one pass, without dropout and gradients, and fills
- * reports[count] with the maps of the attention kinds in `kinds` (bits 1u << kind; 0: all), ordered
- * by kind, layer, head. The source of a report ends with </s>; its target begins with <s>
- * (target_input) or ends with </s> (target_output); title and model are NULL. Reports are valid
- * until the next pass or the end of the collector. Fails when `count` is below 1, no bit of `kinds` is that of a kind, a
- * sentence has more tokens than the model has positions, when a network of the program's own records weights of other shapes
- * than its sentences have (network.h), and out of memory. QKV_FAILED: a map holds infinity or NaN, because weights of the model
- * are too large. */
+/* Runs `count` pairs through the model in one pass, without dropout and gradients, and fills reports[count] with the maps
+ * of the attention kinds in `kinds` (bits 1u << kind; 0: all), ordered by kind, layer, head. The source of a report ends
+ * with </s>; its target begins with <s> (target_input) or ends with </s> (target_output); title and model are NULL. Reports
+ * are valid until the next pass or the end of the collector. Fails when `count` is below 1, `kinds` has bits but none of a
+ * kind, a sentence has more tokens than the model has positions, a program's own network records weights whose shapes do
+ * not fit the sentences (network.h), or memory is out. QKV_FAILED: a map holds infinity or NaN, because parameters of the
+ * model are too large. */
 QKV_API enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector, int64_t count,
                                               const struct qkv_attention_pair *pairs, unsigned kinds,
                                               struct qkv_attention_report *reports, struct qkv_error *error);

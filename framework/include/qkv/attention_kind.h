@@ -1,5 +1,5 @@
-/* The kinds of attention in an encoder-decoder, and the two readings of a row of cross attention. Models record them,
- * reports show them.
+/* The kinds of attention in an encoder-decoder, and the two ways to assign a row of cross attention to a target word.
+ * Models record attention by kind, reports show it.
  *
  * Example:
  *     enum qkv_attention_kind kind = QKV_ATTENTION_CROSS;
@@ -18,8 +18,8 @@ enum qkv_attention_kind {
 /* Which target word a row of cross attention belongs to; alignment.h says when which is better. */
 enum qkv_alignment_reading {
     QKV_READING_PREDICTED, /* the word that the decoder step predicts */
-    QKV_READING_READ,      /* the word that it reads */
-    QKV_READINGS,          /* their number */
+    QKV_READING_READ,      /* the word that the decoder step reads */
+    QKV_READINGS,          /* number of readings */
 };
 
 #endif

@@ -32,8 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the name of a kind in files and on the command line: encoder, decoder or cross; "unknown" for a number that is
- * none. */
+/* Returns the name of a kind in files and on the command line: encoder, decoder or cross; "unknown" for any other value. */
 QKV_API const char *qkv_attention_kind_name(enum qkv_attention_kind kind);
 
 /* Finds a kind by its name; false if there is none. */
@@ -48,7 +47,7 @@ struct qkv_attention_map {
     const char *label;        /* title in pictures and text; NULL: "layer 2, head 3" */
     const char *label_prefix; /* before the title, with a colon: "learned"; NULL: none */
     /* Which keys the rows see (qkv_attention_visible, row i at position columns - rows + i): pictures hatch the cells of
-     * the others, whose weights are 0. NULL: each row sees all keys, or it is not known. */
+     * hidden keys, whose weights are 0. NULL: each row sees all keys, or the rule is not known. */
     const struct qkv_attention_rule *rule;
 };
 
@@ -67,7 +66,7 @@ struct qkv_attention_report {
     int64_t map_count;
     /* Names of the attention and of its axes in pictures; NULL: chosen by kind. */
     const char *name, *row_axis, *column_axis;
-    const char *value_name; /* what a cell holds; NULL: attention weight */
+    const char *value_name; /* what the number in a cell is; NULL: attention weight */
     /* [silent_count]: the heads that were silent (qkv_model_silence), such as "cross.2.1". */
     const char *const *silent_heads;
     int64_t silent_count;
@@ -87,37 +86,36 @@ QKV_API void qkv_attention_map_name(const struct qkv_attention_map *map, char *t
 enum {
     QKV_ATTENTION_EACH = -1, /* every layer, or every head */
     QKV_ATTENTION_MEAN = 0,  /* the mean over layers, or over heads */
-    QKV_ATTENTION_BEST = -2, /* head only: for each kind, the head that agrees best with all others */
+    QKV_ATTENTION_BEST = -2, /* head only: for each kind, the head that agrees best with all heads */
 };
 
-/* Selects maps of a report, ordered by kind, layer and head. `kinds` is a set of bits 1u << kind; 0
- * means all kinds in the report. A mean is the arithmetic mean of the maps of single heads of
- * single layers. The best head is the one with the largest sum of its weights times the mean
- * weights of all heads of the selected layers. `selected` lives in the arena and uses the tokens
- * and weights of `report`. Fails with a message that names the existing layers or heads if nothing
- * fits, for maps that cannot be or of one kind and several shapes, and if memory runs out. */
+/* Selects maps of a report, ordered by kind, layer and head. `kinds` is a set of bits 1u << kind; 0 means all kinds in the
+ * report. A mean is the arithmetic mean of the maps of single heads of single layers. The best head is the one with the
+ * largest sum of its weights times the mean weights of all heads of the selected layers. `selected` lives in the arena and
+ * uses the tokens and weights of `report`. Fails with a message that names the existing layers or heads if no map matches,
+ * if a map is invalid or maps of one kind differ in shape, and if memory runs out. */
 QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds,
                                              int layer, int head, struct qkv_arena *arena,
                                              struct qkv_attention_report *selected, struct qkv_error *error);
 
-/* Divides each row of each map by its sum; a row of zeros stays as it is. For maps of norms (attention_collect.h), which then
- * are shares. `normalized`, which may be `report`, lives in the arena. Fails for maps that cannot be, and out of memory. */
+/* Divides each row of each map by its sum; a row of zeros stays as it is. For maps of norms (attention_collect.h), which
+ * then are shares. `normalized`, which may be `report`, lives in the arena. Fails for invalid maps, and when memory is
+ * out. */
 QKV_API enum qkv_status qkv_attention_normalize(const struct qkv_attention_report *report,
                                                 struct qkv_arena *arena,
                                                 struct qkv_attention_report *normalized,
                                                 struct qkv_error *error);
 
-/* The word of each token of a sentence pair, without <s> and </s>, as qkv_tokens.word and qkv_token_words give them
- * (tokenizer.h): a number, or -1: none. NULL: each token is a word. */
+/* The index of the word that each token of a sentence pair is part of, without <s> and </s>, as in qkv_tokens.word and
+ * qkv_token_words (tokenizer.h); -1: no word. NULL: each token is a word. */
 struct qkv_attention_words {
     const int64_t *source, *target;
 };
 
-/* Merges the tokens of each word, which follow one another, into one: the columns of the tokens are summed and their
- * rows averaged (Clark et al. 2019, "What does BERT look at?"), so that a row still sums to what it did. <s>, </s> and
- * tokens of no word stay as they are. `merged`, which may be `report`, lives in the arena and uses
- * what else `report` has. Fails for
- * maps that do not fit their tokens, and out of memory. */
+/* Merges the tokens of each word, which follow one another, into one: the columns of the tokens are summed and their rows
+ * averaged (Clark et al. 2019, "What does BERT look at?"), so that the sum of a row does not change. <s>, </s> and tokens
+ * of no word stay as they are. `merged`, which may be `report`, lives in the arena and shares all other data with `report`.
+ * Fails for maps that do not fit their tokens, and when memory is out. */
 QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_report *report,
                                                   struct qkv_attention_words words, struct qkv_arena *arena,
                                                   struct qkv_attention_report *merged,
@@ -126,7 +124,7 @@ QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_rep
 /* Renders a report into memory that the caller frees. Equal arguments give equal bytes, except for
  * png, which depends on the installed fonts. Depending on the format:
  *
- * Every format names the value of the cells where it is not an attention weight (report->value_name).
+ * Every format names what the cells hold if it is not attention weights (report->value_name).
  *
  * - text: one table per map. Without colours, weights below 0.005 are shown as dots.
  * - json: {format, about, title, model, value, source, target_input, target_output, maps: [{name, kind,
@@ -140,9 +138,9 @@ QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_rep
  * - html: one table per map.
  * - svg, png: one figure of heat maps with one colour bar.
  *
- * Fails for an unknown colormap, a report without maps, an image of more than 32767 pixels a side,
- * if memory runs out, for a format that is NULL, and for maps whose kind, layer or head (at most 4096)
- * cannot be or whose shape does not fit the tokens. */
+ * Fails for an unknown colormap, a report without maps, an image of more than 32767 pixels a side, if memory runs out, for
+ * a format that is NULL, and for maps whose kind, layer or head (at most 4096) is invalid or whose shape does not fit the
+ * tokens. */
 QKV_API enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
                                              const struct qkv_format *format,
                                              const struct qkv_format_options *options, char **bytes,

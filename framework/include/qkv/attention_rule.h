@@ -1,8 +1,7 @@
 /* The rule of attention: every property of multi-head attention that is not a tensor, as one value.
  *
- * A config fills it (qkv_attention_rule_of in config.h), layers and ops carry it by value. All code that
- * must know which keys a query sees calls qkv_attention_visible. A new variant of attention is a field
- * here.
+ * It is made from a config (qkv_attention_rule_of in config.h); layers and ops keep copies of it. All code that needs to
+ * know which keys a query sees calls qkv_attention_visible. To add a variant of attention, add a field here.
  *
  * Example:
  *     struct qkv_attention_rule rule = {.heads = 4, .causal = true, .window = 2};
@@ -33,8 +32,8 @@ enum qkv_mask_values {
 
 /* In every field but `heads`, 0 means that the property is not set; {.heads = H} is plain attention.
  *
- * Positions: the queries of a sentence are the last of its keys. With Tq queries and Tk >= Tq keys, query i
- * has position p = Tk - Tq + i; key j has position j. The score of the pair in head h is
+ * Positions: the queries of a sentence have the last positions of its keys. With Tq queries and Tk >= Tq keys, query i has
+ * position p = Tk - Tq + i; key j has position j. The score of the pair in head h is
  *     scale * query . key - slope_h |p - j| + bias[bucket(j - p), h] */
 struct qkv_attention_rule {
     int64_t heads; /* H, query heads; at least 1 */
@@ -52,7 +51,7 @@ struct qkv_attention_rule {
     int64_t buckets;      /* add a learned bias per distance bucket and head (Raffel et al. 2020); 0: none */
     int64_t max_distance; /* with buckets: all distances from here on share the last bucket */
     double scale;         /* of the scores; 0: 1 / sqrt(key width) (Vaswani et al. 2017) */
-    double dropout;       /* rate on the weights, in graphs that drop out */
+    double dropout;       /* rate of dropout on the weights, in graphs with dropout */
     enum qkv_attention_kernel kernel;
     enum qkv_mask_values mask_values; /* of the mask, if there is one */
 };
@@ -96,7 +95,7 @@ static inline int64_t qkv_visible_count(struct qkv_visible_keys visible)
     return visible.to - visible.from + visible.global_end;
 }
 
-/* Whether key `key` (at least 0) is one of them. */
+/* Whether key `key` (at least 0) is visible. */
 static inline bool qkv_is_visible(struct qkv_visible_keys visible, int64_t key)
 {
     return key < visible.global_end || (key >= visible.from && key < visible.to);
@@ -112,7 +111,7 @@ static inline int64_t qkv_attention_key_value_heads(const struct qkv_attention_r
 
 /* ---- what distance adds to a score ---- */
 
-/* Whether anything is added. */
+/* Whether the rule adds a distance term to the scores. */
 static inline bool qkv_attention_adds_distance(const struct qkv_attention_rule *rule)
 {
     return rule->alibi || rule->buckets;
@@ -122,13 +121,13 @@ static inline bool qkv_attention_adds_distance(const struct qkv_attention_rule *
  * next lower power of two, followed by every other slope of the next higher one. */
 QKV_API double qkv_attention_slope(const struct qkv_attention_rule *rule, int64_t head);
 
-/* Bucket, 0 .. buckets - 1, of a key whose position is `offset` more than that of the query. As in T5:
- * each direction has half of the buckets (causal: the past has all). Half of a direction's buckets hold
- * one distance each, the others grow logarithmically up to max_distance. Of a rule that
- * qkv_attention_rule_check refuses: some bucket of 0 .. buckets - 1, and 0 for fewer than 2 buckets. */
+/* Bucket, 0 .. buckets - 1, of a key whose position is `offset` more than that of the query. As in T5: each direction has
+ * half of the buckets (causal: the past has all). Half of a direction's buckets hold one distance each, the ranges of the
+ * others grow logarithmically up to max_distance. For a rule that qkv_attention_rule_check refuses, returns an arbitrary
+ * bucket in 0 .. buckets - 1, or 0 if there are fewer than 2 buckets. */
 QKV_API int64_t qkv_attention_bucket(const struct qkv_attention_rule *rule, int64_t offset);
 
-/* Number of buckets of one direction that hold a single distance; max_distance must be larger. */
+/* Number of buckets of one direction that hold a single distance each; max_distance must be greater than it. */
 QKV_API int64_t qkv_attention_single_buckets(int64_t buckets, bool causal);
 
 #endif

@@ -1,5 +1,5 @@
-/* Averages the parameters of several checkpoints of one run, as Vaswani et al. 2017 do before they test: the mean often
- * translates better than each of them.
+/* Averages the parameters of several checkpoints of one run, as Vaswani et al. 2017 do before testing: the mean often
+ * translates better than each of the checkpoints.
  *
  * Example:
  *     struct qkv_error error = {""};

@@ -38,7 +38,8 @@ struct qkv_batch {
     int32_t *target_output; /* [Nt] */
     int64_t *target_start;  /* [B + 1]: offsets in target_input and target_output; [B] is Nt */
     int64_t *target_length; /* [B] */
-    /* [Ns]: source tokens to which nothing attends, in the caller's memory; NULL: none. Filling the batch sets it to NULL */
+    /* [Ns]: true for source tokens that attention must ignore, in the caller's memory; NULL: none. Filling the batch sets
+     * it to NULL */
     const bool *source_masked;
     /* private */
     /* [B]: offset of each sentence from the first token of its shard; views point into it */
@@ -47,9 +48,9 @@ struct qkv_batch {
 };
 
 /* Consecutive sentences of a batch, in the batch's memory. Every array begins at the first sentence of the view, and every
- * start counts from the view's first token, so that a graph of the view's tokens takes source_start and source_length as
- * its segments (struct qkv_segments). Passes and decodings refuse a view whose sentences do not follow one another from its
- * first token to its last. */
+ * start counts from the view's first token, so that source_start and source_length can be used as segments (struct
+ * qkv_segments) of a graph of the view's tokens. Passes and decodings refuse a view whose sentences do not follow one
+ * another without gaps. */
 struct qkv_batch_view {
     int64_t count, source_tokens, target_tokens;
     int64_t first; /* position of the view's first sentence in the batch */
@@ -95,8 +96,8 @@ enum qkv_batch_order {
 
 struct qkv_batches_options {
     enum qkv_batch_type type;
-    /* sentence: most sentences of a batch. token: most tokens, with </s>, of the side that has more; a longer sentence is
-     * a batch of its own */
+    /* Limit of a batch. sentence: number of sentences. token: number of tokens, with </s>, of the side that has more; a
+     * longer sentence is a batch of its own */
     int64_t size;
     enum qkv_batch_order order;
     uint64_t seed; /* shuffled only */
@@ -105,9 +106,9 @@ struct qkv_batches_options {
 /* The batches of one epoch. Caller's storage, which qkv_batches_init sets.
  *
  * Shuffled order: position i of an epoch holds the sentence that a keyed bijection of i gives (qkv_random_permuted), so
- * that the order of a corpus is a function of seed, epoch and number of sentences. Pools of neighbouring positions, as
- * many as make about 64 batches of average length, are sorted by length, split into batches, and the batches of
- * a pool are shuffled; the pools follow each other. Only one pool is in memory: 32 bytes for each of its sentences and 8
+ * that the order of a corpus is a function of seed, epoch and number of sentences. The positions are divided into
+ * consecutive pools, each large enough for about 64 batches of average length. Each pool is sorted by length and split into
+ * batches, and its batches are shuffled. Only one pool is in memory at a time: 32 bytes for each of its sentences and 8
  * bytes for each pool of the epoch. The other orders take 32 bytes for each sentence of the corpus. */
 struct qkv_batches {
     const struct qkv_corpus *corpus;
@@ -127,7 +128,7 @@ struct qkv_batches {
 };
 
 /* Reserves the memory for every epoch and plans epoch 0. The corpus must be encoded and outlive the batches. options.size
- * must be above 0, and its type and order must exist. Fails when that does not hold, or there is no memory. */
+ * must be above 0, and its type and order must exist. Fails otherwise, and when memory is out. */
 QKV_API enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_corpus *corpus,
                                          struct qkv_batches_options options, struct qkv_error *error);
 
@@ -142,11 +143,11 @@ QKV_API void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch);
 QKV_API enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
                                         struct qkv_error *error);
 
-/* Fills `batch` with <unk> tokens so that its graph needs at least as much memory as that of any
- * shard of any batch in any epoch, when batches are split into `shards`. On each side it has the most
- * tokens of any such shard, and it pairs the longest sources with the longest targets, which makes products of
- * lengths (attention weights) largest. A graph that is built for it has the capacity for every shard. Fails
- * when the corpus is empty, `shards` is below 1, or there is no memory. */
+/* Fills `batch` with <unk> tokens so that its graph needs at least as much memory as the graph of any shard of any batch in
+ * any epoch, when batches are split into `shards`. Each side has as many tokens as the largest such shard, and the longest
+ * sources are paired with the longest targets, which maximises products of lengths (attention weights). A graph that was
+ * built for this batch has room for every shard. Fails when the corpus is empty, `shards` is below 1, or there is no
+ * memory. */
 QKV_API enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards,
                                             struct qkv_batch *batch, struct qkv_error *error);
 

@@ -1,5 +1,6 @@
-/* Paired bootstrap resampling (Koehn 2004): is one system better than another, or is the difference of their scores chance?
- * The same translated segments are drawn again and again, with replacement, and every draw is scored for each system.
+/* Paired bootstrap resampling (Koehn 2004): tests whether one system is better than another or the difference of their
+ * scores is chance. The same translated segments are drawn again and again, with replacement, and every draw is scored for
+ * each system.
  *
  * Example:
  *     const char *translations[] = {"The cat sat on the mat", "The cat on mat"}, *reference = "The cat is on the mat";
@@ -10,8 +11,8 @@
  *         printf("p = %.4f\n", qkv_bootstrap_result(bootstrap, 1, QKV_METRIC_BLEU).p_value);
  *     qkv_bootstrap_free(bootstrap);
  *
- * The first system is the one that all others are compared with. Samples are those of sacreBLEU 2 with NumPy, for the
- * same seed, and so are p values and intervals, but for the rounding of scores to float32 there. */
+ * The first system is the one that all others are compared with. Samples, p values and intervals are those of sacreBLEU 2
+ * with NumPy for the same seed, except that sacreBLEU rounds scores to float32. */
 #ifndef QKV_BOOTSTRAP_H
 #define QKV_BOOTSTRAP_H
 
@@ -39,8 +40,9 @@ struct qkv_bootstrap_result {
     double score;          /* of all segments */
     double mean, interval; /* of the samples: mean and half of the 95 % interval: mean +- interval */
     double
-        p_value; /* probability of a difference from the first system as great as this one, if there were none; 1 for
-                       the first system. Equal scores have the least value, 1/(samples + 1), and mean nothing. */
+        p_value; /* probability of a difference from the first system at least this large under the null hypothesis that the
+                    systems are equal; 1 for the first system. With equal scores it is 1/(samples + 1), its lowest value,
+                    and has no meaning. */
 };
 
 /* The results of the last run; all zero before it, and for a system or text metric that does not exist. */

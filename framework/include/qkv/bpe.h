@@ -13,14 +13,15 @@
  *     qkv_types_release(&words);
  *
  * A word begins as its code points, the last one with the end mark `</w>`. A merge joins two neighbouring symbols to one.
- * Learning repeats: find the pair of neighbours with the highest count, make it a merge, apply it to all words. Counts are
- * those of subword-nmt, which are approximate for rare pairs. Of pairs with equal counts, the greatest by code points is
- * taken, first symbol first. Encoding a word repeats: find the earliest
- * merge that applies somewhere, and apply it everywhere, from left to right. Every symbol that remains is a piece; all
- * but the last of a word are followed by `@@`: "low@@ er".
+ * Learning repeats these steps: find the pair of neighbours with the highest count, make it a merge, apply it to all words.
+ * Counts are those of subword-nmt, which are approximate for rare pairs. Of pairs with equal counts, the greatest by code
+ * points is taken (compared by the first symbol, then by the second). Encoding a word repeats these steps: find the
+ * earliest merge that applies somewhere in the word, and apply it everywhere, from left to right. Every symbol that remains
+ * is a piece; all but the last of a word are followed by `@@`: "low@@ er".
  *
- * A piece of few occurrences is badly learned. qkv_bpe_keep lets cutting keep only frequent ones: of every other piece, the
- * merge is undone, until each part is kept or one character (`--vocabulary-threshold` of subword-nmt).
+ * A model learns little about a piece that occurs rarely. qkv_bpe_keep makes cutting keep only frequent pieces: it undoes
+ * the merges of every other piece until each part is a kept piece or one character (`--vocabulary-threshold` of
+ * subword-nmt).
  *
  * To tokenise with merges, let `bpe` of struct qkv_text_config point to them (qkv/tokenizer.h). */
 #ifndef QKV_BPE_H
@@ -37,14 +38,14 @@
 /* Merges in the order in which they were learned. They do not change and may be shared between threads. */
 struct qkv_bpe;
 
-/* Learns `merges` merges, at least 1, from the words of `count` texts together; two texts: joint merges. Takes a time
- * that grows with the different words, not with the text; memory: some 100 bytes per letter of the different words. NULL
- * when memory is out, and when fewer merges can be learned because no other pair occurs twice: the message then has their number,
- * and the merges are of no use. The caller frees the result. */
+/* Learns `merges` merges, at least 1, from the words of `count` texts together; two texts: joint merges. Time grows with
+ * the number of different words, not with the length of the text; memory is some 100 bytes per letter of the different
+ * words. NULL when memory is out, and when fewer merges can be learned because no other pair occurs twice; the message then
+ * gives the number of merges that can be learned. The caller frees the result. */
 QKV_API struct qkv_bpe *qkv_bpe_learn(int64_t count, const struct qkv_types *const *texts, int64_t merges,
                                       struct qkv_error *error);
 
-/* The same merges again, with all pieces kept, to be freed on its own; NULL when there is no memory. */
+/* Copies the merges, without the restriction of qkv_bpe_keep; the caller frees the copy. NULL when memory is out. */
 QKV_API struct qkv_bpe *qkv_bpe_copy(const struct qkv_bpe *bpe);
 
 /* Reads a codes file of subword-nmt: `#version: 0.2`, then one merge per line, two symbols with a space between. Fails
@@ -56,9 +57,9 @@ QKV_API struct qkv_bpe *qkv_bpe_load(const char *path, struct qkv_error *error);
 /* Writes a codes file that qkv_bpe_load and subword-nmt read. On failure the file is left as it was. */
 QKV_API enum qkv_status qkv_bpe_save(const struct qkv_bpe *bpe, const char *path, struct qkv_error *error);
 
-/* From now on, cutting keeps only those of `pieces`, the tokens of a text that these merges have cut, that occur at least
- * `minimum` times. Must be called before the merges are shared; of several calls the last that succeeds counts. Fails when
- * there is no such piece and when there is no memory; cutting then keeps what it kept before. */
+/* Makes cutting keep only the pieces that occur at least `minimum` times in `pieces`, the tokens of a text that these
+ * merges have cut. Must be called before the merges are shared between threads; of several calls, the last successful one
+ * counts. Fails when there is no such piece and when there is no memory; cutting then keeps what it kept before. */
 QKV_API enum qkv_status qkv_bpe_keep(struct qkv_bpe *bpe, const struct qkv_types *pieces, int64_t minimum,
                                      struct qkv_error *error);
 
@@ -78,7 +79,7 @@ QKV_API int64_t qkv_bpe_count(const struct qkv_bpe *bpe);
  * it and refuses other merges. */
 QKV_API uint32_t qkv_bpe_checksum(const struct qkv_bpe *bpe);
 
-/* Does nothing to NULL. */
+/* NULL is allowed. */
 QKV_API void qkv_bpe_free(struct qkv_bpe *bpe);
 
 #endif

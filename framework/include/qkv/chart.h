@@ -21,21 +21,21 @@ struct qkv_chart_line {
     const char *name;
     int64_t count;
     const double *x, *y;      /* [count]; 0 to 1e15; x ascends */
-    bool without_marks;       /* for a line that is computed, not measured */
+    bool without_marks;       /* for lines of computed, not measured, values */
     const double *low, *high; /* [count]: ends of a band around the line; NULL: none */
-    /* 1 + the index of another line of the chart that this one goes with, as the loss of training with that of a dev set: it has the
-     * colour of that line, is thin, and has neither marks nor an entry of its own in the legend. 0: none */
+    /* 1 + the index of another line of the chart that this line belongs to, as a training loss belongs to a dev loss: the
+     * companion has the colour of that line, is thin, and has neither marks nor its own entry in the legend. 0: no
+     * companion */
     int64_t companion_of;
 };
 
-/* What draws attention to a point. */
+/* The symbol that highlights a point. */
 enum qkv_chart_symbol { QKV_CHART_STAR, QKV_CHART_RING };
 enum { QKV_CHART_SYMBOLS = QKV_CHART_RING + 1 };
 
 struct qkv_chart_point {
     double x, y;
-    int64_t
-        line; /* whose colour it has; not negative; may be a line that only other charts of the sheet have */
+    int64_t line; /* the line whose colour it has, from 0; other charts of the sheet may have more lines */
     enum qkv_chart_symbol symbol;
 };
 
@@ -49,13 +49,14 @@ struct qkv_chart {
     int64_t line_count;
     const struct qkv_chart_point *points;
     int64_t point_count;
-    /* What the legend says of symbols, companions and bands, after the lines; NULL: nothing. */
+    /* Legend texts that explain symbols, companions and bands, after the lines; NULL: no text. */
     const char *symbol_meaning[QKV_CHART_SYMBOLS], *companion_meaning, *band_meaning;
 };
 
-/* Writes a chart to a file. The name must end in .svg or .png. A text that is wider than 400 units
- * is cut; control characters and bytes that are not UTF-8 are shown as U+FFFD. Fails for another
- * name, a number outside 0 to 1e15, a line or symbol that does not exist, if the file cannot be written, and if memory runs out; the file is then left as it was. */
+/* Writes a chart to a file. The name must end in .svg or .png. A text that is wider than 400 units is cut; control
+ * characters and bytes that are not UTF-8 are shown as U+FFFD. Fails for another extension, a number outside 0 to 1e15, a
+ * line or symbol that does not exist, if the file cannot be written, and if memory runs out; the file is then left as it
+ * was. */
 QKV_API enum qkv_status qkv_chart_write(const struct qkv_chart *chart, const char *path,
                                         struct qkv_error *error);
 

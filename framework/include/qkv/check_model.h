@@ -1,5 +1,6 @@
-/* The gradient check of a translation model, on the first sentences of its training text: what `qkv gradcheck CONFIG` and
- * `qkv gradcheck RUN` do, also for a network of one's own (qkv/network.h), which the command does not know.
+/* The gradient check of a translation model on the first sentences of its training text: does the same as `qkv gradcheck
+ * CONFIG` and `qkv gradcheck RUN`, but also works for a program's own network (qkv/network.h), which the command cannot
+ * open.
  *
  * Example:
  *     struct qkv_arena arena = {0};
@@ -18,7 +19,7 @@
  *     qkv_check_release(&report);
  *     qkv_arena_release(&arena);
  *
- * gradcheck.h says what is compared and what a report holds. */
+ * gradcheck.h describes the comparison and the report. */
 #ifndef QKV_CHECK_MODEL_H
 #define QKV_CHECK_MODEL_H
 
@@ -26,7 +27,7 @@
 #include "qkv/gradcheck.h"
 #include "qkv/run.h"
 
-/* How large the model and the text are. */
+/* Sizes of the model and the text. */
 struct qkv_checked_sizes {
     int64_t parameters;                              /* learned numbers */
     int64_t sentences, source_tokens, target_tokens; /* of the batch, with </s> */
@@ -43,14 +44,14 @@ struct qkv_checked_model {
     void *context; /* first argument of `begin` */
 };
 
-/* Largest difference between float32 and float64, in loss and gradients of a model, that passes; qkv_check_precision says
- * what it is relative to. */
+/* Largest relative difference between float32 and float64, in loss and gradients of a model, that passes (relative to what:
+ * see qkv_check_precision). */
 #define QKV_MODEL_FLOAT32_BOUND 2e-5
 
-/* Checks a model with the vocabularies, dropout, label smoothing and loss scale of training: the gradient of every parameter
- * (qkv_check_graph), and float32 against float64 (qkv_check_precision). Wrong gradients are failed rows of the report, and
- * the status is QKV_OK all the same. QKV_INVALID when the text cannot be read, the model cannot be made of the config, `run`
- * does not fit it, where qkv_check_graph refuses the options, and when memory is out. */
+/* Checks a model with the vocabularies, dropout, label smoothing and loss scale of training: the gradient of every
+ * parameter (qkv_check_graph), and float32 against float64 (qkv_check_precision). Wrong gradients become failed rows of the
+ * report; the status is still QKV_OK. QKV_INVALID when the text cannot be read, the model cannot be made from the config,
+ * `run` does not fit the config, qkv_check_graph refuses the options, or memory is out. */
 QKV_API enum qkv_status qkv_check_model(struct qkv_check_report *report,
                                         const struct qkv_checked_model *model,
                                         const struct qkv_check_options *options, struct qkv_error *error);

@@ -17,11 +17,11 @@
  *         fprintf(stderr, "%s\n", error.message);
  *     qkv_parameters_release(&parameters);
  *
- * Values have the names of their parameters; moments are `optimizer.first.<name>`, `optimizer.second.<name>`. An
- * optimizer with a moving average of the parameters (training.ema) writes that as the values, because it is the better
- * model, and the parameters that it goes on with as `optimizer.parameters.<name>`.
- * A quantised checkpoint (qkv_checkpoint_save_int8) has matrices of type I8, and for each a tensor `<name>.scale` in F32: a
- * number for each row of a table (parameters.h), for each column of other matrices, which the I8 numbers are times.
+ * Values have the names of their parameters; moments are `optimizer.first.<name>`, `optimizer.second.<name>`. With a moving
+ * average of the parameters (training.ema), the values in the file are the average, because it is the better model, and the
+ * parameters with which training continues are `optimizer.parameters.<name>`. A quantised checkpoint
+ * (qkv_checkpoint_save_int8) has matrices of type I8, and for each of them a tensor `<name>.scale` in F32, by which the I8
+ * numbers are multiplied: one scale for each row of an embedding table (parameters.h), for each column of other matrices.
  * __metadata__ holds the state of training and four keys of the format, the last two only with moments:
  *
  *     qkv.format             version of the format: QKV_RUN_FORMAT
@@ -48,14 +48,14 @@ struct qkv_state_entry {
 struct qkv_state {
     int64_t count, capacity;      /* of `list`, in entries */
     struct qkv_state_entry *list; /* [count], in the order of the first qkv_state_set; texts in `arena` */
-    bool failed;                  /* setting ran out of memory; qkv_checkpoint_save refuses such a state */
-    struct qkv_types keys;        /* private: finds a key */
+    bool failed;                  /* qkv_state_set ran out of memory; qkv_checkpoint_save refuses the state */
+    struct qkv_types keys;        /* private: index of the keys */
     struct qkv_arena arena;
 };
 
-/* Adds a key, or replaces its text. Key and text are copied; keys are UTF-8, and a byte of a text that
- * is not becomes `?`. qkv_checkpoint_save refuses keys that begin with `qkv.`.
- * Numbers read back exactly; infinities and NaN are written as inf, -inf and nan. */
+/* Adds a key, or replaces its text. Key and text are copied. Keys must be UTF-8; an invalid byte of a text becomes `?`.
+ * qkv_checkpoint_save refuses keys that begin with `qkv.`. Numbers read back exactly; infinities and NaN are written as
+ * inf, -inf and nan. */
 QKV_API void qkv_state_set(struct qkv_state *state, const char *key, const char *text);
 QKV_API void qkv_state_set_integer(struct qkv_state *state, const char *key, int64_t value);
 QKV_API void qkv_state_set_number(struct qkv_state *state, const char *key, double value);
@@ -63,12 +63,12 @@ QKV_API void qkv_state_set_number(struct qkv_state *state, const char *key, doub
 /* The text of a key, or NULL. */
 QKV_API const char *qkv_state_get(const struct qkv_state *state, const char *key);
 
-/* The number of a key. Fails, and does not change `value`, when the key is missing or its text is not such a
- * number. The message is `epoch is missing` or `epoch is "x", but must be a whole number`; the caller puts
- * the file name before it. */
+/* The number of a key. Fails, and does not change `value`, when the key is missing or its text is not a number of this
+ * type. The message is `epoch is missing` or `epoch is "x", but must be a whole number`; the caller puts the file name
+ * before it. */
 QKV_API enum qkv_status qkv_state_get_integer(const struct qkv_state *state, const char *key, int64_t *value,
                                               struct qkv_error *error);
-/* A number of updates, epochs or tokens: from 0 to QKV_COUNT_MAX, so that training can go on counting. */
+/* A number of updates, epochs or tokens, from 0 to QKV_COUNT_MAX; the limit leaves room for training to go on counting. */
 #define QKV_COUNT_MAX INT64_C(1000000000000000)
 QKV_API enum qkv_status qkv_state_get_count(const struct qkv_state *state, const char *key, int64_t *value,
                                             struct qkv_error *error);
@@ -83,10 +83,10 @@ QKV_API void qkv_state_release(struct qkv_state *state);
  * all older ones. */
 enum { QKV_RUN_FORMAT = 1 };
 
-/* Most moments of an optimizer. A moment is a block of numbers that it keeps, one for each parameter. */
+/* Greatest number of moments of an optimizer. A moment is a block with one number for each parameter. */
 enum { QKV_MOMENTS_MAX = 3 };
 
-/* What a checkpoint keeps of an optimizer. qkv_optimizer_init (optimizer.h) fills it. */
+/* The part of an optimizer that a checkpoint keeps. qkv_optimizer_init (optimizer.h) fills it. */
 struct qkv_optimizer_state {
     const char *name;               /* value of training.optimizer, such as adam; not owned */
     int64_t updates;                /* done so far */
@@ -94,31 +94,30 @@ struct qkv_optimizer_state {
     void *moments[QKV_MOMENTS_MAX]; /* [moment_count], each laid out as the values of the parameters */
     void *average;                  /* moving average of the parameters, laid out as they are; NULL: none */
     enum qkv_dtype dtype;           /* of moments and average: that of the parameters */
-    int64_t elements;               /* of each: those of the parameters' block */
+    int64_t elements;               /* of each block: as many as the parameters' block has */
 };
 
-/* Writes a checkpoint, in the parameters' dtype. `optimizer` NULL: values only. `state` NULL: none. Fails,
- * besides for files that cannot be written, for a state of an optimizer that was not initialised or was made for other
- * parameters. */
+/* Writes a checkpoint, in the parameters' dtype. `optimizer` NULL: values only. `state` NULL: none. Fails when the file
+ * cannot be written, and when the optimizer was not initialised or was made for other parameters. */
 QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_parameters *parameters,
                                             const struct qkv_optimizer_state *optimizer,
                                             const struct qkv_state *state, struct qkv_error *error);
 
-/* Writes the values alone, in half precision (11 bits); a tensor with a number that would round beyond 65504, the
- * greatest of half precision, keeps the parameters' dtype. */
+/* Writes only the values, in half precision (11 significant bits). A tensor with a number that would round to more than
+ * 65504, the largest half, keeps the parameters' dtype. */
 QKV_API enum qkv_status qkv_checkpoint_save_half(const char *path, const struct qkv_parameters *parameters,
                                                  const struct qkv_state *state, struct qkv_error *error);
 
-/* Writes the values alone: matrices in int8 with a float32 scale for each output (a quarter of the size), all else in
+/* Writes only the values: matrices in int8 with a float32 scale for each output (a quarter of the size), all else in
  * float32. Values that qkv_parameters_narrow has rounded to int8 are kept exactly. Fails for float64. */
 QKV_API enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct qkv_parameters *parameters,
                                                  const struct qkv_state *state, struct qkv_error *error);
 
-/* Reads a checkpoint into parameters, and moments, that are allocated, and converts its numbers to their dtype. After a
- * quantised one the products of float32 parameters are int8, as after qkv_parameters_narrow; after another one they are not
- * int8 any more, until qkv_parameters_narrow rounds the new values. `optimizer` NULL: values only,
- * whether or not the file has moments. `state` (may be NULL) gets all keys but those of the format, beside those that it has and in place of equal ones, even when loading then fails, since they may explain why. On failure
- * nothing else has changed. Errors:
+/* Reads a checkpoint into allocated parameters and moments, and converts its numbers to their dtype. After a quantised
+ * checkpoint the products of float32 parameters are int8, as after qkv_parameters_narrow; after any other checkpoint they
+ * are no longer int8, until qkv_parameters_narrow rounds the new values. `optimizer` NULL: values only, whether or not the
+ * file has moments. All keys of the file except those of the format are added to `state` (which may be NULL) and replace
+ * equal keys, even when loading then fails, because they may explain why. On failure nothing else has changed. Errors:
  * - the file: not there, not a regular file, not a safetensors file, cut short, damaged, not a checkpoint of qkv; two
  *   tensors or metadata keys of one name; tensors that overlap or leave bytes between them;
  * - the model: a tensor is missing, unknown, or has another shape:
@@ -138,23 +137,23 @@ struct qkv_names {
     const char *const *name; /* [count] */
 };
 
-/* What qkv_parameters_load found. Caller's storage, which it fills also when it fails for one of these reasons. */
+/* What qkv_parameters_load found. Caller's storage, which the function also fills in when it fails because of missing,
+ * reshaped or superfluous names. */
 struct qkv_load_report {
     int64_t loaded;               /* parameters that the file has */
-    struct qkv_names missing;     /* parameters that it does not have: in the order of the parameters */
-    struct qkv_names reshaped;    /* parameters that it has in another shape */
-    struct qkv_names superfluous; /* tensors that are no parameters: in the order of the file */
+    struct qkv_names missing;     /* parameters that the file lacks, in the order of the parameters */
+    struct qkv_names reshaped;    /* parameters that the file has in another shape */
+    struct qkv_names superfluous; /* tensors that are not parameters, in the order of the file */
     struct qkv_arena arena;
 };
 
 /* Reads parameters, which must be allocated, by their names from a safetensors file of any program: F32, F64, F16 or BF16,
- * with or without the checksum of qkv. What a checkpoint of qkv holds of an optimizer is passed over. Fails, and
- * changes no parameter, when the file is not valid or holds another type, and, unless `is_partial`, when the names and
- * shapes of file and parameters are not the same:
- * `weights.safetensors: 2 parameters are missing (a.weight, a.bias); 1 parameter has another shape (b.weight):
- * b.weight is [4, 2], but the model has [2, 2]`.
- * With `is_partial`, parameters that are missing or reshaped keep their values, and the report says which. Once a parameter was
- * loaded, products are not int8 any more, as after qkv_checkpoint_load. report: NULL, or to be released. */
+ * with or without the checksum of qkv. The optimizer's part of a checkpoint of qkv is ignored. Fails, and changes no
+ * parameter, when the file is not valid or holds another type, and, unless `is_partial`, when the names and shapes of file
+ * and parameters are not the same: `weights.safetensors: 2 parameters are missing (a.weight, a.bias); 1 parameter has
+ * another shape (b.weight): b.weight is [4, 2], but the model has [2, 2]`. With `is_partial`, parameters that are missing
+ * or reshaped keep their values, and the report lists them. After a parameter has been loaded, products are no longer int8,
+ * as after qkv_checkpoint_load. `report` may be NULL; otherwise the caller releases it. */
 QKV_API enum qkv_status qkv_parameters_load(const char *path, struct qkv_parameters *parameters,
                                             bool is_partial, struct qkv_load_report *report,
                                             struct qkv_error *error);

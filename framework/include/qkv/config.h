@@ -70,20 +70,21 @@ struct qkv_text_config {
     const char *lang;
     enum qkv_level level;
     bool lowercase, split_punctuation;
-    int64_t num_merges;    /* level bpe: merges to learn; 0: those of bpe_codes */
+    int64_t num_merges;    /* level bpe: number of merges to learn; 0: bpe_codes has them */
     const char *bpe_codes; /* level bpe: a codes file; "": learn num_merges merges */
     double bpe_dropout;    /* level bpe: probability with which training leaves out a merge */
-    int64_t bpe_min_freq;  /* level bpe: occurrences of a piece that cutting keeps; 0: keep all */
+    int64_t bpe_min_freq;  /* level bpe: pieces that occur less often are cut further; 0: none */
     int64_t max_length;    /* tokens */
     int64_t voc_limit;     /* types, without special tokens; 0: no limit */
     int64_t voc_min_freq;  /* occurrences */
-    /* No key. Level bpe: the merges that tokenizing needs (qkv/bpe.h); a run that is open has set it. Not owned. */
+    /* Not a key. Level bpe: the merges that tokenizing needs (qkv/bpe.h), set by qkv_run_open and qkv_corpus_merges. Not
+     * owned. */
     const struct qkv_bpe *bpe;
 };
 
 struct qkv_data_config {
     const char *train, *dev, *test; /* x.tsv, x.tsv.gz, or the common prefix of two files; "": none */
-    const char *train_links;        /* of the words of `train`; "": none */
+    const char *train_links;        /* file of word alignments of `train`; "": none */
     struct qkv_text_config src, trg;
     bool joint_vocabulary;
 };
@@ -107,7 +108,7 @@ enum { QKV_WINDOW_NONE = 1000000 };
 
 struct qkv_attention_config {
     int64_t key_width,
-        value_width; /* transformer: of a head; recurrent: key_width is that of the score's layer */
+        value_width; /* transformer: per head; recurrent: key_width is the width of the score's layer */
     bool bias;
     /* Incomplete: only the fields that are keys of this section. qkv_attention_rule_of returns the
      * complete rule, with heads, causal, alibi and others that follow from other keys. */
@@ -116,10 +117,10 @@ struct qkv_attention_config {
     int64_t local_window;           /* local_p: tokens on either side of the predicted source position */
 };
 
-/* The value of activation_dropout that means: the value of dropout. It is not 0, which means no dropout. */
+/* The value of activation_dropout that means: use the value of `dropout`. (0 means no dropout.) */
 enum { QKV_AS_DROPOUT = -1 };
 
-enum { QKV_LAYERS_MAX = 1000 }; /* most layers of a stack */
+enum { QKV_LAYERS_MAX = 1000 }; /* greatest number of layers of a stack */
 
 /* model.encoder, model.decoder */
 struct qkv_stack_config {
@@ -171,7 +172,7 @@ struct qkv_training_config {
     int64_t learning_rate_patience; /* validations */
     int64_t batch_size;
     enum qkv_batch_type batch_type;
-    int64_t batch_multiplier;              /* batches of one update */
+    int64_t batch_multiplier;              /* batches per update */
     int64_t shards;                        /* parts of a batch, each computed by one thread */
     double ema;                            /* decay of the moving average of the parameters; 0: off */
     int64_t updates, epochs;               /* training ends at whichever comes first; 0: no limit */
@@ -228,26 +229,26 @@ QKV_API int64_t qkv_stack_longest(const struct qkv_stack_config *stack);
  * type or out of range, and values that contradict each other are errors. All errors are collected in `messages`. Returns
  * QKV_OK and no message, or QKV_INVALID and at least one; the config must then not be used.
  *
- * A file with the key `extends: other.yaml` extends that file, which may extend another one: its values come first, and
- * those of the extending file are added or replace them, key by key. The path is relative to the folder of the file that
- * names it.
+ * A file with the key `extends: other.yaml` extends that file, which may extend another one: the values of the extended
+ * file are read first, and those of the extending file add to or replace them, key by key. The path is relative to the
+ * folder of the file that names it.
  *
  * The file is one YAML document without duplicate keys, anchors, aliases and tags. A boolean is `true` or `false`. A
  * number is decimal or scientific, without quotes, leading zeros and underscores.
  *
  * A path in the file is relative to the folder of the file, a path in an override to the current folder. A list of paths
- * stands for the first that exists. The fields of the config hold paths from the current folder.
+ * means the first path that exists. The fields of the config hold paths relative to the current folder.
  *
- * The config is normalised: where key_width, value_width, key_value_heads or embedding_dim is 0, activation_dropout is -1
- * or model_dir is "" (derive it from other keys), the field holds the derived value. The texts of the config live in
+ * The config is normalised: key_width, value_width, key_value_heads or embedding_dim 0, activation_dropout -1 and model_dir
+ * "" mean that the value follows from other keys, and are replaced by that value. The strings of the config live in
  * `arena`. */
 QKV_API enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                                         const char *const *overrides, int override_count,
                                         struct qkv_messages *messages);
 
-/* The default config, for programs that set fields themselves and then call qkv_config_finish. It holds the
- * defaults of the table of keys, of which some are 0, -1 or "" (derive this); the required texts (data.train, the languages)
- * are empty. `name` is not copied. QKV_INVALID when there is no memory.
+/* The default config, for programs that set fields themselves and then call qkv_config_finish. It holds the defaults of the
+ * table of keys; some of them are 0, -1 or "" for values that follow from other keys. The required strings (data.train, the
+ * languages) are empty. `name` is not copied. QKV_INVALID when memory is out.
  *
  *     struct qkv_arena arena = {0};
  *     struct qkv_config config;
@@ -261,10 +262,11 @@ QKV_API enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_ar
 QKV_API enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv_arena *arena,
                                            const char *name);
 
-/* Checks a config that a program has filled in, by the ranges of its keys and the rules between them, and normalises it
- * as qkv_config_read does: sets key_width, value_width, key_value_heads, embedding_dim, activation_dropout and model_dir
- * where they are 0, -1 or "". Other values are taken as they are: after changing hidden_size of a normalised config set
- * key_width, value_width and embedding_dim to 0, and after dropout activation_dropout to -1; else the old ones stay. The required texts and the end of training may be missing; qkv_train refuses that. Errors as in
+/* Checks a config that a program has filled in, by the ranges of its keys and the rules between them, and normalises it as
+ * qkv_config_read does: sets key_width, value_width, key_value_heads, embedding_dim, activation_dropout and model_dir where
+ * they are 0, -1 or "". Other values stay as they are: after changing hidden_size of a normalised config, set key_width,
+ * value_width and embedding_dim to 0, and after changing dropout, set activation_dropout to -1; otherwise they keep their
+ * old values. The required strings and the end of training may be missing; qkv_train refuses that. Errors are as in
  * qkv_config_read, with `config` as the place. qkv_model_new and qkv_train finish their own copies of a config. */
 QKV_API enum qkv_status qkv_config_finish(struct qkv_config *config, struct qkv_arena *arena,
                                           struct qkv_messages *messages);
@@ -275,16 +277,16 @@ QKV_API enum qkv_status qkv_config_finish(struct qkv_config *config, struct qkv_
  * when the file cannot be written or there is no memory. */
 QKV_API enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bool full);
 
-/* Writes every key for the file config.yaml of the run `folder`, which exists. Each path is a list of two, relative to the
- * folder and absolute, so that it is found after the folder was moved, with the texts or alone; an absolute path that is not
- * valid UTF-8 is left out. QKV_INVALID when a relative path is not valid UTF-8, the file cannot be written, or there is
- * no memory. */
+/* Writes every key for the file config.yaml of the run `folder`, which exists. Each path is written as a list of two,
+ * relative to the folder and absolute, so that the file is found after the folder was moved, whether or not the file was
+ * moved along; an absolute path that is not valid UTF-8 is left out. QKV_INVALID when a relative path is not valid UTF-8,
+ * the file cannot be written, or there is no memory. */
 QKV_API enum qkv_status qkv_config_write_run(const struct qkv_config *config, FILE *file, const char *folder);
 
-/* Which keys qkv_config_each visits; the row of a key says to which of these it belongs. */
+/* Which keys qkv_config_each visits. The row of a key in the table of keys says which selections the key belongs to. */
 enum qkv_config_selection {
-    QKV_KEYS_FIXED_BY_MODEL,  /* keys that the meaning of trained parameters depends on */
-    QKV_KEYS_FIXED_ON_RESUME, /* these, and all other keys that the result of training depends on */
+    QKV_KEYS_FIXED_BY_MODEL,  /* keys on which the meaning of trained parameters depends */
+    QKV_KEYS_FIXED_ON_RESUME, /* also all other keys on which the result of training depends */
     QKV_KEYS_WITH_EFFECT,     /* keys that this config uses: num_heads of transformers only, for example */
 };
 

@@ -14,9 +14,9 @@
  *     qkv_vocabulary_release(&source);
  *     qkv_vocabulary_release(&target);
  *
- * A corpus is read in two steps, so that the training text is tokenised once and its own vocabularies can be built from
- * it. After qkv_corpus_read, `ids` holds the numbers that `types` gives to the tokens; qkv_corpus_encode replaces them by
- * ids of the vocabularies, which come from qkv_corpus_vocabularies or from a run. */
+ * A corpus is read in two steps, so that the training text is tokenised only once and its vocabularies can be built from
+ * it. After qkv_corpus_read, `ids` holds type numbers: the indices of the tokens in `types`. qkv_corpus_encode replaces
+ * them by ids of the vocabularies, which come from qkv_corpus_vocabularies or from a run. */
 #ifndef QKV_CORPUS_H
 #define QKV_CORPUS_H
 
@@ -37,9 +37,9 @@
 struct qkv_corpus_side {
     int64_t *start; /* [count + 1]: sentence i is ids[start[i]] .. ids[start[i + 1] - 1], without <s>, </s> */
     int32_t *ids; /* [start[count]]: numbers in `types` until qkv_corpus_encode, then ids of the vocabulary */
-    struct qkv_types types; /* of the sentences that were kept; empty after qkv_corpus_encode */
+    struct qkv_types types; /* of the kept sentences; empty after qkv_corpus_encode */
     int32_t *
-        word; /* [start[count]]: the word of each token, as qkv_tokens.word; NULL without options.keep_words */
+        word; /* [start[count]]: the word of each token, as in qkv_tokens.word; NULL without options.keep_words */
     int64_t longest; /* tokens of the longest sentence that was kept */
     int64_t unknown; /* tokens that are QKV_UNKNOWN, after qkv_corpus_encode */
     /* private */
@@ -69,21 +69,22 @@ struct qkv_corpus_options {
     bool drop_long; /* for training: drop, and count, pairs with a side longer than its max_length */
     bool
         bpe_dropout; /* for training: keep the words of each side with bpe_dropout for qkv_corpus_draw; needs drop_long */
-    /* Keep no sentences, only `types`, `longest` and the counts: memory for the different tokens alone. Such a corpus can
-     * give vocabularies, but not be encoded. */
+    /* Keep no sentences, only `types`, `longest` and the counts, so that memory grows only with the number of types.
+     * Vocabularies can be built from such a corpus, but it cannot be encoded. */
     bool types_only;
     bool keep_raw;     /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
     bool keep_words;   /* keep which word each token is part of */
-    int64_t max_pairs; /* keep the first so many pairs, and check the others; 0: all. Not with types_only */
+    int64_t max_pairs; /* keep only this many pairs and check the rest; 0: all. Not with types_only */
     /* Lines of a .tsv may have a second tab; what follows it, such as links, is not read. */
     bool third_column;
     const char
-        *key; /* config key of the path, which the message about a missing text tells to set; NULL: none */
+        *key; /* config key of the path, which the message about a missing text suggests to set; NULL: none */
 };
 
 /* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz, or `-` for standard input, with lines
- * `source<TAB>target`; or it is the common prefix of two line-aligned files, path.<data.src.lang> and
- * path.<data.trg.lang>, which may end in .gz; or it is a file x.prepared of qkv_corpus_prepare. Lines may end in CRLF; a byte order mark at the start is skipped.
+ * `source<TAB>target`; or it is the common prefix of two line-aligned files, path.<data.src.lang> and path.<data.trg.lang>,
+ * which may end in .gz; or it is a file x.prepared of qkv_corpus_prepare. Lines may end in CRLF; a byte order mark at the
+ * start is skipped.
  *
  * Fails at the first error. With `path:line:column: ...`, where columns count bytes from 1: a line without a tab or with
  * two (unless options.third_column), a side that is empty or white space, two files of different length, and what
@@ -94,10 +95,11 @@ QKV_API enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *p
                                         struct qkv_error *error);
 
 /* Learns or reads the merges of the sides whose level is bpe (qkv/bpe.h): those of the codes file `bpe_codes`, else
- * `num_merges` merges from the text at `path`, with data->joint_vocabulary from both sides together. Where bpe_min_freq
- * of a side is above 0, cutting then keeps the pieces that occur so often in the text at `path`, long pairs included. Sets `bpe` of both
- * sides of `data`, NULL at other levels; the caller frees them, also after a failure, with qkv_bpe_free. qkv_corpus_read
- * then reads the text once more, so `path` must be a file. Fails as qkv_bpe_load, qkv_bpe_learn and qkv_corpus_read do. */
+ * `num_merges` merges from the text at `path`, with data->joint_vocabulary from both sides together. If bpe_min_freq of a
+ * side is above 0, cutting then keeps only pieces that occur at least that often in the text at `path`, pairs with long
+ * sentences included. Sets `bpe` of both sides of `data` (NULL at other levels); the caller frees the merges with
+ * qkv_bpe_free, also after a failure. qkv_corpus_read will read the text again, so `path` must be a file, not standard
+ * input. Fails as qkv_bpe_load, qkv_bpe_learn and qkv_corpus_read do. */
 QKV_API enum qkv_status qkv_corpus_merges(const char *path, struct qkv_data_config *data,
                                           struct qkv_bpe *bpe[2], struct qkv_corpus_options options,
                                           struct qkv_error *error);
@@ -110,33 +112,34 @@ QKV_API enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus,
                                                 struct qkv_vocabulary *source, struct qkv_vocabulary *target,
                                                 struct qkv_error *error);
 
-/* Replaces types by ids. Tokens that the vocabulary lacks become QKV_UNKNOWN. Fails when the corpus is encoded already, and
- * when there is no memory: then the corpus is empty. */
+/* Replaces type numbers by ids. Tokens that the vocabulary lacks become QKV_UNKNOWN. Fails when the corpus is encoded
+ * already, and when there is no memory: then the corpus is empty. */
 QKV_API enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
                                           const struct qkv_vocabulary *target, struct qkv_error *error);
 
-/* Cuts the words of an encoded corpus into other pieces, where bpe_dropout of a side is above 0 and the corpus
- * was read with options.bpe_dropout: a pure function of seed, epoch, side and sentence (Provilkov et al. 2020). Each place where a merge
- * applies is left out with that probability, at each step of cutting a word; a sentence that would become longer than max_length is cut
- * without dropout. Until the first call, all words are cut without dropout. Batches must be planned
- * anew with qkv_batches_epoch. `data` of qkv_corpus_read must still exist. Does not call malloc. Does nothing where no side has dropout. */
+/* Cuts the words of an encoded corpus into other pieces, where bpe_dropout of a side is above 0 and the corpus was read
+ * with options.bpe_dropout: a pure function of seed, epoch, side and sentence (Provilkov et al. 2020). At each step of
+ * cutting a word, each place where a merge applies is skipped with the probability bpe_dropout; a sentence that would
+ * become longer than max_length is cut without dropout. Until the first call, all words are cut without dropout. Afterwards
+ * batches must be planned again with qkv_batches_epoch. `data` of qkv_corpus_read must still exist. Does not call malloc.
+ * Does nothing where no side has dropout. */
 QKV_API void qkv_corpus_draw(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch);
 
-/* The source or target side of pair i, 0 <= i < count, as it is in the file, without tab and line
- * end. Pairs that were dropped are not counted: the line number is corpus->line[i]. Lives as long as
- * the corpus. NULL without options.keep_raw, and when there is no such pair. */
+/* The source or target side of pair i, 0 <= i < count, exactly as in the file, without tab and line end. i counts only the
+ * kept pairs; the line number in the file is corpus->line[i]. Lives as long as the corpus. NULL without options.keep_raw,
+ * and when there is no such pair. */
 QKV_API const char *qkv_corpus_source(const struct qkv_corpus *corpus, int64_t i);
 QKV_API const char *qkv_corpus_target(const struct qkv_corpus *corpus, int64_t i);
 
-/* A CRC-32 of the ids of an encoded corpus and, with keep_raw, of its lines: the same as long as the text is unchanged. 0 before
- * it is encoded. */
+/* A CRC-32 of the ids of an encoded corpus and, with keep_raw, of its lines, to detect a changed text. 0 before the corpus
+ * is encoded. */
 QKV_API uint32_t qkv_corpus_checksum(const struct qkv_corpus *corpus);
 
 QKV_API void qkv_corpus_release(struct qkv_corpus *corpus);
 
 /* ---- texts that are larger than memory ---- */
 
-/* What qkv_corpus_prepare has written; the pairs as in struct qkv_corpus. */
+/* What qkv_corpus_prepare has written. The counts of pairs mean the same as in struct qkv_corpus. */
 struct qkv_prepared_counts {
     int64_t read, count, long_sources, long_targets;
     int64_t tokens[2], unknown[2], vocabulary_size[2]; /* of source and target */
@@ -144,21 +147,21 @@ struct qkv_prepared_counts {
 };
 
 /* Writes the training text at `path` to `file`, x.prepared: the ids of the pairs that drop_long keeps, the vocabularies and
- * merges that gave them, and the values of `data` on which they depend. The text is read twice, for byte-pair encoding up to
- * four times; memory is needed for its different tokens alone.
+ * merges that produced the ids, and the values of `data` on which they depend. The text is read twice, for byte-pair
+ * encoding up to four times; memory grows only with the number of types.
  *
- * `vocabularies`: those of source and target, such as a run has; the merges are then `bpe` of both sides of `data`. NULL:
- * vocabularies and merges are made from the text, as qkv_corpus_vocabularies and qkv_corpus_merges make them.
+ * `vocabularies`: the vocabularies of source and target, for example of a run; the merges are then `bpe` of both sides of
+ * `data`. NULL: builds vocabularies and merges from the text, as qkv_corpus_vocabularies and qkv_corpus_merges do.
  *
- * As the path of qkv_corpus_merges and qkv_corpus_read, `file` then gives the same corpus as `path`, but its arrays are the
- * mapped file: the system reads a page of it when it is used, and drops it when memory is short. They cannot be written to.
- * Do not change the file while a corpus is open: the process would end by a signal where it became shorter. Replacing it by
- * another one, as this function does, is no harm. qkv_corpus_read checks all of the file, and fails with `file: ...` when it is damaged or
- * was written by another version of qkv, when `data` has another value or other merges, and with options.keep_raw or
- * without options.drop_long; qkv_corpus_encode fails for other vocabularies.
+ * When `file` is then passed to qkv_corpus_merges and qkv_corpus_read as the path, the result is the same corpus as from
+ * `path`, but its arrays are read-only views of the mapped file: the system reads a page when it is used, and drops it when
+ * memory is short. Do not change the file while a corpus is open: if it became shorter, a signal would end the process.
+ * Replacing it by a new file, as this function does, is safe. qkv_corpus_read checks the complete file, and fails with
+ * `file: ...` when it is damaged or was written by another version of qkv, when `data` has another value or other merges,
+ * and with options.keep_raw or without options.drop_long; qkv_corpus_encode fails for other vocabularies.
  *
- * Fails, and writes no file, as qkv_corpus_merges and qkv_corpus_read do, where the name of `file` does not end in
- * .prepared, where it cannot be written, and with bpe_dropout, which cuts words anew in each epoch. */
+ * Fails, and writes no file, as qkv_corpus_merges and qkv_corpus_read do, if the name of `file` does not end in .prepared,
+ * if it cannot be written, and with bpe_dropout, which cuts words differently in each epoch. */
 QKV_API enum qkv_status qkv_corpus_prepare(const char *file, const char *path,
                                            const struct qkv_data_config *data,
                                            const struct qkv_vocabulary *const vocabularies[2],
@@ -174,20 +177,21 @@ struct qkv_pair_texts {
 
 /* Sentence pairs that are read one by one. Caller's storage; all zero is valid and closed. */
 struct qkv_pair_lines {
-    /* The table and its current line, or the file of the source sides; the number of its line is that of the pair, from 1. */
+    /* The table and its current line, or the file of the source sides. Its line number is the number of the pair, from
+     * 1. */
     struct qkv_lines source;
-    struct qkv_lines target; /* of two files */
+    struct qkv_lines target; /* the file of the target sides, of two files */
     bool is_table, third_column;
 };
 
 struct qkv_pair_lines_options {
-    bool third_column; /* lines of a table may have a second tab; it and what follows are left out */
-    bool any_name;     /* a file that exists is a table, whatever its name */
+    bool third_column; /* lines of a table may have a second tab; it and the rest are left out */
+    bool any_name;     /* an existing file is read as a table, whatever its name */
 };
 
 /* Opens x.tsv or x.tsv.gz, `-` for standard input, or the two line-aligned files that begin with `path`, a dot and the
- * language of source and target, as qkv_corpus_read does. Fails, with `path: ...`, for what cannot be read; then nothing
- * needs to be closed. */
+ * language of source and target, as qkv_corpus_read does. Fails, with `path: ...`, for a file that cannot be read; nothing
+ * needs to be closed then. */
 QKV_API enum qkv_status qkv_pair_lines_open(struct qkv_pair_lines *pairs, const char *path,
                                             const char *const language[2],
                                             struct qkv_pair_lines_options options, struct qkv_error *error);

@@ -1,8 +1,8 @@
-/* Data parallelism within a process, for any loss: a step computes a loss in a fixed number of shards, threads take whole
- * shards, and the gradients of the shards are summed as a binary tree: those of shards 2i and 2i + 1, then of pairs of
- * these sums, and so on; a sum without a neighbour moves up unchanged. So the result is the same bits for any number of
- * threads, and any process that holds the shards of a subtree could compute its part of the sum. All shards read the same
- * parameters. qkv/replicas.h does this for the sentence pairs of a translation model.
+/* Data parallelism within a process, for any loss: a step computes a loss in a fixed number of shards, each thread computes
+ * complete shards, and the gradients of the shards are summed as a binary tree: those of shards 2i and 2i + 1, then pairs
+ * of these sums, and so on; a sum without a neighbour moves up unchanged. So the result has the same bits for any number of
+ * threads, and a process that has all shards of a subtree can compute that part of the sum. All shards read the same
+ * parameters. qkv/replicas.h applies this to the sentence pairs of a translation model.
  *
  * Example:
  *     struct qkv_parameters parameters = {0}; // allocated and initialized
@@ -43,20 +43,20 @@ struct qkv_data_parallel;
 struct qkv_shard_loss {
     void *context;
 
-    /* Prepares shard `shard` (from 0) of `shards` and returns how many items (tokens, examples) it has; 0: none, and it
-     * is left out. Which items a shard has must not depend on the number of threads. Called for all shards in turn, on
-     * the caller's thread, before the first is built. */
+    /* Prepares shard `shard` (from 0) of `shards` and returns how many items (tokens, examples) it has; 0: the shard is
+     * skipped. The items of a shard must not depend on the number of threads. Called for all shards in order, on the
+     * caller's thread, before the first `build`. */
     int64_t (*begin)(void *context, int shard, int shards);
 
     /* Records the loss of a shard in the graph, which is bound to the parameters, and returns it: a scalar, the sum over
-     * the shard's items, not the mean. Called on any thread, at the same time as for other shards, and again if the loss
-     * is not finite. What goes wrong belongs into the graph (qkv_graph_fail). Must record the same graph when it is called
-     * again in the same step. Arrays that ops are given (ids, segments, labels) may be on its stack, because ops copy
-     * them; constants may be written at once (qkv_tensor_write). */
+     * the shard's items, not the mean. Called on any thread, concurrently for different shards, and again if the loss is
+     * not finite; it must then record the same graph. Errors go to the graph (qkv_graph_fail). Arrays that are passed to
+     * ops (ids, segments, labels) may be on the stack, because ops copy them; constants may be written immediately
+     * (qkv_tensor_write). */
     struct qkv_tensor *(*build)(void *context, struct qkv_graph *graph, int shard);
 
-    /* Called after the forward pass of a shard, on its thread, to read from `loss` what else it holds
-     * (qkv_cross_entropy_sums). NULL: nothing. */
+    /* Called after the forward pass of a shard, on its thread, to read further results of `loss` (qkv_cross_entropy_sums).
+     * NULL: not called. */
     void (*done)(void *context, int shard, const struct qkv_tensor *loss);
 };
 
@@ -66,7 +66,7 @@ struct qkv_shard_sums {
     int64_t items;
 };
 
-/* How much memory gradients take; the sums have the same bits. With S shards and T threads:
+/* How gradients are stored, which affects memory but no bit of the sums. With S shards and T threads:
  * - separate: each shard that runs has a gradient block, of the size of all parameters. At most min(S, 8 + T + log2(S / 8))
  *   blocks; no shard waits for another while it runs.
  * - paired: shards 2i and 2i + 1 share a block (struct qkv_gradient_pair in graph.h). At most min(S / 2, T / 2 + log2(S))
@@ -88,10 +88,10 @@ QKV_API struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_paramet
                                                         struct qkv_error *error);
 QKV_API void qkv_data_parallel_free(struct qkv_data_parallel *parallel); /* NULL: does nothing */
 
-/* Divides the shards among processes, which must all make the same steps over the same parameters. The sums and gradients of
- * a step, and its failure, are then those of process 0 alone, with the bits that they have in one process; a step of the
- * others only fails where nobody can go on. Processes must outlive `parallel`. Call it before the first step, with `memory` as
- * in qkv_data_parallel_new. Fails where there are more processes than shards. */
+/* Divides the shards among processes, which must all make the same steps over the same parameters. Only process 0 then gets
+ * the sums, the gradients and the failures of a step, with the same bits as with one process; a step of the other processes
+ * fails only if no process can go on. Processes must outlive `parallel`. Call it before the first step, with `memory` as in
+ * qkv_data_parallel_new. Fails where there are more processes than shards. */
 QKV_API enum qkv_status qkv_data_parallel_divide(struct qkv_data_parallel *parallel,
                                                  struct qkv_processes *processes,
                                                  enum qkv_gradient_memory memory, struct qkv_error *error);
@@ -104,8 +104,8 @@ QKV_API enum qkv_status qkv_data_parallel_reserve(struct qkv_data_parallel *para
                                                   struct qkv_error *error);
 
 /* Forward and backward over all shards. The gradients are those of the sum over the items, not of the mean. With
- * `accumulate` they are added to those of earlier steps, since the last call without it. `random` (seed, step) fixes the
- * dropout masks, other ones for each shard; NULL: no dropout.
+ * `accumulate` they are added to those of earlier steps, since the last call without it. `random` (seed, step) determines
+ * the dropout masks, which differ between shards; NULL: no dropout.
  *
  * QKV_FAILED: the loss is not finite; the message names the first tensor that is not. QKV_INVALID: a graph cannot be
  * built, no shard has items, or their number is negative or above INT64_MAX. After either, there are no gradients, and the

@@ -1,5 +1,5 @@
-/* Precision of numbers: float32 to train, float64 to check gradients; and arrays whose precision is known at run
- * time only.
+/* Precision of numbers (float32 for training, float64 for gradient checks), and access to arrays whose precision is known
+ * only at run time.
  *
  * Example:
  *     float array[3] = {0};

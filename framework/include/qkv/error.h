@@ -1,4 +1,4 @@
-/* Errors: a status, and a sentence for the user.
+/* Errors: a status code, and one sentence for the user.
  *
  * Example:
  *     struct qkv_error error;
@@ -7,7 +7,8 @@
  *
  * There are three kinds of error:
  * - user errors (config, data, files): functions return a status and fill in a struct qkv_error;
- * - wrong calls: a status, NULL, NaN or an empty result; in a graph kept until qkv_graph_check (graph.h);
+ * - wrong calls: functions return a status, NULL, NaN or an empty result; a graph keeps the error until qkv_graph_check
+ *   (graph.h);
  * - faults of the library itself: QKV_BUG calls the handler of qkv_set_bug_handler and aborts.
  * The library never exits and never prints, except in QKV_BUG. */
 #ifndef QKV_ERROR_H
@@ -43,14 +44,14 @@ struct qkv_error {
     char message[1024];
 };
 
-/* Formats the sentence into `error` (NULL: discards it) and returns QKV_INVALID, for
- * `return qkv_error_set(error, ...)`. A sentence that is too long is cut and ends in "...". What could steer a
- * terminal or is not valid UTF-8, in the name of a file for example, is escaped: \x1B, \u202E. */
+/* Formats the sentence into `error` (NULL: discards it) and returns QKV_INVALID, for `return qkv_error_set(error, ...)`. A
+ * sentence that is too long is cut and ends in "...". Control characters and invalid UTF-8, for example in the name of a
+ * file, are escaped: \x1B, \u202E. */
 QKV_API enum qkv_status qkv_error_set(struct qkv_error *error, const char *format, ...) QKV_PRINTF(2, 3);
 
-/* What happens to the message of QKV_BUG, "bug at file:line (condition): sentence": the handler may log it, end its
- * thread or leave with longjmp. When it returns, the program aborts. After a bug the objects that the call worked on
- * must not be used any more. */
+/* Receives the message of QKV_BUG, "bug at file:line (condition): sentence". The handler may log it, end its thread or
+ * leave with longjmp; when it returns, the program aborts. After a bug the objects that the call worked on must not be used
+ * any more. */
 typedef void qkv_bug_handler(void *context, const char *message);
 
 /* Sets the handler of the whole process; NULL (the default) prints the message to stderr. Call it before other threads
@@ -62,7 +63,7 @@ QKV_API QKV_NORETURN void qkv_bug(const char *file, int line, const char *condit
     QKV_PRINTF(4, 5);
 
 /* Aborts with the message when `condition` is TRUE: the opposite of assert, and never compiled out. Only for broken
- * invariants of the library: a wrong call or wrong input is an error. */
+ * invariants of the library; a wrong call or wrong input is reported as an error instead. */
 #define QKV_BUG(condition, ...)                                                                              \
     do {                                                                                                     \
         if (condition) qkv_bug(__FILE__, __LINE__, #condition, __VA_ARGS__);                                 \

@@ -26,8 +26,9 @@
 #include "qkv/search.h"
 #include "qkv/workers.h"
 
-/* Fails unless the model has a position for every token of a corpus, </s> included; the message names the line of
- * the first sentence that is too long. Models without a table of positions fit every corpus. `path`: of the corpus, for the message. */
+/* Fails unless the model has a position for every token of a corpus, </s> included; the message names the line of the first
+ * sentence that is too long. Always succeeds for models without a table of positions. `path`: of the corpus, for the
+ * message. */
 QKV_API enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
                                         const struct qkv_model_config *model, struct qkv_error *error);
 
@@ -43,22 +44,21 @@ qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus
                   struct qkv_workers *workers, const struct qkv_testing_config *testing,
                   struct qkv_error *error);
 
-/* The same for models that translate together (qkv_decoding_new_ensemble in model.h), which also score the references
- * together. Also returns NULL where qkv_decoding_new_ensemble does. */
+/* Prepares to score an ensemble (qkv_decoding_new_ensemble in model.h), whose models also score the references together.
+ * Also returns NULL where qkv_decoding_new_ensemble does. */
 QKV_API struct qkv_evaluator *
 qkv_evaluator_new_ensemble(struct qkv_ensemble ensemble, const struct qkv_corpus *corpus,
                            const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
                            struct qkv_workers *workers, const struct qkv_testing_config *testing,
                            struct qkv_error *error);
 
-/* Divides the batches of a run among processes, which must all score the same models on the same corpus with the same options.
- * Process 0 alone has scores, translations and log-probabilities, with the bits that they have in one process; the others get
- * the status. Processes must outlive the evaluator. */
+/* Divides the batches of a run among processes, which must all score the same models on the same corpus with the same
+ * options. Only process 0 gets scores, translations and log-probabilities, which have the same bits as with one process;
+ * the other processes get only the status. Processes must outlive the evaluator. */
 QKV_API void qkv_evaluator_divide(struct qkv_evaluator *evaluator, struct qkv_processes *processes);
 
-/* Scores the model with its present parameters. QKV_FAILED: its scores are not finite; QKV_INVALID: a sentence is
- * longer than its positions, or memory is out. The result is the same bits for any number of
- * threads. */
+/* Scores the model with its current parameters. QKV_FAILED: the scores are not finite; QKV_INVALID: a sentence is longer
+ * than its positions, or memory is out. The result is the same bits for any number of threads. */
 QKV_API enum qkv_status qkv_evaluator_run(struct qkv_evaluator *evaluator, struct qkv_scores *scores,
                                           struct qkv_error *error);
 
@@ -82,9 +82,9 @@ struct qkv_sentence_score {
 };
 QKV_API struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *evaluator, int64_t i);
 
-/* The natural logarithms of the probabilities that the model gave, in the last run, to the target tokens of sentence i of the
- * corpus, each after the tokens of the reference before it, the last one to </s>: as many as qkv_evaluator_sentence has
- * `tokens`. Their sum is -negative_log_likelihood. Valid until the next run. NULL where there is no such sentence or no run. */
+/* The log-probabilities (natural logarithm), from the last run, of the target tokens of sentence i of the corpus, </s>
+ * included, each given the reference tokens before it: as many as `tokens` of qkv_evaluator_sentence. Their sum is
+ * -negative_log_likelihood. Valid until the next run. NULL where there is no such sentence or no run. */
 QKV_API const double *qkv_evaluator_log_probabilities(const struct qkv_evaluator *evaluator, int64_t i);
 
 QKV_API void qkv_evaluator_free(struct qkv_evaluator *evaluator);

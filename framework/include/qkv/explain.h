@@ -23,9 +23,9 @@
  * - scores: score_weights (or score_query, score_key, score_vector), scores, scaled_scores (divided
  *   by sqrt(K)), distance_bias, placed_scores (scaled_scores plus distance_bias), mask,
  *   masked_scores.
- * - result of attention: weights, word_weights (on request, for a model; then it, and not weights, has the content QKV_STEP_WEIGHTS, so
- *   that pictures and the best head are of it), context, joined (the heads side by side), output_weights, output_bias, output,
- *   sum.
+ * - result of attention: weights, word_weights (for a model, on request; it then has the content QKV_STEP_WEIGHTS instead
+ *   of weights, so that pictures show it and the best head is chosen by it), context, joined (the heads side by side),
+ *   output_weights, output_bias, output, sum.
  * - for a layer of a transformer: around (the hidden states to which the output is added, if a norm stands before the
  *   layer), attended, attended_norm; then, unless cross-attention of the same layer follows, feed forward: inner_inputs,
  *   inner_weights, inner_bias, inner, activated, outer_weights, outer_bias, outer, layer_sum, layer_output; after the last
@@ -33,13 +33,12 @@
  * - after the last layer of a decoder: word_vectors, word_bias, logits and probabilities of the most probable words of each
  *   row, chosen (the most probable one).
  *
- * A recurrent decoder begins with the source words up to memory, the states of the encoder; then
- * tokens, embeddings, fed (input feeding: the previous attentional vector), states (the hidden
- * states of the decoder, from which queries are made), and from queries on the same steps. The
- * score local-p (Luong et al. 2015, 3.2) adds place_weights, place_vector (the position predictor),
- * places (the predicted positions) and nearness (a Gaussian around them) before the weights. joined
- * is state and context side by side, output_sums and output the attentional vector before and after tanh (Luong et al. 2015,
- * equation 5).
+ * A recurrent decoder begins with the source words up to memory, the states of the encoder; then come tokens, embeddings,
+ * fed (input feeding: the previous attentional vector) and states (the hidden states of the decoder, from which queries are
+ * made); from queries on, the steps are the same. The score local-p (Luong et al. 2015, 3.2) adds place_weights,
+ * place_vector (the position predictor), places (the predicted positions) and nearness (a Gaussian around them) before the
+ * weights. joined is state and context side by side, output_sums and output the attentional vector before and after tanh
+ * (Luong et al. 2015, equation 5).
  */
 #ifndef QKV_EXPLAIN_H
 #define QKV_EXPLAIN_H
@@ -49,8 +48,8 @@
 #include "qkv/scene.h"
 #include "qkv/vocabulary.h"
 
-/* Explains a scene. The explanation is in the arena and borrows from the scene. Fails when a run
- * that the scene names cannot be opened or does not fit the scene, and out of memory. */
+/* Explains a scene. The explanation is in the arena and points into the scene, which must outlive it. Fails when a run that
+ * the scene names cannot be opened or does not fit the scene, and when memory is out. */
 QKV_API enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_arena *arena,
                                           struct qkv_explanation *explanation, struct qkv_error *error);
 
@@ -59,19 +58,18 @@ struct qkv_explain_options {
     enum qkv_attention_kind kind;
     int layer;               /* from 1; 0: the last layer with this kind of attention */
     struct qkv_texts follow; /* show only these rows, each a word or a number from 1; count 0: all rows */
-    /* Adds the step word_weights, weights between words as qkv_attention_merge_words makes them; of words whose
-     * tokens are not all followed, the mean over those that are. NULL: no such step. */
+    /* Adds the step word_weights: weights between words, as qkv_attention_merge_words makes them. For a word of which
+     * `follow` selects only some tokens, the row is the mean over these tokens. NULL: no such step. */
     const struct qkv_attention_words *words;
-    /* Names the words of logits, probabilities and chosen; NULL: the walk ends with the last layer. */
+    /* Names of the words in the steps logits, probabilities and chosen; NULL: the steps end with the last layer. */
     const struct qkv_vocabulary *target_vocabulary;
 };
 
-/* Explains one attention layer of a model in a forced pass over a sentence pair, without dropout.
- * The weights are those of qkv_attention_collect. Rows of cross-attention are named after the word
- * that the decoder step outputs. All is computed in the numbers of the model, float64 or float32. The explanation is in the arena; its
- * title, label and model are NULL. Fails when the model has no such attention layer or `follow`
- * matches no row, for a network of the program's own that does not record what it shows (qkv_trace_record in network.h), and
- * as qkv_attention_collect does. */
+/* Explains one attention layer of a model in a forced pass over a sentence pair, without dropout. The weights are those of
+ * qkv_attention_collect. Rows of cross-attention are named after the word that the decoder step outputs. All numbers are
+ * computed in the precision of the model, float64 or float32. The explanation is in the arena; its title, label and model
+ * are NULL. Fails when the model has no such attention layer, when `follow` matches no row, when a program's own network
+ * does not record the necessary parts (qkv_trace_record in network.h), and as qkv_attention_collect does. */
 QKV_API enum qkv_status qkv_explain_model(const struct qkv_model *model,
                                           const struct qkv_attention_pair *pair,
                                           const struct qkv_explain_options *options, struct qkv_arena *arena,

@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the numbers of a step are; writers draw and store each kind its own way. */
+/* What the numbers of a step are. Writers draw and store each kind of content differently. */
 enum qkv_step_content {
     QKV_STEP_MATRIX,
     QKV_STEP_TOKENS,  /* ids of tokens, or their numbers from 1 in a scene; column_names are the tokens */
@@ -34,7 +34,7 @@ enum qkv_step_content {
 
 /* How the numbers of a step follow from those of earlier steps X, Y and Z (struct qkv_step: from). */
 enum qkv_step_rule {
-    QKV_STEP_RULE_NONE,        /* they are given, or no sum makes them */
+    QKV_STEP_RULE_NONE,        /* the numbers are given, or are not computed as a sum */
     QKV_STEP_RULE_PRODUCT,     /* X Y, plus Z in each row unless Z is NULL */
     QKV_STEP_RULE_ROW_PRODUCT, /* X Yᵀ: products of a row of X and a row of Y */
     QKV_STEP_RULE_SUM,         /* X + Y */
@@ -62,35 +62,34 @@ struct qkv_step {
 
 /* One number of a step. */
 struct qkv_number {
-    const struct qkv_step *step; /* its name counts: the explanation's step of that name is meant */
+    const struct qkv_step *step; /* only its name is used, to find the step of the explanation */
     int64_t head, row, column;   /* from 0; head 0 for a step without heads */
 };
 
-/* One term of the sum that makes a number of a step. */
+/* One term of the sum that a number of a step consists of. */
 struct qkv_term {
-    const char
-        *name;    /* what is summed over: a word, a component from 1, or the step that the term comes from */
-    double x, y;  /* the numbers of X and Y; y is 1 where the rule has no factor Y */
-    double value; /* x y; of a softmax exp(x), divided by that of the greatest x */
+    const char *name; /* what the index stands for: a word, a component from 1, or the step of the term */
+    double x, y;      /* the numbers of X and Y; y is 1 where the rule has no factor Y */
+    double value;     /* x y; of a softmax exp(x), divided by that of the greatest x */
 };
 
-/* A number of a step, and how it was made. */
+/* A number of a step, and the sum that it was computed from. */
 struct qkv_terms {
     double value; /* the number itself; -INFINITY: a masked score */
     int64_t count;
     const struct qkv_term
         *terms; /* [count], in the order of the sum; NULL: the step's rule is QKV_STEP_RULE_NONE */
-    double sum; /* of the terms: the value but for rounding; of a softmax what each term is divided by */
+    double sum; /* of the terms: the value up to rounding; of a softmax, the divisor of each term */
 };
 
 /* The steps through one attention layer. */
 struct qkv_explanation {
     const char *title; /* NULL or "": none */
     const char *about; /* a paragraph below the title; NULL or "": none */
-    const char *label; /* tells explanations side by side apart, such as "random"; NULL: none */
+    const char *label; /* distinguishes explanations shown side by side, such as "random"; NULL: none */
     const char *model; /* name of the model; NULL: none */
     enum qkv_attention_kind kind;
-    int layer;           /* counted from 1; 0: no layer of a model */
+    int layer;           /* counted from 1; 0: not a layer of a model */
     int first_head;      /* number of the first head in the steps, counted from 1 */
     int64_t heads;       /* heads in the steps */
     int64_t layer_heads; /* heads of the layer */
@@ -107,7 +106,7 @@ QKV_API const struct qkv_step *qkv_explanation_content(const struct qkv_explanat
                                                        enum qkv_step_content content);
 
 /* Finds the terms of a number. They are in the arena. A softmax has a term for each number of its row that is not masked.
- * Fails when there is no such number, for an explanation with shapes that cannot be, for a number of joined heads whose head
+ * Fails when there is no such number, for an explanation with invalid shapes, for a number of joined heads whose head
  * qkv_explanation_select_head has removed, and when memory runs out. After a failure terms->count is 0. */
 QKV_API enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
                                               const struct qkv_number *number, struct qkv_arena *arena,
@@ -136,9 +135,9 @@ QKV_API enum qkv_status qkv_explanation_select_head(struct qkv_explanation *expl
  * none.
  * - svg, png: the attention weights as heat maps.
  *
- * Fails for an unknown colormap, an image of more than 32767 pixels a side, svg or png of
- * explanations without weights, for a format that is NULL, for shapes that cannot be or differ where
- * explanations must agree (heads of a step; of a picture the whole shape), and if memory runs out. */
+ * Fails for an unknown colormap, an image of more than 32767 pixels a side, svg or png of explanations without weights, for
+ * a format that is NULL, for shapes that are invalid or differ between explanations that must agree (in the heads of a
+ * step; in a picture, in the complete shape), and if memory runs out. */
 QKV_API enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanations, int count,
                                                const struct qkv_format *format,
                                                const struct qkv_format_options *options, char **bytes,

@@ -1,5 +1,5 @@
-/* Opening files, and writing them atomically: a file is written under a temporary name in the same folder, synced, then renamed. Neither
- * readers nor a crash ever see half a file, and a failed write leaves the old file as it was.
+/* Opens files, and writes them atomically: a file is written under a temporary name in the same folder, synced, then
+ * renamed. Neither a reader nor a crash ever finds half a file, and a failed write leaves the old file as it was.
  *
  * Example:
  *     struct qkv_error error;
@@ -37,17 +37,18 @@ QKV_API enum qkv_status qkv_file_commit(struct qkv_file_writer *writer, struct q
 /* Closes and removes the temporary file. Does nothing to a writer that is all zero or was committed. */
 QKV_API void qkv_file_abandon(struct qkv_file_writer *writer);
 
-/* Removes the temporary files of all writers of this process. Only for a signal handler that then ends the process, which may
- * call it at any time and in any thread: writers fail afterwards. Without it a signal that ends a process leaves them. */
+/* Removes the temporary files of all writers of this process. Only for a signal handler that then ends the process; it may
+ * be called at any time and in any thread, and writers fail afterwards. Without this call, a signal that ends the process
+ * leaves the temporary files behind. */
 QKV_API void qkv_file_remove_temporary(void);
 
 /* Writes a file of `size` bytes: begin, one fwrite, commit. */
 QKV_API enum qkv_status qkv_file_write(const char *path, const void *bytes, size_t size,
                                        struct qkv_error *error);
 
-/* Opens a file for reading and returns its descriptor, which the caller closes; -1 with a message on failure. Never waits.
- * `regular`: only a regular file is accepted, as for the files of a run; otherwise also devices, and pipes that are in use
- * already, such as /dev/stdin and /dev/fd/63. A folder or a named pipe is always refused. */
+/* Opens a file for reading and returns its descriptor, which the caller closes; -1 with a message on failure. Never blocks.
+ * `regular`: accepts only a regular file, as for the files of a run; otherwise also devices, and pipes that are already
+ * open, such as /dev/stdin and /dev/fd/63. A folder or a named pipe is always refused. */
 QKV_API int qkv_file_open(const char *path, bool regular, struct qkv_error *error);
 
 /* The same as a stream, which the caller closes; NULL with a message on failure. */
@@ -56,11 +57,11 @@ QKV_API FILE *qkv_file_stream(const char *path, bool regular, struct qkv_error *
 /* Fails unless `path` is a regular file that can be read. */
 QKV_API enum qkv_status qkv_file_check(const char *path, struct qkv_error *error);
 
-/* True when a file or folder exists at that path, or when the system cannot say: opening it then tells why. */
+/* True when a file or folder exists at that path, or when the system cannot tell; opening it then reports why. */
 QKV_API bool qkv_path_exists(const char *path);
 
-/* Creates the folder `path` and its missing parents, and syncs each folder in which it makes one. An existing folder is
- * no error. */
+/* Creates the folder `path` and its missing parents, and syncs each folder in which it creates another. An existing folder
+ * is no error. */
 QKV_API enum qkv_status qkv_folder_make(const char *path, struct qkv_error *error);
 
 #endif

@@ -17,10 +17,10 @@
  *     svg   heat maps; tokens are text, and each cell shows its weight under the pointer
  *     png   the same heat maps as pixels; loads the libraries Pango and Cairo, and fails without them
  *
- * Each format writes both attention maps and explanations. svg and png draw only the attention
- * weights of an explanation. qkv_attention_render and qkv_explanation_render describe the
- * contents. Tokens and names may be any text: each format escapes what has a meaning in it, pictures
- * and tables show U+FFFD for control characters, and bytes that are not UTF-8 become U+FFFD. */
+ * Each format writes both attention maps and explanations. svg and png draw only the attention weights of an explanation.
+ * qkv_attention_render and qkv_explanation_render describe the contents. Tokens and names may be any text: each format
+ * escapes its special characters, pictures and tables show U+FFFD for control characters, and bytes that are not UTF-8
+ * become U+FFFD. */
 #ifndef QKV_FORMAT_H
 #define QKV_FORMAT_H
 
@@ -30,22 +30,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a file of this format is used for. Programs choose defaults by it: `qkv attention` writes
- * every map as data, but only cross-attention as pictures and tables. */
+/* What a format is used for. Programs choose defaults by it: `qkv attention` writes every map as data, but only
+ * cross-attention as pictures and tables. */
 enum qkv_format_use {
     QKV_FORMAT_DATA,     /* other programs read it */
     QKV_FORMAT_PICTURE,  /* people look at it */
     QKV_FORMAT_TERMINAL, /* people read it in a terminal: options.width and options.colors apply */
 };
 
-/* How several outputs, such as those of several sentences, can follow one another in one stream. */
+/* Whether and how several outputs, such as those of several sentences, can be written to one stream. */
 enum qkv_format_sequence {
     QKV_FORMAT_SINGLE, /* not at all */
-    QKV_FORMAT_LINES, /* each one as a line of its own: JSON, which programs must print without its line breaks */
-    QKV_FORMAT_BLOCKS, /* with an empty line between */
+    QKV_FORMAT_LINES,  /* one per line: JSON, which programs must print without its line breaks */
+    QKV_FORMAT_BLOCKS, /* with an empty line between outputs */
 };
 
-/* One row of the table. A copy of it means the same format: its name counts. */
+/* One row of the table. Formats are compared by name, so a copy of a row is the same format. */
 struct qkv_format {
     const char *name;      /* "json" */
     const char *extension; /* of its files, without the dot: "json"; "txt" for text */
@@ -65,8 +65,8 @@ QKV_API const struct qkv_format *qkv_format_find(const char *name);
  * uses it. */
 QKV_API const struct qkv_format *qkv_format_of_path(const char *path);
 
-/* How to write. All zero, and NULL in place of the options, give good defaults. A format ignores
- * options that it has no use for. */
+/* Options for writing. All zero, or NULL in place of the options, are good defaults. A format ignores options that do not
+ * apply to it. */
 struct qkv_format_options {
     const char *colormap; /* of weights (qkv/colormap.h); NULL: viridis, in html YlOrRd */
     bool annotate;        /* svg, png: print the weight in each cell */

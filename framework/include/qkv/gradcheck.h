@@ -8,8 +8,8 @@
  *         printf("%lld of %lld checks failed\n", (long long)report.failures, (long long)report.count);
  *     qkv_check_release(&report);
  *
- * For a network of one's own, record its loss in a float64 graph that is bound to initialized parameters with a block of
- * gradients, and call qkv_check_graph, which runs the graph itself (examples/xor.c); of a translation model the loss is
+ * To check your own network, record its loss in a float64 graph that is bound to initialized parameters with a block of
+ * gradients, and call qkv_check_graph, which also runs the graph (examples/xor.c). The loss of a translation model is
  * qkv_model_loss.
  *
  * For an output y and a random cotangent c, the checked function is L = sum(c * y). The check moves each element of
@@ -39,7 +39,7 @@
 #include "qkv/layers.h"
 #include "qkv/ops.h"
 
-/* Faults that can be planted into one op, to test that the check finds them. */
+/* Faults that can be planted into one op to test that the check finds them. */
 enum qkv_fault {
     QKV_FAULT_NONE,
     /* Faults of backward, in what it adds to the gradients of the op's inputs. */
@@ -48,22 +48,22 @@ enum qkv_fault {
     QKV_FAULT_MISSING,   /* the largest element is not added */
     QKV_FAULT_OVERWRITE, /* what other ops have added to the gradient is lost */
     QKV_FAULT_OFFSET,    /* shifted by one element */
-    /* 1 + 1e-10 times too large: too little for differences, so that only the adjoint test of qkv_check_op finds it,
-     * in ops that are linear in an input. It is planted for that test only. */
+    /* 1 + 1e-10 times too large: too small an error for finite differences. Only the adjoint test of qkv_check_op finds it,
+     * in ops that are linear in an input, and it is planted only for that test. */
     QKV_FAULT_SLIGHT,
-    /* Faults of what the op declares about its memory. Only qkv_check_op plants and finds them. */
+    /* Faults in the op's declarations about its memory. Only qkv_check_op plants and finds them. */
     QKV_FAULT_READS,       /* backward is declared to read no value */
     QKV_FAULT_ELEMENTWISE, /* the op is declared elementwise in input 1 */
     QKV_FAULT_ALIAS, /* the result is declared to be in the memory of input 1 if it is not, and vice versa */
     QKV_FAULT_COUNT
 };
 
-/* The name in lower case: "sign". NULL for NONE and for a number that is no fault. */
+/* The name in lower case: "sign". NULL for NONE and for an unknown value. */
 QKV_API const char *qkv_fault_name(enum qkv_fault fault);
 /* The fault of that name; NONE for an unknown name and for NULL. */
 QKV_API enum qkv_fault qkv_fault_find(const char *name);
 
-/* Whether the fault is in what an op declares (READS and those after it) and not in its backward function. */
+/* Whether the fault is in the declarations of an op (READS and the faults after it) and not in its backward function. */
 QKV_API bool qkv_fault_is_declaration(enum qkv_fault fault);
 
 /* All zero: every element, with a tolerance of QKV_CHECK_TOLERANCE. */
@@ -73,7 +73,8 @@ struct qkv_check_options {
     uint64_t seed;    /* of the cotangent, the directions, the sampled elements and the inputs of samples */
     enum qkv_fault fault;    /* fault to plant */
     enum qkv_op_id fault_op; /* op that gets the fault */
-    /* Called after every derivative, with the number done and the number of all in this check. NULL: not called. */
+    /* Called after every derivative, with the number of derivatives done and their total in this check. NULL: not
+     * called. */
     void (*progress)(void *context, int64_t done, int64_t total);
     void *context; /* first argument of `progress` */
 };
@@ -86,10 +87,10 @@ struct qkv_check_row {
     const char *tensor;        /* "input 1", "encoder.1.self.query.weight", "all inputs together" */
     struct qkv_shape shape;    /* rank 0 where the row is not about one tensor */
     int64_t elements, checked; /* of the tensor, and how many of them were checked */
-    /* Checked elements that are held to the tolerance, because the rounding error of differences is below it. The
-     * others are held to their rounding error. */
+    /* Checked elements whose error must be within the tolerance, because the rounding error of the finite differences is
+     * smaller than it. The other elements may differ by their rounding error. */
     int64_t held;
-    /* Checked elements whose rounding error is above 1e-3 of the gradient: differences cannot tell whether such a
+    /* Checked elements whose rounding error is above 1e-3 of the gradient: finite differences cannot tell whether such a
      * gradient is right. */
     int64_t below_noise;
     int64_t worst;            /* index of the worst element; -1: a direction, or none */
@@ -105,17 +106,17 @@ struct qkv_check_row {
 struct qkv_check_report {
     struct qkv_check_row *rows;
     int64_t count, capacity, failures; /* rows, rows that fit, rows that failed */
-    /* How often the op with the planted fault has run. 0: the fault changed nothing, because the graph does not use
-     * the op, or because the op has no gradient or declares just that. */
+    /* How often the op with the planted fault has run. 0: the fault changed nothing, because the graph does not use the op,
+     * the op has no gradient, or the op's declaration is already the faulty one. */
     int64_t fault_calls;
     struct qkv_arena arena;
 };
 
-/* Checks the gradients of y with respect to every variable and bound parameter of a float64 graph, at the present
- * values, which are restored. Wrong gradients are failed rows of the report, and the status is QKV_OK all the same.
- * Differences do not stop at qkv_detach: what depends on a variable through it is reported as wrong.
- * QKV_INVALID when the graph has failed, is float32, shares memory between tensors (qkv_graph_share_memory), or adds
- * to gradients (qkv_graph_bind with `accumulate`); when y is of another graph or depends on no variable and no bound
+/* Checks the gradients of y with respect to every variable and bound parameter of a float64 graph, at the current values,
+ * which are restored afterwards. Wrong gradients become failed rows of the report; the status is still QKV_OK. Finite
+ * differences do not stop at qkv_detach: the gradient of a variable that affects y through a detach is reported as wrong.
+ * QKV_INVALID when the graph has failed, is float32, shares memory between tensors (qkv_graph_share_memory), or adds to
+ * gradients (qkv_graph_bind with `accumulate`); when y is of another graph or depends on no variable and no bound
  * parameter; when an option is out of range; or when memory is out. */
 QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *subject,
                                         struct qkv_graph *graph, struct qkv_tensor *y,
@@ -124,24 +125,24 @@ QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const c
 /* The same result in two graphs with the same nodes, one in each precision. */
 struct qkv_precision_pair {
     struct qkv_tensor *float32, *float64;
-    /* NULL, or the float64 result of a graph with the same shapes in which numbers do not cancel, as in an untrained
-     * model. Where large numbers of `float64` cancel, as in a trained model, rounding errors are in proportion to the
-     * large numbers, not to the result; differences are then relative to the numbers of `reference`. */
+    /* NULL, or the float64 result of a graph with the same shapes in which large numbers do not cancel, such as that of an
+     * untrained model. If large numbers cancel in `float64`, as in a trained model, rounding errors are proportional to the
+     * large numbers, not to the result; differences are therefore measured relative to the numbers of `reference`. */
     struct qkv_tensor *reference;
     double bound; /* largest relative difference that passes */
 };
 
-/* Compares values of both results, and gradients of all variables and parameters for the same random cotangent. Adds
- * one row: the worst difference, relative to the largest number of its tensor, or to 1/100 of the largest of all
- * gradients where that is more. A larger difference passes where rounding to float32 explains it. QKV_INVALID when a
- * graph has failed, when the graphs do not have the same nodes or not these precisions, or when memory is out. */
+/* Compares values of both results, and gradients of all variables and parameters for the same random cotangent. Adds one
+ * row: the largest difference, relative to the largest number of its tensor or to 1/100 of the largest gradient of all
+ * tensors, whichever is more. A difference above the bound still passes if rounding to float32 explains it. QKV_INVALID
+ * when a graph has failed, when the graphs do not have the same nodes or not these precisions, or when memory is out. */
 QKV_API enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
                                             const struct qkv_precision_pair *pair, uint64_t seed,
                                             struct qkv_error *error);
 
-/* Checks an op on all samples that it carries. Good samples: what the op declares about its memory; float32 against
- * float64; the adjoint test of the inputs in which the op is linear; gradients of all inputs together while other ops
- * use them too, of each input alone, and of pairs of inputs that are one tensor. Bad samples must be refused with
+/* Checks an op on all its samples. For good samples it checks the op's declarations about its memory; float32 against
+ * float64; the adjoint test of the inputs in which the op is linear; and the gradients of all inputs together while other
+ * ops use them too, of each input alone, and of pairs of inputs that are the same tensor. Bad samples must be refused with
  * their message. An op without samples fails. QKV_INVALID when there is no such op, or memory is out. */
 QKV_API enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
                                      const struct qkv_check_options *options, struct qkv_error *error);
@@ -151,14 +152,14 @@ QKV_API enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_o
 QKV_API enum qkv_status qkv_check_layer(struct qkv_check_report *report, enum qkv_layer_id layer,
                                         const struct qkv_check_options *options, struct qkv_error *error);
 
-/* The op or layer of that name; for an unknown name and for NULL QKV_OP_COUNT, QKV_LAYER_COUNT. */
+/* The op or layer of that name; QKV_OP_COUNT or QKV_LAYER_COUNT for an unknown name and for NULL. */
 QKV_API enum qkv_op_id qkv_op_find(const char *name);
 QKV_API enum qkv_layer_id qkv_layer_find(const char *name);
 
 /* Frees the rows and makes the report empty again. NULL is allowed. */
 QKV_API void qkv_check_release(struct qkv_check_report *report);
 
-/* Largest difference between float32 and float64 that qkv_check_op and qkv_check_layer let pass. */
+/* Largest difference between float32 and float64 that qkv_check_op and qkv_check_layer accept. */
 #define QKV_FLOAT32_BOUND 1e-5
 
 #endif

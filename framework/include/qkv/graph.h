@@ -1,11 +1,11 @@
 /* Tensors, and the graph that computes them: build first, then run forward and backward (reverse-mode autograd).
  *
- * A call of an op (ops.h) checks shapes and records a node; qkv_forward and qkv_backward run the recorded nodes.
- * The graph keeps its first error: from then on every op returns NULL, nothing runs, and every function accepts NULL for
- * a tensor (its shape has rank 0, its name is "no tensor", its value and gradient are NULL, its scalar NaN; reading and
- * writing it does nothing), so code that builds a model needs no checks and its caller checks once, before qkv_forward. A wrong call
- * after that (backward before forward, a setting that no longer fits) also becomes the graph's error, and
- * qkv_graph_reset removes it.
+ * A call of an op (ops.h) checks shapes and records a node; qkv_forward and qkv_backward run the recorded nodes. The graph
+ * keeps its first error: from then on every op returns NULL, nothing runs, and every function accepts NULL for a tensor
+ * (its shape has rank 0, its name is "no tensor", its value and gradient are NULL, its scalar NaN; reading and writing it
+ * does nothing), so code that builds a model needs no checks, and its caller checks once before qkv_forward. A wrong call
+ * after that (backward before forward, a setting that no longer fits) also becomes the graph's error, and qkv_graph_reset
+ * removes it.
  *
  * Example:
  *     struct qkv_tensor *qkv_relu(struct qkv_graph *, struct qkv_tensor *); // one of the ops of qkv/ops.h
@@ -51,11 +51,11 @@ struct qkv_workers;
 enum {
     QKV_MAX_RANK = 4,
     QKV_MAX_INPUTS = 5,
-    QKV_MAX_BLOCKS = 8, /* blocks of parameters that a graph can have at a time (qkv_graph_bind) */
-    QKV_GROUP = 32,     /* neighbouring columns of which the op group_max returns the maximum */
+    QKV_MAX_BLOCKS = 8, /* most blocks of parameters bound to a graph at a time (qkv_graph_bind) */
+    QKV_GROUP = 32,     /* columns per group: the op group_max returns the maximum of each group */
 };
 
-/* Sizes of the axes, slowest first. Tensors are dense and row-major. */
+/* Sizes of the axes, outermost first. Tensors are dense and row-major. */
 struct qkv_shape {
     int rank; /* 1 .. 4 */
     int64_t size[QKV_MAX_RANK];
@@ -69,13 +69,13 @@ struct qkv_shape {
         ((struct qkv_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 #endif
 
-/* Number of elements: the product of all axes. 0 for a shape that cannot be: rank outside 0 to 4, an axis below 1, more
- * than 2^40 elements. Rank 0 counts 1, but no tensor has it. */
+/* Number of elements: the product of all axes. 0 for an invalid shape: a rank outside 0 to 4, an axis below 1, or more than
+ * 2^40 elements. Rank 0 has 1 element, but no tensor has rank 0. */
 QKV_API int64_t qkv_shape_count(struct qkv_shape shape);
 
-/* The sentences in the rows of a matrix, which holds sentences of any lengths one after the other, without padding:
- * sentence i is rows start[i] .. start[i] + length[i] - 1. A count of 0 means one sentence of all rows. An op copies the
- * arrays when it is called; see qkv_graph_rewind. */
+/* The sentences in the rows of a matrix. The matrix holds sentences of any lengths one after the other, without padding:
+ * sentence i is rows start[i] .. start[i] + length[i] - 1. A count of 0 means one sentence that has all rows. An op copies
+ * the arrays when it is called; see qkv_graph_rewind. */
 struct qkv_segments {
     int64_t count;
     const int64_t *start, *length; /* [count] */
@@ -83,8 +83,7 @@ struct qkv_segments {
 
 /* ---- the graph ---- */
 
-/* Creates a graph that records gradients and has dropout off. NULL when memory is out, or for a dtype that does not
- * exist.
+/* Creates a graph that records gradients and has dropout off. Returns NULL when memory is out, or for an unknown dtype.
  *
  * Sets OpenBLAS to one thread for the whole process, unless qkv_set_matrix_threads (workers.h) has turned that off: qkv
  * runs sentences in parallel instead, and results must not depend on the number of threads. The graph and its tensors
@@ -92,8 +91,8 @@ struct qkv_segments {
 QKV_API struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype);
 QKV_API void qkv_graph_free(struct qkv_graph *graph); /* NULL is allowed */
 
-/* Removes all tensors and the error, and keeps memory and settings: building the same graph again calls malloc
- * zero times. Pointers to the old tensors are invalid afterwards. */
+/* Removes all tensors and the error, and keeps memory and settings: building the same graph again does not call malloc.
+ * Pointers to the old tensors are invalid afterwards. */
 QKV_API void qkv_graph_reset(struct qkv_graph *graph);
 
 QKV_API enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph);
@@ -105,17 +104,17 @@ QKV_API enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qk
  * memory fails here if it has no plan (qkv_graph_plan), and a rewound one if an array no longer fits its op. */
 QKV_API void qkv_forward(struct qkv_graph *graph);
 
-/* Makes the next qkv_forward compute every node again, with the present contents of variables, constants, and the arrays
- * that ops were given (indices, segments, first positions): it copies and checks all arrays again, so they must still
- * exist, with as many elements. Without this call, later changes of the arrays have no effect. Indices must lie within
- * their bounds, no segment may be longer than the longest was when its op was called, and results must keep
- * their shapes (the scores and weights of attention have one that follows from the segments); otherwise the graph
- * fails. For graphs that run many times, as a step of decoding does. */
+/* Makes the next qkv_forward compute every node again, with the current contents of variables, constants, and the arrays
+ * that were passed to ops (indices, segments, first positions). It copies and checks all arrays again, so they must still
+ * exist and have the same number of elements. Without this call, later changes to the arrays have no effect. Indices must
+ * lie within their bounds, no segment may be longer than the longest one was when its op was called, and results must keep
+ * their shapes (the shape of attention scores and weights follows from the segments); otherwise the graph fails. Meant for
+ * graphs that run many times, such as a decoding step. */
 QKV_API void qkv_graph_rewind(struct qkv_graph *graph);
 
-/* Computes d(sum(cotangent * y)) / dx for every x that needs a gradient. The graph fails if qkv_forward has not computed
- * y, or y is a tensor of another graph. `cotangent` holds as many numbers as y; NULL means ones. Gradients of earlier calls
- * are overwritten, except those of parameters that were bound with `accumulate`. */
+/* Computes d(sum(cotangent * y)) / dx for every x that needs a gradient. The graph fails if qkv_forward has not computed y,
+ * or y is a tensor of another graph. `cotangent` holds one number for each element of y; NULL means all ones. Overwrites
+ * the gradients of earlier calls, except those of parameters that were bound with `accumulate`. */
 QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent);
 
 /* ---- leaves ---- */
@@ -124,25 +123,25 @@ QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const d
 QKV_API struct qkv_tensor *qkv_constant(struct qkv_graph *graph, struct qkv_shape shape);
 QKV_API struct qkv_tensor *qkv_variable(struct qkv_graph *graph, struct qkv_shape shape);
 
-/* A constant in the caller's memory: as many numbers of the graph's dtype as the shape has, aligned as their type, which
- * must outlive the nodes. What is written there after qkv_forward counts after qkv_graph_rewind only. The graph fails if
- * `memory` is NULL. */
+/* A constant in the caller's memory, which holds one number of the graph's dtype for each element of the shape, is aligned
+ * for that type, and must outlive the nodes. What is written there after qkv_forward takes effect only after
+ * qkv_graph_rewind. The graph fails if `memory` is NULL. */
 QKV_API struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape shape, void *memory);
 
 /* Makes a block of parameters available to qkv_graph_parameter. `gradients` has the layout of parameters->values:
  * [parameters->elements] numbers of the graph's dtype, zeros at first; NULL makes all parameters constants (frozen).
- * qkv_backward sets the gradients of all parameters, to
- * zero where the graph does not use them; with `accumulate` it adds to what `gradients` holds. Both blocks belong
- * to the caller and must live as long as they are bound.
+ * qkv_backward overwrites the gradients of all parameters, with zero for parameters that the graph does not use; with
+ * `accumulate` it adds to the contents of `gradients` instead. Both blocks belong to the caller and must live as long as
+ * they are bound.
  *
- * Further calls bind further blocks, up to QKV_MAX_BLOCKS: frozen and trained parameters, for example. Bindings survive
- * resets, but the first call after a reset, before qkv_graph_parameter, replaces all of them. The graph fails if the
- * parameters are not allocated, have another dtype, or are in use with other gradients. */
+ * Each further call binds another block, up to QKV_MAX_BLOCKS: for example one of frozen and one of trained parameters.
+ * Bindings survive resets, but the first call after a reset, before qkv_graph_parameter, replaces all of them. The graph
+ * fails if the parameters are not allocated, have another dtype, or are in use with other gradients. */
 QKV_API void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parameters, void *gradients,
                             bool accumulate);
 
-/* The tensor of a bound parameter: the same tensor at each call. NULL for NULL, as for the bias of a layer without bias.
- * The graph fails if no bound block holds the parameter. */
+/* Returns the tensor of a bound parameter: the same tensor at each call. Returns NULL if `parameter` is NULL, such as the
+ * bias of a layer without bias. The graph fails if no bound block holds the parameter. */
 QKV_API struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph,
                                                const struct qkv_parameter *parameter);
 
@@ -151,14 +150,14 @@ QKV_API struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph,
 QKV_API struct qkv_shape qkv_tensor_shape(const struct qkv_tensor *tensor);
 QKV_API int64_t qkv_tensor_count(const struct qkv_tensor *tensor); /* elements */
 
-/* Of a parameter its name; of other tensors the name of the scope in which they were created, and without a scope the
+/* The name of the parameter; for other tensors the name of the scope in which they were created, or without a scope the
  * name of the op. */
 QKV_API const char *qkv_tensor_name(const struct qkv_tensor *tensor);
-QKV_API const char *qkv_tensor_op(const struct qkv_tensor *tensor); /* "matmul"; of leaves "leaf" */
+QKV_API const char *qkv_tensor_op(const struct qkv_tensor *tensor); /* "matmul"; "leaf" for leaves */
 
-/* Copy all elements and convert between double and the graph's dtype. Arrays hold qkv_tensor_count numbers. Where the
- * tensor keeps no gradient, or no value because qkv_graph_plan is still to come, they read NaN, write nothing, and the
- * graph fails. What qkv_forward has not computed yet are arbitrary numbers. What is written after qkv_forward has an effect
+/* Copy all elements and convert between double and the graph's dtype. Arrays hold qkv_tensor_count numbers. If the tensor
+ * keeps no gradient, or has no value yet because qkv_graph_plan has not been called, they read NaN, write nothing, and the
+ * graph fails. Values that qkv_forward has not computed yet are arbitrary. What is written after qkv_forward has an effect
  * only in a rewound graph (qkv_graph_rewind). */
 QKV_API void qkv_tensor_write(struct qkv_tensor *tensor, const double *values);
 QKV_API void qkv_tensor_read(const struct qkv_tensor *tensor, double *values);
@@ -167,55 +166,57 @@ QKV_API void qkv_tensor_read_gradient(const struct qkv_tensor *tensor, double *g
 /* The first element: the value of a loss. */
 QKV_API double qkv_tensor_scalar(const struct qkv_tensor *tensor);
 
-/* The tensor's own memory, numbers of the graph's dtype, row-major. The gradient is NULL where none is kept. */
+/* The tensor's own memory: numbers of the graph's dtype, row-major. The gradient is NULL if none is kept. */
 QKV_API void *qkv_tensor_value(struct qkv_tensor *tensor);
 QKV_API void *qkv_tensor_gradient(struct qkv_tensor *tensor);
 
-/* The first tensor in order of creation that holds NaN or infinity; NULL: none. Finds where training diverges. */
+/* The first tensor in order of creation whose value holds NaN or infinity; NULL: none. Shows where training diverges. */
 QKV_API const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_graph *graph);
 
 /* ---- for layers and models ---- */
 
-/* Sets the graph's error, unless it has one already. Returns NULL, for `return qkv_graph_fail(...)`. */
+/* Sets the graph's error, unless it has one already. Returns NULL, so that callers can write `return
+ * qkv_graph_fail(...)`. */
 QKV_API struct qkv_tensor *qkv_graph_fail(struct qkv_graph *graph, const char *format, ...) QKV_PRINTF(2, 3);
 
-/* Zeroed memory that lives as long as the tensors, for what nodes refer to (segments, indices). NULL when the
- * graph has failed, or when memory is out, which makes it fail. */
+/* Returns zeroed memory that lives as long as the tensors, for data that nodes refer to (segments, indices). Returns NULL
+ * when the graph has failed, or when memory is out, which makes it fail. */
 QKV_API void *qkv_graph_memory(struct qkv_graph *graph, size_t size);
 
-/* Names the nodes that are created from now on, for messages and qkv_tensor_name. Returns the previous name, so
- * that the caller can restore it. The text belongs to the caller and must outlive the nodes. NULL after a reset. */
+/* Sets the name of the nodes that are created from now on, for messages and qkv_tensor_name. Returns the previous name, so
+ * that the caller can restore it. The text belongs to the caller and must outlive the nodes. A reset sets the name to
+ * NULL. */
 QKV_API const char *qkv_graph_scope(struct qkv_graph *graph, const char *name);
 
 /* ---- settings: all survive resets ---- */
 
 /* Whether tensors that are created from now on get gradients; true in a new graph. With false, ops save nothing for
- * backward, and no gradient flows through them, whatever their inputs need. A parameter is no such tensor: it needs a
- * gradient if its block has gradients, also when it is first used while this is false. To stop the gradient at one
- * tensor, use the op detach. */
+ * backward, and no gradient flows through them, even if their inputs need one. This does not apply to parameters: a
+ * parameter needs a gradient if its block has gradients, even when it is first used while this is false. To stop the
+ * gradient at one tensor, use the op detach. */
 QKV_API void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients);
 
-/* Turns dropout on, or off with NULL. The masks are a pure function of seed, step and the order of the dropout
- * nodes; the stream of `random` is ignored. Ops reserve memory for masks, so that turning dropout on or off in a graph
- * that holds tensors makes it fail; so does another seed or step between qkv_forward and the next rewind or reset. */
+/* Turns dropout on, or off with NULL. The masks are a pure function of seed, step and the order of the dropout nodes; the
+ * stream of `random` is ignored. Ops reserve memory for masks, so turning dropout on or off in a graph that holds tensors
+ * makes the graph fail; so does changing the seed or step between qkv_forward and the next rewind or reset. */
 QKV_API void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random);
 QKV_API bool qkv_graph_has_dropout(const struct qkv_graph *graph);
 
-/* With dropout on, embedding layers that are applied from now on drop complete rows with this probability (token cutoff, Shen
- * et al. 2020), in addition to other dropout; 0 in a new graph. NaN and 0 or less: off; 1 or more: the next embedding
- * layer makes the graph fail. For the second pass of SimCut. */
+/* With dropout on, embedding layers that are applied from now on drop complete rows with this probability (token cutoff,
+ * Shen et al. 2020), in addition to other dropout; 0 in a new graph. NaN and 0 or less: off; 1 or more: the next embedding
+ * layer makes the graph fail. Used for the second pass of SimCut. */
 QKV_API void qkv_graph_set_token_cutoff(struct qkv_graph *graph, double rate);
 QKV_API double qkv_graph_token_cutoff(const struct qkv_graph *graph);
 
-/* Lets qkv_forward split products with large matrices among `workers`; while these are busy otherwise, and with
- * NULL (the default), it computes on the caller's thread. Results have the same bits either way. For decoding single
- * sentences. */
+/* Lets qkv_forward split products with large matrices among `workers`. It computes on the caller's thread alone while the
+ * workers are busy with other work, and with NULL (the default). Results have the same bits either way. Meant for decoding
+ * single sentences. */
 QKV_API void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *workers);
 
-/* Lets tensors between leaves and result share memory; off at first. Call it on a graph without tensors (after
- * creation or reset). Such a graph needs one call of qkv_graph_plan, after its last op and before qkv_forward, for y, the
- * tensor that qkv_backward will start from, or the result if there is no backward pass. The graph fails otherwise, when
- * tensors are added after the plan, and when memory is out.
+/* Lets tensors between leaves and result share memory; off at first. Call it on a graph without tensors (after creation or
+ * reset). Such a graph needs one call of qkv_graph_plan, after its last op and before qkv_forward; y is the tensor that
+ * qkv_backward will start from, or the result if there is no backward pass. The graph fails without that call, when tensors
+ * are added after it, and when memory is out.
  *
  * Results are written over inputs that are not read again, cheap values (norms) are computed again in backward,
  * and a gradient's memory is free once it has been propagated; training needs less than half the memory, and the
@@ -240,7 +241,7 @@ QKV_API void qkv_graph_observe(struct qkv_graph *graph, const struct qkv_observe
 struct qkv_cost {
     double operations; /* multiplications and additions of matrix products; 0 for ops without products */
     double
-        bytes; /* of operands, result and what is saved; in backward an input's gradient counts like the input */
+        bytes; /* of operands, result and saved values; in backward an input's gradient counts like the input */
 };
 
 /* Cost of the forward or the backward pass of a node. The fused cross entropies compute their gradients in forward, so
@@ -252,16 +253,17 @@ QKV_API size_t qkv_graph_peak_bytes(const struct qkv_graph *graph);
 
 /* ---- two graphs, one block of gradients ---- */
 
-/* Two graphs on different threads compute gradients of the same parameters, whose sum goes to one block. The first
- * graph writes its gradients to the block. The second computes each gradient apart and adds it when both are
- * complete: the sum has the same bits as if each graph had a block of its own and one were added to the other, in whichever
- * order the graphs run. The second graph keeps gradients that are not yet added in memory of its own, as much as those on which
- * backward works at a time. If it shares memory, it takes what the loss has saved for that: call qkv_graph_rewind or build
- * anew before another qkv_backward. Bind both graphs to the same block, the first without `accumulate`, the second with it.
+/* Two graphs on different threads compute gradients of the same parameters, whose sum goes to one block. The first graph
+ * writes its gradients to the block. The second computes each gradient in separate memory and adds it when both are
+ * complete: whichever graph runs faster, the sum has the same bits as if each graph had a block of its own and one block
+ * were added to the other. The separate memory holds only the gradients on which backward works at a time. If the second
+ * graph shares memory, it also stores them over the values that the loss has saved: call qkv_graph_rewind or build the
+ * graph again before another qkv_backward. Bind both graphs to the same block, the first without `accumulate`, the second
+ * with it.
  *
  * In qkv_backward the second graph waits for the first, which must complete qkv_backward or call qkv_graph_finish_pair; a
- * graph that fails completes nothing. So never start the second before the first, and call qkv_graph_finish_pair for a first
- * graph that has failed or will not run: otherwise the second waits for ever. */
+ * graph that fails completes nothing. So never start the second before the first, and call qkv_graph_finish_pair for a
+ * first graph that has failed or will not run: otherwise the second waits forever. */
 struct qkv_gradient_pair;
 
 /* For one block of allocated parameters. NULL when memory is out or they are not allocated. */
@@ -271,10 +273,10 @@ QKV_API void qkv_gradient_pair_free(struct qkv_gradient_pair *pair);
 /* Prepares the pair for two backward passes. No graph may run meanwhile. */
 QKV_API void qkv_gradient_pair_reset(struct qkv_gradient_pair *pair);
 
-/* Makes the graph the first or the second of the pair; NULL (the default): of none. Survives resets. */
+/* Makes the graph the first or the second of the pair; NULL (the default): it belongs to no pair. Survives resets. */
 QKV_API void qkv_graph_set_pair(struct qkv_graph *graph, struct qkv_gradient_pair *pair, bool is_second);
 
-/* Says that the graph adds nothing more to the gradients of its pair. */
+/* Declares that the graph adds nothing more to the gradients of its pair. */
 QKV_API void qkv_graph_finish_pair(struct qkv_graph *graph);
 
 /* ---- matrices reordered for products ---- */

@@ -1,4 +1,4 @@
-/* The heads of a trained model: their names, where they look, and what they are for.
+/* The heads of a trained model: their names, and measures of what they attend to and how much they contribute.
  *
  * Example:
  *     struct qkv_error error = {""};
@@ -27,13 +27,13 @@
  * are enough. */
 QKV_API void qkv_head_name(struct qkv_head head, char *text, size_t size);
 
-/* Finds the head of a model that has this name. Fails when there is none, with a message that says which heads there are. */
+/* Finds the head of a model that has this name. If there is none, fails with a message that lists the heads. */
 QKV_API enum qkv_status qkv_head_find(const struct qkv_model *model, const char *name, struct qkv_head *head,
                                       struct qkv_error *error);
 
 /* ---- measures ---- */
 
-/* What is measured of a head: QKV_HEAD_ENTROPY and so on. */
+/* The measures of a head: QKV_HEAD_ENTROPY and so on. */
 enum qkv_head_measure {
 #define HEAD_MEASURE(id, name, title, digits, factor, help) QKV_HEAD_##id,
 #include "qkv/head_measures.def"
@@ -48,7 +48,7 @@ struct qkv_head_measure_info {
     double factor; /* in tables: 100 for percent */
 };
 
-/* NULL for a number that is no measure. */
+/* NULL for an unknown measure. */
 QKV_API const struct qkv_head_measure_info *qkv_head_measure_info(enum qkv_head_measure measure);
 
 struct qkv_measured_head {
@@ -67,7 +67,7 @@ struct qkv_measured_heads {
 struct qkv_heads_options {
     const char *links; /* file of gold links (qkv_alignments_read); NULL: no alignment is measured */
     int links_from;    /* for qkv_alignments_read */
-    bool norms; /* measure rows of weights times norms of values, divided by their sums, instead of weights */
+    bool norms; /* use weights times norms of values, each row divided by its sum, instead of weights */
     bool no_translation;               /* do not measure BLEU, which takes most of the time */
     struct qkv_testing_config testing; /* batch size and search of translations */
     struct qkv_workers *workers;       /* NULL: the calling thread alone */
@@ -76,11 +76,12 @@ struct qkv_heads_options {
     void *context;
 };
 
-/* Measures all heads of a run on an encoded corpus that has kept its raw lines. Maps are those of forced passes of the
- * references, between words: of the tokens of a word, columns are summed and rows averaged. Silences each head for a time,
- * so that no other thread may use the model. Heads that are silent before stay so. The results are the same for any number of
- * threads. Fails, with nothing to release, for a model without attention, for a network of the program's own that does
- * not record what it needs (qkv_trace_record in network.h), out of memory, and where reading links or evaluating fails. */
+/* Measures all heads of a run on an encoded corpus that has kept its raw lines. Measures maps between words, from forced
+ * passes with the references: the columns of a word's tokens are summed, their rows averaged. Silences each head in turn,
+ * so no other thread may use the model meanwhile. Heads that were silent before stay silent. The results are the same for
+ * any number of threads. Fails for a model without attention, for a program's own network that does not record the
+ * necessary parts (qkv_trace_record in network.h), when memory is out, and where reading links or evaluating fails; nothing
+ * needs to be released then. */
 QKV_API enum qkv_status qkv_heads_measure(struct qkv_run *run, const struct qkv_corpus *corpus,
                                           const struct qkv_heads_options *options,
                                           struct qkv_measured_heads *measured, struct qkv_error *error);

@@ -1,24 +1,24 @@
-/* Which kernels compute on this machine: those of qkv for all ops, and those of OpenBLAS for large products
- * in float64, and if wanted in float32.
+/* Reports which kernels this machine uses: qkv's own kernels for all ops, and OpenBLAS's for large products in float64 and,
+ * on request, in float32.
  *
  * Example:
  *     struct qkv_kernel_names names;
  *     struct qkv_error error;
  *     if (!qkv_kernels_in_use(&names, &error)) printf("%s, OpenBLAS for %s\n", names.float32, names.blas_core);
  *
- * Both choose at run time the fastest kernels that the processor can run. Environment variables choose others:
- * QKV_KERNELS=avx2 those of qkv, OPENBLAS_CORETYPE=Haswell those of OpenBLAS. All kernels of qkv in float32 give the same
- * bits on every processor.
+ * Both libraries choose at run time the fastest kernels that the processor can run. Environment variables choose others:
+ * QKV_KERNELS=avx2 for qkv, OPENBLAS_CORETYPE=Haswell for OpenBLAS. All float32 kernels of qkv give the same bits on every
+ * processor.
  *
- * QKV_KERNELS=blas is the fastest variant of qkv's kernels, with large products in float32 by OpenBLAS, which may be
- * faster. It gives up those bits: training then gives other numbers with every core of OpenBLAS and every version, and a
- * row of a product may have other last bits in a batch of another size. The number of threads still changes no bit. The
- * library reads this value once, when the first graph or optimizer of the process is made or when it is first asked for
- * the names; the choice then holds for the whole process.
+ * QKV_KERNELS=blas uses the fastest variant of qkv's kernels, but OpenBLAS for large products in float32, which may be
+ * faster. Results are then no longer reproducible between machines: they depend on the core type and version of OpenBLAS,
+ * and the last bits of a row of a product may depend on the size of the batch. The number of threads still changes no bit.
+ * The library reads the variable once, when the process makes its first graph or optimizer or first calls
+ * qkv_kernels_in_use; the choice then holds for the whole process.
  *
- * OpenBLAS may not know a newer processor, and then uses kernels that are several times slower. better_blas_core says so.
- * OpenBLAS chooses when it is loaded, so a program that wants its speed sets OPENBLAS_CORETYPE to that core and executes
- * itself anew, as the commands of qkv do with QKV_KERNELS=blas; the library never does. */
+ * OpenBLAS may not recognise a newer processor, and then uses kernels that are several times slower; better_blas_core
+ * reports this. OpenBLAS chooses its kernels when it is loaded, so a program that needs the speed sets OPENBLAS_CORETYPE to
+ * better_blas_core and executes itself again, as the commands of qkv do with QKV_KERNELS=blas; the library never does. */
 #ifndef QKV_KERNELS_H
 #define QKV_KERNELS_H
 
@@ -30,8 +30,8 @@
 struct qkv_kernel_names {
     /* Variants of qkv's kernels, for each precision: "avx512", "avx2", "portable". */
     const char *float32, *float64;
-    /* The instructions of this processor by which they multiply bfloat16 ("vdpbf16ps") and int8 ("vpdpbusd"). NULL: there is
-     * none, or QKV_KERNELS forbids it; products of bfloat16 then take longer than in float32. */
+    /* The instructions of this processor with which qkv's kernels multiply bfloat16 ("vdpbf16ps") and int8 ("vpdpbusd").
+     * NULL: the processor has none, or QKV_KERNELS excludes it; bfloat16 products are then slower than float32 products. */
     const char *bfloat16_instruction, *int8_instruction;
     /* QKV_KERNELS=blas: OpenBLAS computes large products in float32, too. */
     bool is_float32_by_blas;
@@ -45,8 +45,8 @@ struct qkv_kernel_names {
 };
 
 /* QKV_INVALID when QKV_KERNELS is set, but neither to the name of a variant nor to blas: then building a graph and making
- * an optimizer also fail. A variant that this processor cannot run, or that does not exist for the precision, is replaced
- * by the fastest that it can. `names` may be NULL. */
+ * an optimizer also fail. A variant that this processor cannot run, or that does not exist for a precision, is replaced by
+ * the fastest one that it can run. `names` may be NULL. */
 QKV_API enum qkv_status qkv_kernels_in_use(struct qkv_kernel_names *names, struct qkv_error *error);
 
 #endif

@@ -1,9 +1,8 @@
 /* Layers: named parameters, and functions that apply them to tensors.
  *
- * All layers follow one pattern. qkv_<layer>_init declares the parameters "<name>.weight" and so on; call
- * it before qkv_parameters_allocate, which also reports if memory ran out in qkv_<layer>_init, or an option was refused: an
- * activation, a kind of norm or another enum that does not exist.
- * qkv_<layer>_apply records the ops; call it after qkv_graph_bind.
+ * All layers follow one pattern. qkv_<layer>_init declares the parameters "<name>.weight" and so on; call it before
+ * qkv_parameters_allocate, which also reports errors of qkv_<layer>_init: memory ran out, or an option has an unknown enum
+ * value, such as an activation or a kind of norm. qkv_<layer>_apply records the ops; call it after qkv_graph_bind.
  *
  * Example:
  *     struct qkv_parameters parameters = {0};
@@ -21,10 +20,10 @@
  *     }
  *     qkv_parameters_release(&parameters);
  *
- * A layer owns nothing and needs no release. It must outlive the graphs that it is used in, and the
- * parameters must outlive the layer. Options and the name are copied, except options.positions of attention. Shapes: N rows
- * are the packed tokens of a batch; dense, norm, feed forward and residual take any number of leading axes. Results are
- * NULL, and the graph fails, as for ops (ops.h).
+ * A layer owns nothing and needs no release. It must outlive the graphs that it is used in, and the parameters must outlive
+ * the layer. Options and the name are copied, except options.positions of attention. Shapes: N is the number of rows, the
+ * packed tokens of a batch; dense, norm, feed forward and residual accept any number of leading axes. On errors the result
+ * is NULL and the graph fails, as for ops (ops.h).
  *
  * Initial weights: Xavier as in parameters.h; normal and uniform are divided by sqrt(inputs), for
  * embedding tables by sqrt(width). */
@@ -35,14 +34,14 @@
 #include "qkv/ops.h"
 #include "qkv/parameters.h"
 
-/* Dropout if the graph has dropout and rate > 0; otherwise, or where rate is NaN, x itself. A rate of 1 or more makes the graph
- * fail. */
+/* Applies dropout if the graph has dropout and rate > 0; otherwise, or if rate is NaN, returns x itself. A rate of 1 or
+ * more makes the graph fail. */
 QKV_API struct qkv_tensor *qkv_dropout_apply(struct qkv_graph *graph, struct qkv_tensor *x, double rate);
 
 /* The same for complete rows of x. */
 QKV_API struct qkv_tensor *qkv_dropout_rows_apply(struct qkv_graph *graph, struct qkv_tensor *x, double rate);
 
-/* Applies the activation; returns x itself for QKV_ACTIVATION_NONE. The graph fails for one that does not exist. */
+/* Applies the activation; returns x itself for QKV_ACTIVATION_NONE. The graph fails for an unknown activation. */
 QKV_API struct qkv_tensor *qkv_activation_apply(struct qkv_graph *graph, struct qkv_tensor *x,
                                                 enum qkv_activation activation);
 
@@ -109,8 +108,8 @@ struct qkv_positions {
 QKV_API void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
                                 const struct qkv_positions_options *options, const char *name);
 /* x [N, width] + table[position]: row i of each segment has position *first + i (first NULL: 0). *first is read now, and
- * again in a rewound graph (qkv_graph_rewind), which can so serve every step of decoding. Returns x itself for rotary and
- * relative positions, which work inside attention. The graph fails where a position is not below options.length. */
+ * again in a rewound graph (qkv_graph_rewind), so that one graph can serve every step of decoding. Returns x itself for
+ * rotary and relative positions, which work inside attention. The graph fails if a position is not below options.length. */
 QKV_API struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x, struct qkv_segments segments,
                                                const int64_t *first);
@@ -145,7 +144,7 @@ QKV_API void qkv_norm_init(struct qkv_norm *layer, struct qkv_parameters *parame
 QKV_API struct qkv_tensor *qkv_norm_apply(const struct qkv_norm *layer, struct qkv_graph *graph,
                                           struct qkv_tensor *x);
 
-/* ---- inputs of attention ---- Sentence i of `queries` attends to sentence i of `keys`. */
+/* ---- inputs of attention: sentence i of `queries` attends to sentence i of `keys` ---- */
 
 struct qkv_attention_inputs {
     struct qkv_tensor *x;        /* [Nq, D]: one query per row */
@@ -172,8 +171,8 @@ struct qkv_multi_head_options {
     int64_t key_width, value_width; /* K, V: per head, independent of D */
     bool bias;                      /* of the four projections */
     struct qkv_initial initial, output_initial;
-    /* Self attention: rotary positions rotate queries and keys, relative positions hold the bias that
-     * rule.buckets needs: the graph fails without it. NULL: neither. Must outlive the layer. */
+    /* Self-attention: rotary positions rotate queries and keys; relative positions hold the bias that rule.buckets needs
+     * (the graph fails without it). NULL: neither. Must outlive the layer. */
     const struct qkv_positions *positions;
 };
 
@@ -252,7 +251,7 @@ QKV_API void qkv_residual_init(struct qkv_residual *layer, struct qkv_parameters
 /* The input of f: norm(x) for pre-norm, x for post-norm. */
 QKV_API struct qkv_tensor *qkv_residual_enter(const struct qkv_residual *layer, struct qkv_graph *graph,
                                               struct qkv_tensor *x);
-/* Returns the formula's value. result: f(qkv_residual_enter(x)). */
+/* Returns the output of the residual connection. result: f(qkv_residual_enter(x)). */
 QKV_API struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, struct qkv_graph *graph,
                                               struct qkv_tensor *x, struct qkv_tensor *result);
 
@@ -345,8 +344,7 @@ QKV_API struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_sing
 
 /* ---- the table of layers, for the gradient check ---- */
 
-/* Options of a layer, and the shapes of up to two random inputs to apply it to (rank 0: no input) with their
- * segments. */
+/* Options of a layer, and the shapes and segments of up to two random inputs to apply it to (rank 0: no input). */
 struct qkv_layer_sample {
     const char *name;
     const void *options;
@@ -356,7 +354,7 @@ struct qkv_layer_sample {
 
 struct qkv_layer_interface {
     const char *name;
-    size_t size; /* bytes of the layer's struct, to which `layer` points */
+    size_t size; /* bytes of the layer's struct, which `layer` points to */
     void (*init)(void *layer, struct qkv_parameters *parameters, const void *options, const char *name);
     struct qkv_tensor *(*apply)(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
                                 const struct qkv_layer_sample *sample);
@@ -370,7 +368,7 @@ enum qkv_layer_id {
     QKV_LAYER_COUNT
 };
 
-/* NULL for a layer that does not exist. */
+/* NULL for an unknown layer. */
 QKV_API const struct qkv_layer_interface *qkv_layer_interface(enum qkv_layer_id layer);
 
 #endif

@@ -1,5 +1,5 @@
-/* Reads a text line by line: a file or standard input, plain or gzip. Whatever reads text reads it in this way: the
- * texts of training, sentences to translate, references, links between words, vocabularies.
+/* Reads a text line by line: a file or standard input, plain or gzip. All text files are read by these functions: training
+ * texts, sentences to translate, references, links between words, vocabularies.
  *
  * Example:
  *     struct qkv_lines lines = {0};
@@ -11,9 +11,9 @@
  *     if (status) fprintf(stderr, "%s\n", error.message);
  *     qkv_lines_close(&lines);
  *
- * Lines end in LF or CRLF; the last may end with the file. A byte order mark at the start is skipped; one of UTF-16, of
- * either byte order, says that the text is to be converted to UTF-8. gzip is known by its first bytes, not by the name of
- * the file. */
+ * Lines end in LF or CRLF; the last may end with the file. A byte order mark at the start is skipped; with one of UTF-16,
+ * of either byte order, the text is converted to UTF-8. gzip is recognised by its first bytes, not by the name of the
+ * file. */
 #ifndef QKV_LINES_H
 #define QKV_LINES_H
 
@@ -48,7 +48,7 @@ struct qkv_lines {
  * named pipe. After a failure nothing needs to be closed. */
 QKV_API enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path, struct qkv_error *error);
 
-/* Reads the next line; *found becomes false at the end of the text, which an empty file reaches at once. Fails with
+/* Reads the next line; *found becomes false at the end of the text, for an empty file at the first call. Fails with
  * `path:line:column: ...`, columns in bytes from 1, on invalid UTF-8 or a NUL byte; with `path:line: ...` when a line is
  * longer than QKV_LINE_LONGEST; with `path: ...` when reading fails, memory is out, UTF-16 is not valid, or a gzip file is
  * truncated, damaged or expands to more than 200 times its size (and 256 MiB). */

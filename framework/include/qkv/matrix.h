@@ -10,14 +10,14 @@
 
 #include <stdint.h>
 
-/* A list of texts. Whoever fills it owns the memory; one that was read from a file lives in the arena that
- * the reader was given. */
+/* A list of texts. The code that fills it in owns the memory; a list that was read from a file lives in the arena that was
+ * passed to the reader. */
 struct qkv_texts {
     int64_t count;
     const char *const *text; /* [count] */
 };
 
-/* A matrix, row after row. Whoever fills it owns the memory, as for struct qkv_texts. */
+/* A matrix, row after row. Memory is owned as for struct qkv_texts. */
 struct qkv_matrix {
     int64_t rows, columns; /* 0, 0: not given */
     const double *value;   /* [rows, columns] */

@@ -9,10 +9,10 @@
 
 enum { QKV_MESSAGES_MAX = 100 };
 
-/* Each text is one line, `configs/x.yaml:14:7: sentence`, without a newline or full stop. Lines and columns count from
- * 1, columns in characters. Texts are in the order of their lines; errors about the whole file and about overrides come
- * last. They live in the arena that the reader was given. When a file has more errors than `text` holds, the last text
- * says how many are left out. */
+/* Each text is one line, `configs/x.yaml:14:7: sentence`, without a newline or full stop. Lines and columns count from 1,
+ * columns in characters. Texts are in the order of their lines; errors about the whole file and about overrides come last.
+ * They live in the arena that was passed to the reader. When a file has more errors than `text` can hold, the last text
+ * gives the number of omitted errors. */
 struct qkv_messages {
     int count;
     const char *text[QKV_MESSAGES_MAX];

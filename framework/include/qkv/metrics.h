@@ -1,5 +1,5 @@
-/* Metrics: the table of all metrics (qkv/metrics.def), an accumulator that computes all of them, and BLEU,
- * chrF and TER by themselves. Scores and signatures are those of sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
+/* Metrics: the table of all metrics (qkv/metrics.def), an accumulator that computes all of them, and BLEU, chrF and TER by
+ * themselves. Scores and signatures are those of sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
  *
  * Example:
  *     const char *reference = "the cat is on the mat";
@@ -54,7 +54,7 @@ enum { QKV_BLEU_TOKENIZERS = QKV_BLEU_CHAR + 1 };
 /* The name in signatures: 13a, intl, none, char; "unknown" for another number. */
 QKV_API const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer);
 
-/* What BLEU counts for an order of n-grams of which none matches (Chen and Cherry 2014). */
+/* Smoothing of BLEU: what counts for an n-gram order without matches (Chen and Cherry 2014). */
 enum qkv_bleu_smoothing {
     QKV_BLEU_EXP,   /* half a match for the first such order, a quarter for the next one, and so on (NIST) */
     QKV_BLEU_FLOOR, /* a fixed number of matches, 0.1 */
@@ -80,7 +80,7 @@ struct qkv_bleu {
     enum qkv_bleu_smoothing smoothing;
     double smoothing_value; /* of floor and add-k; 0: 0.1 and 1 */
     bool lowercase;         /* Unicode lower case before all else; the signature says case:lc */
-    bool effective_order;   /* the mean takes only the orders that the hypotheses are long enough for: for
+    bool effective_order;   /* average only over the orders for which the hypotheses are long enough: for
                              single sentences */
     /* Sums over the segments so far. */
     int64_t matches[QKV_BLEU_ORDER];             /* [n - 1]: n-grams found in a reference, clipped */
@@ -96,8 +96,8 @@ struct qkv_bleu {
 QKV_API enum qkv_status qkv_bleu_add(struct qkv_bleu *bleu, const char *hypothesis,
                                      const char *const *references, int64_t count, struct qkv_error *error);
 
-/* The score, 0 to 100; 0 when nothing matches. If `precisions` is not NULL it gets the smoothed precision of
- * each order in percent, and if `brevity_penalty` is not NULL it gets that factor, 0 to 1. */
+/* The score, 0 to 100; 0 when nothing matches. If `precisions` is not NULL, it is set to the smoothed precision of each
+ * order in percent; if `brevity_penalty` is not NULL, it is set to that factor, 0 to 1. */
 QKV_API double qkv_bleu_details(const struct qkv_bleu *bleu, double precisions[QKV_BLEU_ORDER],
                                 double *brevity_penalty);
 
@@ -113,17 +113,17 @@ QKV_API void qkv_bleu_reset(struct qkv_bleu *bleu);
 
 QKV_API void qkv_bleu_release(struct qkv_bleu *bleu);
 
-/* Numbers of n-grams of hypotheses, of references, and shared by both (`matches`): first of the character orders from 1,
- * then of the word orders from 1. */
+/* Numbers of n-grams of the hypotheses, of the references, and in both (`matches`). Each array has the character orders
+ * from 1, then the word orders from 1. */
 struct qkv_chrf_counts {
     int64_t hypothesis[QKV_CHRF_ORDERS], reference[QKV_CHRF_ORDERS], matches[QKV_CHRF_ORDERS];
 };
 
-/* Corpus chrF (Popovic 2015): the F score of n-gram precision and recall, each averaged over the character orders 1 to 6
- * (white space removed) of which hypothesis and reference both have n-grams; recall counts beta times as much as precision.
- * With `word_order` 2 it is chrF++ (Popovic 2017), which averages over word orders 1 and 2 as well; a punctuation mark at
- * the end of a word, or else at its start, is then a word of its own. Of several references, the one that gives the segment
- * its best score counts. */
+/* Corpus chrF (Popovic 2015): the F score of n-gram precision and recall, each averaged over those character orders 1 to 6
+ * (white space removed) for which both hypothesis and reference have n-grams; recall counts beta times as much as
+ * precision. With `word_order` 2 it is chrF++ (Popovic 2017), which averages over word orders 1 and 2 as well; a
+ * punctuation mark at the end of a word, or else at its start, is then a word of its own. Of several references, the one
+ * that gives the segment its best score counts. */
 struct qkv_chrf {
     /* Options: set them before the first segment. */
     int character_order; /* 1 to 10; 0: 6 */
@@ -153,10 +153,10 @@ QKV_API void qkv_chrf_reset(struct qkv_chrf *chrf);
 
 QKV_API void qkv_chrf_release(struct qkv_chrf *chrf);
 
-/* Corpus TER (Snover et al. 2006): in percent of the reference words, how many words must be inserted, deleted, replaced,
- * or moved in blocks, each block counting once, to turn the hypothesis into a reference. The shifts are found as tercom finds
- * them, greedily and with limits: blocks of at most 10 words, at most 50 words away, and at most 1000 candidates for a pair
- * of texts. Of several references the one with the fewest edits counts, with the mean length of all of them. */
+/* Corpus TER (Snover et al. 2006): the number of edits that turn the hypothesis into a reference, in percent of the
+ * reference words. An edit inserts, deletes or replaces a word, or moves a block of words. The shifts are found as tercom
+ * finds them, greedily and with limits: blocks of at most 10 words, at most 50 words away, and at most 1000 candidates for
+ * a pair of texts. Of several references the one with the fewest edits counts, with the mean length of all of them. */
 struct qkv_ter {
     /* Options: set them before the first segment. */
     bool normalized;     /* tokenizes punctuation and replaces entities as tercom's normalization does */
@@ -198,7 +198,7 @@ struct qkv_metric_info {
     const char *title; /* in the table of `qkv evaluate`, which has a row for each metric: "token accuracy" */
     const char
         *label; /* where there is less room, in the line of a validation and in heads of columns: "tokens" */
-    const char *unit; /* beside the title; NULL: none, or percent */
+    const char *unit; /* shown after the title; NULL: none, or percent */
     int digits;       /* after the decimal point, in tables */
     int line_digits;  /* after the decimal point, in the line that a validation prints */
     bool percent;     /* a share of 0 to 1, which is shown in percent */
@@ -211,7 +211,7 @@ struct qkv_metric_info {
 /* NULL for a metric that does not exist. */
 QKV_API const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric);
 
-/* Sums over sentences, from which the metrics without `of_texts` are computed. */
+/* Sums over sentences, from which the metrics are computed whose `of_texts` is false. */
 struct qkv_score_counts {
     int64_t sentences, tokens;      /* target tokens, </s> counted */
     double negative_log_likelihood; /* of the references, nats, without smoothing */
@@ -255,8 +255,8 @@ struct qkv_scorer {
 QKV_API enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translation,
                                        const char *const *references, int64_t count, struct qkv_error *error);
 
-/* All metrics. Without tokens or sentences, those that are computed from counts are NaN; without texts, or without
- * being asked for, those that are computed from texts are 0. */
+/* All metrics. Metrics of counts are NaN if there are no tokens or sentences; metrics of texts are 0 if no text was added
+ * or the options do not select them. */
 QKV_API struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer);
 
 /* The text metrics of the segment that was added last, as if it were the only one; the others are NaN. */
@@ -265,7 +265,7 @@ QKV_API struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer);
 /* True for a text metric that the options ask for. */
 QKV_API bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric);
 
-/* A number, or several, from which a score follows: BLEU has precisions (1 to 4, percent), brevity_penalty,
+/* One or several numbers from which a score is computed: BLEU has precisions (1 to 4, percent), brevity_penalty,
  * hypothesis_length and reference_length (words); TER has edits and reference_length (words). */
 enum { QKV_METRIC_DETAILS = 4 };
 struct qkv_metric_detail {
@@ -279,8 +279,8 @@ struct qkv_metric_detail {
 QKV_API int qkv_scorer_details(const struct qkv_scorer *scorer, enum qkv_metric metric,
                                struct qkv_metric_detail details[QKV_METRIC_DETAILS]);
 
-/* Writes the title of a metric, cut to `size` bytes with the NUL: that of its info or, where options change it, another
- * one, such as chrF++. */
+/* Writes the title of a metric, cut to `size` bytes with the NUL: the title of its info, or another one that depends on the
+ * options, such as chrF++. */
 QKV_API void qkv_scorer_title(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text,
                               size_t size);
 

@@ -27,12 +27,12 @@
  *     qkv_model_free(model);
  *     qkv_arena_release(&arena);
  *
- * Ns and Nt: source and target tokens of a batch; D: width of the decoder (the parts of a pass, below,
- * have letters of their own); C: size of the target vocabulary.
+ * Ns and Nt: source and target tokens of a batch; D: width of the decoder (enum qkv_part_role below defines its own
+ * letters); C: size of the target vocabulary.
  *
- * A forced pass runs encoder and decoder over sentence pairs with known targets (teacher forcing):
- * decoder step t reads target token t - 1 and predicts target token t. Decoding has no target: each
- * step reads a token that the search has chosen. */
+ * A forced pass runs encoder and decoder over sentence pairs with known targets (teacher forcing): decoder step t reads
+ * target token t - 1 and predicts target token t. Decoding has no known target: each step reads a token that the search has
+ * chosen. */
 #ifndef QKV_MODEL_H
 #define QKV_MODEL_H
 
@@ -58,11 +58,10 @@ struct qkv_single_head_attention;
 
 enum qkv_stack_id { QKV_STACK_ENCODER, QKV_STACK_DECODER };
 
-/* What a tensor of a pass is for. N rows: the tokens of the stack; D: width of the stack's hidden
- * states; E: width of its embeddings (transformer: D); M: width of the encoder's memory (recurrent: the
- * hidden states of both directions side by side; transformer: D); Nq and Nk: the tokens that queries
- * and keys belong to; H heads of queries, G heads of keys and values; K and V: width of a key and of a
- * value per head. */
+/* The role of a tensor in a pass. N: number of rows, the tokens of the stack; D: width of the stack's hidden states; E:
+ * width of its embeddings (transformer: D); M: width of the encoder's memory (recurrent: the hidden states of both
+ * directions side by side; transformer: D); Nq and Nk: the tokens that queries and keys belong to; H: number of query
+ * heads; G: number of key and value heads; K and V: width of a key and of a value per head. */
 enum qkv_part_role {
     /* of a stack, with layer 0 */
     QKV_PART_EMBEDDING, /* rows of the embedding table, scaled: [N, E] */
@@ -84,7 +83,7 @@ enum qkv_part_role {
                          values */
     QKV_PART_CONTEXT, /* weights times values, 0 for silent heads (qkv_model_silence): [Nq, H V] */
     QKV_PART_OUTPUT,  /* [Nq, D]: context times W_O; recurrent: the attentional vector (Luong et al. 2015) */
-    QKV_PART_AROUND, /* [Nq, D]: the hidden state to which OUTPUT is added; with pre-norm, INPUT is its norm */
+    QKV_PART_AROUND,  /* [Nq, D]: hidden state to which OUTPUT is added; pre-norm: INPUT is its norm */
 };
 
 /* One tensor of a pass with its role. Lives as long as the tensors of the graph. */
@@ -95,18 +94,18 @@ struct qkv_part {
     int64_t layer;                     /* from 1; 0: of the stack: embeddings, positions, last norm */
     int64_t heads;                     /* heads of the queries; set for the roles INPUT to AROUND */
     struct qkv_tensor *node;
-    const struct qkv_part *next; /* in the order in which the pass computes them */
+    const struct qkv_part *next; /* in the order of computation */
 };
 
 /* The parts of a pass, as a list. The struct is the caller's storage, which qkv_model_loss fills; the
  * parts live in the graph: they are invalid after qkv_graph_reset and qkv_graph_free. */
 struct qkv_trace {
     const struct qkv_part *first;
-    struct qkv_part *last; /* where qkv_model_loss appends */
+    struct qkv_part *last; /* where parts are appended */
 
     /* The terms of the loss, for qkv_cross_entropy_sums: */
     const struct qkv_tensor *cross_entropy;
-    const struct qkv_tensor *alignment[2]; /* of each pass with guided alignment; NULL: none */
+    const struct qkv_tensor *alignment[2]; /* guided alignment: of the first and second pass; or NULL */
 };
 
 /* Returns the part with this role of an attention layer (`layer` from 1), or of a stack (layer 0).
@@ -116,20 +115,20 @@ QKV_API const struct qkv_part *qkv_trace_attention(const struct qkv_trace *trace
 QKV_API const struct qkv_part *qkv_trace_stack(const struct qkv_trace *trace, enum qkv_part_role role,
                                                enum qkv_stack_id stack);
 
-/* Whether the pass holds `node` in this role. */
+/* Whether `node` is a part of the pass with this role. */
 QKV_API bool qkv_trace_has(const struct qkv_trace *trace, enum qkv_part_role role,
                            const struct qkv_tensor *node);
 
 /* ---- the layers of a network, by role ---- */
 
-/* The layers (layers.h) of which one attention layer of a network consists. The model owns them. */
+/* The parts (layers of layers.h) of one attention layer of a network. The model owns them. */
 struct qkv_attention_layers {
     const struct qkv_multi_head *multi_head;             /* transformer; else NULL */
     const struct qkv_single_head_attention *single_head; /* recurrent; else NULL */
-    /* Recurrent: [state; context] -> attentional vector. NULL in a network of the program's own: its single head can be
-     * silenced, but has no qkv_model_head_rows, norms and explanation. */
+    /* Recurrent: [state; context] -> attentional vector. A program's own network may leave it NULL: its single head can
+     * then be silenced, but supports neither qkv_model_head_rows nor value norms nor explanations. */
     const struct qkv_dense *attentional;
-    /* Of a layer of a transformer, what follows attention; NULL: nothing that explanations can show. */
+    /* Transformer: what follows the attention in its layer; NULL: nothing that explanations can show. */
     const struct qkv_residual *residual;         /* around the attention */
     const struct qkv_feed_forward *feed_forward; /* NULL: cross-attention of the same layer comes first */
     const struct qkv_residual *feed_forward_residual; /* around feed forward */
@@ -157,9 +156,9 @@ struct qkv_model {
     bool output_tied;
 };
 
-/* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. NULL with a message
+/* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. Returns NULL with a message
  * when memory is out, when the config is not valid (qkv_config_finish) or names a network that is not registered
- * (network.h), and for vocabularies without entries or, with tied embeddings, of two sizes. */
+ * (network.h), when a vocabulary has no entries, and when embeddings are tied but the vocabularies differ in size. */
 QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
                                         int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
@@ -168,9 +167,9 @@ QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
  * neither has a table of positions. */
 QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
 
-/* Returns the layers of an attention layer (from 1), all NULL when the model has no such attention
- * layer; and the layers that turn the tokens of a stack into vectors, NULL when the model has no such stack or, a network
- * of the program's own, does not give them. */
+/* qkv_model_attention returns the layers of attention layer `layer` (from 1), all NULL when the model has no such layer.
+ * qkv_model_inputs returns the layers that turn the tokens of a stack into vectors, NULL when the model has no such stack
+ * or a program's own network does not provide them. */
 QKV_API struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model,
                                                         enum qkv_attention_kind kind, int64_t layer);
 QKV_API struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack);
@@ -183,8 +182,8 @@ struct qkv_head {
     int64_t layer, head; /* from 1 */
 };
 
-/* The heads of a model: how many there are, and head `index` (from 0) in the order of encoder, decoder and cross
- * attention, of layers and of heads. All 0 for an index that does not exist. */
+/* The heads of a model: their number, and head `index` (from 0). They are sorted by kind (encoder, decoder, cross
+ * attention), then by layer, then by head. All fields are 0 for an index out of range. */
 QKV_API int64_t qkv_model_head_count(const struct qkv_model *model);
 QKV_API struct qkv_head qkv_model_head(const struct qkv_model *model, int64_t index);
 
@@ -194,21 +193,23 @@ struct qkv_rows {
     int64_t first, count;
 };
 
-/* The rows that multiply the context of a head: of the output projection, in a recurrent network the last rows of the
- * layer that makes the attentional vector. False: the model has no such head, or no such layer after it. */
+/* Finds the rows that multiply the context of a head: rows of the output projection, or in a recurrent network the last
+ * rows of the layer that makes the attentional vector. Returns false if the model has no such head, or no such layer after
+ * it. */
 QKV_API bool qkv_model_head_rows(const struct qkv_model *model, struct qkv_head head, struct qkv_rows *rows);
 
-/* Silences a head, or lets it speak again: while it is silent its context (weights times values) counts as 0, so that it
- * adds nothing to the output of its layer, in forced passes as well as in decoding (Michel et al. 2019, "Are Sixteen Heads
- * Really Better than One?"). Its weights are computed as before. Takes effect in graphs built, and decodings started,
- * after the call; no other thread may use the model meanwhile. A checkpoint does not hold which heads are silent. False: the
- * model has no such head. */
+/* Silences a head, or undoes that: the context (weights times values) of a silent head is replaced by 0, so that it adds
+ * nothing to the output of its layer, in forced passes as well as in decoding (Michel et al. 2019, "Are Sixteen Heads
+ * Really Better than One?"). Its attention weights are still computed. Takes effect in graphs built, and decodings started,
+ * after the call; no other thread may use the model meanwhile. Checkpoints do not record which heads are silent. Returns
+ * false if the model has no such head. */
 QKV_API bool qkv_model_silence(struct qkv_model *model, struct qkv_head head, bool is_silent);
 
 /* Whether a head is silent; false for a head that does not exist. */
 QKV_API bool qkv_model_is_silent(const struct qkv_model *model, struct qkv_head head);
 
-/* Source token `source` has `share` of the links of target token `target`, both from 0, </s> and <s> not counted. */
+/* A link: source token `source` has the share `share` of the links of target token `target`. Tokens count from 0, without
+ * <s> and </s>. */
 struct qkv_token_link {
     int32_t target, source;
     double share; /* the shares of a target token sum to 1 */
@@ -221,10 +222,10 @@ struct qkv_token_links {
     struct qkv_token_link *links; /* [start[pairs]] */
 };
 
-/* Guided alignment (Chen et al. 2016; of one head, Garg et al. 2019): the cross attention of one head is to give the target
- * tokens the weights that links say. The row of the step that predicts a target token with links, or with
- * QKV_READING_READ that of the step that reads it, costs `weight` times the cross entropy of their shares and its weights,
- * before dropout; other rows cost nothing. All zero: off. */
+/* Guided alignment (Chen et al. 2016; of one head, Garg et al. 2019): trains one head of cross attention to attend to the
+ * source tokens that the links name. For each target token with links, the loss grows by `weight` times the cross entropy
+ * of the shares of its links and the attention weights (before dropout) of the step that predicts the token, or with
+ * QKV_READING_READ of the step that reads it. Target tokens without links add nothing. All zero: off. */
 struct qkv_guided_alignment {
     double weight;
     int64_t layer, head;                 /* from 1; layer 0: the last but one, or the only one */
@@ -238,17 +239,18 @@ struct qkv_objective {
     /* R-Drop (Wu et al. 2021), weight a: the batch passes twice, with different dropout masks. With predictions p and q of
      * the passes, the loss is the mean of both cross entropies + a / 4 (KL(p || q) + KL(q || p)). 0: one pass. */
     double r_drop;
-    /* SimCut (Gao et al. 2022), weight a, not with r_drop: in a second pass, embedding layers drop each token with probability
-     * simcut_rate (qkv_graph_set_token_cutoff); the loss is the cross entropy of the first + a KL(p || q). 0: one pass. */
+    /* SimCut (Gao et al. 2022), weight a, not together with r_drop: in a second pass, embedding layers drop each token with
+     * probability simcut_rate (qkv_graph_set_token_cutoff); the loss is the cross entropy of the first + a KL(p || q). 0:
+     * one pass. */
     double simcut, simcut_rate;
-    struct qkv_guided_alignment guided; /* of R-Drop, the mean of both passes; of SimCut, the first */
+    struct qkv_guided_alignment guided; /* with R-Drop the mean of both passes, with SimCut the first */
 };
 
 /* The objective of a config; the caller sets guided.links. */
 QKV_API struct qkv_objective qkv_objective_of(const struct qkv_training_config *training);
 
 /* Adds the loss of a batch with targets to the graph: factor times the sum over its target tokens of the objective (NULL:
- * the cross entropy), in nats; a scalar. In a graph without dropout, two passes would be equal, and there is one. The
+ * the cross entropy), in nats; a scalar. In a graph without dropout two passes would be equal, so there is only one. The
  * graph must be bound to model->parameters. trace: filled with the parts of the (first) pass, unless it is NULL.
  * qkv_graph_check reports errors, such as a sentence that is longer than the positions. */
 QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_graph *graph,
@@ -287,14 +289,13 @@ struct qkv_ensemble {
 QKV_API enum qkv_status qkv_ensemble_check(struct qkv_ensemble ensemble, struct qkv_error *error);
 
 /* Makes the decoding of an ensemble, whose models must outlive it. The probability of a token is the mean of its
- * probabilities by all models: log p = log((p_1 + .. + p_n) / n), computed in float64. It is used like that of one
- * model: qkv_next_scores.sums are the means of the members' sums, and logits are log p plus these. It has as many
- * positions as the member with the fewest. NULL with a message when memory is out, and where qkv_ensemble_check
- * fails. */
+ * probabilities by all models: log p = log((p_1 + .. + p_n) / n), computed in float64. It is used like the decoding of one
+ * model: qkv_next_scores.sums are the means of the members' sums, and logits are log p plus these. The member with the
+ * fewest positions limits the length. NULL with a message when memory is out, and where qkv_ensemble_check fails. */
 QKV_API struct qkv_decoding *qkv_decoding_new_ensemble(struct qkv_ensemble ensemble, struct qkv_error *error);
 
-/* The decoding of model i of an ensemble, which belongs to `decoding`; of one model: itself, for i = 0. NULL when there is
- * no such model. */
+/* The decoding of model i of an ensemble, owned by `decoding`. For the decoding of one model, i = 0 returns `decoding`
+ * itself. NULL when there is no such model. */
 QKV_API struct qkv_decoding *qkv_decoding_member(struct qkv_decoding *decoding, int64_t i);
 
 /* Splits large products among these workers from now on, for a program that decodes a single batch.
@@ -302,10 +303,9 @@ QKV_API struct qkv_decoding *qkv_decoding_member(struct qkv_decoding *decoding, 
  * alone. The results are the same bits either way. */
 QKV_API void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers *workers);
 
-/* Multiplies with these copies of the model's matrices, packed for speed (qkv_panels_new in
- * graph.h), which must outlive the decoding. A copy is renewed when the parameters have changed
- * (qkv_parameters.changes). NULL (the default): multiplies with the parameters. Of an ensemble: has no effect, because each
- * member (qkv_decoding_member) has panels of its own. */
+/* Multiplies with these copies of the model's matrices, packed for speed (qkv_panels_new in graph.h), which must outlive
+ * the decoding. A copy is renewed when the parameters have changed (qkv_parameters.changes). NULL (the default): multiplies
+ * with the parameters. Has no effect on an ensemble: set the panels of each member instead (qkv_decoding_member). */
 QKV_API void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_panels *panels);
 
 /* Encodes the sources of a batch and allocates room for `rows` hypotheses and `length` steps, each of
@@ -316,7 +316,7 @@ QKV_API void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_p
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                            int64_t rows, int64_t length, bool sums, struct qkv_error *error);
 
-/* Scores of all tokens that may follow each row, of qkv_decoding_step. */
+/* Result of qkv_decoding_step: for each row, the scores of all tokens that may follow. */
 struct qkv_next_scores {
     enum qkv_dtype dtype;
     int64_t rows;

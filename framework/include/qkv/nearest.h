@@ -21,7 +21,7 @@ QKV_API int qkv_name_distance(const char *a, const char *b);
  * 4 letters and more at most 1 plus a third of the letters. */
 QKV_API bool qkv_names_are_near(const char *a, const char *b, int distance);
 
-/* A list of names as a function: the name at `index`, from 0; NULL after the last. */
+/* A function that lists names: returns the name at `index`, from 0; NULL after the last. */
 typedef const char *qkv_naming(const void *context, int64_t index);
 
 /* Writes up to three suggestions for `given`, each after `prefix`: the near names at the smallest distance; if there

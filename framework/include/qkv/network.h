@@ -1,13 +1,15 @@
-/* Networks of one's own: what a program implements so that training, search, checkpoints, evaluation and attention maps
- * work with its network. The two networks of qkv (models/transformer.c, models/recurrent.c) are made with this header.
+/* The interface for a program's own network: a program that implements it can use training, search, checkpoints, evaluation
+ * and attention maps with its network. The two networks of qkv (models/transformer.c, models/recurrent.c) use this header,
+ * too.
  *
  * A network needs a name, declare and hidden. A config chooses it with `model.network: NAME`, once the program has
- * registered it; the keys of model.encoder and model.decoder then mean what the network makes of them, but are checked as
- * those of the network of model.encoder.type. For the default, transformer: num_heads divides hidden_size, which is the same
- * in both stacks, and no sentence with </s> is longer than positions.max_length; with positions.type none there is no limit.
- * Everything after the hidden states of the decoder (output layer, loss, search) is the model's. examples/own_network.c is a
- * complete program, examples/own_decoding.c one with a decoding of its own. The command qkv does not know the network: what
- * it does with runs, a program does with evaluate.h, attention_collect.h, heads.h, check_model.h and others.
+ * registered it; the network then decides what the keys of model.encoder and model.decoder mean, but they are checked as
+ * those of the network that model.encoder.type names. The checks for the default, transformer, are: num_heads divides
+ * hidden_size, hidden_size is the same in both stacks, and no sentence with </s> is longer than positions.max_length (no
+ * limit with positions.type none). Everything after the hidden states of the decoder (output layer, loss, search) is the
+ * model's. examples/own_network.c is a complete program, examples/own_decoding.c one that also has its own decoding. The
+ * command qkv cannot open runs of such a network; the program uses evaluate.h, attention_collect.h, heads.h, check_model.h
+ * and others instead.
  *
  * Example:
  *     // The program's own functions:
@@ -30,15 +32,15 @@
 
 /* ---- decoding ---- */
 
-/* What the decodings of all networks have. A network that keeps something between steps makes a struct whose first member
- * is this one; qkv_decoding_new allocates it, with zeros after the first member. */
+/* The fields that the decodings of all networks have. A network that keeps data between steps defines a struct whose first
+ * member is this one; qkv_decoding_new allocates it and zeroes what follows the first member. */
 struct qkv_decoding {
     const struct qkv_decoding_interface *interface;
     const struct qkv_model *model; /* of an ensemble: the first */
-    int64_t longest;               /* tokens with </s> that the decoder has positions for */
-    struct qkv_graph *encoder;     /* for what runs once per batch; NULL: an ensemble */
-    struct qkv_graph *decoder;     /* for what runs once per step; NULL: an ensemble */
-    struct qkv_arena arena;        /* for arrays of one batch; has its sources at `start` */
+    int64_t longest;               /* most tokens (with </s>) that the decoder has positions for */
+    struct qkv_graph *encoder;     /* for the ops that run once per batch; NULL: an ensemble */
+    struct qkv_graph *decoder;     /* for the ops that run once per step; NULL: an ensemble */
+    struct qkv_arena arena;        /* for arrays of one batch; `start` finds its sources here */
     size_t number_size;            /* bytes of one number of the model's dtype */
     bool sums;                     /* qkv_next_scores.sums are wanted */
     int64_t rows, length;          /* capacity: hypotheses, steps; 0 before qkv_decoding_start */
@@ -50,35 +52,36 @@ struct qkv_decoding {
 };
 
 /* Decoding token by token: the network's part of qkv_decoding_start, _step and _reorder (model.h), which check their
- * arguments first. Both graphs are bound to the model's parameters, without gradients and dropout; the functions reset and
- * run them. They keep every value until they are reset, unless the network lets them share memory (qkv_graph_share_memory).
- * qkv_network_check_decoding compares a decoding with hidden; examples/own_decoding.c has a complete one. */
+ * arguments first. Both graphs are bound to the model's parameters, without gradients and dropout; the functions below
+ * reset and run them. The graphs keep every value until they are reset, unless the network lets them share memory
+ * (qkv_graph_share_memory). qkv_network_check_decoding compares a decoding with hidden; examples/own_decoding.c has a
+ * complete one. */
 struct qkv_decoding_interface {
     size_t size; /* of the network's own struct */
 
-    /* Encodes the sources of the batch and makes room for decoding->rows hypotheses of decoding->length tokens. The batch is
-     * a copy in decoding->arena, without targets, which steps may read: the caller's may be released before. */
+    /* Encodes the sources of the batch and makes room for decoding->rows hypotheses of decoding->length tokens. The batch
+     * is a copy without targets in decoding->arena, which later steps may read. */
     enum qkv_status (*start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                              struct qkv_error *error);
 
     /* Feeds ids[i] to row i of `rows`, which translates sentence sentences[i]; decoding->step tells how many tokens were
      * fed before. Ids may lie outside the vocabulary: the network must refuse them, as the embedding does when a graph is
-     * built. Builds or rewinds decoding->decoder, which ends with qkv_decoding_add_output of a hidden state for each row, and
-     * runs it; with other scores the step fails. What decoding->encoder holds enters by qkv_wrap; in attention, rows of the
-     * same sentence may share its keys. */
+     * built. Builds or rewinds the graph decoding->decoder, which must end with qkv_decoding_add_output of one hidden state
+     * per row, and runs it; the step fails if decoding->next does not have `rows` rows of scores. Values of
+     * decoding->encoder enter this graph by qkv_wrap; in attention, rows of the same sentence may share its keys. */
     enum qkv_status (*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                             const int64_t *sentences, struct qkv_error *error);
 
     /* Makes row i continue row parents[i] of the last step. */
     void (*reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
 
-    void (*release)(struct qkv_decoding *decoding); /* what is not in graphs and arena; NULL: nothing */
+    void (*release)(struct qkv_decoding *decoding); /* frees what is not in graphs or arena; or NULL */
 
     struct qkv_decoding *(*member)(struct qkv_decoding *decoding, int64_t i); /* NULL: not an ensemble */
 };
 
-/* Adds the model's output layer to the graph of a step and plans its memory: hidden states [rows, D] -> decoding->next,
- * whose numbers are valid when the graph has run. */
+/* Adds the model's output layer to the graph of a step and plans the graph's memory: hidden states [rows, D] ->
+ * decoding->next, whose arrays are valid after the graph has run. */
 QKV_API void qkv_decoding_add_output(struct qkv_decoding *decoding, struct qkv_tensor *hidden);
 
 /* ---- the network ---- */
@@ -86,12 +89,12 @@ QKV_API void qkv_decoding_add_output(struct qkv_decoding *decoding, struct qkv_t
 /* A number that configs of the network may set, in `model.settings: "kernel_width=5 depth=2"`. */
 struct qkv_network_setting {
     const char *name; /* letters, digits and `_` */
-    double fallback;  /* where the config does not set it */
+    double fallback;  /* value if the config does not set it */
     double lowest, highest;
     bool is_integer;
 };
 
-/* The mask of attention (ops.def) to the source tokens of a batch, a number per token: [Ns]. NULL where nothing is masked. */
+/* The attention mask (ops.def) of the source tokens of a batch, one number per token: [Ns]. NULL if no token is masked. */
 QKV_API struct qkv_tensor *qkv_source_mask(struct qkv_graph *graph, const struct qkv_batch_view *batch);
 
 struct qkv_network_interface {
@@ -99,46 +102,48 @@ struct qkv_network_interface {
     const struct qkv_network_setting *settings;
     int setting_count;
 
-    /* Declares the network's parameters in model->parameters, by layers (layers.h) or qkv_parameters_add, as the config in
-     * model->config says; model->source_size and target_size are the vocabularies. Returns what `hidden` needs of it, for
-     * model->network; it lives in the arena of the parameters (qkv_arena_allocate). NULL, with a message, where the config
-     * cannot be used, and without one when memory is out. */
+    /* Declares the network's parameters in model->parameters, by layers (layers.h) or qkv_parameters_add, according to
+     * model->config; model->source_size and target_size are the sizes of the vocabularies. Returns the data that `hidden`
+     * needs, allocated in the arena of the parameters (qkv_arena_allocate); it becomes model->network. Returns NULL with a
+     * message if the config cannot be used, and NULL without a message when memory is out. */
     void *(*declare)(struct qkv_model *model, struct qkv_error *error);
 
-    /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets, with D of
-     * model.decoder.hidden_size; other shapes are refused. Row t of a sentence may depend on all source tokens, but of the
-     * targets only on target_input up to row t, and on no other sentence (qkv_network_check_hidden). Attention to the
-     * source takes the mask qkv_source_mask. Parts of the pass go to the trace (qkv_trace_record), which may be NULL; without
-     * QKV_PART_WEIGHTS there are no attention maps, and qkv_trace_record says what needs other parts. Errors go to the
-     * graph (qkv_graph_fail); qkv_graph_scope names nodes for messages. Must be safe on several threads at once. */
+    /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets, with D of model.decoder.hidden_size;
+     * other shapes are refused. Row t of a sentence may depend on all source tokens, but of the targets only on
+     * target_input up to row t, and on no other sentence (qkv_network_check_hidden). Attention to the source takes the mask
+     * qkv_source_mask. Records the parts of the pass in the trace (qkv_trace_record), which may be NULL; without
+     * QKV_PART_WEIGHTS there are no attention maps, and the comment of qkv_trace_record lists what needs the other parts.
+     * Errors go to the graph (qkv_graph_fail); qkv_graph_scope names nodes for messages. Must be safe on several threads at
+     * once. */
     struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
-    /* The layers of an attention layer (from 1); all NULL when the network has no such attention layer, so that the first
-     * missing layer ends each kind. It is not asked for layers above QKV_LAYERS_MAX. Heads of these layers can be silenced
-     * and explained. NULL: it has none. */
+    /* Returns the layers of attention layer `layer` (from 1) of a kind; all NULL when the network has no such layer, so
+     * that the first missing number ends the kind. It is not called for layers above QKV_LAYERS_MAX. Heads of these layers
+     * can be silenced and explained. NULL: the network has no such layers. */
     struct qkv_attention_layers (*attention)(const struct qkv_model *model, enum qkv_attention_kind kind,
                                              int64_t layer);
 
-    /* The layers that turn the tokens of a stack into vectors. The embedding of the decoder is what model.tied_softmax
-     * shares. NULL: none. */
+    /* Returns the layers that turn the tokens of a stack into vectors. model.tied_softmax shares the embedding of the
+     * decoder. NULL: none. */
     struct qkv_input_layers (*inputs)(const struct qkv_model *model, enum qkv_stack_id stack);
 
-    /* NULL: every step runs `hidden` for all tokens so far, which takes time with the square of the length. Right for
-     * every network; a faster decoding must give the same numbers (qkv_network_check_decoding). */
+    /* NULL: every step runs `hidden` for all tokens so far, so the time for a sentence grows at least with the square of
+     * its length. That is correct for every network; a faster decoding must give the same numbers
+     * (qkv_network_check_decoding). */
     const struct qkv_decoding_interface *decoding;
 };
 
-/* Makes a network known, from now until the program ends, to all that reads configs and runs: qkv_model_new, qkv_train,
- * qkv_run_open. The interface must stay valid as long. No other thread may use the library during the call. Fails for a
- * name that is not made of letters, digits, `_` and `-` or is taken, a missing function, a setting whose fallback is out of
- * range, a negative number of settings, and more than 32 networks. */
+/* Registers a network until the program ends, for every function that reads configs and runs: qkv_model_new, qkv_train,
+ * qkv_run_open. The interface must stay valid that long. No other thread may use the library during the call. Fails for a
+ * name that has other characters than letters, digits, `_` and `-` or is already registered, for a missing function, a
+ * setting whose fallback is out of range or a negative number of settings, and when there are 32 networks. */
 QKV_API enum qkv_status qkv_network_register(const struct qkv_network_interface *network,
                                              struct qkv_error *error);
 
-/* Fails when the network that a config names is not registered, or has no such settings; where it names none, when
- * model.encoder.type does not exist. Reads no other key, so that the config need not be finished (qkv_config_finish). What
- * makes the model checks this, too; call it to know before, as qkv_train does before it reads any text. */
+/* Fails when the network that a config names is not registered or does not have its settings, or, if the config names none,
+ * when model.encoder.type is unknown. Reads no other key, so the config need not be finished (qkv_config_finish).
+ * qkv_model_new checks this, too; call it to find out earlier, as qkv_train does before it reads any text. */
 QKV_API enum qkv_status qkv_network_check(const struct qkv_model_config *config, struct qkv_error *error);
 
 /* Fails when hidden breaks its rules on two short sentences: the shape of its result, rows that change with a later row of
@@ -158,8 +163,8 @@ QKV_API enum qkv_status qkv_network_check_decoding(const struct qkv_model *model
  * has no setting of that name. */
 QKV_API double qkv_model_setting(const struct qkv_model *model, const char *name);
 
-/* Decodes as a network without `decoding` does: simple and slow, to test a faster decoding against. As qkv_decoding_new
- * otherwise. */
+/* Makes a decoding that works as that of a network without `decoding`: simple and slow, to test a faster decoding against.
+ * Otherwise as qkv_decoding_new. */
 QKV_API struct qkv_decoding *qkv_decoding_new_plain(const struct qkv_model *model);
 
 /* ---- the parts of a pass ---- */
@@ -169,7 +174,8 @@ QKV_API struct qkv_decoding *qkv_decoding_new_plain(const struct qkv_model *mode
  * below 1 or of a kind that does not exist, and for QKV_PART_WEIGHTS when the node is no attention op with owner->heads
  * heads.
  *
- * Which parts are needed, in the shapes of model.h; what misses one is refused with a message that names it:
+ * Which parts each feature needs, in the shapes of model.h; a feature that lacks a part is refused with a message that
+ * names the part:
  *
  * - attention maps (attention_collect.h, aligner.h): WEIGHTS, with a row for each token of the queries' side of a sentence
  *   and a column for each token of the keys' side.

@@ -13,10 +13,10 @@
  * An op returns NULL, and the graph fails, when shapes do not fit, an index is out of bounds, an input belongs to
  * another graph, or memory is out.
  *
- * Sentences of packed rows (struct qkv_segments) mean the same in every op. A count of 0 is one sentence of all rows.
- * Segments may have any order, gaps between them, and length 0. They must not overlap, except the keys of attention:
- * sentences may share keys, whose gradients are then the sums over these sentences. Rows outside all segments are 0 in
- * the result, except where the op adds something to its input (add_positions, rotate): there they are copied. */
+ * Segments (struct qkv_segments) mean the same in every op. A count of 0 is one sentence that has all rows. Segments may be
+ * in any order, have gaps between them, and have length 0. They must not overlap, except the key segments of attention:
+ * sentences may share keys, whose gradients are then summed over these sentences. Rows outside all segments are 0 in the
+ * result, except where the op adds something to its input (add_positions, rotate): there they are copied. */
 #ifndef QKV_OPS_H
 #define QKV_OPS_H
 
@@ -91,25 +91,25 @@ enum qkv_op_id {
 #include "qkv/ops.def"
 #undef OP
 
-/* Concatenates `count` tensors along `axis` in order; the other axes must be equal. Of one tensor: that tensor. NULL, and
- * the graph fails, where there are none. Copies each number log2(count) times. */
+/* Concatenates `count` tensors along `axis` in order; the other axes must be equal. With count 1 it returns the tensor
+ * itself. Returns NULL, and the graph fails, if count is below 1. Copies each number log2(count) times. */
 QKV_API struct qkv_tensor *qkv_concat_all(struct qkv_graph *graph, struct qkv_tensor *const *tensors,
                                           int64_t count, int64_t axis);
 
 /* Convolution over the rows of each sentence (cross-correlation, as in PyTorch): x [N, I], weight [width I, O], bias [O] or
  * NULL -> [N, O]. Row i of the result is the bias plus the rows i + first .. i + first + width - 1 of its sentence, times
- * the blocks 0 .. width - 1 of I rows of the weight; rows that the sentence has not count as zeros. first = -(width / 2)
- * looks to both sides; 1 - width never looks ahead, as a decoder needs it (Gehring et al. 2017). */
+ * the blocks 0 .. width - 1 of I rows of the weight; rows outside the sentence count as zeros. first = -(width / 2) looks
+ * to both sides; first = 1 - width never looks ahead, which a decoder needs (Gehring et al. 2017). */
 QKV_API struct qkv_tensor *qkv_convolution(struct qkv_graph *graph, struct qkv_tensor *x,
                                            struct qkv_tensor *weight, struct qkv_tensor *bias,
                                            struct qkv_segments segments, int64_t first);
 
-/* Records a node of any op: all functions of ops.def call it. `inputs` has QKV_MAX_INPUTS entries, NULL where there
- * is no input; one more than the op has makes the graph fail, as an unknown op does. */
+/* Records a node of any op: all functions of ops.def call it. `inputs` has QKV_MAX_INPUTS entries, NULL where there is no
+ * input. An input that the op does not have makes the graph fail, and so does an unknown op. */
 QKV_API struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op,
                                     struct qkv_tensor *const *inputs, const struct qkv_options *options);
 
-/* Name of an op: "matmul"; "unknown op" for a number that is none. */
+/* Name of an op: "matmul"; "unknown op" for any other number. */
 QKV_API const char *qkv_op_name(enum qkv_op_id op);
 
 /* Attention weights of one head of one sentence (both from 0), after qkv_forward: [rows, columns] of the graph's
@@ -122,15 +122,16 @@ QKV_API const char *qkv_op_name(enum qkv_op_id op);
 QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence,
                                              int64_t head, int64_t *rows, int64_t *columns);
 
-/* Sums over all rows of a cross_entropy, linear_cross_entropy or paired_cross_entropy node, after qkv_forward,
- * without smoothing, consistency and factor: negative log-likelihood in nats, and the number of rows whose most probable
- * class is the label; of a pair, the means of both passes, or the first pass of a one-sided one. Of an attention_loss node: the sum of its rows, and 0.
- * Both are NaN, and the graph fails, if `loss` is another op or qkv_forward has not computed it. */
+/* Sums over all rows of a cross_entropy, linear_cross_entropy or paired_cross_entropy node, after qkv_forward, without
+ * smoothing, consistency and factor: the negative log-likelihood in nats, and the number of rows whose most probable class
+ * is the label. For a paired_cross_entropy node these are the means of both passes, or with one_sided the values of the
+ * first pass. For an attention_loss node they are the sum of its rows, and 0. Both are NaN, and the graph fails, if `loss`
+ * is another op or qkv_forward has not computed it. */
 QKV_API void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood,
                                     double *correct);
 
-/* The same for one row (from 0). Only nodes without gradient keep rows apart, and pairs do not; for others, and where
- * there is no such row, both are NaN and the graph fails. */
+/* The same for one row (from 0). Only cross_entropy and linear_cross_entropy nodes without gradient keep the sums of each
+ * row; for other nodes, and for a row out of range, both are NaN and the graph fails. */
 QKV_API void qkv_cross_entropy_row(const struct qkv_tensor *loss, int64_t row,
                                    double *negative_log_likelihood, double *correct);
 

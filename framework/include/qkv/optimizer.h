@@ -1,4 +1,4 @@
-/* The optimizer: one update of the flat block of parameters from blocks of gradients, which it sums.
+/* The optimizer: updates the flat block of parameters from the sum of several blocks of gradients.
  *
  * Example:
  *     struct qkv_error error = {""};
@@ -31,17 +31,17 @@
  *     sgd     m  = momentum m + g + d theta;  theta -= lr m       Polyak 1964
  *             with nesterov: theta -= lr (g + d theta + momentum m)   Sutskever et al. 2013
  *
- * lr is multiplied by the rate of the parameter (qkv_parameters_set_rates). A frozen one, of rate 0, keeps its value, and its
- * gradient counts as 0.
+ * lr is multiplied by the rate of the parameter (qkv_parameters_set_rates). A frozen parameter (rate 0) keeps its value,
+ * and its gradient counts as 0.
  *
- * These are PyTorch's formulas; tests compare trajectories with PyTorch's. As there, every parameter decays,
- * also gains and biases. Moments below the smallest normal number become 0: arithmetic on subnormal numbers
- * is many times slower, and the moments of words that no longer occur would decay into them.
+ * These are PyTorch's formulas; tests compare trajectories with PyTorch's. As in PyTorch, weight decay applies to every
+ * parameter, including gains and biases. Moments below the smallest normal number become 0: arithmetic on subnormal numbers
+ * is many times slower, and the moments of words that no longer occur would become subnormal as they decay.
  *
  * A step
  *  1. sums the blocks of gradients as a tree (neighbours 2i and 2i + 1, then pairs of these sums, and so on) and
  *     multiplies the sum by `scale`;
- *  2. computes the norm of the sum: the square root of the sum of squares, in double precision, whose order is the same
+ *  2. computes the norm of the sum: the square root of the sum of squares, added in double precision and in the same order
  *     for any number of threads and any instruction set;
  *  3. clips each number to +-clip_grad_val, then the norm to clip_grad_norm (0: no clipping);
  *  4. updates moments and parameters;
@@ -50,8 +50,8 @@
  *
  *     average += (1 - d) (theta - average)
  *
- * Workers share fixed ranges of the block, and sums over ranges are added in order: the number of threads has
- * no effect on the result, which is the same bits. A step allocates nothing. */
+ * The block is divided into fixed ranges, which the workers share, and sums over ranges are added in order: the result has
+ * the same bits for any number of threads. A step allocates nothing. */
 #ifndef QKV_OPTIMIZER_H
 #define QKV_OPTIMIZER_H
 
@@ -68,8 +68,8 @@ struct qkv_optimizer {
     struct qkv_training_config settings; /* a copy; its strings are never read, so the caller may free them */
     struct qkv_optimizer_state state; /* updates done (t of the formulas), moments (m, v) and the average */
 
-    /* The block cut where the rate of its parameters changes (qkv_parameters_set_rates): stretch i ends before the number
-     * stretch[i].end. */
+    /* The block divided into stretches of parameters with equal rates (qkv_parameters_set_rates): stretch i ends before
+     * element stretch[i].end. */
     struct qkv_rate_stretch {
         int64_t end;
         double rate;
@@ -83,29 +83,29 @@ struct qkv_optimizer {
 };
 
 /* Copies the settings and allocates moments, all zero, and the moving average, which starts as the values of the
- * parameters. Settings are taken as they are: adam needs betas and epsilon, such as .adam_betas = {0.9, 0.999} and
- * .adam_epsilon = 1e-8; betas of 0 mean that it has no memory. qkv_config_default fills in the defaults of all. Fails when
- * memory is out, when the parameters are not allocated, and when a setting that the optimizer reads is out of the range of
- * its config key, such as adam_epsilon 0. */
+ * parameters. No defaults are filled in: adam needs betas and epsilon, such as .adam_betas = {0.9, 0.999} and .adam_epsilon
+ * = 1e-8; betas of 0 switch its moving averages off. qkv_config_default sets all defaults. Fails when memory is out, when
+ * the parameters are not allocated, and when a setting that the optimizer reads is out of the range of its config key, such
+ * as adam_epsilon 0. */
 QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
                                            const struct qkv_training_config *config,
                                            const struct qkv_parameters *parameters, struct qkv_error *error);
 
-/* Does one update. `gradients`: `blocks` arrays (1 or more), each laid out as the values of the parameters,
- * with 0 where there is no gradient and in the gaps between parameters. `scale`: factor of the sum, such as
- * 1 / target tokens. `learning_rate`: from schedule.h. workers NULL: the calling thread alone. Afterwards the first block holds the scaled sum, clipped
- * by value but not by norm; the other blocks hold parts of the sum.
+/* Does one update. `gradients`: `blocks` arrays (1 or more), each laid out as the values of the parameters, with 0 where
+ * there is no gradient and in the gaps between parameters. `scale`: factor of the sum, such as 1 / target tokens.
+ * `learning_rate`: from schedule.h. workers NULL: the calling thread alone. Afterwards the first block holds the scaled
+ * sum, clipped by value but not by norm; the other blocks hold partial sums.
  *
- * Returns the norm before clipping. If it is not finite, training has diverged: parameters and moments have
- * not changed, so that they can still be saved, and qkv_parameters_find_not_finite (parameters.h) says where.
- * Returns NaN, and changes nothing, for a learning rate that is not finite, without blocks, and for parameters
- * that the optimizer was not made for. */
+ * Returns the norm before clipping. If it is not finite, training has diverged: parameters and moments have not changed, so
+ * that they can still be saved, and qkv_parameters_find_not_finite (parameters.h) finds the parameter. Returns NaN, and
+ * changes nothing, if the learning rate is not finite, there are no blocks, or the optimizer was made for other
+ * parameters. */
 QKV_API double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters,
                                   struct qkv_workers *workers, int blocks, void *const *gradients,
                                   double scale, double learning_rate);
 
-/* Exchanges the values of the parameters with their moving average, to compute with the average; a second call changes
- * them back, which must come before the next step. Does nothing without a moving average. */
+/* Swaps the values of the parameters with their moving average, to compute with the average. A second call swaps them back;
+ * it must come before the next step. Does nothing without a moving average. */
 QKV_API void qkv_optimizer_exchange(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters);
 
 QKV_API void qkv_optimizer_release(struct qkv_optimizer *optimizer);

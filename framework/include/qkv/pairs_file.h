@@ -1,5 +1,5 @@
-/* Sentence pairs in the files that people have, whose form is not known beforehand: tables with more than two columns, as
- * Anki and Tatoeba export them, or two line-aligned files; with blank lines, a header, sentences that lack their translation.
+/* Reads sentence pairs from files whose exact form is not known beforehand: tables with more than two columns, as Anki and
+ * Tatoeba export them, or two line-aligned files; also with blank lines, a header, or sentences without a translation.
  * qkv_corpus_read (corpus.h) reads only the strict form that training uses.
  *
  * Example:
@@ -24,14 +24,15 @@
 
 /* What to read. */
 struct qkv_pairs_request {
-    /* A table with a pair in each line and tabs between its columns, "-" for standard input; or, with `target`, the first of
-     * two files with a sentence in each line; or, if no file has this path, the common prefix of two: PATH.L1, PATH.L2. */
+    /* A table with one pair per line and tabs between its columns, "-" for standard input; or, with `target`, the first of
+     * two files with one sentence per line; or, if no file has this path, the common prefix of two files: PATH.L1,
+     * PATH.L2. */
     const char *path;
     const char *target; /* the second of two files; NULL: there is none */
-    /* Language codes; for a prefix, the suffixes of its files; NULL: found by the names of files and columns. If the names show that
-     * lang[0] is in the second column or file, the two are exchanged, unless `column` says which is which. */
+    /* Language codes; for a prefix also the suffixes of its files; NULL: found by the names of files and columns. If the
+     * names show that lang[0] is in the second column or file, the two sides are exchanged, unless `column` is set. */
     const char *lang[2];
-    int64_t column[2]; /* of a table, from 1; both 0: found by what is in them */
+    int64_t column[2]; /* of a table, from 1; both 0: found by their contents */
 };
 
 /* Lines that were left out. */
@@ -39,18 +40,18 @@ struct qkv_pairs_lines {
     int64_t count, first; /* first: its number, from 1; 0: none */
 };
 
-enum { QKV_PAIRS_COLUMNS = 32 /* columns of a table that are looked at */ };
+enum { QKV_PAIRS_COLUMNS = 32 /* columns of a table that are considered */ };
 
 /* Caller's storage; qkv_pairs_release frees the memory, which is proportional to the text. */
 struct qkv_pairs {
     int64_t count;
     int64_t read;     /* lines of the file */
-    int columns;      /* the most that a line of the table has; 0: two files */
-    int column[2];    /* the columns that were taken, from 1 */
+    int columns;      /* greatest number of columns in a line; 0: two files */
+    int column[2];    /* the columns that were used, from 1 */
     bool has_header;  /* the first line names the columns */
-    bool is_quoted;   /* a program put quotation marks around cells, which were taken off */
+    bool is_quoted;   /* quotation marks around cells were removed */
     char *path[2];    /* both the same for a table */
-    char lang[2][16]; /* language codes; "" where nothing names the language */
+    char lang[2][16]; /* language codes; "" if unknown */
     struct qkv_pairs_lines
         blank; /* lines without any text, and the first lines of an export from Anki (#separator:tab) */
     struct qkv_pairs_lines incomplete; /* lines of a table that end before one of its columns */
@@ -62,9 +63,9 @@ struct qkv_pairs {
 };
 
 /* Reads pairs. Sentences lose white space at their ends; a tab within one becomes a space. Quotation marks that a
- * spreadsheet put around cells are taken off. Columns of a table that hold no
- * sentences are passed over: empty ones, numbers and dates, the attribution of Anki's files, and a column that is the same in
- * all lines, such as a language code; the first two that remain are taken.
+ * spreadsheet put around cells are removed. Columns of a table without sentences are skipped: empty columns, numbers and
+ * dates, the attribution in Anki's files, and columns that are the same in all lines, such as a language code; the first
+ * two remaining columns are used.
  *
  * Fails with `path: ...` or `path:line: ...` when a file cannot be read or is not text (qkv_lines_next), when a table has
  * fewer than two columns of sentences, when it names another separator than tabs, when two files differ in their number of

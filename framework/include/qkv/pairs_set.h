@@ -1,4 +1,4 @@
-/* A set of sentence pairs: what it is like, cleaning it, and splitting it into training, dev and test pairs.
+/* Describes a set of sentence pairs, cleans it, and splits it into training, dev and test pairs.
  *
  * Example:
  *     struct qkv_pairs pairs = {0}; // of qkv_pairs_read
@@ -11,23 +11,23 @@
  *     free(part);
  *     qkv_pairs_release(&pairs);
  *
- * Two sentences count as the same when they differ in upper and lower case, punctuation and white space only: who has seen
- * the translation of "Go!" knows that of "go". */
+ * Two sentences count as the same when they differ only in upper and lower case, punctuation and white space: a model that
+ * was trained on the translation of "Go!" also knows that of "go". */
 #ifndef QKV_PAIRS_SET_H
 #define QKV_PAIRS_SET_H
 
 #include "qkv/pairs_file.h"
 
-/* What one side is like. */
+/* Description of one side. */
 struct qkv_pairs_side {
     int64_t words, longest; /* between white space: of all sentences, of the longest one */
     int64_t characters;     /* code points of all sentences */
     int64_t alphabet;       /* different code points, without white space */
     const char
-        *script; /* the script of most letters, such as "Latin"; "unknown": of none that is in scripts.def */
+        *script; /* the script of most letters, such as "Latin"; "unknown" if it is not in scripts.def */
     double script_share; /* of the letters, 0 .. 1 */
     bool has_spaces;     /* false: that script does not separate words */
-    bool is_tokenized;   /* more than half of the sentences look so (qkv_looks_tokenized) */
+    bool is_tokenized;   /* qkv_looks_tokenized is true of more than half of the sentences */
 };
 
 struct qkv_pairs_facts {
@@ -46,7 +46,7 @@ QKV_API enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct
 /* Pairs that qkv_pairs_clean removed. */
 struct qkv_pairs_removed {
     int64_t repeated;   /* equal to an earlier pair, in every character */
-    int64_t unbalanced; /* one side is far longer than the other leads to expect */
+    int64_t unbalanced; /* one side is far longer than expected from the other */
 };
 
 /* Removes repeated and unbalanced pairs. With r the ratio of the characters of both sides in the whole set, a pair of a and b
@@ -62,10 +62,10 @@ struct qkv_pairs_parts {
     uint64_t seed;
 };
 
-/* Says for each pair, in part: [count], to which part it belongs. Pairs are drawn at random; a pair comes with all that share a
- * sentence with it, directly or by way of others, so that no sentence of one part, of either side, is in another. Such
- * groups can make dev and test smaller than wanted, but never larger. The same pairs and seed give the same parts on every
- * machine. Fails when a part would be empty, when no pairs were read, and when memory is out. */
+/* Assigns each pair to a part: part [count]. Pairs are drawn at random. All pairs that share a sentence, directly or
+ * through other pairs, go to the same part, so that no sentence of either side is in two parts. Such groups can make dev
+ * and test smaller than wanted, but never larger. The same pairs and seed give the same parts on every machine. Fails when
+ * a part would be empty, when no pairs were read, and when memory is out. */
 QKV_API enum qkv_status qkv_pairs_split(const struct qkv_pairs *pairs, struct qkv_pairs_parts wanted,
                                         enum qkv_pairs_part *part, struct qkv_error *error);
 

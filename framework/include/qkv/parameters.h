@@ -41,7 +41,7 @@ struct qkv_parameter {
     int64_t offset, count; /* elements within the block */
     struct qkv_initial initial;
     bool is_table; /* a matrix whose rows are looked up by index */
-    double rate;   /* what optimizers multiply its learning rate by, 1 at first; 0: frozen */
+    double rate;   /* factor of its learning rate, 1 at first; 0: frozen */
 };
 
 /* Caller's storage, all zero at first. */
@@ -51,27 +51,27 @@ struct qkv_parameters {
     struct qkv_parameter **list;
     int64_t elements; /* of the block, with the gaps between aligned slices, which stay 0 */
     void *values;     /* [elements] of dtype; NULL before qkv_parameters_allocate */
-    /* Number of writes to `values`. Copies of values (qkv_panels) are out of date when it has changed. Write to `values`
-     * directly only while no graph runs, and then add 1. */
+    /* Number of writes to `values`. When it has changed, copies of the values (qkv_panels) are out of date. Write to
+     * `values` directly only while no graph runs, and add 1 afterwards. */
     uint64_t changes;
-    enum qkv_precision products; /* of linear layers; set by qkv_parameters_narrow */
+    enum qkv_precision products; /* precision of linear layers' products; set by qkv_parameters_narrow */
     bool failed;                 /* a declaration was refused, or memory ran out while declaring */
     struct qkv_error error;      /* the first reason for that; empty: memory */
     double *square;              /* workspace for the largest orthogonal matrix; NULL if there is none */
     struct qkv_arena arena;
 };
 
-/* Declares a parameter; the name is a printf format. The result is valid until release. NULL when memory is out, the
- * name is empty, longer than 255 bytes or declared already (a checkpoint finds parameters by name) or begins with `__`
- * or `optimizer.` (names that checkpoints use), the shape is not one of a tensor (or not [n, k n] for orthogonal values), the
- * initializer does not exist, or after qkv_parameters_allocate. The parameters have then failed: qkv_parameters_allocate
+/* Declares a parameter; the name is a printf format. The result is valid until release. NULL when memory is out, the name
+ * is empty, longer than 255 bytes or declared already (a checkpoint finds parameters by name) or begins with `__` or
+ * `optimizer.` (names that checkpoints use), the shape is invalid (or not [n, k n] for orthogonal values), the initializer
+ * is unknown, or the call comes after qkv_parameters_allocate. The parameters have then failed: qkv_parameters_allocate
  * returns the first such error, and qkv_graph_bind refuses them. */
 QKV_API const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters,
                                                        struct qkv_shape shape, struct qkv_initial initial,
                                                        const char *name, ...) QKV_PRINTF(4, 5);
 
-/* Says that the rows of this matrix, declared here, are looked up by index: an embedding table. int8 gives each row a scale
- * then, instead of each column. Does nothing for NULL. */
+/* Marks a declared matrix as an embedding table, whose rows are looked up by index. int8 then uses one scale per row
+ * instead of one per column. Does nothing for NULL. */
 QKV_API void qkv_parameters_mark_table(struct qkv_parameters *parameters, const struct qkv_parameter *table);
 
 /* Allocates the block of values, all zero. Fails when a declaration failed, when memory is out, and at a second call. */
@@ -82,24 +82,24 @@ QKV_API enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameter
  * both precisions up to rounding. */
 QKV_API void qkv_parameters_initialize(struct qkv_parameters *parameters, uint64_t seed);
 
-/* Sets the rates of parameters by name: `rates` is "PATTERN=FACTOR ..." with white space between, such as
- * "encoder.*=0.1 output.bias=0". In a pattern, * is any text and ? any letter (fnmatch); where several patterns fit a name, the
- * last counts. A parameter with the factor 0 is frozen: graphs compute no gradient for it, and for what lies below it none
- * either where all of that is frozen; optimizers leave it alone, and it has no share in the norm of the gradient. Optimizers
- * read the rates in qkv_optimizer_init. Fails, and changes no rate, where a pattern fits no parameter, a factor is not a number
- * from 0 on, every parameter would be frozen, or memory is out. */
+/* Sets the rates of parameters by name: `rates` is "PATTERN=FACTOR ..." with white space between, such as "encoder.*=0.1
+ * output.bias=0". In a pattern, * matches any text and ? any character (fnmatch); if several patterns match a name, the
+ * last one counts. A parameter with the factor 0 is frozen: graphs compute no gradient for it, nor for nodes that depend on
+ * frozen parameters and constants alone; optimizers do not change it, and it does not count in the norm of the gradient.
+ * qkv_optimizer_init reads the rates. Fails, and changes no rate, if a pattern matches no parameter, a factor is not a
+ * number of at least 0, every parameter would be frozen, or memory is out. */
 QKV_API enum qkv_status qkv_parameters_set_rates(struct qkv_parameters *parameters, const char *rates,
                                                  struct qkv_error *error);
 
 /* Sets the precision in which graphs multiply by these parameters. int8: rounds the matrices in place, which cannot be
- * undone; gradients are refused from then on, also by a graph to which the parameters are bound already, once it is built
- * anew. float32: products are float32, of whatever the matrices hold. Fails where
- * parameters are not allocated, are float64 and the precision is not float32, or are not finite and it is int8. Call it
- * before graphs that use the parameters are built. */
+ * undone; from then on gradients are refused, even by a graph to which the parameters are already bound, as soon as it is
+ * built again. float32: products are float32 and use the current contents of the matrices. Fails if the parameters are not
+ * allocated, if they are float64 and the precision is not float32, or if they are not finite and it is int8. Call it before
+ * building graphs that use the parameters. */
 QKV_API enum qkv_status qkv_parameters_narrow(struct qkv_parameters *parameters, enum qkv_precision precision,
                                               struct qkv_error *error);
 
-/* Number of learned values, gaps not counted; and how many of them are frozen. */
+/* The number of learned values, without the gaps, and the number of them that are frozen. */
 QKV_API int64_t qkv_parameters_total(const struct qkv_parameters *parameters);
 QKV_API int64_t qkv_parameters_frozen(const struct qkv_parameters *parameters);
 
@@ -112,7 +112,7 @@ QKV_API const struct qkv_parameter *qkv_parameters_find(const struct qkv_paramet
 QKV_API const struct qkv_parameter *qkv_parameters_find_not_finite(const struct qkv_parameters *parameters,
                                                                    const void *block);
 
-/* Reads or writes element i, row-major. Where there is no such element in the block, reads NaN and writes nothing. */
+/* Reads or writes element i, row-major. If the block has no such element, reading returns NaN and writing does nothing. */
 QKV_API double qkv_parameter_get(const struct qkv_parameters *parameters,
                                  const struct qkv_parameter *parameter, int64_t i);
 QKV_API void qkv_parameter_set(struct qkv_parameters *parameters, const struct qkv_parameter *parameter,

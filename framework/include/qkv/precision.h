@@ -1,12 +1,13 @@
-/* Narrow types of the products of linear layers: fewer bits of each factor, more products at once.
+/* Low-precision types for the products of linear layers: fewer bits per factor, so that one instruction computes more
+ * products.
  *
- * bfloat16: both factors of a product are rounded to 8 bits of mantissa (the first of which is not stored), in forward and
- * backward; sums are float32. The parameters stay float32. Attention, norms, softmax, the loss and the recurrent products
- * of an LSTM or GRU are float32.
+ * bfloat16: both factors of a product are rounded to 8 significant bits (7 of them stored), in forward and backward; sums
+ * are float32. The parameters stay float32. Attention, norms, softmax, the loss and the recurrent products of an LSTM or
+ * GRU are float32.
  *
- * int8: a weight is a whole number from -127 to 127 times a scale of its output, an activation such a number times a scale
- * of its row, which is found when the product runs (dynamic quantisation). The sums of products are exact; what is rounded
- * is each weight, once, and each activation. Embedding tables are rounded, too. Attention, norms, softmax and the
+ * int8: a weight is an integer from -127 to 127 times the scale of its output, an activation such an integer times the
+ * scale of its row, which is computed when the product runs (dynamic quantisation). The sums of products are exact; only
+ * the weights (once) and the activations are rounded. Embedding tables are rounded, too. Attention, norms, softmax and the
  * recurrent products of an LSTM or GRU stay float32.
  *
  * Example:
@@ -23,7 +24,7 @@
 
 enum qkv_precision { QKV_PRECISION_FLOAT32, QKV_PRECISION_BFLOAT16, QKV_PRECISION_INT8, QKV_PRECISION_COUNT };
 
-/* "float32", "bfloat16", "int8"; NULL for a number that is none. */
+/* "float32", "bfloat16", "int8"; NULL for an unknown value. */
 QKV_API const char *qkv_precision_name(enum qkv_precision precision);
 
 /* Finds a precision by its name; false if there is none. */

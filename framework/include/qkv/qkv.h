@@ -6,11 +6,11 @@
  *     printf("qkv %s: %lld numbers\n", qkv_version(), (long long)qkv_tensor_count(x));
  *     qkv_graph_free(graph);
  *
- * An order to read in: graph.h and ops.h with ops.def (tensors and what computes them); parameters.h, layers.h (what is
- * learned); gradcheck.h; optimizer.h, data_parallel.h, checkpoint.h (training any loss); then, for translation, model.h and
- * network.h, config.h, trainer.h, run.h, text_translator.h; corpus.h, vocabulary.h and batch.h for the data. docs/library.md
- * lists the others by task, and says, for all functions at once, which arguments may be NULL, and what a call changes in the
- * process.
+ * Suggested reading order: graph.h and ops.h with ops.def (tensors and ops); parameters.h, layers.h (learned values);
+ * gradcheck.h; optimizer.h, data_parallel.h, checkpoint.h (training any loss); then, for translation, model.h and
+ * network.h, config.h, trainer.h, run.h, text_translator.h; corpus.h, vocabulary.h and batch.h for the data.
+ * docs/library.md lists the other headers by task, and explains for all functions which arguments may be NULL and which
+ * process-wide state a call changes.
  */
 #ifndef QKV_QKV_H
 #define QKV_QKV_H

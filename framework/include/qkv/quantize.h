@@ -1,4 +1,4 @@
-/* Quantises a run: makes another one of a quarter of the size, whose matrices are int8.
+/* Quantises a run: makes a new run of a quarter of the size, whose matrices are int8.
  *
  * Example:
  *     struct qkv_error error;
@@ -11,8 +11,8 @@
 
 #include "qkv/error.h"
 
-/* Writes a checkpoint of the run `path`, chosen as by qkv_run_open, in int8 into the folder `output`, with all that
- * translation needs. Fails where `output` exists already, unless it is an empty folder, and where qkv_run_open does. */
+/* Writes a checkpoint of the run `path`, chosen as by qkv_run_open, in int8 into the folder `output`, with all files that
+ * translation needs. Fails if `output` exists already, unless it is an empty folder, and where qkv_run_open fails. */
 QKV_API enum qkv_status qkv_run_quantize(const char *path, const char *checkpoint, const char *output,
                                          struct qkv_error *error);
 

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-/* Use of the random numbers. Each use has a stream of its own, so no two uses get the same numbers. */
+/* What random numbers are used for. Each use has its own stream, so no two uses get the same numbers. */
 enum qkv_stream {
     QKV_STREAM_INITIAL_VALUES, /* of parameters; index of the parameter in `step` */
     QKV_STREAM_SHUFFLE,  /* order of the training data; epoch in `step`, pool of batches in the sub-stream */
@@ -21,7 +21,7 @@ enum qkv_stream {
     QKV_STREAM_CHECK,    /* samples and cotangents of the gradient check */
     QKV_STREAM_SCENE,    /* vectors and matrices of scenes */
     QKV_STREAM_PIECES,   /* merges that BPE dropout leaves out; epoch in `step`, side in the sub-stream */
-    QKV_STREAM_SPLIT,    /* which pairs become dev and test sets */
+    QKV_STREAM_SPLIT,    /* choice of the pairs of dev and test sets */
     QKV_STREAM_SAMPLE,   /* tokens of sampled translations; number of the sample in `step` */
 };
 
@@ -41,12 +41,13 @@ QKV_API double qkv_random_uniform(struct qkv_random random, uint64_t index);
 /* Number `index` of the sequence: standard normal (Box and Muller 1958). */
 QKV_API double qkv_random_normal(struct qkv_random random, uint64_t index);
 
-/* Number `index` of the sequence: uniform in 0 .. bound-1, with a bias below 2^-32. Needs 0 < bound < 2^32, else it is 0. */
+/* Number `index` of the sequence: uniform in 0 .. bound-1, with a bias below 2^-32. Requires 0 < bound < 2^32; returns 0
+ * otherwise. */
 QKV_API uint64_t qkv_random_below(struct qkv_random random, uint64_t index, uint64_t bound);
 
 /* Element i of a random permutation of 0 .. count - 1: a keyed bijection of i, which needs no memory and no other element.
- * Needs i < count <= 2^63, else it is i. Takes 16 blocks of the generator on average, more where `count` is below
- * 256; qkv_random_shuffle is faster where all elements are needed and fit in memory. */
+ * Requires i < count <= 2^63; returns i otherwise. Computes 16 blocks of the generator on average, more if `count` is below
+ * 256; qkv_random_shuffle is faster if all elements are needed and fit in memory. */
 QKV_API uint64_t qkv_random_permuted(struct qkv_random random, uint64_t count, uint64_t i);
 
 /* Shuffles `order` in place (Fisher and Yates). */

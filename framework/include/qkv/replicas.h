@@ -38,8 +38,9 @@ struct qkv_step_sums {
 };
 
 /* Makes replicas for batches that are split into `shards` (1 .. QKV_SHARDS_MAX), for a model whose parameters are
- * allocated. objective: what steps minimise, copied; NULL: the cross entropy. Model and workers must outlive them; workers
- * NULL: the calling thread alone. Returns NULL, with a message, when memory is out, and for arguments out of range. */
+ * allocated. objective: what steps minimise, copied; NULL: the cross entropy. Model and workers must outlive the replicas;
+ * workers NULL: the calling thread alone. Returns NULL, with a message, when memory is out, and for arguments out of
+ * range. */
 QKV_API struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers,
                                               int shards, enum qkv_gradient_memory memory,
                                               const struct qkv_objective *objective, struct qkv_error *error);
@@ -56,10 +57,10 @@ QKV_API enum qkv_status qkv_replicas_divide(struct qkv_replicas *replicas, struc
 QKV_API enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct qkv_batches *batches,
                                              struct qkv_error *error);
 
-/* Forward and backward over a batch. Gradients are those of the sum over tokens, not of the mean. With
- * `accumulate` the sum over this batch is added to the sum over the earlier ones, since the last call without it.
- * `random` (seed, step) fixes the dropout masks; NULL: no dropout. Allocates nothing if qkv_replicas_reserve was called or
- * an earlier batch was as large.
+/* Forward and backward over a batch. Gradients are those of the sum over tokens, not of the mean. With `accumulate` the sum
+ * over this batch is added to the sum over the earlier ones, since the last call without it. `random` (seed, step) fixes
+ * the dropout masks; NULL: no dropout. Allocates nothing if qkv_replicas_reserve was called or an earlier batch was at
+ * least as large.
  *
  * QKV_FAILED: the loss is not finite; the message names the first tensor that is not. QKV_INVALID: the graph
  * cannot be built, such as for a sentence longer than the positions. After either, there are no gradients, and the sum over

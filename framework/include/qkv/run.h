@@ -59,18 +59,18 @@ struct qkv_run {
     struct qkv_arena arena;
 };
 
-/* Opens a run. `checkpoint` NULL: the average, if the config has testing.average above 0 and training has ended; else the
- * best one; else the last, if there was no validation. Otherwise a file name in the folder, with or without `.safetensors`,
- * or a path. `dtype`: of the parameters; a checkpoint of the other precision is converted. The network that the config names
- * must be registered (network.h). Fails, with nothing to release (qkv_run_release then does nothing), when the folder is missing or not a run, has a newer format, or a file is
- * damaged or belongs to another model; QKV_FAILED: a parameter is infinite or NaN, so that the model is of no
- * use. */
+/* Opens a run. `checkpoint` is a file name in the folder, with or without `.safetensors`, or a path. NULL: the average, if
+ * the config has testing.average above 0 and training has ended; else the best checkpoint; else, without any validation,
+ * the last one. `dtype`: of the parameters; a checkpoint of the other precision is converted. The network that the config
+ * names must be registered (network.h). Fails when the folder is missing, is not a run or has a newer format, or a file is
+ * damaged or belongs to another model; QKV_FAILED: a parameter is infinite or NaN, so the model is useless. After a failure
+ * nothing needs to be released (qkv_run_release then does nothing). */
 QKV_API enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *checkpoint,
                                      enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_run_release(struct qkv_run *run);
 
-/* Reads the config of a run, whose texts live in the arena, without its model: also of a run that is still training. Fails
- * when the folder is missing or not a run, and has a newer format. */
+/* Reads the config of a run, without its model; works also for a run that is still training. The strings of the config live
+ * in the arena. Fails when the folder is missing, is not a run or has a newer format. */
 QKV_API enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *config,
                                             struct qkv_arena *arena, struct qkv_error *error);
 
@@ -79,7 +79,7 @@ QKV_API enum qkv_status qkv_run_read_config(const char *folder, struct qkv_confi
 QKV_API enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error);
 
 /* Reads the merges of the sides whose level is bpe from the folder of a run, and sets `bpe` of both sides of `data`. The
- * caller frees them, also after a failure. */
+ * caller frees the merges in `bpe`, also after a failure. */
 QKV_API enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_config *data,
                                        struct qkv_bpe *bpe[2], struct qkv_error *error);
 

@@ -4,20 +4,20 @@
  *     double angle = 3 / qkv_scalar_power(10000, 0.25);
  *     printf("%.17g %.17g\n", qkv_scalar_sin(angle), qkv_scalar_cos(angle));
  *
- * A C library may choose among several versions of such a function by the processor that it runs on, and their results
- * may differ in the last bit; one bit in an initial value or a learning rate becomes another trained network. These
- * functions consist of additions, subtractions, multiplications, divisions and operations on integers, which IEEE 754
- * defines to the last bit, in an order that no compiler may change (-ffp-contract=off, no -ffast-math). They expect that
- * results are rounded to nearest and subnormal numbers are kept, as programs start.
+ * A C library may choose among several versions of such a function depending on the processor, and their results may differ
+ * in the last bit; one different bit in an initial value or a learning rate leads to a different trained network. These
+ * functions consist of additions, subtractions, multiplications and divisions, which IEEE 754 defines to the last bit, and
+ * of integer operations, in an order that no compiler may change (-ffp-contract=off, no -ffast-math). They assume the
+ * default floating-point environment: results are rounded to nearest, and subnormal numbers are not flushed to zero.
  *
- * Errors were measured against mpmath with 60 digits over millions of arguments. A unit is the distance of two
- * neighbouring doubles at the result (unit in the last place); results below the least normal number may be wrong by one
- * such unit more. NaN gives NaN. Nothing sets errno.
+ * Errors were measured against mpmath with 60 digits over millions of arguments. A unit is the distance of two neighbouring
+ * doubles at the result (unit in the last place); results below the smallest normal number may be wrong by one more such
+ * unit. NaN gives NaN. Nothing sets errno.
  *
- * Methods: argument reduction as in Cody and Waite 1980, "Software manual for the elementary functions"; large arguments
- * of sin and cos as in Payne and Hanek 1983, "Radian reduction for trigonometric functions"; Taylor series; sums of two
- * doubles for what must be more precise than one (Dekker 1971, "A floating-point technique for extending the available
- * precision"). See also Muller 2016, "Elementary functions". */
+ * Methods: argument reduction as in Cody and Waite 1980, "Software manual for the elementary functions"; large arguments of
+ * sin and cos as in Payne and Hanek 1983, "Radian reduction for trigonometric functions"; Taylor series; sums of two
+ * doubles where more precision than that of one is needed (Dekker 1971, "A floating-point technique for extending the
+ * available precision"). See also Muller 2016, "Elementary functions". */
 #ifndef QKV_SCALAR_MATH_H
 #define QKV_SCALAR_MATH_H
 

@@ -14,9 +14,9 @@
  *         printf("%d words\n", (int)scene.tokens.count);
  *     qkv_arena_release(&arena);
  *
- * Nq words with queries (`tokens`), Nk words with keys and values (`source`; without a source the
- * tokens: then it is self-attention), D width of their vectors, H heads, K and V key and value
- * width per head, A hidden width of additive scores. */
+ * Nq: number of words with queries (`tokens`); Nk: number of words with keys and values (`source`, or without a source
+ * `tokens`: self-attention); D: width of their vectors; H: number of heads; K and V: key and value width per head; A:
+ * hidden width of additive scores. */
 #ifndef QKV_SCENE_H
 #define QKV_SCENE_H
 
@@ -85,7 +85,7 @@ struct qkv_scene {
     struct {
         enum qkv_position_kind type;
         double base;
-        int64_t rows; /* of the table that is shown; 0: as many as there are words */
+        int64_t rows; /* rows of the table that are shown; 0: one per word */
     } positions;
     struct qkv_vectors_config queries, keys, values;
     struct {
@@ -100,7 +100,7 @@ struct qkv_scene {
         enum qkv_score score;
         int64_t heads, key_width, value_width, hidden_width;
         bool output;    /* random weights: project the joined heads back to D */
-        int64_t window; /* a word sees words at a distance of at most this */
+        int64_t window; /* greatest distance of a word that a word sees */
     } attention;
     struct {
         enum qkv_scene_mask type;
@@ -127,8 +127,8 @@ QKV_API enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena
                                        const char *const *overrides, int override_count,
                                        struct qkv_messages *messages);
 
-/* Reads a scene that is in memory: `text` is what the file would hold, UTF-8 with a NUL at its end, and `path` names it in
- * messages. With a NULL `text` it is qkv_scene_read. */
+/* Reads a scene from memory: `text` is the contents of the file, UTF-8 with a NUL at its end, and `path` names it in
+ * messages. With `text` NULL it works as qkv_scene_read. */
 QKV_API enum qkv_status qkv_scene_read_text(struct qkv_scene *scene, struct qkv_arena *arena,
                                             const char *path, const char *text, const char *const *overrides,
                                             int override_count, struct qkv_messages *messages);

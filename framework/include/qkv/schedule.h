@@ -1,5 +1,5 @@
-/* The learning rate of each update: a function of the number of the update and, for two schedules, of finished
- * epochs or validations.
+/* The learning rate of each update: a function of the update number and, for two of the schedules, of the finished epochs
+ * or validations.
  *
  * Example:
  *     struct qkv_schedule schedule;
@@ -23,10 +23,11 @@
  *
  * p grows from 0 at the end of the warm-up (at update 1 without one) to 1 at the last update, and stays 1.
  *
- * During a warm-up (updates before w), inverse_sqrt, linear and cosine are lr t / w; constant, exponential and
- * plateau are multiplied by t / w; noam has its own. A rate may be below min then. noam and inverse_sqrt need
- * a warm-up, linear and cosine the number of updates: qkv_config_read refuses a config without it, but a struct that a program
- * fills is not checked: without a warm-up, inverse_sqrt gives 0, and noam with a hidden size of 0 infinity. */
+ * During a warm-up (updates before w), inverse_sqrt, linear and cosine are lr t / w; constant, exponential and plateau are
+ * multiplied by t / w; noam has a warm-up of its own. During a warm-up the rate may be below min. noam and inverse_sqrt
+ * need a warm-up, linear and cosine the number of updates. qkv_config_read refuses a config without them, but a struct that
+ * a program fills in is not checked: without a warm-up inverse_sqrt returns 0, and with a hidden size of 0 noam returns
+ * infinity. */
 #ifndef QKV_SCHEDULE_H
 #define QKV_SCHEDULE_H
 
@@ -55,8 +56,8 @@ struct qkv_schedule {
 QKV_API void qkv_schedule_init(struct qkv_schedule *schedule, const struct qkv_training_config *config,
                                int64_t hidden_size);
 
-/* The learning rate of update number `update` (from 1), when `epochs` epochs are finished (0 during the first). NaN for
- * a kind that does not exist. */
+/* The learning rate of update number `update` (from 1), when `epochs` epochs are finished (0 during the first). NaN for an
+ * unknown kind. */
 QKV_API double qkv_schedule_rate(const struct qkv_schedule *schedule, int64_t update, int64_t epochs);
 
 /* Records the score of a validation; has an effect only on schedules that follow validations. After more than

@@ -39,41 +39,42 @@ enum { QKV_BEAM_MAX = 1000, QKV_REPETITION_PENALTY_MAX = 1000 };
 /* Sampling: each token is drawn from the probabilities of the model instead of searched for. */
 struct qkv_sampling_options {
     bool enabled; /* false: the others are ignored, search is greedy or by beam */
-    /* Divides the logits: below 1 sharpens the distribution, above 1 flattens it. Above 0. */
+    /* Divisor of the logits: below 1 it sharpens the distribution, above 1 it flattens it. Must be above 0. */
     double temperature;
-    int64_t top_k; /* draw from the so many most probable tokens; 0: from all */
-    /* Draw from the fewest most probable tokens that have at least this share of the probability, after temperature and
-     * top_k (Holtzman et al. 2020); 1: from all. Above 0, at most 1. */
+    int64_t top_k; /* draw from the top_k most probable tokens; 0: from all */
+    /* Nucleus sampling (Holtzman et al. 2020): draw from the smallest set of most probable tokens whose probabilities,
+     * after temperature and top_k, sum to at least top_p; 1: from all. Above 0, at most 1. */
     double top_p;
     uint64_t seed;
 };
 
-/* All may be zero but beam_size and n_best. An array of [sentences] has an element for each sentence of the batch, or
- * of qkv_translator_run. */
+/* All fields except beam_size and n_best may be zero. An array of [sentences] has an element for each sentence of the
+ * batch, or of qkv_translator_run. */
 struct qkv_search_options {
     int64_t beam_size;     /* hypotheses kept per sentence, 1 .. QKV_BEAM_MAX; 1: greedy search, samples */
     double length_penalty; /* alpha of QKV_LENGTH_PENALTY_WU; 0: no penalty */
     int64_t n_best; /* translations returned per sentence, 1 .. beam_size; samples: 1 .. QKV_BEAM_MAX */
-    /* Tokens without </s>; 0: twice the source tokens (without </s>) plus 10, plus those of the prefix. Never more than
-     * the model has positions for. */
+    /* Tokens without </s>; 0: twice the source tokens (without </s>) plus 10, plus the tokens of the prefix. Limited to the
+     * positions of the model. */
     int64_t max_output_length;
     bool unscored; /* greedy search, samples: leave log_probability and score 0, which is faster */
 
-    /* What the log-probability of a translation is divided by; its length counts </s>. WU: ((5 + length) / 6)^alpha (Wu
-     * et al. 2016, section 7); AVERAGE: the length; NONE: 1. */
+    /* The divisor of a translation's log-probability. The length counts </s>. WU: ((5 + length) / 6)^alpha (Wu et al. 2016,
+     * section 7); AVERAGE: the length; NONE: 1. */
     enum qkv_length_penalty penalty_kind;
     int64_t min_output_length; /* tokens without </s>; cut to max_output_length; 0: no minimum */
-    /* No sequence of so many tokens occurs twice in a translation, which ends where nothing else is left; 0: off. */
+    /* No n-gram of this many tokens occurs twice in a translation; the translation ends when every other token would repeat
+     * one. 0: off. */
     int64_t no_repeat_ngram;
-    /* Tokens that the translation already has become less likely: a logit x > 0 becomes x / repetition_penalty, others
-     * x * repetition_penalty (Keskar et al. 2019). At most QKV_REPETITION_PENALTY_MAX; 0 or 1: off. */
+    /* Makes tokens that the translation already contains less likely: a logit x > 0 becomes x / repetition_penalty, other
+     * logits become x * repetition_penalty (Keskar et al. 2019). At most QKV_REPETITION_PENALTY_MAX; 0 or 1: off. */
     double repetition_penalty;
-    bool allow_unknown; /* false: <unk> is in no translation, except where the prefix has it */
+    bool allow_unknown; /* false: no <unk> in translations, except in the prefix */
     struct qkv_sampling_options sampling;
 
     const struct qkv_ids *prefixes; /* [sentences]: tokens that the translations begin with; NULL: none */
-    /* [sentences], each from 0 to 2^44 - 1: samples are a function of scores, seed, this number, the number of the sample
-     * and the position. Messages name it. NULL: 0, 1, 2, ... */
+    /* [sentences]: a number for each sentence, from 0 to 2^44 - 1. Samples are a function of scores, seed, this number, the
+     * index of the sample and the position; messages name sentences by it. NULL: 0, 1, 2, ... */
     const int64_t *numbers;
 };
 
@@ -81,10 +82,10 @@ struct qkv_hypothesis {
     int64_t length;     /* tokens */
     const int32_t *ids; /* [length], without <s> and </s>; NULL: the sentence has fewer translations */
     /* Nats; includes the prefix, and </s> if finished. A repetition penalty changes it; temperature, top_k, top_p and
-     * tokens that are excluded do not: it is that of the model. */
+     * excluded tokens do not: it is the model's own log-probability. */
     double log_probability;
     double score;  /* log_probability divided by the length penalty */
-    bool finished; /* false: cut at the greatest length */
+    bool finished; /* false: cut at the maximum length */
 };
 
 /* The translations of a batch; caller's storage, all zero at first. Searching again reuses the
@@ -97,16 +98,16 @@ struct qkv_translations {
     struct qkv_arena arena;
 };
 
-/* Translates the sources of a batch. Deterministic: of equal candidates, that of the better
- * hypothesis comes first, then the lower token id. The other sentences of the batch affect the
- * result of a sentence only by rounding. Samples with the same number of a sentence, seed and scores are the same. Fails
- * where qkv_decoding_start fails, when an option is out of range, for a prefix that is too long or holds other ids than
- * those of words, and when memory is out. QKV_FAILED: the scores of the model are not finite. */
+/* Translates the sources of a batch. Deterministic: equal candidates are ordered by their hypothesis (better first), then
+ * by token id (lower first). The other sentences of the batch affect the result of a sentence only by rounding. Samples are
+ * equal if the sentence number, the seed and the scores are equal. Fails where qkv_decoding_start fails, when an option is
+ * out of range, for a prefix that is too long or holds other ids than those of words, and when memory is out. QKV_FAILED:
+ * the scores of the model are not finite. */
 QKV_API enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                    const struct qkv_search_options *options,
                                    struct qkv_translations *translations, struct qkv_error *error);
 
-/* The options that a config says: greedy or beam search, unscored. */
+/* The search options of a config: greedy or beam search, with `unscored` set. */
 QKV_API struct qkv_search_options qkv_search_options_of(const struct qkv_testing_config *testing);
 
 /* Fails when an option is out of range. */

@@ -1,6 +1,6 @@
-/* A trained run behind one pointer: text in, translation and attention maps out. For programs that want no more than that,
- * and for other languages: all arguments are pointers, texts and numbers (examples/read_run.py calls it from Python). What it
- * is made of is public, too: qkv/run.h, qkv/corpus.h, qkv/translator.h, qkv/attention_collect.h.
+/* A trained run behind one pointer: text in, translation and attention maps out. For programs that need only this, and for
+ * other programming languages: all arguments are pointers, strings and numbers (examples/read_run.py calls it from Python).
+ * The modules that it uses are public, too: qkv/run.h, qkv/corpus.h, qkv/translator.h, qkv/attention_collect.h.
  *
  * Example:
  *     struct qkv_error error = {""};
@@ -23,21 +23,22 @@
 
 struct qkv_text_translator;
 
-/* Opens the run in `folder`, in float32; `checkpoint` as in qkv_run_open (NULL: the one that the run is best known by).
- * Returns NULL with a message where qkv_run_open fails. */
+/* Opens the run in `folder`, in float32; `checkpoint` as in qkv_run_open (NULL: its default). Returns NULL with a message
+ * where qkv_run_open fails. */
 QKV_API struct qkv_text_translator *qkv_text_translator_open(const char *folder, const char *checkpoint,
                                                              struct qkv_error *error);
 
-/* Translates a sentence, UTF-8, by the search that the config of the run says, with `beam_size` hypotheses; 0: as many as the
- * config says. The translation is valid until the next call of this function. Returns NULL with a message when the text has
- * no words, is longer than the model has positions, or is not UTF-8, where qkv_translator_run fails, and out of memory. */
+/* Translates a sentence, UTF-8, by the search that the config of the run sets, with `beam_size` hypotheses; 0: the beam
+ * size of the config. The translation is valid until the next call of this function. Returns NULL with a message when the
+ * text has no words, is longer than the model has positions, or is not UTF-8, when qkv_translator_run fails, and when
+ * memory is out. */
 QKV_API const char *qkv_text_translator_run(struct qkv_text_translator *translator, const char *text,
                                             int64_t beam_size, struct qkv_error *error);
 
 /* The maps of every layer and head of the last translation, of the attention kinds in `kinds` (bits 1u << kind; 0: all),
  * ordered by kind, layer, head. The report, its tokens and weights are valid until the next call of this function or of
- * qkv_text_translator_run. Returns NULL with a message when nothing was translated, or the last translation failed, where
- * qkv_attention_collect fails, and out of memory. */
+ * qkv_text_translator_run. Returns NULL with a message when nothing was translated or the last translation failed, when
+ * qkv_attention_collect fails, and when memory is out. */
 QKV_API const struct qkv_attention_report *
 qkv_text_translator_attention(struct qkv_text_translator *translator, unsigned kinds,
                               struct qkv_error *error);

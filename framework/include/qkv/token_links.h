@@ -1,4 +1,4 @@
-/* The links between the words of a corpus as links between its tokens, for guided alignment (struct qkv_objective).
+/* Converts links between the words of a corpus to links between its tokens, for guided alignment (struct qkv_objective).
  *
  * Example:
  *     struct qkv_corpus corpus = {0}; // of qkv_corpus_read, with keep_words
@@ -15,17 +15,18 @@
 #include "qkv/corpus.h"
 #include "qkv/model.h"
 
-/* Reads links between words in a format of qkv_alignments_read, for all pairs of the text that the corpus was read from,
- * with keep_words; also for those that it dropped. Words count from 0, in a .wa file from 1. Sure and possible links are
- * equal. Of a target word that is linked to n source words, each piece has a link to every piece of these: one of p pieces
- * of a source word has the share 1 / (n p).
+/* Reads links between words in a format of qkv_alignments_read, for the text that the corpus was read from, with
+ * keep_words. The file must have links for all pairs of the text, also for pairs that the corpus dropped. Words count from
+ * 0, in a .wa file from 1. Sure and possible links count the same. Each token of a target word that is linked to n source
+ * words gets a link to every token of these words; if a source word has p tokens, the share of each of them is 1 / (n p).
  *
- * Fails, with file:line:column where there is one, as qkv_alignments_read does: for a file that cannot be read, another
- * number of lines than pairs, and a link of a word that its pair does not have. On failure there is nothing to release. */
+ * Fails, with file:line:column where there is one, as qkv_alignments_read does: for a file that cannot be read, for
+ * different numbers of lines and pairs, and for a link to a word that its pair does not have. On failure there is nothing
+ * to release. */
 QKV_API enum qkv_status qkv_token_links_read(struct qkv_token_links *links, const char *path,
                                              const struct qkv_corpus *corpus, struct qkv_error *error);
 
-/* A CRC-32 of the links: the same as long as they are. */
+/* A CRC-32 of the links, to detect changes. */
 QKV_API uint32_t qkv_token_links_checksum(const struct qkv_token_links *links);
 
 QKV_API void qkv_token_links_release(struct qkv_token_links *links);

@@ -65,12 +65,12 @@ QKV_API enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv
 
 QKV_API void qkv_tokens_release(struct qkv_tokens *tokens);
 
-/* Whether a line looks as if a tokenizer such as that of Moses had split it already: it ends in a full stop after a space, or
- * has one of its marks, @-@ or an entity such as &apos;. */
+/* Whether a line looks already tokenized, for example by the tokenizer of Moses: it ends in a full stop after a space, or
+ * contains one of the marks of Moses, @-@ or an entity such as &apos;. */
 QKV_API bool qkv_looks_tokenized(const char *line);
 
-/* Joins tokens to a line of text in `arena`; NULL when there is no memory or no such level. `tokens` come
- * from qkv_tokenize or from a vocabulary.
+/* Joins tokens to a line of text in `arena`; NULL when memory is out or the level is unknown. `tokens` come from
+ * qkv_tokenize or from a vocabulary.
  *
  * Level char: tokens are written without space, and ▁ as a space. Level word: a space between tokens, except with
  * `split_punctuation`:
@@ -79,13 +79,13 @@ QKV_API bool qkv_looks_tokenized(const char *line);
  * - within each family of quotation marks (" | ' ‘ ‚ | “ ” „ | « » | ‹ ›) every second mark closes, so that „so“, »so«
  *   and ”so” are all right; ’ always closes;
  * - in French, a no-break space before ! ? ; : % » and after «.
- * Level bpe: pieces are first joined to words: a token that ends in @@, but is longer, goes on with the next one.
- * This is a good guess, not an inverse: tokens do not tell where the spaces were. */
+ * Level bpe: pieces are first joined to words: a token that ends in @@, but is longer, is joined with the next one.
+ * The result is a good guess, not an inverse: tokens do not record where the spaces were. */
 QKV_API char *qkv_detokenize(const struct qkv_text_config *text, int64_t count, const char *const *tokens,
                              struct qkv_arena *arena);
 
-/* The word of each token in the line that qkv_detokenize makes, as qkv_tokens.word: [count], in the arena. NULL as
- * qkv_detokenize. */
+/* The index of the word that each token is part of, in the line that qkv_detokenize makes, as in qkv_tokens.word: [count],
+ * in the arena. NULL when qkv_detokenize returns NULL. */
 QKV_API const int64_t *qkv_token_words(const struct qkv_text_config *text, int64_t count,
                                        const char *const *tokens, struct qkv_arena *arena);
 

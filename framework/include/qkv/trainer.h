@@ -15,9 +15,9 @@
  *         printf("%lld updates\n", (long long)result.updates);
  *     qkv_arena_release(&arena);
  *
- * The run can be opened from the first checkpoint on (run.h, text_translator.h). Checkpoints are written at every validation,
- * every training.validation_freq updates: what a kill loses is the updates since the last one, and a training that goes on
- * with `resume` ends with the same bits as one that was never killed. */
+ * The run can be opened from the first checkpoint on (run.h, text_translator.h). A checkpoint is written at every
+ * validation, every training.validation_freq updates: killing the process loses only the updates since the last checkpoint,
+ * and training that continues with `resume` ends with the same bits as training that was never killed. */
 #ifndef QKV_TRAINER_H
 #define QKV_TRAINER_H
 
@@ -54,7 +54,7 @@ struct qkv_train_validation {
 /* Reported before the first update. */
 struct qkv_train_start {
     const char *folder;
-    int64_t parameters, frozen;         /* learned numbers; those of them that training leaves alone */
+    int64_t parameters, frozen;         /* learned numbers; those of them that do not change */
     int64_t pairs, read;                /* training pairs kept, and in the file */
     int64_t long_sources, long_targets; /* dropped because a side is longer than max_length */
     int64_t dev_pairs;                  /* 0: no validation */
@@ -62,11 +62,11 @@ struct qkv_train_start {
     int threads, shards, processes;
     int64_t resumed;                    /* updates done before; 0: a new run */
     const char *from;                   /* checkpoint of training.from; NULL: random initial values */
-    bool has_new_vocabulary;            /* not that of the run that `from` is of: */
-    int64_t known_source, known_target; /* types of this run that it has too, without special tokens */
+    bool has_new_vocabulary;            /* the vocabularies are not those of the run of `from`: */
+    int64_t known_source, known_target; /* types that both runs have, without special tokens */
 };
 
-/* Reported at the end of training, where testing.average asks for an average of the best checkpoints. */
+/* Reported at the end of training if testing.average is above 0: the average of the best checkpoints. */
 struct qkv_train_average {
     struct qkv_average checkpoints; /* what was averaged */
     struct qkv_scores scores;       /* of the average, on the dev set */
@@ -80,7 +80,7 @@ struct qkv_train_listener {
     void (*progress)(void *context, const struct qkv_train_progress *progress);
     void (*validation)(void *context, const struct qkv_train_validation *validation);
     void (*average)(void *context, const struct qkv_train_average *average);
-    /* Something that is probably wrong, such as overfitting, and the config key that helps: one sentence. */
+    /* Reports a probable problem, such as overfitting, and the config key that helps, in one sentence. */
     void (*notice)(void *context, const char *sentence);
 };
 
@@ -90,9 +90,9 @@ struct qkv_train_options {
     bool overwrite; /* replace an existing run */
     int threads;    /* 0: one per processor */
     const struct qkv_train_listener *listener;
-    /* NULL: this process alone. Else all of them must call qkv_train with the same config and options; process 0 writes the
-     * run, and calls the listener. Of the listeners of the others only `stop` is called, and their errors are empty unless
-     * process 0 cannot know of them. */
+    /* NULL: this process alone. Otherwise all processes must call qkv_train with the same config and options. Process 0
+     * writes the run and calls the listener; the other processes call only `stop` of their listeners, and their errors are
+     * empty unless process 0 cannot know of them. */
     struct qkv_processes *processes;
 };
 
@@ -111,26 +111,27 @@ struct qkv_train_result {
     bool validated;
     int64_t best_update; /* of the best validation */
     double best;         /* its score, by training.early_stopping_metric */
-    int64_t averaged;    /* checkpoints of the average that testing.average asks for; 0: none */
+    int64_t averaged;    /* checkpoints in the average (testing.average); 0: no average */
     double average;      /* its score, by training.early_stopping_metric */
-    /* Bytes that process 0 sent to the others, and most bytes that one of them sent; 0: one process. */
+    /* Bytes that process 0 sent to the others, and the most bytes that any other process sent; 0: one process. */
     int64_t sent, sent_by_others;
 };
 
-/* Trains. Reads and checks all input before it replaces anything of an old run. QKV_FAILED: the loss or the gradient is no
- * longer finite; the last checkpoint is intact. QKV_INVALID: bad input, an existing run without `overwrite`, a failed write, or a resumed run whose text or fixed keys have changed; the message names the key, its old and
- * its new value. */
+/* Trains a model. Reads and checks all input before it replaces any file of an old run. QKV_FAILED: the loss or the
+ * gradient is no longer finite; the last checkpoint is intact. QKV_INVALID: bad input, an existing run without `overwrite`,
+ * a failed write, or a resumed run whose text or fixed keys have changed; the message names the key, its old and its new
+ * value. */
 QKV_API enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_train_options *options,
                                   struct qkv_train_result *result, struct qkv_error *error);
 
-/* Writes the text data.train of a config to `file`, x.prepared, as qkv_corpus_prepare does, with the vocabularies and merges
- * that qkv_train would use: those of the run that training.from names, unless training.from_vocabulary is new, and else those
- * of the text. With data.train set to `file`, qkv_train then gives the same bits as from the text. Fails, and writes no file,
- * as qkv_corpus_prepare does, and where qkv_train refuses training.from. */
+/* Writes the text data.train of a config to `file`, x.prepared, as qkv_corpus_prepare does, with the vocabularies and
+ * merges that qkv_train would use: those of the run that training.from names, or, if training.from_vocabulary is new or
+ * there is no such run, those of the text. With data.train set to `file`, qkv_train then gives the same bits as from the
+ * text. Fails, and writes no file, as qkv_corpus_prepare does, and where qkv_train refuses training.from. */
 QKV_API enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *file,
                                           struct qkv_prepared_counts *counts, struct qkv_error *error);
 
-/* What training costs on this machine. */
+/* Time and size of training on this machine. */
 struct qkv_train_cost {
     double seconds_per_update;
     double seconds_per_validation; /* of an untrained model, whose translations are long; 0: no data.dev */
@@ -138,8 +139,9 @@ struct qkv_train_cost {
     int64_t batches;               /* of an epoch */
 };
 
-/* Measures the training that a config describes: reads all input, does updates for so many seconds, at least three, and one
- * validation, then forgets them. Writes no files and needs no run folder. Fails as qkv_train does. */
+/* Measures the training that a config describes: reads all input, does updates for `seconds` seconds, but at least three
+ * updates, and one validation, and discards the result. Writes no files and needs no run folder. Fails as qkv_train
+ * does. */
 QKV_API enum qkv_status qkv_train_measure(const struct qkv_config *config, int threads, double seconds,
                                           struct qkv_train_cost *cost, struct qkv_error *error);
 

@@ -34,24 +34,23 @@ struct qkv_translator;
 QKV_API struct qkv_translator *qkv_translator_new(const struct qkv_model *model, struct qkv_workers *workers,
                                                   struct qkv_error *error);
 
-/* The same for models that translate together (qkv_decoding_new_ensemble in model.h). Also returns NULL where
+/* Makes a translator for an ensemble (qkv_decoding_new_ensemble in model.h). Also returns NULL where
  * qkv_decoding_new_ensemble does. */
 QKV_API struct qkv_translator *qkv_translator_new_ensemble(struct qkv_ensemble ensemble,
                                                            struct qkv_workers *workers,
                                                            struct qkv_error *error);
 
-/* Divides the batches of qkv_translator_run among processes, which must all call it for the same sentences and options, with the
- * same models. The translations are those of process 0, with the bits that they have in one process; the others get the status
- * alone. Processes must outlive the translator. */
+/* Divides the batches of qkv_translator_run among processes, which must all call it for the same sentences and options,
+ * with the same models. Only process 0 gets the translations, which have the same bits as with one process; the other
+ * processes get only the status. Processes must outlive the translator. */
 QKV_API void qkv_translator_divide(struct qkv_translator *translator, struct qkv_processes *processes);
 
-/* Translates `count` sentences. Sentences are sorted by length, longest first, and cut into batches
- * of `batch_size` > 0, each of which one thread searches; a single batch uses all threads for its
- * large products. Sets *best to [count * options->n_best] translations, those of sentence s from s *
- * n_best, best first, valid until the next call. options->prefixes and options->numbers, where they are given, have an
- * element for each source. The results are the same bits for any number of
- * threads; batch_size and the other sentences affect them only by rounding. Fails where qkv_search
- * fails, when memory is out, and for a negative `count` or a `batch_size` below 1; *best is then NULL. */
+/* Translates `count` sentences. Sentences are sorted by length, longest first, and divided into batches of `batch_size` >
+ * 0. Each batch is searched by one thread; a single batch uses all threads for its large products. Sets *best to [count *
+ * options->n_best] translations, those of sentence s from s * n_best, best first, valid until the next call.
+ * options->prefixes and options->numbers, unless NULL, have an element for each source. The results are the same bits for
+ * any number of threads; batch_size and the other sentences affect them only by rounding. Fails where qkv_search fails,
+ * when memory is out, and for a negative `count` or a `batch_size` below 1; *best is then NULL. */
 QKV_API enum qkv_status qkv_translator_run(struct qkv_translator *translator, int64_t count,
                                            const struct qkv_ids *sources, int64_t batch_size,
                                            const struct qkv_search_options *options,

@@ -64,14 +64,16 @@ struct qkv_vocabulary {
 };
 
 /* Builds one vocabulary for `count` texts (two texts: a joint vocabulary): the special tokens, then the types, the most
- * frequent first; types of equal frequency in the order of their bytes, so that the order of the text has no effect. Left
- * out are types that occur less often than `minimum`, types beyond `limit` (without special tokens; 0: no limit), and
- * types that are spelled like a special token: "</s>" in a text is an unknown word. Fails when there is no memory. */
+ * frequent first; types of equal frequency in the order of their bytes, so that the order of the text has no effect. It
+ * leaves out types that occur less often than `minimum`, types beyond the first `limit` (special tokens not counted; 0: no
+ * limit), and types that are spelled like a special token: "</s>" in a text is an unknown word. Fails when there is no
+ * memory. */
 QKV_API enum qkv_status qkv_vocabulary_build(struct qkv_vocabulary *vocabulary, int64_t count,
                                              const struct qkv_types *const *texts, int64_t limit,
                                              int64_t minimum, struct qkv_error *error);
 
-/* The id of a token of a text; QKV_UNKNOWN when the vocabulary lacks it or it is spelled like a special token. */
+/* The id of a token of a text; QKV_UNKNOWN when the vocabulary does not have the token or it is spelled like a special
+ * token. */
 QKV_API int32_t qkv_vocabulary_id(const struct qkv_vocabulary *vocabulary, const char *token);
 
 /* The token of an id, 0 <= id < size, else NULL; lives as long as the vocabulary. */

@@ -29,19 +29,19 @@ QKV_API int qkv_workers_count(const struct qkv_workers *workers);
 QKV_API void qkv_workers_run(struct qkv_workers *workers, int parts,
                              void (*function)(void *context, int part), void *context);
 
-/* Stops and joins the threads. No run may be under way. NULL is allowed. */
+/* Stops and joins the threads. No run may be in progress. NULL is allowed. */
 QKV_API void qkv_workers_free(struct qkv_workers *workers);
 
 /* ---- threads of OpenBLAS, which belong to the whole process ---- */
 
-/* Whether qkv_graph_new sets OpenBLAS to one thread for the whole process (openblas_set_num_threads); true at first.
- * qkv runs sentences and parts of products in parallel instead, so further threads only compete with them. Call it
- * with false before the first graph if the program uses OpenBLAS itself with several threads: qkv then leaves their
- * number as it is; products in float64 may be slower, and the bits of their results may depend on it. */
+/* Sets whether qkv_graph_new limits OpenBLAS to one thread in the whole process (openblas_set_num_threads); true at first.
+ * qkv runs sentences and parts of products in parallel itself, so threads of OpenBLAS would only compete with its own. Call
+ * it with false before the first graph if the program uses OpenBLAS itself with several threads: qkv then leaves the number
+ * of threads as it is; products in float64 may be slower, and the bits of their results may depend on that number. */
 QKV_API void qkv_set_matrix_threads(bool to_one);
 
-/* Ends the threads of OpenBLAS; call it at the start of a program that uses OpenBLAS only through qkv. OpenBLAS starts
- * its threads when it is loaded, and they spin for about 0.1 s before they sleep, on processors that a team needs. */
+/* Ends the threads of OpenBLAS; call it at the start of a program that uses OpenBLAS only through qkv. OpenBLAS starts its
+ * threads when it is loaded, and they spin for about 0.1 s before they sleep, on processors that the workers need. */
 QKV_API void qkv_end_matrix_threads(void);
 
 #endif
