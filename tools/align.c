@@ -1,4 +1,4 @@
-/* qkv align: links between the words of sentence pairs. */
+/* qkv align: draws links between the words of sentence pairs. */
 #include "alignment_table.h"
 #include "commands.h"
 #include "complain.h"
@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { BLOCK = 4096 }; /* pairs that are in memory at a time, and by which heads are chosen */
+enum { BLOCK = 4096 }; /* pairs that are in memory at a time; heads are chosen by the first block */
 
 /* The options as they are given. */
 static struct links_options links_options;
@@ -219,7 +219,7 @@ static void print_chosen(struct alignment *a, int direction, const struct qkv_ch
     }
 }
 
-/* Chooses the best heads, if any are wanted, by the first block. */
+/* Chooses the best heads, if that is asked for, by the pairs of the first block. */
 static enum qkv_status choose_heads(struct alignment *a, int64_t count, struct qkv_error *error)
 {
     for (int d = 0; d < (reverse_path ? 2 : 1) && !a->chosen; d++) {
@@ -233,7 +233,7 @@ static enum qkv_status choose_heads(struct alignment *a, int64_t count, struct q
     return QKV_OK;
 }
 
-/* Writes the links of a pair as a line, and warns if it is too long to have any. */
+/* Writes the links of a pair as a line, and warns if the pair is too long to have any. */
 static void write_pair(struct alignment *a, const struct qkv_aligned_pair *pair, int64_t number)
 {
     for (int64_t i = 0; i < pair->links.count; i++)

@@ -1,4 +1,4 @@
-/* Alignment scores as a table for people and as JSON for programs. */
+/* Prints alignment scores as a table for people and as JSON for programs. */
 #ifndef QKV_TOOLS_ALIGNMENT_TABLE_H
 #define QKV_TOOLS_ALIGNMENT_TABLE_H
 

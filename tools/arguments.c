@@ -40,7 +40,7 @@ static int check_choice(const char *what, qkv_naming *choices, const char *value
     return choices ? complain_of_name(what, value, choices, NULL) : QKV_OK;
 }
 
-/* Adds a value to a list; where there are choices, cuts it at its commas first. */
+/* Adds a value to a list. If there are choices, splits it at commas first. */
 static int store_in_list(const struct command_option *option, const char *what, char *value)
 {
     struct option_list *list = option->destination;
@@ -105,7 +105,7 @@ static int store(const struct command_option *option, char *value)
 
 /* ---- options ---- */
 
-/* The tables of one command in the form that getopt_long reads. */
+/* The options of one command in the form that getopt_long needs. */
 struct getopt_tables {
     struct option options[MAX_OPTIONS + 2];
     char letters[2 * MAX_OPTIONS + 4];
@@ -199,7 +199,7 @@ int complain_of_usage(const struct command *command, const char *format, ...)
     return complain("%s (usage: %s)", message, write_synopsis(command, usage));
 }
 
-/* Checks how many operands there are, and that none is empty. */
+/* Checks the number of operands, and that none is empty. */
 static int check_operands(const struct command *command, int count, char **operand)
 {
     int max = 0;
@@ -222,8 +222,8 @@ static int check_operands(const struct command *command, int count, char **opera
     return QKV_OK;
 }
 
-/* Processes that do the same would write the same files, or print the same. Each one says so: it cannot know whether the others
- * run this command, too, and mpirun ends all when the first has ended. */
+/* Refuses several processes, because each would write the same files, or print the same. Every process reports the error: it
+ * cannot know whether the others run this command, too, and mpirun ends all processes when the first one has ended. */
 static int check_processes(const struct command *command)
 {
     int processes = qkv_launched_processes();

@@ -12,8 +12,8 @@
  * stderr, with exit code 2. */
 int parse_and_run(const struct command *command, int argc, char **argv);
 
-/* Complains of the first option given to `command`, which parse_and_run runs, that needs translations: for a command that
- * got --no-translation. QKV_OK if there is none. */
+/* For a command that was given --no-translation: reports the first given option that needs translations. `command` is the one
+ * that parse_and_run runs. QKV_OK if there is no such option. */
 int complain_of_translation_options(const struct command *command);
 
 /* Prints `qkv: <message> (usage: qkv train CONFIG [options])` and returns the exit code 2. */

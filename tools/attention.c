@@ -1,4 +1,4 @@
-/* qkv attention: where a trained model looks while it translates a sentence. */
+/* qkv attention: shows what a trained model attends to while it translates a sentence. */
 #include "commands.h"
 #include "complain.h"
 #include "layer_or_head.h"
@@ -30,8 +30,8 @@ struct selection {
     int layer, head;
 };
 
-/* Fills in what the options leave open: text shows the mean over the heads of each cross layer, pictures show
- * every head of every cross layer, and data holds all maps. */
+/* Reads the selection from the options. By default, text shows the mean over the heads of each cross layer, pictures show
+ * every head of every cross layer, and data formats hold all maps. */
 static int read_selection(struct selection *selection, const struct qkv_format *format)
 {
     unsigned all = (1u << QKV_ATTENTION_KINDS) - 1;
@@ -55,8 +55,8 @@ struct viewer {
     struct qkv_model *untrained;
 };
 
-/* Selects maps. Rows of norms become shares of the row: afterwards, so that means are of norms, but before the best of several
- * heads is chosen, which must not depend on how large its norms are. */
+/* Selects maps. With --measure norms, normalizes their rows to a sum of 1: after the selection, so that means are taken over
+ * norms; but before the best of several heads is chosen, which must not depend on the size of norms. */
 static enum qkv_status select_maps(struct viewer *v, const struct qkv_attention_report *report,
                                    unsigned selected_kinds, int selected_layer, int selected_head,
                                    struct qkv_attention_report *selected, struct qkv_error *error)
@@ -79,7 +79,7 @@ static enum qkv_status select_wanted(struct viewer *v, const struct qkv_attentio
     return select_maps(v, report, wanted->kinds, wanted->layer, wanted->head, selected, error);
 }
 
-/* A collector of what --measure says. NULL with an error. */
+/* Makes a collector of the maps that --measure asks for. NULL with an error. */
 static struct qkv_attention_collector *make_collector(const struct qkv_model *model, struct qkv_error *error)
 {
     struct qkv_attention_collector *collector = qkv_attention_collector_new(model, error);
@@ -89,8 +89,8 @@ static struct qkv_attention_collector *make_collector(const struct qkv_model *mo
     return NULL;
 }
 
-/* Selects from the maps of an empty sentence, which has the same layers and heads as every other: reports a
- * layer or head that the model does not have before the sentence is translated. */
+/* Reports a layer or head that the model does not have, before the sentence is translated. Tries the selection on the maps of
+ * an empty sentence, which have the same layers and heads. */
 static enum qkv_status check_selection(struct viewer *v, struct qkv_error *error)
 {
     static const struct qkv_attention_pair empty = {0};

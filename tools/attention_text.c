@@ -14,7 +14,7 @@ const char *attention_title(const struct qkv_model *model, const char *source, c
                             precision ? ", in " : "", precision ? precision : "");
 }
 
-/* Renders the maps that the collector has of the pair. */
+/* Prints the maps of the pair that the collector has. */
 static enum qkv_status print_maps(struct qkv_attention_collector *collector,
                                   const struct qkv_attention_pair *pair, const char *title,
                                   struct qkv_arena *arena, struct qkv_error *error)

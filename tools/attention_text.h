@@ -1,4 +1,4 @@
-/* The maps of one sentence in the terminal, as `qkv attention` prints them without options. */
+/* Prints the maps of one sentence in the terminal, as `qkv attention` does without options. */
 #ifndef QKV_TOOLS_ATTENTION_TEXT_H
 #define QKV_TOOLS_ATTENTION_TEXT_H
 

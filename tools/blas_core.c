@@ -12,7 +12,8 @@
 
 static const char VARIABLE[] = "OPENBLAS_CORETYPE";
 
-/* By its path, not by /proc/self/exe: the process would then be called `exe`. Returns only if that fails. */
+/* Executes this program again, by its path and not as /proc/self/exe, because the process would then be named `exe`. Returns
+ * only if that fails. */
 static void execute_anew(char **argv, const char *core)
 {
     char path[PATH_MAX];
@@ -27,7 +28,7 @@ void choose_blas_core(char **argv)
     struct qkv_kernel_names kernels;
     struct qkv_error error;
     const char *chosen =
-        getenv(VARIABLE); /* by the user, or by this function: it executes the program once only */
+        getenv(VARIABLE); /* set by the user, or by this function, which executes the program only once */
     if (chosen && *chosen) return;
     if (qkv_kernels_in_use(&kernels, &error) || !kernels.is_float32_by_blas || !kernels.better_blas_core)
         return;

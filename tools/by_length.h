@@ -11,7 +11,7 @@ struct by_length {
     struct qkv_scorer *class; /* [count]: sources of i * step + 1 to (i + 1) * step tokens */
 };
 
-/* Makes classes of `step` lengths each for sources of up to `longest` tokens. Fails out of memory. */
+/* Makes classes of `step` lengths each for sources of up to `longest` tokens. Fails when memory is out. */
 enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t longest,
                                const struct qkv_text_options *options, struct qkv_error *error);
 
@@ -19,9 +19,10 @@ enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t lo
 enum qkv_status by_length_add(struct by_length *table, const struct qkv_sentence_score *score,
                               const char *translation, const char *reference, struct qkv_error *error);
 
-/* Print the table; make a JSON array of it. Both leave out classes without sentences. */
+/* Prints the table. Leaves out classes without sentences. */
 void by_length_print(const struct by_length *table);
-/* An array of objects: from, to (source tokens), sentences, tokens, and the metrics that have a column. */
+/* Makes an array of objects with from, to (source tokens), sentences, tokens, and the metrics that have a column. Leaves out
+ * classes without sentences. */
 struct cJSON *by_length_json(const struct by_length *table);
 
 void by_length_release(struct by_length *table);

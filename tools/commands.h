@@ -11,7 +11,7 @@
 /* The subcommands in the order of the help page; ends with NULL. */
 extern const struct command *const COMMANDS[];
 
-/* Finds a subcommand by name; NULL, after an error message, when there is none. */
+/* Finds a subcommand by name. Prints an error message and returns NULL when there is none. */
 const struct command *command_find(const char *name);
 
 /* The names of the subcommands; the context is not used. */

@@ -1,4 +1,4 @@
-/* qkv compare: several runs side by side, as a table and as accuracy against length. */
+/* qkv compare: compares several runs, in a table and in a chart of accuracy by sentence length. */
 #include "commands.h"
 #include "comparison.h"
 #include "complain.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The output formats, by extension. Without a writer: a chart. */
+/* The output formats, by extension. A format without a writer is a chart. */
 static const struct format {
     const char *extension;
     comparison_writer *write;
@@ -29,7 +29,7 @@ static const struct format *format_of(const char *path)
     return NULL;
 }
 
-/* The longest source of training, when it is the same for all runs; else 0. */
+/* The length of the longest source in training, if it is the same for all runs; otherwise 0. */
 static double longest_in_training(const struct comparison *c)
 {
     for (int i = 1; i < c->runs; i++)

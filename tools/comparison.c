@@ -77,8 +77,8 @@ static bool same_run(const struct compared_run *run, const char *name, const cha
     return run->folder && folder ? same_file(run->folder, folder) : !strcmp(run->name, name);
 }
 
-/* The index of a run, which is added when it is new; -1, with a message, when the table is full or the run cannot be read.
- * An evaluation may outlive its run: then the folder is not there. */
+/* Returns the index of a run, and adds it if it is new; -1, with a message, when the table is full or the run cannot be read.
+ * The folder may no longer exist, because the run may have been deleted after its evaluation. */
 static int find_or_add_run(struct comparison *c, const char *path, const char *name, const char *folder,
                            struct qkv_error *error)
 {
@@ -100,7 +100,7 @@ static int find_or_add_run(struct comparison *c, const char *path, const char *n
     return c->runs++;
 }
 
-/* The index of a test, which is added when it is new; -1 when the table is full. */
+/* Returns the index of a test, and adds it if it is new; -1 when the table is full. */
 static int find_or_add_test(struct comparison *c, const char *path)
 {
     for (int i = 0; i < c->tests; i++)
@@ -147,7 +147,7 @@ static enum qkv_status add(struct comparison *c, const char *path, cJSON *file, 
     return QKV_OK;
 }
 
-/* Sets *folder to that of the run which an evaluation names by its checkpoint, in the arena; NULL: none. False when memory
+/* Sets *folder, in the arena, to the folder of the run whose checkpoint an evaluation names; NULL: none. False when memory
  * is out. */
 static bool find_folder(struct comparison *c, const cJSON *evaluation, const char **folder)
 {
@@ -194,7 +194,7 @@ static enum qkv_status count_parameters(const char *path, double *count, struct 
     return QKV_OK;
 }
 
-/* What `qkv evaluate --json` would write of the best validation, as far as the run records it. */
+/* Makes the object that `qkv evaluate --json` would write for the best validation, as far as the run has recorded it. */
 static cJSON *best_validation(const struct recorded_run *run, double parameters, double speed)
 {
     enum qkv_metric metric = run->config.training.early_stopping_metric;
@@ -220,7 +220,7 @@ static cJSON *best_validation(const struct recorded_run *run, double parameters,
 
 static enum qkv_status read_run(struct comparison *c, const char *path, struct qkv_error *error)
 {
-    /* The set has the run already if one of its evaluations came before; this copy is for its log. */
+    /* The set may already have this run, from one of its evaluations, so it is read into a set of its own. */
     static struct run_set alone;
     double speed, parameters;
     enum qkv_status status = run_set_add(&alone, path, error);
@@ -314,7 +314,7 @@ enum qkv_status comparison_finish(struct comparison *c, struct qkv_error *error)
 
 /* ---- signatures ---- */
 
-/* The length of a signature without its version, with which scores do not change. */
+/* The length of a signature without its version, because scores do not depend on the version. */
 static int compared_length(const char *signature)
 {
     const char *version = strstr(signature, "|version:");

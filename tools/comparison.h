@@ -1,4 +1,4 @@
-/* Runs and evaluations of runs on several tests, side by side: what `qkv compare` shows. */
+/* Runs, and evaluations of runs on several tests, for `qkv compare`. */
 #ifndef QKV_TOOLS_COMPARISON_H
 #define QKV_TOOLS_COMPARISON_H
 
@@ -26,12 +26,12 @@ struct compared_run {
 
 struct compared_test {
     const char *path;
-    const char *name; /* of its file; of its folder where files have equal names; or its path */
+    const char *name; /* of its file; of its folder, if files have equal names; or else its path */
     bool aligned;     /* at least one evaluation has an alignment error */
     bool of_training; /* at least one is a validation of training */
 };
 
-/* A row of the table: a run, or several that differ in their seed alone. */
+/* A row of the table: a run, or several runs that differ only in their seed. */
 struct compared_row {
     const char *name;
     int runs;
@@ -51,8 +51,9 @@ struct comparison {
     struct qkv_arena arena;
 };
 
-/* Adds a run folder, with the scores of data.dev at its best validation; or one file of `qkv evaluate --json`. Fails when the file is not one, is a second evaluation of
- * the same run and test, or exceeds MAX_RUNS or MAX_TESTS. */
+/* Adds a run folder, with the scores of data.dev at its best validation, or a file of `qkv evaluate --json`. Fails when the
+ * file is not such a file, when it is a second evaluation of the same run and test, and when there are more than MAX_RUNS runs
+ * or MAX_TESTS tests. */
 enum qkv_status comparison_read(struct comparison *comparison, const char *path, struct qkv_error *error);
 
 /* Gives each test its short name, and makes the rows; call it after the last file. */
@@ -81,7 +82,7 @@ int64_t comparison_by_length(struct comparison *comparison, const struct compare
 /* Appends the keys of the configs whose values differ between the rows; nothing when none does. */
 void comparison_differences(struct comparison *comparison, bool markdown, struct bytes *out);
 
-/* Append the table in a format of `qkv compare -o`; json: the evaluations as they came, in one array. */
+/* Appends the table in a format of `qkv compare -o`; comparison_json appends the evaluations unchanged, in one array. */
 typedef void comparison_writer(struct comparison *comparison, struct bytes *out);
 comparison_writer comparison_text, comparison_markdown, comparison_tsv, comparison_json;
 

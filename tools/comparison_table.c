@@ -1,4 +1,4 @@
-/* The table of a comparison as text, Markdown, TSV and JSON. All but JSON show the same cells. */
+/* Writes the table of a comparison as text, Markdown, TSV and JSON. All formats except JSON have the same cells. */
 #include "comparison.h"
 #include "score_options.h"
 
@@ -68,7 +68,8 @@ static double number_of(const struct compared_run *run, const struct column *col
     return column->percent ? 100 * number : number;
 }
 
-/* The mean over the runs of a row that have a number, NAN if none has, and their standard deviation. Returns the runs. */
+/* Computes the mean over the runs of a row that have a number, NAN if none has, and the standard deviation. Returns the number
+ * of these runs. */
 static int mean_of(const struct comparison *c, int r, const struct column *column, double *mean,
                    double *deviation)
 {
@@ -228,7 +229,8 @@ static void add_difference(void *context, const char *key, const char *const *va
     d->count++;
 }
 
-/* A table whose first row and column are headings: with a row for each key, or for each run if there are more runs. */
+/* A table of differences, with headings in its first row and column. It has a row for each key or, if there are more runs than
+ * keys, for each run. */
 struct difference_table {
     const struct differences *differences;
     struct comparison *comparison;

@@ -12,7 +12,7 @@ void complain_as(const char *process)
     speaker = process;
 }
 
-/* Writes a line at once: mpirun mixes what its processes write piece by piece. */
+/* Writes a line in a single call, because mpirun may interleave output that its processes write in pieces. */
 static void print_line(const char *start, const char *message)
 {
     char line[4096];

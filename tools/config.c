@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- files that are no config ---- */
+/* ---- files that are not configs ---- */
 
-/* True of a line with columns: a tab that does not follow the colon of a key. */
+/* Whether a line has columns: it has a tab that does not follow the colon of a key. */
 static bool has_columns(const char *line)
 {
     const char *tab = strchr(line + strspn(line, " \t"), '\t');
@@ -29,7 +29,7 @@ static bool is_named_yaml(const char *path)
     return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml"));
 }
 
-/* True of a file that begins with the two bytes of gzip. */
+/* Whether a file begins with the two bytes of gzip. */
 static bool is_gzip(const char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -38,7 +38,8 @@ static bool is_gzip(const char *path)
     return gzip;
 }
 
-/* True of a file whose first lines are a text: a table of sentence pairs, or sentences. A YAML file has keys with colons. */
+/* Whether the first lines of a file are a text, a table of sentence pairs or sentences, and not YAML, which has keys with
+ * colons. */
 static bool holds_text(const char *path)
 {
     enum { LOOKED_AT = 5 };
@@ -94,7 +95,7 @@ bool same_file(const char *a, const char *b)
     return !stat(a, &one) && !stat(b, &other) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-/* A failed write shows when the program ends; what else can fail here is memory. */
+/* A failed write is reported when the program ends, so any other failure here is a lack of memory. */
 static int finish(enum qkv_status status)
 {
     return status && !ferror(stdout) ? complain("out of memory") : QKV_OK;

@@ -11,10 +11,10 @@
 enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                             const struct option_list *settings);
 
-/* True when an operand that may be a run folder, a config or a scene is a folder. */
+/* True when an operand, which may be a run folder, a config or a scene, is a folder. */
 bool is_run_folder(const char *path);
 
-/* True for two names of one file or folder that exists. */
+/* True when two paths name the same existing file or folder. */
 bool same_file(const char *a, const char *b);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* ---- what one run records ---- */
+/* ---- the records of one run ---- */
 
 struct record {
     struct qkv_log_place place;
@@ -34,7 +34,7 @@ static double x_of(const struct qkv_log_place *place, enum curve_axis axis)
     return axis == CURVE_TIME ? place->seconds : axis == CURVE_TOKENS ? place->tokens : place->update;
 }
 
-/* Finds the record of an update; `from` is where the search begins, and where it ended. */
+/* Finds the record of an update. The search begins at *from, and sets *from to the index where it ended. */
 static bool find_update(const struct recorded_run *run, enum quantity quantity, double update, int64_t *from,
                         struct record *found)
 {
@@ -47,7 +47,7 @@ static bool find_update(const struct recorded_run *run, enum quantity quantity, 
 
 /* ---- curves ---- */
 
-/* Adds the point of an update, unless a run of the group lacks it. */
+/* Adds the point of an update, unless a run of the group has no record of it. */
 static void add_point(const struct run_set *set, const struct run_group *group, enum quantity quantity,
                       enum curve_axis axis, double update, int64_t from[RUN_SET_MAX], struct curve *curve)
 {
@@ -119,7 +119,7 @@ int64_t curve_overfits(const struct curve *train, const struct curve *dev)
     for (int64_t i = 0; i < dev->count; i++) {
         double sum = 0, count = 0;
         for (; at < train->count && train->update[at] <= dev->update[i]; at++, count++) sum += train->y[at];
-        if (count > 0) mean = sum / count; /* else the interval of the validation before goes on */
+        if (count > 0) mean = sum / count; /* otherwise the mean of the previous interval is still valid */
         if (!isfinite(mean)) continue;
         if (!qkv_overfitting_add(&overfitting, (int64_t)dev->update[i], mean, dev->y[i])) continue;
         for (int64_t best = 0; best < dev->count; best++)

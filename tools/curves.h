@@ -1,10 +1,10 @@
-/* Curves of what runs record while they train. Runs that differ in their seed alone are one curve, their mean. */
+/* Curves of the values that runs record while they train. Runs that differ only in their seed give one curve, their mean. */
 #ifndef QKV_TOOLS_CURVES_H
 #define QKV_TOOLS_CURVES_H
 
 #include "run_set.h"
 
-/* What is recorded: of training, or the score of the dev set by the metric `quantity - QUANTITY_SCORES`. */
+/* A recorded quantity: of training, or the score of the dev set by the metric `quantity - QUANTITY_SCORES`. */
 enum quantity { QUANTITY_LOSS, QUANTITY_LEARNING_RATE, QUANTITY_GRADIENT_NORM, QUANTITY_SCORES };
 
 enum curve_axis { CURVE_UPDATES, CURVE_TOKENS, CURVE_TIME };
@@ -20,8 +20,8 @@ struct curve {
 bool curve_read(struct run_set *set, int group, enum quantity quantity, enum curve_axis axis,
                 struct curve *curve);
 
-/* The loss of training is without label smoothing where the run records that: true when this is not so for a group whose
- * objective is not the cross-entropy. */
+/* Curves show the training loss without label smoothing, if the run has recorded it. True when a group has not, although its
+ * objective is not the plain cross-entropy. */
 bool curve_is_smoothed(const struct run_set *set, int group);
 
 /* The point of the best validation, by training.early_stopping_metric; -1: none. */

@@ -26,8 +26,8 @@ struct edited_lines {
     History *history;
     const char *path;              /* of the file of the history; NULL: none */
     struct qkv_arena arena;        /* owns the path */
-    char *line;                    /* owned: the last one */
-    bool is_interrupted, is_empty; /* Ctrl-C ended the line, and nothing was typed in it */
+    char *line;                    /* the last line; owned */
+    bool is_interrupted, is_empty; /* Ctrl-C has ended the line; nothing had been typed in it */
 };
 
 static struct edited_lines *lines_of(EditLine *editor)
@@ -42,8 +42,8 @@ static char *prompt_of(EditLine *editor)
     return (char *)(size_t)lines_of(editor)->prompt; /* libedit does not change it */
 }
 
-/* The terminal has another size, or has had other settings while the process was stopped. libedit draws the line anew, and takes
- * for granted that the cursor is at the start of a row. */
+/* Called when the terminal has a new size, or when the process continues after a stop, during which the terminal may have had
+ * other settings. libedit draws the line again, and assumes that the cursor is at the start of a row. */
 static void redraw(EditLine *editor)
 {
     fputs("\r\033[J", stdout);
@@ -73,7 +73,7 @@ static int read_key(EditLine *editor, wchar_t *key)
         if (got <= 0) return (int)got;
         size_t used = mbrtowc(key, &byte, 1, &state);
         if (used == 0 || used == 1) return 1;
-        if (used == (size_t)-1) state = (mbstate_t){0}; /* a byte that is not UTF-8 is left out */
+        if (used == (size_t)-1) state = (mbstate_t){0}; /* skips bytes that are not UTF-8 */
     }
 }
 
@@ -88,7 +88,7 @@ static unsigned char interrupt(EditLine *editor, int key)
     return CC_EOF;
 }
 
-/* Makes the folders of a path, not its last part. */
+/* Makes the folders of a path, without its last part. */
 static void make_folders(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -164,7 +164,8 @@ enum line_event edited_lines_read(struct edited_lines *lines, char **line)
     for (;;) {
         int count = 0;
         lines->is_interrupted = false;
-        /* Before libedit does, which prints the prompt first: keys in between would be echoed twice. */
+        /* Prepares the terminal before libedit does: libedit prints the prompt first, and keys in between would be echoed
+         * twice. */
         el_set(lines->editor, EL_PREP_TERM, 1);
         const char *typed = el_gets(lines->editor, &count);
         if (typed && count > 0) return keep(lines, typed, line);
@@ -175,7 +176,7 @@ enum line_event edited_lines_read(struct edited_lines *lines, char **line)
     }
 }
 
-/* Replaces the file of the history. libedit lets only its owner read it. */
+/* Replaces the history file. libedit makes it readable for its owner only. */
 static void write_history(struct edited_lines *lines)
 {
     static char temporary[PATH_MAX]; /* a signal handler may read it */

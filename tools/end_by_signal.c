@@ -13,7 +13,7 @@ void end_by_signal(int number)
     sigemptyset(&set);
     sigaddset(&set, number);
     raise(number);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* it is blocked while its handler runs */
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a signal is blocked while its handler runs */
 }
 
 void end_by_signal_handle(void)

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* Refuses vocabularies that differ, and names the first difference. */
+/* Refuses vocabularies that differ; the message names the first difference. */
 static enum qkv_status compare_vocabularies(const struct qkv_run *run, const struct qkv_run *first,
                                             bool target, struct qkv_error *error)
 {

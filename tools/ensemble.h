@@ -11,13 +11,13 @@ struct ensemble {
     struct qkv_run *others; /* [models.count - 1]: all but the first */
     const struct qkv_model **model;
     struct qkv_ensemble models;
-    int64_t longest_source; /* tokens with </s> that all models have positions for */
+    int64_t longest_source; /* number of tokens, with </s>, for which all models have positions */
     int64_t longest_target;
 };
 
-/* Makes an ensemble of a run and of those named in `with`, which may be empty, and opens these. Fails when one cannot be
- * opened or has other vocabularies than the first. Close it even then. precision: of --precision, for the others; NULL: their
- * own. */
+/* Makes an ensemble of a run and the runs named in `with`, which may be empty, and opens the latter. Fails when one cannot be
+ * opened or has other vocabularies than the first. Close it even after a failure. precision: the value of --precision, for the
+ * runs in `with`; NULL: each keeps its own. */
 enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *first,
                               const struct option_list *with, const char *precision, struct qkv_error *error);
 

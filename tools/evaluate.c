@@ -39,7 +39,7 @@ struct evaluation {
     double tokens_per_second;             /* of training; 0: not known */
 };
 
-/* What to compute besides the scores of all sentences. */
+/* Options for what to compute in addition to the scores of all sentences together. */
 struct evaluate_options {
     struct links_options links;
     int64_t threads, step; /* step of --by-length; 0: no table by length */
@@ -55,13 +55,13 @@ static const char *checkpoint;
 static struct search_options search_options = SEARCH_OPTIONS_DEFAULT;
 static bool json;
 
-/* True when translations get no spaces around punctuation that is a token of its own. */
+/* True when translations are joined to plain text, without spaces around punctuation marks that are tokens of their own. */
 static bool joins_text(const struct qkv_text_config *text)
 {
     return text->split_punctuation && text->level != QKV_LEVEL_CHAR;
 }
 
-/* Scores the translations as the options say, all together and by length. */
+/* Scores the translations as the options ask: all together, and by length. */
 static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
@@ -240,7 +240,7 @@ static enum qkv_status open_evaluation(struct evaluation *e, const char *run, co
     return status ? status : prepare(e, &evaluate_options, testing, error);
 }
 
-/* Checks that options fit each other; complains where they do not. */
+/* Reports options that contradict each other. */
 static int check_options(void)
 {
     if (evaluate_options.no_translation && complain_of_translation_options(&command_evaluate))

@@ -1,4 +1,4 @@
-/* qkv explain: attention step by step, of a scene or of a trained run. */
+/* qkv explain: shows attention step by step, for a scene or for a trained run. */
 #include "arguments.h"
 #include "commands.h"
 #include "complain.h"
@@ -40,7 +40,7 @@ static int read_options(struct request *r)
 
 /* ---- writing ---- */
 
-/* Writes the walks. The best head is that of the last walk, the learned one. */
+/* Writes the walks. `best` is the best head of the last walk, that of the trained model. */
 static enum qkv_status write_walks(struct request *r, struct qkv_explanation *walks, int count,
                                    struct qkv_arena *arena, struct qkv_error *error)
 {
@@ -58,7 +58,7 @@ static enum qkv_status write_walks(struct request *r, struct qkv_explanation *wa
 
 /* ---- a scene ---- */
 
-/* The overrides of the scene: --set, and --follow as one more; in the arena. NULL if memory runs out. */
+/* The overrides of the scene, in the arena: those of --set, and one for --follow. NULL if memory runs out. */
 static const char **overrides_of(const struct request *r, struct qkv_arena *arena, int *count)
 {
     const char **overrides = qkv_arena_allocate(arena, ((size_t)r->settings.count + 1) * sizeof *overrides);

@@ -1,4 +1,4 @@
-/* qkv film: how a head learned to look, as an animated picture. */
+/* qkv film: shows how the attention of a head developed in training, as an animated picture. */
 #include "commands.h"
 #include "complain.h"
 #include "layer_or_head.h"
@@ -29,8 +29,8 @@ struct film {
     int64_t count;
 };
 
-/* Chooses the head by the trained model, so that all frames show the same one: without --layer the last layer of the kind,
- * and of its heads by default the best. */
+/* Chooses the head by the trained model, so that all frames show the same head. By default, it is the best head of the last
+ * layer of the kind. */
 static enum qkv_status choose_head(struct film *film, struct qkv_error *error)
 {
     struct qkv_attention_report all, one;
@@ -45,7 +45,7 @@ static enum qkv_status choose_head(struct film *film, struct qkv_error *error)
     return QKV_OK;
 }
 
-/* Draws the map of the present parameters. */
+/* Draws a frame: the map of the head with the present parameters. */
 static enum qkv_status add_frame(struct film *film, int64_t update, double loss, struct qkv_error *error)
 {
     struct qkv_attention_report all, one;
@@ -58,7 +58,7 @@ static enum qkv_status add_frame(struct film *film, int64_t update, double loss,
         status = qkv_attention_select(&all, film->kinds, film->layer, film->head, arena, &one, error);
     if (status) return status;
     one.title = sentence_pair_title(&film->pair);
-    /* Below the title, beside the name of the map. */
+    /* This text is drawn below the title, next to the name of the map. */
     one.model = isfinite(loss)
                     ? qkv_arena_format(arena, "update %lld, training loss %.2f", (long long)update, loss)
                     : qkv_arena_format(arena, "update %lld", (long long)update);

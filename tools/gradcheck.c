@@ -16,7 +16,7 @@
 
 enum { MAX_CONFIGS = 32, MAX_SUBJECTS = QKV_OP_COUNT + QKV_LAYER_COUNT + MAX_CONFIGS };
 
-/* The options as they are given, and what --plant means. */
+/* The options as they are given, and the parsed value of --plant. */
 struct request {
     struct option_list settings;
     const char *op, *layer, *plant, *checkpoint;
@@ -25,7 +25,7 @@ struct request {
     double tolerance;
     bool every_fault; /* --plant all */
     enum qkv_fault fault;
-    enum qkv_op_id fault_op; /* QKV_OP_leaf, which has no backward to spoil: --plant names no op */
+    enum qkv_op_id fault_op; /* QKV_OP_leaf, which has no backward: --plant names no op */
 };
 
 struct check_run {
@@ -56,7 +56,7 @@ static const char *layer_name(const void *context, int64_t index)
 
 static const char ALL[] = "all";
 
-/* The faults, and at the end "all". */
+/* The names of the faults, and then "all". */
 static const char *fault_name(const void *context, int64_t index)
 {
     (void)context;
@@ -97,7 +97,7 @@ static void show_progress(void *context, int64_t done, int64_t total)
     fflush(stderr);
 }
 
-/* Begins the next subject and returns the options of its check. `op` gets the planted fault when
+/* Begins the next subject and returns the options of its check. The fault is planted into `op` if
  * --plant names no op. */
 static struct qkv_check_options *prepare(struct check_run *run, const char *kind, const char *name,
                                          enum qkv_op_id op, int64_t default_sample)
@@ -133,7 +133,7 @@ static int run_layer(struct check_run *run, enum qkv_layer_id layer)
     return finish(run, qkv_check_layer(&run->report, layer, options, &error), &error);
 }
 
-/* Elements of each tensor that are checked: of a model, and of an op with every fault. */
+/* Number of elements of each tensor that are checked: for a model, and for an op with --plant all. */
 enum { DEFAULT_SAMPLE = 16, SAMPLE_WITH_FAULTS = 4 };
 
 /* A model whose check begins. */
@@ -215,7 +215,7 @@ static int run_all(struct check_run *run, int configs, char **paths)
     return code;
 }
 
-/* A fault in an op that never runs would look like a check that passes. */
+/* Reports a planted fault whose op never runs: otherwise it would look as if the check had passed. */
 static int complain_fault_unused(const struct check_run *run)
 {
     const char *op = qkv_op_name(run->options.fault_op), *fault = qkv_fault_name(run->request->fault);

@@ -20,7 +20,7 @@ void gradcheck_print_subject(const struct qkv_check_report *report, const struct
 /* Prints the column names of the summary. */
 void gradcheck_print_head(void);
 
-/* Prints the last lines: how much was checked, in how many seconds, and whether it passed. */
+/* Prints the last lines: the number of elements checked, the seconds, and whether the check has passed. */
 void gradcheck_print_total(const struct qkv_check_report *report, const struct qkv_check_options *options,
                            double seconds);
 
@@ -29,8 +29,8 @@ enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
                                      const struct gradcheck_subject *subjects, int count,
                                      const struct qkv_check_options *options, struct qkv_error *error);
 
-/* Plants every fault into op `only` (QKV_OP_leaf: into every op), one at a time, and prints a table of those that the
- * check has caught or missed. Returns the exit code: 1 if one is missed. */
+/* Plants every fault into op `only` (QKV_OP_leaf: into every op), one at a time, and prints a table of the faults that the
+ * check has caught or missed. Returns the exit code: 1 if it has missed one. */
 int gradcheck_matrix(enum qkv_op_id only, const struct qkv_check_options *options, bool json);
 
 #endif

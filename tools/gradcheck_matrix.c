@@ -27,7 +27,7 @@ static void show_progress(const struct row *row, enum qkv_fault fault)
         fprintf(stderr, "\r%-60s\r%s: %s", "", qkv_op_name(row->op), qkv_fault_name(fault));
 }
 
-/* Checks the op with one fault, or none. A fault that has changed nothing is not applicable. */
+/* Checks the op with one fault, or none. A fault that has changed nothing is not applicable to the op. */
 static enum qkv_status check(struct row *row, enum qkv_fault fault, const struct qkv_check_options *options,
                              struct qkv_error *error)
 {
@@ -36,7 +36,7 @@ static enum qkv_status check(struct row *row, enum qkv_fault fault, const struct
     used.fault = fault;
     used.fault_op = row->op;
     used.progress = NULL;
-    if (qkv_fault_is_declaration(fault)) used.sample = 1; /* derivatives say nothing about declarations */
+    if (qkv_fault_is_declaration(fault)) used.sample = 1; /* derivatives do not reveal faulty declarations */
     enum qkv_status status = qkv_check_op(&report, row->op, &used, error);
     row->verdict[fault] = report.failures ? CAUGHT : report.fault_calls ? MISSED : NOT_APPLICABLE;
     qkv_check_release(&report);

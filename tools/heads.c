@@ -1,4 +1,4 @@
-/* qkv heads: where the heads of a run look, and what they are for. */
+/* qkv heads: measures what the heads of a run attend to, and how important they are. */
 #include "arguments.h"
 #include "commands.h"
 #include "complain.h"
@@ -42,7 +42,7 @@ static const char *name_of_measure(const void *context, int64_t index)
     return index < QKV_HEAD_MEASURES ? qkv_head_measure_info((enum qkv_head_measure)index)->name : NULL;
 }
 
-/* Sets *format to what --format or else the extension of --output says, or else to text. */
+/* Sets *format by --format, or else by the extension of --output, or else to text. */
 static int choose_format(int *format)
 {
     const char *dot = output_path ? strrchr(output_path, '.') : NULL;
@@ -97,7 +97,7 @@ static enum qkv_status measure_heads(struct heads *h, const char *test, struct q
     return status;
 }
 
-/* Whether head a comes before head b: the greater value of --sort first, those without value last. */
+/* Whether head a comes before head b: sorts by the measure of --sort, largest values first, and heads without a value last. */
 static bool comes_before(const struct qkv_measured_heads *measured, int by, int64_t a, int64_t b)
 {
     double x = measured->heads[a].value[by], y = measured->heads[b].value[by];
@@ -148,7 +148,7 @@ static int run(int operands, char **operand)
     (void)operands;
     enum qkv_status status = qkv_run_open(&h.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (status) return conclude(status, &error);
-    /* Heads are measured with gradients, which products in int8 do not have. */
+    /* Measuring heads needs gradients, which do not exist for int8 products. */
     status = set_precision(h.run.model, "float32", &error);
     if (!status) status = measure_heads(&h, operand[1], &error);
     if (!status) status = print(&h, operand[1], format, &error);

@@ -1,4 +1,4 @@
-/* The measures of heads as text, TSV and JSON. */
+/* Writes the measures of heads as text, TSV and JSON. */
 #ifndef QKV_TOOLS_HEADS_TABLE_H
 #define QKV_TOOLS_HEADS_TABLE_H
 
@@ -13,13 +13,13 @@ struct heads_table {
     const int64_t *order; /* [measured->count]: the heads in the order in which they are printed */
 };
 
-/* Two tables, of where heads look and of what they are for, with the measures that some head has. */
+/* Writes two tables, of what heads attend to and of how important they are. Measures that no head has are left out. */
 void heads_table_text(const struct heads_table *table, struct bytes *out);
 
-/* A line for each head, with all measures; one that a head does not have is empty. */
+/* Writes a line for each head, with all measures; a measure that the head does not have is empty. */
 void heads_table_tsv(const struct heads_table *table, struct bytes *out);
 
-/* One object; a measure that a head does not have is null. */
+/* Writes one object; a measure that a head does not have is null. */
 void heads_table_json(const struct heads_table *table, struct bytes *out);
 
 #endif

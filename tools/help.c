@@ -1,4 +1,4 @@
-/* qkv help: the tables of commands as text, Markdown, man pages and shell completions. */
+/* qkv help: writes the tables of commands as text, Markdown, man pages and shell completions. */
 #include "help.h"
 
 #include "commands.h"
@@ -10,7 +10,7 @@
 static const struct format {
     const char *name;
     void (*overview)(FILE *file);
-    void (*page)(const struct command *command, FILE *file); /* NULL: the overview holds all commands */
+    void (*page)(const struct command *command, FILE *file); /* NULL: the overview has all commands in full */
 } FORMATS[] = {
     {"text", help_text_overview, help_text_page},
     {"markdown", help_markdown_overview, help_markdown_page},

@@ -9,7 +9,7 @@
 /* A description of qkv that begins every overview. */
 extern const char HELP_ABOUT[];
 
-/* What the exit codes of all commands mean; the last one has no code. */
+/* The meanings of the exit codes of all commands. In the last entry, `code` is NULL. */
 struct help_exit_code {
     const char *code, *meaning;
 };

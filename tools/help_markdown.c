@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Prints text and escapes what is special in Markdown: `<` and `*` outside of backticks, `|` in a
- * table. */
+/* Prints text and escapes characters that are special in Markdown: `<` and `*` outside of
+ * backticks, `|` in a table. */
 static void print_escaped(FILE *file, const char *text, size_t length, bool in_table)
 {
     bool code = false;
@@ -17,7 +17,7 @@ static void print_escaped(FILE *file, const char *text, size_t length, bool in_t
     }
 }
 
-/* Paragraphs as they are; literal lines as a block of code. */
+/* Prints paragraphs unchanged, and literal lines as a block of code. */
 static void print_text(FILE *file, const char *text)
 {
     bool literal = false;

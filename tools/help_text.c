@@ -38,7 +38,7 @@ void print_wrapped(FILE *file, const char *text, int column, int indent)
     }
 }
 
-/* A name in the left column, and its help in the right one. */
+/* Prints a name in the left column, and its help in the right one. */
 static void print_row(FILE *file, const char *left, const char *help)
 {
     int column = fprintf(file, "%*s%s", MARGIN, "", left);

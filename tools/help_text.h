@@ -9,8 +9,8 @@
 /* The page of one command: usage, description, operands, options, examples. */
 void help_text_page(const struct command *command, FILE *file);
 
-/* Prints a text of paragraphs and literal lines (command.h), each line behind `indent` spaces. The
- * first line begins in `column`, where the cursor is. */
+/* Prints a text of paragraphs and literal lines (command.h), each line indented by `indent` spaces.
+ * The first line begins at the cursor, which is in `column`. */
 void print_wrapped(FILE *file, const char *text, int column, int indent);
 
 #endif

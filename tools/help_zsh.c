@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Prints text inside '...' of the shell, with a backslash before what is special in _arguments. */
+/* Prints text inside '...' of the shell, with a backslash before each of the characters `special`. */
 static void print_escaped(FILE *file, const char *text, const char *special)
 {
     for (; *text; text++) {

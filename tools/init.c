@@ -1,4 +1,4 @@
-/* qkv init: from a file of sentence pairs to a config that trains. */
+/* qkv init: makes a config that is ready for training from a file of sentence pairs. */
 #include "arguments.h"
 #include "commands.h"
 #include "complain.h"
@@ -22,7 +22,7 @@ static struct {
     double minutes;
 } options = {.seed = 42, .dev = NOT_GIVEN, .test = NOT_GIVEN, .minutes = 10};
 
-/* Everything between reading and writing. */
+/* Everything that is passed from reading to writing. */
 struct state {
     struct qkv_pairs pairs;
     struct qkv_pairs_facts facts;
@@ -54,8 +54,8 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The part of a name before the last dot of what it has in common with the other one: europarl of europarl.en and europarl.de.
- * All of it where they have no such part. */
+/* Length of the part of a name before the last dot of the prefix that it shares with the other name: europarl for europarl.en
+ * and europarl.de. The complete length if there is no such part. */
 static size_t common_part(const char *name, size_t size, const char *other)
 {
     size_t common = 0, dot = 0;
@@ -64,8 +64,8 @@ static size_t common_part(const char *name, size_t size, const char *other)
     return dot && common < size ? dot : size;
 }
 
-/* Makes the name of the run from the names of the files that the pairs come from: spa of data/spa.txt.gz. target: NULL where
- * there is one file. */
+/* Makes the name of the run from the names of the files that the pairs come from: spa for data/spa.txt.gz. target: NULL if
+ * there is only one file. */
 static void name_by_input(struct state *state, const char *input, const char *target)
 {
     static const char *const ends[] = {".gz", ".tsv", ".txt", ".csv"};
@@ -114,7 +114,7 @@ static int check_language(const char *option, const char *lang)
     return valid ? QKV_OK : complain("%s is '%s', but must be a language code such as en", option, lang);
 }
 
-/* The codes of the config: src and trg where nothing names the languages. */
+/* Sets the language codes of the config: src and trg if the languages are not known. */
 static void name_languages(struct state *state)
 {
     static const char *const unknown[2] = {"src", "trg"};
@@ -139,7 +139,7 @@ static int read_columns(int64_t column[2])
     return QKV_OK;
 }
 
-/* Removes what --clean asks for, and says what. */
+/* Removes the pairs that --clean asks for, and reports them. */
 static enum qkv_status clean(struct state *state, struct qkv_error *error)
 {
     struct qkv_pairs_removed removed;
@@ -175,8 +175,8 @@ static enum qkv_status split(struct state *state, struct qkv_error *error)
     return QKV_OK;
 }
 
-/* Chooses how long to train: by --updates, or by the speed that it measures. Where the time suffices for a few epochs only, a
- * smaller model learns more in it. */
+/* Chooses the number of updates: by --updates, or by measuring the speed. If the time allows only a few epochs, chooses a
+ * smaller model, which learns more in that time. */
 static enum qkv_status choose_updates(struct state *state, struct qkv_error *error)
 {
     struct init_plan *plan = &state->plan;
@@ -238,7 +238,7 @@ static enum qkv_status read_and_report(struct state *state, const struct qkv_pai
 static enum qkv_status make_all(struct state *state, const struct qkv_pairs_request *request,
                                 struct qkv_error *error)
 {
-    /* Before the work of reading, although it is checked again with the names of what was read. */
+    /* Checks early, before the slow reading; it is checked again when the files that were read are known. */
     enum qkv_status status = init_files_check(&state->paths, NULL, options.overwrite, error);
     if (!status) status = read_and_report(state, request, error);
     if (!status) status = clean(state, error);

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* What the config names. */
+/* Names that occur in the config. */
 struct init_names {
     const char *name;    /* of the run: letters, digits, '.', '_' and '-' */
     const char *file;    /* of the config, for the comment at its top */
@@ -17,7 +17,7 @@ struct init_names {
 /* The name of the file of a part, in the folder of the config: "spa.train.tsv". */
 const char *init_part_file(char name[256], const struct init_names *names, enum qkv_pairs_part part);
 
-/* Writes YAML with comments. A failed write shows when the file is committed. */
+/* Writes YAML with comments. A failed write is reported when the file is committed. */
 void init_config_write(FILE *file, const struct init_plan *plan, const struct init_names *names);
 
 #endif

@@ -75,7 +75,7 @@ enum qkv_status init_files_write(const struct init_paths *paths, const struct in
         else
             init_config_write(writer[f].file, plan, names);
     }
-    /* A full disk shows here, before the first file has its name. */
+    /* A full disk is noticed here, before the first file gets its final name. */
     for (int f = 0; f < INIT_FILES && !status; f++)
         if (fflush(writer[f].file) || ferror(writer[f].file))
             status = qkv_error_set(error, "%s: cannot be written: %s", paths->path[f], strerror(errno));

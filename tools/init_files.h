@@ -16,14 +16,14 @@ struct init_paths {
 /* Makes the paths: `folder` is "" or ends in a slash. */
 void init_paths_make(struct init_paths *paths, const char *folder, const struct init_names *names);
 
-/* Fails when a file exists already, unless `overwrite`, or when it is one of those that the pairs come from. */
+/* Fails when a file exists already, unless `overwrite`, and when it is one of the files that the pairs were read from. */
 enum qkv_status init_files_check(const struct init_paths *paths, const struct qkv_pairs *pairs,
                                  bool overwrite, struct qkv_error *error);
 
 /* Writes source, tab and target of each pair of a part. */
 void init_part_write(FILE *file, const struct init_data *data, enum qkv_pairs_part part, int64_t max);
 
-/* Writes all files. After a failure those that did not exist before do not exist. */
+/* Writes all files. After a failure, files that did not exist before do not exist. */
 enum qkv_status init_files_write(const struct init_paths *paths, const struct init_plan *plan,
                                  const struct init_data *data, const struct init_names *names,
                                  struct qkv_error *error);

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DEV_PAIRS = 64 /* that are translated to time a validation */ };
+enum { DEV_PAIRS = 64 /* pairs that are translated to time a validation */ };
 static const double SECONDS = 3;
 
 /* The folder of a measurement and its files: the parts, then the config. */
@@ -95,7 +95,7 @@ enum qkv_status init_measure(const struct init_plan *plan, const struct init_dat
 {
     static struct trial trial; /* a signal handler may read the paths */
     struct init_plan measured = *plan;
-    measured.updates = 1000; /* any: training is measured, not finished */
+    measured.updates = 1000; /* an arbitrary number: training is only measured, not finished */
     if (make_folder(&trial, names, error)) return QKV_INVALID;
     enum qkv_status status = QKV_OK;
     for (int f = 0; f < INIT_FILES && !status; f++)

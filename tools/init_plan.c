@@ -16,17 +16,17 @@ static const struct init_sizes SIZES[] = {
 enum { SIZES_COUNT = sizeof SIZES / sizeof *SIZES };
 
 enum {
-    MIN_MERGES = 100, /* fewer are not worth cutting words */
-    LENGTH_MAX = 250, /* tokens of a sentence: longer ones cost more than they teach */
+    MIN_MERGES = 100, /* with fewer merges, byte-pair encoding is not worthwhile */
+    LENGTH_MAX = 250, /* tokens of a sentence: longer sentences cost more than they teach */
     LENGTH_MIN = 20,
     LENGTH_STEP = 10,
-    LONG_ONE_IN = 200, /* so few sentences are longer than max_length */
+    LONG_ONE_IN = 200, /* at most one sentence in this many is longer than max_length */
     MAX_VALIDATIONS = 20,
 };
 
 /* ---- tokens ---- */
 
-/* How a side is tokenised, as init_config.c writes it. */
+/* The settings with which a side is tokenised, the same as init_config.c writes. */
 static struct qkv_text_config text_of(const struct init_data *data, const struct init_plan *plan, int side)
 {
     const char *lang = data->pairs->lang[side];
@@ -71,7 +71,8 @@ static enum qkv_status choose_length(struct init_plan *plan, const struct init_d
 
 /* ---- merges ---- */
 
-/* Learns merges for the sides whose level is bpe, joint ones for both together. False: the text does not yield so many. */
+/* Learns merges for the sides whose level is bpe; joint merges for both sides together. False: the text does not yield that
+ * many merges. */
 static bool learn(const struct init_plan *plan, const struct qkv_types types[2], struct qkv_bpe *bpe[2])
 {
     const struct qkv_types *const texts[2] = {&types[0], &types[1]};
@@ -95,7 +96,7 @@ static void forget(struct qkv_bpe *bpe[2])
     }
 }
 
-/* Halves the merges until the text yields them; words stay whole when it yields too few. */
+/* Halves the number of merges until the text yields that many. If it yields too few, words are not split into pieces. */
 static enum qkv_status choose_merges(struct init_plan *plan, const struct init_data *data,
                                      struct qkv_bpe *bpe[2], struct qkv_error *error)
 {
@@ -176,7 +177,7 @@ int64_t init_plan_updates(struct init_plan *plan, const struct qkv_train_cost *c
     double fitting = seconds / 3 / cost->seconds_per_validation;
     plan->validations = fitting < 1 ? 1 : fitting < MAX_VALIDATIONS ? (int64_t)fitting : MAX_VALIDATIONS;
     double left = seconds - (double)plan->validations * cost->seconds_per_validation;
-    /* However slow a validation is, training gets half of the time. */
+    /* Training gets at least half of the time, even if validations are slow. */
     if (left < seconds / 2) left = seconds / 2;
     double updates = left / cost->seconds_per_update;
     int64_t rounded = updates < (double)max ? (int64_t)updates : max, unit = 1;

@@ -1,4 +1,4 @@
-/* The sizes of a first config, chosen by the data. */
+/* Chooses the sizes of a first config by the data. */
 #ifndef QKV_TOOLS_INIT_PLAN_H
 #define QKV_TOOLS_INIT_PLAN_H
 
@@ -15,7 +15,7 @@ struct init_sizes {
     int64_t warmup, tokens, epochs;
 };
 
-/* The pairs, and to which part of the split each belongs. */
+/* The pairs, and the part of the split that each belongs to. */
 struct init_data {
     const struct qkv_pairs *pairs;
     const struct qkv_pairs_facts *facts;
@@ -23,17 +23,17 @@ struct init_data {
     int64_t count[QKV_PAIRS_PARTS]; /* pairs of each part */
 };
 
-/* What the config says. */
+/* The settings of the config. */
 struct init_plan {
     const struct init_sizes *sizes;
-    double dropout; /* by the amount of data, also where the sizes are smaller for lack of time */
+    double dropout; /* chosen by the amount of data, even if the sizes are reduced for lack of time */
     enum qkv_level level[2];
     bool split_punctuation[2]; /* false: the text is tokenized */
     bool is_joint;             /* both sides share their pieces of words */
     int64_t merges;            /* of a side, or of both together; 0: none */
     int64_t max_length[2];     /* tokens */
     int64_t updates;           /* 0: not known yet */
-    int64_t validations;       /* at most so many in all of training */
+    int64_t validations;       /* maximal number of validations in the complete training */
 };
 
 /* Chooses sizes, tokenizer and lengths; updates stay 0. Fails when memory is out. */
@@ -46,8 +46,8 @@ bool init_is_lowercase(const struct init_plan *plan, int side);
 /* Chooses the next smaller sizes; false when there are none. Tokenizer and dropout stay as they are. */
 bool init_plan_shrink(struct init_plan *plan);
 
-/* Chooses plan->validations, so that they take a third of the time or less, and returns the updates that fit beside them into so
- * many seconds. At most those of the longest training that the sizes allow. */
+/* Chooses plan->validations so that they take at most a third of the time, if one validation does, and returns the number of
+ * updates that fit into the rest of `seconds`, at most that of the longest training that the sizes allow. */
 int64_t init_plan_updates(struct init_plan *plan, const struct qkv_train_cost *cost, double seconds);
 
 /* Updates between two validations, rounded up to one or two digits. */

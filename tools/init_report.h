@@ -1,14 +1,15 @@
-/* What `qkv init` prints of the pairs that it read. */
+/* Prints a report of `qkv init` about the pairs that it has read, and about its plan. */
 #ifndef QKV_TOOLS_INIT_REPORT_H
 #define QKV_TOOLS_INIT_REPORT_H
 
 #include "init_plan.h"
 
-/* The file, its columns, what was left out, both sides, and three pairs. `lang`: the codes of both sides. */
+/* Prints the file, its columns, the lines that were left out, facts about both sides, and three pairs. lang: the codes of both
+ * sides. */
 void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_facts *facts,
                        const char *const lang[2]);
 
-/* The sizes that were chosen. */
+/* Prints the sizes that were chosen. */
 void init_report_plan(const struct init_plan *plan, const struct init_data *data);
 
 #endif

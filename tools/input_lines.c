@@ -19,7 +19,7 @@ enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run
     return qkv_lines_open(&input->lines, path, error);
 }
 
-/* Length of a token without the mark of a piece that another one follows. */
+/* Length of a token without the mark that the word continues in the next piece. */
 static size_t length_without_mark(const char *token)
 {
     size_t length = strlen(token), mark = sizeof QKV_BPE_CONTINUES - 1;
@@ -27,7 +27,7 @@ static size_t length_without_mark(const char *token)
     return is_marked ? length - mark : length;
 }
 
-/* Number of bytes of a word of this length to print: a long one is cut between two characters. */
+/* Number of bytes to print of a word of this length. A long word is cut between two characters. */
 static size_t shown_length(const char *word, size_t length)
 {
     if (length <= WORD_SHOWN) return length;

@@ -28,8 +28,8 @@ struct input_lines {
     int64_t count;                /* lines so far */
     /* Set by the caller after opening. */
     bool quiet, has_prefixes;        /* has_prefixes: a line may be a source, a tab and a prefix */
-    bool has_told_of_tab;            /* of a line with a tab that is no prefix */
-    int64_t longest, longest_prefix; /* most tokens of source and prefix, without </s> */
+    bool has_told_of_tab;            /* the warning about a tab that does not start a prefix was printed */
+    int64_t longest, longest_prefix; /* maximal numbers of tokens of source and prefix, without </s> */
 };
 
 /* Opens a file, or standard input for "-". */
@@ -42,14 +42,14 @@ enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run
 enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *arena, struct input_line *line,
                                  bool *found, struct qkv_error *error);
 
-/* Encodes a line in the same way that was read otherwise: valid UTF-8 without a line end. Messages call it `place`. Nothing
- * needs to be opened. */
+/* Encodes a line that the caller has read, valid UTF-8 without a line end, in the same way. Messages call it `place`. `input`
+ * need not be open. */
 enum qkv_status input_lines_encode(struct input_lines *input, const char *place, const char *text,
                                    struct qkv_arena *arena, struct input_line *line, struct qkv_error *error);
 
 void input_lines_close(struct input_lines *input);
 
-/* Warns on stderr about the words of a sentence that the vocabulary lacks: each once, and at most eight. */
+/* Warns on stderr about words of a sentence that are not in the vocabulary: each only once, and at most eight. */
 void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence);
 
 #endif

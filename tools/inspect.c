@@ -1,4 +1,4 @@
-/* qkv inspect: the configuration, training progress, checkpoint files and parameters of a run. */
+/* qkv inspect: shows the configuration, training progress, checkpoint files and parameters of a run. */
 #include "commands.h"
 #include "complain.h"
 #include "json.h"
@@ -23,9 +23,9 @@ struct checkpoint_file {
     int64_t bytes;
 };
 
-/* How far training was when the checkpoint was written. */
+/* The progress of training when the checkpoint was written. */
 struct training {
-    bool known, has_best; /* false: the checkpoint does not say */
+    bool known, has_best; /* false: not recorded in the checkpoint */
     int64_t update, epoch /* from 1 */, target_tokens, best_update;
     double best; /* value of training.early_stopping_metric */
 };
@@ -200,7 +200,7 @@ static void print_training(const struct inspection *i)
                t->best, (long long)t->best_update);
 }
 
-/* The file number `k` of the average that was loaded, from 1; NULL: it is no average, or has no more. */
+/* The k-th file, from 1, that went into the average that was loaded; NULL: it is not an average, or has no more files. */
 static const char *averaged(const struct inspection *i, int64_t k)
 {
     char key[48];
@@ -276,7 +276,7 @@ static bool add_model_key(void *context, const char *path, const char *value)
         cJSON *inner = cJSON_GetObjectItem(section, name);
         section = inner ? inner : cJSON_AddObjectToObject(section, name);
     }
-    cJSON *item = cJSON_Parse(value); /* numbers and booleans; names of choices are no JSON */
+    cJSON *item = cJSON_Parse(value); /* parses numbers and booleans; names of choices are not JSON */
     return cJSON_AddItemToObject(section, path, item ? item : cJSON_CreateString(value));
 }
 

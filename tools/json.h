@@ -1,4 +1,4 @@
-/* JSON on standard output, complete or not at all. */
+/* Prints JSON to standard output, completely or not at all. */
 #ifndef QKV_TOOLS_JSON_H
 #define QKV_TOOLS_JSON_H
 
@@ -8,14 +8,14 @@
 
 struct cJSON;
 
-/* Has json_memory_is_out notice when memory runs out in cJSON, whose functions then leave out what they should add. Call it
- * before any other function of cJSON. */
+/* Makes json_memory_is_out notice when memory runs out in cJSON, whose functions then add nothing. Call it before any other
+ * function of cJSON. */
 void json_watch_memory(void);
 
 /* True once memory has run out: objects may be incomplete, and texts may not have been read as JSON for that reason. */
 bool json_memory_is_out(void);
 
-/* Prints an object and frees it, also on failure. Fails out of memory; a failed write is reported when the program
+/* Prints an object and frees it, even on failure. Fails when memory is out; a failed write is reported when the program
  * ends. */
 enum qkv_status json_print(struct cJSON *object, struct qkv_error *error);
 

@@ -13,8 +13,8 @@ enum { SIGNALS = 3 };
 static const int SIGNAL[SIGNALS] = {SIGINT, SIGWINCH, SIGCONT};
 static struct sigaction before[SIGNALS];
 
-/* The handlers write into a pipe, so that poll sees a signal that came before it, too; and one that another thread
- * received, which would not interrupt it. -1: no pipe. */
+/* The handlers write to a pipe, so that poll also notices a signal that came before poll was called, and a signal that another
+ * thread received, which would not interrupt poll. -1: no pipe. */
 static int pipe_ends[2] = {-1, -1};
 
 static void on_signal(int number)

@@ -7,7 +7,7 @@
 /* The choices of --kind: the kinds of attention. The context is not used. */
 const char *kind_name(const void *context, int64_t index);
 
-/* Words besides numbers. */
+/* The words that are accepted in place of a number. */
 enum layer_or_head_words { ACCEPT_MEAN = 1, ACCEPT_BEST = 2, ACCEPT_ALL = 4 };
 
 /* Reads the number, or QKV_ATTENTION_EACH, _MEAN or _BEST for "all", "mean" or "best", into *index; `text` NULL

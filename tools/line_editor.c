@@ -31,7 +31,7 @@ static bool reserve(struct line_editor *editor, size_t size)
     return true;
 }
 
-/* Reads what the terminal gives: a line with its end, or without it after Ctrl-D. Returns false at the end. */
+/* Reads the bytes that the terminal has: a line with its end, or without it after Ctrl-D. Returns false at the end of input. */
 static bool read_bytes(struct line_editor *editor)
 {
     enum { CAPACITY = 4096 };
@@ -43,7 +43,8 @@ static bool read_bytes(struct line_editor *editor)
     return got > 0;
 }
 
-/* The terminal does not say what it has of an unfinished line: the first Ctrl-C clears it, the second leaves. */
+/* Reads a line that the terminal itself edits. It is not known whether anything was typed before Ctrl-C, so the first Ctrl-C
+ * clears the line, and the second one leaves. */
 static enum line_event read_plain(struct line_editor *editor)
 {
     bool cleared = false;

@@ -16,7 +16,7 @@ struct log_probs {
 /* Complains, and returns QKV_INVALID, unless the path ends in .tsv or .json. */
 int log_probs_check(const char *path);
 
-/* Writes the file: of each sentence its line in the text, its tokens, the log-probability of each, and their sum. */
+/* Writes the file: for each sentence, its line in the text, its tokens, the log-probability of each token, and their sum. */
 enum qkv_status log_probs_write(const struct log_probs *log_probs, const char *path, struct qkv_error *error);
 
 #endif

@@ -8,7 +8,7 @@ enum { LEVELS = 8 };
 
 static const double LOWEST = 1e-6; /* losses below are drawn as this one */
 
-/* The smallest difference of logarithms that takes all heights: a loss that hardly falls looks flat. */
+/* The smallest range of logarithms that is spread over all heights, so that a loss that hardly falls looks flat. */
 static const double MIN_RANGE = 0.25;
 
 void loss_history_add(struct loss_history *history, double loss)

@@ -1,4 +1,4 @@
-/* The course of a loss, in bounded memory, and its drawing in one row of a terminal. */
+/* Records the history of a loss in bounded memory, and draws it in one row of a terminal. */
 #ifndef QKV_TOOLS_LOSS_HISTORY_H
 #define QKV_TOOLS_LOSS_HISTORY_H
 
@@ -9,8 +9,8 @@
 
 enum { LOSS_HISTORY_POINTS = 256 };
 
-/* All zero: empty. Each point is a mean of `per_point` losses that follow each other; the last may have fewer. When all
- * points are used, neighbours are merged. */
+/* All zero: empty. Each point is the mean of `per_point` consecutive losses; the last may have fewer. When all points are used,
+ * pairs of neighbours are merged. */
 struct loss_history {
     double sum[LOSS_HISTORY_POINTS];
     int count;
@@ -21,8 +21,8 @@ struct loss_history {
 /* Adds a loss; one that is not finite is left out. */
 void loss_history_add(struct loss_history *history, double loss);
 
-/* Appends at most `width` characters of one column, a taller one for a higher loss: the whole course from left to right,
- * between its lowest and its highest loss on a logarithmic scale. Without UTF-8 heights are shown by _ . - = + #. */
+/* Draws the complete history from left to right: appends at most `width` characters of one column each, taller for a higher
+ * loss, on a logarithmic scale between the lowest and the highest loss. Without UTF-8, heights are shown by _ . - = + #. */
 void loss_history_draw(const struct loss_history *history, int width, bool is_utf8, struct bytes *out);
 
 #endif

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The system gives the descriptor of a closed standard stream to the next file that is opened, and results
- * would then be printed into a checkpoint. Occupies such a descriptor, so that reads and writes fail. */
+/* Occupies the descriptors of closed standard streams, so that reads and writes there fail. Otherwise the system would give
+ * such a descriptor to the next file that is opened, and results might be printed into a checkpoint. */
 static void occupy_standard_descriptors(void)
 {
     for (int descriptor = 0; descriptor < 3; descriptor++)
@@ -62,7 +62,7 @@ static int run(int argc, char **argv)
     return command ? parse_and_run(command, argc - 1, argv + 1) : QKV_INVALID;
 }
 
-/* Flushes standard output; returns 0, or the errno that says why it cannot be written, or -1 if that is unknown. */
+/* Flushes standard output. Returns 0; or the errno of a failed write, or -1 if the reason is not known. */
 static int output_failure(void)
 {
     errno = 0;
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
     qkv_end_matrix_threads();
     json_watch_memory();
     end_by_signal_handle();
-    signal(SIGXFSZ, SIG_IGN); /* report a file beyond the size limit as a failed write */
+    signal(SIGXFSZ, SIG_IGN); /* writing beyond the file size limit then fails with an error */
     int code = run(argc, argv);
     int failure = output_failure();
     if (!failure || code == QKV_INVALID) return code; /* an error message has been printed */

@@ -15,7 +15,7 @@
 /* The choices of --measure; the context is not used. */
 const char *measure_name(const void *context, int64_t index);
 
-/* Whether `text` is norms; NULL: not given. */
+/* Whether `text`, the value of the option, is "norms". NULL: the option is not given. */
 bool measures_norms(const char *text);
 
 #endif

@@ -63,7 +63,7 @@ static enum qkv_status write_numbered(const struct output *output, const char *b
     return status;
 }
 
-/* The formats of which standard output takes several. */
+/* The formats in which several results can be written to standard output. */
 static const char *sequence_name(const void *context, int64_t index)
 {
     (void)context;

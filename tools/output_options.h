@@ -1,5 +1,5 @@
-/* How and where `qkv attention` and `qkv explain` write what they show: --format, --output, --colormap and
- * --annotate. */
+/* The options of `qkv attention` and `qkv explain` for the format and the place of their output: --format, --output,
+ * --colormap and --annotate. */
 #ifndef QKV_TOOLS_OUTPUT_OPTIONS_H
 #define QKV_TOOLS_OUTPUT_OPTIONS_H
 
@@ -34,16 +34,16 @@ struct output {
     const char *path; /* NULL: standard output */
     struct qkv_format_options style;
     int64_t number; /* of the sentence that is written, from 1; 0: the only one */
-    bool written;   /* there is something before it on standard output */
+    bool written;   /* an earlier sentence has been written to standard output */
 };
 
 /* Chooses the format from the options or the name of the file. Returns QKV_OK, or the exit code after an error
  * message: a file name without a known extension, or binary data for a terminal. */
 int output_read(struct output *output, const struct output_options *options);
 
-/* Writes rendered bytes and frees them. One of several sentences gets a file of its own (maps.3.svg for maps.svg); on
- * standard output text is separated by an empty line, json is one line, and other formats are refused. A failed write
- * to standard output is reported when the program ends. */
+/* Writes rendered bytes and frees them. If there are several sentences, each gets its own file (maps.3.svg for maps.svg); on
+ * standard output, text is separated by empty lines, each JSON object is one line, and other formats are refused. A failed
+ * write to standard output is reported when the program ends. */
 enum qkv_status output_write(struct output *output, char *bytes, size_t size, struct qkv_error *error);
 
 #endif

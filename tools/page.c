@@ -1,4 +1,5 @@
-/* qkv page: one HTML file that holds a trained run and translates by itself, or the scenes of tutorials. */
+/* qkv page: writes one HTML file that has a trained run in it and translates without a server, or that has the scenes of
+ * tutorials. */
 #include "commands.h"
 #include "complain.h"
 #include "config.h"
@@ -27,14 +28,15 @@ static const char *numbers_name(const void *context, int64_t index)
 
 /* ---- a run ---- */
 
-/* The first source sentence of a text of the run, for a page that opens with one. NULL when the text is not there any more. */
+/* The first source sentence of a text of the run, which the page shows when it is opened. NULL when the text no longer
+ * exists. */
 static const char *first_sentence(struct qkv_run *run, const char *path)
 {
     const struct qkv_data_config *data = &run->config.data;
     const char *const languages[2] = {data->src.lang, data->trg.lang}, *sentence = NULL;
     struct qkv_pair_lines pairs;
     struct qkv_pair_texts texts;
-    struct qkv_error error; /* a text that cannot be read is not needed */
+    struct qkv_error error; /* ignored: the page also works without the text */
     bool found = false;
     if (!*path || !strcmp(path, "-") ||
         qkv_pair_lines_open(&pairs, path, languages, (struct qkv_pair_lines_options){.third_column = true},
@@ -84,7 +86,7 @@ static const char *model_summary(struct qkv_run *run, bool float32)
     return summary ? summary : "";
 }
 
-/* What the page says of its heads and of training. The parameters of the run are overwritten. */
+/* Collects what the page shows about heads and training. Overwrites the parameters of the run. */
 static enum qkv_status collect_learning(struct page_contents *contents, struct qkv_run *run,
                                         enum qkv_packed_numbers packed, struct qkv_error *error)
 {

@@ -1,4 +1,4 @@
-/* What a page holds of its heads. */
+/* Measures the heads of the model of a page. */
 #include "page_heads.h"
 
 #include "json.h"
@@ -48,7 +48,7 @@ enum qkv_status page_heads_measure(struct page_heads *heads, struct qkv_run *run
         .progress = show_progress,
         .context = &bar,
     };
-    /* Heads are measured with gradients, which products in int8 do not have. */
+    /* Measuring heads needs gradients, which do not exist for int8 products. */
     enum qkv_status status = set_precision(run->model, "float32", error);
     if (!status) status = qkv_heads_measure(run, &heads->corpus, &measure, &heads->measured, error);
     progress_bar_clear(&bar);

@@ -1,4 +1,4 @@
-/* How the model of a page learned. */
+/* Collects snapshots and losses that show how the model of a page learned. */
 #include "page_learning.h"
 
 #include "json.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the moments of training are collected from and into. */
+/* The sources of the moments of training, and the array that collects them. */
 struct moments {
     struct qkv_run *run; /* its present parameters are those of the moment that is added next */
     const struct page_heads *heads;
@@ -26,7 +26,7 @@ struct training_loss {
     int64_t until;
 };
 
-/* Adds {"update", "training_loss", "training_until", "loss", "errors"}, each where it is known. */
+/* Adds {"update", "training_loss", "training_until", "loss", "errors"}, without members that are not known. */
 static enum qkv_status add_moment(const struct moments *moments, int64_t update,
                                   struct training_loss training, struct qkv_error *error)
 {
@@ -42,7 +42,7 @@ static enum qkv_status add_moment(const struct moments *moments, int64_t update,
     return page_heads_add_errors(moments->heads, moments->run, moment, error);
 }
 
-/* What metrics.jsonl says. */
+/* The losses in metrics.jsonl. */
 struct metrics {
     cJSON *curve; /* gets [update, loss] of each validation */
     cJSON *
@@ -70,8 +70,8 @@ static void read_metrics_line(struct metrics *metrics, const char *line)
     cJSON_Delete(object);
 }
 
-/* Of the logged interval of training that ends at an update or is the first to end after it; `otherwise`, of the update alone, if
- * there is none. */
+/* The loss of the logged interval that contains an update: the first one that ends at the update or later. If there is none,
+ * the loss `otherwise`, of the update alone. */
 static struct training_loss training_loss(const struct metrics *metrics, int64_t update, double otherwise)
 {
     const cJSON *point;
@@ -84,7 +84,7 @@ static struct training_loss training_loss(const struct metrics *metrics, int64_t
     return (struct training_loss){otherwise, update};
 }
 
-/* Leaves as many points as a curve can show, the last among them. */
+/* Removes points, so that a curve has at most as many as it can show. Keeps the last one. */
 static void thin_out(cJSON *points)
 {
     enum { CAPACITY = 400 };
@@ -96,7 +96,7 @@ static void thin_out(cJSON *points)
     }
 }
 
-/* A page does without the curve where there is no metrics.jsonl. */
+/* Reads metrics.jsonl. If it does not exist, the curves stay empty. */
 static enum qkv_status read_metrics(struct metrics *metrics, struct qkv_run *run, struct qkv_error *error)
 {
     const char *path = qkv_run_file(&run->arena, run->path, QKV_RUN_METRICS);
@@ -128,7 +128,7 @@ static enum qkv_status add_snapshot(struct page_learning *learning, const struct
     return add_moment(moments, update, training_loss(metrics, update, loss), error);
 }
 
-/* The moment of the model of the page, which is added first, while the run has its parameters, goes to the end. */
+/* Moves the moment of the model of the page to the end. It is added first, before the parameters of the run are overwritten. */
 static void move_first_to_end(cJSON *array)
 {
     cJSON_AddItemToArray(array, cJSON_DetachItemFromArray(array, 0));
@@ -146,7 +146,7 @@ static enum qkv_status collect(struct page_learning *learning, const struct mome
         add_moment(moments, last == INT64_MAX ? -1 : last,
                    training_loss(&metrics, last, qkv_checkpoint_loss(&run->state)), error))
         return QKV_INVALID;
-    while (first < count && updates[first] == 0) first++; /* the engine makes the random weights */
+    while (first < count && updates[first] == 0) first++; /* the page makes the random weights itself */
     while (count > first && updates[count - 1] >= last) count--;
     int64_t between = count - first, chosen = between < max ? between : max;
     learning->snapshots = calloc((size_t)chosen + 1, sizeof *learning->snapshots);

@@ -1,4 +1,4 @@
-/* What a page holds of how its model learned: snapshots of training, and the losses of metrics.jsonl. */
+/* Data for a page about the training of its model: snapshots, and the losses of metrics.jsonl. */
 #ifndef QKV_TOOLS_PAGE_LEARNING_H
 #define QKV_TOOLS_PAGE_LEARNING_H
 
@@ -15,16 +15,16 @@ struct page_snapshot {
 
 struct page_learning {
     /* {"moments": [{"update", "training_loss", "training_until", "loss", "errors"}], "curve": [[update, loss on data.dev]],
-     * "training": [[update, loss of training]]}; the first moment is that of the random weights, the last that of the model of
-     * the page. training_loss: mean of the logged interval of training that holds the update, up to the update training_until.
-     * page_heads.h adds loss and errors, where there are pairs and gold links. */
+     * "training": [[update, loss of training]]}. The first moment has the random weights, the last one the model of the page.
+     * training_loss: mean over the logged interval that contains the update and ends with the update training_until. loss and
+     * errors come from page_heads.h, if there are pairs and gold links. */
     char *json;
     int64_t snapshot_count;
     struct page_snapshot *snapshots; /* [snapshot_count]: of the moments between */
 };
 
-/* Collects it. At most `max` snapshots, evenly chosen among those of the run that are younger than the model of the page.
- * The parameters of the run are overwritten. Release it also after a failure. */
+/* Collects the data, with at most `max` snapshots, chosen evenly from those of updates between the random weights and the model
+ * of the page. Overwrites the parameters of the run. Release the data even after a failure. */
 enum qkv_status page_learning_collect(struct page_learning *learning, struct qkv_run *run,
                                       const struct page_heads *heads, int64_t max,
                                       enum qkv_packed_numbers numbers, struct qkv_error *error);

@@ -43,7 +43,7 @@ static bool is_same(const struct qkv_explanation *a, const struct qkv_explanatio
     return true;
 }
 
-/* Whether another seed gives the scene other numbers. */
+/* Finds out whether the numbers of a scene depend on the seed. */
 static enum qkv_status find_random(const struct qkv_scene *scene, struct qkv_arena *arena, bool *is_random,
                                    struct qkv_error *error)
 {
@@ -72,7 +72,8 @@ static enum qkv_status read_scene(struct qkv_scene *scene, const char *path, con
     return QKV_OK;
 }
 
-/* Reads a scene, lists it and adds it to the block. text, tutorial: of a scene of this program; otherwise NULL. */
+/* Reads a scene, lists it and adds it to the block. text, tutorial: of a scene that is built into this program; otherwise
+ * NULL. */
 static enum qkv_status add_scene(struct block *block, cJSON *list, const char *path, const char *text,
                                  const char *tutorial, struct qkv_arena *arena, struct qkv_error *error)
 {

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Where page.html has the engine and the model. */
+/* The place in page.html where the engine and the model are inserted. */
 static const char PLACE[] = "<!-- engine and model -->";
 
-/* What a page without training says of it. */
+/* The learning data of a page without any. */
 static const char ONE_MOMENT[] = "{\"moments\":[{\"update\":-1}],\"curve\":[],\"training\":[]}";
 
 /* Writes bytes in base64 (RFC 4648), which a script element can hold, without line breaks. */
@@ -32,7 +32,7 @@ static void write_base64(FILE *file, const unsigned char *bytes, size_t size)
     }
 }
 
-/* Writes compressed bytes as a script element, which no browser runs: its type is none. */
+/* Compresses bytes and writes them as a script element, which browsers do not run, because its type is not that of a script. */
 static enum qkv_status write_data(FILE *file, const char *attribute, const unsigned char *bytes, size_t size,
                                   struct qkv_error *error)
 {

@@ -8,20 +8,20 @@
 
 #include <stddef.h>
 
-/* What a page holds besides the engine. Whoever fills it owns the memory. */
+/* The contents of a page besides the engine. The caller owns the memory. */
 struct page_contents {
     unsigned char *model; /* a packed run, or the scenes (page_scenes.h) */
     size_t model_size;
-    /* {"tutorial", "file", "name", "about", "seed", "isRandom"} of each scene, as JSON, tutorial only of the tutorials' own; NULL:
-     * the page holds a run */
+    /* JSON with {"tutorial", "file", "name", "about", "seed", "isRandom"} for each scene; "tutorial" only for scenes of the
+     * tutorials. NULL: the page holds a run */
     char *scenes;
     const char *opening_sentence, *model_summary;
     char *heads; /* page_heads_json */
     struct page_learning learning;
 };
 
-/* Writes the page to a file, which it names on standard error, or to standard output ("-"). After a failure there is no file, or
- * the one that was there before. */
+/* Writes the page to a file, whose name it prints to standard error, or to standard output ("-"). After a failure, the file
+ * does not exist, or is unchanged if it existed before. */
 enum qkv_status page_write(const struct page_contents *contents, const char *output, struct qkv_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* qkv plot: curves of training, as a picture or in the terminal. */
+/* qkv plot: draws curves of training, as a picture or in the terminal. */
 #include "commands.h"
 #include "complain.h"
 #include "curves.h"
@@ -19,13 +19,13 @@ enum {
     COLUMNS = 3,     /* of panels in a picture */
     ROWS = 12,       /* of a chart in the terminal */
     WIDEST = 110,    /* columns of a chart in the terminal */
-    MAX_MARKED = 40, /* points of a line that has a mark at each */
+    MAX_MARKED = 40, /* a line with more points has no mark at each point */
 };
 
 /* ---- what is shown ---- */
 
-/* The panels by number: the loss, the dev scores except loss and perplexity, which is exp(loss), and what drives
- * training. Returns false after the last. */
+/* Sets the quantity of panel `index`: first the loss, then the dev scores except loss and perplexity, which is exp(loss), then
+ * learning rate and gradient norm. Returns false after the last panel. */
 static bool panel_quantity(int64_t index, enum quantity *quantity)
 {
     if (index-- == 0) {
@@ -78,7 +78,7 @@ static enum curve_axis chosen_axis(void)
     return CURVE_UPDATES;
 }
 
-/* Whether --show names a panel. Without it, a picture has all, the terminal the loss and BLEU. */
+/* Whether --show names a panel. Without --show, a picture has all panels, the terminal only the loss and BLEU. */
 static bool is_shown(const char *name)
 {
     for (int i = 0; i < shown.count; i++)
@@ -130,7 +130,7 @@ static struct qkv_chart_line line_of(const char *name, struct curve *curve, doub
                                    .high = curve->high};
 }
 
-/* Adds the curves of a group to a chart. The loss has those of training, too, as companions. */
+/* Adds the curves of a group to a chart. For the loss, adds the training curve, too, as a companion. */
 static bool add_group(struct plot *plot, int panel, enum quantity quantity, int g)
 {
     struct qkv_chart *chart = &plot->chart[panel];
@@ -168,7 +168,7 @@ static const char *y_label(struct plot *plot, enum quantity quantity)
                             metric->percent ? ", %" : "");
 }
 
-/* The unit of the x axis, and what divides the numbers. */
+/* The label of the x axis with its unit, and the divisor for the recorded numbers. */
 static const char *x_label(const struct plot *plot, double *divisor)
 {
     *divisor = 1;
@@ -184,7 +184,7 @@ static const char *x_label(const struct plot *plot, double *divisor)
                                    : "time of training, seconds";
 }
 
-/* Makes the charts that are asked for and have numbers. False: no memory. */
+/* Makes the charts that are asked for, except those without numbers. False: no memory. */
 static bool make_charts(struct plot *plot)
 {
     enum quantity quantity;
@@ -205,7 +205,7 @@ static bool make_charts(struct plot *plot)
     return true;
 }
 
-/* Sets what all charts have in common. */
+/* Sets the members that are the same in all charts. */
 static void finish_charts(struct plot *plot)
 {
     double divisor;
@@ -233,7 +233,7 @@ static bool has_times(const struct qkv_training_log *log)
            (log->validations && isfinite(log->validation[log->validations - 1].place.seconds));
 }
 
-/* Adds the runs, but not those without metrics, each of which gets a sentence. */
+/* Adds the runs. Leaves out runs without metrics, and prints a sentence for each of these. */
 static enum qkv_status read_runs(struct run_set *set, int count, char **paths, struct qkv_error *error)
 {
     for (int i = 0; i < count; i++) {

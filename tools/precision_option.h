@@ -17,7 +17,7 @@
 /* The choices of --precision; the context is not used. */
 const char *precision_name(const void *context, int64_t index);
 
-/* Gives a model the precision that the option names; NULL leaves the model's own. */
+/* Sets the precision of a model to the one that the option names; NULL: keeps the precision of the model. */
 enum qkv_status set_precision(struct qkv_model *model, const char *name, struct qkv_error *error);
 
 /* The name of a model's precision; NULL: float32. */

@@ -1,4 +1,4 @@
-/* qkv prepare: writes the training text of a config as ids, for training on a text that is larger than memory. */
+/* qkv prepare: writes the training text of a config as ids, so that it can be larger than memory in training. */
 #include "arguments.h"
 #include "commands.h"
 #include "complain.h"
@@ -32,7 +32,7 @@ static void print_counts(const struct qkv_prepared_counts *counts)
     putchar('\n');
 }
 
-/* Returns false after an error message where a file would be replaced. */
+/* Prints an error message and returns false if a file would be replaced. */
 static bool may_write(void)
 {
     struct stat there;

@@ -1,4 +1,4 @@
-/* qkv quantize: a run of a quarter of the size, whose matrices are int8. */
+/* qkv quantize: makes a run of a quarter of the size, with matrices in int8. */
 #include "arguments.h"
 #include "commands.h"
 #include "complain.h"

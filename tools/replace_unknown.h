@@ -18,8 +18,8 @@ enum qkv_status unknown_replacer_open(struct unknown_replacer *replacer, const s
                                       struct qkv_error *error);
 void unknown_replacer_close(struct unknown_replacer *replacer);
 
-/* Sets each of the hypothesis's tokens [length] that is <unk>, and not of the prefix, to the text of the source token with
- * the greatest cross attention, averaged over all heads of all layers; the first of several equal ones. */
+/* Replaces each <unk> among the tokens [length] of the hypothesis, except in the prefix, by the text of the source token with
+ * the largest cross attention, averaged over all heads of all layers; of equal ones, the first. */
 enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct input_line *line,
                                 const struct qkv_hypothesis *hypothesis, const char **tokens,
                                 struct qkv_error *error);

@@ -28,7 +28,7 @@ static uLong add_text(uLong sum, const char *text)
     return crc32_z(sum, (const Bytef *)text, strlen(text) + 1);
 }
 
-/* The numbers that the models compute with. */
+/* A checksum of everything that the models compute with: parameters, silent heads and precisions. */
 static uint32_t sum_models(struct qkv_ensemble models)
 {
     uLong sum = 0;

@@ -35,16 +35,16 @@ void run_set_release(struct run_set *set)
     *set = (struct run_set){0};
 }
 
-/* ---- what differs ---- */
+/* ---- differences ---- */
 
-/* True of a key that two runs with other seeds differ in. */
+/* Whether runs that are trained alike with different seeds may have different values of a key. */
 static bool is_of_run(const struct qkv_key *key)
 {
     return !strcmp(key->path, "name") || !strcmp(key->path, "training.model_dir") ||
            !strcmp(key->path, "training.random_seed");
 }
 
-/* Two paths may be written in two ways, as they are relative to the folders of their runs. */
+/* Two different paths may name the same file, because they are relative to the folders of their runs. */
 static bool same_value(const struct qkv_key *key, const struct qkv_config *a, const struct qkv_config *b)
 {
     bool no_effect = qkv_key_without_effect(&qkv_config_schema, key, a) != NULL;
@@ -77,7 +77,7 @@ static const struct qkv_config *config_of(const struct run_set *set, int group)
     return &set->run[set->group[group].run[0]].config;
 }
 
-/* Whether a key is worth showing: its values differ, and do not follow from keys that are shown as well. */
+/* Whether a key is worth showing: its values differ between groups, and do not just follow from other keys. */
 static bool is_difference(struct run_set *set, const struct qkv_key *key)
 {
     bool same = true, follows = true, is_seed = !strcmp(key->path, "training.random_seed");
@@ -124,7 +124,8 @@ static const char *end_of(struct qkv_arena *arena, const char *path, int parts)
     return qkv_arena_format(arena, "%.*s", (int)(length - begin), path + begin);
 }
 
-/* The length of a name without the seed at its end: of "small" in "small,seed=1", "small-seed2" and "small,seed=". */
+/* The length of a name without the seed at its end: the length of "small" for "small,seed=1", "small-seed2" and
+ * "small,seed=". */
 static size_t length_without_seed(const char *name, size_t length)
 {
     static const char separators[] = "-_., =/";
@@ -137,7 +138,7 @@ static size_t length_without_seed(const char *name, size_t length)
     return end ? end : length;
 }
 
-/* What the names of several seeds have in common: "small,seed=1" and "small,seed=2" are "small (mean of 2 seeds)". */
+/* The name of a group of several seeds: "small (mean of 2 seeds)" for "small,seed=1" and "small,seed=2". */
 static const char *common_name(struct run_set *set, const struct run_group *group, int parts)
 {
     const char *first = end_of(&set->arena, set->run[group->run[0]].path, parts);

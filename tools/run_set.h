@@ -1,5 +1,4 @@
-/* Several runs and what they have recorded, in groups that differ in nothing but their seed: what `qkv plot` and
- * `qkv compare` show. */
+/* Several runs and their records, for `qkv plot` and `qkv compare`. Runs that differ only in their seed form a group. */
 #ifndef QKV_TOOLS_RUN_SET_H
 #define QKV_TOOLS_RUN_SET_H
 
@@ -18,7 +17,7 @@ struct recorded_run {
 };
 
 struct run_group {
-    const char *name; /* the shortest that distinguishes it: of the folder, or a longer end of its path */
+    const char *name; /* the shortest unique name: that of the folder, or a longer end of its path */
     int runs;
     int run[RUN_SET_MAX]; /* indices of its runs */
 };
@@ -31,22 +30,22 @@ struct run_set {
     struct qkv_arena arena;
 };
 
-/* Adds a run folder. Fails when it is no run, is named a second time, or is one too many;
- * the set is then as it was. */
+/* Adds a run folder. Fails, and leaves the set unchanged, when it is not a run, is named a second time, or when there are too
+ * many runs. */
 enum qkv_status run_set_add(struct run_set *set, const char *path, struct qkv_error *error);
 
 /* Makes the groups and names them; call it after the last run. */
 enum qkv_status run_set_group(struct run_set *set, struct qkv_error *error);
 
-/* Calls `each` for every key that has an effect and whose value is not the same in all groups, and does not follow from
- * other keys that do, with the text of each group's value. QKV_INVALID: no memory. */
+/* Calls `each` for every key that has an effect and whose value differs between groups, unless the values follow from other
+ * keys. values: the text of the value of each group. QKV_INVALID: no memory. */
 enum qkv_status run_set_differences(struct run_set *set,
                                     void (*each)(void *context, const char *key, const char *const *values),
                                     void *context);
 
 void run_set_release(struct run_set *set);
 
-/* True when two configs train alike: all keys but the names of the run and its folder are the same. */
+/* True when training with two configs is the same: all keys are equal, except the names of the run and of its folder. */
 bool configs_train_alike(const struct qkv_config *a, const struct qkv_config *b);
 
 #endif

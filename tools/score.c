@@ -1,4 +1,4 @@
-/* qkv score: BLEU, chrF and TER of translations by any program, as sacreBLEU computes them. */
+/* qkv score: computes BLEU, chrF and TER of translations by any program, with the same results as sacreBLEU. */
 #include "commands.h"
 #include "complain.h"
 #include "json.h"
@@ -15,14 +15,14 @@
 
 /* ---- reading ---- */
 
-enum { MAX_SYSTEMS = 65 }; /* TRANSLATIONS, and as many as an option may be repeated */
+enum { MAX_SYSTEMS = 65 }; /* the operand TRANSLATIONS, and --against up to 64 times */
 
-/* The texts. A line of the references has its parts between tabs. */
+/* The texts. A line of the references may have several references, separated by tabs. */
 struct texts {
     struct qkv_lines outputs[MAX_SYSTEMS], references;
     int systems;
     const char *translations[MAX_SYSTEMS]; /* of the present line */
-    const char **list;                     /* [count]: references of the present line */
+    const char **list;                     /* [count]: the references of the present line */
     int64_t count, capacity;
     struct tokenized_text tokenized; /* references */
 };

@@ -47,7 +47,7 @@ static unsigned metrics_of(const struct option_list *list)
     return metrics;
 }
 
-/* Complains of the first option that was given for a metric that is not computed. */
+/* Reports the first option that was given for a metric that is not computed. */
 static enum qkv_status check_use(const struct score_options *o, const struct qkv_text_options *result)
 {
     const struct qkv_scorer scorer = {.options = *result};
@@ -101,7 +101,7 @@ enum qkv_status score_options_read(const struct score_options *o, struct qkv_tex
 
 /* ---- output ---- */
 
-/* True when the scorer has what the metric is computed from: texts, or counts of tokens or translations. */
+/* True when the scorer has the data that the metric is computed from: texts, or counts of tokens or translations. */
 static bool is_known(const struct qkv_scorer *scorer, int m)
 {
     if (qkv_metric_info((enum qkv_metric)m)->of_texts) return scorer->state[m];

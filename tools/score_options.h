@@ -7,7 +7,7 @@
 
 struct cJSON;
 
-/* Values of the options that say which texts metrics are computed, and how. */
+/* The values of the options for the metrics of texts: which ones are computed, and how. */
 struct score_options {
     struct option_list metrics;
     const char *tokenizer, *smoothing;
@@ -63,16 +63,16 @@ const char *score_metric_name(const void *context, int64_t index);
 const char *score_tokenizer_name(const void *context, int64_t index);
 const char *score_smoothing_name(const void *context, int64_t index);
 
-/* Converts the options. QKV_INVALID, after complaining, when one has no effect because of another. */
+/* Converts the options. Prints an error message and returns QKV_INVALID when an option has no effect because of another one. */
 enum qkv_status score_options_read(const struct score_options *options, struct qkv_text_options *result);
 
-/* Prints a row for each metric, or adds each metric to an object, with <metric>_signature and <metric>_details where it
+/* Prints a row for each metric, or adds each metric to an object, with <metric>_signature and <metric>_details if it
  * has them. A scorer without counts has only metrics that compare texts, such as BLEU. */
 void scorer_print(const struct qkv_scorer *scorer);
 void scorer_json(const struct qkv_scorer *scorer, struct cJSON *object);
 
 /* The head of the column of a metric, with its unit: "tokens, %"; and the value in that column,
- * which is 100 * value for a percent metric. */
+ * 100 * value for a metric in percent. */
 enum { METRIC_NAME_SIZE = 32, SIGNATURE_SIZE = 160 };
 const char *metric_column_name(enum qkv_metric metric, char text[static METRIC_NAME_SIZE]);
 double metric_shown(enum qkv_metric metric, double value);

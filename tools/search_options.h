@@ -57,7 +57,7 @@ struct search_options {
 /* The choices of --length-penalty-kind; the context is not used. */
 const char *length_penalty_name(const void *context, int64_t index);
 
-/* Changes what a config says to what the options say. Fails when they contradict each other or the config. */
+/* Overrides the settings of a config by the options that are given. Fails when options contradict each other or the config. */
 enum qkv_status search_options_apply(const struct search_options *options, struct qkv_testing_config *testing,
                                      struct qkv_error *error);
 

@@ -31,7 +31,7 @@ enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
     return status ? status : set_precision(v->run.model, options->precision, error);
 }
 
-/* "<stdin>", or "<stdin>:3" if it has several sentences. */
+/* "<stdin>", or "<stdin>:3" if standard input has several sentences. */
 static const char *place_of(struct sentence_pair *v)
 {
     const char *place =
@@ -60,7 +60,7 @@ static enum qkv_status next_line(struct sentence_pair *v, bool *found, struct qk
     int64_t number = v->lines.number;
     v->source_text = qkv_arena_string(&v->arena, v->lines.line);
     if (!v->source_text) return qkv_error_set(error, "out of memory");
-    if (read_line(v, &v->late)) v->has_next = true; /* this line comes first */
+    if (read_line(v, &v->late)) v->has_next = true; /* the error is reported after the present line */
     v->number = first && !v->has_next ? 0 : number;
     return QKV_OK;
 }
@@ -74,7 +74,7 @@ static enum qkv_status encode(const struct sentence_pair *v, const char *what, c
     return QKV_OK;
 }
 
-/* Translates the source; the translation becomes the target. */
+/* Translates the source, and sets the target to the translation. */
 static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *error)
 {
     struct qkv_search_options options = qkv_search_options_of(&v->run.config.testing);

@@ -10,7 +10,8 @@
 
 static const double REDRAW_SECONDS = 0.2;
 
-/* Lines that are wider than the terminal, which may just have become narrower, must not continue in the next row. */
+/* Turned off while drawing, because a line that is wider than the terminal, which may just have become narrower, must not
+ * continue in the next row. */
 #define AUTO_WRAP_OFF "\033[?7l"
 #define AUTO_WRAP_ON  "\033[?7h"
 
@@ -25,7 +26,7 @@ bool status_block_is_due(const struct status_block *block)
     return !block->drawn || qkv_clock_seconds() - block->drawn_at >= REDRAW_SECONDS;
 }
 
-/* Writes at once, so that a signal handler of another thread writes before or after all of it. */
+/* Writes everything in one call, so that output of a signal handler in another thread comes before or after it. */
 static void write_bytes(FILE *file, const char *bytes, size_t size)
 {
     fflush(file);
@@ -39,7 +40,7 @@ static void write_bytes(FILE *file, const char *bytes, size_t size)
 void status_block_draw(struct status_block *block, const struct bytes *lines)
 {
     struct bytes out = {0};
-    int space = terminal_height(block->file) - 2, drawn = 0; /* one row for the cursor, one left */
+    int space = terminal_height(block->file) - 2, drawn = 0; /* one row is for the cursor, one stays free */
     qkv_bytes_text(&out, AUTO_WRAP_OFF "\r\033[K");
     for (const char *line = lines->data, *end; line && *line && drawn < space; line = end + 1, drawn++) {
         end = strchr(line, '\n');

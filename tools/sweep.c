@@ -33,7 +33,7 @@ static bool add_setting(struct option_list *list, const char *setting)
     return true;
 }
 
-/* The setting of the key `name`, which may hold fewer characters than a folder: "learning_rate-1e-3_seed-42" for
+/* The setting of the key `name`. A name may have fewer kinds of characters than a folder: "learning_rate-1e-3_seed-42" for
  * "learning_rate=1e-3,seed=42". */
 static const char *name_setting(struct qkv_arena *arena, const char *name)
 {
@@ -43,7 +43,8 @@ static const char *name_setting(struct qkv_arena *arena, const char *name)
     return setting;
 }
 
-/* Names the run and its folder. `combination`: what the grid calls it, or "". Tables show no seed if all have the same. */
+/* Names the run and its folder. combination: its name in the grid, or "". If all runs have the same seed, the name in tables
+ * has no seed. */
 static bool name_run(struct sweep *sweep, const char *prefix, const char *combination, int64_t seed,
                      struct sweep_run *run)
 {
@@ -112,7 +113,7 @@ static enum qkv_status plan(struct sweep *sweep, const struct grid *grid, int co
     return QKV_OK;
 }
 
-/* Divides the threads among as many runs as there can be at the same time. */
+/* Divides the threads among the runs that are trained at the same time. */
 static void divide_threads(struct sweep *sweep)
 {
     int total = threads ? (int)threads : (int)sysconf(_SC_NPROCESSORS_ONLN), waiting = 0;
@@ -132,7 +133,7 @@ static void divide_threads(struct sweep *sweep)
 
 /* ---- the end ---- */
 
-/* Runs compare or plot on the runs that are done, with one output. */
+/* Runs the command compare or plot on the runs that are done, with a single output. */
 static int show(const struct sweep *sweep, const struct command *command, const char *output)
 {
     char option[] = "-o", *arguments[MAX_SWEPT + 3];

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The end of a key that has `parts` names. */
+/* The last `parts` names of a key. */
 static const char *end_of(const char *key, int parts)
 {
     const char *at = key + strlen(key);
@@ -88,7 +88,7 @@ int grid_count(const struct grid *grid, int max)
     return count;
 }
 
-/* Leaves out brackets and spaces, and replaces what else does not belong into the name of a folder. */
+/* Removes brackets and spaces, and replaces all other characters that do not belong in the name of a folder by `_`. */
 static const char *folder_name(char *name)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=,+-";

@@ -12,7 +12,7 @@ enum { GRID_MAX_KEYS = 8, GRID_MAX_VALUES = 32 };
 
 struct grid_key {
     const char *key;        /* "training.learning_rate" */
-    const char *short_name; /* "learning_rate": the shortest end of `key` that no other one has */
+    const char *short_name; /* "learning_rate": the shortest end of `key` that no other key has */
     const char *value[GRID_MAX_VALUES];
     int values;
 };
@@ -22,11 +22,11 @@ struct grid {
     int keys;
 };
 
-/* Reads options of the form KEY=VALUE,VALUE; a comma in brackets separates nothing. Texts live in the arena. */
+/* Reads options of the form KEY=VALUE,VALUE. A comma within brackets does not separate values. Texts live in the arena. */
 enum qkv_status grid_read(struct grid *grid, const struct option_list *options, struct qkv_arena *arena,
                           struct qkv_error *error);
 
-/* The number of combinations; more than `max` are not counted. */
+/* The number of combinations, or some number above `max` if there are more than `max`. */
 int grid_count(const struct grid *grid, int max);
 
 /* The settings KEY=VALUE of a combination, settings[grid->keys], and its name, such as "learning_rate=1e-3,num_layers=2";

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The update of the last record in the log of a run; 0: none yet. The log of a run that trains ends anywhere. */
+/* The update of the last record in the log of a run; 0: none yet. While the run trains, the last record may be incomplete. */
 static double last_update(const char *path)
 {
     enum { TAIL = 4096 /* bytes, longer than a record */ };
@@ -17,7 +17,7 @@ static double last_update(const char *path)
     double update = 0;
     FILE *file = fopen(path, "rb");
     if (!file) return 0;
-    if (fseek(file, -TAIL, SEEK_END)) rewind(file); /* it is shorter */
+    if (fseek(file, -TAIL, SEEK_END)) rewind(file); /* the file is shorter */
     text[fread(text, 1, TAIL, file)] = '\0';
     fclose(file);
     for (const char *at = text; (at = strstr(at, key)); at++)
@@ -26,7 +26,7 @@ static double last_update(const char *path)
     return update;
 }
 
-/* The share of a run that is done, 0 .. 1. That of a run whose length is in epochs is not known until it ends. */
+/* The share of a run that is done, 0 .. 1. If the length of the run is given in epochs, the share is 0 until it ends. */
 static double share_of(const struct sweep_run *run)
 {
     double updates = (double)run->config.training.updates;

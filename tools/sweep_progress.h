@@ -1,4 +1,4 @@
-/* One line on the terminal that says how far a sweep is. */
+/* One line on the terminal that shows the progress of a sweep. */
 #ifndef QKV_TOOLS_SWEEP_PROGRESS_H
 #define QKV_TOOLS_SWEEP_PROGRESS_H
 
@@ -8,10 +8,11 @@
 struct sweep_progress {
     struct progress_bar bar;
     double started;     /* seconds on the monotonic clock; 0: not yet */
-    double share_first; /* of all updates that were done before */
+    double share_first; /* share of all updates that were done before that */
 };
 
-/* Draws the line: how many runs are done and train, and the time that is left. Does nothing elsewhere than on a terminal. */
+/* Draws the line: how many runs are done, how many are being trained, and the time left. Does nothing if there is no
+ * terminal. */
 void sweep_progress_show(struct sweep_progress *progress, const struct sweep *sweep);
 
 #endif

@@ -25,14 +25,14 @@
 
 /* ---- the list of finished runs ---- */
 
-/* A run is in this file of the sweep's folder once its training has ended. Its checkpoint alone does not say so, as
- * training may end early. */
+/* The file in the sweep's folder that lists the runs whose training has ended. A checkpoint does not show that, because
+ * training may end before its last update. */
 static const char FINISHED[] = "finished.txt";
 
 static bool is_finished(struct sweep *sweep, const struct sweep_run *run)
 {
     struct qkv_config config;
-    struct qkv_error ignored; /* a run that cannot be read is not finished, and training says why */
+    struct qkv_error ignored; /* a run that cannot be read is not finished; training will report why */
     return !qkv_run_read_config(run->folder, &config, &sweep->arena, &ignored) &&
            configs_train_alike(&config, &run->config);
 }
@@ -71,7 +71,7 @@ static enum qkv_status write_finished(struct sweep *sweep, struct qkv_error *err
 
 /* ---- one run ---- */
 
-/* In the process of the run: prints to the log, and trains. Does not return. */
+/* Runs in the process of the run: redirects output to the log, and trains. Does not return. */
 static void train(const struct sweep *sweep, const struct sweep_run *run, const sigset_t *mask)
 {
     enum { CAPACITY = 2 * sizeof run->settings.value / sizeof run->settings.value[0] + 8 };
@@ -79,7 +79,7 @@ static void train(const struct sweep *sweep, const struct sweep_run *run, const 
     char *arguments[CAPACITY] = {words[0], (char *)run->file, words[1], words[5]};
     char *last = NULL;
     int count = 4, log = open(run->log, O_WRONLY | O_CREAT | O_APPEND, 0666);
-    setpgid(0, 0); /* Ctrl-C reaches the sweep alone, which passes it on */
+    setpgid(0, 0); /* so that Ctrl-C is sent only to the sweep, which passes it on */
     if (log < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0) _exit(QKV_INVALID);
     close(log);
     snprintf(words[5], sizeof words[5], "%d", sweep->threads);
@@ -108,7 +108,7 @@ static enum qkv_status start(struct sweep *sweep, struct sweep_run *run, const s
                              struct qkv_error *error)
 {
     run->log_start = size_of(run->log);
-    fflush(NULL); /* or both processes would print what waits */
+    fflush(NULL); /* otherwise both processes would print the buffered output */
     run->process = fork();
     if (run->process < 0) return qkv_error_set(error, "%s: cannot start: %s", run->name, strerror(errno));
     if (run->process == 0) train(sweep, run, mask);
@@ -117,7 +117,7 @@ static enum qkv_status start(struct sweep *sweep, struct sweep_run *run, const s
     return QKV_OK;
 }
 
-/* Prints why a training failed: the last line of its log that is an error message, else the last line. */
+/* Prints why a training failed: the last error message in its log or, if there is none, the last line. */
 static void print_reason(const struct sweep_run *run)
 {
     FILE *file = fopen(run->log, "rb");
@@ -142,8 +142,8 @@ static void print_reason(const struct sweep_run *run)
     if (file) fclose(file);
 }
 
-/* Notes how a run has ended. A signal that the sweep has not passed on is a failure, such as that of a system which is out of
- * memory. */
+/* Records how a run has ended. A signal that the sweep has not passed on is a failure, such as the signal of a system that is
+ * out of memory. */
 static enum qkv_status end(struct sweep *sweep, struct sweep_run *run, int status, struct qkv_error *error)
 {
     char duration[16];
@@ -174,7 +174,7 @@ static int count_state(const struct sweep *sweep, enum sweep_state state)
     return count;
 }
 
-/* Starts waiting runs while there is room, from *next on. */
+/* Starts waiting runs, from *next on, until as many as allowed run at the same time. */
 static enum qkv_status start_some(struct sweep *sweep, int *next, const sigset_t *mask,
                                   struct qkv_error *error)
 {
@@ -203,10 +203,11 @@ static void pass_on(const struct sweep *sweep, int number)
 
 static void on_child(int number)
 {
-    (void)number; /* SIGCHLD is blocked and waited for; without a handler it might be dropped */
+    (void)number; /* SIGCHLD is blocked and waited for, but without a handler it might be discarded */
 }
 
-/* Waits for a signal; on a terminal a second at most, after which the progress is due. Returns 0 if none has come. */
+/* Waits for a signal; on a terminal at most a second, after which the progress has to be drawn. Returns 0 if no signal has
+ * come. */
 static int wait_for(const sigset_t *signals, const struct sweep_progress *progress)
 {
     const struct timespec second = {.tv_sec = 1};

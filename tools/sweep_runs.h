@@ -28,15 +28,15 @@ struct sweep {
     int runs;
     int at_once, threads; /* runs at the same time, and threads of each */
     bool quiet;
-    bool is_interrupted; /* runs that end by a signal have been asked to */
+    bool is_interrupted; /* the sweep has passed on a signal, so runs that end by a signal have not failed */
     struct qkv_arena arena;
 };
 
-/* Marks as done the runs that an earlier sweep has finished with the same config. */
+/* Marks runs as done that an earlier sweep has finished with the same config. */
 enum qkv_status sweep_find_finished(struct sweep *sweep, struct qkv_error *error);
 
-/* Trains the runs that wait; resumes those that have a checkpoint. Each starts when another one ends. A signal (SIGINT,
- * SIGTERM, SIGHUP) is passed on to all of them once, upon which they save a checkpoint and end; none starts then. Sets
+/* Trains the waiting runs, and resumes those that have a checkpoint. Whenever a run ends, the next one starts. The first signal
+ * (SIGINT, SIGTERM, SIGHUP) is passed on to all runs, which then save a checkpoint and end; no more runs are started. Sets
  * *interrupted to that signal; 0: none. */
 enum qkv_status sweep_train(struct sweep *sweep, int *interrupted, struct qkv_error *error);
 

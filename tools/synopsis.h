@@ -1,4 +1,4 @@
-/* How a command is called, as text. */
+/* Writes the usage of a command as text. */
 #ifndef QKV_TOOLS_SYNOPSIS_H
 #define QKV_TOOLS_SYNOPSIS_H
 
@@ -17,7 +17,7 @@ const char *write_synopsis(const struct command *command, char text[SYNOPSIS_SIZ
 /* The help of an option with "{choices}" replaced by its choices. Returns `text`. */
 const char *write_option_help(const struct command_option *option, char text[OPTION_HELP_SIZE]);
 
-/* Prints what completes KEY=VALUE: every key of a config with `=`, and spaces between. */
+/* Prints the completions of KEY=VALUE: every key of a config followed by `=`, separated by spaces. */
 void print_settings(FILE *file);
 
 #endif

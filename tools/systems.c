@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Writes the signature of a metric with the samples and the seed, in the places where sacreBLEU has them:
+/* Writes the signature of a metric with the number of samples and the seed, in the same places as sacreBLEU:
  * nrefs:1|bs:1000|seed:12345|case:mixed|... */
 static void sign(const struct systems *systems, int m, char *text, size_t size)
 {

@@ -1,4 +1,4 @@
-/* Several systems side by side, for `qkv score --against`. */
+/* Prints the scores of several systems, for `qkv score --against`. */
 #ifndef QKV_TOOLS_SYSTEMS_H
 #define QKV_TOOLS_SYSTEMS_H
 
@@ -6,7 +6,7 @@
 
 struct cJSON;
 
-/* What was compared: the names of the systems, the first of which the others are compared with, and the samples. */
+/* The systems that were compared; all others were compared with the first. samples, seed: of the bootstrap. */
 struct systems {
     const char *const *name; /* [count] */
     int count;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* A line that is drawn over and over; does nothing unless `live`. */
+/* A progress bar that is redrawn in one line; does nothing unless `live`. */
 struct progress_bar {
     FILE *file;
     bool live; /* the file is a terminal */
@@ -26,14 +26,14 @@ void progress_bar_show(struct progress_bar *bar, double share, const char *text)
 /* Erases the line; call it before printing anything else. */
 void progress_bar_clear(struct progress_bar *bar);
 
-/* Prints text of any origin in a sentence: what could take over the terminal or is not valid UTF-8 appears as \x1B
- * or \u202E (core/plain_text.h). */
+/* Prints text of any origin within a sentence. Characters that could take over the terminal, and bytes that are not valid
+ * UTF-8, are printed as \x1B or \u202E (core/plain_text.h). */
 void print_plain(FILE *file, const char *text);
 
-/* Prints results: to a terminal as print_plain does, except for line ends and tabs; else as they are, for programs. */
+/* Prints results: to a terminal like print_plain, but with line ends and tabs unchanged; otherwise unchanged, for programs. */
 void print_result(FILE *file, const char *text);
 
-/* Prints a word with the quotes that a shell needs to read it as one word: $'\x1B' for what is not plain. */
+/* Prints a word with the quotes that a shell needs to read it as one word: $'\x1B' for characters that are not plain. */
 void print_shell_word(FILE *file, const char *word);
 
 /* "42s", "3m12s", "1h05m". */
@@ -43,16 +43,16 @@ void format_duration(double seconds, char text[16]);
  * NO_COLOR is set and not empty (https://no-color.org). */
 enum qkv_terminal_colors terminal_colors(FILE *file);
 
-/* The width in columns of the terminal that a file is; 80 for other files. */
+/* The width of a terminal in columns; 80 if the file is not a terminal. */
 int terminal_width(FILE *file);
 
-/* The height in rows of the terminal that a file is; 24 for other files. */
+/* The height of a terminal in rows; 24 if the file is not a terminal. */
 int terminal_height(FILE *file);
 
-/* Whether a file is a terminal that obeys escape sequences: TERM is set, and not to dumb. */
+/* Whether a file is a terminal that supports escape sequences: TERM is set, and not to dumb. */
 bool has_cursor_control(FILE *file);
 
-/* False where the terminal belongs to another job of the shell, as after `command &`. */
+/* False if the terminal belongs to another job of the shell, as after `command &`. */
 bool is_in_foreground(FILE *file);
 
 /* Whether the locale of the environment (LC_ALL, LC_CTYPE, LANG) has UTF-8. */

@@ -1,4 +1,4 @@
-/* qkv tokenize: the tokens that a run makes of lines of text. */
+/* qkv tokenize: splits lines of text into the tokens of a run. */
 #include "commands.h"
 #include "complain.h"
 #include "terminal.h"
@@ -20,7 +20,7 @@ static const char *side_name(const void *context, int64_t index)
     return index < 2 ? names[index] : NULL;
 }
 
-/* Prints the tokens of each line, with a space between. */
+/* Prints the tokens of each line, separated by spaces. */
 static enum qkv_status print_tokens(struct qkv_lines *lines, const struct qkv_text_config *text,
                                     struct qkv_error *error)
 {

@@ -1,4 +1,4 @@
-/* Notices text that is tokenized, for which the usual tokenizers of BLEU are not made. */
+/* Detects text that is already tokenized, because the usual tokenizers of BLEU are made for plain text. */
 #ifndef QKV_TOOLS_TOKENIZED_TEXT_H
 #define QKV_TOOLS_TOKENIZED_TEXT_H
 
@@ -12,9 +12,9 @@ struct tokenized_text {
 /* Counts a line (qkv_looks_tokenized). */
 void tokenized_text_add(struct tokenized_text *text, const char *line);
 
-/* Says on standard error, if half of the references or more are tokenized and the scorer's BLEU tokenizes them once more,
- * what that means. `joined`: the translations were joined to plain text (data.trg.split_punctuation), which then only chrF
- * and BLEU with 13a or intl compare rightly. */
+/* Prints a note on standard error if at least half of the references are tokenized already, and if `joined` or the scorer's
+ * BLEU tokenizes them again. joined: the translations were joined to plain text (data.trg.split_punctuation), so that only chrF
+ * and BLEU with 13a or intl compare them correctly with such references. */
 void tokenized_text_note(const struct tokenized_text *references, const struct qkv_scorer *scorer,
                          bool joined);
 

@@ -1,4 +1,4 @@
-/* qkv train: from a YAML config to a run folder. */
+/* qkv train: trains the model of a YAML config, and writes a run folder. */
 #include "commands.h"
 #include "complain.h"
 #include "config.h"
@@ -22,7 +22,8 @@ static struct qkv_train_options options;
 static int64_t threads;
 static struct train_view view = {.settings = &settings};
 
-/* Reads the config, unless process 0 has failed to: it speaks for all. */
+/* Reads the config. Refuses options that contradict each other. Other processes call it only after process 0 has succeeded, so
+ * that an error which all have is reported once. */
 static enum qkv_status prepare(struct qkv_config *config, struct qkv_arena *arena, const char *path)
 {
     enum qkv_status status = QKV_OK;

@@ -80,7 +80,7 @@ static void break_line(struct paragraph *paragraph)
     paragraph->used = LABEL;
 }
 
-/* Adds ASCII text, in the next line where this one has no place for it. */
+/* Adds ASCII text; in the next line if it does not fit into this one. */
 static void add(struct paragraph *paragraph, const char *text)
 {
     int length = (int)strlen(text), apart = paragraph->used > LABEL ? APART : 0;
@@ -183,7 +183,7 @@ static void append_scores(const struct train_block *block, int width, struct byt
     qkv_bytes_text(out, "\n");
 }
 
-/* A line of text of any origin, cut where the terminal ends. */
+/* Appends a line of text of any origin, cut at the width of the terminal. */
 static void append_text(const char *margin, const char *text, int width, struct bytes *out)
 {
     int space = width - (int)strlen(margin), needed = qkv_cell_width(text);

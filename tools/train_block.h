@@ -1,4 +1,4 @@
-/* What `qkv train` draws on a terminal while it trains: where it stands, the losses, the scores of the dev set. */
+/* The block that `qkv train` draws on a terminal while it trains: progress, losses, and scores of the dev set. */
 #ifndef QKV_TOOLS_TRAIN_BLOCK_H
 #define QKV_TOOLS_TRAIN_BLOCK_H
 
@@ -8,10 +8,10 @@
 
 enum { TRAIN_BLOCK_SAMPLES = 3, TRAIN_BLOCK_PARTS = 80 };
 
-/* The state of training that is drawn. Starts all zero but for the first four members. */
+/* The state of training that is drawn. All zero at first, except for the first four members. */
 struct train_block {
-    enum qkv_metric metric;   /* the one that says which validation is the best */
-    bool has_other_objective; /* than cross-entropy: the cross-entropy is shown beside the loss */
+    enum qkv_metric metric;   /* the metric that decides which validation is the best */
+    bool has_other_objective; /* the loss is not the cross-entropy, which is therefore shown beside it */
     bool is_utf8, is_colored;
     struct qkv_train_progress progress; /* update 0: none yet */
     struct loss_history losses;
@@ -30,7 +30,7 @@ void train_block_progress(struct train_block *block, const struct qkv_train_prog
 void train_block_validation(struct train_block *block, const struct qkv_train_validation *validation);
 void train_block_release(struct train_block *block);
 
-/* Writes the parts of the loss as they stand beside it: " (cross-entropy 2.3456, alignment 0.5678)"; "" where the loss is the
+/* Writes the parts of the loss that are shown beside it: " (cross-entropy 2.3456, alignment 0.5678)"; "" if the loss is the
  * cross-entropy. */
 void train_block_parts(const struct train_block *block, const struct qkv_train_progress *progress,
                        char text[TRAIN_BLOCK_PARTS]);

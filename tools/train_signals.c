@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t received; /* the number of the signal; 0: none */
-static struct train_signals shown;     /* set before the handlers are */
+static struct train_signals shown;     /* set before the handlers are installed */
 
 static void on_end(int number)
 {
@@ -28,7 +28,7 @@ static void on_end(int number)
     errno = saved;
 }
 
-/* Ctrl-Z: the shell prints its prompt where the block was. */
+/* Ctrl-Z: erases the block, so that the shell prints its prompt in its place. */
 static void on_stop(int number)
 {
     int saved = errno;
@@ -39,8 +39,8 @@ static void on_stop(int number)
     errno = saved;
 }
 
-/* SIGHUP stays ignored under nohup, which lets training outlive the terminal. SIGPIPE is ignored because a closed
- * stderr is no reason to lose the training. */
+/* SIGHUP stays ignored under nohup, so that training outlives the terminal. SIGPIPE is ignored, because training should not end
+ * when stderr is closed. */
 void train_signals_handle(struct train_signals signals)
 {
     struct sigaction end = {.sa_handler = on_end}, before;

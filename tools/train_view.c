@@ -18,7 +18,7 @@
 
 /* ---- the block ---- */
 
-/* Whether a block shows progress and scores, which are printed as lines otherwise. */
+/* Whether progress and scores are shown in a block; otherwise they are printed as lines. */
 static bool has_block(const struct train_view *view)
 {
     return view->terminal.live && is_in_foreground(stderr);
@@ -32,16 +32,16 @@ static void redraw(struct train_view *view)
     free(lines.data);
 }
 
-/* Draws the last state, which stays on the terminal above what is printed next. */
+/* Draws the final state, which stays on the terminal above the output that follows. */
 static void leave_block(struct train_view *view)
 {
     if (!view->quiet && has_block(view)) redraw(view);
     status_block_keep(&view->terminal);
 }
 
-/* ---- what happens while it trains ---- */
+/* ---- events of training ---- */
 
-/* Says where the first parameters come from, unless they are random. */
+/* Prints where the first parameters come from, unless they are random. */
 static void show_warm_start(const struct qkv_train_start *start)
 {
     if (!start->from) return;
@@ -81,7 +81,7 @@ static void show_start(void *context, const struct qkv_train_start *start)
     show_warm_start(start);
 }
 
-/* Once: says how long training will take, by its first updates, and how much memory it uses. */
+/* Prints, once, how long training will take, estimated from its first updates, and how much memory it uses. */
 static void show_estimate(struct train_view *view, const struct qkv_train_progress *p)
 {
     const double wait = 3; /* seconds of updates to measure, unless a log line comes earlier */
@@ -211,7 +211,7 @@ struct qkv_train_listener train_view_listener(struct train_view *view)
                                        .notice = show_notice};
 }
 
-/* ---- how it ended ---- */
+/* ---- the end of training ---- */
 
 /* Prints the command that continues this training. */
 static void print_resume(const struct train_view *view)
@@ -232,7 +232,7 @@ static const char *describe_end(enum qkv_train_end end)
                                       : "done";
 }
 
-/* What processes sent to each other for each update. */
+/* Prints how much the processes have sent to each other per update. */
 static void show_traffic(const struct train_view *view, const struct qkv_train_result *result)
 {
     double updates = (double)(result->updates - view->resumed);

@@ -1,4 +1,5 @@
-/* What `qkv train` shows of training on standard error: a block that is drawn in place on a terminal, lines elsewhere. */
+/* Shows the progress of `qkv train` on standard error: in a block that is redrawn in place on a terminal, otherwise as
+ * lines. */
 #ifndef QKV_TOOLS_TRAIN_VIEW_H
 #define QKV_TOOLS_TRAIN_VIEW_H
 
@@ -8,13 +9,13 @@
 
 #include "qkv/trainer.h"
 
-/* All zero but for the first four members, which the caller sets. */
+/* All zero at first, except for the first four members, which the caller sets. */
 struct train_view {
     const char *config; /* operand */
     const struct option_list *settings;
     bool quiet;
     bool resume;     /* --resume is given */
-    bool started;    /* the run folder exists and updates begin: errors say how to continue */
+    bool started;    /* the run folder exists and updates begin: from now on, errors tell how to continue */
     int64_t resumed; /* updates of the checkpoint that training continues; 0: none */
     bool may_stop_early;
     bool has_estimated; /* the estimate of time and memory is printed */
@@ -26,10 +27,10 @@ struct train_view {
 /* Prepares the view for a training. */
 void train_view_begin(struct train_view *view, const struct qkv_config *config);
 
-/* The callbacks that show what happens; `stop` is for the caller to set. */
+/* The callbacks that show the events of training. The caller sets `stop`. */
 struct qkv_train_listener train_view_listener(struct train_view *view);
 
-/* Says how training ended, unless quiet. */
+/* Prints how training ended, unless quiet. */
 void train_view_end(struct train_view *view, const struct qkv_config *config,
                     const struct qkv_train_result *result);
 

@@ -38,9 +38,9 @@ struct options {
     int64_t top_k, seed;       /* -1: not given */
 };
 
-/* The last sentence of the prompt. */
+/* The last sentence that was typed at the prompt. */
 struct typed_sentence {
-    const char *text; /* NULL: none that has words */
+    const char *text; /* NULL: no sentence with words was typed yet */
     struct input_line line;
     struct qkv_arena arena;
 };
@@ -58,12 +58,12 @@ struct translator {
     struct block block;
     const struct qkv_hypothesis *found; /* of the last block; valid until the next */
     bool has_prompt, was_interrupted;   /* by Ctrl-C */
-    int64_t beam_size;                  /* as the options say; /nbest may raise that of `search` */
+    int64_t beam_size;                  /* from the options; /nbest may raise the beam size of `search` */
     struct typed_sentence typed;
 };
 
-/* Prints one translation as a line, after a number (--n-best) and its score (--scores). The number is that of the line, or
- * at the prompt the rank of the translation. Words of the prefix appear as the line has them. */
+/* Prints one translation as a line, after a number (--n-best) and its score (--scores). The number is that of the line or, at
+ * the prompt, the rank of the translation. Words of the prefix are printed as they are spelled in the line. */
 static enum qkv_status print_hypothesis(struct translator *t, const struct input_line *line,
                                         const struct qkv_hypothesis *hypothesis, int64_t rank,
                                         struct qkv_error *error)
@@ -117,7 +117,7 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
             return QKV_INVALID;
         }
         if (found) block_add(block, &line);
-        /* At a terminal, answer each line at once. */
+        /* At a terminal, translate each line immediately. */
         if (block->count == block->capacity || !found || (t->input.interactive && block->count)) {
             enum qkv_status status = block->count ? flush(t, error) : QKV_OK;
             if (status) return status;
@@ -126,7 +126,7 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
     return QKV_OK;
 }
 
-/* What processes other than 0 do: they translate their part of its blocks. */
+/* Runs in processes other than 0: translates their part of each block of process 0. */
 static enum qkv_status follow(struct translator *t, struct qkv_error *error)
 {
     struct block *block = &t->block;
@@ -182,7 +182,7 @@ static enum qkv_status print_map(void *context, struct qkv_error *error)
     return print_cross_attention(&t->run, &pair, typed->text, target, error);
 }
 
-/* A beam that is smaller than the number of translations grows to it. */
+/* Sets the number of translations. Raises the beam size to that number if it is smaller. */
 static enum qkv_status set_n_best(void *context, int64_t n_best, struct qkv_error *error)
 {
     struct translator *t = context;
@@ -208,7 +208,7 @@ static void run_prompt(struct translator *t)
 
 /* ---- options ---- */
 
-/* Sets the options of sampling. Refuses those that only sampling has, or that it does not have. */
+/* Sets the options of sampling. Refuses options of sampling without --sample, and options that have no effect with it. */
 static enum qkv_status set_sampling(struct translator *t, struct qkv_error *error)
 {
     const struct options *o = &t->options;
@@ -230,7 +230,7 @@ static enum qkv_status set_sampling(struct translator *t, struct qkv_error *erro
     return QKV_OK;
 }
 
-/* Sets the options of the search: what the config says, and instead what the command line says. */
+/* Sets the options of the search: those of the config, overridden by those of the command line. */
 static enum qkv_status set_search(struct translator *t, struct qkv_error *error)
 {
     struct qkv_testing_config testing = t->run.config.testing;
@@ -258,7 +258,7 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
     if (!status) status = ensemble_open(&t->ensemble, &t->run, &o->search.with, o->search.precision, error);
     if (!status && o->replace_unknown) status = unknown_replacer_open(&t->replacer, &t->run, error);
     if (status) return status;
-    /* A batch of one serves programs that wait for the answer to each line. */
+    /* With a batch size of 1, each line is translated immediately, for programs that wait for the answer to each line. */
     struct block *block = &t->block;
     if (block_open(block, o->batch_size == 1 ? 1 : o->batch_size * BATCHES_AHEAD, error)) return QKV_INVALID;
     t->search.numbers = block->number;
@@ -312,7 +312,7 @@ static enum qkv_status check_path(const char *path, const char *run, struct qkv_
 static struct options options = {.search = SEARCH_OPTIONS_DEFAULT, .top_k = -1, .seed = -1};
 static const char *checkpoint;
 
-/* What process 0 does, which also ends the work of the others. */
+/* Runs in process 0, which also ends the work of the other processes. */
 static enum qkv_status lead(struct translator *t, const char *path, struct qkv_error *error)
 {
     enum qkv_status status = open_input(t, path, error);

@@ -44,7 +44,7 @@ void block_clear(struct block *block)
     qkv_arena_reset(&block->arena);
 }
 
-/* What is shared. */
+/* The data that is shared between processes. */
 struct shared {
     struct block *block;
     bool *end;

@@ -69,14 +69,14 @@ static bool run_help(const struct translate_prompt *prompt, const char *argument
     return true;
 }
 
-/* Cuts the spaces at the end off. */
+/* Cuts off trailing spaces. */
 static void trim(char *text)
 {
     size_t length = strlen(text);
     while (length && strchr(" \t", text[length - 1])) text[--length] = '\0';
 }
 
-/* Obeys a line that begins with a slash. Returns false to leave the prompt. */
+/* Runs the command in a line that begins with a slash. Returns false to leave the prompt. */
 static bool run_command(const struct translate_prompt *prompt, char *line)
 {
     trim(line);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Silences the heads of a list with commas. */
+/* Silences the heads of a comma-separated list. */
 static enum qkv_status silence_list(struct qkv_model *model, const char *names, struct qkv_error *error)
 {
     for (const char *next = names; next; next = strchr(next, ',') ? strchr(next, ',') + 1 : NULL) {

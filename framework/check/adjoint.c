@@ -1,8 +1,9 @@
 /* The adjoint test of ops that are linear in an input x: <c, J d> = <J^T c, d>, where J is the derivative of the result y
  * with respect to x, c a random cotangent and d a random change of x.
  *
- * If y is linear in x, plus a constant, J d is y(x + d) - y(x) for a change of any size: unlike finite differences, the test
- * has no truncation error, and rounding concerns the last digits only. J^T c is what backward adds to the gradient of x. */
+ * If y is a linear function of x plus a constant, J d = y(x + d) - y(x) for a change of any size. So, unlike finite
+ * differences, the test has no truncation error, and rounding affects only the last digits. J^T c is what backward adds to the
+ * gradient of x. */
 #include "check/check.h"
 
 #include <float.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rounding error that is allowed, in units in the last place of the numbers that are added up. */
+/* Allowed rounding error, in units in the last place of the sum of the absolute values of all terms. */
 static const double ROUNDING_UNITS = 64;
 
 /* The op on one sample, as a function of one input. */
@@ -30,11 +31,11 @@ static void evaluate(struct function *f, int step)
     memcpy(f->value[step], f->y->value, (size_t)f->y->count * sizeof(double));
 }
 
-/* Evaluates y at three points on a line. Returns whether it depends on x and lies on a line itself. */
+/* Evaluates y at x, x + d and x + 2 d. Returns whether y depends on x and its three values lie on a straight line. */
 static bool is_linear(struct function *f)
 {
     double size = 0, bend = 0, slope = 0;
-    for (int step = 2; step >= 0; step--) evaluate(f, step); /* at last, x is as it was */
+    for (int step = 2; step >= 0; step--) evaluate(f, step); /* the last step restores x */
     for (int64_t i = 0; i < f->y->count; i++) {
         double at_0 = f->value[0][i], at_1 = f->value[1][i], at_2 = f->value[2][i];
         if (!isfinite(at_0 + at_1 + at_2)) return false;
@@ -84,7 +85,7 @@ static bool check_linear_input(struct qkv_check_report *report, const char *subj
     return true;
 }
 
-/* Checks one input of the sample, alone; false when memory is out. */
+/* Checks a single input of the sample; false when memory is out. */
 static bool check_input(struct qkv_check_report *report, const char *subject,
                         const struct qkv_sample_setting *setting, const struct qkv_check_options *options,
                         int input)

@@ -14,15 +14,15 @@ struct qkv_check_row *qkv_check_add(struct qkv_check_report *report, const char 
 void qkv_check_fail(struct qkv_check_report *report, struct qkv_check_row *row, const char *format, ...)
     QKV_PRINTF(3, 4);
 
-/* ---- arguments.c: what every public check refuses; returns QKV_INVALID with the error set ---- */
+/* ---- arguments.c: arguments that every public check refuses with QKV_INVALID and an error ---- */
 
 /* Refuses a missing report, missing options and options out of range; `function` is the caller's name. */
 enum qkv_status qkv_check_arguments(const struct qkv_check_report *report,
                                     const struct qkv_check_options *options, const char *function,
                                     struct qkv_error *error);
 
-/* Refuses a tensor that is NULL, and a graph that has failed or whose values or gradients the check would not find
- * where it looks for them. */
+/* Refuses a tensor that is NULL, a graph that has failed, one of another precision, one whose tensors share memory, and one
+ * that accumulates the gradients of parameters. */
 enum qkv_status qkv_check_tensor(const struct qkv_tensor *y, enum qkv_dtype dtype, const char *subject,
                                  struct qkv_error *error);
 
@@ -31,7 +31,7 @@ enum qkv_status qkv_check_tensor(const struct qkv_tensor *y, enum qkv_dtype dtyp
 /* Replaces the backward function of an op of this graph by a faulty one, until qkv_unplant. One
  * graph at a time on a thread. */
 void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault);
-/* Restores the op, and adds to *fault_calls how often the faulty function has run. False when memory was out. */
+/* Restores the op, and adds the number of calls of the faulty function to *fault_calls. False when memory was out. */
 bool qkv_unplant(struct qkv_graph *graph, int64_t *fault_calls);
 
 /* Plants a faulty declaration into an op of this graph, which must have no tensors yet. Returns
@@ -64,14 +64,14 @@ struct qkv_tensor *qkv_sample_apply(struct qkv_graph *graph, const struct qkv_sa
 
 /* ---- adjoint.c ---- */
 
-/* The adjoint test of each varied input in which the op is linear. Adds one row for each of them. */
+/* Runs the adjoint test for each varied input in which the op is linear. Adds one row for each of them. */
 enum qkv_status qkv_check_adjoint(struct qkv_check_report *report, const char *subject,
                                   const struct qkv_sample_setting *setting,
                                   const struct qkv_check_options *options, struct qkv_error *error);
 
 /* ---- declarations.c ---- */
 
-/* Tests what the op declares in struct qkv_op on one sample. Adds one row for each precision. */
+/* Tests the declarations of the op (struct qkv_op) on one sample. Adds one row for each precision. */
 enum qkv_status qkv_check_declarations(struct qkv_check_report *report, const char *subject,
                                        const struct qkv_sample_setting *setting,
                                        const struct qkv_check_options *options, struct qkv_error *error);

@@ -1,8 +1,8 @@
-/* Tests what ops declare (struct qkv_op): backward_reads, elementwise, adds_once, alias, recompute, weights_read.
+/* Tests the declarations of ops (struct qkv_op): backward_reads, elementwise, adds_once, alias, recompute, weights_read.
  *
- * A sample runs in small graphs in which memory really is shared: each input is the result of an op that its
- * consumer may overwrite, and the op's result goes to an op that may overwrite it. The results and gradients of
- * the same graph without sharing are the reference, and all comparisons are bit for bit. */
+ * A sample runs in small graphs in which memory is really shared: each input is the result of another op, which the
+ * tested op may overwrite, and the result of the tested op goes to an op that may overwrite it. The results and gradients
+ * of the same graph without sharing are the reference, and all comparisons are bit for bit. */
 #include "check/check.h"
 
 #include <math.h>
@@ -114,7 +114,7 @@ static int differing_gradient(const struct sample_graph *a, const struct sample_
     return -1;
 }
 
-/* Marks the row as failed. The first failure names the cause best, so later ones are ignored. */
+/* Marks the row as failed. Later failures are ignored, because the first one is closest to the cause. */
 #define FAIL(trial, ...)                                                                                     \
     ((trial)->row->failure ? (void)0 : qkv_check_fail((trial)->report, (trial)->row, __VA_ARGS__))
 
@@ -136,8 +136,8 @@ static void compare_sharing(struct trial *trial, struct sample_graph *reference,
         FAIL(trial, "the gradient of input %d changes when tensors share memory: %s", input + 1, declared);
 }
 
-/* Forward must leave its inputs as they were; only an op without backward may write to the input it
- * aliases. */
+/* Forward must not change its inputs, except that an op without backward may write to the input that
+ * it aliases. */
 static bool check_inputs_unchanged(struct trial *trial, const struct sample_graph *built)
 {
     const struct qkv_op *op = built->graph->ops[trial->setting->op];
@@ -207,7 +207,7 @@ static void check_reads(struct trial *trial, const struct sample_graph *referenc
     }
 }
 
-/* Whether all elements of the result but number `i` are as they were. */
+/* Whether all elements of the result except number `i` are unchanged. */
 static bool others_unchanged(const struct qkv_tensor *y, const char *before, int64_t i)
 {
     size_t size = y->graph->size, at = (size_t)i * size;
@@ -216,7 +216,7 @@ static bool others_unchanged(const struct qkv_tensor *y, const char *before, int
            !memcmp(before + at + size, after + at + size, bytes_of(y) - at - size);
 }
 
-/* Of an input in which the op is declared elementwise, element i may affect element i of the result only: setting one
+/* If the op is declared elementwise in an input, element i of that input may affect only element i of the result: setting one
  * element to NaN must leave all other elements of the result unchanged. */
 static bool check_elementwise(struct trial *trial, struct sample_graph *built)
 {
@@ -249,8 +249,8 @@ static bool check_elementwise(struct trial *trial, struct sample_graph *built)
     return true;
 }
 
-/* After backward, forward of a `recompute` op must give the same value and the same saved numbers
- * again. */
+/* If forward of a `recompute` op runs again after backward, it must give the same value and the same
+ * saved numbers. */
 static bool check_recompute(struct trial *trial, struct sample_graph *built, const double *cotangent)
 {
     struct qkv_tensor *y = built->y;
@@ -272,8 +272,8 @@ static bool check_recompute(struct trial *trial, struct sample_graph *built, con
     return true;
 }
 
-/* Runs the backward of y alone, with 1 as gradient of the result, on input k, whose gradient holds `before` (NULL: nothing
- * yet). Copies that gradient to `after`. */
+/* Runs only the backward of y, with a gradient of 1 for each element of the result. The gradient of input k holds `before`
+ * (NULL: it is not set yet), and is copied to `after`. */
 static void run_alone(struct qkv_tensor *y, int k, const char *before, char *after)
 {
     struct qkv_tensor *x = y->input[k];
@@ -330,7 +330,7 @@ static size_t copy_weights(const struct qkv_tensor *y, char *to)
     return used;
 }
 
-/* The weights must be the same when a value that weights_read does not contain is NaN. */
+/* The weights must be the same when a value that is not in the set weights_read is NaN. */
 static bool check_weights(struct trial *trial, struct sample_graph *built)
 {
     const struct qkv_op *op = built->graph->ops[trial->setting->op];

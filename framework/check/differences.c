@@ -103,7 +103,7 @@ static bool estimate_noise(const double *point, int64_t stride, double *noise)
     int equal = 0;
     for (int k = 0; k < QKV_NOISE_POINTS - 3; k++, point += stride) {
         third[k] = fabs(point[3 * stride] - 3 * point[2 * stride] + 3 * point[stride] - point[0]);
-        if (isnan(third[k])) third[k] = INFINITY; /* NaN has no place in an order */
+        if (isnan(third[k])) third[k] = INFINITY; /* NaN cannot be sorted */
         equal += !(point[stride] < point[0] || point[stride] > point[0]);
     }
     qsort(third, QKV_NOISE_POINTS - 3, sizeof *third, ascending);
@@ -190,7 +190,7 @@ static struct qkv_derivative five_points(struct qkv_probe *probe, const struct q
     struct change full = difference(probe, direction, h), half = difference(probe, direction, h / 2);
     double three = 0.5 * full.first / h, five = (4.0 / 3.0 * half.first - 1.0 / 6.0 * full.first) / h;
     double rounding = full.rounding + 2 * half.rounding;
-    /* Where no number of y changed, the derivative is 0 within one rounding of every number. */
+    /* If no number of y changed, the derivative is 0 up to one rounding of every number. */
     return (struct qkv_derivative){
         .value = five,
         .rounding = (rounding > 0 ? rounding : full.rounding_all) / h,
@@ -204,9 +204,9 @@ static struct qkv_derivative five_points(struct qkv_probe *probe, const struct q
     };
 }
 
-/* The derivative by the seven-point rule, from points at +-h, +-h/2 and +-h/4: Richardson's extrapolation of the
- * three-point rule, twice. `rounding` includes the truncation error: the errors of the rules of three, five and seven
- * points fall in about equal ratios, and the seven-point rule is allowed ten times what follows. */
+/* The derivative by the seven-point rule, from points at +-h, +-h/2 and +-h/4: the three-point rule with Richardson
+ * extrapolation applied twice. `rounding` includes the truncation error: from three to five to seven points the error falls by
+ * about the same ratio each time, and ten times the error that this predicts for seven points is allowed. */
 static struct qkv_derivative seven_points(struct qkv_probe *probe, const struct qkv_direction *direction,
                                           double h)
 {
@@ -238,8 +238,8 @@ static bool is_precise(const struct qkv_probe *probe, struct qkv_derivative d, d
     return d.rounding <= factor * probe->precision * fabs(d.value);
 }
 
-/* Tries larger steps, with the seven-point rule, where the rounding error of `d` is above the wanted precision: it is
- * in inverse proportion to the step. Returns the derivative with the smallest error, `d` or one at a larger step. */
+/* If the rounding error of `d` is above the wanted precision, tries larger steps with the seven-point rule, because the
+ * rounding error is inversely proportional to the step. Returns the derivative with the smallest error. */
 static struct qkv_derivative enlarge_step(struct qkv_probe *probe, const struct qkv_direction *direction,
                                           double scale, struct qkv_derivative d)
 {

@@ -22,7 +22,7 @@ struct qkv_probe {
     struct qkv_tensor **affected; /* nodes that depend on the selected leaf, in order; capacity: all nodes */
     int64_t affected_count;
     double
-        precision;  /* relative error of derivatives that is worth larger steps, where rounding is above it */
+        precision;  /* wanted relative error of derivatives: larger steps are tried if rounding is above it */
     bool *positive; /* signs of all inputs of relu at the last point; capacity: all inputs of relu */
 };
 
@@ -39,7 +39,7 @@ struct qkv_direction {
 struct qkv_derivative {
     double value;
     double rounding;   /* error that rounding may have caused */
-    double truncation; /* difference between the best rule and the one with two points less */
+    double truncation; /* difference between the best rule and the rule with two points fewer */
     double kink;       /* error if L has a kink between the innermost points; else only rounding noise */
     bool crossed;      /* an input of relu has different signs at the outermost points: a kink lies between */
 };
@@ -58,8 +58,8 @@ void qkv_probe_evaluate(struct qkv_probe *probe);
  * visible. `direction` must move all leaves. */
 void qkv_probe_measure_noise(struct qkv_probe *probe, const struct qkv_direction *direction);
 
-/* Selects the leaf (NULL: all leaves) that the next derivatives move. All leaves must hold their
- * origin. */
+/* Selects the leaf (NULL: all leaves) that moves for the next derivatives. All leaves must hold
+ * their origin. */
 void qkv_probe_select(struct qkv_probe *probe, const struct qkv_tensor *leaf);
 
 /* Runs forward on the nodes that depend on the selected leaf. Call it last, with the leaf at its

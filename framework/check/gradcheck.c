@@ -52,7 +52,7 @@ void qkv_check_release(struct qkv_check_report *report)
 
 /* ---- comparing one derivative ---- */
 
-/* A rounding error above this share of a gradient would hide an error of one in a thousand. */
+/* An element is below the noise if its rounding error exceeds this share of the gradient: it would hide an error of 0.1 %. */
 static const double NOISE_LIMIT = 1e-3;
 
 static double larger_of(double analytic, struct qkv_derivative numeric)
@@ -75,8 +75,8 @@ static bool is_below_noise(double analytic, struct qkv_derivative numeric)
     return size > 0 && numeric.rounding > NOISE_LIMIT * size;
 }
 
-/* Whether the tolerance, and not the rounding error, is the bound of the error; a gradient of 0 that differences also
- * find to be 0 meets any tolerance. */
+/* Whether an element is held to the tolerance, because its rounding error is not above it. A gradient that is 0 according to
+ * both derivatives counts as held to any tolerance. */
 static bool is_held(double analytic, struct qkv_derivative numeric, double tolerance)
 {
     double size = larger_of(analytic, numeric);
@@ -177,7 +177,7 @@ static int64_t sample_size(const struct qkv_tensor *x, int64_t sample)
     return sample > 0 && sample < x->count ? sample : x->count;
 }
 
-/* Checks a leaf element by element; if only a sample is checked, also the whole leaf along a
+/* Checks a leaf element by element; if only a sample is checked, also all elements together along a
  * direction. */
 static void check_leaf(struct graph_check *check, struct qkv_check_row *row, struct qkv_tensor *x,
                        int64_t first)
@@ -197,7 +197,7 @@ static void check_leaf(struct graph_check *check, struct qkv_check_row *row, str
     if (wanted < x->count) {
         const int64_t checked = row->checked, held = row->held, below_noise = row->below_noise;
         measure_direction(check, row, x, first, random_step | 1u << 31);
-        row->checked = checked, row->held = held, row->below_noise = below_noise; /* these count elements */
+        row->checked = checked, row->held = held, row->below_noise = below_noise; /* without the direction */
     }
     qkv_probe_recompute(&check->probe);
 }

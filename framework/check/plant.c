@@ -138,7 +138,7 @@ bool qkv_plant_declaration(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_
     struct qkv_op *row = &faulty[graph->dtype];
     if (!qkv_fault_is_declaration(fault)) return false;
     *row = *graph->ops[op];
-    /* A result in the memory of an input is not written over it: there elementwise changes nothing. */
+    /* The result already is in the memory of the input: for that input, elementwise makes no difference. */
     if (fault == QKV_FAULT_ELEMENTWISE && row->alias) return false;
     unsigned *field = fault == QKV_FAULT_READS         ? &row->backward_reads
                       : fault == QKV_FAULT_ELEMENTWISE ? &row->elementwise

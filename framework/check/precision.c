@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The comparison of all tensors of both graphs. The row keeps the number with the largest excess: the relative
- * difference beyond what the rounding of float32 explains. */
+/* The comparison of all tensors of both graphs. The row holds the number with the largest excess: the part of its relative
+ * difference that the rounding of float32 does not explain. */
 struct comparison {
     struct qkv_check_row *row;
     const char *worst; /* name of the tensor with the worst difference */
@@ -23,13 +23,13 @@ static double largest(int64_t count, const double *numbers)
     return max;
 }
 
-/* Compares one tensor. Differences are relative to its largest number, but at least to `floor`. `rounding`: an
- * absolute difference that rounding may cause; where it is above the bound, it is the bound of this tensor. */
+/* Compares one tensor. Differences are relative to its largest number, or to `floor` if that is larger. rounding: the
+ * absolute difference that rounding may cause; if it is above the bound, it replaces the bound for this tensor. */
 static void compare(struct comparison *c, const char *name, int64_t count, const float *float32,
                     const double *float64, double floor, double rounding)
 {
     double size = fmax(largest(count, float64), floor), allowed = size > 0 ? rounding / size : rounding;
-    if (!(isfinite(allowed) && allowed > c->bound)) allowed = c->bound; /* a rounding of NaN allows nothing */
+    if (!(isfinite(allowed) && allowed > c->bound)) allowed = c->bound; /* NaN does not raise the bound */
     c->row->elements += count;
     c->row->checked += count;
     for (int64_t i = 0; i < count; i++) {
@@ -59,8 +59,8 @@ static double largest_gradient(const struct qkv_tensor *y)
     return max;
 }
 
-/* Compares the gradients of all variables. `max`: the largest number of all gradients. `rounding`: the difference
- * that rounding may cause, one number for each variable, in order; NULL: none beyond the bound. */
+/* Compares the gradients of all variables. max: the largest number of all gradients. rounding: the difference
+ * that rounding may cause, one number for each variable, in order; NULL: only the bound applies. */
 static void compare_gradients(struct comparison *c, const struct qkv_precision_pair *pair, double max,
                               const double *rounding)
 {
@@ -75,7 +75,7 @@ static void compare_gradients(struct comparison *c, const struct qkv_precision_p
 #define HALF_UNIT 0x1p-24
 
 /* Moves every number of every variable up or down, at random, by half a unit in the last place of float32.
- * `change`, one number for each variable, keeps the largest change of the gradient that this has caused.
+ * `change` has one number for each variable: the largest change of its gradient so far, which this call may raise.
  * `values` and `gradients` are those of all variables before the move. */
 static void perturb(struct qkv_tensor *float64, const double *cotangent, struct qkv_random random,
                     const double *values, const double *gradients, double *change)
@@ -96,9 +96,9 @@ static void perturb(struct qkv_tensor *float64, const double *cotangent, struct 
     }
 }
 
-/* Raises the rounding of each gradient that is zero whatever the values are, as that of a norm over one number, where
- * g - mean(g) = 0: it is the difference of equal terms, of which float32 rounds one before it subtracts, and no change
- * of the values shows that. The terms are taken to be as large as `terms`, the largest number of the cotangent. */
+/* Raises the rounding of each gradient that is zero for all values, such as that of a norm over one number, where
+ * g - mean(g) = 0. It is a difference of equal terms, and float32 may round one of them before the subtraction, which
+ * perturbing the values cannot show. The terms are assumed to be as large as `terms`, the largest number of the cotangent. */
 static void allow_cancelled_terms(const struct qkv_tensor *float64, double terms, double *rounding)
 {
     const double zero = 0x1p-40 * terms; /* far above the rounding of float64, far below that of float32 */
@@ -109,11 +109,10 @@ static void allow_cancelled_terms(const struct qkv_tensor *float64, double terms
     }
 }
 
-/* The difference that rounding to float32 may cause in each gradient. It is far above the bound where a gradient is
- * ill-conditioned, as that of a norm over four nearly equal numbers. Measured in float64, by perturbing all values
- * a few times; the result is ROUNDINGS times the largest change, because values are rounded not once but by every
- * op. Returns one number for each variable, in order, which the caller frees; NULL when memory is out. The values
- * of the graph are restored. */
+/* Measures the difference that rounding to float32 may cause in each gradient. It is far above the bound if a gradient is
+ * ill-conditioned, such as that of a norm over four nearly equal numbers. Perturbs all values a few times in float64; the
+ * result is ROUNDINGS times the largest change, because values are rounded not only once, but by every op. Returns one number
+ * for each variable, in order, which the caller frees; NULL when memory is out. Restores the values of the graph. */
 static double *measure_rounding(struct qkv_tensor *float64, const double *cotangent, uint64_t seed)
 {
     enum { TIMES = 4, ROUNDINGS = 4 };
@@ -154,7 +153,8 @@ static double *measure_rounding(struct qkv_tensor *float64, const double *cotang
     return rounding;
 }
 
-/* The largest number of the result, or with `gradients` of all gradients, in both graphs; `reference` may be NULL. */
+/* The largest number of all gradients of both graphs if `gradients`, otherwise of the value of `reference`, which may be
+ * NULL. */
 static double largest_of(const struct qkv_tensor *float64, const struct qkv_tensor *reference, bool gradients)
 {
     double max = gradients ? largest_gradient(float64) : 0, other = 0;
@@ -177,7 +177,7 @@ static bool compare_backward(struct comparison *c, const struct qkv_precision_pa
     const struct qkv_check_row result = *c->row; /* the comparison so far, of values only */
     compare_gradients(c, pair, max, NULL);
     if (result.excess > c->bound || c->row->excess <= c->bound) return true;
-    /* Something differs by more than the bound: compare again, now with what rounding may cause. */
+    /* Some gradient differs by more than the bound: compare again, with the measured effect of rounding. */
     double *rounding = measure_rounding(y, cotangent, seed);
     if (!rounding) return false;
     *c->row = result;
@@ -186,7 +186,7 @@ static bool compare_backward(struct comparison *c, const struct qkv_precision_pa
     return true;
 }
 
-/* Whether both graphs have the same nodes, up to precision. */
+/* Whether both graphs have the same nodes, except for their precision. */
 static bool same_nodes(const struct qkv_tensor *float32, const struct qkv_tensor *float64)
 {
     const struct qkv_tensor *a = float32->graph->first, *b = float64->graph->first;

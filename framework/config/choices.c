@@ -4,8 +4,8 @@
 #define CHOICE(value, name, help)                      [value] = {name, help, NULL, NULL},
 #define INTERNAL(value, name)                          [value] = {name, NULL, NULL, NULL},
 #define CHOICE_OF_KEYS(value, name, uses, needs, help) [value] = {name, help, uses, needs},
-/* A list of keys. NULL or "" ends it. The compiler joins the "" before the arguments with the first key; without
- * arguments it is the end of an empty list. */
+/* A list of keys, which ends with NULL or "". The compiler joins the "" before the arguments with the first key; without
+ * arguments, it is the end of an empty list. */
 #define USES(...)  ((const char *const[]){"" __VA_ARGS__, NULL})
 #define NEEDS(...) USES(__VA_ARGS__)
 #define LIST_END(type)                                                                                       \

@@ -1,4 +1,4 @@
-/* Declares for each enum of qkv/choices.def the names of its values: `<enum>_choices`. */
+/* Declares `<enum>_choices`, the names of the values, for each enum of qkv/choices.def. */
 #ifndef QKV_CONFIG_CHOICES_H
 #define QKV_CONFIG_CHOICES_H
 

@@ -64,7 +64,7 @@ void qkv_collector_finish(struct qkv_collector *collector, const char *name, str
     messages->count = collector->count;
     for (int i = 0; i < collector->count; i++) messages->text[i] = collector->finding[i].text;
     if (!collector->left_out) return;
-    /* This message replaces the last one, which is then left out as well: hence + 1. */
+    /* This message replaces the last one, which is then not shown either: hence + 1. */
     const char *last =
         qkv_arena_format(collector->arena, "%s: %d more errors are not shown", name, collector->left_out + 1);
     messages->text[QKV_MESSAGES_MAX - 1] = last ? last : NO_MEMORY;

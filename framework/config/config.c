@@ -20,7 +20,7 @@ enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *are
                                   .collector = &collector};
     qkv_schema_read(&reading);
     if (reading.complete) qkv_config_check_rules(config, reading.sources, QKV_RULES_OF_TRAINING, &collector);
-    /* The config of a run names the folder that training wrote, but the run may have been moved. */
+    /* The config of a run names the folder where it was trained, but the run may have been moved since. */
     const struct qkv_key_check check = {&qkv_config_schema, reading.sources, &collector};
     const char *run = reading.complete ? qkv_path_run_folder(arena, path) : NULL;
     if (run && qkv_key_source_of(&check, "training.model_dir")->place.line) config->training.model_dir = run;

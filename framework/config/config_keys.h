@@ -8,7 +8,7 @@ extern const struct qkv_schema qkv_config_schema;
 
 struct qkv_config;
 
-/* True when a config that leaves the key out has the same value: its default, or what normalisation makes of it. */
+/* True when a config without the key would have the same value: the default, or the value that normalisation derives. */
 bool qkv_key_follows(const struct qkv_key *key, const struct qkv_config *config, struct qkv_arena *arena);
 
 #endif

@@ -23,7 +23,7 @@ static bool check_text(const struct qkv_key *key, const char *text, bool is_requ
     return false;
 }
 
-/* Collects an error and returns false when the value of a key is not one that a file may give it. */
+/* Collects an error and returns false when the value of a key is not allowed in a file. */
 static bool check_value(const struct qkv_key *key, const struct qkv_config *config, bool is_required,
                         struct qkv_collector *collector)
 {
@@ -43,8 +43,8 @@ static bool check_value(const struct qkv_key *key, const struct qkv_config *conf
     return false;
 }
 
-/* Checks either the choices or the other keys, of those whose path begins with `prefix`. For a model alone, a key that has
- * no effect may have any value. */
+/* Among the keys whose path begins with `prefix`, checks either the choices or all other keys. In the config of a model alone,
+ * a key that has no effect may have any value. */
 static bool check_values(const struct qkv_config *config, const char *prefix, bool choices,
                          enum qkv_rules rules, struct qkv_collector *collector)
 {
@@ -61,8 +61,8 @@ static bool check_values(const struct qkv_config *config, const char *prefix, bo
     return good;
 }
 
-/* Checks the keys whose path begins with `prefix`, then, if all are good, the rules between keys. Whether a key has an
- * effect depends on the choices, so they are checked first. */
+/* Checks the keys whose path begins with `prefix`, choices first, because they decide which keys have an effect. If all are
+ * valid, checks the rules between keys. */
 static void check(const struct qkv_config *config, const char *prefix, enum qkv_rules rules,
                   struct qkv_collector *collector)
 {
@@ -78,7 +78,7 @@ static void check(const struct qkv_config *config, const char *prefix, enum qkv_
         qkv_config_check_rules(config, sources, rules, collector);
 }
 
-/* Texts that a program may leave out. */
+/* Replaces NULL by "" in the texts that a program may leave out. */
 static void replace_null(struct qkv_model_config *model, struct qkv_training_config *training)
 {
     if (!model->network) model->network = "";
@@ -124,7 +124,7 @@ enum qkv_status qkv_model_config_finish(struct qkv_model_config *model, struct q
     struct qkv_arena arena = {0};
     struct qkv_collector collector = {.arena = &arena};
     replace_null(model, NULL);
-    /* Nothing but the model: the caller says which vocabularies and sentences it is for. */
+    /* A config with nothing but the model: its vocabularies and sentences are up to the caller. */
     const struct qkv_config config = {.model = *model, .data.joint_vocabulary = true};
     check(&config, "model.", QKV_RULES_OF_MODEL, &collector);
     if (!collector.count) qkv_model_config_normalise(model);

@@ -35,7 +35,7 @@ void qkv_key_report(const struct qkv_key_check *check, const char *path, const c
     va_start(arguments, format);
     vsnprintf(error.message, sizeof error.message, format, arguments);
     va_end(arguments);
-    /* A file that another extends is right by itself: what the other changes is the mistake. */
+    /* A file that is extended counts as correct by itself: the mistake is in the file that extends it. */
     bool changed_later = second->given && second->extended < source->extended;
     struct qkv_place place = source->given && !changed_later ? source->place : second->place;
     if (!is_reported(check->collector, place, error.message))

@@ -14,9 +14,9 @@ struct qkv_key_check {
 const struct qkv_key *qkv_key_at(const struct qkv_schema *schema, const char *path);
 const struct qkv_key_source *qkv_key_source_of(const struct qkv_key_check *check, const char *path);
 
-/* Collects a sentence about the key `path`, unless its value or that of the key `other` is in error already, or the
- * sentence is collected already. Its place is that of `path`, or that of `other` when `path` was not given, or only in a file that the
- * file of `other` extends. */
+/* Collects an error about the key `path`, unless the value of `path` or of the key `other` has been refused already, or the
+ * same error has been collected. Its place is that of `path`; or that of `other` if `path` was not given, or was given only in
+ * a file that the file of `other` extends. */
 void qkv_key_report(const struct qkv_key_check *check, const char *path, const char *other,
                     const char *format, ...) QKV_PRINTF(4, 5);
 

@@ -44,7 +44,7 @@
 #undef RULE_CHOICE
 
 #define REQUIRED NULL
-/* clang-format would spread each of these lines over four. */
+/* clang-format would break each of these lines into four. */
 /* clang-format off */
 #define ANY           {-HUGE_VAL, HUGE_VAL, false, false}
 #define FROM(a)       {(a), HUGE_VAL, false, false}

@@ -73,7 +73,7 @@ bool qkv_integer_read(const char *text, int64_t *value)
 void qkv_number_format(char text[static QKV_NUMBER_SIZE], double value)
 {
     if (!isfinite(value)) {
-        strcpy(text, isnan(value) ? ".nan" : value > 0 ? ".inf" : "-.inf"); /* reading refuses them */
+        strcpy(text, isnan(value) ? ".nan" : value > 0 ? ".inf" : "-.inf"); /* refused when read */
         return;
     }
     locale_t c_locale, previous = enter_c_locale(&c_locale);

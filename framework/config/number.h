@@ -1,4 +1,4 @@
-/* Numbers as text: exact in both directions, and the same in every locale. */
+/* Converts numbers to text and back: exactly, and in the same way in every locale. */
 #ifndef QKV_CONFIG_NUMBER_H
 #define QKV_CONFIG_NUMBER_H
 
@@ -17,7 +17,7 @@ enum qkv_number_kind {
  * zeros. */
 enum qkv_number_kind qkv_number_kind(const char *text);
 
-/* Reads a text that is a number; false when it is outside the range of the type. */
+/* Reads a text that is a number (qkv_number_kind); false when it is outside the range of the type. */
 bool qkv_number_read(const char *text, double *value);
 bool qkv_integer_read(const char *text, int64_t *value); /* the text is QKV_NUMBER_INTEGER */
 

@@ -23,7 +23,8 @@ static char *folder_of(struct qkv_arena *arena, const char *path, const char **n
                  : qkv_arena_string(arena, ".");
 }
 
-/* Removes the last name of a folder. False where ".." would not undo it: of "..", and of a symbolic link. */
+/* Removes the last name of a folder path. False if that is not the same as appending "..": when the last name is ".." itself,
+ * or is not a real folder, such as a symbolic link. */
 static bool leave(char *folder)
 {
     struct stat status;
@@ -37,7 +38,7 @@ static bool leave(char *folder)
     return true;
 }
 
-/* The path of `path`, which is relative to `folder`, without a needless "." or "..". Changes `folder`. */
+/* Joins `folder` and `path`, which is relative to it, without needless "." and "..". Changes `folder`. */
 static const char *join(struct qkv_arena *arena, char *folder, const char *path)
 {
     for (;;) {
@@ -57,7 +58,7 @@ const char *qkv_path_of_file(struct qkv_arena *arena, const char *file, const ch
     const char *name;
     char *folder = folder_of(arena, file, &name);
     const char *joined = folder ? join(arena, folder, path) : NULL;
-    /* The paths in runs of qkv 0.1 are relative to the folder where training was started. */
+    /* In runs of qkv 0.1, paths are relative to the folder where training was started. */
     bool old =
         joined && !qkv_path_is_text(joined) && qkv_path_run_folder(arena, file) && qkv_path_is_text(path);
     return old ? path : joined;
@@ -85,15 +86,15 @@ bool qkv_path_is_text(const char *path)
     return found;
 }
 
-/* True of reasons that stay: the folder does not exist or cannot be seen. Others, such as too many open files, would give
- * another path only this time. */
+/* Whether an errno is permanent: the folder does not exist or is not accessible. After a temporary error, such as too many open
+ * files, the same path would be resolved differently next time. */
 static bool is_unknown_folder(int code)
 {
     return code == ENOENT || code == ENOTDIR || code == EACCES || code == ELOOP || code == ENAMETOOLONG;
 }
 
-/* The absolute path without symbolic links in its folders, whether or not the last name exists. NULL, and errno: memory is
- * out, or the system fails. */
+/* The absolute path without symbolic links in its folders, whether or not the last name exists. NULL, with errno set, when
+ * memory is out or the system fails. */
 static const char *absolute_path(struct qkv_arena *arena, const char *path)
 {
     char real[PATH_MAX];
@@ -114,7 +115,7 @@ bool qkv_path_in_folder(struct qkv_arena *arena, const char *folder, const char 
     from = from ? absolute_path(arena, from) : NULL;
     const char *to = *absolute = absolute_path(arena, path);
     if (!from || !to) return false;
-    size_t shared = 0; /* bytes of the folders that both are in */
+    size_t shared = 0; /* bytes of the leading folders that both paths have */
     for (size_t i = 0; from[i] == to[i] || !from[i] || !to[i]; i++) {
         bool from_ends = !from[i] || from[i] == '/', to_ends = !to[i] || to[i] == '/';
         if (from_ends && to_ends) shared = i;

@@ -15,14 +15,14 @@ enum { MAX_EXTENDED = 1000 };
 /* A file that is being read. */
 struct qkv_open_file {
     const char *path;
-    const struct qkv_open_file *extended_by; /* NULL: the file that was asked for */
-    int extended;                            /* files between it and that file, as in struct qkv_key_source */
+    const struct qkv_open_file *extended_by; /* NULL: the caller asked for this file */
+    int extended;                            /* number of steps from that file, as in struct qkv_key_source */
     struct stat status;
 };
 
 static const char EXTENDS[] = "extends";
 
-/* Defaults are read by the code that reads files, so that a wrong default cannot go unnoticed. */
+/* Defaults are parsed by the code that reads files, so that an invalid default cannot go unnoticed. */
 bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct qkv_arena *arena)
 {
     struct qkv_collector collector = {.arena = arena};
@@ -35,7 +35,7 @@ bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct q
                     key->path);
             if (key->kind == QKV_KEY_TEXT) *(const char **)qkv_key_field(key, config) = "";
         } else if (!qkv_value_read_text(key, key->fallback, place, config, arena, &collector)) {
-            /* Only texts need memory, so any other failure is a wrong default. */
+            /* Only texts need memory, so for other kinds a failure means an invalid default. */
             QKV_BUG(key->kind != QKV_KEY_TEXT && key->kind != QKV_KEY_TEXTS, "default: %s",
                     collector.finding[0].text);
             return false;
@@ -47,7 +47,7 @@ bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct q
 static void collect_unknown(const struct qkv_reading *reading, struct qkv_place place, const char *path)
 {
     char buffer[QKV_HINT_SIZE];
-    if (reading->collector->count == QKV_MESSAGES_MAX) { /* no place left: count it, without a long search */
+    if (reading->collector->count == QKV_MESSAGES_MAX) { /* full: count it, without searching for a hint */
         reading->collector->left_out++;
         return;
     }
@@ -59,7 +59,7 @@ static void collect_unknown(const struct qkv_reading *reading, struct qkv_place 
 static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node *section,
                          const char *prefix);
 
-/* Reads one entry of a section: a key with its value, or a section in the section. */
+/* Reads one entry of a section: a key with its value, or a subsection. */
 static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *value, const char *prefix)
 {
     const struct qkv_yaml_node *name = value->key;
@@ -78,7 +78,7 @@ static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *
     const struct qkv_key *key = qkv_schema_find(reading->schema, path);
     if (key) {
         struct qkv_place value_place = {reading->file->path, value->line, value->column};
-        /* A value that is left out is reported at its key. */
+        /* A missing value is reported at its key. */
         if (qkv_yaml_is_null(value) && !*value->text) value_place = place;
         bool valid =
             qkv_value_read(key, value, value_place, reading->config, reading->arena, reading->collector);
@@ -140,7 +140,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Collects that `file` extends `first`, which extends it, directly or through others. */
+/* Collects the error that `file` extends `first`, which extends `file` directly or through others. */
 static void collect_circle(struct qkv_reading *reading, struct qkv_place place,
                            const struct qkv_open_file *file, const struct qkv_open_file *first)
 {
@@ -156,7 +156,7 @@ static void collect_circle(struct qkv_reading *reading, struct qkv_place place,
 
 static void read_file(struct qkv_reading *reading, const char *path, const struct qkv_open_file *extended_by);
 
-/* Reads the file that `value`, the key `extends` of `file`, names. */
+/* Reads the file that is named by `value`, the value of the key `extends` of `file`. */
 static void read_extended(struct qkv_reading *reading, const struct qkv_open_file *file,
                           const struct qkv_yaml_node *value)
 {
@@ -197,7 +197,7 @@ static const struct qkv_yaml_node *find_extends(const struct qkv_yaml_node *root
     return value;
 }
 
-/* Reads a file, after the one that it extends. */
+/* Reads a file, but first the one that it extends. */
 static void read_file(struct qkv_reading *reading, const char *path, const struct qkv_open_file *extended_by)
 {
     struct qkv_open_file file = {path, extended_by, extended_by ? extended_by->extended + 1 : 0, {0}};

@@ -1,4 +1,4 @@
-/* Writes the table of keys for readers. */
+/* Writes the reference: a table of all keys. */
 #include "config/value.h"
 
 #include <math.h>
@@ -24,10 +24,10 @@ static void write_range(const struct qkv_key *key, FILE *file)
     fputs(range, file);
 }
 
-/* Lists the choices that read the key, for a key that the other choices ignore. */
+/* Lists the choices that read the key, if there are choices that ignore it. */
 static void write_readers(const struct qkv_schema *schema, const struct qkv_key *key, FILE *file)
 {
-    /* A free key, such as training.updates, always has an effect, whichever choices read it too. */
+    /* A free key, such as training.updates, always has an effect, even if only some choices read it. */
     if (key->role != QKV_ROLE_TRAJECTORY) return;
     uint32_t values;
     char readers[QKV_CHOICES_SIZE];
@@ -35,7 +35,7 @@ static void write_readers(const struct qkv_schema *schema, const struct qkv_key 
     if (reader) fprintf(file, "; read by %s", qkv_choices_text(readers, reader->choices, values, "`", ", "));
 }
 
-/* The help of the row, of its choices, and the values of another key that it needs. */
+/* Writes the help of the key and of its choices, and the values of another key without which it has no effect. */
 static void write_meaning(const struct qkv_schema *schema, const struct qkv_key *key, FILE *file)
 {
     fputs(key->help, file);

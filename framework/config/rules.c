@@ -1,4 +1,4 @@
-/* Rules between the keys of a config. Rules about one key alone (its type, its range, the choice that it needs) are in
+/* Rules between the keys of a config. Rules about a single key (its type, its range, the choice that it is used with) are in
  * its row of config_keys.def. */
 #include "config/rules.h"
 
@@ -19,7 +19,7 @@ static const struct qkv_key *key_at(const char *path)
     return qkv_key_at(&qkv_config_schema, path);
 }
 
-/* The value of a key as a config writes it. */
+/* The value of a key as it is written in a config. */
 static const char *value_of(const struct check *check, const char *path)
 {
     const char *text = qkv_value_text(key_at(path), check->config, check->keys.collector->arena);
@@ -58,8 +58,8 @@ static struct path path_of(const char *section, const char *key)
 
 /* ---- keys without effect ---- */
 
-/* True when the value of a key is its default, or the value that normalisation gives to the default. The config in a run
- * folder gives a value to every key, also to keys without effect: they then have these values and are accepted. */
+/* True when the value of a key is its default, or the value that normalisation makes of the default. The config in a run
+ * folder has a value for every key. Keys without effect have one of these values there, and must be accepted. */
 static bool is_default(const struct check *check, const struct qkv_key *key)
 {
     struct qkv_config changed = *check->config;
@@ -72,7 +72,7 @@ static bool is_default(const struct check *check, const struct qkv_key *key)
            (qkv_config_normalise(&changed, arena) && qkv_value_equal(key, check->config, &changed));
 }
 
-/* Refuses every value other than the default of a key that has no effect in this config. */
+/* Refuses keys that have no effect in this config, unless they have their default. */
 static void check_effects(const struct check *check)
 {
     for (int i = 0; i < qkv_config_schema.count; i++) {
@@ -241,7 +241,7 @@ static void check_name(const struct check *check)
         qkv_printable(check->keys.collector->arena, name));
 }
 
-/* Level bpe needs merges: to learn, or in a file. */
+/* Level bpe needs merges: a number of merges to learn, or a file. */
 static void check_merges(const struct check *check, const struct qkv_text_config *text, const char *side)
 {
     struct path level = path_of(side, "level"), merges = path_of(side, "num_merges"),
@@ -275,7 +275,7 @@ static void check_joint_vocabulary(const struct check *check)
                      "data.src.voc_min_freq");
 }
 
-/* Reports the keys that choices need and that are not set. */
+/* Reports keys that are not set although the value of a choice needs them. */
 static void check_needs(const struct check *check)
 {
     for (int i = 0; i < qkv_config_schema.count; i++) {
@@ -292,7 +292,7 @@ static void check_needs(const struct check *check)
     }
 }
 
-/* Whether training drops anything out of a stack. */
+/* Whether any kind of dropout is used in a stack. */
 static bool drops_out(const struct qkv_stack_config *stack, bool is_decoder)
 {
     bool transformer = stack->type == QKV_NETWORK_TRANSFORMER;

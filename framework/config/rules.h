@@ -5,11 +5,11 @@
 #include "config/reader.h"
 #include "qkv/config.h"
 
-/* Which rules a config must keep; each set holds those before it. */
+/* The set of rules that a config must follow; each set includes the previous one. */
 enum qkv_rules {
     QKV_RULES_OF_MODEL,    /* between the keys of the model; the rest of the config need not be set */
     QKV_RULES_OF_CONFIG,   /* between all keys */
-    QKV_RULES_OF_TRAINING, /* and that training ends */
+    QKV_RULES_OF_TRAINING, /* and training must have an end */
 };
 
 /* Collects an error for each rule that the config breaks. `sources` are those of qkv_schema_read. */

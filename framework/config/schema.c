@@ -113,7 +113,7 @@ static char plain_letter(char letter)
     return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
 }
 
-/* True of names that differ in hyphens and underscores or in case only. */
+/* Whether two names differ only in case, or in hyphens and underscores. */
 static bool is_same_name(const char *a, const char *b)
 {
     while (*a && plain_letter(*a) == plain_letter(*b)) {
@@ -131,8 +131,8 @@ static int shared_sections(const char *a, const char *b)
     return count;
 }
 
-/* Lists the keys that another program calls by the last part of `path`; of several, those that share most sections with
- * it. */
+/* Lists the keys for which another program uses the last part of `path` as name. If there are several, lists only those that
+ * share most leading sections with `path`. */
 static void list_other_names(const struct qkv_schema *schema, const char *path,
                              char hint[static QKV_HINT_SIZE])
 {
@@ -158,7 +158,8 @@ static void list_other_names(const struct qkv_schema *schema, const char *path,
                                  found[i]);
 }
 
-/* Number of edits between `path` and the path of a key or section. Another section counts as at most 2 edits. */
+/* Number of edits between `path` and the path of a key or section. If the last parts are similar, all differences between the
+ * sections together count as at most 2 edits. */
 static int distance(const char *path, const char *candidate)
 {
     enum { OTHER_SECTION = 2 };
@@ -176,7 +177,7 @@ static void find_nearest(const struct qkv_schema *schema, const char *path,
     int best = QKV_KEY_LONGEST;
     char candidate[QKV_KEY_LONGEST];
     for (int i = 0; i < schema->count; i++) {
-        /* The sections that hold the key, then the key itself. */
+        /* Compare with the sections that contain the key, then with the key itself. */
         const char *start = schema->keys[i].path, *end = start;
         do {
             end += strcspn(end, ".");

@@ -1,5 +1,5 @@
-/* The keys of a YAML file as a table. A schema is one table; each row names a field of one struct and says what the
- * field may hold. The table of configs is config_keys.def, that of scenes explain/scene_keys.def. */
+/* The keys of a YAML file as a table. A schema is one table; each row names a field of a struct and defines its allowed
+ * values. The table for configs is config_keys.def, the one for scenes is explain/scene_keys.def. */
 #ifndef QKV_CONFIG_SCHEMA_H
 #define QKV_CONFIG_SCHEMA_H
 
@@ -22,7 +22,7 @@ enum qkv_key_kind {
     QKV_KEY_MATRIX,  /* struct qkv_matrix */
 };
 
-/* Whether the value may change once a run is trained; config_keys.def explains the roles. */
+/* When the value may be changed after training; config_keys.def explains the roles. */
 enum qkv_key_role {
     QKV_ROLE_MODEL,      /* never: the parameters would mean something else */
     QKV_ROLE_TRAJECTORY, /* not when the run is resumed */
@@ -36,8 +36,8 @@ struct qkv_range {
 
 /* One value of an enum. Lists of paths end with NULL or an empty text; NULL: none. */
 struct qkv_choice {
-    const char *name, *help;  /* help "": the name is clear; NULL: internal, no file may name it */
-    const char *const *uses;  /* keys that this value reads, but not every value of the enum */
+    const char *name, *help;  /* help "": the name needs none; NULL: an internal value, not for files */
+    const char *const *uses;  /* keys that are read with this value, but not with every value of the enum */
     const char *const *needs; /* keys that must be set: integers above 0, texts not empty */
 };
 
@@ -50,7 +50,7 @@ struct qkv_choices {
 /* The name of a value; "unknown" when the enum has no such value. */
 const char *qkv_choice_name(const struct qkv_choices *choices, int value);
 
-/* Whether the enum has this value, also one that only code uses. */
+/* Whether the enum has this value; internal values count, too. */
 bool qkv_choice_exists(const struct qkv_choices *choices, int value);
 
 struct qkv_key {
@@ -61,7 +61,7 @@ struct qkv_key {
     struct qkv_range range;            /* of integers, numbers and both numbers of a pair */
     const struct qkv_choices *choices; /* of a QKV_KEY_CHOICE; otherwise NULL */
     const char *unit;                  /* "" when it has none */
-    const char *fallback;              /* the default, as a file would write it; NULL: the key is required */
+    const char *fallback;              /* the default, as written in a file; NULL: the key is required */
     const char *help;
     bool
         is_path; /* of a QKV_KEY_TEXT: the path of a file or folder (path.h), in a file also a list of paths */
@@ -69,7 +69,7 @@ struct qkv_key {
     uint32_t used_values; /* the key has an effect only while used_by has a value whose bit is set here */
 };
 
-/* What another program calls a key. */
+/* The name of a key in another program. */
 struct qkv_other_name {
     const char *name, *path;
 };
@@ -93,8 +93,8 @@ enum {
     QKV_HINT_SIZE = 4 * QKV_KEY_LONGEST,
 };
 
-/* Writes into `hint` the keys that an unknown `path` may mean: those that another program calls so, else the key or section
- * that it most resembles; "" when there is none. Returns `hint`. */
+/* Writes to `hint` what an unknown `path` may mean: the keys that have this name in another program, or else the most similar
+ * key or section; "" when there is none. Returns `hint`. */
 const char *qkv_schema_hint(const struct qkv_schema *schema, const char *path,
                             char hint[static QKV_HINT_SIZE]);
 
@@ -103,25 +103,25 @@ const char *qkv_schema_hint(const struct qkv_schema *schema, const char *path,
 const struct qkv_key *qkv_key_without_effect(const struct qkv_schema *schema, const struct qkv_key *key,
                                              const void *config);
 
-/* The text that a struct has for a key of texts; "" where the field is NULL. */
+/* The value of a text key in a struct; "" if the field is NULL. */
 const char *qkv_key_text(const struct qkv_key *key, const void *config);
 
-/* The value that a struct has for a choice key; all zero for a number that is no choice. */
+/* The value of a choice key in a struct; all zero if the number is not a value of the enum. */
 const struct qkv_choice *qkv_key_choice(const struct qkv_key *key, const void *config);
 
-/* True when a list of paths, as in struct qkv_choice, holds `path`. */
+/* True when a list of paths, as in struct qkv_choice, contains `path`. */
 bool qkv_paths_hold(const char *const *paths, const char *path);
 
-/* Where only some values of a choice key read `key` (qkv_choice.uses): that choice key, and in `values` a bit for each of these
- * values. NULL: every config reads `key`, unless used_by says otherwise. */
+/* If `key` is read only with some values of a choice key (qkv_choice.uses): returns that choice key, and sets a bit of *values
+ * for each of these values. NULL: there is no such choice key. */
 const struct qkv_key *qkv_key_reader(const struct qkv_schema *schema, const struct qkv_key *key,
                                      uint32_t *values);
 
 /* True when a choice key has one of the values whose bits are set. */
 bool qkv_key_is_one_of(const struct qkv_key *choice, const void *config, uint32_t values);
 
-/* Writes the choices whose bits are set in `values`, separated by commas and, before the last, by
- * `last_separator`. Puts `quote` before and after each. Returns `text`. */
+/* Writes the names of the choices whose bits are set in `values`, separated by commas and, before the last, by
+ * `last_separator`, each between two `quote`. Returns `text`. */
 enum { QKV_CHOICES_SIZE = 512 };
 const char *qkv_choices_text(char text[static QKV_CHOICES_SIZE], const struct qkv_choices *choices,
                              uint32_t values, const char *quote, const char *last_separator);
@@ -130,7 +130,7 @@ const char *qkv_choices_text(char text[static QKV_CHOICES_SIZE], const struct qk
  * written. */
 enum qkv_status qkv_schema_write_reference(const struct qkv_schema *schema, FILE *file);
 
-/* The field of a key in the struct of its schema, to write and to read. */
+/* The field of a key in the struct of its schema, for writing and for reading. */
 static inline void *qkv_key_field(const struct qkv_key *key, void *config)
 {
     return (char *)config + key->offset;

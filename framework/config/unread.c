@@ -1,9 +1,9 @@
-/* Keys that a config sets although nothing reads them. */
+/* Finds keys that a config sets although nothing reads them. */
 #include "config/config_keys.h"
 #include "config/finish.h"
 #include "config/value.h"
 
-/* Whether a key has its default; false also when memory is out, and then *done becomes false. */
+/* Whether a key has its default. When memory is out, returns false and sets *done to false. */
 static bool is_default(const struct qkv_config *config, const struct qkv_key *key, struct qkv_arena *arena,
                        bool *done)
 {
@@ -14,7 +14,7 @@ static bool is_default(const struct qkv_config *config, const struct qkv_key *ke
     return *done && qkv_value_equal(key, config, &changed);
 }
 
-/* Writes the sentence about a key that `reader` alone reads, with one of `values`. False: memory is out. */
+/* Writes the sentence about a key that is read only when the choice key `reader` has one of `values`. False: memory is out. */
 static bool describe(const struct qkv_config *config, const struct qkv_key *key, const struct qkv_key *reader,
                      uint32_t values, struct qkv_arena *arena, struct qkv_error *sentence)
 {
@@ -36,7 +36,7 @@ enum qkv_status qkv_config_each_unread(const struct qkv_config *config,
         uint32_t values;
         const struct qkv_key *reader = qkv_key_reader(&qkv_config_schema, key, &values);
         struct qkv_error sentence;
-        /* A key of another role, such as training.updates, is read by more than the choice. */
+        /* A key of another role, such as training.updates, is not only read with these choices. */
         if (!reader || key->role != QKV_ROLE_TRAJECTORY || qkv_key_is_one_of(reader, config, values) ||
             is_default(config, key, &arena, &done))
             continue;

@@ -144,7 +144,7 @@ static bool read_text(const struct reading *reading, const struct qkv_yaml_node 
     return true;
 }
 
-/* A path, or a list of paths, of which the first that exists is taken; when none does, the first. */
+/* Reads a path, or a list of paths: takes the first one that exists or, if none exists, the first of the list. */
 static bool read_path(const struct reading *reading, const struct qkv_yaml_node *node, const char **field)
 {
     bool list = node->kind == QKV_YAML_SEQUENCE, found = false;
@@ -166,7 +166,7 @@ static bool read_path(const struct reading *reading, const struct qkv_yaml_node 
     return true;
 }
 
-/* A list of texts, or one text that is split at white space. */
+/* Reads a list of texts, or one text, which is split at white space. */
 static bool read_texts(const struct reading *reading, const struct qkv_yaml_node *node,
                        struct qkv_texts *field)
 {
@@ -220,7 +220,7 @@ static bool read_row(const struct reading *reading, const struct qkv_yaml_node *
     bool valid = true;
     for (const struct qkv_yaml_node *item = row->first; item; item = item->next, value++) {
         const struct reading one = reading_of_item(reading, item);
-        /* Masks of scenes are made of -infinity, the only value that no number spells. */
+        /* Masks of scenes consist of -infinity, which is not a number as qkv_number_kind defines it. */
         bool infinite = item->kind == QKV_YAML_SCALAR && item->plain && !strcmp(item->text, "-.inf");
         if (infinite)
             *value = -HUGE_VAL;

@@ -43,8 +43,8 @@ static bool safe_without_quotes(const char *text)
     return true;
 }
 
-/* A double-quoted YAML text. Escaped is what is not plain, and the byte order mark, which YAML parsers drop. An
- * escape has at most six bytes, and ten for a character of four. */
+/* A double-quoted YAML text. Escapes all characters that are not plain, and the byte order mark, which YAML parsers drop. An
+ * escape has at most six bytes, or ten for a character of four bytes. */
 static const char *quoted(const char *text, struct qkv_arena *arena)
 {
     char *out = qkv_arena_allocate(arena, 6 * strlen(text) + 3), *to = out;

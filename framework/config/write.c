@@ -37,16 +37,16 @@ static const char *open_sections(const char *path, const char *previous, FILE *f
     return name;
 }
 
-/* The path that a key holds; NULL where it holds none, or standard input. */
+/* The path that is the value of a key; NULL if it is not a path, or empty, or standard input. */
 static const char *path_of(const struct qkv_key *key, const struct qkv_config *config)
 {
     const char *path = key->is_path ? qkv_key_text(key, config) : "";
     return *path && strcmp(path, "-") != 0 ? path : NULL;
 }
 
-/* The value of a key for a file in `folder` (NULL: the current one), where a path has two forms: one that stays right when
- * the folder is moved together with the file of the path, and one when it is moved alone. The second is left out where
- * it is not valid UTF-8, as YAML must be. */
+/* The value of a key as it is written to a file in `folder`. A path is written in two forms: a relative one, which stays valid
+ * when the folder is moved together with the file that it names, and an absolute one, for when the folder is moved alone. The
+ * second is left out if it is not valid UTF-8, which YAML must be. folder NULL: the value is written unchanged. */
 static const char *value_for(const struct qkv_key *key, const struct qkv_config *config, const char *folder,
                              struct qkv_arena *arena)
 {
@@ -114,7 +114,7 @@ enum qkv_status qkv_config_check_run_paths(const struct qkv_config *config, cons
 }
 
 /* True when a resumed run must keep the value of a key, because the trained parameters depend on
- * it. A key that USES() of any choice lists is fixed only while the config selects such a choice. */
+ * it. A key in the USES() of some choice is fixed only while the config selects such a choice. */
 static bool is_fixed_on_resume(const struct qkv_key *key, const struct qkv_config *config)
 {
     uint32_t values;

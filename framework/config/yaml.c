@@ -15,7 +15,7 @@ struct reader {
     struct qkv_arena *arena;
     struct qkv_collector *collector;
     struct qkv_yaml_node *root, *parent; /* parent: the innermost open sequence or mapping */
-    struct qkv_yaml_node *key;           /* a key of `parent` whose value comes next; or NULL */
+    struct qkv_yaml_node *key;           /* the key of `parent` whose value comes next; or NULL */
     int depth, documents;
     bool broken; /* stop reading */
 };
@@ -269,7 +269,7 @@ static bool check_bytes(struct reader *reader, const char *bytes, size_t size)
     return true;
 }
 
-/* The config that is meant by a name without its end, or with another one: x.yaml for x or x.yml. NULL: there is none. */
+/* The file x.yaml if the user has named x or x.yml; NULL if it does not exist. */
 static const char *meant_config(struct reader *reader)
 {
     size_t size = strlen(reader->path);
@@ -286,7 +286,7 @@ static char *load(struct reader *reader, size_t *size)
     FILE *file = qkv_file_stream(reader->path, false, &error);
     if (!file) {
         const char *shown =
-            qkv_arena_plain(reader->arena, reader->path); /* the message begins with it and ": " */
+            qkv_arena_plain(reader->arena, reader->path); /* the error begins with the path and ": " */
         size_t skipped = shown ? strlen(shown) + 2 : sizeof error.message;
         const char *meant = qkv_path_exists(reader->path) ? NULL : meant_config(reader);
         qkv_collect(reader->collector, place, meant ? "%s; did you mean %s" : "%s",

@@ -1,9 +1,9 @@
 /* Reads a YAML file into a tree of nodes with line and column.
  *
- * Accepted is one document of scalars, sequences and mappings whose keys are scalars. Duplicate keys, anchors, aliases
- * and tags are errors, because a reader of the file can overlook what they do; so are NUL bytes, invalid UTF-8, empty
+ * A file must be one document of scalars, sequences and mappings whose keys are scalars. Duplicate keys, anchors, aliases
+ * and tags are errors, because people who read the file can overlook their effect; so are NUL bytes, invalid UTF-8, empty
  * files, more than QKV_YAML_DEEPEST levels and more than QKV_YAML_LARGEST bytes. A scalar has no type
- * here: the kind of its key decides, so that the language code `no` is a text, not a boolean. */
+ * here: its key decides, so that the language code `no` is a text and not a boolean. */
 #ifndef QKV_CONFIG_YAML_H
 #define QKV_CONFIG_YAML_H
 
@@ -36,12 +36,12 @@ struct qkv_yaml_node {
 };
 
 /* Reads a file into `arena`; returns its root, or NULL when nothing could be read. All errors are collected. Some, such as
- * syntax errors, end reading: the tree then holds the part before the error, *complete is false, and keys may be missing
- * that the file has. text: what the file holds, for a file that is in memory; NULL: the file is read. */
+ * syntax errors, end reading: the tree then has only the part before the error, and *complete is false. text: the contents of
+ * the file, if they are in memory; NULL: the file is read. */
 struct qkv_yaml_node *qkv_yaml_read(const char *path, const char *text, struct qkv_arena *arena,
                                     struct qkv_collector *collector, bool *complete);
 
-/* True of a scalar without a value: `key:`, `key: ~` or `key: null`. */
+/* Whether a node is a scalar without a value: `key:`, `key: ~` or `key: null`. */
 static inline bool qkv_yaml_is_null(const struct qkv_yaml_node *node)
 {
     return node->kind == QKV_YAML_SCALAR && node->plain &&

@@ -115,7 +115,7 @@ enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const str
     return QKV_OK;
 }
 
-/* Finds where a shard begins, by binary search: at the first sentence whose middle is not before the fraction
+/* Finds the first sentence of a shard by binary search: the first one whose middle is not before the fraction
  * shard / shards of all tokens, source and target tokens counted together. */
 static int64_t shard_begin(const struct qkv_batch *batch, int64_t shard, int64_t shards)
 {
@@ -179,7 +179,7 @@ void qkv_batch_release(struct qkv_batch *batch)
 
 /* ---- views ---- */
 
-/* Whether the sentences follow one another and are `tokens` tokens. */
+/* Whether the sentences follow one another without gaps and have `tokens` tokens together. */
 static bool are_consecutive(int64_t count, const int64_t *start, const int64_t *length, int64_t tokens)
 {
     int64_t end = 0;

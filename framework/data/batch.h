@@ -4,7 +4,7 @@
 
 #include "qkv/batch.h"
 
-/* Reserves memory for so many sentences and tokens. False, and the batch is empty, when there is no memory. */
+/* Reserves memory for this many sentences and tokens. When there is no memory, returns false and leaves the batch empty. */
 bool qkv_batch_reserve(struct qkv_batch *batch, int64_t sentences, int64_t source_tokens,
                        int64_t target_tokens);
 
@@ -16,8 +16,8 @@ void qkv_batch_clear(struct qkv_batch *batch);
 void qkv_batch_add(struct qkv_batch *batch, int64_t index, struct qkv_ids source,
                    const struct qkv_ids *target);
 
-/* Refuses a view whose sentences do not follow one another from its first token to its last, as qkv_batch_shard makes them:
- * networks write to rows by these numbers. has_target: checks the targets, too. */
+/* Refuses a view unless its sentences follow one another without gaps from its first token to its last, as qkv_batch_shard
+ * makes them: networks use these numbers as row indices. has_target: checks the targets, too. */
 enum qkv_status qkv_batch_view_check(const struct qkv_batch_view *view, bool has_target,
                                      struct qkv_error *error);
 

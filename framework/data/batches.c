@@ -12,7 +12,7 @@
  * between epochs and need less memory. */
 enum { POOL = 64 };
 
-/* Tokens of a sentence with </s>. */
+/* Number of tokens of a sentence, with </s>. */
 static int64_t source_length(const struct qkv_corpus *corpus, int64_t i)
 {
     return corpus->source.start[i + 1] - corpus->source.start[i] + 1;
@@ -65,8 +65,8 @@ static int64_t batch_end(const struct qkv_batches *batches, int64_t first, int64
     return i;
 }
 
-/* Sentences of a pool, so that it has about POOL batches: any pool can be found without those before it. Without
- * shuffling, one pool holds the whole corpus. */
+/* Number of sentences in a pool, chosen to give about POOL batches. It is the same for all pools, so that a pool can be found
+ * without planning those before it. Without shuffling, one pool holds the complete corpus. */
 static int64_t sentences_of_pool(const struct qkv_batches *batches)
 {
     const struct qkv_corpus *corpus = batches->corpus;
@@ -114,7 +114,7 @@ static void plan_pool(struct qkv_batches *batches, int64_t pool)
     batches->pool_batches = count;
 }
 
-/* All pools are planned once, for the number of their batches. */
+/* Plans every pool once, to count its batches. */
 void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch)
 {
     if (!batches->corpus) return;
@@ -133,9 +133,9 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ---- the longest sentences, of which the memory of a batch follows ---- */
+/* ---- the longest sentences, which determine the memory of a batch ---- */
 
-/* The most tokens of a sentence with </s>, in any epoch. */
+/* Maximal number of tokens of sentence i, with </s>, in any epoch. */
 static int64_t max_tokens(const struct qkv_corpus_side *side, int64_t i)
 {
     return (side->dropout ? qkv_bpe_dropout_max_tokens(side->dropout, i)
@@ -143,7 +143,7 @@ static int64_t max_tokens(const struct qkv_corpus_side *side, int64_t i)
            1;
 }
 
-/* How many sentences of a side have each length: number[length], up to `longest`. */
+/* Histogram of the lengths of one side: number[length] sentences, for lengths up to `longest`. */
 struct lengths {
     int64_t longest;
     int64_t *number;
@@ -180,7 +180,7 @@ static int64_t take_longest(struct lengths *lengths)
     return lengths->longest;
 }
 
-/* Tokens of the `count` longest sentences of a side: an upper bound for a batch of so many sentences. */
+/* Total length of the `count` longest sentences of a side: an upper bound for the tokens of a batch of `count` sentences. */
 static int64_t longest_sum(const struct lengths *lengths, int64_t count)
 {
     int64_t sum = 0;
@@ -199,7 +199,7 @@ static void find_bounds(struct qkv_batches *batches, const struct lengths side[2
     int64_t size = batches->options.size;
     bool by_tokens = batches->options.type == QKV_BATCH_TOKEN;
     /* By tokens: each sentence has at least 2, a word and </s>, so size / 2 sentences fit; + 1 because a sentence longer
-     * than `size` is a batch of its own, also when size / 2 is 0. */
+     * than `size` is a batch of its own, even if size / 2 is 0. */
     int64_t max = smaller(by_tokens ? size / 2 + 1 : size, corpus->count);
     batches->max_sentences = max;
     batches->max_source_tokens = longest_sum(&side[0], max);
@@ -281,8 +281,9 @@ enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct q
     return QKV_OK;
 }
 
-/* Pairs the longest sources with the longest targets until both sides have as many tokens as a
- * shard can have. A shard exceeds its equal share by at most half a sentence at each end, less than one of the longest. */
+/* Makes the largest batch that a shard can be: pairs the longest sources with the longest targets until both sides have as many
+ * tokens as a shard can have. A shard exceeds its equal share by at most half a sentence at each end, together less than the
+ * longest sentence. */
 static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t shards, struct lengths side[2],
                                    struct qkv_batch *batch)
 {
@@ -292,7 +293,7 @@ static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t sh
     int64_t source_bound = smaller(share, batches->max_source_tokens);
     int64_t target_bound = smaller(share, batches->max_target_tokens);
     int64_t max =
-        smaller(batches->max_sentences, source_bound + target_bound); /* each has a token at least */
+        smaller(batches->max_sentences, source_bound + target_bound); /* each has at least one token */
     int64_t *lengths = malloc(2 * ((size_t)max + 1) * sizeof *lengths);
     for (; lengths && count < max && (source_tokens < source_bound || target_tokens < target_bound);
          count++) {

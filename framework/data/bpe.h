@@ -9,7 +9,7 @@
 /* The end of a word as part of its last symbol. */
 #define QKV_BPE_WORD_END "</w>"
 
-/* Different pairs of symbols, numbered in the order in which they were added. All zero is valid and empty. */
+/* A set of pairs of symbols, numbered in the order in which they were added. All zero is valid and empty. */
 struct qkv_symbol_pairs {
     int64_t size;
     int32_t *left, *right; /* [size] */
@@ -31,9 +31,9 @@ struct qkv_bpe {
     int32_t *joined;               /* [pairs.size]: the symbol that each merge makes */
     int32_t *order;                /* [count]: the lines of the codes file, as numbers of pairs */
     int64_t count;
-    struct qkv_types kept; /* pieces that cutting keeps, with their frequencies; empty: all */
-    int32_t *undone;       /* [symbols.size]: the merge to undo where cutting ends with this symbol; -1: none.
-                              NULL: all pieces are kept */
+    struct qkv_types kept; /* pieces that may result from cutting, with their frequencies; empty: all */
+    int32_t *undone;       /* [symbols.size]: the merge to undo if cutting gives this symbol, not kept;
+                              -1: none. NULL: all pieces are kept */
     /* private */
     int64_t joined_capacity, order_capacity;
 };
@@ -41,16 +41,16 @@ struct qkv_bpe {
 /* Adds a merge after all others. False when there is no memory. */
 bool qkv_bpe_add(struct qkv_bpe *bpe, const char *left, const char *right);
 
-/* The room for the token, with mark and NUL, of any symbol of a table. */
+/* Size in bytes that is enough for the token of any symbol of a table, with continuation mark and NUL. */
 size_t qkv_bpe_longest_piece(const struct qkv_types *symbols);
 
-/* True of a symbol that ends with the end mark of a word. */
+/* Whether a symbol ends with the end mark of a word. */
 bool qkv_bpe_ends_word(const char *symbol);
 
-/* Writes the piece that a symbol becomes to `token`, which has the room, and returns it. */
+/* Writes the piece of a symbol to `token`, which has room for qkv_bpe_longest_piece bytes, and returns it. */
 const char *qkv_bpe_piece_of(const char *symbol, bool is_last, char *token);
 
-/* Room for the symbol of one character. */
+/* Bytes for the symbol of one character, with NUL. */
 enum { QKV_BPE_CHARACTER_SIZE = 4 + sizeof QKV_BPE_WORD_END };
 
 /* Writes the symbol of one character, which has `size` bytes, to `text` and returns it. `last`: it ends a word. */

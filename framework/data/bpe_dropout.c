@@ -127,13 +127,13 @@ bool qkv_bpe_dropout_encode(struct qkv_bpe_dropout *dropout, struct qkv_corpus_s
 
 /* ---- drawing pieces ---- */
 
-/* Random words of 32 bits, one after another. */
+/* A sequence of random 32-bit words. */
 struct draws {
     struct qkv_random random;
     uint64_t index;
     uint32_t block[4];
     int used;
-    uint64_t threshold; /* a merge is left out where the word is below this: rate * 2^32 */
+    uint64_t threshold; /* rate * 2^32: a merge is left out if its word is below this */
 };
 
 static bool leaves_out(struct draws *draws)
@@ -146,7 +146,7 @@ static bool leaves_out(struct draws *draws)
     return draws->block[draws->used++] < draws->threshold;
 }
 
-/* Draws which merges are left out of this step; returns the earliest that is kept, -1: none. */
+/* Draws which merges are left out of this step; returns the earliest merge that is kept, or -1 if there is none. */
 static int32_t draw_merge(struct qkv_bpe_dropout *dropout, int32_t count, struct draws *draws)
 {
     int32_t first = -1;
@@ -158,7 +158,7 @@ static int32_t draw_merge(struct qkv_bpe_dropout *dropout, int32_t count, struct
     return first;
 }
 
-/* Applies a merge wherever it is kept, from left to right; returns the number of pieces that remain. */
+/* Applies a merge from left to right, at every place where it is not left out; returns the number of pieces that remain. */
 static int32_t apply_merge(struct qkv_bpe_dropout *dropout, int32_t count, int32_t merge)
 {
     const struct qkv_bpe *bpe = dropout->text->bpe;
@@ -177,7 +177,7 @@ static int32_t apply_merge(struct qkv_bpe_dropout *dropout, int32_t count, int32
     return size;
 }
 
-/* Writes the ids of the pieces of a word from `ids` on, where `capacity` are free; returns their number, or -1 when
+/* Writes the ids of the pieces of a word to `ids`, which has room for `capacity`; returns their number, or -1 when
  * there are more. */
 static int64_t cut_word(struct qkv_bpe_dropout *dropout, int32_t word, struct draws *draws, int64_t capacity,
                         int32_t *ids)
@@ -220,7 +220,7 @@ void qkv_bpe_dropout_draw(struct qkv_bpe_dropout *dropout, struct qkv_corpus_sid
         struct draws draws = {
             .random = random, .index = (uint64_t)i << 32, .used = 4, .threshold = threshold};
         int64_t size = cut_sentence(dropout, i, draws, ids);
-        /* Without dropout, the sentence is not too long: reading drops those that are. */
+        /* Too many pieces: cut without dropout. That fits, because sentences that are too long are dropped on reading. */
         if (size < 0) size = cut_sentence(dropout, i, (struct draws){.threshold = 0}, ids);
         side->start[i + 1] = side->start[i] + size;
     }

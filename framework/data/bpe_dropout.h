@@ -1,6 +1,6 @@
 /* BPE dropout (Provilkov, Emelianenko and Voita 2020, "BPE-Dropout: Simple and Effective Subword Regularization"): while
- * a word is cut, each place where a merge applies is left out with a probability, so that training sees the same word in
- * other pieces in each epoch. */
+ * a word is cut, each application of a merge is left out with a given probability, so that training sees the same word cut
+ * into different pieces in each epoch. */
 #ifndef QKV_DATA_BPE_DROPOUT_H
 #define QKV_DATA_BPE_DROPOUT_H
 
@@ -8,7 +8,7 @@
 #include "qkv/corpus.h"
 #include "qkv/random.h"
 
-/* The words of one side of a corpus, of which each epoch makes other pieces. */
+/* The words of one side of a corpus, which each epoch cuts into different pieces. */
 struct qkv_bpe_dropout {
     const struct qkv_text_config *text;
     struct qkv_tokens tokens; /* of the current sentence, of level word */
@@ -18,8 +18,8 @@ struct qkv_bpe_dropout {
     int64_t start_capacity, word_capacity;
     /* From here on set by qkv_bpe_dropout_encode. */
     int64_t *character_start; /* [words + 1] */
-    int32_t *
-        character; /* the characters of the words as symbols; ~id, which is negative, where no merge has one */
+    int32_t
+        *character; /* the characters of the words as symbols; ~id, which is negative, if no merge has it */
     int32_t *inside_id, *last_id; /* [symbols]: the ids of each symbol inside a word and at its end */
     int32_t *pieces, *ranks;      /* [characters of the longest word]: of the current word */
     bool *kept;                   /* the same: the merge of this piece and the next one is not left out */
@@ -31,23 +31,23 @@ struct qkv_bpe_dropout *qkv_bpe_dropout_new(const struct qkv_text_config *text);
 /* Adds the words of sentence `index`, one after another from 0. False when there is no memory. */
 bool qkv_bpe_dropout_add(struct qkv_bpe_dropout *dropout, int64_t index, const char *line, size_t size);
 
-/* Adds to `types` every piece that merges can make, with the lowest frequency that enters the vocabulary unless
- * it has occurred. False when there is no memory. */
+/* Adds every piece that merges can make to `types`. One that has not occurred gets the lowest frequency that still enters the
+ * vocabulary. False when there is no memory. */
 bool qkv_bpe_dropout_add_types(const struct qkv_bpe_dropout *dropout, struct qkv_types *types);
 
-/* Looks up the ids of all symbols and reserves side->ids for the most pieces that an epoch can have. False when there is
+/* Looks up the ids of all symbols and reserves side->ids for the maximal number of pieces of an epoch. False when there is
  * no memory. */
 bool qkv_bpe_dropout_encode(struct qkv_bpe_dropout *dropout, struct qkv_corpus_side *side, int64_t count,
                             const struct qkv_vocabulary *vocabulary);
 
-/* The most tokens that sentence i can have in any epoch. */
+/* Maximal number of tokens of sentence i in any epoch. */
 int64_t qkv_bpe_dropout_max_tokens(const struct qkv_bpe_dropout *dropout, int64_t i);
 
-/* Cuts all sentences anew, with the random numbers of `random`, whose sub-stream tells the sides apart. */
+/* Cuts all sentences again, with the random numbers of `random`. Its sub-stream must differ between the sides. */
 void qkv_bpe_dropout_draw(struct qkv_bpe_dropout *dropout, struct qkv_corpus_side *side, int64_t count,
                           struct qkv_random random);
 
-/* Does nothing to NULL. */
+/* NULL: does nothing. */
 void qkv_bpe_dropout_free(struct qkv_bpe_dropout *dropout);
 
 #endif

@@ -1,6 +1,6 @@
-/* Learning merges. The counts of pairs follow subword-nmt 0.3.8 exactly, also where they are approximate: it keeps only
- * the counts of frequent pairs up to date (struct pair), and counts some pairs twice when a new symbol is spelled like an
- * old one of the same word. Both have an effect on which merges are learned. */
+/* Learning merges. The counts of pairs are exactly those of subword-nmt 0.3.8, even if they are only approximate: it keeps
+ * only the counts of frequent pairs up to date (struct pair), and counts some pairs twice when a new symbol is spelled like an
+ * old one of the same word. Both affect which merges are learned. */
 #include "core/grow.h"
 #include "data/bpe.h"
 #include "data/unicode.h"
@@ -9,17 +9,17 @@
 
 enum {
     LOWEST_FREQUENCY = 2, /* of a pair that becomes a merge */
-    PRUNE_EVERY = 100,    /* merges between two times that rare pairs are set aside */
+    PRUNE_EVERY = 100,    /* rare pairs are set aside after every 100 merges */
 };
 
-/* A pair is active, with a count that every merge updates, or set aside because it is rare. A pair that is set aside
- * becomes active with a count of 0 when a merge changes its count; setting it aside again adds a negative count to the
- * old one, but replaces the old one by a positive count. */
+/* A pair is either active, with a count that every merge updates, or set aside because it is rare. A pair that is set aside
+ * becomes active again, with a count of 0, when a merge changes its count. When it is then set aside again, a negative count
+ * is added to aside_count, but any other count replaces it. */
 struct pair {
     int64_t count;       /* while active */
     int64_t aside_count; /* when it was last set aside */
     bool is_active, was_aside, is_changed;
-    /* [words]: an entry for each time that the pair appeared in a word, or disappeared from it (~word) */
+    /* [words]: an entry for each time that the pair appeared in a word (word) or disappeared from it (~word) */
     int32_t *word;
     int64_t words, capacity;
 };
@@ -40,8 +40,8 @@ struct learning {
     int32_t *length;    /* [words]: symbols; merges make it smaller */
     int64_t *frequency; /* [words] */
     int32_t *symbol;
-    int32_t *occurrences; /* [words]: zeros between calls; of a pair in each word */
-    int32_t *old;         /* [symbols of the longest word] */
+    int32_t *occurrences; /* [words]: of the pair that is merged, in each word; zeros between calls */
+    int32_t *old;         /* [symbols of the longest word]: the word before a merge */
     int32_t *changed;     /* pairs whose count rose since the heap was updated */
     int64_t changed_count, changed_capacity;
     struct candidate *heap; /* the first is the greatest */
@@ -51,8 +51,8 @@ struct learning {
 
 /* ---- the heap of active pairs ---- */
 
-/* True when `a` is a better merge than `b`: more frequent, else greater in the order of code points, which is that of
- * UTF-8 bytes. */
+/* True when `a` is a better merge than `b`: more frequent or, if equally frequent, greater in the order of code points, which
+ * is also the order of UTF-8 bytes. */
 static bool is_better(const struct learning *l, struct candidate a, struct candidate b)
 {
     if (a.count != b.count) return a.count > b.count;
@@ -89,7 +89,7 @@ static void push(struct learning *l, struct candidate candidate)
     l->heap[at] = candidate;
 }
 
-/* Makes the heap anew: one candidate for each active pair. */
+/* Rebuilds the heap with one candidate for each active pair. */
 static void rebuild_heap(struct learning *l)
 {
     l->heap_size = 0;
@@ -118,7 +118,8 @@ static int32_t best_pair(struct learning *l)
 
 /* ---- counts of pairs ---- */
 
-/* Adds `sign` times the frequency of a word to the count of a pair, which appeared in that word or disappeared. */
+/* Adds `sign` times the frequency of a word to the count of a pair: 1 when the pair appeared in the word, -1 when it
+ * disappeared. */
 static void count_pair(struct learning *l, int32_t left, int32_t right, int64_t word, int sign)
 {
     if (l->failed) return;
@@ -146,7 +147,7 @@ static void count_pair(struct learning *l, int32_t left, int32_t right, int64_t 
     l->changed[l->changed_count++] = p;
 }
 
-/* Gives the heap the pairs whose counts rose. */
+/* Pushes the pairs whose counts rose onto the heap. */
 static void push_changed(struct learning *l)
 {
     for (int64_t i = 0; i < l->changed_count && !l->failed; i++) {
@@ -169,7 +170,7 @@ static void prune(struct learning *l, double threshold)
     }
 }
 
-/* Makes every pair active that was set aside once; a pair that never was is active already. */
+/* Makes every pair active that was ever set aside, with its aside_count. All other pairs are active already. */
 static void restore(struct learning *l)
 {
     for (int64_t p = 0; p < l->table.size; p++) {
@@ -222,7 +223,7 @@ static void apply(struct learning *l, int32_t p, int32_t joined)
     }
     free(entries);
     if (l->failed) return;
-    l->pairs[p].count = 0; /* also where the pair overlaps itself, as in "a a a" */
+    l->pairs[p].count = 0; /* even if the pair overlapped itself, as in "a a a" */
     l->pairs[p].is_active = true;
 }
 
@@ -237,7 +238,7 @@ static bool add_merge(struct learning *l, struct qkv_bpe *bpe, int32_t p, int32_
     return *joined >= 0;
 }
 
-/* Learns up to `merges` merges; fewer when no other pair is frequent enough. */
+/* Learns up to `merges` merges; fewer when no further pair is frequent enough. */
 static void learn(struct learning *l, struct qkv_bpe *bpe, int64_t merges)
 {
     push_changed(l);

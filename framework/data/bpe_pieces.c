@@ -1,4 +1,4 @@
-/* Pieces: the text of a symbol as a token, and which pieces cutting keeps. */
+/* Pieces: the text of a symbol as a token, and the pieces that are frequent enough to be kept. */
 #include "core/grow.h"
 #include "data/bpe.h"
 #include "data/file_parts.h"
@@ -37,7 +37,7 @@ const char *qkv_bpe_piece_of(const char *symbol, bool is_last, char *token)
     return token;
 }
 
-/* ---- pieces that cutting keeps ---- */
+/* ---- pieces that are kept ---- */
 
 /* Copies the pieces that occur at least `minimum` times. */
 static bool copy_pieces(struct qkv_types *kept, const struct qkv_types *pieces, int64_t minimum)
@@ -49,9 +49,9 @@ static bool copy_pieces(struct qkv_types *kept, const struct qkv_types *pieces, 
     return true;
 }
 
-/* The merge that made each symbol, or -1; of two that make the same, the one that subword-nmt undoes: its lines are read
- * from the last to the first, a repeated merge counts where it is read first, and the merge that counts last wins. NULL when
- * memory is out; the caller frees it. */
+/* The merge to undo for each symbol, or -1 if no merge makes it. If several merges make the same symbol, chooses as subword-nmt
+ * does: it reads the lines from the last to the first, ignores a merge that it has read before, and the last one read wins.
+ * NULL when memory is out; the caller frees it. */
 static int32_t *find_merges(const struct qkv_bpe *bpe)
 {
     bool *is_read = calloc((size_t)bpe->pairs.size + 1, sizeof *is_read);

@@ -41,7 +41,7 @@ static bool add_raw(struct qkv_corpus_side *side, int64_t index, const struct qk
     return true;
 }
 
-/* Adds the word of each token. */
+/* Stores for each token the word that it belongs to. */
 static bool add_word_of_tokens(struct qkv_corpus_side *side, int64_t index,
                                const struct qkv_pair_side *sentence)
 {
@@ -51,7 +51,7 @@ static bool add_word_of_tokens(struct qkv_corpus_side *side, int64_t index,
     return true;
 }
 
-/* Adds the words of a side with BPE dropout. */
+/* Stores the words of a sentence if its side has BPE dropout. */
 static bool add_words(const struct qkv_corpus_side *side, int64_t index, const struct qkv_pair_side *sentence)
 {
     return !side->dropout || qkv_bpe_dropout_add(side->dropout, index, sentence->raw, sentence->size);
@@ -79,7 +79,7 @@ static enum qkv_status add_pair(struct qkv_parallel_text *text, struct qkv_error
     return QKV_OK;
 }
 
-/* Counts the tokens of a sentence, which is not kept. */
+/* Counts the tokens of a sentence without storing it. */
 static bool count_tokens(struct qkv_corpus_side *side, const struct qkv_tokens *tokens)
 {
     for (int64_t i = 0; i < tokens->count; i++)
@@ -100,7 +100,7 @@ static enum qkv_status count_pair(struct qkv_parallel_text *text, struct qkv_err
 
 /* ---- public functions ---- */
 
-/* The offsets of an empty side. */
+/* Sets the offsets of an empty side, and prepares BPE dropout. */
 static bool begin_side(struct qkv_corpus_side *side, const struct qkv_text_config *text,
                        struct qkv_corpus_options options)
 {

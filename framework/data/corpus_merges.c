@@ -49,7 +49,7 @@ static enum qkv_status learn(struct qkv_bpe **bpe, const struct qkv_types *words
     return *bpe ? QKV_OK : qkv_error_set(error, "%s: %s", key, inner.message);
 }
 
-/* Cuts the text with all pieces, and lets each side keep those that occur bpe_min_freq times. */
+/* Cuts the text with all merges, then keeps on each side only the pieces that occur at least bpe_min_freq times. */
 static enum qkv_status keep_frequent(const char *path, const struct qkv_data_config *data,
                                      struct qkv_bpe *bpe[2], struct qkv_corpus_options options,
                                      struct qkv_error *error)

@@ -1,5 +1,5 @@
-/* Texts that are parts of a larger file: what vocabularies and merges write as files of their own, written to a stream and
- * read from a part. The functions of the public headers for complete files say what they hold and how reading fails. */
+/* Writes vocabularies and merges to a stream, and reads them from a part of a larger file. The public functions for complete
+ * files describe the contents and how reading fails. */
 #ifndef QKV_DATA_FILE_PARTS_H
 #define QKV_DATA_FILE_PARTS_H
 
@@ -19,7 +19,7 @@ struct qkv_file_part {
 enum qkv_status qkv_lines_open_part(struct qkv_lines *lines, struct qkv_file_part part,
                                     struct qkv_error *error);
 
-/* Writing leaves errors in the stream. */
+/* Write errors are left in the stream, for ferror. */
 void qkv_vocabulary_write(const struct qkv_vocabulary *vocabulary, FILE *file);
 enum qkv_status qkv_vocabulary_read(struct qkv_vocabulary *vocabulary, struct qkv_file_part part,
                                     struct qkv_error *error);

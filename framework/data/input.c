@@ -20,7 +20,7 @@ struct qkv_input {
     int descriptor;             /* -1: the bytes are in memory */
     const unsigned char *bytes; /* [bytes_left]: those that were not read yet */
     size_t bytes_left;
-    bool started, ended;      /* the first bytes were read; no more bytes come from the file */
+    bool started, ended;      /* the first bytes have been read; the file has no more bytes */
     bool is_gzip, in_member;  /* a gzip file is a sequence of members, each with its own end */
     int64_t raw_total, total; /* bytes read from the file, bytes of text */
     z_stream stream;
@@ -62,7 +62,7 @@ struct qkv_input *qkv_input_open_bytes(const char *path, const void *bytes, size
     return input;
 }
 
-/* Reads what fits, as read() does. */
+/* Reads up to `size` bytes, with the result of read(). */
 static ssize_t read_some(struct qkv_input *input, unsigned char *to, size_t size)
 {
     if (input->descriptor >= 0) return read(input->descriptor, to, size);
@@ -86,7 +86,7 @@ static enum qkv_status load(struct qkv_input *input, struct qkv_error *error)
     return QKV_OK;
 }
 
-/* Makes sure that `raw` holds bytes, unless the file has ended. Finds out at the start whether it is gzip. */
+/* Makes sure that `raw` holds bytes, unless the file has ended. At the start, detects gzip. */
 static enum qkv_status prepare(struct qkv_input *input, struct qkv_error *error)
 {
     if (input->next == input->used) input->next = input->used = 0;
@@ -127,7 +127,7 @@ static enum qkv_status expand(struct qkv_input *input, char *to, size_t size, si
     return QKV_OK;
 }
 
-/* Reads bytes as they are in the file, or in what its gzip members hold. */
+/* Reads bytes of a plain file, or the unpacked bytes of a gzip file. */
 static enum qkv_status read_bytes(struct qkv_input *input, char *to, size_t size, size_t *got,
                                   struct qkv_error *error)
 {
@@ -143,14 +143,14 @@ static enum qkv_status read_bytes(struct qkv_input *input, char *to, size_t size
         }
         if (!held && input->in_member)
             return qkv_error_set(error, "%s: the gzip file is truncated", input->path);
-        /* What follows the last member and is no member is ignored, as gzip does. */
+        /* Bytes after the last member that do not start another one are ignored, as by gzip. */
         if (!held || (!input->in_member && input->total && input->raw[input->next] != 0x1F)) return QKV_OK;
         if (expand(input, to, size, got, error)) return QKV_INVALID;
     } while (!*got);
     return QKV_OK;
 }
 
-/* Finds out at the start of the text whether it is UTF-16; what it reads for that goes to `pending`. */
+/* Detects UTF-16 at the start of the text; stores the bytes that it reads for that in `pending`. */
 static enum qkv_status find_encoding(struct qkv_input *input, struct qkv_error *error)
 {
     size_t got = 1;
@@ -170,7 +170,7 @@ static enum qkv_status find_encoding(struct qkv_input *input, struct qkv_error *
 static enum qkv_status read_utf16(struct qkv_input *input, char *to, size_t size, size_t *got,
                                   struct qkv_error *error)
 {
-    /* Two bytes become up to three. */
+    /* Two bytes of UTF-16 become up to three of UTF-8. */
     size_t max = size / 3 * 2, loaded = 1;
     if (max > sizeof input->pending) max = sizeof input->pending;
     QKV_BUG(max < 4, "a buffer of %zu bytes is too small for a pair of surrogates", size);

@@ -15,13 +15,13 @@ struct qkv_input *qkv_input_open(const char *path, struct qkv_error *error);
 struct qkv_input *qkv_input_open_bytes(const char *path, const void *bytes, size_t size,
                                        struct qkv_error *error);
 
-/* Reads up to `size` bytes, at least 6, as soon as there are some, so that a terminal is read line by line; *got is 0 at the
- * end. Fails when reading fails, a gzip file is truncated or damaged, it expands to far more than text does, or what begins
- * as UTF-16 is not valid. */
+/* Reads up to `size` bytes (`size` is at least 6). Returns as soon as there are some, so that a terminal is read line by line;
+ * *got is 0 at the end. Fails when reading fails, when a gzip file is truncated or damaged or expands far more than text does,
+ * and when text that begins as UTF-16 is not valid UTF-16. */
 enum qkv_status qkv_input_read(struct qkv_input *input, char *to, size_t size, size_t *got,
                                struct qkv_error *error);
 
-/* Does nothing to NULL. */
+/* NULL: does nothing. */
 void qkv_input_close(struct qkv_input *input);
 
 #endif

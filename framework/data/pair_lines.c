@@ -51,7 +51,7 @@ static bool ends_in(const char *text, const char *end)
     return size >= end_size && !strcmp(text + size - end_size, end);
 }
 
-/* Whether a path is that of a table, not the common prefix of two files. */
+/* Whether a path names a table, and not the common prefix of two files. */
 static bool is_table(const char *path, bool any_name)
 {
     struct stat status;
@@ -103,8 +103,8 @@ static enum qkv_status split_at_tab(const struct qkv_lines *lines, bool third_co
 
 /* ---- a line of each of two files ---- */
 
-/* Reports that two files have different lengths. The current line of the longer file is the first that the shorter file
- * does not have. Reads the longer one to its end to count its lines. */
+/* Reports that two files have different numbers of lines. The current line of the longer file is the first one without a
+ * counterpart. Reads the longer file to its end to count its lines. */
 static enum qkv_status different_length(struct qkv_lines *longer, const char *shorter, int64_t shorter_count,
                                         struct qkv_error *error)
 {

@@ -70,10 +70,10 @@ static bool has_letters(const struct pairs_column *column)
     return column->letterless * 2 < column->filled;
 }
 
-/* True of a column that has text in most lines, which is neither always the same nor an attribution. */
+/* Whether a column may hold sentences: it has text in most lines, not always the same text, and no attributions. */
 static bool holds_text(const struct pairs_columns *columns, const struct pairs_column *column)
 {
-    enum { FEW = 10 /* lines, of which the same text proves nothing */ };
+    enum { FEW = 10 /* in fewer lines than this, repeated text proves nothing */ };
     bool is_constant = columns->lines >= FEW && column->repeated * 10 > columns->lines * 9 - 10;
     return column->filled * 2 > columns->lines && column->attribution * 2 < column->filled && !is_constant;
 }
@@ -81,7 +81,7 @@ static bool holds_text(const struct pairs_columns *columns, const struct pairs_c
 int qkv_pairs_columns_find(const struct pairs_columns *columns, int found[2])
 {
     int max = columns->count < QKV_PAIRS_COLUMNS ? columns->count : QKV_PAIRS_COLUMNS, count = 0;
-    bool any_letters = false; /* false: sequences of numbers, which are sentences here */
+    bool any_letters = false; /* false: the sentences are sequences of numbers */
     for (int c = 0; c < max; c++) any_letters = any_letters || has_letters(&columns->column[c]);
     for (int c = 0; c < max && count < 2; c++) {
         const struct pairs_column *column = &columns->column[c];

@@ -1,4 +1,4 @@
-/* The columns of a table, and which of them hold the sentences. */
+/* Finds the columns of a table that hold the sentences. */
 #ifndef QKV_DATA_PAIRS_COLUMNS_H
 #define QKV_DATA_PAIRS_COLUMNS_H
 
@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* One field of a line: not ended by a NUL. */
+/* One field of a line, without a terminating NUL. */
 struct pairs_field {
     const char *text;
     size_t size;
@@ -16,20 +16,20 @@ struct pairs_field {
  * stored. */
 int qkv_pairs_fields(const char *line, size_t size, struct pairs_field field[QKV_PAIRS_COLUMNS]);
 
-/* The field without white space at its ends. */
+/* The field without leading and trailing white space. */
 struct pairs_field qkv_pairs_trim(struct pairs_field field);
 
-/* What is known of a column: how many lines... */
+/* Statistics of a column: the number of lines in which its field ... */
 struct pairs_column {
-    int64_t filled;      /* ...have text in it */
-    int64_t letterless;  /* ...have text without a letter: a number, a date */
-    int64_t attribution; /* ...say who wrote the sentence */
-    int64_t repeated;    /* ...repeat the text of the line before */
+    int64_t filled;      /* ... has text */
+    int64_t letterless;  /* ... has text without a letter: a number, a date */
+    int64_t attribution; /* ... says who wrote the sentence */
+    int64_t repeated;    /* ... repeats the text of the line before */
 };
 
 struct pairs_columns {
     int64_t lines;
-    int count; /* the most of a line */
+    int count; /* maximal number of fields in a line */
     struct pairs_column column[QKV_PAIRS_COLUMNS];
     /* private: hash of each field of the line before */
     uint32_t before[QKV_PAIRS_COLUMNS];
@@ -38,7 +38,7 @@ struct pairs_columns {
 /* Counts a line. */
 void qkv_pairs_columns_add(struct pairs_columns *columns, const struct pairs_field *field, int count);
 
-/* Finds the two columns of sentences, from 1. Returns how many there are: 0, 1 or 2. */
+/* Finds the first two columns of sentences, numbered from 1. Returns how many it has found: 0, 1 or 2. */
 int qkv_pairs_columns_find(const struct pairs_columns *columns, int found[2]);
 
 #endif

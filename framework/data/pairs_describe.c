@@ -48,11 +48,11 @@ static enum script script_of(int32_t point)
 
 enum { CODE_POINTS = 0x110000 };
 
-/* What is counted of a side. */
+/* Counts over one side of the pairs. */
 struct counts {
-    bool *is_used; /* [CODE_POINTS] */
-    int64_t letters[SCRIPT_COUNT + 1];
-    int64_t tokenized; /* sentences that look so */
+    bool *is_used;                     /* [CODE_POINTS] */
+    int64_t letters[SCRIPT_COUNT + 1]; /* by script; the last: of no known script */
+    int64_t tokenized;                 /* sentences that look tokenised */
 };
 
 static void count_sentence(struct qkv_pairs_side *side, struct counts *counts, const char *text)
@@ -107,7 +107,7 @@ static bool is_letter(char byte)
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
-/* True of a text with <br>, </b>, <div class="x"> or the like, and, if entities count, &nbsp;. */
+/* Whether a text has a tag such as <br>, </b> or <div class="x"> or, with `entities`, an entity such as &nbsp;. */
 static bool has_markup(const char *text, bool entities)
 {
     enum { NAME_LONGEST = 8 };

@@ -74,7 +74,7 @@ struct table {
     struct pairs_quotes quotes;
 };
 
-/* Checks a line `#key:value`, with which exports of the program Anki begin. */
+/* Checks a line `#key:value`, as at the beginning of files that the program Anki exports. */
 static enum qkv_status check_comment(const struct qkv_lines *lines, struct qkv_error *error)
 {
     static const char separator[] = "#separator:";
@@ -85,7 +85,7 @@ static enum qkv_status check_comment(const struct qkv_lines *lines, struct qkv_e
                          lines->path, (long long)lines->number, value);
 }
 
-/* True of the lines `#separator:tab`, `#html:true`, `#tags column:3`. */
+/* Whether a line is such a comment of Anki: `#separator:tab`, `#html:true`, `#tags column:3`. */
 static bool is_comment(const struct table *table, const char *line, int64_t number)
 {
     return number == table->comments + 1 && *line == '#' && line[1] >= 'a' && line[1] <= 'z' &&
@@ -123,7 +123,7 @@ static enum qkv_status read_lines(struct table *table, struct qkv_pairs *pairs, 
     return status ? status : qkv_lines_check_read(lines, error);
 }
 
-/* Says why a table has no two columns of sentences. */
+/* Reports why two columns of sentences cannot be found in a table. */
 static enum qkv_status too_few_columns(const struct table *table, const struct qkv_pairs *pairs, int count,
                                        struct qkv_error *error)
 {
@@ -175,7 +175,7 @@ static enum qkv_status choose_columns(const struct table *table, struct qkv_pair
     return QKV_OK;
 }
 
-/* The sentence in a field of the table, whose text may change. */
+/* The sentence in a field, without quoting and outer white space. May change the text of the table. */
 static struct pairs_field sentence_of(const struct table *table, const struct qkv_pairs *pairs,
                                       struct pairs_field field)
 {
@@ -209,8 +209,8 @@ static enum qkv_status take_pairs(const struct table *table, struct qkv_pairs *p
     return QKV_OK;
 }
 
-/* Languages by the name of the file, which names them in the order of the columns. Manythings.org names its files by the
- * language that is paired with English, which comes first. */
+/* Sets the languages that the name of the file mentions, in the order of the columns. Files of manythings.org are named only
+ * after the language that is paired with English; their first column is English. */
 static void name_languages(const struct table *table, struct qkv_pairs *pairs)
 {
     const char *code[2];
@@ -243,8 +243,8 @@ static enum qkv_status read_table(struct qkv_pairs *pairs, const int64_t column[
     return status;
 }
 
-/* Whether a file is a zip archive: a deck of Anki, a spreadsheet. A pipe is not looked into: what is read from it is
- * gone. */
+/* Whether a regular file is a zip archive, such as a deck of Anki or a spreadsheet. A pipe is not checked, because bytes that
+ * are read from it would be lost. */
 static bool is_archive(const char *path)
 {
     char begin[4] = "";
@@ -320,7 +320,7 @@ static enum qkv_status read_two_files(struct qkv_pairs *pairs, struct qkv_error 
 
 /* ---- which side is which ---- */
 
-/* Whether the names of files or columns say that the languages which are asked for are those of the other sides. */
+/* Whether the languages that are asked for are those of the opposite sides, according to the names of files or columns. */
 static bool is_reversed(const struct qkv_pairs *pairs, const char *const lang[2])
 {
     bool reversed = false;
@@ -350,7 +350,7 @@ static void swap_sides(struct qkv_pairs *pairs)
     swap(&pairs->capacity[0], &pairs->capacity[1], sizeof pairs->capacity[0]);
 }
 
-/* Gives the sides the languages that are asked for. */
+/* Sets the languages that are asked for, and swaps the sides if that is needed. */
 static void obey_languages(struct qkv_pairs *pairs, const struct qkv_pairs_request *request)
 {
     if (!request->column[0] && is_reversed(pairs, request->lang)) swap_sides(pairs);

@@ -16,8 +16,8 @@ bool qkv_pairs_is_table(const char *path)
     return !strcmp(path, "-") || !stat(path, &status) || errno != ENOENT;
 }
 
-/* What follows the prefix in the name of a file: a dot, a language, perhaps .gz. Returns the size of the language; 0: the name
- * is another. */
+/* Returns the length of the language in a file name <prefix>.<language> or <prefix>.<language>.gz; 0: the name has another
+ * form. */
 static size_t language_size(const char *name, const char *prefix, const char *const lang[2])
 {
     size_t skipped = strlen(prefix);
@@ -63,7 +63,7 @@ static enum qkv_status list_files(struct names *names, const char *folder, const
     int different = 0;
     for (int i = 0; i < names->count; i++) {
         size_t size = language_size(names->name[i], prefix, lang);
-        /* x.en stands before x.en.gz, which is the same text. */
+        /* x.en is sorted before x.en.gz, which holds the same text. */
         if (different && size == names->language_size[different - 1] &&
             !strncmp(names->name[i], names->name[different - 1], strlen(prefix) + 1 + size))
             continue;
@@ -105,7 +105,7 @@ static enum qkv_status refuse_count(const struct names *names, const char *prefi
         prefix, list);
 }
 
-/* Finds the two names that are meant. */
+/* Chooses the names of the source and the target file. */
 static enum qkv_status choose_files(const struct names *names, const struct qkv_pairs_request *request,
                                     const char *prefix, int chosen[2], struct qkv_error *error)
 {

@@ -4,11 +4,11 @@
 
 #include "qkv/pairs_file.h"
 
-/* True of the path of a file that exists, and of "-": not a prefix. */
+/* Whether a path names a table, because the file exists or the path is "-", and is not a prefix. */
 bool qkv_pairs_is_table(const char *path);
 
-/* Finds both files, by request.target or by the prefix request.path: prefix.<language> and the same in gzip. Copies their
- * paths, which the caller frees, also after a failure. */
+/* Finds both files: request.path and request.target, or the files prefix.<language>, plain or .gz, if request.path is a
+ * prefix. Copies their paths, which the caller frees, even after a failure. */
 enum qkv_status qkv_pairs_find_files(const struct qkv_pairs_request *request, char *path[2],
                                      struct qkv_error *error);
 

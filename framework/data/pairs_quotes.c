@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-/* One field in so many may contradict what the others say. */
+/* At most one field in this many may contradict the rest. */
 enum { EXCEPTIONS = 20 };
 
-/* Whether a field begins and ends with a quotation mark, with pairs of them between. */
+/* Whether a field begins and ends with a quotation mark, and has only doubled ones between. *doubled: it has some. */
 static bool is_quoted(const char *text, size_t size, bool *doubled)
 {
     *doubled = false;

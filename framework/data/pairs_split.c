@@ -24,7 +24,7 @@ static double character_count(const char *text)
 
 static bool is_unbalanced(double source, double target, double ratio)
 {
-    enum { TIMES = 3, SLACK = 10 /* characters: of short sentences, one may well be three times as long */ };
+    enum { TIMES = 3, SLACK = 10 /* characters: a short sentence may well be three times as long */ };
     double expected = source * ratio;
     return expected > TIMES * target + SLACK || target > TIMES * expected + SLACK;
 }
@@ -91,7 +91,7 @@ static bool make_groups(struct groups *groups, const struct qkv_pairs *pairs)
     size_t bytes = ((size_t)pairs->count + 1) * sizeof(int64_t);
     struct qkv_sentence_numbers numbers;
     *groups = (struct groups){malloc(bytes), malloc(bytes), malloc(bytes)};
-    /* `order` first holds, for each sentence of a side, the first pair that has it; there are at most `count`. */
+    /* At first, `order` holds for each sentence of a side the first pair with that sentence; there are at most `count`. */
     if (!groups->parent || !groups->size || !groups->order || !qkv_sentence_numbers_init(&numbers, pairs))
         return false;
     for (int64_t i = 0; i < pairs->count; i++) {
@@ -110,7 +110,7 @@ static bool make_groups(struct groups *groups, const struct qkv_pairs *pairs)
     return true;
 }
 
-/* Gives groups of at most `largest` pairs, in random order, to a part until it has `wanted` pairs. */
+/* Assigns groups of at most `largest` pairs, in random order, to a part until it has `wanted` pairs. */
 static void fill_part(struct groups *groups, int64_t count, enum qkv_pairs_part chosen, int64_t wanted,
                       int64_t largest, enum qkv_pairs_part *part)
 {

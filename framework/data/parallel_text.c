@@ -23,7 +23,7 @@ static enum qkv_status add_pair(struct qkv_parallel_text *text, int64_t line, st
     return text->add(text, error);
 }
 
-/* True of a side that is empty or white space. */
+/* Whether a side is empty or has only white space. */
 static bool is_blank(const struct qkv_pair_side *side)
 {
     for (const char *c = side->raw, *end = c + side->size; c < end;) {

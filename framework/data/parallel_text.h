@@ -19,12 +19,12 @@ struct qkv_parallel_text {
     struct qkv_pair_side source, target;
     int64_t line;                                   /* of the current pair, from 1 */
     int64_t read, kept, long_sources, long_targets; /* pairs; as in struct qkv_corpus */
-    /* Receives each pair in turn, but those that options.drop_long drops. Reading ends when it fails. */
+    /* Called for each pair in order, except those that options.drop_long drops. Reading ends when it fails. */
     enum qkv_status (*add)(struct qkv_parallel_text *text, struct qkv_error *error);
     void *context; /* of `add` */
 };
 
-/* Reads and tokenises all pairs, one in memory at a time. Fails as qkv_corpus_read says. The caller releases the text. */
+/* Reads and tokenises all pairs, with one in memory at a time. Fails as qkv_corpus_read does. The caller releases the text. */
 enum qkv_status qkv_parallel_text_read(struct qkv_parallel_text *text, struct qkv_error *error);
 
 void qkv_parallel_text_release(struct qkv_parallel_text *text);

@@ -1,4 +1,4 @@
-/* What writing and opening a prepared corpus share. */
+/* Functions shared by writing and opening a prepared corpus. */
 #include "data/prepared.h"
 
 #include "config/config_keys.h"

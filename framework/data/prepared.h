@@ -1,7 +1,7 @@
 /* Prepared corpora: a training text as ids in a file x.prepared, which is mapped into memory instead of being read, so that
  * it may be larger than memory. qkv_corpus_prepare (qkv/corpus.h) writes it, qkv_corpus_read opens it.
  *
- * The file: a header, then sections one after another, each from a multiple of 8 bytes on, with zeros between. Numbers are in
+ * The file is a header and then the sections, each of which starts at a multiple of 8 bytes, with zeros between. Numbers are in
  * the byte order of the machine that wrote them. The header has the CRC-32 of itself and of each section. */
 #ifndef QKV_DATA_PREPARED_H
 #define QKV_DATA_PREPARED_H
@@ -15,12 +15,12 @@
 /* The format that this version writes and reads. */
 #define QKV_PREPARED_MAGIC "qkv prepared 1\n"
 
-/* A number of which each byte order makes another one. */
+/* A number that reads differently in each byte order. */
 #define QKV_PREPARED_BYTE_ORDER 0x0102030405060708u
 
-/* The sections in their order. Those of each side: source, then target. */
+/* The sections in their order. A section of each side is there twice: source, then target. */
 enum qkv_prepared_section_name {
-    QKV_PREPARED_SETTINGS,   /* text: `key=value` of each key of data, but for paths */
+    QKV_PREPARED_SETTINGS,   /* text: `key=value` of each key of data, except paths */
     QKV_PREPARED_VOCABULARY, /* text: as qkv_vocabulary_save writes it */
     QKV_PREPARED_MERGES =
         QKV_PREPARED_VOCABULARY + 2,               /* text: as qkv_bpe_save; empty: the level is not bpe */
@@ -50,7 +50,7 @@ struct qkv_prepared_header {
     struct qkv_prepared_section section[QKV_PREPARED_SECTIONS];
 };
 
-/* True of the names of prepared corpora. */
+/* Whether a path is named like a prepared corpus. */
 static inline bool qkv_is_prepared(const char *path)
 {
     size_t size = strlen(path), suffix = sizeof QKV_PREPARED_SUFFIX - 1;
@@ -60,7 +60,7 @@ static inline bool qkv_is_prepared(const char *path)
 /* The CRC-32 of a header with 0 in place of its checksum. */
 uint32_t qkv_prepared_checksum(const struct qkv_prepared_header *header);
 
-/* The next section begins at a multiple of 8 bytes. */
+/* Rounds up to a multiple of 8 bytes, where the next section begins. */
 static inline uint64_t qkv_prepared_padded(uint64_t size)
 {
     return (size + 7) / 8 * 8;
@@ -75,9 +75,9 @@ enum qkv_status qkv_prepared_check_dropout(const char *path, const struct qkv_da
 
 /* ---- for qkv_corpus_read and the functions that follow it ---- */
 
-/* Maps the file, checks all that it holds, and lets the corpus point into it. Fails with `path: ...` when the file is not a
- * complete prepared corpus, when it was prepared with other settings than `data` or with other merges, and with
- * options that need the text. After a failure the caller releases the corpus. */
+/* Maps the file, checks all of its contents, and makes the corpus point into it. Fails with `path: ...` when the file is not a
+ * complete prepared corpus, when it was prepared with other settings than `data` or with other merges, and when the
+ * options need the text. The caller releases the corpus even after a failure. */
 enum qkv_status qkv_prepared_open(struct qkv_corpus *corpus, const char *path,
                                   const struct qkv_data_config *data, struct qkv_corpus_options options,
                                   struct qkv_error *error);
@@ -90,7 +90,7 @@ enum qkv_status qkv_prepared_merges(const char *path, struct qkv_data_config *da
 enum qkv_status qkv_prepared_vocabularies(const struct qkv_corpus *corpus, struct qkv_vocabulary *source,
                                           struct qkv_vocabulary *target, struct qkv_error *error);
 
-/* Refuses vocabularies other than those that gave the ids; else the corpus is encoded. */
+/* Marks the corpus as encoded. Refuses vocabularies other than those that the ids were made with. */
 enum qkv_status qkv_prepared_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
                                     const struct qkv_vocabulary *target, struct qkv_error *error);
 

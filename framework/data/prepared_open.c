@@ -1,4 +1,4 @@
-/* Opens prepared corpora. All that a file says is checked here, so that whatever uses the corpus reads inside the map. */
+/* Opens prepared corpora. Everything in a file is checked here, so that no user of the corpus reads outside the map. */
 #include "data/bpe.h"
 #include "data/file_parts.h"
 #include "data/prepared.h"
@@ -15,7 +15,7 @@ struct qkv_prepared {
     char *path;
     unsigned char *bytes; /* [size]: the mapped file */
     size_t size;
-    const struct qkv_prepared_header *header; /* its begin */
+    const struct qkv_prepared_header *header; /* at the beginning of `bytes` */
 };
 
 static const char *const SIDES[2] = {"source", "target"};
@@ -45,7 +45,7 @@ static enum qkv_status map(struct qkv_prepared *prepared, int descriptor, struct
     return QKV_OK;
 }
 
-/* The bytes of a section that the numbers of the header imply; those of texts follow from no number. */
+/* The size of a section in bytes that follows from the counts in the header. Sizes of texts follow from no count. */
 static uint64_t implied_size(const struct qkv_prepared_header *header, int section)
 {
     uint64_t count = (uint64_t)header->count;
@@ -194,7 +194,7 @@ static enum qkv_status check_settings(const struct qkv_prepared *prepared, const
     return status;
 }
 
-/* Refuses merges of a codes file that are not those of the prepared corpus. */
+/* Refuses a codes file whose merges are not those of the prepared corpus. */
 static enum qkv_status check_codes(const struct qkv_prepared *prepared, const struct qkv_text_config *text,
                                    const struct qkv_bpe *bpe, struct qkv_error *error)
 {
@@ -231,7 +231,7 @@ enum qkv_status qkv_prepared_merges(const char *path, struct qkv_data_config *da
     return status;
 }
 
-/* Refuses merges, such as those of a run, that did not make the ids. */
+/* Refuses merges, such as those of a run, other than those that the ids were made with. */
 static enum qkv_status check_merges(const struct qkv_prepared *prepared, const struct qkv_data_config *data,
                                     struct qkv_error *error)
 {
@@ -249,7 +249,7 @@ static enum qkv_status check_merges(const struct qkv_prepared *prepared, const s
 
 /* ---- sentences ---- */
 
-/* Checks that sentences follow each other, have a token at least and `longest` at most, and end with the last token. */
+/* Checks that sentences follow each other, have 1 to `longest` tokens, and end with the last token. */
 static bool are_starts(const int64_t *start, int64_t count, int64_t tokens, int64_t longest)
 {
     bool good = start[0] == 0 && start[count] == tokens;
@@ -341,7 +341,7 @@ enum qkv_status qkv_prepared_encode(struct qkv_corpus *corpus, const struct qkv_
     const struct qkv_prepared *prepared = corpus->prepared;
     const struct qkv_vocabulary *vocabularies[2] = {source, target};
     for (int side = 0; side < 2; side++) {
-        /* Its section is the file that the checksum of a vocabulary is of. */
+        /* The section has the bytes of a vocabulary file, and the checksum of a vocabulary is that of its file. */
         uint64_t checksum = prepared->header->section[QKV_PREPARED_VOCABULARY + side].checksum;
         if (vocabularies[side]->size != prepared->header->side[side].vocabulary_size ||
             qkv_vocabulary_checksum(vocabularies[side]) != checksum)

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A section that grows while the text is read: a stream that begins at its offset. */
+/* A section that is written while the text is read: a stream that is positioned at the offset of the section. */
 struct section_stream {
     FILE *file;
     uLong checksum;
@@ -24,7 +24,7 @@ struct writing {
     const struct qkv_data_config *data;
     struct qkv_corpus counted; /* by the first pass; types only */
     const struct qkv_vocabulary *vocabulary[2];
-    struct qkv_vocabulary built[2]; /* from the text, where the caller gives none */
+    struct qkv_vocabulary built[2]; /* from the text, if the caller gives none */
     struct qkv_prepared_header header;
     struct qkv_file_writer writer;
     struct section_stream stream[QKV_PREPARED_SECTIONS]; /* from QKV_PREPARED_LINES on */
@@ -83,7 +83,7 @@ static enum qkv_status add_text(struct writing *writing, int number, struct qkv_
     FILE *stream = open_memstream(&text, &size);
     bool complete = stream && write_text(writing, number, stream) && !ferror(stream);
     complete = stream && !fclose(stream) && complete &&
-               text; /* NULL: closing had no memory, which it does not say */
+               text; /* NULL: out of memory in fclose, which does not report it */
     enum qkv_status status = complete ? QKV_OK : no_memory(writing, error);
     if (complete) {
         section->size = size;
@@ -96,7 +96,7 @@ static enum qkv_status add_text(struct writing *writing, int number, struct qkv_
 
 /* ---- arrays ---- */
 
-/* Takes the disk space of the complete file, so that a full disk is found before the second pass. */
+/* Allocates the disk space of the complete file, so that a full disk is noticed before the second pass. */
 static enum qkv_status reserve_disk(struct writing *writing, uint64_t size, struct qkv_error *error)
 {
     int descriptor = fileno(writing->writer.file);
@@ -191,7 +191,7 @@ static enum qkv_status add_pairs(struct writing *writing, const char *path, stru
 
 /* ---- the file ---- */
 
-/* Builds the vocabularies from the types of the text, where the caller gives none. */
+/* Builds the vocabularies that the caller does not give from the types of the text. */
 static enum qkv_status build_vocabularies(struct writing *writing, struct qkv_error *error)
 {
     struct qkv_vocabulary *built = writing->built;
@@ -202,7 +202,7 @@ static enum qkv_status build_vocabularies(struct writing *writing, struct qkv_er
     return QKV_OK;
 }
 
-/* The first pass: types, from them the vocabularies, and counts. */
+/* The first pass: collects types, builds vocabularies from them, and counts tokens. */
 static enum qkv_status count_text(struct writing *writing, const char *path, struct qkv_error *error)
 {
     const struct qkv_data_config *data = writing->data;
@@ -276,7 +276,7 @@ static enum qkv_status check_arguments(const char *file, const char *path, const
     return qkv_prepared_check_dropout(file, data, error);
 }
 
-/* Both passes. The merges of `data` are known. */
+/* Runs both passes. The merges of `data` must be known. */
 static enum qkv_status write_file(struct writing *writing, const char *path, struct qkv_error *error)
 {
     if (count_text(writing, path, error) || qkv_file_begin(&writing->writer, writing->path, error))

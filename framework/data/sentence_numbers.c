@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory for a sentence that is compared. */
+/* Working memory for a sentence that is compared. */
 struct buffer {
     int32_t *points;
     char *text;
     int64_t points_capacity, text_capacity;
 };
 
-/* Returns the letters, marks and digits of a sentence in lower case; the sentence itself when it has none, as "?!" or an
+/* Returns the letters, marks and digits of a sentence in lower case; or the sentence itself if it has none, such as "?!" or an
  * emoji. NULL when memory is out. */
 static const char *comparable(struct buffer *buffer, const char *text)
 {
@@ -47,7 +47,7 @@ static bool find_repeated(struct qkv_sentence_numbers *numbers, const struct qkv
         complete = QKV_RESERVE(buffer->text, buffer->text_capacity, (int64_t)(source_size + target_size + 2));
         if (!complete) break;
         memcpy(buffer->text, source, source_size);
-        buffer->text[source_size] = '\t'; /* which no sentence contains */
+        buffer->text[source_size] = '\t'; /* no sentence contains a tab */
         memcpy(buffer->text + source_size + 1, target, target_size + 1);
         complete = qkv_types_add(&seen, buffer->text, 1) >= 0;
         numbers->is_new[i] = seen.size > different;

@@ -1,4 +1,4 @@
-/* Numbers for the different sentences of a set of pairs. */
+/* Numbers the different sentences of a set of pairs. */
 #ifndef QKV_DATA_SENTENCE_NUMBERS_H
 #define QKV_DATA_SENTENCE_NUMBERS_H
 

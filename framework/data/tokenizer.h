@@ -33,7 +33,7 @@ bool qkv_tokens_add(struct qkv_tokens *tokens, int64_t first, int64_t end);
 /* Appends a text to the token that was added last. False when there is no memory. */
 bool qkv_tokens_end_with(struct qkv_tokens *tokens, const char *end);
 
-/* Adds points[first .. end-1], a token of level word, in the way of a level; false when there is no memory. */
+/* Adds the tokens of a level for points[first .. end-1], a token of level word; false when there is no memory. */
 typedef bool qkv_add_word(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t first,
                           int64_t end);
 

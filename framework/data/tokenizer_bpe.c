@@ -7,15 +7,15 @@
 #include <string.h>
 
 enum {
-    UNKNOWN = -1 /* a character that no merge has */,
-    MERGED = -2 /* a piece that became part of its left one */
+    UNKNOWN = -1 /* a character that occurs in no merge */,
+    MERGED = -2 /* a piece that has become part of its left neighbour */
 };
 
 /* A piece of the current word, at the index of its first character. */
 struct qkv_piece {
     int32_t symbol;
     int32_t previous, next; /* its neighbours; -1: none */
-    int32_t changed_next;   /* the next piece of the list of those that the current merge made; -1: none */
+    int32_t changed_next;   /* the next piece in the list of pieces that the current merge made; -1: none */
 };
 
 /* A merge that applied to the piece at `at` and its right neighbour when it was found. */
@@ -89,8 +89,8 @@ static void set_characters(struct qkv_tokens *tokens, const struct qkv_bpe *bpe,
     }
 }
 
-/* Applies the merges to the pieces. All places of a merge are changed before the next merge is chosen: as long as a merge
- * is applied, its new pairs wait in the list `changed`. Takes n log n steps for n characters. */
+/* Applies the merges to the pieces. A merge is applied at all of its places before the next merge is chosen; until then, the
+ * pieces that it makes wait in the list `changed`. Takes n log n steps for n characters. */
 static void merge_pieces(struct qkv_tokens *tokens, const struct qkv_bpe *bpe, int32_t count)
 {
     struct qkv_piece *pieces = tokens->pieces;
@@ -105,7 +105,7 @@ static void merge_pieces(struct qkv_tokens *tokens, const struct qkv_bpe *bpe, i
             changed = candidate.at;
         }
         for (; changed >= 0; changed = pieces[changed].changed_next) {
-            /* The pair of two changed pieces is added twice; the second candidate will not fit. */
+            /* The pair of two changed pieces is added twice; merge() will skip the second candidate. */
             add_candidate(tokens, &size, bpe, changed);
             add_candidate(tokens, &size, bpe, pieces[changed].previous);
         }
@@ -119,7 +119,7 @@ static int32_t character_count(const char *text)
     return count;
 }
 
-/* Undoes the merges of pieces that are not kept, until each piece is kept or one character. */
+/* Undoes merges until every piece is one that is kept, or a single character. */
 static void split_pieces(struct qkv_tokens *tokens, const struct qkv_bpe *bpe, int32_t count)
 {
     struct qkv_piece *pieces = tokens->pieces;
@@ -143,7 +143,7 @@ static bool add_pieces(struct qkv_tokens *tokens, const struct qkv_text_config *
                        int64_t end)
 {
     int32_t count = (int32_t)(end - first);
-    /* Each character begins with a candidate, and each merge removes a piece and adds two candidates. */
+    /* At most one candidate per character at first, and two more for each merge, which removes a piece. */
     if (end - first > INT32_MAX || !QKV_RESERVE(tokens->pieces, tokens->pieces_capacity, count) ||
         !QKV_RESERVE(tokens->candidates, tokens->candidates_capacity, 3 * (int64_t)count))
         return false;
@@ -173,8 +173,8 @@ static size_t piece_length(const char *token, bool *continues)
     return *continues ? length - mark : length;
 }
 
-/* Joins pieces to words, and these to a line. Here `words` are tokens of level word, and `word` is as elsewhere what white
- * space separates. */
+/* Joins pieces to tokens of level word (`words`), and these to a line. As in struct qkv_tokens, `word` is the number of the
+ * word between white space that a piece belongs to. */
 static bool join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line,
                  int64_t *word, struct qkv_arena *arena)
 {

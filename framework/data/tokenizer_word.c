@@ -76,11 +76,11 @@ static bool split(struct qkv_tokens *tokens, const struct qkv_text_config *text,
 enum {
     LEFT = 1,   /* no space before it */
     RIGHT = 2,  /* no space after it */
-    SPACED = 4, /* in languages with French spacing, a no-break space on the side where it attaches */
+    SPACED = 4, /* with French spacing, a no-break space on the side where it attaches */
 };
 
-/* Families of quotation marks. Within a family, every second mark is a closing one. FAMILIES is their number, and the
- * family of all other characters. */
+/* Families of quotation marks. Within a family, every second mark is a closing one. FAMILIES is the number of families, and
+ * also stands for the family of all other characters. */
 enum { DOUBLE, SINGLE, CURLY, GUILLEMET, SINGLE_GUILLEMET, FAMILIES };
 
 static int quote_family(int32_t point)
@@ -109,7 +109,7 @@ static int quote_family(int32_t point)
     }
 }
 
-/* How a punctuation mark attaches, whatever its neighbours are; 0 for letters and digits: a space on both sides. */
+/* How a punctuation mark attaches, independent of its neighbours; 0, a space on both sides, for letters and digits. */
 static int punctuation_attachment(int32_t point)
 {
     bool wide = (point >= 0x3001 && point <= 0x303F) || (point >= 0xFF01 && point <= 0xFF65);
@@ -146,15 +146,15 @@ static int32_t first_point(const char *token)
     return point;
 }
 
-/* True of "l'", not of an apostrophe alone. */
+/* True for "l'", but not for an apostrophe alone. */
 static bool is_elided(const char *token)
 {
     size_t size = strlen(token);
     return (size > 1 && token[size - 1] == '\'') || (size > 3 && !strcmp(token + size - 3, "\u2019"));
 }
 
-/* How `token` attaches before `next`, which may be NULL. open[family] is true between an opening and a closing quotation
- * mark of that family; a quotation mark changes it. */
+/* How `token` attaches when `next`, which may be NULL, follows. open[family] is true between an opening and a closing quotation
+ * mark of that family; if `token` is such a mark, it is flipped. */
 static int attachment(const struct qkv_language *language, const char *token, const char *next,
                       bool open[FAMILIES])
 {

@@ -13,7 +13,7 @@ bool qkv_tokens_next_word(const struct qkv_tokens *tokens, int64_t count, int64_
     return *end > *first;
 }
 
-/* Makes room for a token and for `size` bytes of its text. */
+/* Makes room for one more token and `size` bytes of text. */
 static bool reserve(struct qkv_tokens *tokens, int64_t size)
 {
     return QKV_RESERVE(tokens->token, tokens->token_capacity, tokens->count + 1) &&

@@ -108,7 +108,7 @@ int qkv_point(const char *text, int32_t *point)
 int64_t qkv_utf8_count(const char *text)
 {
     int64_t count = 0;
-    for (; *text; text++) count += (*text & 0xC0) != 0x80; /* others continue a code point */
+    for (; *text; text++) count += (*text & 0xC0) != 0x80; /* not a continuation byte */
     return count;
 }
 
@@ -142,8 +142,8 @@ static int combining_class(int32_t point)
     return utf8proc_get_property(point)->combining_class;
 }
 
-/* Sorts adjacent combining marks by combining class and keeps the order within a class (Unicode 3.11, D108-D109): a
- * counting sort. False when there is no memory. */
+/* Sorts adjacent combining marks by combining class with a counting sort, which keeps the order within a class (Unicode 3.11,
+ * D108-D109). False when there is no memory. */
 static bool order_marks(int32_t *marks, int64_t count)
 {
     int64_t next[257] = {0}; /* [class]: where its next mark goes */
@@ -205,8 +205,8 @@ int64_t qkv_normalize(int32_t **points, int64_t *capacity, int64_t count, bool l
     return composed ? count : utf8proc_normalize_utf32(*points, count, compose);
 }
 
-/* True when a user-perceived character ends between two code points. `state` starts as 0 and is kept from call to call
- * within one text. */
+/* True when a user-perceived character ends between two code points. *state is 0 at the start of a text and passes
+ * information from call to call. */
 static bool is_boundary(int32_t left, int32_t right, int32_t *state)
 {
     if (left < FIRST_COMBINING && right < FIRST_COMBINING) {

@@ -24,8 +24,8 @@ const struct qkv_language *qkv_language(const char *lang);
 size_t qkv_text_valid_size(const char *text, size_t size);
 
 /* Fails with `x.tsv:3:5: byte 0xFF is not valid UTF-8`, or `...: a NUL byte is not allowed in text`, where `place` is
- * "x.tsv:3:" and the column 5 is `offset` + 1. Without a place, "", the message is `column 5: byte ...`. Where the text, of
- * `size` bytes, looks like Latin-1, it says how to convert it. */
+ * "x.tsv:3:" and the column 5 is `offset` + 1. With an empty place, the message is `column 5: byte ...`. If the text of
+ * `size` bytes looks like Latin-1, the message tells how to convert it. */
 enum qkv_status qkv_text_refuse(const char *place, const char *text, size_t size, size_t offset,
                                 struct qkv_error *error);
 

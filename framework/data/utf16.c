@@ -16,7 +16,7 @@ static int32_t unit_at(const unsigned char *bytes, bool big_endian)
     return big_endian ? bytes[0] << 8 | bytes[1] : bytes[1] << 8 | bytes[0];
 }
 
-/* True of the first half of a pair of surrogates (HIGH_SURROGATE), or of the second (LOW_SURROGATE). */
+/* Whether a unit is the first half of a surrogate pair (HIGH_SURROGATE), or the second half (LOW_SURROGATE). */
 static bool is_surrogate(int32_t unit, int half)
 {
     return unit >> SURROGATE_BITS == half >> SURROGATE_BITS;

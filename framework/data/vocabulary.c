@@ -28,7 +28,7 @@ struct entry {
     int64_t frequency;
 };
 
-/* Most frequent first, then in the order of bytes. */
+/* Orders by frequency, highest first, and then by bytes. */
 static int compare(const void *left, const void *right)
 {
     const struct entry *a = left, *b = right;
@@ -36,8 +36,8 @@ static int compare(const void *left, const void *right)
     return strcmp(a->token, b->token);
 }
 
-/* The types of all texts together that occur at least `minimum` times, in the order in which they will get their ids;
- * NULL when there is no memory. */
+/* The types that occur at least `minimum` times in all texts together, in the order of their future ids; NULL when there is
+ * no memory. */
 static struct entry *sorted(const struct qkv_types *sum, int64_t minimum, int64_t *count)
 {
     struct entry *entries = malloc((size_t)(sum->size + 1) * sizeof *entries);

@@ -16,7 +16,7 @@ static const char SIGNATURE[] = "\x89PNG\r\n\x1a\n";
 
 enum {
     SIGNATURE_SIZE = 8,
-    CHUNK_FRAME = 12, /* bytes of a chunk besides its data */
+    CHUNK_FRAME = 12, /* bytes of a chunk without its data */
     IHDR_SIZE = 13,
     FCTL_SIZE = 26,
 };
@@ -39,7 +39,7 @@ static char *put_number(char *at, uint32_t value, int size)
     return at;
 }
 
-/* Takes the chunk at *used; false where the file ends before it does. */
+/* Reads the chunk at offset *used, and advances *used; false when the file ends before the chunk does. */
 static bool next_chunk(const struct animation_frame *frame, size_t *used, struct chunk *chunk)
 {
     if (frame->size - *used < CHUNK_FRAME) return false;
@@ -67,7 +67,7 @@ static void add_chunk(struct bytes *out, const char type[4], const char *head, s
     qkv_bytes_append(out, number, 4);
 }
 
-/* Whether a frame begins with the same header as the first one: the same size and kind of pixels. */
+/* Whether a frame has the same header as the first one: the same size and type of pixels. */
 static bool has_header_of(const struct animation_frame *frame, const struct animation_frame *first)
 {
     const size_t size = SIGNATURE_SIZE + CHUNK_FRAME + IHDR_SIZE;

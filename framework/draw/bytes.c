@@ -64,8 +64,8 @@ void qkv_decimal_point(char *number)
     memmove(found + 1, found + strlen(point), strlen(found + strlen(point)) + 1);
 }
 
-/* Decimals of up to 15 digits read back as different doubles, and `%g` drops zeros at the end: the first number
- * of digits that reads back gives the shortest decimal. */
+/* Tries increasing numbers of digits: the first decimal that reads back as the same double is the shortest. It can start
+ * at 15 digits, because different decimals of up to 15 digits are different doubles, and `%g` drops zeros at the end. */
 void qkv_bytes_number(struct bytes *bytes, double value)
 {
     char text[40];

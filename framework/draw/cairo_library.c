@@ -20,8 +20,8 @@ enum { COUNT = sizeof FUNCTIONS / sizeof *FUNCTIONS };
 
 static struct cairo_library library;
 
-/* PangoCairo brings the libraries it is linked with, Pango, Cairo and GObject, and dlsym finds their functions, too.
- * They are never unloaded: GObject does not support that. */
+/* Loading PangoCairo also loads the libraries it is linked with, Pango, Cairo and GObject, and dlsym finds their functions,
+ * too. They are never unloaded, because GObject does not support that. */
 static enum qkv_status load(struct qkv_error *error)
 {
     errno = 0;
@@ -33,7 +33,7 @@ static enum qkv_status load(struct qkv_error *error)
         complete = function;
     }
     if (complete) return QKV_OK;
-    int code = errno; /* dlerror may change it, and does not always name it */
+    int code = errno; /* dlerror may change errno, and its text does not always include it */
     const char *reason = dlerror();
     if (!reason) reason = "a function is missing";
     if (code == ENOMEM) return qkv_error_set(error, "out of memory for a png (%s)", reason);

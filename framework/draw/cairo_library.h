@@ -1,4 +1,4 @@
-/* Private: Cairo and Pango, loaded at the first picture of pixels. Programs that draw none start faster, and need
+/* Private: Cairo and Pango, which are loaded when the first PNG is drawn. Programs that draw none start faster, and need
  * neither library. */
 #ifndef QKV_CAIRO_LIBRARY_H
 #define QKV_CAIRO_LIBRARY_H

@@ -5,7 +5,7 @@
 
 #include "draw/bytes.h"
 
-/* Which part of a text is at its position. */
+/* The part of a text that is placed at its position. */
 enum anchor { ANCHOR_START, ANCHOR_MIDDLE, ANCHOR_END };
 
 struct text_style {
@@ -38,7 +38,7 @@ struct canvas {
     /* Fills runs of cells of the grid whose first cell is at left and top, in few bytes and without tooltips. */
     void (*runs)(struct canvas *canvas, double left, double top, double cell, const struct cell_run *runs,
                  int64_t count, uint32_t color);
-    /* Draws straight lines through `count` points, given as x and y in turn. */
+    /* Draws straight lines through `count` points, given as x, y, x, y, ... */
     void (*path)(struct canvas *canvas, const double *points, int64_t count, const struct path_style *style);
     /* Draws one line of text, vertically centred at y. */
     void (*text)(struct canvas *canvas, double x, double y, const char *text, const struct text_style *style);

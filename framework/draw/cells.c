@@ -35,7 +35,7 @@ void qkv_cell_padded(struct bytes *out, const char *text, int width, enum cell_a
         if (used + columns > width) break;
         used += columns;
     }
-    /* A double-width character that does not fit leaves a column that is padded on the same side as all others. */
+    /* If a double-width character does not fit, its column is padded on the same side as in all other cells. */
     if (align == CELL_RIGHT) qkv_cell_spaces(out, width - used);
     while (text < end) qkv_text_next(out, &text);
     if (cut) qkv_bytes_text(out, "…");

@@ -1,5 +1,5 @@
-/* Private: cells of tables in the terminal, measured in columns of the terminal. What is not plain
- * (core/plain_text.h) is shown as U+FFFD. */
+/* Private: cells of tables in the terminal, measured in columns of the terminal. Characters that are not plain
+ * (core/plain_text.h) are shown as U+FFFD. */
 #ifndef QKV_CELLS_H
 #define QKV_CELLS_H
 

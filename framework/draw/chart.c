@@ -56,10 +56,10 @@ struct frame {
     struct chart_axes axes;
 };
 
-/* What a file shows: one chart with its legend beside it, or several charts (panels) in `columns`
+/* The contents of a file: one chart with its legend beside it, or several charts (panels) in `columns`
  * columns with one legend below. */
 struct sheet {
-    const struct qkv_chart *charts; /* their texts are as they are shown */
+    const struct qkv_chart *charts; /* with texts that are ready to be drawn (show_texts) */
     int64_t count, columns;
 };
 
@@ -119,7 +119,8 @@ static void draw_vertical_line(const struct frame *frame)
               fits ? ANCHOR_START : ANCHOR_END, 0, soft_ink);
 }
 
-/* Lines have STYLES colours. The next round of them moves dashes and marks by one, so that lines of one colour differ. */
+/* After STYLES lines, colours repeat. In each further round, dashes and marks are shifted by one, so that lines of the same
+ * colour differ. */
 static int64_t with_round(int64_t line)
 {
     return line + line / STYLES;
@@ -132,7 +133,7 @@ static int64_t mark_corners(int64_t line, double x, double y, double size, doubl
     static const struct {
         int corners;
         double rotation;     /* degrees */
-        double inner_radius; /* of every second corner, relative to the others */
+        double inner_radius; /* radius of every second corner, relative to the first */
     } shapes[] = {{24, 0, 1}, {4, 45, 1}, {3, -90, 1}, {4, 0, 1}, {3, 90, 1}, {10, -90, 0.45}, {8, 0, 0.4}};
     int64_t kind = with_round(line) % (int64_t)(sizeof shapes / sizeof shapes[0]);
     double radius = size * (shapes[kind].corners < 5 || shapes[kind].inner_radius < 1 ? 1.3 : 1);
@@ -154,7 +155,7 @@ static void draw_mark(const struct frame *frame, int64_t line, double x, double 
     frame->canvas->path(frame->canvas, points, mark_corners(line, x, y, MARK_SIZE, points), &fill);
 }
 
-/* The index of the style of a line: its own, or that of the line whose companion it is. */
+/* The index of the line that determines the style: the line itself, or the line whose companion it is. */
 static int64_t style_of(const struct qkv_chart *chart, int64_t index)
 {
     int64_t companion_of = chart->lines[index].companion_of;
@@ -228,7 +229,7 @@ struct legend_entry {
     const char *text; /* NULL: there is no such entry */
 };
 
-/* Returns entry n: lines first, then what symbols, companions and the band mean. */
+/* Returns entry n: lines first, then the meanings of symbols, companions and the band. */
 static struct legend_entry legend_entry(const struct qkv_chart *chart, int64_t n)
 {
     for (int64_t i = 0; i < chart->line_count; i++)
@@ -382,7 +383,7 @@ static bool draw_sheet(const void *what, struct canvas *canvas)
     return sheet->count == 1 ? draw_chart(sheet->charts, canvas) : draw_panels(sheet, canvas);
 }
 
-/* ---- the texts as they are shown ---- */
+/* ---- preparing texts ---- */
 
 static bool show_text(struct qkv_arena *arena, const char **text, double size)
 {
@@ -392,7 +393,7 @@ static bool show_text(struct qkv_arena *arena, const char **text, double size)
     return *text;
 }
 
-/* Replaces the texts of a chart, in the arena. False if memory runs out. */
+/* Replaces the texts of a chart by texts to draw, in the arena. False if memory runs out. */
 static bool show_texts(struct qkv_arena *arena, struct qkv_chart *chart)
 {
     struct qkv_chart_line *lines = qkv_arena_allocate(arena, (size_t)chart->line_count * sizeof *lines);
@@ -423,7 +424,7 @@ static enum qkv_status render(const struct sheet *sheet, const char *path, struc
     return QKV_OK;
 }
 
-/* Fails for numbers that no axis shows, and for those that name no line or symbol. */
+/* Fails for numbers that no axis can show, and for indices of lines or symbols that do not exist. */
 static enum qkv_status check_chart(const struct qkv_chart *chart, const char *path, struct qkv_error *error)
 {
     double number = qkv_chart_unshown_number(chart);

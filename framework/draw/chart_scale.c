@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Returns the smallest distance of ticks, 1, 2, 5 or 10 times a power of ten, that needs at most max_ticks. */
+/* Returns the smallest distance between ticks, 1, 2, 5 or 10 times a power of ten, that gives at most max_ticks ticks. */
 static double tick_distance(double end, int max_ticks)
 {
     double power = qkv_scalar_power(10, floor(qkv_scalar_log10(end / max_ticks)));
@@ -15,7 +15,7 @@ static double tick_distance(double end, int max_ticks)
     return power * steps[i];
 }
 
-/* The upper end of what a line shows at a point. */
+/* The highest value that is drawn for a line at a point, with its band. */
 static double top_of(const struct qkv_chart_line *line, int64_t point)
 {
     return line->high ? fmax(line->y[point], line->high[point]) : line->y[point];
@@ -51,7 +51,7 @@ const char *qkv_chart_tick_text(char text[32], double value, double tick)
     return text;
 }
 
-/* Whether an axis can show a number. NaN is not, and an end is either absent, 0, or long enough for its ticks. */
+/* Whether an axis can show a number; it cannot show NaN. The end of an axis must be 0, for none, or large enough for ticks. */
 static bool can_be_shown(double number, bool is_end)
 {
     return number >= (is_end && number > 0 ? 1e-15 : 0) && number <= 1e15;

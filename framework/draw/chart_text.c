@@ -11,7 +11,7 @@ enum {
     LABEL = 9,       /* columns of the numbers beside the y axis */
     DOTS_ACROSS = 2, /* of a Braille pattern */
     DOTS_DOWN = 4,
-    LETTERS_APART = 24, /* columns between the letters of a line */
+    LETTERS_APART = 24, /* minimal distance in columns between the letters of a line */
 };
 
 static const char SYMBOLS[QKV_CHART_SYMBOLS] = {[QKV_CHART_STAR] = '*', [QKV_CHART_RING] = '@'};
@@ -51,7 +51,7 @@ static void set_dot(struct grid *grid, double column, double row)
     grid->dots[cell_y * grid->width + cell_x] |= bits[y % DOTS_DOWN][x % DOTS_ACROSS];
 }
 
-/* The letter of a line, by its number among those that are no companions. */
+/* The letter of a line, by its number among the lines that are not companions. */
 static char letter_of(const struct qkv_chart *chart, int64_t index)
 {
     int64_t number = 0;
@@ -86,7 +86,7 @@ static void draw_line(struct grid *grid, int64_t index)
     }
 }
 
-/* Puts the letter of a line on its end, and on points before it that are far enough from each other. */
+/* Puts the letter of a line at its end, and at earlier points that are far enough apart. */
 static void draw_letters(struct grid *grid, int64_t index)
 {
     const struct qkv_chart_line *line = &grid->chart->lines[index];
@@ -113,7 +113,7 @@ static void append_cell(const struct grid *grid, int cell, struct bytes *out)
         qkv_bytes_text(out, " ");
 }
 
-/* The rows with the numbers of the y axis, each beside the row nearest to it. */
+/* Appends the rows of the chart. Each number of the y axis is placed beside the nearest row. */
 static void append_rows(const struct grid *grid, struct bytes *out)
 {
     char text[32];
@@ -144,7 +144,7 @@ static void append_x_axis(const struct grid *grid, struct bytes *out)
         int width = (int)strlen(text), end = LABEL + 1 + grid->width;
         int at = LABEL + 1 + (int)lround(column_of(grid, i * grid->axes.x_tick)) - width / 2;
         if (at + width > end) at = end - width;
-        if (used && at <= used) continue; /* no place */
+        if (used && at <= used) continue; /* no space left for this number */
         qkv_cell_spaces(out, at - used);
         qkv_bytes_text(out, text);
         used = at + width;

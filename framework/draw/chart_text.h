@@ -7,14 +7,14 @@
 
 struct chart_text {
     int width, height; /* of the chart, in columns and lines; the labels of the axes need three more lines */
-    bool ascii;        /* no Braille patterns, which draw eight points a character */
+    bool ascii;        /* no Braille patterns, which have eight points per character */
 };
 
-/* Appends a chart. Every line has a letter, a for the first, unless it is a companion. Its numbers must be those of a
- * chart that can be written (qkv_chart_unshown_number). */
+/* Appends a chart. Every line except companions has a letter, from a on. The chart must not have numbers that no axis can show
+ * (qkv_chart_unshown_number). */
 void qkv_chart_text(const struct qkv_chart *chart, const struct chart_text *text, struct bytes *out);
 
-/* Appends what letters and symbols mean, a line each. */
+/* Appends the meanings of letters and symbols, one per line. */
 void qkv_chart_text_legend(const struct qkv_chart *chart, const struct chart_text *text, struct bytes *out);
 
 #endif

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* More marks than this on one letter are dropped: the limit of Unicode Standard Annex 15 for text that is safe to
- * stream. A label of nothing but marks has no width, so it would be drawn however long it is. */
+/* More marks than this on one letter are dropped. This is the limit of Unicode Standard Annex 15 for text that is safe to
+ * stream. Marks have no width, so without a limit a label of nothing but marks would never be cut. */
 enum { MAX_MARKS = 30 };
 
-/* What to show in place of spaces and line ends. */
+/* The characters that are shown in place of spaces and line ends. */
 struct replacements {
     utf8proc_int32_t space, line_end;
 };

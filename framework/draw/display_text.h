@@ -1,4 +1,4 @@
-/* Private: text as people see it, and its width. */
+/* Private: prepares text for display, and estimates its width. */
 #ifndef QKV_DISPLAY_TEXT_H
 #define QKV_DISPLAY_TEXT_H
 
@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 /* Copies a token into the arena as it should be shown. Spaces become U+2423, because a token of a character
- * model may be nothing else. Invalid UTF-8 and what is not plain (core/plain_text.h) become U+FFFD. NULL if
+ * model may be just a space. Invalid UTF-8 and characters that are not plain (core/plain_text.h) become U+FFFD. NULL if
  * memory runs out. */
 const char *qkv_display_token(struct qkv_arena *arena, const char *token);
 
-/* The same for a line of text: spaces stay spaces. */
+/* The same for a line of text, in which spaces remain spaces. */
 const char *qkv_display_line(struct qkv_arena *arena, const char *text);
 
 /* The same for several lines. */

@@ -73,7 +73,7 @@ void qkv_text_markdown(struct bytes *out, const char *text)
     }
 }
 
-/* Whether a spreadsheet would read a formula, after any number of apostrophes. */
+/* Whether a spreadsheet would take the text, after any number of apostrophes, for a formula. */
 static bool is_formula(const char *text)
 {
     char *end;

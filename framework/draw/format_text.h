@@ -1,6 +1,6 @@
-/* Private: text of any origin in each output format. What has a meaning in the format is escaped; bytes that are
- * not valid UTF-8 become U+FFFD. Formats for people also show U+FFFD for what is not plain (core/plain_text.h).
- * JSON has qkv_json_append (report/json_text.h), a sentence in the terminal qkv_plain_next. */
+/* Private: writes text of any origin in each output format. Characters with a meaning in the format are escaped; bytes that
+ * are not valid UTF-8 become U+FFFD. Formats for people also show characters that are not plain (core/plain_text.h) as
+ * U+FFFD. For JSON, see qkv_json_append (report/json_text.h); for a sentence in the terminal, qkv_plain_next. */
 #ifndef QKV_FORMAT_TEXT_H
 #define QKV_FORMAT_TEXT_H
 
@@ -15,10 +15,10 @@ void qkv_text_xml(struct bytes *out, const char *text);
 /* Appends a cell of a table in Markdown. */
 void qkv_text_markdown(struct bytes *out, const char *text);
 
-/* Appends a field of CSV (RFC 4180), or of TSV: `separator` is ',' or '\t'. It is quoted if it needs to be. Readers
- * get the same text, except that spreadsheets would compute a field that begins with = + - or @ and is no number:
- * it gets an apostrophe before it. So does a field that has apostrophes before such a character; hence one
- * apostrophe before such a character, or before more apostrophes and such a character, is always to be removed. */
+/* Appends a field of CSV (RFC 4180), or of TSV: `separator` is ',' or '\t'. It is quoted if necessary. Readers get the same
+ * text, with one exception: spreadsheets would evaluate a field that begins with = + - or @ and is not a number, so an
+ * apostrophe is put before it. The same is done to a field that has apostrophes before such a character. So readers can always
+ * restore the text by removing one apostrophe before such a character, or before apostrophes and such a character. */
 void qkv_text_field(struct bytes *out, const char *text, char separator);
 
 #endif

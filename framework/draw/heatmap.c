@@ -13,7 +13,7 @@
 
 static const uint32_t ink = 0x222222, soft_ink = 0x666666, frame = 0xCCCCCC;
 
-/* From more cells on, colours are rounded to so many levels above that of 0. */
+/* If there are more cells than MAX_CELLS, colours are rounded to LEVELS levels above that of 0. */
 enum { MAX_CELLS = 6000, LEVELS = 64 };
 
 enum { MAX_STROKES = 64 }; /* of a line of the hatching */
@@ -69,8 +69,8 @@ static struct qkv_visible_keys visible_in(const struct grid *grid, int64_t row)
     return qkv_attention_visible(rule, grid->columns - grid->rows + row, grid->columns);
 }
 
-/* Hatches the grid, but for its visible cells. The hatching is one line, which goes down to the left and up to the right
- * in turn; between its strokes it follows the edges. */
+/* Hatches the grid except for its visible cells. The hatching is a single line of strokes that alternately go down to the left
+ * and up to the right; between strokes, it follows the edges. */
 static void draw_hatching(const struct figure *figure, const struct grid *grid)
 {
     struct canvas *canvas = figure->canvas;
@@ -98,7 +98,7 @@ static void draw_hatching(const struct figure *figure, const struct grid *grid)
     }
 }
 
-/* Fills the grid with the colour of 0; cells that are hidden from their row are hatched instead. */
+/* Fills the grid with the colour of 0; cells of keys that are hidden from their row are hatched instead. */
 static void draw_ground(const struct figure *figure, const struct grid *grid)
 {
     struct canvas *canvas = figure->canvas;
@@ -107,7 +107,7 @@ static void draw_ground(const struct figure *figure, const struct grid *grid)
     bool hides = false;
     for (int64_t row = 0; row < grid->rows && !hides; row++)
         hides = qkv_visible_count(visible_in(grid, row)) < grid->columns;
-    /* The frame shows where a white cell at the edge ends. */
+    /* The frame makes the edges of white cells visible. */
     canvas->rectangle(canvas, grid->left - 1, grid->top - 1, width + 2, height + 2, frame, NULL);
     canvas->rectangle(canvas, grid->left, grid->top, width, height, hides ? 0xFFFFFF : color_of(figure, 0),
                       NULL);
@@ -130,14 +130,14 @@ static void draw_cell(const struct figure *figure, const struct grid *grid, int6
                   (struct text_style){.size = 10, .anchor = ANCHOR_MIDDLE, .color = qkv_readable_ink(color)});
 }
 
-/* The colour of a cell as a number of 0 .. LEVELS. */
+/* The colour level of a cell, 0 .. LEVELS. */
 static int level_of(const struct figure *figure, const struct grid *grid, int64_t row, int64_t column)
 {
     double share = grid->panel->values[row * grid->columns + column] / figure->heatmap->maximum;
     return share > 0 ? (int)(fmin(share, 1) * LEVELS + 0.5) : 0;
 }
 
-/* Finds the runs of cells of one level; `runs` has one for each cell. Returns their number. */
+/* Finds the runs of cells of one level; `runs` has room for one run per cell. Returns their number. */
 static int64_t find_runs(const struct figure *figure, const struct grid *grid, int level,
                          struct cell_run *runs)
 {
@@ -167,7 +167,8 @@ static void draw_cells(const struct figure *figure, const struct grid *grid)
     }
 }
 
-/* Whether cells are drawn one by one, with tooltips; else as runs, for which memory is taken. False if it runs out. */
+/* Decides whether cells are drawn one by one, with tooltips, or as runs. Allocates figure->runs in the second case. False if
+ * memory runs out. */
 static bool choose_runs(struct figure *figure)
 {
     const struct heatmap *heatmap = figure->heatmap;

@@ -1,6 +1,6 @@
 /* Private: a figure of heat maps. Panels are arranged in lines, share the labels of their rows and columns,
- * and have one colour bar. Cells that a rule hides are hatched. In a figure of many cells, small differences of colour are
- * left out, and cells have no tooltips: else a file would have several megabytes. */
+ * and have one colour bar. Cells that a rule hides are hatched. In a figure of many cells, colours are rounded
+ * and cells have no tooltips, because the file would otherwise have several megabytes. */
 #ifndef QKV_HEATMAP_H
 #define QKV_HEATMAP_H
 
@@ -20,7 +20,7 @@ struct heatmap_group {
 };
 
 struct heatmap_panel {
-    const char *title;    /* ignored if it is the only panel */
+    const char *title;    /* ignored if the panel is the only one */
     const double *values; /* [rows.count, columns.count] of its group; at least 0 */
     int group;            /* index into groups */
     int line;             /* adjacent panels with equal group and line are side by side, at most `per_line` */
@@ -44,8 +44,8 @@ struct heatmap {
 /* Draws a `const struct heatmap *`. */
 draw_function qkv_heatmap_draw;
 
-/* Returns the value of the last colour: `wanted`, or, if that is 0, `largest` rounded up to a tick. Sets
- * `tick` to the distance of the ticks: 1, 2 or 5 times a power of ten. */
+/* Returns the value that gets the last colour: `wanted`, or, if that is 0, `largest` rounded up to a tick. Sets
+ * *tick to the distance between ticks: 1, 2 or 5 times a power of ten. */
 double qkv_heatmap_maximum(double wanted, double largest, double *tick);
 
 #endif

@@ -29,7 +29,7 @@ static bool read_axis(struct axis *axis, const struct heatmap *heatmap, const st
 }
 
 /* Chooses the side of a cell: larger for a single panel, and large enough for a number if cells have one.
- * Always a whole number, so that edges are sharp. */
+ * It is always an integer, so that edges are sharp. */
 static void choose_cell(struct layout *layout, const struct heatmap *heatmap)
 {
     int64_t longest = 1;
@@ -54,7 +54,7 @@ static bool read_group(struct layout *layout, const struct heatmap *heatmap, int
     if (width <= layout->cell - 2) {
         group->angle = 0;
         group->label_height = layout->font;
-    } else if (layout->cell >= 16) { /* else slanted labels of neighbouring columns touch */
+    } else if (layout->cell >= 16) { /* in smaller cells, slanted labels of columns would touch */
         group->angle = -45;
         group->label_height = (width + layout->font / 2) * SINE;
     } else {
@@ -123,7 +123,7 @@ static void place_columns(struct layout *layout, const struct heatmap *heatmap)
 }
 
 /* Returns the end of the line of the title that starts at `text`: after the last space or wide character that
- * fits, or, in a very long word, anywhere. */
+ * fits, or within a word that is too long for a line. */
 static const char *line_end(const char *text, double width)
 {
     const char *end = qkv_display_fitting(text, 1.06 * LAYOUT_TITLE_SIZE, width),

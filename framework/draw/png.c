@@ -1,5 +1,5 @@
-/* The png canvas, drawn by Cairo. Pango lays out text, because Cairo's own text functions use one font and no
- * shaping: Chinese would be boxes, and Arabic letters would not join. */
+/* The PNG canvas, drawn by Cairo. Pango lays out text, because Cairo's own text functions use a single font without
+ * shaping: Chinese would appear as boxes, and Arabic letters would not join. */
 #include "draw/cairo_library.h"
 #include "draw/canvas.h"
 #include "draw/format_text.h"
@@ -40,7 +40,7 @@ static bool begin(struct canvas *canvas, double width, double height)
     png->fonts = call->pango_cairo_font_map_new_for_font_type(CAIRO_FONT_TYPE_FT);
     if (!png->fonts) png->fonts = call->pango_cairo_font_map_new();
     png->context = call->pango_font_map_create_context(png->fonts);
-    /* Titles are "source → target" in every script. */
+    /* Titles have the form "source → target", from left to right in every script. */
     call->pango_context_set_base_dir(png->context, PANGO_DIRECTION_LTR);
     return true;
 }

@@ -1,4 +1,4 @@
-/* The svg canvas. It does not use Cairo, which turns text into outlines. Here text stays text: it can be
+/* The SVG canvas. It does not use Cairo, which would turn text into outlines. Here text remains text: it can be
  * searched and copied, the viewer draws it in its own fonts, and rectangles have tooltips. */
 #include "draw/canvas.h"
 #include "draw/format_text.h"
@@ -58,7 +58,7 @@ static void rectangle(struct canvas *canvas, double x, double y, double width, d
     }
 }
 
-/* Each run is a line as thick as a cell: "m20 0h40" from the end of the run before. */
+/* Each run is a line as thick as a cell: "m20 0h40", relative to the end of the previous run. */
 static void runs(struct canvas *canvas, double left, double top, double cell, const struct cell_run *runs,
                  int64_t count, uint32_t color)
 {

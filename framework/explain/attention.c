@@ -6,7 +6,7 @@
 
 /* ---- queries, keys and values ---- */
 
-/* The texts of one of queries, keys and values. */
+/* The texts for queries, for keys or for values. */
 struct projection_texts {
     const char *name, *letter; /* "queries", "Q" */
     const char *weight_name, *weight_title, *weight_letter, *bias_name, *bias_title, *bias_letter;
@@ -19,7 +19,7 @@ static const struct projection_texts QUERY = {"queries", "Q",          "query_we
                                      VALUE = {"values", "V",          "value_weights", "value weights",
                                               "W_V",    "value_bias", "value bias",    "b_V"};
 
-/* One of queries, keys and values: given, or projected from an input. */
+/* Queries, keys or values: given, or projected from an input. */
 struct projected {
     const struct projection_texts *texts;
     struct qkv_tensor *given; /* NULL: projected */
@@ -88,8 +88,8 @@ static struct qkv_tensor *rotate(struct walk *walk, const struct attention_setup
     return x;
 }
 
-/* Projects what is not given; adds weights, queries, keys and values. Scores by length need only
- * values. */
+/* Adds queries, keys and values; projects those that are not given, and adds the weights of the
+ * projections. Scores by length need only values. */
 static void add_inputs(struct walk *walk, const struct attention_setup *setup, struct qkv_tensor **query,
                        struct qkv_tensor **key, struct qkv_tensor **value)
 {
@@ -241,7 +241,7 @@ static struct qkv_tensor *add_attention_weights(struct walk *walk, const struct 
 {
     struct qkv_matrix visible = {setup->query_words.count, setup->key_words.count, setup->visible};
     struct qkv_tensor *mask = setup->visible ? qkv_walk_constant(walk, visible) : NULL;
-    const char *logits = walk->step[walk->count - 1].name; /* the scores after all that changes them */
+    const char *logits = walk->step[walk->count - 1].name; /* the final scores, with bias and mask */
     struct qkv_tensor *weights = setup->predictor.weight.rows
                                      ? qkv_walk_local_weights(walk, setup, query, scores, layout)
                                      : qkv_attention_weights(walk->graph, scores, mask, layout); /* [P] */
@@ -264,7 +264,7 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
     const struct attention_setup *setup = &complete;
     if (!complete.rule.key_value_heads) complete.rule.key_value_heads = complete.rule.heads;
     if (!complete.query_width) complete.query_width = complete.key_width;
-    /* Scale, distance and mask are steps of the walk, so the ops get a plain rule. */
+    /* Scale, distance bias and mask are steps of the walk, so the ops get a rule without them. */
     const struct qkv_attention layout = {.rule.heads = setup->rule.heads,
                                          .rule.key_value_heads = setup->rule.key_value_heads,
                                          .queries = one_sentence(walk, setup->query_words.count),

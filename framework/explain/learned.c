@@ -1,6 +1,6 @@
 #include "explain/learned.h"
 
-/* The values of a parameter, a vector as one row; no rows when it is NULL. */
+/* The values of a parameter as a matrix; a vector becomes one row. No rows when the parameter is NULL. */
 static struct qkv_matrix parameter_matrix(const struct qkv_model *model, struct walk *walk,
                                           const struct qkv_parameter *parameter)
 {

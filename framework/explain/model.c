@@ -47,8 +47,7 @@ static void name_words(struct model_walk *m, const struct qkv_attention_report *
                                       qkv_attention_column_tokens(report, m->kind)};
 }
 
-/* Keeps only the query rows that `follow` names. Each text is a query word or a row number from 1.
- */
+/* Keeps only the query rows that `follow` names: each text is a query word or a row number from 1. */
 static enum qkv_status follow_words(struct model_walk *m, const struct qkv_texts *follow)
 {
     if (!follow->count) return QKV_OK;
@@ -72,8 +71,7 @@ static enum qkv_status follow_words(struct model_walk *m, const struct qkv_texts
     return QKV_OK;
 }
 
-/* The words of the report are in the memory of the collector: copies them to the arena of the walk.
- */
+/* Copies the words of the report from the memory of the collector to the arena of the walk. */
 static void keep_words(struct model_walk *m)
 {
     struct qkv_texts *all[] = {&m->query_words, &m->key_words, &m->input_words};
@@ -120,7 +118,7 @@ static const double *merge_heads(struct model_walk *m, const struct qkv_step *we
     return merged;
 }
 
-/* Adds word_weights after weights. */
+/* Inserts the step word_weights after the step weights. */
 static enum qkv_status add_word_weights(struct model_walk *m, struct qkv_explanation *explanation)
 {
     struct qkv_step *steps = qkv_walk_memory(m->walk, explanation->step_count + 1, sizeof *steps);

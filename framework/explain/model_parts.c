@@ -1,5 +1,5 @@
-/* Whether a network has given all layers and recorded all parts that the walk through one of its attention layers reads. The
- * networks of qkv have; one of the program's own may have left out some. */
+/* Checks that a network provides all layers and records all parts that the walk through one of its attention layers reads. The
+ * networks of qkv do so, but a network that is defined by another program may not. */
 #include "explain/model_walk.h"
 
 #include "qkv/network.h"
@@ -12,7 +12,7 @@ static enum qkv_status no_layer(const struct model_walk *m, const char *function
                          m->model->interface->name, function, layer, owner);
 }
 
-/* The embeddings of a stack and, where they are recorded, its positions. */
+/* Checks the embeddings of a stack and, if they are recorded, its positions. */
 static enum qkv_status check_inputs(const struct model_walk *m, const struct recorded_pass *pass,
                                     enum qkv_stack_id stack, int64_t words)
 {
@@ -28,7 +28,7 @@ static enum qkv_status check_inputs(const struct model_walk *m, const struct rec
     return QKV_OK;
 }
 
-/* What the walk through the layer reads of it. */
+/* Checks the parts of the layer that the walk reads. */
 static enum qkv_status check_layer(const struct model_walk *m, const struct recorded_pass *pass)
 {
     const struct qkv_attention_layers *layers = &m->layers;

@@ -1,5 +1,5 @@
-/* What the walks through transformers and recurrent networks share: parts of the forced pass, and
- * the steps from tokens to the input of the first layer. */
+/* Functions shared by the walks through transformers and recurrent networks: parts of the forced
+ * pass, and the steps from tokens to the input of the first layer. */
 #include "explain/model_walk.h"
 
 #include "explain/learned.h"
@@ -11,7 +11,7 @@ enum qkv_status qkv_model_walk_no_memory(struct qkv_error *error)
     return qkv_error_set(error, "out of memory for a walk through attention");
 }
 
-/* The value of a tensor [rows, columns] of the pass. */
+/* Copies a tensor [rows, columns] of the pass to a constant of the walk's graph. */
 static struct qkv_tensor *copy(struct model_walk *m, const struct qkv_tensor *tensor)
 {
     double *values = qkv_walk_memory(m->walk, qkv_tensor_count(tensor), sizeof *values);

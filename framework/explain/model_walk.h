@@ -30,8 +30,8 @@ struct model_walk {
 
 enum qkv_status qkv_model_walk_no_memory(struct qkv_error *error);
 
-/* explain/model_parts.c: fails, with a message that names it, where the network has not recorded a part of the pass or does not
- * give a layer that the walk reads. Called before any row is left out (followed_rows). */
+/* explain/model_parts.c: fails when the network has not recorded a part of the pass, or does not provide a layer, that the walk
+ * reads; the message names it. Call it before any row is left out (followed_rows). */
 enum qkv_status qkv_model_walk_check(const struct model_walk *m);
 
 /* A part of this attention layer in the forced pass, as a constant of the walk's graph; NULL when
@@ -46,8 +46,8 @@ struct qkv_tensor *qkv_model_walk_followed(struct model_walk *m, struct qkv_tens
 void qkv_model_walk_inputs(struct model_walk *m, enum qkv_stack_id stack, bool source,
                            struct qkv_texts words);
 
-/* Sets the mask of `setup`, if there is one: keys that the rule of the layer hides, and masked tokens of the source. `rule`
- * NULL: it hides none. */
+/* Sets the mask of `setup`, if there is one: keys that the rule of the layer hides, and masked tokens of the source. rule
+ * NULL: there is no rule that hides keys. */
 void qkv_model_walk_mask(struct model_walk *m, const struct qkv_attention_rule *rule,
                          struct attention_setup *setup);
 
@@ -55,7 +55,7 @@ void qkv_model_walk_mask(struct model_walk *m, const struct qkv_attention_rule *
  * decoder. x: inputs of the layer; output: of attention. */
 void qkv_model_walk_rest_of_layer(struct model_walk *m, struct qkv_tensor *x, struct qkv_tensor *output);
 
-/* explain/output_walk.c: adds the steps from the last hidden states, which `step` shows, to the chosen words. */
+/* explain/output_walk.c: adds the steps from the last hidden states, which are shown by `step`, to the chosen words. */
 void qkv_model_walk_words(struct model_walk *m, struct qkv_tensor *hidden, const char *step,
                           const char *letter);
 

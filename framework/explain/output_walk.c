@@ -94,7 +94,7 @@ static struct state add_feed_forward(struct model_walk *m, struct state x)
                     "X'");
 }
 
-/* The state that the layer adds its output to: X itself, or with pre-norm what X is the norm of. */
+/* The state that the layer adds its output to: X itself or, with pre-norm, the state of which X is the norm. */
 static struct state add_around(struct model_walk *m, struct qkv_tensor *x)
 {
     if (m->layers.residual->place != QKV_NORM_PRE) return (struct state){x, "layer_inputs", "X"};
@@ -150,7 +150,7 @@ static void show_word(struct model_walk *m, struct shown_words *shown, int32_t i
     shown->ids[shown->count++] = id;
 }
 
-/* The best id of a row that is not among ids[0 .. found - 1]; of equal ones the lowest. */
+/* The id with the highest logit of a row that is not among ids[0 .. found - 1]; of equal ones, the lowest id. */
 static int32_t next_best(const double *logits, int64_t classes, const int32_t *ids, int found)
 {
     int32_t best = -1;
@@ -162,7 +162,7 @@ static int32_t next_best(const double *logits, int64_t classes, const int32_t *i
     return best;
 }
 
-/* Chooses the words: in each row the most probable ones. best [rows]: the most probable of all. */
+/* Chooses the words to show: the most probable ones of each row. best [rows]: receives the most probable id of each row. */
 static struct shown_words choose_words(struct model_walk *m, const double *logits, int64_t classes,
                                        double *best)
 {

@@ -17,7 +17,7 @@ static bool pass(const struct passing *p, void *bytes, size_t size)
     return p->pass(p->context, bytes, size);
 }
 
-/* Memory that is there or, when the scene is being put together, is still to be allocated. */
+/* Returns the memory `there` of a scene that is packed; allocates it for a scene that is unpacked. */
 static void *storage(const struct passing *p, const void *there, int64_t count, size_t size)
 {
     if (count < 0 || count > LONGEST) return NULL;

@@ -1,4 +1,4 @@
-/* Private to explain: the random numbers of a scene, one after the other from one generator. */
+/* Private to explain: the random numbers of a scene, which are all drawn from one generator. */
 #ifndef QKV_EXPLAIN_RANDOM_STREAM_H
 #define QKV_EXPLAIN_RANDOM_STREAM_H
 
@@ -10,7 +10,7 @@ struct random_stream {
     enum qkv_generator generator;
     struct qkv_numpy_random numpy; /* for QKV_GENERATOR_NUMPY */
     struct qkv_random philox;      /* for QKV_GENERATOR_QKV */
-    uint64_t used;                 /* for QKV_GENERATOR_QKV: how many numbers were drawn */
+    uint64_t used;                 /* for QKV_GENERATOR_QKV: numbers drawn so far */
 };
 
 /* A stream at its start, with the generator and the seed of the scene. */

@@ -1,4 +1,4 @@
-/* The rules between the keys of a scene: counts, widths and shapes, as far as they are known
+/* Checks the rules between the keys of a scene: counts, widths and shapes, as far as they are known
  * without a run. */
 #include "explain/scene_check.h"
 #include "explain/walk.h"
@@ -11,7 +11,7 @@
 
 /* ---- reporting ---- */
 
-/* Reports at the place of a key, or at that of `tokens`, which is always given, when the key was not given. */
+/* Reports an error at the place of a key or, if the key was not given, at the place of `tokens`, which is always given. */
 #define report_at(check, path, ...) qkv_key_report(&(check)->keys, path, "tokens", __VA_ARGS__)
 
 static bool is_given(const struct scene_check *check, const char *path)
@@ -19,14 +19,14 @@ static bool is_given(const struct scene_check *check, const char *path)
     return qkv_key_source_of(&check->keys, path)->given;
 }
 
-/* "section.key" in the arena; when memory is out "name", a path that exists. */
+/* "section.key" in the arena. When memory is out, "name", which is at least the path of a key. */
 static const char *path_of(const struct scene_check *check, const char *section, const char *key)
 {
     const char *path = qkv_arena_format(check->keys.collector->arena, "%s.%s", section, key);
     return path ? path : "name";
 }
 
-/* Requires a shape; 0 rows or columns: any. `why` explains the shape in the message. */
+/* Requires a shape; 0 rows or columns: any number. why: the explanation of the shape in the message. */
 static bool require_shape(const struct scene_check *check, const char *path, const struct qkv_matrix *matrix,
                           int64_t rows, int64_t columns, const char *why)
 {
@@ -76,7 +76,7 @@ static void find_query_rows(const struct scene_check *check)
 
 /* ---- vectors ---- */
 
-/* Values that are given must be used. */
+/* Refuses values that are given but not used. */
 static void check_used(const struct scene_check *check, const char *section,
                        const struct qkv_vectors_config *vectors)
 {
@@ -110,7 +110,7 @@ static int64_t longest_word(const struct qkv_texts *words)
     return longest;
 }
 
-/* Whether queries, keys or values are projected from inputs. */
+/* Whether queries, keys or values are projected from inputs, and not made directly. */
 static bool is_projected(const struct qkv_vectors_config *vectors)
 {
     return vectors->from == QKV_VECTORS_PROJECTED;

@@ -34,7 +34,7 @@ enum qkv_status qkv_scene_read_text(struct qkv_scene *scene, struct qkv_arena *a
     } else {
         qkv_collect_no_memory(&collector, path);
     }
-    /* Counts and widths are compared only when every key is valid. */
+    /* The rules between keys are checked only when every key is valid. */
     const struct scene_check check = {scene, path, {&qkv_scene_schema, reading.sources, &collector}};
     if (reading.complete && !collector.count) qkv_scene_check(&check);
     qkv_collector_finish(&collector, path, messages);

@@ -62,7 +62,7 @@ static int64_t first_of(const struct qkv_texts *words, int64_t at)
     return first;
 }
 
-/* A row for each word, the same for the same word; drawn in the order of first occurrence. */
+/* One random row for each word, the same for equal words. Rows are drawn in the order of first occurrence. */
 static struct qkv_matrix random_word_vectors(struct scene_walk *s, const struct qkv_vectors_config *config,
                                              const struct qkv_texts *words)
 {
@@ -79,7 +79,7 @@ static struct qkv_matrix random_word_vectors(struct scene_walk *s, const struct 
     return (struct qkv_matrix){values ? words->count : 0, width, values};
 }
 
-/* a is 1, b is 2, and so on; capitals as small letters, any other character 0. */
+/* Vectors of letter numbers: a is 1, b is 2, and so on, ignoring case; any other character is 0. */
 static struct qkv_matrix letter_vectors(struct scene_walk *s, const struct qkv_texts *words, int64_t width)
 {
     double *values = qkv_walk_memory(s->walk, words->count * width, sizeof *values);
@@ -156,7 +156,7 @@ static struct qkv_tensor *make_inputs(struct scene_walk *s, struct qkv_matrix em
     int64_t rows = s->scene->positions.rows > words.count ? s->scene->positions.rows : words.count;
     struct qkv_matrix table = position_table(s, rows, embeddings.columns);
     if (!table.rows) return NULL;
-    if (!source || embeddings.columns != s->embeddings.columns) { /* else the table is a step already */
+    if (!source || embeddings.columns != s->embeddings.columns) { /* otherwise the table has a step already */
         qkv_walk_add(walk, &(struct new_step){
                                .name = source ? "source_positions" : "positions",
                                .title = "position encoding",
@@ -175,7 +175,7 @@ static struct qkv_tensor *make_inputs(struct scene_walk *s, struct qkv_matrix em
     return x;
 }
 
-/* The word for embeddings.from in formulas. */
+/* The name of embeddings.from in formulas. */
 static const char *origin_name(const struct qkv_vectors_config *config)
 {
     return config->from == QKV_VECTORS_RANDOM    ? "random"
@@ -199,7 +199,7 @@ static void add_embeddings(struct scene_walk *s, bool source)
                                     .rows = source ? s->source : s->tokens});
 }
 
-/* The rows of the words to follow; x itself when all are shown. */
+/* The rows of x for the words to follow; x itself when all words are shown. */
 static struct qkv_tensor *followed_rows(struct scene_walk *s, struct qkv_tensor *x)
 {
     const struct qkv_scene *scene = s->scene;
@@ -287,7 +287,7 @@ static void make_weights(struct scene_walk *s)
 
 /* ---- mask ---- */
 
-/* Whether the query of token i sees the key of source word j. */
+/* Whether the query of token i can see the key of source word j. */
 static bool sees(const struct qkv_scene *scene, int64_t i, int64_t j)
 {
     bool near = (i > j ? i - j : j - i) <= scene->attention.window;

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* The rows of one head of a matrix whose heads are below each other. */
+/* The rows of one head of a matrix in which the heads are stacked vertically. */
 static struct qkv_matrix rows_of_head(struct qkv_matrix matrix, int64_t head, int64_t heads)
 {
     int64_t rows = matrix.rows / heads;

@@ -14,7 +14,7 @@ static void set_positions(struct model_walk *m, struct attention_setup *setup)
         setup->distance_bias = qkv_position_table(m->model, positions, m->walk);
 }
 
-/* What the layer reads: the hidden state, and for cross-attention the memory. */
+/* Adds the inputs of the layer: the hidden state and, for cross-attention, the memory. */
 static void add_layer_inputs(struct model_walk *m, struct qkv_tensor *x, struct qkv_tensor *memory)
 {
     struct walk *walk = m->walk;

@@ -1,7 +1,8 @@
 /* Private to explain. A walk makes an explanation of one attention layer: it computes the layer op
  * by op in a graph of its own, and records each matrix as a step (qkv/explanation.h). There are
- * three walks: scene_walk.c, and through models transformer_walk.c and recurrent_walk.c. This
- * header adds steps, and has the steps from the projections to the output, which all walks share.
+ * three walks: through scenes (scene_walk.c), and through the models of transformer_walk.c and
+ * recurrent_walk.c. This header declares the functions that add steps, and the steps from the
+ * projections to the output, which are the same in all walks.
  *
  * Errors: lack of memory sets walk->failed, any other error fails walk->graph; qkv_walk_finish
  * reports both. */
@@ -40,12 +41,12 @@ void *qkv_walk_memory(struct walk *walk, int64_t count, size_t size);
 /* A text in the arena; "" when memory is out. */
 const char *qkv_walk_text(struct walk *walk, const char *format, ...) QKV_PRINTF(2, 3);
 
-/* "0", "1", ...: names of positions. */
+/* The names of positions: "0", "1", ... */
 struct qkv_texts qkv_walk_positions(struct walk *walk, int64_t count);
 
 /* Finds the rows whose name is `word`; if there are none and `word` is a number from 1, the row of
  * that number. Stores row numbers from 0 in `rows`, which must have space for words.count. Returns
- * how many. */
+ * their number. */
 int64_t qkv_walk_find_rows(struct qkv_texts words, const char *word, int32_t *rows);
 
 /* A constant of the walk's graph. */
@@ -73,14 +74,15 @@ struct new_step {
     const double *values;     /* [rows, columns], with heads [heads, rows, columns]; in the arena */
     const struct qkv_tensor *tensor;
     bool side_by_side;     /* layout of tensor: [rows, heads * columns], as queries; false: head after head */
-    const double *visible; /* [rows, columns]: where it is 0, the tensor is shown as -inf; NULL: nowhere */
+    const double *visible; /* [rows, columns]: cells with 0 are shown as -inf; NULL: none */
 };
 void qkv_walk_add(struct walk *walk, const struct new_step *step);
 
-/* Gives the last step a note: a sentence for the reader, or NULL. */
+/* Adds a note to the last step: a sentence for the reader, or NULL for none. */
 void qkv_walk_note(struct walk *walk, const char *note);
 
-/* Says how the numbers of the last step were made (enum qkv_step_rule). from: names of steps, NULL where there is none. */
+/* Sets the rule by which the numbers of the last step were computed (enum qkv_step_rule). x, y, z: names of the steps that they
+ * were computed from; NULL: none. */
 void qkv_walk_rule(struct walk *walk, enum qkv_step_rule rule, const char *x, const char *y, const char *z);
 
 /* Runs the graph, reads the tensors and stores the steps in the explanation. */
@@ -105,7 +107,7 @@ struct qkv_tensor *qkv_walk_project(struct walk *walk, struct qkv_tensor *input,
 struct attention_setup {
     struct qkv_texts query_words, key_words;
 
-    struct qkv_tensor *x, *memory;          /* [Nq, D], [Nk, D]: what is projected */
+    struct qkv_tensor *x, *memory;          /* [Nq, D], [Nk, D]: the inputs of the projections */
     const char *x_name, *memory_name;       /* in formulas: "X", "M" */
     const char *x_step, *memory_step;       /* the steps that hold them; NULL: none */
     struct qkv_tensor *query, *key, *value; /* given instead of projected; NULL: projected */
@@ -157,7 +159,7 @@ struct qkv_tensor *qkv_walk_local_weights(struct walk *walk, const struct attent
                                           struct qkv_tensor *query, struct qkv_tensor *scores,
                                           struct qkv_attention layout);
 
-/* qkv_explain_scene in the numbers of `dtype`. */
+/* Like qkv_explain_scene, but computes in `dtype`. */
 enum qkv_status qkv_walk_scene(enum qkv_dtype dtype, const struct qkv_scene *scene, struct qkv_arena *arena,
                                struct qkv_explanation *explanation, struct qkv_error *error);
 

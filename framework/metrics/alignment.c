@@ -1,4 +1,4 @@
-/* Counts how many of the links drawn are gold links. */
+/* Counts how many of the drawn links are gold links. */
 #include "qkv/alignment.h"
 
 #include <stdlib.h>

@@ -17,7 +17,7 @@ const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer)
     return is_tokenizer(tokenizer) ? names[tokenizer] : "unknown";
 }
 
-/* The value of a smoothing method where the options have none: those of Chen and Cherry 2014; 0: it has no value. */
+/* The default values of the smoothing methods, from Chen and Cherry 2014; 0: the method has no value. */
 static const struct {
     const char *name;
     double value;
@@ -42,8 +42,8 @@ static double smoothing_value(const struct qkv_bleu *bleu)
     return is_smoothing(bleu->smoothing) ? SMOOTHINGS[bleu->smoothing].value : 0;
 }
 
-/* The length, in words, of the reference that is closest in length to the hypothesis, which has `length` words; of
- * two equally close ones, that of the shorter. */
+/* The length in words of the reference that is closest to `length`, that of the hypothesis; of two equally close ones, the
+ * shorter. */
 static int64_t closest_length(int64_t length, struct qkv_words *const *references, int64_t count)
 {
     int64_t closest = references[0]->count;
@@ -126,8 +126,8 @@ enum qkv_status qkv_bleu_add(struct qkv_bleu *bleu, const char *hypothesis, cons
     return status;
 }
 
-/* The brevity penalty: exp(1 - r/c) where the hypotheses (c words) are shorter than their references
- * (r words), else 1. */
+/* The brevity penalty: exp(1 - r/c) if the hypotheses (c words) are shorter than their references
+ * (r words), otherwise 1. */
 static double compute_penalty(const struct qkv_bleu *bleu)
 {
     if (bleu->hypothesis_length >= bleu->reference_length) return 1;
@@ -238,7 +238,7 @@ static double score_of_statistics(const void *state, const double *statistics)
 {
     struct qkv_bleu sums = *(const struct qkv_bleu *)state;
     int64_t numbers[QKV_BLEU_STATISTICS];
-    qkv_bleu_reset(&sums); /* keeps the options; the copy adds no segment, and so does not touch the arena */
+    qkv_bleu_reset(&sums); /* keeps the options; the copy adds no segments, so it does not use the arena */
     for (int i = 0; i < QKV_BLEU_STATISTICS; i++) numbers[i] = (int64_t)statistics[i];
     add_statistics(&sums, numbers);
     return qkv_bleu_score(&sums);

@@ -11,7 +11,7 @@
 struct statistics {
     const struct qkv_text_metric *metric; /* NULL: not computed */
     int width;                            /* numbers per segment */
-    /* [segments, width], in float32: sums over a sample are then those of sacreBLEU, to the bit */
+    /* [segments, width], in float32, so that sums over a sample have the same bits as in sacreBLEU */
     float *numbers;
     double *values;  /* [width]: of one segment or sample */
     double *samples; /* [samples]: the score of each sample */
@@ -76,7 +76,7 @@ static bool grow(struct statistics *statistics, const struct qkv_scorer *scorer,
     return numbers;
 }
 
-/* Keeps the statistics of the segment that was added last to the scorer of system `s`. */
+/* Stores the statistics of the segment that was added last to the scorer of system `s`. */
 static bool keep_last(struct qkv_bootstrap *b, int s, int64_t capacity)
 {
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
@@ -104,7 +104,7 @@ enum qkv_status qkv_bootstrap_add(struct qkv_bootstrap *b, const char *const *tr
     return QKV_OK;
 }
 
-/* The score of a sample: of the segments with these numbers. */
+/* The score of a sample, which consists of the segments with these numbers. */
 static double score_sample(const struct qkv_bootstrap *b, int s, int m, const uint32_t *segments, float *sums)
 {
     struct statistics *statistics = &b->statistics[s][m];
@@ -135,8 +135,8 @@ static double distance(double a, double b)
     return a < b ? b - a : a - b;
 }
 
-/* How often the difference of the systems in a sample exceeds the mean difference by more than the difference of the
- * complete texts; the 1 keeps p above 0. */
+/* The p value: the share of samples in which the absolute difference between the systems exceeds its mean by more than the
+ * difference on the complete texts. 1 is added to both counts, so that p is above 0. */
 static double p_value(const struct statistics *base, const struct statistics *other, int64_t samples,
                       double *scratch)
 {

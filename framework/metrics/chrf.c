@@ -7,7 +7,7 @@
 /* Entries of an array [ORDERS]: one for each character order from 1, then one for each word order from 1. */
 #define ORDERS QKV_CHRF_ORDERS
 
-/* The options, with the defaults in place of 0, and of orders that cannot be, with which no segment is added. */
+/* The options, with defaults in place of 0 and of invalid orders. With invalid orders, `add` refuses all segments. */
 static int character_order(const struct qkv_chrf *chrf)
 {
     bool is_given = chrf->character_order > 0 && chrf->character_order <= QKV_CHRF_LONGEST;
@@ -34,7 +34,7 @@ struct text_ngrams {
     struct qkv_ngrams *characters, *words;
 };
 
-/* The F score, 0 to 100, of precision and recall, each averaged over the orders of which both texts have n-grams. */
+/* The F score, 0 to 100, of precision and recall, which are averaged over the orders for which both texts have n-grams. */
 static double f_score(const struct qkv_chrf *chrf, const struct qkv_chrf_counts *counts)
 {
     const double beta_squared = beta_of(chrf) * beta_of(chrf);

@@ -1,12 +1,12 @@
-/* Draws links from word maps: the strongest words in both directions, and what becomes of the two sets
- * (qkv/alignment.h defines all of it). */
+/* Draws links from word maps: to the strongest words in both directions, and then combines the two sets of links
+ * (qkv/alignment.h has the definitions). */
 #include "qkv/alignment.h"
 
 /* Links between all words; each array has a cell for each pair of words, [targets, sources]. */
 struct grid {
     int64_t targets, sources;
     bool *by_target, *by_source;   /* T and S of alignment.h */
-    bool *linked;                  /* the links that remain */
+    bool *linked;                  /* the links that are drawn */
     bool *has_source, *has_target; /* [sources], [targets]: whether the word has a link */
 };
 
@@ -22,8 +22,8 @@ const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing)
 
 /* ---- one direction ---- */
 
-/* Draws from one row or column of weights: `count` weights that lie `stride` numbers apart, into cells that lie
- * `cell_stride` apart. */
+/* Draws links from one row or column of weights: `count` weights at a distance of `stride` numbers, into cells at a distance of
+ * `cell_stride`. */
 static void draw_word(const double *weights, int64_t count, int64_t stride, double threshold, bool *cells,
                       int64_t cell_stride)
 {
@@ -86,7 +86,7 @@ static void grow(struct grid *grid)
     }
 }
 
-/* Adds the links of one direction between two words without a link. */
+/* Adds the links of one direction whose two words both have no link yet. */
 static void add_final(struct grid *grid, const bool *direction)
 {
     for (int64_t t = 0; t < grid->targets; t++)

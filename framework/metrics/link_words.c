@@ -1,4 +1,4 @@
-/* Do the words of gold links count from 0 or from 1? And does each sentence pair have them? */
+/* Finds out whether the words of gold links count from 0 or from 1, and checks that each sentence pair has these words. */
 #include "metrics/links.h"
 
 static enum qkv_status refuse_word_0(const struct file_links *links, const struct file_link *link,
@@ -14,7 +14,7 @@ static enum qkv_status refuse_word_0(const struct file_links *links, const struc
         links->file, (long long)link->link.line, (long long)link->link.column);
 }
 
-/* Whether a sentence pair lacks a word of the link if words count from 0. */
+/* Whether a word of the link does not exist in the sentence pair, if words count from 0. */
 static bool is_outside(const struct qkv_alignment_link *link, struct qkv_word_counts words)
 {
     return (words.source >= 0 && link->source >= words.source) ||

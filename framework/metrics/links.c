@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SENTENCES = 1 << 20 }; /* of a .wa file, where the sentence pairs are not known */
+enum { MAX_SENTENCES = 1 << 20 }; /* of a .wa file, if the number of sentence pairs is not known */
 
 enum links_format { UNKNOWN, PHARAOH, THREE_COLUMNS, WA };
 
-/* What reading a file needs. */
+/* The state of reading a file. */
 struct reading {
     struct qkv_lines lines;
     enum links_format format; /* UNKNOWN: all lines so far were empty */
@@ -117,7 +117,7 @@ static enum qkv_status refuse_wa(const struct reading *reading)
                          reading->lines.path, (long long)reading->lines.number);
 }
 
-/* Reads a number and the space after it, if the field is one. */
+/* Reads a number and the space after it; false if the field is not a number. */
 static bool read_wa_number(const char **text, int64_t *number)
 {
     const char *end = read_number(*text, number);
@@ -126,7 +126,7 @@ static bool read_wa_number(const char **text, int64_t *number)
     return true;
 }
 
-/* Reads what may follow the words: S or P, and a number. */
+/* Reads the optional end of a line, after the words: S or P, and a number. */
 static bool read_wa_end(const char *text, bool *sure)
 {
     const char *end = end_of_field(text);
@@ -183,7 +183,7 @@ static enum qkv_status read_line(struct reading *reading)
 {
     if (reading->format == UNKNOWN) {
         reading->format = format_of(reading->lines.line);
-        if (reading->format == WA) reading->sentences = 0; /* empty lines before it were no sentence pairs */
+        if (reading->format == WA) reading->sentences = 0; /* previous empty lines were not sentence pairs */
         reading->links.null_words = reading->format == WA;
     }
     if (reading->format == THREE_COLUMNS) return read_columns(reading);
@@ -191,7 +191,7 @@ static enum qkv_status read_line(struct reading *reading)
     return read_links(reading, reading->lines.line);
 }
 
-/* There must be one line of links per sentence pair; .wa names the pairs that have links. */
+/* Checks that there is one line of links per sentence pair. Does not apply to .wa, which names the pairs that have links. */
 static enum qkv_status check_line_count(struct reading *reading)
 {
     if (reading->pairs >= 0 && reading->format == WA) reading->sentences = reading->pairs;
@@ -242,7 +242,7 @@ static bool store(struct reading *reading, int from, struct qkv_alignments *alig
         struct qkv_alignment_link moved = link->link, *last = sentence->count ? stored - 1 : NULL;
         moved.source -= from;
         moved.target -= from;
-        if (moved.source < 0 || moved.target < 0) continue; /* no word */
+        if (moved.source < 0 || moved.target < 0) continue; /* a link to no word (null_words) */
         if (last && last->source == moved.source && last->target == moved.target) {
             last->sure = last->sure || moved.sure;
             continue;

@@ -1,11 +1,11 @@
-/* Private to metrics: the parts of reading gold links (qkv/alignment.h). links.c reads files, link_words.c finds out
- * from which number words count. */
+/* Private to metrics: reading gold links (qkv/alignment.h). links.c reads files, link_words.c finds out
+ * whether words count from 0 or from 1. */
 #ifndef QKV_METRICS_LINKS_H
 #define QKV_METRICS_LINKS_H
 
 #include "qkv/alignment.h"
 
-/* A link as the file has it: words count from 0 or from 1. */
+/* A link with the numbers of the file: words count from 0 or from 1. */
 struct file_link {
     int64_t sentence; /* from 0 */
     struct qkv_alignment_link link;
@@ -19,8 +19,9 @@ struct file_links {
     bool null_words; /* a .wa file: words count from 1 by definition, and 0 can mean no word */
 };
 
-/* Sets *from to 0 or 1: to `wanted`, or where that is QKV_LINKS_DETECT, to what the links say. `words`: of the sentence
- * pairs, [pairs], or NULL. Fails where they say nothing, or contradict `wanted`. */
+/* Sets *from, the number of the first word, to `wanted`, 0 or 1; with QKV_LINKS_BY_FORMAT to 1 for a .wa file, otherwise to 0;
+ * with QKV_LINKS_DETECT, finds it out from the links. words [pairs]: the numbers of words of the sentence pairs, or NULL. Fails
+ * when the links do not determine it, or contradict `wanted`. */
 enum qkv_status qkv_links_find_first_word(const struct file_links *links, int wanted,
                                           const struct qkv_word_counts *words, int64_t pairs, int *from,
                                           struct qkv_error *error);

@@ -12,14 +12,14 @@ struct qkv_text_metric {
     enum qkv_status (*add)(void *state, const char *hypothesis, const char *const *references, int64_t count,
                            struct qkv_error *error);
     double (*score)(const void *state);
-    /* The numbers of a segment whose sums over segments give the score: how many (`statistics`), those of the segment that
-     * was added last (`last`), and the score of such sums, as if their segments had been added (`score_of`). */
+    /* Statistics of a segment are numbers whose sums over segments determine the score. `statistics` returns how many there
+     * are, `last` those of the segment that was added last, and `score_of` the score for sums of statistics. */
     int (*statistics)(const void *state);
     void (*last)(const void *state, double *statistics);
     double (*score_of)(const void *state, const double *statistics);
-    /* Fills in the numbers behind the score, at most QKV_METRIC_DETAILS; returns how many. NULL: none. */
+    /* Writes the numbers that the score was computed from, at most QKV_METRIC_DETAILS; returns how many. NULL: none. */
     int (*details)(const void *state, struct qkv_metric_detail *details);
-    /* The title where it depends on the options. NULL: the one of the row. */
+    /* Writes the title, if it depends on the options. NULL: the title of the row. */
     void (*title)(const void *state, char *text, size_t size);
     void (*signature)(const void *state, char *text, size_t size); /* NULL: none */
     void (*release)(void *state);

@@ -47,8 +47,8 @@ int64_t qkv_ngrams_total(const struct qkv_ngrams *ngrams, int order)
     return ngrams->count < order ? 0 : ngrams->count - order + 1;
 }
 
-/* Moves the cursor past all suffixes that sort before the n-gram or start with it. Returns how many start
- * with it. */
+/* Moves the cursor past all suffixes that sort before the n-gram or start with it. Returns the number of suffixes
+ * that start with it. */
 static int64_t skip_and_count(const struct qkv_ngrams *ngrams, const struct qkv_suffix *ngram, int order,
                               int64_t *cursor)
 {
@@ -83,7 +83,7 @@ int64_t qkv_ngrams_matches(const struct qkv_ngrams *hypothesis, struct qkv_ngram
     return matches;
 }
 
-/* A word, and where the number that it gets is stored. */
+/* A word, and the place where its number is stored. */
 struct numbered {
     struct qkv_word word;
     uint32_t *number; /* in the caller's array; not owned */

@@ -1,4 +1,4 @@
-/* Private: how the bootstrap reaches the accumulators of a scorer. */
+/* Private: access to the accumulators of a scorer, for the bootstrap. */
 #ifndef QKV_METRICS_SCORER_H
 #define QKV_METRICS_SCORER_H
 

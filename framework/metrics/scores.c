@@ -61,7 +61,7 @@ bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric
     return scorer->options.metrics ? scorer->options.metrics >> metric & 1 : !info->on_request;
 }
 
-/* Allocates the accumulator of text metric `m`, unless it exists, and as many bytes behind it, for a copy. */
+/* Allocates the accumulator of text metric `m`, unless it exists, and the same number of bytes after it, for a copy. */
 static enum qkv_status ensure_state(struct qkv_scorer *scorer, int m, struct qkv_error *error)
 {
     if (scorer->state[m]) return QKV_OK;
@@ -71,14 +71,14 @@ static enum qkv_status ensure_state(struct qkv_scorer *scorer, int m, struct qkv
     return QKV_OK;
 }
 
-/* Where the accumulator of text metric `m` is copied before a segment is added. */
+/* The memory to which the accumulator of text metric `m` is copied before a segment is added. */
 static void *copy_of(const struct qkv_scorer *scorer, int m)
 {
     return (char *)scorer->state[m] + METRICS[m].of_texts->size;
 }
 
-/* Makes the accumulators of the text metrics below `end` what they were before the segment: one of them has refused it. Their
- * arenas stay, which may have grown. */
+/* Restores the accumulators of the text metrics below `end` after one of them has refused a segment. Their arenas, which may
+ * have grown, are kept. */
 static enum qkv_status restore(struct qkv_scorer *scorer, int end)
 {
     for (int m = 0; m < end; m++) {

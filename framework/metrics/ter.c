@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-/* The words of a text. sacreBLEU normalizes references twice, so that .5 after a full stop becomes two words there, but one
- * in a hypothesis; for the same scores, references are normalized twice here, too. */
+/* The words of a text. sacreBLEU normalizes references twice, so that .5 after a full stop becomes two words in a reference,
+ * but one in a hypothesis. References are normalized twice here, too, to get the same scores. */
 static struct qkv_words *words_of(struct qkv_ter *ter, const char *text, bool is_reference)
 {
     struct qkv_arena *arena = &ter->scratch;
@@ -55,7 +55,7 @@ enum qkv_status qkv_ter_add(struct qkv_ter *ter, const char *hypothesis, const c
     return status;
 }
 
-/* Edits in percent of the words of the references; without such words, 100 where the hypotheses have some. */
+/* Edits in percent of the words of the references. If these have no words, 100 if there are edits, otherwise 0. */
 static double rate(double edits, double reference_length)
 {
     if (reference_length > 0) return 100 * (edits / reference_length);

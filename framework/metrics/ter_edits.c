@@ -1,7 +1,6 @@
 /* The edits of TER (Snover et al. 2006): the fewest insertions, deletions, substitutions and shifts of a block of words
- * that turn a hypothesis into a reference, found greedily. As long as a shift of words lowers the edit distance, the best
- * one is made. The limits and the order of preference are those of tercom, as sacreBLEU keeps them: other limits give
- * other scores. */
+ * that turn a hypothesis into a reference, found greedily: as long as a shift lowers the edit distance, the best shift is
+ * made. The limits and the order of preference are those of tercom and sacreBLEU: other limits would give other scores. */
 #include "metrics/ter_edits.h"
 
 #include <math.h>
@@ -15,11 +14,11 @@ enum {
     INFINITE = INT32_MAX / 2
 };
 
-/* How a cell of the distance matrix is reached, in the order of preference where the costs are equal. */
+/* How a cell of the distance matrix is reached. Among operations of equal cost, earlier ones are preferred. */
 enum operation { UNREACHED, PAIR, DROP, INSERT };
 
-/* The distance matrix of the present hypothesis, of which only a band around the diagonal is computed. Row i belongs to
- * the first i words of the hypothesis; of its cells, one for each number of reference words, it has first[i] .. end[i]-1. */
+/* The distance matrix of the present hypothesis. Row i belongs to its first i words, column j to the first j reference words.
+ * Only a band around the diagonal is computed: cells first[i] .. end[i]-1 of row i. */
 struct edits {
     const uint32_t *reference;
     uint32_t *hypothesis; /* in the present order */
@@ -29,26 +28,27 @@ struct edits {
     int32_t *distance;    /* of all rows, one after the other */
     uint8_t *operation;   /* enum operation, likewise */
     int32_t *rows[2];     /* [references + 1] each: rows of a candidate */
-    int64_t
-        *aligned; /* [references]: the word of the hypothesis beside each reference word; -1: before all */
-    int64_t *hypothesis_errors; /* [hypotheses + 1]: how many of the first i words are in an edit */
+    int64_t *
+        aligned; /* [references]: the word of the hypothesis aligned with each reference word; -1: before all */
+    int64_t *hypothesis_errors; /* [hypotheses + 1]: number of the first i words that are part of an edit */
     int64_t *reference_errors;  /* [references + 1] */
     int64_t candidates;         /* tried so far */
     int32_t total;              /* the edit distance */
 };
 
-/* A block of the hypothesis, and where it goes. */
+/* A shift of a block of the hypothesis. */
 struct shift {
     int64_t from, length;
     int64_t
-        target; /* the boundary between words before which the block is set, by which candidates are ranked */
-    int64_t to; /* where the block begins afterwards */
-    int32_t gain; /* by how much the edit distance sinks */
+        target;   /* the word before which the block is inserted, in the present order; ranks equal shifts */
+    int64_t to;   /* where the block begins afterwards */
+    int32_t gain; /* decrease of the edit distance */
 };
 
 /* ---- the edit distance ---- */
 
-/* The rows of the band follow the line from corner to corner; the last row reaches its end. */
+/* Sets the band: its rows follow the line from corner to corner, and the last row reaches the end of the reference. Returns the
+ * number of cells. */
 static int64_t lay_out_rows(struct edits *e)
 {
     double slope = e->hypotheses ? (double)e->references / (double)e->hypotheses : 1;
@@ -64,8 +64,8 @@ static int64_t lay_out_rows(struct edits *e)
     return cells;
 }
 
-/* Computes row `i`, i > 0, whose word is `word`, from the row above. Both begin at their first cell. `operation` may be
- * NULL. */
+/* Computes row `i`, i > 0, which belongs to the word `word`, from the row above. Both pointers are to the first cell of their
+ * row. `operation` may be NULL. */
 static void fill_row(const struct edits *e, int64_t i, uint32_t word, const int32_t *above, int32_t *row,
                      uint8_t *operation)
 {
@@ -89,8 +89,8 @@ static int32_t *distance_row(const struct edits *e, int64_t i)
     return e->distance + e->start[i] + e->first[i];
 }
 
-/* Goes back through the operations: which words are in an edit, and which word of the hypothesis is beside each word of
- * the reference. An inserted word is beside the one before it. */
+/* Traces the operations back, and sets which words are part of an edit, and which word of the hypothesis is aligned with each
+ * word of the reference. An inserted word is aligned with the word before it. */
 static void trace_back(struct edits *e)
 {
     int64_t i = e->hypotheses, j = e->references;
@@ -134,8 +134,8 @@ static uint32_t shifted_word(const struct edits *e, const struct shift *shift, i
     return e->hypothesis[k];
 }
 
-/* True when row `i` of a candidate differs from that of the present hypothesis by the same number everywhere; so do all
- * rows below then, where the words are the same. */
+/* True when row `i` of a candidate differs from that of the present hypothesis by the same number in all cells. Then all rows
+ * below, which belong to equal words, differ by this number, too. */
 static bool differs_by(const struct edits *e, int64_t i, const int32_t *row, int32_t *difference)
 {
     const int32_t *present = distance_row(e, i);
@@ -150,7 +150,7 @@ static bool differs_by(const struct edits *e, int64_t i, const int32_t *row, int
     return found;
 }
 
-/* The edit distance after a shift. The rows above the words that move are those of the present hypothesis. */
+/* The edit distance after a shift. Rows above the words that move are the same as for the present hypothesis. */
 static int32_t distance_after(const struct edits *e, const struct shift *shift)
 {
     int64_t low = shift->from < shift->to ? shift->from : shift->to;
@@ -165,8 +165,8 @@ static int32_t distance_after(const struct edits *e, const struct shift *shift)
     return above[e->references - e->first[e->hypotheses]];
 }
 
-/* Where a block begins after it was set before boundary `target`, which lies between the words of the present order. In
- * the block itself, the target counts from the left of the block: the words behind it move before it. */
+/* Where a block begins after it is inserted before word `target` of the present order. A target within the block, or at its
+ * end, counts as the new start of the block, as far as the text is long enough: words after the block move before it. */
 static int64_t place(const struct edits *e, const struct shift *shift)
 {
     int64_t last = e->hypotheses - shift->length;
@@ -174,7 +174,7 @@ static int64_t place(const struct edits *e, const struct shift *shift)
     return shift->target < shift->from || shift->target < last ? shift->target : last;
 }
 
-/* Prefers the greater gain, then the longer block, then the one farther left, then the target farther left. */
+/* Prefers the larger gain, then the longer block, then the block farther left, then the target farther left. */
 static bool is_better(const struct shift *a, const struct shift *b)
 {
     if (a->gain != b->gain) return a->gain > b->gain;
@@ -183,8 +183,8 @@ static bool is_better(const struct shift *a, const struct shift *b)
     return a->target < b->target;
 }
 
-/* Tries to move the words from .. from+length-1, which equal the reference from `at` on, beside these words. Both must have
- * an error, and the block must not be there already. */
+/* Tries to move the words from .. from+length-1, which are equal to the reference words from `at` on, to the place of these.
+ * Both must be part of an edit, and the block must not be there already. */
 static void try_block(struct edits *e, int64_t from, int64_t at, int64_t length, struct shift *best)
 {
     int64_t beside = e->aligned[at], tried = -1;
@@ -202,7 +202,7 @@ static void try_block(struct edits *e, int64_t from, int64_t at, int64_t length,
     }
 }
 
-/* Tries every block that occurs in both texts, until there were enough candidates; of these, *best is the best one. */
+/* Tries every block that occurs in both texts, up to the limit of candidates, and sets *best to the best shift. */
 static void find_shift(struct edits *e, struct shift *best)
 {
     for (int64_t from = 0; from < e->hypotheses; from++) {
@@ -262,7 +262,7 @@ int64_t qkv_ter_edits(struct qkv_arena *arena, const struct qkv_symbols *hypothe
     for (;; shifts++) {
         struct shift best = {0};
         find_shift(&e, &best);
-        /* The shift during whose search the candidates ran out is not made. */
+        /* If the limit of candidates was reached during this search, its shift is not made. */
         if (e.candidates >= MAX_CANDIDATES || best.gain <= 0) break;
         make_shift(&e, &best, copy);
         compute_distance(&e);

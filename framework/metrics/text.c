@@ -42,8 +42,8 @@ static bool is_case_ignorable(uint32_t point)
     }
 }
 
-/* Unicode's condition Final_Sigma: a letter with case comes before position `at` and none follows;
- * characters that are Case_Ignorable do not count. */
+/* Unicode's condition Final_Sigma: a cased letter comes before position `at` and none follows it;
+ * characters that are Case_Ignorable are skipped. */
 static bool is_final_sigma(const struct qkv_symbols *text, int64_t at)
 {
     int64_t before = at - 1, after = at + 1;

@@ -30,7 +30,7 @@ struct qkv_words {
 /* The white space of Python's str.split(), at which sacreBLEU splits words. */
 bool qkv_text_is_space(uint32_t point);
 
-/* An empty sequence with space for `capacity` symbols, and what appends one: the caller does not exceed the capacity. */
+/* Makes an empty sequence with space for `capacity` symbols; appends a symbol. The caller must not exceed the capacity. */
 struct qkv_symbols *qkv_text_symbols(struct qkv_arena *arena, int64_t capacity);
 void qkv_text_append(struct qkv_symbols *symbols, uint32_t point);
 
@@ -51,10 +51,10 @@ struct qkv_words *qkv_text_words(struct qkv_arena *arena, const struct qkv_symbo
 struct qkv_words *qkv_text_tokenize(struct qkv_arena *arena, enum qkv_bleu_tokenizer tokenizer,
                                     const struct qkv_symbols *text);
 
-/* The words with a space between. */
+/* The words, joined by spaces. */
 struct qkv_symbols *qkv_text_join(struct qkv_arena *arena, const struct qkv_words *words);
 
-/* The words of TER: normalised as tercom does, punctuation removed, if asked for (metrics/tokenize.c). */
+/* The words of TER: normalised as tercom does and without punctuation, if asked for (metrics/tokenize.c). */
 struct qkv_words *qkv_text_tercom(struct qkv_arena *arena, bool normalized, bool no_punctuation,
                                   const struct qkv_symbols *text);
 
@@ -82,22 +82,22 @@ struct qkv_ngrams {
 
 struct qkv_ngrams *qkv_ngrams_sort(struct qkv_arena *arena, const struct qkv_symbols *text);
 
-/* How many n-grams of the given order there are. */
+/* The number of n-grams of the given order. */
 int64_t qkv_ngrams_total(const struct qkv_ngrams *ngrams, int order);
 
-/* How many n-grams of the given order also occur in a reference: each n-gram counts at most as often as in
- * the one of the `count` references that has it most often. `cursors` is scratch memory for `count` numbers. */
+/* The number of n-grams of the given order that also occur in a reference: each n-gram counts at most as often as it
+ * occurs in that one of the `count` references in which it is most frequent. cursors: workspace for `count` numbers. */
 int64_t qkv_ngrams_matches(const struct qkv_ngrams *hypothesis, struct qkv_ngrams *const *references,
                            int64_t count, int order, int64_t *cursors);
 
-/* Adds one segment's number of references to the range. */
+/* Extends the range by the number of references of one segment. */
 void qkv_reference_count_add(struct qkv_reference_count *range, int64_t count);
 
 /* Writes `nrefs:1|case:<letters>|<middle>|version:qkv-0.1.0`; letters: mixed or lc. */
 void qkv_metrics_signature(const struct qkv_reference_count *range, const char *letters, const char *middle,
                            char *text, size_t size);
 
-/* Lists the references that are not NULL in *present, an array in the arena. Fails when there are none. */
+/* Sets *present to an array, in the arena, of the references that are not NULL. Fails when there are none. */
 enum qkv_status qkv_metrics_references(struct qkv_arena *arena, const char *const *references, int64_t count,
                                        const char ***present, int64_t *present_count,
                                        struct qkv_error *error);

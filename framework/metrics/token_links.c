@@ -1,4 +1,4 @@
-/* From links between words to links between tokens. */
+/* Converts links between words to links between tokens. */
 #include "qkv/token_links.h"
 
 #include "core/grow.h"
@@ -26,7 +26,7 @@ static int64_t word_count(struct tokens tokens)
     return words;
 }
 
-/* The words of each pair of the file; -1 for those that the corpus dropped. */
+/* The numbers of words of each pair of the file; -1 for pairs that the corpus dropped. */
 static struct qkv_word_counts *count_words(const struct qkv_corpus *corpus, struct qkv_arena *arena)
 {
     struct qkv_word_counts *words = qkv_arena_allocate(arena, (size_t)corpus->read * sizeof *words);
@@ -37,7 +37,7 @@ static struct qkv_word_counts *count_words(const struct qkv_corpus *corpus, stru
     return words;
 }
 
-/* The source words that a target word is linked to. */
+/* The number of source words that a target word is linked to. */
 static int64_t count_links(const struct qkv_alignment *alignment, int64_t target)
 {
     int64_t count = 0;

@@ -1,5 +1,5 @@
-/* The tokenizers of BLEU and TER. A tokenizer sets spaces between words and marks; the words are what lies between
- * white space then. */
+/* The tokenizers of BLEU and TER. A tokenizer puts spaces between words and marks; then the text is split at white
+ * space. */
 #include "metrics/text.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static bool is_not_digit(uint32_t point)
     return !is_digit(point);
 }
 
-/* The ASCII punctuation that 13a and tercom always make a word of its own: all but . , - and ', which also occur inside
+/* The ASCII punctuation that 13a and tercom always split off as a word: all except . , - and ', which also occur within
  * numbers and words. */
 static bool is_separate_mark(uint32_t point)
 {
@@ -62,7 +62,7 @@ static bool is_symbol(uint32_t point)
 
 /* ---- steps of tokenizers ---- */
 
-/* A copy without white space at the end, in which there is space for as many symbols. */
+/* A copy without trailing white space, and without spare capacity. */
 static struct qkv_symbols *copy_trimmed(struct qkv_arena *arena, const struct qkv_symbols *text)
 {
     int64_t end = text->count;
@@ -104,7 +104,7 @@ static void replace_entities(struct qkv_symbols *text)
     replace(text, "&gt;", ">");
 }
 
-/* Sets spaces around every character that `is_apart` says, and, if `padded`, around the text. */
+/* Puts spaces around every character for which `is_apart` is true and, if `padded`, around the text. */
 static struct qkv_symbols *set_apart(struct qkv_arena *arena, bool (*is_apart)(uint32_t), bool padded,
                                      const struct qkv_symbols *text)
 {
@@ -121,8 +121,8 @@ static struct qkv_symbols *set_apart(struct qkv_arena *arena, bool (*is_apart)(u
     return result;
 }
 
-/* A rule for two neighbouring characters that match `first` and `second`: it inserts a space before, between or after
- * them. Matches do not overlap: the second character of a match is not the first of the next one. */
+/* A rule that inserts a space before, between or after two neighbouring characters that match `first` and `second`.
+ * Matches do not overlap: the second character of a match cannot be the first of the next one. */
 struct pair_rule {
     bool (*first)(uint32_t), (*second)(uint32_t);
     bool space_before, space_between, space_after;
@@ -147,7 +147,7 @@ static struct qkv_symbols *apply_rule(struct qkv_arena *arena, const struct pair
     return result;
 }
 
-/* Sets spaces around full stops and commas that are not between digits, and around dashes that follow a digit. */
+/* Puts spaces around full stops and commas that are not between digits, and around dashes that follow a digit. */
 static struct qkv_symbols *split_at_numbers(struct qkv_arena *arena, struct qkv_symbols *text)
 {
     static const struct pair_rule rules[] = {
@@ -161,8 +161,8 @@ static struct qkv_symbols *split_at_numbers(struct qkv_arena *arena, struct qkv_
 
 /* ---- the tokenizers ---- */
 
-/* Tokenizes as mteval-v13a does: replaces entities and line ends; then sets spaces around punctuation. Trailing white
- * space is dropped first: otherwise the replacement of "-\n" would remove a final dash. */
+/* Tokenizes as mteval-v13a does: replaces entities and line ends, then puts spaces around punctuation. Trailing white
+ * space is dropped first, because otherwise the replacement of "-\n" would remove a final dash. */
 static struct qkv_words *tokenize_13a(struct qkv_arena *arena, const struct qkv_symbols *text)
 {
     struct qkv_symbols *copy = copy_trimmed(arena, text);
@@ -174,8 +174,8 @@ static struct qkv_words *tokenize_13a(struct qkv_arena *arena, const struct qkv_
     return qkv_text_words(arena, split_at_numbers(arena, set_apart(arena, is_separate_mark, true, copy)));
 }
 
-/* Tokenizes as mteval-v14 does with --international-tokenization: sets spaces around punctuation marks that are not
- * between digits, and around symbols. The full stop after a number at the end of the text stays with it, as there. */
+/* Tokenizes as mteval-v14 does with --international-tokenization: puts spaces around punctuation marks that are not
+ * between digits, and around symbols. As there, a full stop after a number at the end of the text is not split off. */
 static struct qkv_words *tokenize_intl(struct qkv_arena *arena, const struct qkv_symbols *text)
 {
     static const struct pair_rule after_other = {is_not_number, is_punctuation, false, true, true},
@@ -212,7 +212,7 @@ struct qkv_words *qkv_text_tokenize(struct qkv_arena *arena, enum qkv_bleu_token
     return qkv_text_words(arena, text);
 }
 
-/* Sets a space before every 's that ends a word. */
+/* Puts a space before every 's at the end of a word. */
 static struct qkv_symbols *split_possessives(struct qkv_arena *arena, const struct qkv_symbols *text)
 {
     struct qkv_symbols *result = text ? qkv_text_symbols(arena, 2 * text->count) : NULL;

@@ -13,7 +13,7 @@ static enum qkv_status no_memory(struct qkv_error *error)
 
 /* ---- making an aligner ---- */
 
-/* Lists the heads to choose from, or fails when there is no such layer or head: `report` is that of an empty pair. */
+/* Lists the heads to choose from. Fails when the layer or head in the options does not exist. report: of an empty pair. */
 static enum qkv_status find_maps(struct qkv_aligner *aligner, struct aligner_direction *direction,
                                  const struct qkv_attention_report *report, struct qkv_error *error)
 {
@@ -49,12 +49,12 @@ static enum qkv_status open_direction(struct qkv_aligner *aligner, struct aligne
     struct qkv_error inner = {""};
     enum qkv_status status =
         qkv_attention_collect(collector, 1, &empty, 1u << QKV_ATTENTION_CROSS, &report, &inner);
-    if (status == QKV_FAILED) status = QKV_OK; /* the maps are not finite, but there: the pairs will fail */
+    if (status == QKV_FAILED) status = QKV_OK; /* maps that are not finite will be reported for the pairs */
     if (!status) status = find_maps(aligner, direction, &report, &inner);
     if (!status && aligner->options.norms)
         status =
             qkv_value_norms_init(&direction->norms, direction->run->model, 1u << QKV_ATTENTION_CROSS, &inner);
-    /* Values that the network does not record fail here, not in the first run. */
+    /* A network that does not record values is refused here and not only in the first run. */
     if (!status && aligner->options.norms)
         status = qkv_value_norms_apply(&direction->norms, qkv_attention_collector_trace(collector), 1,
                                        &report, &aligner->arena, &inner);
@@ -62,7 +62,7 @@ static enum qkv_status open_direction(struct qkv_aligner *aligner, struct aligne
     return status ? qkv_error_set(error, "%s: %s", direction->run->path, inner.message) : QKV_OK;
 }
 
-/* Of two runs, one must translate back what the other translates. */
+/* Refuses two runs that translate in the same direction, as far as their configs name languages. */
 static enum qkv_status check_languages(const struct qkv_run *run, const struct qkv_run *reverse,
                                        struct qkv_error *error)
 {

@@ -1,4 +1,4 @@
-/* Private to report: what aligner.c and aligner_choose.c share. */
+/* Private to report: declarations shared by aligner.c and aligner_choose.c. */
 #ifndef QKV_REPORT_ALIGNER_H
 #define QKV_REPORT_ALIGNER_H
 
@@ -6,7 +6,7 @@
 #include "report/forced.h"
 #include "report/word_map.h"
 
-/* One of the runs. */
+/* One direction of translation, with its run. */
 struct aligner_direction {
     const struct qkv_run *run;
     struct qkv_aligner_map map;         /* the map in use; head QKV_ATTENTION_BEST until one is chosen */
@@ -15,7 +15,7 @@ struct aligner_direction {
     struct value_norms norms; /* empty unless the options want norms */
 };
 
-/* What a thread needs; slot j computes the groups j, j + slots, j + 2 slots, ... */
+/* Working memory of a thread. Slot j computes the groups j, j + slots, j + 2 slots, ... */
 struct aligner_slot {
     struct forced_passes passes[2];
     struct qkv_arena scratch; /* of one pair */
@@ -34,11 +34,12 @@ struct qkv_aligner {
     struct qkv_arena arena;
 };
 
-/* A function of one group of FORCED_MAX pairs, or fewer: pairs `first` and on. */
+/* Processes one group of at most FORCED_MAX pairs: first .. first + count - 1. */
 typedef enum qkv_status aligner_function(void *context, struct aligner_slot *slot, int64_t first,
                                          int64_t count);
 
-/* Calls the function for all groups of `count` pairs, on all threads. Returns the first error, by slots. */
+/* Splits `count` pairs into groups and calls the function for each, on all threads. Returns the error of the first slot that
+ * has one. */
 enum qkv_status qkv_aligner_for_groups(struct qkv_aligner *aligner, int64_t count, aligner_function *function,
                                        void *context, struct qkv_error *error);
 

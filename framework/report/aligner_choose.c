@@ -1,4 +1,4 @@
-/* Which head aligns words best? */
+/* Chooses the head that aligns words best. */
 #include "report/aligner.h"
 #include "report/map_rows.h"
 
@@ -10,7 +10,7 @@ const char *qkv_head_rule_name(enum qkv_head_rule rule)
     return (unsigned)rule < QKV_HEAD_RULES ? names[rule] : NULL;
 }
 
-/* What a head has in one group of pairs. */
+/* Sums for one head over one group of pairs. */
 struct head_sums {
     double value;                        /* of entropies or agreements */
     int64_t rows;                        /* target words that have weights */
@@ -53,7 +53,7 @@ static enum qkv_status add_agreements(struct aligner_slot *slot, const struct qk
     return QKV_OK;
 }
 
-/* Draws from the map of one run. That of the other direction draws per source word of the pair. */
+/* Draws links from the map of a single run. For the reverse run, draws one per source word of the pair. */
 static enum qkv_status draw(const struct choice *choice, struct aligner_slot *slot,
                             const struct qkv_word_map *map, struct qkv_alignment *drawn)
 {
@@ -125,7 +125,7 @@ static enum qkv_status add_group(void *context, struct aligner_slot *slot, int64
 
 /* ---- the best head ---- */
 
-/* The value of a candidate over all groups; false: no target word has weights. */
+/* Computes the value of a candidate over all groups; false when no target word has weights. */
 static bool value_of(const struct choice *choice, int64_t groups, int64_t candidate, double *value)
 {
     int64_t candidates = choice->aligner->direction[choice->direction].candidate_count;

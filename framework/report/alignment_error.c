@@ -1,4 +1,4 @@
-/* The alignment error of a run: its attention maps against gold links. */
+/* The alignment error of a run: compares its attention maps with gold links. */
 #include "qkv/alignment_score.h"
 
 #include "report/corpus_links.h"
@@ -23,7 +23,7 @@ enum qkv_status qkv_corpus_texts(const struct qkv_corpus *corpus, int64_t pair, 
     return QKV_OK;
 }
 
-/* Counts the words of the pairs of the corpus, by line of its file; words: -1 at first. */
+/* Counts the words of each pair of the corpus. words: indexed by line of the file; the caller sets them to -1. */
 static enum qkv_status count_words(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
                                    struct qkv_tokens *tokens, struct qkv_word_counts *words,
                                    struct qkv_error *error)

@@ -47,11 +47,11 @@ void qkv_attention_map_name(const struct qkv_attention_map *map, char *text, siz
     snprintf(text, size, "%s.%s.%s", qkv_attention_kind_name(map->kind), layer, head);
 }
 
-/* ---- what a caller must not pass ---- */
+/* ---- reports that are refused ---- */
 
 enum {
-    MAX_NUMBER = 1 << 12,   /* of a layer or head: selecting visits all pairs */
-    MAX_TOKENS = INT32_MAX, /* the formats count in int */
+    MAX_NUMBER = 1 << 12,   /* of a layer or head: selecting visits all pairs of them */
+    MAX_TOKENS = INT32_MAX, /* the formats count tokens in int */
 };
 
 static bool is_number(int number)
@@ -97,7 +97,7 @@ struct selection {
     int64_t count;
 };
 
-/* True if layer or head `number` is selected by `wanted`: any single one is part of a mean. */
+/* Whether `wanted` selects layer or head `number`. A mean is taken over every single one. */
 static bool is_selected(int number, int wanted)
 {
     return wanted == QKV_ATTENTION_MEAN ? number > 0 : number == wanted;
@@ -142,7 +142,8 @@ static bool append_map(struct selection *selection, enum qkv_attention_kind kind
     return true;
 }
 
-/* Appends the head that agrees best with the mean of all heads of a layer, or of all layers. */
+/* Appends the head whose map agrees best with the mean over all heads of a layer, or of all layers: the sum of the products of
+ * their weights is largest. */
 static bool append_best(struct selection *selection, enum qkv_attention_kind kind, int layer)
 {
     const struct qkv_attention_report *report = selection->report;
@@ -151,7 +152,7 @@ static bool append_best(struct selection *selection, enum qkv_attention_kind kin
     const struct qkv_attention_map *best = NULL;
     int layers = layer == QKV_ATTENTION_EACH ? QKV_ATTENTION_MEAN : layer;
     if (!append_map(selection, kind, layers, QKV_ATTENTION_MEAN)) return false;
-    if (selection->count == mean) return true; /* there are no such heads */
+    if (selection->count == mean) return true; /* no mean was appended: there are no such heads */
     const struct qkv_attention_map *average = &selection->maps[mean];
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];

@@ -15,7 +15,7 @@ struct qkv_attention_collector {
     struct qkv_graph *graph;
     struct qkv_batch batch;
     struct qkv_trace trace;
-    const struct value_norms *norms; /* NULL: maps have weights, else weights times norms */
+    const struct value_norms *norms; /* NULL: maps hold weights; otherwise weights times norms */
     struct value_norms own_norms;
     struct qkv_arena arena; /* of the reports of the last pass */
 };
@@ -83,8 +83,7 @@ static struct qkv_ids decoder_input(const struct qkv_attention_pair *pair)
     return (struct qkv_ids){pair->target.length - is_cut(pair), pair->target.ids};
 }
 
-/* Reports a sentence that is too long; the graph could not say which sentence of the batch it is.
- */
+/* Refuses a sentence that is too long. The graph would refuse it, too, but could not name the sentence. */
 static enum qkv_status check_length(const struct qkv_model *model, const struct qkv_attention_pair *pair,
                                     struct qkv_error *error)
 {
@@ -101,7 +100,7 @@ static enum qkv_status check_length(const struct qkv_model *model, const struct 
                                qkv_stack_longest(long_source ? encoder : decoder) - 1, error);
 }
 
-/* Joins the masks of the pairs, if there are any, to that of the batch; false when memory is out. */
+/* Joins the masks of the pairs, if there are any, to the mask of the batch; false when memory is out. */
 static bool mask_sources(struct qkv_attention_collector *collector, int64_t count,
                          const struct qkv_attention_pair *pairs)
 {
@@ -134,7 +133,7 @@ static enum qkv_status run(struct qkv_attention_collector *collector, int64_t co
     if (!mask_sources(collector, count, pairs)) return no_memory(error);
     qkv_batch_shard(&collector->batch, 0, 1, &view);
     collector->trace = (struct qkv_trace){0};
-    /* Without the loss: attention needs no probabilities of target words, which take most of the time. */
+    /* Stops at hidden states: attention needs no probabilities of target words, which take most of the time. */
     qkv_model_hidden(collector->model, collector->graph, &view, &collector->trace);
     if (qkv_graph_check(collector->graph, error)) return QKV_INVALID;
     qkv_forward(collector->graph);
@@ -176,7 +175,7 @@ static const double *copy(struct qkv_arena *arena, const void *weights, enum qkv
     return numbers;
 }
 
-/* The rule that hides keys in the maps of a layer; NULL where none does. */
+/* The attention rule of a layer; NULL if it hides no keys in the maps. */
 static const struct qkv_attention_rule *rule_of(const struct qkv_model *model, enum qkv_attention_kind kind,
                                                 int64_t layer)
 {
@@ -184,7 +183,7 @@ static const struct qkv_attention_rule *rule_of(const struct qkv_model *model, e
     return attention && kind != QKV_ATTENTION_CROSS ? &attention->rule : NULL;
 }
 
-/* Refuses weights that are not those of the tokens of the sentence, which name rows and columns. */
+/* Refuses weights whose shape does not fit the tokens of the sentence, which are the labels of rows and columns. */
 static enum qkv_status check_weights(const struct qkv_attention_collector *collector,
                                      const struct qkv_part *part, const struct qkv_attention_map *map,
                                      const struct qkv_attention_report *report, struct qkv_error *error)

@@ -50,8 +50,8 @@ bool qkv_report_of_explanations(const struct explanations_job *job, struct qkv_a
         const struct qkv_step *step = qkv_explanation_content(explanation, QKV_STEP_WEIGHTS);
         for (int64_t h = 0; step && h < heads; h++)
             maps[count++] = (struct qkv_attention_map){
-                /* If only some words are followed, a map of self-attention has fewer rows than columns,
-                 * which only cross maps may have. */
+                /* If only some words are followed, a map of self-attention has fewer rows than columns.
+                 * Only cross maps may have such a shape. */
                 .kind = QKV_ATTENTION_CROSS,
                 .layer = explanation->layer ? explanation->layer : 1,
                 .head = explanation->first_head + (int)h,

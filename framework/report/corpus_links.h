@@ -5,7 +5,7 @@
 #include "qkv/alignment.h"
 #include "qkv/corpus.h"
 
-/* The texts of a pair. Fails where the corpus has not kept its raw lines. */
+/* Finds the texts of a pair. Fails when the corpus has not kept its raw lines. */
 enum qkv_status qkv_corpus_texts(const struct qkv_corpus *corpus, int64_t pair, struct qkv_pair_texts *texts,
                                  struct qkv_error *error);
 

@@ -1,4 +1,4 @@
-/* Explanations: finding steps and heads, and what their writers share. */
+/* Explanations: finding steps and heads, and functions shared by their writers. */
 #include "report/explanation.h"
 
 #include "draw/display_text.h"
@@ -24,14 +24,14 @@ const struct qkv_step *qkv_explanation_content(const struct qkv_explanation *exp
     return NULL;
 }
 
-/* ---- what a caller must not pass ---- */
+/* ---- explanations that are refused ---- */
 
 enum {
-    MAX_HEADS = 1 << 12,   /* of an explanation, and the greatest number of one */
+    MAX_HEADS = 1 << 12,   /* number of heads of an explanation, and highest number of a head */
     MAX_NUMBERS = 1 << 30, /* of a step */
 };
 
-/* Whether the shape is possible and the numbers are there. */
+/* Whether the shape is valid and the numbers are not missing. */
 static bool is_step(const struct qkv_step *step)
 {
     if (!step->name || !step->title || !step->formula) return false;
@@ -76,7 +76,7 @@ enum qkv_status qkv_explanations_check(const struct qkv_explanation *explanation
     return QKV_OK;
 }
 
-/* ---- what the writers share ---- */
+/* ---- functions shared by the writers ---- */
 
 const struct qkv_step *qkv_step_counterpart(const struct explanations_job *job, int index, int64_t at)
 {

@@ -1,11 +1,11 @@
-/* Private to report: what the writers of explanations share. */
+/* Private to report: functions shared by the writers of explanations. */
 #ifndef QKV_REPORT_EXPLANATION_H
 #define QKV_REPORT_EXPLANATION_H
 
 #include "report/writer.h"
 
-/* Fails when there is no explanation, or one has steps that cannot be: shapes that are negative or too large, numbers
- * or names missing, other heads than the step of the same name in the first explanation. */
+/* Fails when there is no explanation, or one has an invalid step: its shape is negative or too large, numbers or names are
+ * missing, or its heads differ from those of the step of the same name in the first explanation. */
 enum qkv_status qkv_explanations_check(const struct qkv_explanation *explanations, int count,
                                        struct qkv_error *error);
 
@@ -13,8 +13,8 @@ enum qkv_status qkv_explanations_check(const struct qkv_explanation *explanation
  * NULL if there is none. */
 const struct qkv_step *qkv_step_counterpart(const struct explanations_job *job, int index, int64_t at);
 
-/* Returns the number, counted from 1, of the earlier step with the same numbers as step `at`; 0 if there is
- * none, or if options.full asks for everything. */
+/* Returns the number, counted from 1, of an earlier step with the same numbers as step `at`; 0 if there is
+ * none, or if options.full is set, which shows every step in full. */
 int64_t qkv_step_repeated(const struct explanations_job *job, int64_t at);
 
 /* True if the values of the step have an axis of heads: those of a single head are a plain matrix. */
@@ -37,8 +37,8 @@ double qkv_step_largest(const struct explanations_job *job, int64_t at);
 /* The name of row or column `i`: a label, or the number i + 1 if `names` is NULL. "?" if memory runs out. */
 const char *qkv_step_label(const struct explanations_job *job, const char *const *names, int64_t i);
 
-/* Which of `count` rows or columns to show if not all fit: the first `head`, a gap, the last `tail`.
- * head + tail == count means all of them, without a gap. */
+/* Which of `count` rows or columns to show if not all fit: the first `head`, a gap, and the last `tail`.
+ * If head + tail == count, all of them are shown, without a gap. */
 struct elision {
     int64_t head, tail;
 };

@@ -1,4 +1,4 @@
-/* How a number of a step was made: the terms of its sum. */
+/* Shows how a number of a step was computed: the terms of its sum. */
 #include "qkv/scalar_math.h"
 #include "report/explanation.h"
 
@@ -11,7 +11,7 @@ struct matrix {
     const double *values; /* [rows, columns] */
 };
 
-/* The matrix of a step that belongs to head `head` of `heads`: heads of keys and values may be shared. */
+/* The matrix of a step that belongs to head `head` of `heads`. Several query heads may share a head of keys and values. */
 static struct matrix matrix_of(const struct qkv_explanation *explanation, const char *name, int64_t head,
                                int64_t heads)
 {
@@ -21,7 +21,7 @@ static struct matrix matrix_of(const struct qkv_explanation *explanation, const 
     return (struct matrix){step, step->values + i * step->rows * step->columns};
 }
 
-/* 0 outside the matrix, which no rule of a walk asks for. */
+/* One number of the matrix; 0 outside of it, which no rule of a walk reads. */
 static double cell(struct matrix matrix, int64_t row, int64_t column)
 {
     if (!matrix.step || row >= matrix.step->rows || column >= matrix.step->columns) return 0;
@@ -66,15 +66,15 @@ static void add_products(struct sum *sum, const struct origin *o)
     if (o->z.step) add(sum, o->z.step->title, cell(o->z, 0, o->column), 1);
 }
 
-/* The head that a number of joined heads comes from, and where its context is. */
+/* The head and the column of its context that a column of the joined heads comes from. */
 struct joined_head {
     int64_t number; /* of the layer, from 1 */
-    int64_t index; /* of its matrix in step X; not one of 0 .. heads - 1 where the head is not in the steps */
+    int64_t index;  /* of its matrix in step X; outside 0 .. heads - 1 if the steps do not have this head */
     int64_t column; /* of that matrix */
 };
 
-/* X must have columns. Where heads were removed (qkv_explanation_select_head), X begins with head `first_head` of the
- * layer, but all heads are still joined. */
+/* X must have columns. If heads were removed (qkv_explanation_select_head), X begins with head `first_head` of the
+ * layer, but the joined heads are still complete. */
 static struct joined_head joined_head(const struct qkv_explanation *explanation, const struct origin *o)
 {
     const struct qkv_step *x = o->x.step;
@@ -85,7 +85,7 @@ static struct joined_head joined_head(const struct qkv_explanation *explanation,
     return (struct joined_head){number, number - first, o->column % x->columns};
 }
 
-/* exp(x) of each number of the row, divided by that of the greatest, as softmax computes it. */
+/* Adds exp(x - max) for each number x of the row, where max is the largest of them, as softmax computes it. */
 static void add_powers(struct sum *sum, const struct origin *o)
 {
     double greatest = -HUGE_VAL;
@@ -140,7 +140,7 @@ static bool is_there(const struct qkv_step *step, const struct qkv_number *numbe
            number->column >= 0 && number->column < step->columns;
 }
 
-/* Fails where X has not the columns or the head that the rule of the step reads. */
+/* Fails when X does not have the columns or the head that the rule of the step reads. */
 static enum qkv_status check_origin(const struct qkv_explanation *explanation, const struct origin *o,
                                     struct qkv_error *error)
 {

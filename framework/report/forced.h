@@ -7,14 +7,14 @@
 #include "qkv/run.h"
 #include "report/value_norms.h"
 
-/* Most pairs of a pass; fixed, because results may depend on it in the last bit. */
+/* Maximal number of pairs of a pass. It is fixed, because the last bits of results may depend on it. */
 enum { FORCED_MAX = 64 };
 
-/* What passes through the model of a run need; they reuse the memory. One thread at a time. */
+/* The memory for passes through the model of a run, which is reused. For one thread at a time. */
 struct forced_passes {
     const struct qkv_run *run;
     unsigned kinds; /* of the maps; qkv_forced_init sets it to cross attention */
-    bool has_texts; /* the tokens of reports have their texts; false: "" instead, but <s> and </s> */
+    bool has_texts; /* reports have the texts of tokens; false: "" instead, except for <s> and </s> */
     struct qkv_attention_collector *collector;
     struct qkv_sentence sentence;
     struct qkv_arena arena; /* of the last pass */
@@ -28,15 +28,15 @@ struct forced_pair {
     struct qkv_attention_report report;
 };
 
-/* norms: maps have weights times norms; NULL: weights. They must outlive the passes. All zero can be released. Fails out
- * of memory. */
+/* norms: maps hold weights times these norms, which must outlive the passes; NULL: maps hold weights. Passes that are all zero
+ * can be released. Fails when memory is out. */
 enum qkv_status qkv_forced_init(struct forced_passes *passes, const struct qkv_run *run,
                                 const struct value_norms *norms, struct qkv_error *error);
 void qkv_forced_release(struct forced_passes *passes);
 
 /* Collects the attention of at most FORCED_MAX pairs. `swapped`: the run translates targets to sources, and the
  * report has them exchanged, too. Results are valid until the next pass. Fails for text that is not valid UTF-8, for a
- * run without attention and out of memory. */
+ * run without attention, and when memory is out. */
 enum qkv_status qkv_forced_collect(struct forced_passes *passes, int64_t count,
                                    const struct qkv_pair_texts *texts, bool swapped,
                                    struct forced_pair *pairs, struct qkv_error *error);

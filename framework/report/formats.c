@@ -13,7 +13,7 @@ static const struct qkv_format_writer *const writers[] = {
 
 enum {
     COUNT = sizeof writers / sizeof *writers,
-    DIGITS_MAX = 17, /* more digits of a double tell nothing */
+    DIGITS_MAX = 17, /* a double has no more significant digits */
 };
 
 const struct qkv_format *qkv_format(int64_t index)
@@ -56,7 +56,7 @@ static enum qkv_status complete_options(struct qkv_format_options *complete,
     return qkv_error_set(error, "no colormap is called %s: choose %s", complete->colormap, known);
 }
 
-/* Ends a rendering: frees the arena, and gives the caller the bytes or the error. */
+/* Ends a rendering: frees the arena, and passes the bytes or the error to the caller. */
 static enum qkv_status finish(enum qkv_status status, struct qkv_arena *arena, struct bytes *out,
                               const struct qkv_format *format, char **bytes, size_t *size,
                               struct qkv_error *error)
@@ -88,7 +88,7 @@ enum qkv_status qkv_report_check_tokens(const struct qkv_attention_report *repor
     return QKV_OK;
 }
 
-/* The writer of a format, which may be a copy of its row; NULL with a message when there is none. */
+/* The writer of a format; `format` may be a copy of the row in the table. NULL with a message when there is none. */
 static const struct qkv_format_writer *writer_of(const struct qkv_format *format, struct qkv_error *error)
 {
     const char *name = format && format->name ? format->name : "";

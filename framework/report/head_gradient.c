@@ -26,8 +26,8 @@ void qkv_head_gradients_release(struct head_gradients *gradients)
     *gradients = (struct head_gradients){0};
 }
 
-/* A mask m of a head multiplies its context, which is the same as multiplying its rows W of the output projection. So d
- * loss / dm at m = 1 is the sum of W times d loss / dW over these rows. */
+/* d loss / dm at m = 1. The mask m of a head multiplies its context, which has the same effect as multiplying the rows W of the
+ * output projection that belong to the head. So the derivative is the sum over these rows of W times d loss / dW. */
 static double gradient_of_mask(const struct head_gradients *gradients, struct qkv_head head)
 {
     const struct qkv_parameters *parameters = &gradients->model->parameters;

@@ -1,4 +1,4 @@
-/* Where heads look: sums over the rows of their maps. */
+/* Measures what heads attend to: sums over the rows of their maps. */
 #include "report/head_sums.h"
 #include "report/map_rows.h"
 #include "report/word_map.h"
@@ -12,7 +12,7 @@
 struct labeled_map {
     const struct qkv_attention_map *map;
     const char *const *row_names, *const *column_names;
-    int64_t special_column; /* of </s>, in decoder attention of <s> */
+    int64_t special_column; /* the column of </s>; in decoder attention, of <s> */
     int64_t special_row;
 };
 
@@ -25,15 +25,16 @@ static struct labeled_map labeled(const struct qkv_attention_report *report,
                                 decoder ? 0 : map->columns - 1, decoder ? 0 : map->rows - 1};
 }
 
-/* The share of a row on a column that is a word; 0 where there is no such column. */
+/* The share of a row on a column that is a word; 0 if there is no such column. */
 static double share_of(const struct labeled_map *labels, const double *row, double total, int64_t column)
 {
     if (column < 0 || column >= labels->map->columns || column == labels->special_column) return 0;
     return row[column] / total;
 }
 
-/* Adds the share on words of the same text, in self-attention at other positions, if the row sees one. A key that
- * causality or a window hides has weight 0, as an unlikely one may have: in decoder attention, later keys do not count. */
+/* Adds the share of the row on words with the same text (in self-attention, only at other positions), if it can see one. Weight
+ * 0 does not show whether a key is hidden, because an unlikely key may also have it; so decoder attention ignores later
+ * keys. */
 static void add_copied(const struct labeled_map *labels, const double *row, double total, int64_t r,
                        struct head_sums *sums)
 {
@@ -83,8 +84,8 @@ static void add_rows(const struct labeled_map *labels, const struct labeled_map 
 
 /* ---- gold links ---- */
 
-/* The total variation distance of a row of weights, which sums to at most 1, from the uniform distribution over the gold links
- * of its word. What the row lacks of 1 is on </s>, where no link is. -1: the word has no link. */
+/* The total variation distance between a row of weights, which sums to at most 1, and the uniform distribution over the gold
+ * links of its word. The rest of the row up to 1 is on </s>, which has no links. -1: the word has no link. */
 static double variation_of(const double *row, int64_t sources, int64_t target,
                            const struct qkv_alignment *gold, double *ideal)
 {
@@ -97,7 +98,7 @@ static double variation_of(const double *row, int64_t sources, int64_t target,
     return (sum + fabs(1 - qkv_row_total(row, sources))) / 2;
 }
 
-/* Adds the links that the map draws in one reading, and the variation of its rows. */
+/* Counts the links that are drawn from the map in one reading, and adds the variation of its rows. */
 static enum qkv_status add_reading(const struct qkv_word_map *map, const struct qkv_alignment *gold,
                                    enum qkv_alignment_reading reading, struct qkv_arena *arena,
                                    struct head_sums *sums, struct qkv_error *error)
@@ -182,7 +183,7 @@ void qkv_head_sums_merge(struct head_sums *sums, const struct head_sums *more)
     }
 }
 
-/* NaN without rows. */
+/* NaN if there are no rows. */
 static double mean(double sum, int64_t rows)
 {
     return rows ? sum / (double)rows : (double)NAN;

@@ -1,4 +1,4 @@
-/* Private to report: what heads.c adds up for each head. */
+/* Private to report: the sums that heads.c computes for each head. */
 #ifndef QKV_REPORT_HEAD_SUMS_H
 #define QKV_REPORT_HEAD_SUMS_H
 
@@ -12,7 +12,7 @@ struct head_sums {
     int64_t rows;
     double norm; /* over norm_rows rows */
     int64_t norm_rows;
-    double copied; /* over copied_rows rows, which see a word of the same text */
+    double copied; /* over copied_rows rows, which can see a word with the same text */
     int64_t copied_rows;
     struct qkv_alignment_result counted[QKV_READINGS]; /* links */
     double variation[QKV_READINGS];                    /* over variation_rows rows, which have gold links */
@@ -28,7 +28,7 @@ struct head_maps {
     bool measures_norms;               /* measure `norms` instead of weights */
 };
 
-/* head_rows.c: adds the maps of a pair to sums [maps]. Fails out of memory, and when links do not fit the pair. */
+/* head_rows.c: adds the maps of a pair to sums [maps]. Fails when memory is out, and when links do not fit the pair. */
 enum qkv_status qkv_head_sums_add(const struct head_maps *maps, struct qkv_arena *arena,
                                   struct head_sums *sums, struct qkv_error *error);
 
@@ -40,7 +40,7 @@ void qkv_head_sums_finish(const struct head_sums *sums, int64_t tokens, double v
 
 /* ---- head_gradient.c ---- */
 
-/* Gradients of the loss of single sentences by a mask of each head. One thread at a time. */
+/* Gradients of the loss of single sentences with respect to a mask of each head. For one thread at a time. */
 struct head_gradients {
     const struct qkv_model *model;
     struct qkv_graph *graph;
@@ -48,13 +48,14 @@ struct head_gradients {
     struct qkv_batch batch;
 };
 
-/* All zero can be released. Fails out of memory. */
+/* A struct that is all zero can be released. Fails when memory is out. */
 enum qkv_status qkv_head_gradients_init(struct head_gradients *gradients, const struct qkv_model *model,
                                         struct qkv_error *error);
 void qkv_head_gradients_release(struct head_gradients *gradients);
 
 /* Sets gradient [heads] to d loss / d mask for the sum of the cross entropy over the target tokens of a sentence, in nats. The
- * mask of a head is 1 and multiplies its context. Fails where the sentence is longer than positions, and out of memory. */
+ * mask of a head is 1 and multiplies its context. Fails when the sentence has more tokens than the model has positions, and
+ * when memory is out. */
 enum qkv_status qkv_head_gradients_of(struct head_gradients *gradients, struct qkv_ids source,
                                       struct qkv_ids target, double *gradient, struct qkv_error *error);
 

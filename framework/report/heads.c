@@ -1,4 +1,4 @@
-/* Measures all heads of a run: their maps, their gradients, and what happens when they are silent. */
+/* Measures all heads of a run: their maps, their gradients, and the scores of the run when they are silenced. */
 #include "qkv/heads.h"
 #include "qkv/evaluate.h"
 #include "qkv/network.h"
@@ -20,7 +20,7 @@ const struct qkv_head_measure_info *qkv_head_measure_info(enum qkv_head_measure 
     return (unsigned)measure < QKV_HEAD_MEASURES ? &MEASURES[measure] : NULL;
 }
 
-/* What a thread needs; slot j measures the groups j, j + slots, j + 2 slots, ... */
+/* Working memory of a thread. Slot j measures the groups j, j + slots, j + 2 slots, ... */
 struct slot {
     struct forced_passes passes;
     struct head_gradients gradients;
@@ -40,7 +40,7 @@ struct measuring {
     int slots;
     struct slot *slot;      /* [slots] */
     struct head_sums *sums; /* [groups, heads]; a group has FORCED_MAX pairs, the last one may have fewer */
-    int64_t done;           /* parts of the work */
+    int64_t done;           /* parts of the work, for the progress function */
     struct qkv_arena arena;
 };
 
@@ -52,7 +52,7 @@ static enum qkv_status no_memory(struct qkv_error *error)
 static void report_progress(struct measuring *m)
 {
     m->done++;
-    /* Maps and gradients; all heads; each head silent. */
+    /* The parts: maps and gradients; the scores with all heads; the scores without each head. */
     if (m->options->progress) m->options->progress(m->options->context, m->done, 2 + m->measured->count);
 }
 
@@ -74,7 +74,7 @@ static enum qkv_status add_pair(struct measuring *m, struct slot *slot, int64_t 
     return QKV_OK;
 }
 
-/* Fails unless the maps are those of the heads: sums are added up map by map. */
+/* Fails unless the report has one map for each head, in the same order, because sums are added map by map. */
 static enum qkv_status check_maps(const struct measuring *m, const struct qkv_attention_report *report,
                                   struct qkv_error *error)
 {

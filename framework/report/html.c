@@ -1,4 +1,4 @@
-/* Explanations as one html page without scripts or other files. Cells are coloured by their numbers. */
+/* Writes explanations as one HTML page without scripts or other files. Cells are coloured by their numbers. */
 #include "report/explanation.h"
 
 #include "draw/cells.h"
@@ -48,7 +48,7 @@ struct painting {
     struct number_style style;
     double largest;       /* absolute value */
     bool tokens;          /* cells stay white */
-    bool weights;         /* cells have the colormap, not the diverging colours */
+    bool weights;         /* cells use the colormap, not the diverging colours */
     const char *colormap; /* never NULL */
 };
 

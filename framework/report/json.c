@@ -1,5 +1,5 @@
-/* JSON objects. If memory runs out cJSON returns NULL, and refuses to add NULL or to add to NULL: `complete`
- * becomes false, and is checked once at the end. */
+/* Writes JSON objects. If memory runs out, cJSON returns NULL, and adding NULL or adding to NULL fails: then `complete`
+ * becomes false. It is checked only once, at the end. */
 #include "report/explanation.h"
 #include "report/json_text.h"
 
@@ -44,7 +44,7 @@ static cJSON *number_or_mean(int number)
     return number ? cJSON_CreateNumber(number) : cJSON_CreateString("mean");
 }
 
-/* The tokens of the rows. A row of cross-attention has two: what the decoder step reads and predicts. */
+/* The tokens of the rows. A row of cross-attention has two: the token that the decoder step reads, and the one it predicts. */
 static cJSON *row_tokens(const struct qkv_attention_report *report, const struct qkv_attention_map *map,
                          bool *complete)
 {

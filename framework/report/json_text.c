@@ -17,7 +17,7 @@ static void append_escaped(struct bytes *out, uint32_t point)
         qkv_bytes_text(out, "\\t");
     else if (point < 0x10000)
         qkv_bytes_format(out, "\\u%04x", point);
-    else /* a surrogate pair */
+    else /* beyond U+FFFF: a surrogate pair */
         qkv_bytes_format(out, "\\u%04x\\u%04x", 0xD800 + ((point - 0x10000) >> 10),
                          0xDC00 + (point - 0x10000) % 0x400);
 }

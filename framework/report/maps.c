@@ -1,4 +1,4 @@
-/* What the writers of attention maps share: titles, the name of the values and the range of colours. */
+/* Functions shared by the writers of attention maps: titles, the name of the values and the range of colours. */
 #include "draw/display_text.h"
 #include "draw/heatmap.h"
 #include "report/writer.h"

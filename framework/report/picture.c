@@ -1,4 +1,4 @@
-/* Attention maps as a figure of heat maps: vector graphics and pixels. */
+/* Draws attention maps as a figure of heat maps, as vector graphics or pixels. */
 #include "draw/heatmap.h"
 #include "report/writer.h"
 
@@ -21,7 +21,7 @@ static struct heatmap_group group_of(const struct qkv_attention_report *report,
     };
 }
 
-/* Panels of a line: all heads of a layer, unless they are very many, or a few layers. */
+/* Maximal number of panels in a line: heads of one layer, or layers if each has only one map. */
 enum { MAX_HEADS = 16, MAX_LAYERS = 4 };
 
 /* Puts the heads of each layer into a line; all layers into one line if each layer has only one map. */

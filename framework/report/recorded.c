@@ -17,7 +17,7 @@ static const char *const ROLES[] = {
     [QKV_PART_AROUND] = "QKV_PART_AROUND",
 };
 
-/* Returns the part if it has the shape; `owner`: whose part it is, for the message. */
+/* Returns the part if it has the wanted shape. owner: the layer or stack of the part, for the message. */
 static const struct qkv_part *check(const struct recorded_pass *pass, const struct qkv_part *part,
                                     enum qkv_part_role role, const char *owner, struct part_shape wanted)
 {

@@ -1,5 +1,5 @@
-/* Private to report and explain: parts of a pass (qkv/model.h) that a network of the program's own may have left out, or
- * recorded with a shape that does not fit its layers. */
+/* Private to report and explain: finds and checks the parts of a pass (qkv/model.h). A network that is defined by another
+ * program may not have recorded them, or with a shape that does not fit its layers. */
 #ifndef QKV_REPORT_RECORDED_H
 #define QKV_REPORT_RECORDED_H
 
@@ -8,7 +8,7 @@
 struct recorded_pass {
     const struct qkv_model *model;
     const struct qkv_trace *trace;
-    const char *purpose; /* what needs the parts, a plural: "norms of values" */
+    const char *purpose; /* what the parts are needed for, in plural, for messages: "norms of values" */
     struct qkv_error *error;
 };
 

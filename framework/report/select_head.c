@@ -1,7 +1,7 @@
 /* One head of an explanation. */
 #include "report/explanation.h"
 
-/* Sets `head` to the number of the head whose weights agree best with the mean of all. */
+/* Sets `head` to the number of the head whose weights agree best with the mean of all heads. */
 static enum qkv_status find_best_head(const struct qkv_explanation *explanation, int *head,
                                       struct qkv_arena *arena, struct qkv_error *error)
 {
@@ -31,7 +31,7 @@ enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation,
     for (int64_t i = 0; i < explanation->step_count; i++) {
         steps[i] = explanation->steps[i];
         if (steps[i].heads <= 1) continue;
-        /* In grouped-query attention several heads in a row share one head of keys and values. */
+        /* In grouped-query attention, several consecutive heads share one head of keys and values. */
         int64_t at = (head - explanation->first_head) * steps[i].heads / explanation->heads;
         steps[i].values += at * steps[i].rows * steps[i].columns;
         steps[i].heads = 1;

@@ -20,11 +20,11 @@ struct table {
     const char **rows, **columns;    /* labels */
     int *row_widths, *column_widths; /* of the labels, limited as above */
     int label_width;                 /* of the widest row label */
-    double maximum;                  /* weight of the last colour */
+    double maximum;                  /* the weight that gets the last colour */
 };
 
-/* Appends the cell of a weight, with a space before it. A weight that rounds to 0.00 is a dot, so that the
- * others are easy to see. */
+/* Appends the cell of a weight, with a space before it. A weight that rounds to 0.00 is shown as a dot, so that
+ * larger weights are easy to see. */
 static void append_weight(const struct table *table, double weight, int width)
 {
     uint32_t color = 0;
@@ -64,7 +64,7 @@ static int clamp(int value, int min, int max)
     return value < min ? min : value > max ? max : value;
 }
 
-/* Reads the labels of an axis and their widths, between least and most. False if memory runs out. */
+/* Sets the labels of an axis and their widths, limited to min .. max. False if memory runs out. */
 static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int64_t count, int min, int max,
                         const char ***labels, int **widths)
 {
@@ -79,7 +79,7 @@ static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int6
     return true;
 }
 
-/* Appends one map. `value`: what its cells hold; NULL: attention weights. */
+/* Appends one map. value: the name of the numbers in its cells; NULL: attention weights. */
 static void append_map(const struct maps_job *job, const struct qkv_attention_map *map, const char *value,
                        struct bytes *out)
 {

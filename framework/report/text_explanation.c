@@ -26,7 +26,7 @@ struct table {
     const char *caption;
     struct number_style style;
     bool colored;    /* cells have background colours */
-    double largest;  /* value of the last colour */
+    double largest;  /* the value that gets the last colour */
     int label_width; /* of the widest row label */
     int *widths;     /* of the columns */
     int width;       /* of the table */
@@ -45,8 +45,8 @@ static int larger(int a, int b)
 
 /* ---- measuring ---- */
 
-/* Chooses the columns that fit into `limit`: the first ones, a gap, and the last one. At least two are shown,
- * so of fewer than three none is left out. */
+/* Chooses the columns that fit into `limit`: the first ones, a gap, and the last one. At least two are shown, so
+ * a table of one or two columns is always complete. */
 static void choose_columns(const struct explanations_job *job, struct table *table, int limit)
 {
     const struct qkv_step *step = table->step;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* G of a head: the products of rows of a matrix [any, outputs]; `values` holds these rows. */
+/* Computes G of a head: the dot products of all pairs of `rows` of a matrix [any, outputs]. values: receives these rows. */
 static void multiply_rows(const struct qkv_parameters *parameters, struct qkv_rows rows, double *values,
                           double *gram)
 {
@@ -27,7 +27,7 @@ static enum qkv_status no_memory(struct qkv_error *error)
     return qkv_error_set(error, "out of memory for the norms of values");
 }
 
-/* Fills one layer. In a recurrent network the value is the memory. */
+/* Fills one layer. In a recurrent network the values are the memory. */
 static enum qkv_status add_layer(struct value_norms *norms, const struct qkv_attention_layers *layers,
                                  struct qkv_head head, struct norm_layer *layer, struct qkv_error *error)
 {
@@ -89,7 +89,7 @@ void qkv_value_norms_release(struct value_norms *norms)
     *norms = (struct value_norms){0};
 }
 
-/* norm(v W) for one value; `product` holds V numbers. */
+/* norm(v W) for one value. product: workspace for V numbers. */
 static double norm_of(const double *value, const double *gram, int64_t width, double *product)
 {
     double square = 0;
@@ -100,17 +100,17 @@ static double norm_of(const double *value, const double *gram, int64_t width, do
     return square > 0 ? sqrt(square) : 0; /* below 0 by rounding */
 }
 
-/* The norms of all values of a pass, by kind and layer, and where those of a sentence begin. */
+/* The norms of all values of a pass, by kind and layer, and the offset of the current sentence. */
 struct pass_norms {
     const struct value_norms *norms;
     struct recorded_pass recorded;
     struct qkv_arena *arena;
     double **of_layer[QKV_ATTENTION_KINDS]; /* [layers]: [heads, rows]; NULL: no map has needed them yet */
     int64_t rows[QKV_ATTENTION_KINDS],
-        first[QKV_ATTENTION_KINDS]; /* keys of the pass, and of the sentences before */
+        first[QKV_ATTENTION_KINDS]; /* number of keys of the pass, and of the previous sentences */
 };
 
-/* Sets pass->of_layer of the layer of a map. */
+/* Sets pass->of_layer for the layer of a map. */
 static enum qkv_status add_norms(struct pass_norms *pass, const struct qkv_attention_map *map,
                                  const struct norm_layer *layer)
 {

@@ -22,15 +22,15 @@ struct norm_layer {
     const double *gram;    /* [heads, V, V] */
 };
 
-/* `kinds`: bits 1u << kind. All zero can be released. Fails, with nothing to release, out of memory, and where no layer of a
- * network multiplies the context of a head (qkv_model_head_rows). */
+/* kinds: bits 1u << kind. Norms that are all zero can be released. Fails, with nothing to release, when memory is out, and when
+ * the network has no layer that multiplies the context of a head (qkv_model_head_rows). */
 enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv_model *model, unsigned kinds,
                                      struct qkv_error *error);
 void qkv_value_norms_release(struct value_norms *norms);
 
-/* Replaces the maps of reports, whose kinds the norms have, by maps of weights times norms, in the arena. The reports are all of one pass, in
- * its order, and by a collector, so that their maps fit the sentences; `trace` is of that pass. Fails out of memory, and where
- * the network does not give the layer of a map or its QKV_PART_VALUE. */
+/* Replaces the maps of reports by maps of weights times norms, in the arena; the norms must have the kinds of these maps. The
+ * reports must be all reports of one pass, in its order, made by a collector, so that their maps fit the sentences; trace: of
+ * that pass. Fails when memory is out, and when the network has not recorded QKV_PART_VALUE for the layer of a map. */
 enum qkv_status qkv_value_norms_apply(const struct value_norms *norms, const struct qkv_trace *trace,
                                       int64_t count, struct qkv_attention_report *reports,
                                       struct qkv_arena *arena, struct qkv_error *error);

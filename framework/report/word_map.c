@@ -1,8 +1,8 @@
 /* Word maps from cross attention. */
 #include "report/word_map.h"
 
-/* The number of words of `tokens` tokens; -1, with an error, where one belongs to a word that cannot be: there are at
- * most as many words as tokens. word NULL: each token is a word. */
+/* Counts the words of `tokens` tokens. Returns -1, with an error, if the word of a token is out of range: there are at most as
+ * many words as tokens. word NULL: each token is a word. */
 static int64_t count_words(const int64_t *word, int64_t tokens, const char *side, struct qkv_error *error)
 {
     int64_t words = word ? 0 : tokens;
@@ -17,7 +17,7 @@ static int64_t count_words(const int64_t *word, int64_t tokens, const char *side
     return words;
 }
 
-/* The label of each of `count` rows or columns: row i belongs to token i - shift. False when memory is out. */
+/* Sets the word of each of `count` rows or columns: row i belongs to token i - shift. False when memory is out. */
 static bool label(const int64_t *word, int64_t tokens, int64_t words, int64_t count, int64_t shift,
                   struct qkv_arena *arena, struct word_labels *labels)
 {

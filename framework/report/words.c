@@ -1,4 +1,4 @@
-/* Attention between words, from attention between tokens. */
+/* Converts attention between tokens to attention between words. */
 #include "report/words.h"
 
 #include "qkv/bpe.h"
@@ -23,7 +23,7 @@ void qkv_merge_weights(const double *weights, const struct word_labels *rows,
 
 /* ---- grouping tokens ---- */
 
-/* The length of a piece of byte-pair encoding without the @@ that says that the word goes on. */
+/* The length of a piece of byte-pair encoding without the @@, which marks that the word continues. */
 static size_t length_in_word(const char *token)
 {
     size_t length = strlen(token), mark = sizeof QKV_BPE_CONTINUES - 1;
@@ -68,8 +68,8 @@ int64_t qkv_tokens_without_end(const char *const *tokens, int64_t count)
     return count > 0 && !strcmp(tokens[count - 1], "</s>") ? count - 1 : count;
 }
 
-/* Groups tokens of which number `first` is token 0 of `word`, which has `known` tokens; the others are words of their
- * own. word NULL: all are. */
+/* Groups tokens into words. Tokens first .. first + known - 1 belong to word[0 .. known - 1]; each other token is a word of its
+ * own. word NULL: each token is a word of its own. */
 static bool group(const char *const *tokens, int64_t count, const int64_t *word, int64_t first, int64_t known,
                   struct qkv_arena *arena, struct named_words *grouped)
 {
@@ -136,7 +136,7 @@ static bool merge(const struct qkv_attention_report *report, struct qkv_attentio
         maps[i] = report->maps[i];
         if (!merge_map(&maps[i], &rows->labels, &columns->labels, arena)) return false;
     }
-    *merged = *report; /* both may be one */
+    *merged = *report; /* `merged` may be the same struct as `report` */
     merged->source = source.names;
     merged->source_length = source.labels.words;
     merged->target_input = input.names;

@@ -1,4 +1,4 @@
-/* Private to report: what a writer of a format receives and must define. */
+/* Private to report: the interface of the writers of formats. */
 #ifndef QKV_WRITER_H
 #define QKV_WRITER_H
 
@@ -42,10 +42,10 @@ struct qkv_format_writer {
 #include "report/formats.def"
 #undef FORMAT
 
-/* Fails when a map has a kind, a layer, a head or a shape that cannot be, or when maps of one kind differ in shape. */
+/* Fails when the kind, layer, head or shape of a map is invalid, or when maps of one kind differ in shape. */
 enum qkv_status qkv_report_check(const struct qkv_attention_report *report, struct qkv_error *error);
 
-/* The same, and fails when a map has other rows or columns than there are tokens. */
+/* Like qkv_report_check, but also fails when the numbers of rows or columns of a map do not fit the tokens. */
 enum qkv_status qkv_report_check_tokens(const struct qkv_attention_report *report, struct qkv_error *error);
 
 /* Converts the weights of explanations into a report of maps, in the arena. Its cross maps have the axis
@@ -60,11 +60,11 @@ bool qkv_explanation_of_report(const struct maps_job *job, struct qkv_explanatio
 const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map,
                                  bool with_kind);
 
-/* What a cell of a map holds: report->value_name, or "attention weight". */
+/* The name of the values in the cells of a map: report->value_name, or "attention weight". */
 const char *qkv_report_value_name(const struct qkv_attention_report *report);
 
-/* Returns the weight of the last colour: options.maximum, or the largest weight of the report, rounded up to
- * a tick of the colour bar. Sets `tick` to the distance of the ticks. */
+/* Returns the weight that gets the last colour: options.maximum, or the largest weight of the report, rounded up to
+ * a tick of the colour bar. Sets *tick to the distance between ticks. */
 double qkv_report_color_maximum(const struct maps_job *job, double *tick);
 
 #endif

@@ -12,19 +12,19 @@ static const char *const CHOICES[] = {[QKV_AVERAGE_LAST] = "last", [QKV_AVERAGE_
 static const char *const CONFIG_KEYS[] = {
     [QKV_AVERAGE_LAST] = "training.keep_last_ckpts", [QKV_AVERAGE_BEST] = "training.keep_best_ckpts"};
 
-/* The arguments of an average and what it works on. */
+/* The arguments and the working data of an average. */
 struct averaging {
     struct qkv_run
         run; /* opened with last.safetensors; `run.model` then holds one checkpoint after the other */
     enum qkv_average_choice choice;
-    double *sum; /* [elements] of the parameters' block */
+    double *sum; /* [elements], of the block of parameters */
     struct qkv_average *average;
     struct qkv_error *error;
 };
 
 /* ---- which checkpoints ---- */
 
-/* Refuses names that are paths or that training writes. */
+/* Refuses a name that is a path, or the name of a file that training writes. */
 static enum qkv_status check_name(const char *name, struct qkv_error *error)
 {
     bool of_training = !strcmp(name, "last") || !strcmp(name, "best") || qkv_numbered_is_reserved(name);
@@ -49,8 +49,8 @@ static enum qkv_status read_count(const struct averaging *a, const char *key, in
     return qkv_error_set(a->error, "%s: %s", a->run.checkpoint, inner.message);
 }
 
-/* Finds the updates of the `count` best or last checkpoints. last.safetensors lists them: the best first, or the last
- * one last. */
+/* Finds the updates of the `count` best or last checkpoints. last.safetensors lists them: the best ones from the best on, the
+ * last ones in ascending order. */
 static enum qkv_status choose(struct averaging *a, int64_t count)
 {
     const char *choice = CHOICES[a->choice];
@@ -82,7 +82,7 @@ static enum qkv_status choose(struct averaging *a, int64_t count)
 
 /* ---- the mean ---- */
 
-/* Loads the checkpoint of an update into the model, and its state. */
+/* Loads a checkpoint into the model, and its state into `state`. */
 static enum qkv_status load(struct averaging *a, const char *name, struct qkv_state *state)
 {
     struct qkv_run *run = &a->run;
@@ -99,7 +99,8 @@ static enum qkv_status load(struct averaging *a, const char *name, struct qkv_st
     return QKV_FAILED;
 }
 
-/* Makes the model the mean of the checkpoints. `state` becomes that of the newest, with what was averaged. */
+/* Sets the parameters of the model to the mean of the checkpoints. `state` becomes the state of the newest one, plus the names
+ * of the checkpoints that were averaged. */
 static enum qkv_status compute_mean(struct averaging *a, struct qkv_state *state)
 {
     const struct qkv_average *average = a->average;

@@ -12,17 +12,17 @@
 #include <math.h>
 #include <string.h>
 
-/* The blocks of a checkpoint: the values, then the moments of the optimizer, then, where the values are a moving average,
- * the parameters that it is the average of. Each has a tensor for every
- * parameter, whose name in the file is the prefix of the block and the name of the parameter. */
+/* The blocks of a checkpoint: the values; the moments of the optimizer; and, if the values are a moving average, the
+ * trained parameters themselves. Each block has a tensor for every parameter, named by the prefix of the block and the name
+ * of the parameter. */
 enum { VALUES, MOMENTS, TRAINED = MOMENTS + QKV_MOMENTS_MAX, BLOCKS };
 static const char *const PREFIX[BLOCKS] = {"", "optimizer.first.", "optimizer.second.", "optimizer.third.",
                                            "optimizer.parameters."};
 
-/* The end of the name of the scales of an int8 matrix. */
+/* Suffix of the name of the tensor that holds the scales of an int8 matrix. */
 #define SCALE ".scale"
 
-/* Fails for moments that cannot be those of the parameters. */
+/* Fails when the moments do not fit the parameters. */
 static enum qkv_status check_moments(const struct qkv_parameters *parameters,
                                      const struct qkv_optimizer_state *optimizer, const char *path,
                                      struct qkv_error *error)
@@ -89,7 +89,7 @@ static bool list_tensors(struct contents *contents, const struct qkv_parameters 
     return true;
 }
 
-/* Stores a tensor in half precision, unless a number of it would become infinite. False when memory is out. */
+/* Stores a tensor in half precision, unless one of its numbers would become infinite. False when memory is out. */
 static bool store_half(struct qkv_safetensor *tensor, enum qkv_dtype dtype, struct qkv_arena *arena)
 {
     int64_t count = qkv_shape_count(tensor->shape);
@@ -162,7 +162,7 @@ static enum qkv_status check_keys(const struct qkv_state *state, const char *pat
 
 enum stored_as { STORED_FULL, STORED_HALF, STORED_INT8 };
 
-/* Changes the tensors of all values to the type that they are stored as. False when memory is out. */
+/* Converts the tensors of all values to the type in which they are stored. False when memory is out. */
 static bool convert(struct contents *contents, const struct qkv_parameters *parameters, enum stored_as type)
 {
     bool done = true;
@@ -288,7 +288,7 @@ static const struct qkv_parameter *scaled_parameter(const struct loading *loadin
     return NULL;
 }
 
-/* Notes the scales of a matrix in loading->scale. */
+/* Enters the scales of a matrix in loading->scale. */
 static enum qkv_status place_scales(struct loading *loading, const struct qkv_safetensor *tensor,
                                     const struct qkv_parameter *parameter)
 {
@@ -316,8 +316,8 @@ static enum qkv_status check_scales(const struct loading *loading)
     return QKV_OK;
 }
 
-/* Finds the parameter and the block that a tensor belongs to, and notes it in loading->source. Moments are
- * skipped when they are not wanted. */
+/* Finds the parameter and the block that a tensor belongs to, and enters it in loading->source. Skips moments
+ * if they are not wanted. */
 static enum qkv_status place_tensor(struct loading *loading, const struct qkv_safetensor *tensor)
 {
     int block = block_of(tensor->name);

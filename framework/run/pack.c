@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that grow; `failed` when there was no memory. */
+/* A buffer of bytes that grows; `failed` is set when memory is out. */
 struct block {
     unsigned char *bytes;
     size_t size, capacity;
@@ -101,7 +101,7 @@ static void add_merges(struct block *block, const struct qkv_bpe *bpe)
     end(block, start);
 }
 
-/* The first parameter that has a number beyond the range of half precision, or NULL. */
+/* The first parameter with a number beyond the range of half precision, or NULL. */
 static const struct qkv_parameter *too_large(const struct qkv_parameters *parameters)
 {
     for (int64_t p = 0; p < parameters->count; p++) {
@@ -127,7 +127,7 @@ static void add_parameters(struct block *block, const struct qkv_parameters *par
     }
 }
 
-/* Fails where a parameter cannot be packed in these numbers. */
+/* Fails when a parameter is out of the range of this type of numbers. */
 static enum qkv_status check_range(const struct qkv_parameters *parameters, enum qkv_packed_numbers numbers,
                                    struct qkv_error *error)
 {

@@ -1,9 +1,9 @@
 /* Private: an open run as one block of bytes, for a program that has neither files nor the libraries that read them:
  * the WebAssembly module of a page. The block is made and read by the same version of qkv and is no file format.
  *
- * Sections, each as its size (8 bytes, little-endian) and its bytes: the config as `key=value`, each with a NUL; the
- * vocabularies of source and target, a token a line; the merges of source and target, `left right` a line, and the
- * pieces that cutting keeps, without a space; the parameters one after another, in the order of their declaration. */
+ * The block is a sequence of sections, each a size (8 bytes, little-endian) and that many bytes: the config as NUL-terminated
+ * `key=value`; the vocabularies of source and target, one token per line; the merges of source and target, `left right` per
+ * line, with the pieces that bpe_min_freq keeps, which have no space; the parameters in the order of their declaration. */
 #ifndef QKV_RUN_PACKED_RUN_H
 #define QKV_RUN_PACKED_RUN_H
 
@@ -25,11 +25,11 @@ enum qkv_status qkv_run_pack(const struct qkv_run *run, enum qkv_packed_numbers 
 enum qkv_status qkv_run_unpack(struct qkv_run *run, const unsigned char *bytes, size_t size,
                                struct qkv_error *error);
 
-/* Packs the parameters alone, as the last section of a packed run holds them. */
+/* Packs only the parameters, in the format of the last section of a packed run. */
 enum qkv_status qkv_run_pack_parameters(const struct qkv_run *run, enum qkv_packed_numbers numbers,
                                         unsigned char **bytes, size_t *size, struct qkv_error *error);
 
-/* Reads such parameters into an open run. Fails, and changes nothing, when they are not those of its model. */
+/* Reads packed parameters into an open run. Fails, and changes nothing, when they do not fit its model. */
 enum qkv_status qkv_run_unpack_parameters(struct qkv_run *run, const unsigned char *bytes, size_t size,
                                           struct qkv_error *error);
 

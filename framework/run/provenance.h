@@ -1,6 +1,6 @@
 /* Records in a checkpoint what its model was trained with, and checks it on loading: the config keys that must
- * not change, the vocabularies, the merges of byte-pair encoding and the training text. Shapes alone do not show a mismatch: another number of
- * heads, or other words, can give tensors of the same shapes. */
+ * not change, the vocabularies, the merges of byte-pair encoding and the training text. Comparing shapes would not
+ * suffice: another number of heads, or other words, can give tensors of the same shapes. */
 #ifndef QKV_RUN_PROVENANCE_H
 #define QKV_RUN_PROVENANCE_H
 
@@ -25,8 +25,8 @@ void qkv_provenance_save_links(struct qkv_state *state, const char *key, const c
                                const struct qkv_token_links *links);
 
 /* Compares the state of the checkpoint `path` with the config keys `when`, the vocabularies or a corpus. Fails
- * at the first difference, with a message that begins with `path`. Whatever the state does not record passes,
- * and so does a corpus whose text is the same but whose file has another name. */
+ * at the first difference, with a message that begins with `path`. Anything that the state does not record is
+ * accepted, and so is a corpus with the same text but another file name. */
 enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct qkv_config *config,
                                      enum qkv_config_selection when, const struct qkv_vocabulary *source,
                                      const struct qkv_vocabulary *target, const char *path,

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Makes the folder, or finds it empty. */
+/* Makes the folder. One that exists must be empty. */
 static enum qkv_status make_folder(const char *path, struct qkv_error *error)
 {
     bool exists = qkv_path_exists(path);
@@ -45,13 +45,13 @@ static enum qkv_status copy_file(struct qkv_run *run, const char *name, const ch
     return status;
 }
 
-/* The files that are copied. The config comes last: it makes the folder a run. */
+/* The files that are copied. The config comes last, because its presence makes the folder a run. */
 static const char *const COPIED[] = {QKV_RUN_FORMAT_FILE,   QKV_RUN_SOURCE,       QKV_RUN_TARGET,
                                      QKV_RUN_SOURCE_CODES,  QKV_RUN_TARGET_CODES, QKV_RUN_SOURCE_PIECES,
                                      QKV_RUN_TARGET_PIECES, QKV_RUN_METRICS,      QKV_RUN_CONFIG};
 enum { COPIED_COUNT = sizeof COPIED / sizeof COPIED[0] };
 
-/* Takes away what was written before a failure, so that the same call can be repeated. */
+/* Removes what was written before a failure, so that the same call can be repeated. */
 static void remove_folder(struct qkv_run *run, const char *output, const char *best)
 {
     unlink(best);

@@ -40,7 +40,7 @@ enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error
                          folder, format, QKV_RUN_FORMAT);
 }
 
-/* Says that there is no such run, and which one is meant by its name alone: runs/x, where `qkv train` makes x. */
+/* Reports that there is no such run. Suggests runs/<folder>, where `qkv train` makes runs, if that exists. */
 static enum qkv_status no_such_run(const char *folder, struct qkv_arena *arena, struct qkv_error *error)
 {
     const char *meant = qkv_arena_format(arena, "runs/%s", folder);

@@ -9,8 +9,8 @@
 
 #include <stddef.h>
 
-/* The key of the checksum in __metadata__; the text of the header before its digits; and the digits that
- * stand in for it while it is computed. */
+/* The key of the checksum in __metadata__; the text before its digits in the header; and the digits that
+ * take its place while the checksum is computed. */
 #define QKV_CHECKSUM_KEY   "qkv.crc32"
 #define QKV_CHECKSUM_BEGIN "\"" QKV_CHECKSUM_KEY "\":\""
 #define QKV_CHECKSUM_NONE  "00000000"
@@ -26,7 +26,7 @@ enum qkv_stored_type {
     QKV_STORED_F64,
     QKV_STORED_F16,  /* half precision (core/half.h) */
     QKV_STORED_BF16, /* the upper 16 bits of a float32 */
-    QKV_STORED_I8,   /* whole numbers; checkpoint.h says what they are multiplied by */
+    QKV_STORED_I8,   /* 8-bit integers; checkpoint.h describes their scales */
 };
 
 /* The type that stores numbers of this precision exactly. */
@@ -35,7 +35,7 @@ static inline enum qkv_stored_type qkv_stored_type_of(enum qkv_dtype dtype)
     return dtype == QKV_FLOAT32 ? QKV_STORED_F32 : QKV_STORED_F64;
 }
 
-/* Its name in a header, such as "BF16". */
+/* The name of a type in a header, such as "BF16". */
 const char *qkv_stored_type_name(enum qkv_stored_type type);
 
 /* Finds the type of a name; false when there is none. */
@@ -54,7 +54,7 @@ struct qkv_safetensor {
 /* Size of the data in bytes. */
 size_t qkv_safetensor_size(const struct qkv_safetensor *tensor);
 
-/* Copies all numbers of a tensor to an array of this precision. Exact, but for F64 as float32, which rounds. */
+/* Copies all numbers of a tensor to an array of this precision. Exact, except that F64 is rounded to float32. */
 void qkv_safetensor_copy(const struct qkv_safetensor *tensor, enum qkv_dtype dtype, void *to);
 
 /* Writes a file of `count` tensors and `metadata_count` texts, to which it adds the checksum. Atomic (file.h). */

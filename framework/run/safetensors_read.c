@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-/* The arguments that the functions of this file share. */
+/* The arguments shared by the functions of this file. */
 struct reading {
     const char *path;
     unsigned char *bytes;         /* [size]: the whole file; they live in the arena of `file` */
@@ -50,8 +50,8 @@ static enum qkv_status read_bytes(struct reading *reading)
     return status;
 }
 
-/* Refuses bytes that cJSON reads otherwise than other readers do: a byte order mark, a NUL within a text, and what
- * follows the JSON, which must be the padding. */
+/* Refuses bytes that cJSON and other readers would read differently: a byte order mark, a NUL within a string, and anything
+ * but padding after the JSON. */
 static enum qkv_status check_header_text(const struct reading *reading, const char *text, size_t length,
                                          const char *end)
 {
@@ -104,7 +104,7 @@ static cJSON *parse_header(struct reading *reading)
     return NULL;
 }
 
-/* Reads a whole number from 0 to `max`; false when `item` is none. */
+/* Reads an integer from 0 to `max`; false when `item` is not one. */
 static bool read_size(const cJSON *item, size_t max, size_t *value)
 {
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= (double)max)) return false;
@@ -166,7 +166,7 @@ static enum qkv_status compare_checksums(const struct reading *reading)
                          reading->path, found, computed);
 }
 
-/* Fails when two items of a JSON object have the same name; `what` says what they are. */
+/* Fails when two items of a JSON object have the same name. what: what the items are, for the message. */
 static enum qkv_status check_names(const struct reading *reading, const cJSON *object, const char *what)
 {
     struct qkv_types names = {0};
@@ -249,7 +249,8 @@ static int by_data(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-/* Fails unless the tensors fill the data, each byte once. That the last one ends with the file is checked already. */
+/* Fails unless the tensors cover each byte of the data exactly once. check_end has checked that the last one ends with the
+ * file. */
 static enum qkv_status check_layout(const struct reading *reading)
 {
     struct qkv_safetensors *file = reading->file;

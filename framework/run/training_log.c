@@ -51,7 +51,7 @@ static bool add_validation(struct qkv_training_log *log, const cJSON *line)
     return true;
 }
 
-/* Adds what a line records. False: no memory. */
+/* Adds the record of one line to the log. False: no memory. */
 static bool add_line(struct qkv_training_log *log, const char *text)
 {
     errno = 0;

@@ -1,11 +1,11 @@
-/* What a run has recorded in metrics.jsonl, to read. */
+/* Reads what a run has recorded in metrics.jsonl. */
 #ifndef QKV_RUN_TRAINING_LOG_H
 #define QKV_RUN_TRAINING_LOG_H
 
 #include "qkv/metrics.h"
 #include "qkv/run.h"
 
-/* A place in training. Counts are double, as in JSON; NaN: not recorded. */
+/* A point in training. Counts are double, as in JSON; NaN: not recorded. */
 struct qkv_log_place {
     double update, tokens, seconds;
 };
@@ -32,8 +32,8 @@ struct qkv_training_log {
     int64_t intervals, validations, interval_capacity, validation_capacity;
 };
 
-/* Reads the log of a run, also while it trains: a line that is no JSON object, as the last one may be until it is complete,
- * is left out. No file gives an empty log. Release it also after a failure. */
+/* Reads the log of a run, which may still be training: skips lines that are not JSON objects, as the last line may be while it
+ * is being written. A missing file gives an empty log. Release the log even after a failure. */
 enum qkv_status qkv_training_log_read(struct qkv_training_log *log, const char *folder,
                                       struct qkv_error *error);
 void qkv_training_log_release(struct qkv_training_log *log);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A section, of which the first `used` bytes have been read. */
+/* A section of the packed run; its first `used` bytes have been read. */
 struct section {
     const unsigned char *bytes;
     size_t size, used;
@@ -20,7 +20,7 @@ static enum qkv_status not_packed(struct qkv_error *error)
     return qkv_error_set(error, "the model is damaged, or was packed by another version of qkv");
 }
 
-/* Takes the next section of a block. */
+/* Reads the next section of a block; false when the block is cut short. */
 static bool next_section(struct section *block, struct section *section)
 {
     uint64_t size;
@@ -33,7 +33,7 @@ static bool next_section(struct section *block, struct section *section)
     return true;
 }
 
-/* Copies the next text, which ends with the byte `end`, into the arena; NULL when there is none, or no memory. */
+/* Copies the next text, which is terminated by the byte `end`, into the arena; NULL when there is none, or no memory. */
 static char *next_text(struct section *section, char end, struct qkv_arena *arena)
 {
     const unsigned char *start = section->bytes + section->used;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether a tensor is what a checkpoint keeps of an optimizer. */
+/* Whether a tensor belongs to the optimizer state of a checkpoint. */
 static bool is_of_optimizer(const struct qkv_safetensor *tensor)
 {
     return !strncmp(tensor->name, "optimizer.", 10);
@@ -55,7 +55,7 @@ bool qkv_weights_match(int64_t count, const struct qkv_safetensor *tensors,
     return true;
 }
 
-/* ---- what differs, as a sentence ---- */
+/* ---- the differences, as a sentence ---- */
 
 enum { TEXT_SIZE = 600, SHOWN = 3 };
 
@@ -118,7 +118,7 @@ static void copy(struct qkv_parameters *parameters, const struct qkv_safetensor 
     if (is_any) qkv_parameters_replaced(parameters);
 }
 
-/* Refuses int8, whose scales are other tensors: only checkpoints of qkv say which. */
+/* Refuses int8, because its scales are separate tensors, and only checkpoints of qkv define which. */
 static enum qkv_status check_types(const char *path, const struct qkv_safetensors *file,
                                    struct qkv_error *error)
 {

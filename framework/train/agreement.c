@@ -1,5 +1,5 @@
-/* What the processes of a training must have in common: with other text or another vocabulary in one of them, the result would
- * be that of no config. */
+/* Checks that all processes of a training agree on build, config, texts and vocabularies: if one of them had another text or
+ * vocabulary, no config would describe the result. */
 #include "train/training.h"
 
 #include "core/gather.h"
@@ -11,7 +11,7 @@
 
 /* ---- configs ---- */
 
-/* The path and the value of each key that has an effect, all of them ended by a byte of 0. */
+/* The path and the value of each key that has an effect, each with a terminating NUL. */
 struct keys {
     char *text;
     size_t size;
@@ -32,7 +32,7 @@ static bool add_key(void *context, const char *path, const char *value)
     return add_text(context, path) && add_text(context, value);
 }
 
-/* The text behind text `at`; NULL: that is the last one. */
+/* The text after text `at`; NULL when `at` is the last one. */
 static const char *next_text(const struct keys *keys, const char *at)
 {
     const char *next = at + strlen(at) + 1;
@@ -47,7 +47,7 @@ static const char *value_of(const struct keys *keys, const char *path)
     return NULL;
 }
 
-/* What process 0 gathers: the keys of all configs. It remembers the first difference. */
+/* Process 0 gathers the keys of all configs here, compares them with its own and keeps the first difference. */
 struct configs {
     const struct qkv_processes *processes;
     struct keys keys; /* of this process */
@@ -80,14 +80,14 @@ static void move_keys(void *context, int rank, struct qkv_parcel *parcel)
     }
 }
 
-/* ---- all that processes have in common ---- */
+/* ---- everything that processes must have in common ---- */
 
 static void add_pairs(struct qkv_statement *statement, const char *name, int64_t pairs, uint32_t sum)
 {
     qkv_statement_add(statement, name, "%lld pairs, checksum %08lx", (long long)pairs, (unsigned long)sum);
 }
 
-/* Says what a prepared training has. */
+/* Adds the checksums of config, texts, vocabularies and merges of a prepared training to the statement. */
 static void describe(const struct training *training, const struct keys *keys,
                      struct qkv_statement *statement)
 {
@@ -108,7 +108,7 @@ static void describe(const struct training *training, const struct keys *keys,
                                        qkv_bpe_checksum(training->bpe[side]));
 }
 
-/* Compares what computes, before anything that another build may send in another form. */
+/* Compares version and kernels. Comes first, because another build may send the later messages in another format. */
 static enum qkv_status compare_builds(struct qkv_processes *processes, struct qkv_error *error)
 {
     struct qkv_statement build = {.status = QKV_OK};
@@ -119,7 +119,8 @@ static enum qkv_status compare_builds(struct qkv_processes *processes, struct qk
     return agreed;
 }
 
-/* Compares the configs, of which one key that differs says more than a checksum. status: of the preparation of this process. */
+/* Compares the configs key by key, because the key that differs says more than a checksum. status: of the preparation of this
+ * process; process 0 sets it to QKV_INVALID when configs differ. */
 static enum qkv_status compare_configs(const struct training *training, struct configs *configs,
                                        enum qkv_status *status, struct qkv_error *error)
 {

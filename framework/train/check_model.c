@@ -13,7 +13,7 @@ struct data {
     struct qkv_token_links links; /* with guided alignment */
     const struct qkv_vocabulary *source, *target;
     struct qkv_vocabulary built[2]; /* source and target; empty for a run, which has its own */
-    struct qkv_bpe *bpe[2];         /* the same of merges */
+    struct qkv_bpe *bpe[2];         /* merges of source and target; NULL: the level is not bpe */
     struct qkv_batch batch;
     struct qkv_batch_view view;
 };
@@ -136,9 +136,9 @@ static void release_loss(struct loss *loss)
     qkv_model_free(loss->model);
 }
 
-/* Makes a view of the batch with wrong labels, for the size of rounding errors: the loss of a
- * trained model is a small difference of large numbers, and with wrong labels these numbers do not
- * cancel. Returns the labels, which the caller frees; NULL when memory is out. */
+/* Makes a view of the batch with wrong labels, to estimate rounding errors: the loss of a trained model is
+ * a small difference of large numbers, which do not cancel when the labels are wrong. Returns the labels,
+ * which the caller frees; NULL when memory is out. */
 static int32_t *mislabel(const struct data *data, struct qkv_batch_view *view)
 {
     int32_t *labels = malloc((size_t)data->view.target_tokens * sizeof *labels);

@@ -105,7 +105,7 @@ void qkv_data_parallel_free(struct qkv_data_parallel *parallel)
     free(parallel);
 }
 
-/* Builds the graph of a shard and returns its loss. NULL where the graph cannot be built. */
+/* Builds the graph of a shard and returns its loss. NULL when the graph cannot be built. */
 static struct qkv_tensor *build(const struct qkv_data_parallel *parallel, const struct qkv_shard_loss *loss,
                                 const struct qkv_gradient_leaf *leaf, const struct qkv_random *random)
 {
@@ -194,20 +194,20 @@ static enum qkv_status run_shard(struct qkv_data_parallel *parallel, const struc
     return QKV_OK;
 }
 
-/* Runs the next shard. The workers' numbers of parts say nothing about the order in which parts begin. */
+/* Runs the next shard. Ignores `part`: workers may begin parts in any order, but shards must begin in their own order. */
 static void run_next(void *context, int part)
 {
     struct qkv_data_parallel *parallel = context;
     struct qkv_gradient_leaf leaf;
     (void)part;
-    if (!qkv_gradient_tree_take(parallel->tree, &leaf)) return; /* the others are empty */
+    if (!qkv_gradient_tree_take(parallel->tree, &leaf)) return; /* no shard is left for this process */
     parallel->shard[leaf.shard].status = run_shard(parallel, &leaf);
-    /* Without this, the second of a pair would wait for ever for a first one whose pass has ended early. */
+    /* Without this, the second shard of a pair would wait for ever if the pass of the first has ended early. */
     qkv_graph_finish_pair(parallel->graph[leaf.worker]);
     qkv_gradient_tree_complete(parallel->tree, &leaf);
 }
 
-/* Asks each shard for its items. */
+/* Calls loss.begin for the number of items of each shard. Fails when no shard has any. */
 static enum qkv_status begin_shards(struct qkv_data_parallel *parallel, struct qkv_error *error)
 {
     int64_t total = 0;
@@ -236,8 +236,8 @@ static void *exchange_gradients(void *context)
     return NULL;
 }
 
-/* Runs the shards, and brings the gradients and sums of all processes to process 0. A thread of its own sends the gradients while
- * backward goes on. What went wrong in a shard comes with its sums. */
+/* Runs the shards, and brings the gradients and sums of all processes to process 0. If there are several buckets, another
+ * thread sends gradients while backward continues. The status and error of each shard are collected with its sums. */
 static enum qkv_status run_shards(struct qkv_data_parallel *parallel, struct qkv_error *error)
 {
     struct exchange exchange = {.tree = parallel->tree};
@@ -273,7 +273,7 @@ enum qkv_status qkv_data_parallel_step(struct qkv_data_parallel *parallel, const
             return shard[i].status;
         }
     qkv_gradient_tree_end(parallel->tree, parallel->workers);
-    for (int step = 1; step < parallel->shards; step *= 2) /* the same tree */
+    for (int step = 1; step < parallel->shards; step *= 2) /* the same tree as the gradients */
         for (int i = 0; i + step < parallel->shards; i += 2 * step) {
             shard[i].loss += shard[i + step].loss;
             shard[i].items += shard[i + step].items;

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A graph and a batch. There are as many slots as threads, so that all threads can work at once; of the batches of this process,
- * slot j computes j, j + slots, j + 2 slots, ... on the thread that takes it. */
+/* A graph and a batch. There are as many slots as threads, so that all threads can work at the same time; of the batches of
+ * this process, slot j computes j, j + slots, j + 2 slots, ... on the thread that takes it. */
 struct slot {
     struct qkv_graph *graph;       /* of one model */
     struct qkv_decoding *decoding; /* of an ensemble, which has no graph; else NULL */
@@ -40,11 +40,11 @@ struct qkv_evaluator {
     struct qkv_search_options search;
     struct qkv_batches batches;
     int slots;
-    bool scored;                /* the losses are those of the last run */
+    bool scored;                /* the last run has computed sums and log-probabilities */
     struct slot *slot;          /* [slots] */
     struct sums *sums;          /* [batches] */
     struct sums *sentence_sums; /* [sentences] */
-    double *log_probabilities;  /* of the target tokens, </s> included, of one sentence after the other */
+    double *log_probabilities;  /* of the target tokens of all sentences in order, each with its </s> */
     int64_t batch_size;
     struct qkv_ids *sources; /* [sentences] */
     struct qkv_translator *translator;
@@ -203,11 +203,11 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
 
 /* ---- running ---- */
 
-/* The negative log-likelihoods of the target tokens of a batch, and which are correct: of a loss node, or as
- * arrays [target_tokens]. */
+/* The negative log-likelihoods of the target tokens of a batch, and which tokens are correct: one model has them in its loss
+ * node, an ensemble in arrays. */
 struct token_scores {
-    const struct qkv_tensor *loss;
-    const double *negative_log_likelihood, *correct; /* of an ensemble; else NULL */
+    const struct qkv_tensor *loss;                   /* NULL for an ensemble */
+    const double *negative_log_likelihood, *correct; /* [target_tokens]; NULL for one model */
 };
 
 static void score_of_token(const struct token_scores *scores, int64_t token, double *negative_log_likelihood,
@@ -221,13 +221,13 @@ static void score_of_token(const struct token_scores *scores, int64_t token, dou
     *correct = scores->correct[token];
 }
 
-/* The log-probabilities of sentence i: as many as it has target tokens, and one for </s>. */
+/* The log-probabilities of sentence i: one for each target token, and one for </s>. */
 static double *log_probabilities_of(const struct qkv_evaluator *e, int64_t i)
 {
     return e->log_probabilities + e->corpus->target.start[i] + i;
 }
 
-/* Keeps the log-probabilities of the target tokens of each sentence of the batch, and sums them into sentence_sums. */
+/* Stores the log-probabilities of the target tokens of each sentence of the batch, and sums them into sentence_sums. */
 static void sum_sentences(struct qkv_evaluator *e, const struct qkv_batch_view *view,
                           const struct token_scores *scores)
 {
@@ -260,7 +260,7 @@ static enum qkv_status score_by_graph(struct qkv_evaluator *e, struct slot *slot
     return QKV_OK;
 }
 
-/* The same with the decoding of an ensemble. */
+/* Computes the same for an ensemble, by decoding step by step. */
 static enum qkv_status score_by_steps(struct slot *slot, const struct qkv_batch_view *view,
                                       struct token_scores *scores, struct sums *sums)
 {

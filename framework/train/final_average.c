@@ -19,7 +19,7 @@ static const char *path_of(struct training *training)
     return qkv_run_file(&training->arena, training->folder, QKV_RUN_AVERAGE);
 }
 
-/* Scores the checkpoint `path` on the dev set. The trained parameters are saved already and needed no more. */
+/* Scores the checkpoint `path` on the dev set. Overwrites the trained parameters, which are saved already. */
 static enum qkv_status score(struct training *training, const char *path, struct qkv_scores *scores,
                              struct qkv_error *error)
 {
@@ -30,7 +30,7 @@ static enum qkv_status score(struct training *training, const char *path, struct
     return status;
 }
 
-/* How many checkpoints the average has: a short training has fewer validations than are asked for. */
+/* Number of checkpoints to average: testing.average, or fewer if a short training has kept fewer. */
 static int64_t count_of(const struct training *training)
 {
     int64_t count = training->config->testing.average, best = training->progress.best_count;
@@ -56,7 +56,7 @@ enum qkv_status qkv_final_average(struct training *training, struct qkv_train_av
 
 /* ---- resuming ---- */
 
-/* Whether a file is the average of the best checkpoints. */
+/* Whether a file is the average of exactly those best checkpoints that would be averaged now. */
 static bool is_of_best(const struct training *training, const char *path)
 {
     struct qkv_safetensors file;

@@ -1,10 +1,10 @@
 #include "train/forced_steps.h"
 
-/* The sentences of a step: those that have a token at it. Row i belongs to sentence[i]. */
+/* The sentences that still have a target token at the current step. Row i belongs to sentence[i]. */
 struct rows {
     int64_t count;
-    int64_t *sentence, *parent; /* [count]; parent: the row of the sentence in the step before */
-    int32_t *ids;               /* [count]: what the rows read */
+    int64_t *sentence, *parent; /* [count]; parent: the row of the sentence in the previous step */
+    int32_t *ids;               /* [count]: input token of each row */
 };
 
 static bool allocate(struct rows *rows, int64_t capacity, struct qkv_arena *arena)
@@ -29,7 +29,7 @@ static void keep_rows(struct rows *rows, const struct qkv_batch_view *batch, int
     rows->count = kept;
 }
 
-/* Whether no token of the row is more probable than this one. */
+/* Whether `token` is the most probable one of the row; of equally probable tokens, the lowest id counts. */
 static bool is_best(const struct qkv_next_scores *next, int64_t row, int32_t token)
 {
     int64_t at = row * next->classes;

@@ -1,5 +1,5 @@
-/* Sums of gradients over processes, bucket by bucket: of each node of the tree whose children lie in two processes, the one that has the
- * left child receives the right one. While backward computes the next bucket, the last is on its way. */
+/* Sums gradients over processes, bucket by bucket. If the children of a node belong to two processes, the owner of the right
+ * child sends its bucket to the owner of the left child. One bucket is sent while backward computes the next. */
 #include "train/gradient_nodes.h"
 
 #include "kernels/optimizer.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a node has no gradient, because all shards below are empty. */
+/* Whether a node has no gradient, because all shards below it are empty. */
 static bool is_empty_node(const struct qkv_gradient_tree *tree, int level, int i)
 {
     for (int shard = i << level; shard < (i + 1) << level && shard < tree->shards; shard++)
@@ -15,7 +15,7 @@ static bool is_empty_node(const struct qkv_gradient_tree *tree, int level, int i
     return true;
 }
 
-/* A bucket of the gradients on its way through the tree. */
+/* The sum of one bucket of the gradients over the tree. */
 struct exchange {
     struct qkv_gradient_tree *tree;
     int bucket, rank;
@@ -44,21 +44,22 @@ static bool is_local(const struct qkv_gradient_tree *tree, int level, int i)
     return true;
 }
 
-/* The block to which all shards of a local node write; -1: none yet, or there are more. */
+/* The block to which all shards of a local node write; -1: none yet, or they write to several. */
 static int only_block(const struct qkv_gradient_tree *tree, int level, int i)
 {
     int first;
     return qkv_gradient_writers(tree, level, i, &first) == 1 ? tree->node[first].block : -1;
 }
 
-/* Whether the workers of this process add all of the node, or nothing needs to be added. */
+/* Whether the exchange need not add anything for a node: the workers of this process add all of it, or only one block is
+ * written. */
 static bool is_added_by_workers(const struct qkv_gradient_tree *tree, int level, int i)
 {
     return is_local(tree, level, i) &&
            (!tree->is_added_by_buckets || qkv_gradient_writers(tree, level, i, NULL) == 1);
 }
 
-/* The block of a node that workers add, when the bucket is complete in it; -1: not yet. */
+/* The block that holds the complete bucket of a node that workers add; -1: it is not complete yet. */
 static int complete_block(const struct exchange *exchange, int level, int i)
 {
     struct qkv_gradient_tree *tree = exchange->tree;
@@ -79,8 +80,8 @@ static int wait_for_block(const struct exchange *exchange, int level, int i)
     return block;
 }
 
-/* A block for a node whose left child is empty: one in the whole tree, as the node has shards on both sides of the last one that
- * this process computes. */
+/* Takes a block for a node whose left child is empty here. This process has at most one such node, because the node contains
+ * both the last shard of this process and shards of the next one. */
 static int block_without_left(struct qkv_gradient_tree *tree, int level, int i)
 {
     struct node *node = node_at(tree, level, i);
@@ -112,8 +113,8 @@ static int receive_right(struct exchange *exchange, int level, int i, int left)
     return block;
 }
 
-/* Adds the bucket over node i of a level, as far as this process takes part. Returns the block that has it; -1: another process
- * has the sum, or the node is empty, or an exchange has failed. */
+/* Sums the bucket over node i of a level: the part of the work that belongs to this process. Returns the block that has the
+ * sum; -1: another process has it, or the node is empty, or an exchange has failed. */
 static int sum_bucket(struct exchange *exchange, int level, int i)
 {
     struct qkv_gradient_tree *tree = exchange->tree;
@@ -136,8 +137,9 @@ static int sum_bucket(struct exchange *exchange, int level, int i)
     return left;
 }
 
-/* All processes go through the buckets, and for each through the tree, in the same order: there is always a message that both its
- * sender and its receiver have come to. Waiting for this process's workers ends, too, because they wait for no message. */
+/* There is no deadlock: all processes go through the buckets, and for each bucket through the tree, in the same order, so that
+ * there is always a message that both its sender and its receiver have reached; and the workers of a process wait for no
+ * message. */
 enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struct qkv_error *error)
 {
     struct exchange exchange = {.tree = tree, .rank = qkv_processes_rank(tree->processes), .error = error};

@@ -1,5 +1,6 @@
-/* A bucket of a large table begins with a list of bits, one for each of its rows: which of them are sent. All other buckets are
- * numbers only. A row that is not sent has bits of zero only, so that adding it changes the same bits as in one process. */
+/* The message for a bucket of a large table begins with a bit mask of the rows that are sent. All other buckets are sent as
+ * plain numbers. Only rows of +0 are left out; the receiver adds zeros for them, so that the sum has the same bits as in one
+ * process. */
 #include "train/gradient_message.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 enum {
     BUCKET = 1 << 22, /* bytes at most, unless a row is larger */
     TABLE_FROM =
-        1 << 16, /* bytes; looking for the rows of a smaller table, and further messages, cost more */
+        1 << 16, /* bytes; for a smaller table, finding rows and further messages cost more than they save */
 };
 
 struct bucket {
@@ -22,13 +23,13 @@ struct qkv_gradient_message {
     int buckets;
     struct bucket *bucket;  /* from the end of a block to its start */
     size_t largest;         /* bytes of a bucket */
-    unsigned char *is_sent; /* the bits of a bucket */
-    char *sent;             /* [largest]: rows that are sent, or received */
+    unsigned char *is_sent; /* bit mask of the rows of a bucket that are sent */
+    char *sent;             /* [largest]: packed rows of a bucket, to send or as received */
     char *received;         /* [largest] */
 };
 
-/* Adds the buckets of a part of a block, the last first; without an array of buckets, counts them. row_size: bytes of what is not cut;
- * is_table: the part is a large table. */
+/* Appends the buckets of a part of a block, from its end to its start; only counts them if message->bucket is NULL. row_size:
+ * bytes of a unit that is not cut, a row or a number; is_table: the part is a large table. */
 static void cut_part(struct qkv_gradient_message *message, size_t start, size_t size, size_t row_size,
                      bool is_table)
 {
@@ -44,7 +45,7 @@ static void cut_part(struct qkv_gradient_message *message, size_t start, size_t 
     }
 }
 
-/* Cuts a block into buckets of large tables and of what lies between. */
+/* Cuts a block into buckets: each large table by rows, the parameters between them by numbers. */
 static void cut(struct qkv_gradient_message *message)
 {
     const struct qkv_parameters *parameters = message->parameters;
@@ -123,7 +124,7 @@ static size_t size_of_bits(const struct bucket *bucket)
     return (size_t)(bucket->rows + 7) / 8;
 }
 
-/* Finds the rows that are sent: those that are not zero, or, if these are more than half, all. */
+/* Chooses the rows to send: those that are not zero, or all rows if more than half of them are not zero. */
 static void choose_rows(struct qkv_gradient_message *message, const struct bucket *bucket, const char *row)
 {
     int64_t count = 0;

@@ -1,5 +1,5 @@
-/* Gradients on their way to another process, in buckets, so that a bucket is sent while backward computes the next. A table of
- * embeddings has gradients in few of its rows, those of the words of some sentences: then these rows alone are sent. */
+/* Sends gradients to another process in buckets, so that one bucket is sent while backward computes the next. An embedding
+ * table has gradients only in the rows of the words that occur in the shard, so only these rows are sent. */
 #ifndef QKV_TRAIN_GRADIENT_MESSAGE_H
 #define QKV_TRAIN_GRADIENT_MESSAGE_H
 
@@ -13,10 +13,12 @@ struct qkv_gradient_message;
 struct qkv_gradient_message *qkv_gradient_message_new(const struct qkv_parameters *parameters);
 void qkv_gradient_message_free(struct qkv_gradient_message *message); /* NULL: does nothing */
 
-/* Number of buckets. They cover the block, its end first: backward begins with the parameters that were declared last. */
+/* Number of buckets. They cover the block from its end to its start, because backward computes the gradients of the parameters
+ * that were declared last first. */
 int qkv_gradient_message_buckets(const struct qkv_gradient_message *message);
 
-/* Where a bucket lies in a block, in numbers, and which parameters it has numbers of: those from `first` to before `end`. */
+/* The numbers of a block that a bucket covers, [start, start + count), and the parameters that these belong to, wholly or in
+ * part: [first, end). */
 struct qkv_gradient_range {
     int64_t start, count;
     int64_t first, end;
@@ -28,7 +30,7 @@ enum qkv_status qkv_gradient_message_send(struct qkv_gradient_message *message, 
                                           struct qkv_processes *processes, int to, const void *gradients,
                                           struct qkv_error *error);
 
-/* Receives a bucket. *numbers: they lie in the message until the next bucket is sent or received. */
+/* Receives a bucket. *numbers points into the message and is valid until the next bucket is sent or received. */
 enum qkv_status qkv_gradient_message_receive(struct qkv_gradient_message *message, int bucket,
                                              struct qkv_processes *processes, int from, void **numbers,
                                              struct qkv_error *error);

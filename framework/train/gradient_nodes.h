@@ -12,7 +12,8 @@ enum { QKV_TREE_LEVELS = 21 }; /* QKV_SHARDS_MAX is 2^20 */
 struct block {
     void *gradients;
     struct qkv_gradient_pair *pair;
-    /* [parameters->count]: gradients to which nothing is added by the shard or the pair; NULL: no other process waits for them */
+    /* [parameters->count]: set when the shard, or the pair, adds nothing more to the gradient of a parameter; NULL: there are
+     * no other processes */
     atomic_bool *is_complete;
     bool is_taken;
     bool has_clear_gaps;
@@ -20,7 +21,7 @@ struct block {
 
 struct node {
     bool is_complete;
-    int block; /* -1: none: not begun, all shards below are empty, or the left sibling has the sum of both */
+    int block; /* -1: the node is not begun, its shards are empty, or the left sibling has the sum of both */
 };
 
 struct qkv_gradient_tree {
@@ -32,7 +33,7 @@ struct qkv_gradient_tree {
     size_t bytes; /* of a block */
     int shards, threads, roots, root_level;
     bool is_paired;
-    /* Workers add no nodes: every shard, or pair, keeps its block for the exchange of the processes. */
+    /* Workers do not add blocks: every shard, or pair, keeps its block, and the exchange between processes adds them. */
     bool is_added_by_buckets;
     struct node *node;              /* all levels, one after the other, the shards first */
     int first[QKV_TREE_LEVELS + 1]; /* where each level begins in `node`; [root_level + 1]: their number */
@@ -62,12 +63,12 @@ static inline struct node *node_at(struct qkv_gradient_tree *tree, int level, in
 /* Whether the shard adds to the block of its left sibling. */
 bool qkv_gradient_is_second(const struct qkv_gradient_tree *tree, int shard);
 
-/* How many blocks the shards of a node that this process computes are written to; *first becomes the first of those shards, or -1;
- * NULL: nobody asks. */
+/* Number of blocks that this process's shards of a node write to. *first becomes the first shard that writes to a block of its
+ * own, or -1; `first` may be NULL. */
 int qkv_gradient_writers(const struct qkv_gradient_tree *tree, int level, int i, int *first);
 
-/* The free block with the lowest number, so that others take no physical memory if they are never needed; -1: none. One
- * block is always left for the sum over earlier batches. */
+/* The free block with the lowest index, so that blocks that are never needed take no physical memory; -1: none is free. One
+ * block is always kept back for the sum over earlier batches. */
 int qkv_gradient_free_block(const struct qkv_gradient_tree *tree);
 
 #endif

@@ -1,10 +1,10 @@
-/* Workers add the nodes of the lower levels as soon as both children are complete, and return the block of the
- * right child. The nodes of the highest level that they compute, the roots, are left to the optimizer, which adds them
- * while it reads them anyway.
+/* Workers compute a node as soon as both its children are complete: they add the block of the right child to that of the
+ * left child and free it. They stop at a level with few nodes, the roots. The optimizer adds the roots, because it has to read
+ * them anyway.
  *
- * A shard starts only when it has its block, and shards start in order. A shard that runs waits for no block; the second
- * of a pair waits for its first, which runs already. So some thread always returns a block, and there is no deadlock as
- * long as there are enough blocks for one thread. */
+ * Shards start in order, and only when they have their block. A shard that runs does not wait for a block; the second shard
+ * of a pair waits for the first one, which is running already. So some thread always frees a block, and there is no deadlock
+ * as long as there are enough blocks for one thread. */
 #include "train/gradient_nodes.h"
 
 #include "kernels/optimizer.h"
@@ -20,14 +20,14 @@ enum {
     RANGE = 16384 /* numbers that a worker adds at a time */
 };
 
-/* Levels, and the number of blocks: when one thread computes the last root, all others are complete, each level below
- * may hold a left child, and one block is being written. Further threads have a block each; those of pairs
- * share it.
+/* Plans the levels and the number of blocks. With one thread, most blocks are in use while it computes the last root: each
+ * other root has one, each level below may have one for a left child, and one is being written. Each further thread needs one
+ * more block, or each further two threads if shards are paired.
  *
- * Several processes add all levels, so that each sends as little as possible. A pair may lie in two of them, each level
- * may also hold a right child, whose left sibling another process has, and one block may hold what others send where this
- * process has nothing to add it to. Where all shards of a process run at the same time, they have a block each anyway, so that
- * nobody waits for a sum: it can be left to the exchange, which begins before they are complete. */
+ * Several processes add all levels up to one root, so that each sends as little as possible. Then a pair may be split between
+ * two processes, each level may also have a block for a right child whose left sibling belongs to another process, and one
+ * block may hold what others send if this process has nothing to add it to. If all shards of a process run at the same time,
+ * each has its own block anyway: then the exchange, which starts before the shards are complete, does all additions. */
 static void plan(struct qkv_gradient_tree *tree)
 {
     bool is_divided = qkv_processes_count(tree->processes) > 1;
@@ -48,8 +48,8 @@ static void plan(struct qkv_gradient_tree *tree)
     tree->is_added_by_buckets = is_divided && tree->end_own - tree->first_own <= tree->threads;
 }
 
-/* Sets the gaps between parameters to 0, when a block is used for the first time: a block that is never used takes no
- * physical memory. */
+/* Sets the gaps between parameters to 0 when a block is used for the first time, not earlier: a block that is never used should
+ * take no physical memory. */
 static void clear_gaps(const struct qkv_parameters *parameters, struct block *target)
 {
     char *block = target->gradients;
@@ -151,7 +151,7 @@ static void return_block(struct qkv_gradient_tree *tree, int block)
 
 /* ---- nodes ---- */
 
-/* Adds block `right` to block `left`. Other threads go on meanwhile. */
+/* Adds block `right` to block `left` and frees `right`. Releases the mutex during the addition. */
 static void merge(struct qkv_gradient_tree *tree, int left, int right)
 {
     void *const blocks[] = {tree->block[left].gradients, tree->block[right].gradients};
@@ -172,9 +172,9 @@ int qkv_gradient_writers(const struct qkv_gradient_tree *tree, int level, int i,
     return count;
 }
 
-/* Completes node i of a level, and all nodes above it that are complete then, up to the first one that belongs to another
- * process: a node belongs to the process that computes its first shard. The exchange adds what is in several blocks, where it
- * does. The mutex is held. */
+/* Completes node i of a level, and then each node above it whose children are both complete. Stops at a node that belongs to
+ * another process, the one that computes its first shard; and, if the exchange does the additions, at a node whose shards are
+ * in several blocks. The caller holds the mutex. */
 static void complete_node(struct qkv_gradient_tree *tree, int level, int i, int block)
 {
     for (;; level++, i /= 2) {
@@ -191,7 +191,7 @@ static void complete_node(struct qkv_gradient_tree *tree, int level, int i, int 
 
 /* ---- a step ---- */
 
-/* The arguments of a sum that all workers compute. */
+/* The arguments of sum_range, which all workers run. */
 struct sum {
     const struct qkv_gradient_tree *tree;
     int count;
@@ -205,7 +205,7 @@ static void sum_range(void *context, int range)
     sum->tree->kernels->sum(rest < RANGE ? rest : RANGE, sum->count, sum->blocks, start);
 }
 
-/* Adds the results to the first, and returns the blocks of the others. */
+/* Adds all results to the first one, and frees the blocks of the rest. */
 static void join_results(struct qkv_gradient_tree *tree, struct qkv_workers *workers)
 {
     struct sum sum = {tree, tree->results, tree->result};

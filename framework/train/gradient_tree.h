@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 
 /* A *block* is a buffer for the gradients of all parameters; two shards of a large model are a *pair* that shares one
- * (see qkv/data_parallel.h). Workers add the lower levels of the tree. Up to 8 blocks remain, the *roots*, 2 if shards are
- * paired: the optimizer adds them in the same tree. */
+ * (see qkv/data_parallel.h). Workers add the lower levels of the tree. Up to 8 blocks remain (2 if shards are paired), the
+ * *roots*; the optimizer adds them in the order of the same tree. */
 struct qkv_gradient_tree;
 
 /* A shard, with the block that its gradients go to. */
@@ -21,13 +21,13 @@ struct qkv_gradient_leaf {
     void *gradients;                /* the block */
     struct qkv_gradient_pair *pair; /* NULL: the shard has the block for itself */
     bool is_second;                 /* of the pair */
-    /* Where the graph sets which gradients of the block it has completed (qkv_graph_set_progress); NULL: nobody asks, or
-     * the second of the pair adds to them. */
+    /* The graph sets element p when the gradient of parameter p is complete (qkv_graph_set_progress); NULL: no other process
+     * waits for it, or the second shard of the pair still adds to the block. */
     atomic_bool *is_complete;
 };
 
-/* `threads`: how many shards run at the same time at most. processes: who share the shards; NULL: this one computes all.
- * NULL when memory is out. */
+/* threads: maximal number of shards that run at the same time. processes: the processes that share the shards; NULL: this one
+ * computes all of them. Returns NULL when memory is out. */
 struct qkv_gradient_tree *qkv_gradient_tree_new(const struct qkv_parameters *parameters, int threads,
                                                 int shards, enum qkv_gradient_memory memory,
                                                 struct qkv_processes *processes);
@@ -38,7 +38,7 @@ void qkv_gradient_tree_free(struct qkv_gradient_tree *tree);
 void qkv_gradient_tree_begin(struct qkv_gradient_tree *tree, const bool *is_empty, bool accumulate,
                              struct qkv_workers *workers);
 
-/* Removes the sum: there are no blocks, and nothing that the next sum could be added to. For a step that fails before it
+/* Discards the sum: qkv_gradient_tree_blocks is then empty, and the next sum starts from 0. For a step that fails before it
  * begins. */
 void qkv_gradient_tree_clear(struct qkv_gradient_tree *tree);
 
@@ -46,23 +46,24 @@ void qkv_gradient_tree_clear(struct qkv_gradient_tree *tree);
  * when there are no more shards. */
 bool qkv_gradient_tree_take(struct qkv_gradient_tree *tree, struct qkv_gradient_leaf *leaf);
 
-/* Says that the gradient of a shard is complete, and adds the nodes that can be added now. */
+/* Marks the gradient of a shard as complete, and adds the nodes that can be added now. */
 void qkv_gradient_tree_complete(struct qkv_gradient_tree *tree, const struct qkv_gradient_leaf *leaf);
 
-/* Adds the sums of all processes; the result is with process 0. May run on another thread while shards are computed: it then
- * takes buckets of the gradients as backward completes them. Fails when a process has died. */
+/* Adds the sums of all processes; process 0 gets the result. May run on another thread while shards are computed: it then
+ * sends buckets of the gradients as backward completes them. Fails when a process has died. */
 enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struct qkv_error *error);
 
-/* Whether another thread saves time: there are several buckets, so that the first can be sent while others are computed. */
+/* Whether it pays to run the exchange on another thread: there are several buckets, so that the first can be sent while others
+ * are computed. */
 bool qkv_gradient_tree_has_buckets(const struct qkv_gradient_tree *tree);
 
-/* Ends the sum, when all shards are complete and have been exchanged. Process 0 alone has blocks then. */
+/* Ends the sum after all shards are complete and have been exchanged. Only process 0 has blocks afterwards. */
 void qkv_gradient_tree_end(struct qkv_gradient_tree *tree, struct qkv_workers *workers);
 
 /* Blocks whose sum, as the optimizer adds them, is the sum over all shards. */
 void *const *qkv_gradient_tree_blocks(const struct qkv_gradient_tree *tree, int *count);
 
-/* A block to build graphs with that do not run. */
+/* Any block, for building graphs that are not run. */
 void *qkv_gradient_tree_any_block(const struct qkv_gradient_tree *tree);
 
 #endif

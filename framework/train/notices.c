@@ -1,6 +1,6 @@
-/* What training notices of itself: it overfits, it gives one translation for everything, it learns nothing from the source.
- * A notice is one sentence for the listener. Nothing here has an effect on training, and checkpoints keep nothing of it: a
- * resumed training forgets what it has seen and said. */
+/* Notices: warnings that training overfits, gives one translation for everything, or learns nothing from the source. A notice
+ * is one sentence for the listener. Notices have no effect on training and are not stored in checkpoints: a resumed training
+ * starts with no observations and may repeat a notice. */
 #include "train/training.h"
 
 #include "qkv/scalar_math.h"
@@ -11,14 +11,14 @@
 
 enum {
     SETTLED = 1000, /* updates after the warm-up before a lack of progress is worth a notice */
-    WINDOW = 500,   /* updates over which the loss is compared with that of guessing */
-    SENTENCES = 10, /* fewest sentences of a dev set that show a collapse */
+    WINDOW = 500,   /* updates over which the mean loss is compared with the loss of guessing */
+    SENTENCES = 10, /* a smaller dev set cannot show a collapse */
 };
 
-/* A loss above this share of that of guessing is no better. */
+/* A loss of at least this share of the loss of guessing counts as no better than guessing. */
 static const double GUESSING = 0.98;
 
-/* Whether a notice may be said now: once said, it is said again only after as many updates once more. */
+/* Whether a notice of this kind may be given now. If so, blocks it until the number of updates has doubled. */
 static bool is_due(struct training *training, enum notice kind)
 {
     int64_t update = training->progress.update, *silent_until = &training->notices.silent_until[kind];
@@ -40,8 +40,8 @@ static bool is_settled(const struct training *training)
 
 /* ---- guessing ---- */
 
-/* The loss of a network that gives every target token the share that it has in the training text, and knows nothing else: the
- * entropy of these shares, with label smoothing as in the loss. NaN: no memory. */
+/* The loss of a network that predicts every target token with its frequency in the training text, whatever the source: the
+ * entropy of these frequencies, smoothed as the labels are. NaN: no memory. */
 static double unigram_loss(const struct training *training)
 {
     const struct qkv_corpus_side *target = &training->train.target;
@@ -61,7 +61,7 @@ static double unigram_loss(const struct training *training)
     return loss;
 }
 
-/* True of a loss of training that is no better than that of guessing. */
+/* Whether a training loss is no better than the loss of guessing. */
 static bool is_guessing(struct training *training, double loss)
 {
     struct notices *notices = &training->notices;

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A step works on ranges of this many numbers. The norm is summed range by range, so that another length changes
- * its rounding. A range is small enough to stay in the second-level cache, and so large that giving it to a worker costs little. */
+/* A step works on ranges of this many numbers. The norm is summed range by range, so another length would change its
+ * rounding. A range fits the second-level cache, and is large enough for the cost of handing it to a worker to be small. */
 enum { RANGE = 16384 };
 
 static const int MOMENTS[QKV_OPTIMIZER_COUNT] = {
@@ -33,7 +33,8 @@ static enum qkv_status check_settings(const struct qkv_training_config *settings
     return qkv_config_check_keys(&config, qkv_optimizer_kind_choices.list[settings->optimizer].uses, error);
 }
 
-/* Gaps between parameters, which stay 0, belong to the parameter before. */
+/* Finds the stretches of parameters with the same learning rate. A gap between parameters, which stays 0, belongs to the
+ * parameter before it. False when memory is out. */
 static bool find_stretches(struct qkv_optimizer *optimizer, const struct qkv_parameters *parameters)
 {
     size_t size = (size_t)(parameters->count + 1) * sizeof *optimizer->stretch;
@@ -115,7 +116,7 @@ static int64_t range_length(const struct step *step, int64_t start)
     return rest < RANGE ? rest : RANGE;
 }
 
-/* The stretch that number `at` of the block lies in, cut at `end`: its length and rate. */
+/* The rest of the stretch that contains number `at` of the block, cut at `end`. The field `end` of the result is its length. */
 static struct qkv_rate_stretch stretch_at(const struct qkv_optimizer *optimizer, int64_t at, int64_t end)
 {
     int64_t i = 0;
@@ -124,7 +125,7 @@ static struct qkv_rate_stretch stretch_at(const struct qkv_optimizer *optimizer,
     return (struct qkv_rate_stretch){until - at, optimizer->stretch[i].rate};
 }
 
-/* Sets the gradients of frozen parameters to 0, which graphs have not done where a program brings its own. */
+/* Sets the gradients of frozen parameters to 0. Graphs do so already, but not a program that passes gradients of its own. */
 static void clear_frozen(const struct step *step, int64_t start, int64_t length)
 {
     const struct qkv_optimizer *optimizer = step->optimizer;
@@ -157,7 +158,7 @@ static void clip_range(void *context, int range)
                                        step->optimizer->settings.clip_grad_val);
 }
 
-/* Updates `length` numbers of one rate. */
+/* Updates `length` numbers that have the same rate. */
 static void update_stretch(const struct step *step, int64_t start, int64_t length, double rate)
 {
     const struct qkv_optimizer *optimizer = step->optimizer;

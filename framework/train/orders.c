@@ -1,5 +1,5 @@
-/* What process 0 tells the other processes of a training. It alone decides, writes files and validates; the others compute
- * gradients of their shards. */
+/* Orders from process 0 to the other processes of a training. Only process 0 decides, writes files and validates; the others
+ * compute the gradients of their shards. */
 #include "train/training.h"
 
 #include "core/exchange.h"
@@ -9,7 +9,7 @@ static struct qkv_processes *processes_of(const struct training *training)
     return training->options->processes;
 }
 
-/* Copies the values of the parameters, which process 0 has changed. */
+/* Broadcasts the values of the parameters from process 0, which has changed them. */
 static enum qkv_status share_values(struct training *training, struct qkv_error *error)
 {
     struct qkv_parameters *parameters = &training->model->parameters;

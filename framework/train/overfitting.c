@@ -2,8 +2,8 @@
 
 enum { PATIENCE = 3 }; /* validations in a row that show overfitting */
 
-/* How much the loss of the dev set has risen since its best validation, in nats and as a share, and the share of its value
- * then that the loss of training has fallen to. Less is noise. */
+/* A validation shows overfitting if, since the best validation, the loss of the dev set has risen by RISE nats and by the
+ * share RELATIVE_RISE, and the loss of training has fallen to FALL of its value then. Smaller changes are noise. */
 static const double RISE = 0.1, RELATIVE_RISE = 0.03, FALL = 0.97;
 
 bool qkv_overfitting_add(struct qkv_overfitting *overfitting, int64_t update, double train, double dev)

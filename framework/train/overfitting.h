@@ -18,8 +18,8 @@ struct qkv_overfitting {
  * token. True when the model overfits since best_update. */
 bool qkv_overfitting_add(struct qkv_overfitting *overfitting, int64_t update, double train, double dev);
 
-/* Whether more training would only learn its text by heart, even if data.dev gets no worse: since best_update the loss of
- * training has fallen, to below that of data.dev. */
+/* Whether further training would only memorise the training text, even if the loss of data.dev does not rise: since
+ * best_update the loss of training has fallen, and it is below that of data.dev. */
 bool qkv_overfitting_stuck(const struct qkv_overfitting *overfitting);
 
 #endif

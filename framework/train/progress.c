@@ -26,7 +26,7 @@ static const char *best_key(char key[48], int64_t i, const char *field)
     return key;
 }
 
-/* The lists of updates. A checkpoint has no list that is empty. */
+/* The lists of updates. An empty list is not stored in a checkpoint. */
 static const struct update_list {
     const char *name;
     size_t count, updates; /* where they are in struct progress */

@@ -134,11 +134,11 @@ enum qkv_status qkv_replicas_step(struct qkv_replicas *replicas, struct qkv_batc
     enum qkv_status status =
         qkv_data_parallel_step(replicas->parallel, &loss, random, accumulate, &total, error);
     struct qkv_step_sums *of_shard = replicas->sums;
-    /* Also where process 0 knows of a failure: the others do not. */
+    /* Collect even after a failure: it may be known to process 0 only, and the other processes collect in any case. */
     enum qkv_status collected = qkv_exchange_collect(replicas->processes, of_shard, sizeof *of_shard,
                                                      replicas->shards, status ? NULL : error);
     if (status || collected) return status ? status : collected;
-    for (int step = 1; step < replicas->shards; step *= 2) /* as the gradients */
+    for (int step = 1; step < replicas->shards; step *= 2) /* in the same tree as the gradients */
         for (int i = 0; i + step < replicas->shards; i += 2 * step)
             add_sums(&of_shard[i], &of_shard[i + step]);
     *sums = of_shard[0];

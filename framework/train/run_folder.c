@@ -67,7 +67,7 @@ static enum qkv_status list_run_files(struct training *training, struct contents
     DIR *folder = opendir(training->folder);
     enum qkv_status status = QKV_OK;
     *contents = (struct contents){0};
-    if (!folder && (errno == ENOENT || errno == ENOTDIR)) return QKV_OK; /* making the folder will say why */
+    if (!folder && (errno == ENOENT || errno == ENOTDIR)) return QKV_OK; /* making it will report why */
     if (!folder) return qkv_error_set(error, "%s: cannot be opened: %s", training->folder, strerror(errno));
     for (struct dirent *entry; !status && (errno = 0, entry = readdir(folder));) {
         const char *name = entry->d_name;
@@ -154,7 +154,7 @@ enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_er
                          failed ? "a write failed" : strerror(errno));
 }
 
-/* True for the line of an average that is kept. Remembers its score. */
+/* Whether a line of metrics.jsonl, of kind average, describes the average that is kept. If so, stores its score. */
 static bool keeps_average(struct training *training, const cJSON *line)
 {
     struct kept_average *kept = &training->kept_average;
@@ -173,7 +173,8 @@ static bool keeps_average(struct training *training, const cJSON *line)
     return true;
 }
 
-/* Copies the lines up to the current update, that of an average only if it is kept. Returns 0 or an errno. */
+/* Copies the lines up to the current update, but the line of an average only if that is kept. Sets seconds_before. Returns 0
+ * or an errno. */
 static int copy_metrics(struct training *training, FILE *from, FILE *to)
 {
     char *line = NULL;

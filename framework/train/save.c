@@ -19,7 +19,7 @@ enum qkv_status qkv_training_save(struct training *training, const char *name, e
     if (data->dev[0]) qkv_provenance_save_text(&state, "data.dev", data->dev, &training->dev);
     qkv_progress_save(&training->progress, &state);
     qkv_schedule_save(&training->schedule, &state);
-    /* Without the state of the optimizer, the checkpoint holds the moving average alone. */
+    /* A checkpoint without the state of the optimizer holds the moving average, if there is one, in place of the parameters. */
     if (!resumable) qkv_optimizer_exchange(&training->optimizer, parameters);
     enum qkv_status status;
     if (!path)

@@ -159,7 +159,7 @@ enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error
     return make_parts(training, error);
 }
 
-/* Each process computes one shard at least. */
+/* Refuses more processes than shards: each process must compute at least one shard. */
 static enum qkv_status check_shards(const struct training *training, struct qkv_error *error)
 {
     int shards = (int)training->config->training.shards,

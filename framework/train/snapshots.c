@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-/* Where the length of training is not known, the next snapshot is due when 1 + update has grown by this ratio. */
+/* If the length of training is not known, the next snapshot is due when 1 + update has grown by GROWTH_OVER / GROWTH_UNDER. */
 enum { GROWTH_OVER = 19, GROWTH_UNDER = 16 };
 
-/* Where training.updates alone ends training: whether one of its `count` snapshots belongs to this update. Snapshot k of
- * 0 to count - 1 is that of update (1 + updates)^(k / (count - 1)) - 1, or of the next update that has none. */
+/* Whether a snapshot of this update is planned, in a training that only training.updates ends. Snapshot k of `count`, from 0,
+ * is that of update (1 + updates)^(k / (count - 1)) - 1, or of the next update if that one already has a snapshot. */
 static bool is_planned(int64_t updates, int64_t count, int64_t update)
 {
     double length = qkv_scalar_log(1 + (double)updates);
@@ -42,8 +42,8 @@ bool qkv_snapshot_is_recorded(const struct training *training)
            (progress->snapshot_count && progress->snapshot[progress->snapshot_count - 1] == progress->update);
 }
 
-/* Of the snapshots between the first and the last, the one whose neighbours are closest: the ratio of their 1 + update
- * is least. */
+/* Index of the snapshot, other than the first and the last, whose two neighbours are closest to each other: the ratio of their
+ * 1 + update is smallest. */
 static int64_t closest(const struct progress *progress)
 {
     const int64_t *snapshot = progress->snapshot;
@@ -73,7 +73,7 @@ enum qkv_status qkv_snapshot_record(struct training *training, bool is_end, stru
     char name[NUMBERED_NAME_SIZE];
     qkv_numbered_name(name, NUMBERED_SNAPSHOT, progress->update);
     if (qkv_training_save(training, name, CHECKPOINT_HALF, error)) return QKV_INVALID;
-    /* One place more than the list keeps: the new snapshot takes part in the choice. */
+    /* The list has room for one more than it keeps, so that the new snapshot takes part in the choice. */
     progress->snapshot[progress->snapshot_count++] = progress->update;
     while (progress->snapshot_count > max) drop(progress, closest(progress));
     return QKV_OK;

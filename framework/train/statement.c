@@ -42,7 +42,7 @@ enum qkv_status qkv_statement_differs(const struct qkv_processes *processes, con
                          qkv_exchange_name(processes, 0), other, qkv_exchange_name(processes, rank));
 }
 
-/* Process 0 prefers its own mistakes to those of others. */
+/* Runs on process 0, whose own failure takes precedence over those of others. */
 static enum qkv_status compare(const struct qkv_processes *processes, const struct qkv_statement *statement,
                                struct qkv_error *error)
 {

@@ -1,4 +1,4 @@
-/* What processes must have in common before they work together: each states facts of itself, and process 0 compares them. */
+/* Before processes work together, each states facts about itself that must be the same in all, and process 0 compares them. */
 #ifndef QKV_TRAIN_STATEMENT_H
 #define QKV_TRAIN_STATEMENT_H
 
@@ -22,16 +22,16 @@ void qkv_statement_add(struct qkv_statement *statement, const char *name, const 
     QKV_PRINTF(3, 4);
 void qkv_statement_add_checksum(struct qkv_statement *statement, const char *name, uint32_t checksum);
 
-/* Adds the version of qkv, of which there are many builds between two releases, and the kernels. */
+/* Adds the version of qkv with a checksum of its source, because many builds share a version, and the kernels. */
 void qkv_statement_add_build(struct qkv_statement *statement);
 
-/* Says that a fact of process 0 differs from that of process `rank`. Returns QKV_INVALID. */
+/* Sets the error: a fact of process 0 differs from that of process `rank`. Returns QKV_INVALID. */
 enum qkv_status qkv_statement_differs(const struct qkv_processes *processes, const char *name,
                                       const char *value, int rank, const char *other,
                                       struct qkv_error *error);
 
 /* Compares the statements of all processes. Returns the same status in all: that of the first process whose preparation has
- * failed, or QKV_INVALID where two facts differ. The message is with process 0, the others have an empty one. */
+ * failed, or QKV_INVALID if two facts differ. Process 0 gets the message; in the other processes it is empty. */
 enum qkv_status qkv_statements_compare(struct qkv_processes *processes, const struct qkv_statement *statement,
                                        struct qkv_error *error);
 

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* What reports say of speed and gradients; checkpoints do not keep it. */
+/* Figures for progress reports: speed and gradient norm. They are not stored in checkpoints. */
 struct clock {
     double started;     /* qkv_clock_seconds at the last log line or validation */
     int64_t all_tokens; /* source and target tokens since `started` */
@@ -204,7 +204,7 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
         enum qkv_status status = update(training, &clock, &more, error);
         if (status) return status;
         if (!more) break;
-        /* Before the log line, which ends the sum of the loss that the snapshot keeps. */
+        /* Before the log line, which resets the sum of the loss that the snapshot stores. */
         if (qkv_snapshot_record(training, false, error)) return QKV_INVALID;
         if (report_progress(training, &clock, error)) return QKV_INVALID;
         if (is_stopped(training)) {
@@ -221,7 +221,7 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
     return validate_and_save(training, error);
 }
 
-/* Writes and reports the average of testing.average, unless a finished run has it. */
+/* Writes and reports the average of testing.average, unless a finished run already has it. */
 static enum qkv_status average(struct training *training, struct qkv_train_result *result,
                                struct qkv_error *error)
 {
@@ -277,7 +277,7 @@ static enum qkv_status finish_config(struct training *training, struct qkv_confi
     return qkv_network_check(&config->model, error);
 }
 
-/* Says which keys of the config have no effect. */
+/* Reports which keys of the config have no effect. */
 static enum qkv_status report_unread(const struct training *training, struct qkv_error *error)
 {
     const struct qkv_train_listener *listener = listener_of(training);

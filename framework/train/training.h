@@ -8,14 +8,14 @@
  *     best_checkpoints.c   the lists of the best and of the last checkpoints, and their files
  *     snapshots.c          the list of snapshots, and their files
  *     final_average.c      the average that ends a training
- *     orders.c             what process 0 of several tells the others
+ *     orders.c             orders from process 0 to the other processes
  *     updates.c            the model, its optimizer, and one update: neither files nor threads of its own
  *     warm_start.c         the first parameters, from another run or a file
  *     agreement.c          what several processes must have in common
  *     setup.c              reads and checks all input, makes the model, restores or begins the run
  *     prepare_text.c       writes the training text as ids, with the vocabularies that training would use
  *     overfitting.c        the rule of overfitting
- *     notices.c            what training notices of itself
+ *     notices.c            warnings about overfitting and lack of progress
  *     trainer.c            the loop, behind qkv/trainer.h */
 #ifndef QKV_TRAIN_TRAINING_H
 #define QKV_TRAIN_TRAINING_H
@@ -52,7 +52,7 @@ struct progress {
     int64_t validated; /* update of the last validation; 0: none */
     double log_loss;   /* sum of the loss, with label smoothing, since the last log line, nats */
     double
-        log_cross_entropy; /* the same without label smoothing; NaN: not known, as an older qkv saved the checkpoint */
+        log_cross_entropy; /* the same without label smoothing; NaN: not known, in a checkpoint of an older qkv */
     double log_alignment; /* sum of the cross entropy of guided alignment since the last log line, nats */
     int64_t log_tokens;   /* target tokens since the last log line */
     int64_t best_count;
@@ -64,7 +64,7 @@ struct progress {
     int64_t snapshot[MAX_SNAPSHOTS + 1];
 };
 
-/* What training may notice of itself. */
+/* The warnings that training may give. */
 enum notice { NOTICE_OVERFITTING, NOTICE_COLLAPSE, NOTICE_GUESSING, NOTICE_COUNT };
 
 /* What notices.c remembers. Checkpoints do not keep it. */
@@ -80,12 +80,12 @@ struct notices {
 
 /* The average of a finished training that is resumed. */
 struct kept_average {
-    int64_t checkpoints; /* 0: there is none, or not of the best checkpoints */
-    bool is_scored;      /* metrics.jsonl has its scores; otherwise it is made again */
+    int64_t checkpoints; /* how many it averages; 0: there is none, or it is not of the best checkpoints */
+    bool is_scored;      /* metrics.jsonl has its scores; otherwise the average is made again */
     double score;        /* by training.early_stopping_metric */
 };
 
-/* What training.from names. All zero: nothing. */
+/* The run or file that training.from names. All zero: none. */
 struct warm_start {
     const char *path;        /* of the checkpoint or file */
     bool is_run;             /* it is of a run */
@@ -93,7 +93,7 @@ struct warm_start {
     bool has_old_vocabulary; /* vocabularies and merges are those of `run` */
     struct qkv_run run;
     int64_t
-        known[2]; /* source and target tokens, but the special ones, that the vocabularies of the run have */
+        known[2]; /* source and target tokens, except special ones, that are also in the run's vocabularies */
 };
 
 struct training {
@@ -126,8 +126,8 @@ struct training {
 
     /* Of several processes: */
     bool has_followers;      /* this is process 0, and the others wait for its orders */
-    bool has_shared;         /* the others have parameters ... */
-    uint64_t shared_changes; /* ... after so many changes */
+    bool has_shared;         /* parameters have been sent to the others */
+    uint64_t shared_changes; /* parameters.changes at that time */
     bool *wants_stop;        /* [processes]: which have been asked to stop */
     int64_t *sent;           /* [processes]: bytes */
 };
@@ -142,7 +142,7 @@ enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv
 /* True after the last update. The epoch must be planned. */
 bool qkv_training_is_at_end(const struct training *training);
 
-/* Whether training has nothing left to do but, with testing.average, the average. The epoch must be planned. */
+/* Whether training is finished, except perhaps for the average of testing.average. The epoch must be planned. */
 bool qkv_training_is_finished(const struct training *training);
 
 /* ---- run_folder.c ---- */
@@ -167,7 +167,7 @@ enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qk
 
 struct cJSON;
 
-/* Appends the JSON object `line` to metrics.jsonl. Frees `line`, also on failure. */
+/* Appends the JSON object `line` to metrics.jsonl. Frees `line`, even on failure. */
 enum qkv_status qkv_run_folder_log(struct training *training, struct cJSON *line, struct qkv_error *error);
 
 /* ---- metrics_log.c ---- */
@@ -182,7 +182,7 @@ struct log_line qkv_log_line(const char *kind, int64_t update);
 void qkv_log_number(struct log_line *line, const char *key, double value);
 void qkv_log_flag(struct log_line *line, const char *key, bool value);
 void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores);
-/* Adds the seconds of training so far, also of the processes before. */
+/* Adds the seconds of training so far, including those before the run was resumed. */
 void qkv_log_seconds(struct log_line *line, const struct training *training);
 enum qkv_status qkv_log_write(struct training *training, const struct log_line *line,
                               struct qkv_error *error);
@@ -228,8 +228,8 @@ enum qkv_status qkv_best_restore(struct training *training, struct qkv_error *er
 
 /* ---- snapshots.c ---- */
 
-/* Writes a snapshot of the present update, if one is due; `is_end`: of the last update, if it has none. Adds it to the
- * list, from which the one drops whose neighbours are closest, if there are more than training.snapshots. */
+/* Writes a snapshot of the present update if one is due, or if `is_end`, the last update, unless it has one. Adds it to the
+ * list. If there are then more than training.snapshots, drops the snapshot whose neighbours are closest to each other. */
 enum qkv_status qkv_snapshot_record(struct training *training, bool is_end, struct qkv_error *error);
 
 /* True when qkv_snapshot_record has nothing to do at the end of training. */
@@ -246,7 +246,7 @@ enum qkv_status qkv_snapshots_prune(const struct training *training, struct qkv_
 enum qkv_status qkv_final_average(struct training *training, struct qkv_train_average *average,
                                   struct qkv_error *error);
 
-/* Where the run is resumed: keeps the average if training is finished and it is that of the best checkpoints, otherwise
+/* For a resumed run: keeps average.safetensors if training is finished and it is the average of the best checkpoints; otherwise
  * removes it. */
 enum qkv_status qkv_final_average_restore(struct training *training, struct qkv_error *error);
 
@@ -261,10 +261,10 @@ struct order {
     int64_t part;                 /* number of the batch in its update, from 0 */
 };
 
-/* Process 0: has the others compute the batch before progress.batch, part `part` of an update. */
+/* Process 0: orders the others to compute the batch just fetched (number progress.batch - 1), part `part` of an update. */
 enum qkv_status qkv_order_step(struct training *training, int64_t part, struct qkv_error *error);
 
-/* Process 0: ends the training of the others, if they still follow, and adds to the result what was sent. */
+/* Process 0: ends the training of the others, if they still follow, and adds the numbers of bytes sent to the result. */
 void qkv_order_end(struct training *training, enum qkv_status status, struct qkv_train_result *result);
 
 /* The others: wait for the next order. */
@@ -298,15 +298,15 @@ void qkv_training_plan_epoch(struct training *training);
 enum qkv_status qkv_training_update(struct training *training, struct update_sums *sums,
                                     struct qkv_error *error);
 
-/* In a process other than 0: computes what process 0 orders until it ends; returns how. Fails with a message only where this
- * process has the failure to itself. */
+/* In a process other than 0: computes what process 0 orders until it ends the training; returns the status of the training, and
+ * *end. The message is empty, because process 0 reports it, except for a failure that only this process knows of. */
 enum qkv_status qkv_training_follow(struct training *training, enum qkv_train_end *end,
                                     struct qkv_error *error);
 
 /* QKV_FAILED, with a message that names the update that diverged, what was found, and remedies. */
 enum qkv_status qkv_training_diverged(int64_t update, const struct qkv_error *found, struct qkv_error *error);
 
-/* Releases what qkv_training_make_model made, also after it has failed. */
+/* Releases everything that qkv_training_make_model and qkv_training_make_optimizer have made, even if they have failed. */
 void qkv_training_release_model(struct training *training);
 
 /* ---- agreement.c ---- */

@@ -64,7 +64,7 @@ void qkv_training_release_model(struct training *training)
 
 /* ---- one update ---- */
 
-/* A step in the precision of training. Whatever else computes with the model, such as a validation, is float32. */
+/* Runs a step in training.precision. Everything else that uses the model, such as validation, computes in float32. */
 static enum qkv_status step_in_precision(struct training *training, const struct qkv_random *random,
                                          bool accumulate, struct qkv_step_sums *sums, struct qkv_error *error)
 {

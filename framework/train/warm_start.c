@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Keys that decide which tokens a text has: those of an old vocabulary must be the same. */
+/* Keys that decide into which tokens a text is split: if the vocabulary of the old run is used, both configs must have the same
+ * values. */
 static const char *const TEXT_KEYS[] = {"level", "lowercase", "split_punctuation", "bpe_min_freq"};
 enum { TEXT_KEY_COUNT = sizeof TEXT_KEYS / sizeof TEXT_KEYS[0] };
 
@@ -116,7 +117,7 @@ static int list_entries(const struct qkv_model *model, struct entries entries[EN
     return count;
 }
 
-/* Copies what belongs to the tokens that both vocabularies have. */
+/* Copies the entries of those tokens that are in both vocabularies. */
 static void copy_entries(struct training *training, struct entries entries)
 {
     const struct qkv_run *old = &training->from.run;
@@ -151,7 +152,7 @@ static void count_known(struct training *training)
     }
 }
 
-/* Whether entries of the old model fit: all but their number is the same. */
+/* Fails if an entry of the old model has another size. The number of entries may differ. */
 static enum qkv_status check_entries(const struct training *training, struct entries entries,
                                      struct qkv_error *error)
 {
@@ -166,14 +167,15 @@ static enum qkv_status check_entries(const struct training *training, struct ent
                          (long long)(entries.parameter->count / ours));
 }
 
-/* Numbers of int8 are too coarse for updates to change them; the run that they were made of has better ones. */
+/* Refuses a quantised run: its int8 numbers are too coarse to train on. The run that it was made of has the exact ones. */
 static enum qkv_status check_precision(const struct warm_start *from, struct qkv_error *error)
 {
     if (from->run.model->parameters.products == QKV_PRECISION_FLOAT32) return QKV_OK;
     return qkv_error_set(error, "%s: is quantised: start from the run that it was made of", from->path);
 }
 
-/* The parameters of the old run, by name; those with entries are not among them where its vocabulary is not used. */
+/* Copies the parameters of the old run by name. If its vocabulary is not used, parameters with an entry per token are copied
+ * token by token. */
 static enum qkv_status copy_run(struct training *training, struct qkv_error *error)
 {
     struct warm_start *from = &training->from;
