@@ -68,7 +68,7 @@ static struct qkv_tensor *apply(const struct language_model *model, struct qkv_g
     struct qkv_tensor *x = qkv_embedding_apply(&model->embedding, graph, ids, cache ? 1 : TOKENS);
     for (int i = 0; i < LAYERS; i++) {
         const struct qkv_multi_head *layer = &model->attention[i];
-        struct qkv_tensor *inside = qkv_residual_enter(&model->around_attention[i], graph, x);
+        struct qkv_tensor *inside = qkv_residual_input(&model->around_attention[i], graph, x);
         struct qkv_tensor *key = qkv_multi_head_key(layer, graph, inside, pieces, NULL);
         struct qkv_tensor *value = qkv_multi_head_value(layer, graph, inside);
         struct qkv_attention_projections projections = {.queries = pieces, .keys = keys};
@@ -76,10 +76,10 @@ static struct qkv_tensor *apply(const struct language_model *model, struct qkv_g
         projections.key = keep(graph, key, cache ? cache->keys[i] : NULL, row);
         projections.value = keep(graph, value, cache ? cache->values[i] : NULL, row);
         struct qkv_tensor *result = qkv_multi_head_attend(layer, graph, &projections, NULL);
-        x = qkv_residual_leave(&model->around_attention[i], graph, x, result);
-        inside = qkv_residual_enter(&model->around_inner[i], graph, x);
+        x = qkv_residual_output(&model->around_attention[i], graph, x, result);
+        inside = qkv_residual_input(&model->around_inner[i], graph, x);
         result = qkv_feed_forward_apply(&model->inner[i], graph, inside);
-        x = qkv_residual_leave(&model->around_inner[i], graph, x, result);
+        x = qkv_residual_output(&model->around_inner[i], graph, x, result);
     }
     return x;
 }

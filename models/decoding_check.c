@@ -98,7 +98,7 @@ static enum qkv_status run_both(struct comparison *c, struct qkv_batch *batch, s
 
 enum qkv_status qkv_network_check_decoding(const struct qkv_model *model, struct qkv_error *error)
 {
-    const int64_t longest = qkv_model_longest(model),
+    const int64_t longest = qkv_model_max_length(model),
                   words = longest - 1 < WORDS_MAX ? longest - 1 : WORDS_MAX;
     bool is_narrow = model->parameters.products != QKV_PRECISION_FLOAT32;
     if (!model->interface->decoding || words < 1 || is_narrow) return QKV_OK;

@@ -102,14 +102,14 @@ struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv
     return model->interface->inputs(model, stack);
 }
 
-int64_t qkv_model_longest(const struct qkv_model *model)
+int64_t qkv_model_max_length(const struct qkv_model *model)
 {
-    int64_t source = qkv_stack_longest(&model->config.encoder),
-            target = qkv_stack_longest(&model->config.decoder);
+    int64_t source = qkv_stack_max_length(&model->config.encoder),
+            target = qkv_stack_max_length(&model->config.decoder);
     return source < target ? source : target;
 }
 
-struct qkv_objective qkv_objective_of(const struct qkv_training_config *training)
+struct qkv_objective qkv_objective_from_config(const struct qkv_training_config *training)
 {
     return (struct qkv_objective){
         .smoothing = training->label_smoothing,

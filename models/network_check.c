@@ -99,7 +99,7 @@ static enum qkv_status compare_all(struct probe *probe, struct qkv_error *error)
 
 enum qkv_status qkv_network_check_hidden(const struct qkv_model *model, struct qkv_error *error)
 {
-    const int64_t longest = qkv_model_longest(model) - 1;
+    const int64_t longest = qkv_model_max_length(model) - 1;
     struct probe probe = {.model = model, .words = longest < WORDS_MAX ? longest : WORDS_MAX};
     if (probe.words < 1) return QKV_OK;
     probe.rows = probe.words + 1;

@@ -51,8 +51,7 @@ static const char *registered_name(const void *context, int64_t index)
 
 static bool is_allowed(const struct qkv_network_setting *setting, double value)
 {
-    return value >= setting->lowest && value <= setting->highest &&
-           (!setting->is_integer || value == floor(value));
+    return value >= setting->min && value <= setting->max && (!setting->is_integer || value == floor(value));
 }
 
 static int find_setting(const struct qkv_network_interface *network, const char *name, size_t length)
@@ -77,11 +76,10 @@ static enum qkv_status check_settings(const struct qkv_network_interface *networ
         if (find_setting(network, setting->name, strlen(setting->name)) != i)
             return qkv_error_set(error, "network %s: two settings are called %s", network->name,
                                  setting->name);
-        if (!is_allowed(setting, setting->fallback))
-            return qkv_error_set(
-                error, "network %s: the fallback of setting %s, %g, must be %s from %g to %g", network->name,
-                setting->name, setting->fallback, setting->is_integer ? "an integer" : "a number",
-                setting->lowest, setting->highest);
+        if (!is_allowed(setting, setting->default_value))
+            return qkv_error_set(error, "network %s: the default of setting %s, %g, must be %s from %g to %g",
+                                 network->name, setting->name, setting->default_value,
+                                 setting->is_integer ? "an integer" : "a number", setting->min, setting->max);
     }
     return QKV_OK;
 }
@@ -114,8 +112,8 @@ static enum qkv_status read_setting(const struct qkv_network_interface *network,
     double value = 0;
     if (!qkv_number_kind(number) || !qkv_number_read(number, &value) || !is_allowed(setting, value))
         return qkv_error_set(error, "model.settings: %s must be %s from %g to %g, not '%s'", setting->name,
-                             setting->is_integer ? "an integer" : "a number", setting->lowest,
-                             setting->highest, number);
+                             setting->is_integer ? "an integer" : "a number", setting->min, setting->max,
+                             number);
     values[index] = value;
     return QKV_OK;
 }
@@ -128,7 +126,7 @@ static enum qkv_status read_settings(const struct qkv_network_interface *network
     *values = qkv_arena_allocate(arena, (count + 1) * sizeof **values);
     char *text = qkv_arena_string(arena, settings);
     if (!*values || !text) return qkv_error_set(error, "out of memory for a model");
-    for (size_t i = 0; i < count; i++) (*values)[i] = network->settings[i].fallback;
+    for (size_t i = 0; i < count; i++) (*values)[i] = network->settings[i].default_value;
     while (*(text += strspn(text, " ,"))) {
         char *end = text + strcspn(text, " ,");
         bool is_last = !*end;
@@ -176,7 +174,7 @@ const struct qkv_network_interface *qkv_network_of(const struct qkv_model_config
                       "model.network is for networks that a program registers; %s is a "
                       "model.encoder.type",
                       config->network);
-    else if (!found && *qkv_names_near(near, sizeof near, config->network, "", registered_name, NULL))
+    else if (!found && *qkv_suggest_names(near, sizeof near, config->network, "", registered_name, NULL))
         qkv_error_set(error, "model.network: this program has no network called '%s'; did you mean %s",
                       config->network, near);
     else if (!found)

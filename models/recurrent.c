@@ -26,7 +26,7 @@ static struct qkv_tensor *decode_at_once(const struct qkv_model *model, struct q
     if (qkv_recurrent_feeds_summary(model)) {
         struct qkv_tensor *repeated =
             qkv_gather_rows(graph, source->summary, sentence_of_rows(graph, target, rows), rows);
-        gates = qkv_recurrent_feed(&network->decoder[0].cell, graph, gates, repeated);
+        gates = qkv_recurrent_add_input(&network->decoder[0].cell, graph, gates, repeated);
     }
     const struct decoder_input input = {gates, source->initial, target, source, source->segments};
     return qkv_recurrent_decode(model, graph, &input, &record->attention);

@@ -71,7 +71,8 @@ struct qkv_tensor *qkv_recurrent_embed(const struct qkv_model *model, struct qkv
 
 /* The arguments of qkv_recurrent_decode. */
 struct decoder_input {
-    struct qkv_tensor *gates; /* [rows, G H]: qkv_recurrent_embed, plus qkv_recurrent_feed if input is fed */
+    struct qkv_tensor
+        *gates; /* [rows, G H]: qkv_recurrent_embed, plus qkv_recurrent_add_input if input is fed */
     /* [layers]: the initial states [B, S], NULL for zeros. qkv_recurrent_decode replaces them by the states after each row,
      * [rows, S]. */
     struct qkv_tensor **state;

@@ -45,7 +45,7 @@ static bool make_room(struct recurrent_decoding *d)
     d->sentence = qkv_arena_allocate(&d->base.arena, (size_t)d->base.rows * sizeof *d->sentence);
     if (!d->state || !d->tensor || !d->sentence) return false;
     for (size_t l = 0; l < layers; l++)
-        if (!make_rows(d, &d->state[l], qkv_recurrent_states(config->rnn_type, config->hidden_size)))
+        if (!make_rows(d, &d->state[l], qkv_recurrent_state_width(config->rnn_type, config->hidden_size)))
             return false;
     int64_t **arrays[] = {&d->query_start, &d->query_length, &d->key_start, &d->key_length};
     for (int i = 0; i < 4; i++)
@@ -114,7 +114,7 @@ static struct qkv_tensor *gates_of(struct recurrent_decoding *d, int64_t rows, c
         fed = qkv_wrap(d->base.decoder, QKV_SHAPE(rows, d->output.width), d->output.memory);
     else
         return gates;
-    return qkv_recurrent_feed(&network->decoder[0].cell, d->base.decoder, gates, fed);
+    return qkv_recurrent_add_input(&network->decoder[0].cell, d->base.decoder, gates, fed);
 }
 
 static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,

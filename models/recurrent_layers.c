@@ -85,8 +85,8 @@ static void declare_decoder(struct qkv_model *model, struct recurrent *network)
         const char *name = qkv_arena_format(&parameters->arena, "decoder.%lld", (long long)l + 1);
         const char *bridge_name =
             qkv_arena_format(&parameters->arena, "decoder.%lld.bridge", (long long)l + 1);
-        const struct qkv_dense_options bridge = {memory, qkv_recurrent_states(config->rnn_type, width), true,
-                                                 QKV_ACTIVATION_TANH, weight};
+        const struct qkv_dense_options bridge = {memory, qkv_recurrent_state_width(config->rnn_type, width),
+                                                 true, QKV_ACTIVATION_TANH, weight};
         qkv_recurrent_init(&network->decoder[l].cell, parameters, &options, name ? name : "");
         if (config->init_hidden == QKV_INIT_HIDDEN_BRIDGE)
             qkv_dense_init(&network->decoder[l].bridge, parameters, &bridge, bridge_name ? bridge_name : "");

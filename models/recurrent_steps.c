@@ -80,8 +80,8 @@ static void take_step(const struct qkv_model *model, struct qkv_graph *graph, st
     for (int64_t l = 0; t && l < model->config.decoder.num_layers; l++)
         s->state[l] = qkv_slice(graph, s->state[l], 0, 0, active);
     if (t) /* the first step is fed zeros */
-        input_gates = qkv_recurrent_feed(&network->decoder[0].cell, graph, input_gates,
-                                         qkv_slice(graph, s->output[t - 1], 0, 0, active));
+        input_gates = qkv_recurrent_add_input(&network->decoder[0].cell, graph, input_gates,
+                                              qkv_slice(graph, s->output[t - 1], 0, 0, active));
     const struct decoder_input input = {input_gates, s->state, queries, source, keys};
     s->output[t] = qkv_recurrent_decode(model, graph, &input, &s->record[t]);
 }

@@ -281,7 +281,7 @@ enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch
         .decoding = decoding,
         .width = samples ? options->n_best : options->beam_size,
         .sentences = batch->count,
-        .scored = (!samples && options->beam_size > 1) || !options->unscored,
+        .scored = (!samples && options->beam_size > 1) || !options->skip_scores,
         .constrained = qkv_search_is_constrained(options),
         .excluded = options->allow_unknown ? QKV_BEGIN : QKV_UNKNOWN,
         .arena = &translations->arena,

@@ -2,13 +2,13 @@
 
 #include <math.h>
 
-struct qkv_search_options qkv_search_options_of(const struct qkv_testing_config *testing)
+struct qkv_search_options qkv_search_options_from_config(const struct qkv_testing_config *testing)
 {
     return (struct qkv_search_options){.beam_size = testing->beam_size,
                                        .length_penalty = testing->beam_alpha,
                                        .n_best = 1,
                                        .max_output_length = testing->max_output_length,
-                                       .unscored = true,
+                                       .skip_scores = true,
                                        .penalty_kind = testing->length_penalty,
                                        .min_output_length = testing->min_output_length,
                                        .no_repeat_ngram = testing->no_repeat_ngram,

@@ -117,7 +117,7 @@ static struct qkv_tensor *attend_self(struct transformer_decoding *d, const stru
     const struct qkv_segments queries = {rows, d->query_start, d->query_length};
     const struct qkv_segments keys = {rows, d->self_start, d->self_length};
     int64_t cache_rows = d->base.rows * d->base.length;
-    struct qkv_tensor *normed = qkv_residual_enter(&layer->self.residual, graph, x);
+    struct qkv_tensor *normed = qkv_residual_input(&layer->self.residual, graph, x);
     struct qkv_attention_projections projections = {.queries = queries, .keys = keys};
     projections.query = qkv_multi_head_query(&layer->self.attention, graph, normed, queries, &d->base.step);
     projections.key = qkv_store_rows(
@@ -129,7 +129,7 @@ static struct qkv_tensor *attend_self(struct transformer_decoding *d, const stru
     /* The queries of a sentence have the last positions of its keys (attention_rule.h): here the new
      * token has position `step`. */
     struct qkv_tensor *result = qkv_multi_head_attend(&layer->self.attention, graph, &projections, NULL);
-    return qkv_residual_leave(&layer->self.residual, graph, x, result);
+    return qkv_residual_output(&layer->self.residual, graph, x, result);
 }
 
 static struct qkv_tensor *attend_cross(struct transformer_decoding *d, const struct transformer_layer *layer,
@@ -140,14 +140,14 @@ static struct qkv_tensor *attend_cross(struct transformer_decoding *d, const str
     int64_t rows = qkv_tensor_shape(x).size[0];
     const struct qkv_segments queries = {rows, d->query_start, d->query_length};
     const struct qkv_segments keys = {rows, d->cross_start, d->cross_length};
-    struct qkv_tensor *normed = qkv_residual_enter(&layer->cross.residual, graph, x);
+    struct qkv_tensor *normed = qkv_residual_input(&layer->cross.residual, graph, x);
     struct qkv_attention_projections projections = {.mask = mask, .queries = queries, .keys = keys};
     projections.query = qkv_multi_head_query(&layer->cross.attention, graph, normed, queries, NULL);
     projections.key = qkv_wrap(graph, qkv_tensor_shape(state->cross_key), qkv_tensor_value(state->cross_key));
     projections.value =
         qkv_wrap(graph, qkv_tensor_shape(state->cross_value), qkv_tensor_value(state->cross_value));
     struct qkv_tensor *result = qkv_multi_head_attend(&layer->cross.attention, graph, &projections, NULL);
-    return qkv_residual_leave(&layer->cross.residual, graph, x, result);
+    return qkv_residual_output(&layer->cross.residual, graph, x, result);
 }
 
 /* Sets the segments and cache rows of this step. */

@@ -75,7 +75,7 @@ static void declare_attention(const struct stack_declaration *d, struct attentio
     const struct qkv_stack_config *config = d->config;
     struct qkv_parameters *parameters = &d->model->parameters;
     const struct qkv_multi_head_options options = {
-        .rule = qkv_attention_rule_of(&d->model->config, kind),
+        .rule = qkv_attention_rule_from_config(&d->model->config, kind),
         .width = config->hidden_size,
         .key_width = config->attention.key_width,
         .value_width = config->attention.value_width,
@@ -183,11 +183,11 @@ struct qkv_tensor *qkv_transformer_embed(const struct transformer_stack *stack, 
     return qkv_dropout_apply(graph, x, stack->embedding_dropout);
 }
 
-/* qkv_residual_enter and qkv_residual_leave, which also record the norm that they apply. */
+/* qkv_residual_input and qkv_residual_output, which also record the norm that they apply. */
 static struct qkv_tensor *enter(const struct qkv_residual *residual, struct qkv_graph *graph,
                                 struct qkv_tensor *x, struct qkv_trace *trace, const struct qkv_part *owner)
 {
-    struct qkv_tensor *inside = qkv_residual_enter(residual, graph, x);
+    struct qkv_tensor *inside = qkv_residual_input(residual, graph, x);
     if (residual->place == QKV_NORM_PRE) qkv_trace_record(trace, graph, owner, QKV_PART_NORM, inside);
     return inside;
 }
@@ -196,7 +196,7 @@ static struct qkv_tensor *leave(const struct qkv_residual *residual, struct qkv_
                                 struct qkv_tensor *x, struct qkv_tensor *result, struct qkv_trace *trace,
                                 const struct qkv_part *owner)
 {
-    struct qkv_tensor *sum = qkv_residual_leave(residual, graph, x, result);
+    struct qkv_tensor *sum = qkv_residual_output(residual, graph, x, result);
     if (residual->place == QKV_NORM_POST) qkv_trace_record(trace, graph, owner, QKV_PART_NORM, sum);
     return sum;
 }
@@ -244,7 +244,7 @@ struct qkv_tensor *qkv_transformer_attend(const struct attention_sublayer *subla
     qkv_trace_record(trace, graph, owner, QKV_PART_WEIGHTS, node);
     qkv_trace_record(trace, graph, owner, QKV_PART_CONTEXT, context);
     qkv_trace_record(trace, graph, owner, QKV_PART_OUTPUT, result);
-    qkv_trace_record(trace, graph, owner, QKV_PART_AROUND, inputs->x);
+    qkv_trace_record(trace, graph, owner, QKV_PART_RESIDUAL, inputs->x);
     return leave(&sublayer->residual, graph, inputs->x, result, trace, owner);
 }
 

@@ -63,7 +63,7 @@ static const char *name_of_drawing(const void *context, int64_t index)
 }
 
 /* The index of a name; `otherwise` for NULL. */
-static int64_t index_of(const char *name, qkv_naming *names, int64_t otherwise)
+static int64_t index_of(const char *name, qkv_name_lister *names, int64_t otherwise)
 {
     for (int64_t i = 0; name && names(NULL, i); i++)
         if (!strcmp(names(NULL, i), name)) return i;

@@ -32,7 +32,7 @@ static int complain_of_range(const struct command_option *option, const char *va
 }
 
 /* Checks that a value is one of the choices; `choices` NULL accepts all. */
-static int check_choice(const char *what, qkv_naming *choices, const char *value)
+static int check_choice(const char *what, qkv_name_lister *choices, const char *value)
 {
     const char *choice;
     for (int64_t i = 0; choices && (choice = choices(NULL, i)); i++)
@@ -170,7 +170,7 @@ static int complain_of_option(const struct command *command, const char *word)
     }
     if (count > 1) return complain("option '--%.*s' is ambiguous: %s", (int)length, name, candidates);
     if (length < sizeof given) memcpy(given, name, length);
-    qkv_names_near(candidates, sizeof candidates, given, "--", option_name, command->options);
+    qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name, command->options);
     const char *hint = *candidates          ? "; did you mean "
                        : sets_keys(command) ? "; keys of the config are set by -s KEY=VALUE"
                                             : "";

@@ -25,7 +25,7 @@ enum qkv_status by_length_add(struct by_length *table, const struct qkv_sentence
     class->counts.tokens += score->tokens;
     class->counts.negative_log_likelihood += score->negative_log_likelihood;
     class->counts.correct += score->correct;
-    class->counts.right += score->right;
+    class->counts.exact_matches += score->is_exact_match;
     return qkv_scorer_add(class, translation, &reference, 1, error);
 }
 

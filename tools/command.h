@@ -48,7 +48,8 @@ struct command_option {
     void *destination;
     const char *help;       /* "{choices}" becomes the list of the row's choices */
     double lowest, highest; /* bounds of numbers; both 0: no bounds */
-    qkv_naming *choices;    /* names that completions offer; OPTION_CHOICE and OPTION_LIST accept no others */
+    qkv_name_lister
+        *choices; /* names that completions offer; OPTION_CHOICE and OPTION_LIST accept no others */
     enum value_kind completes;
     bool needs_translations; /* has no effect where a command does not translate (--no-translation) */
 };
@@ -60,7 +61,7 @@ struct command_operand {
     enum value_kind completes;
     const char *help;
     bool optional, repeated;
-    qkv_naming *choices; /* the only operands accepted; NULL: any */
+    qkv_name_lister *choices; /* the only operands accepted; NULL: any */
 };
 
 /* Texts are paragraphs that each format of `qkv help` wraps, with an empty line between; lines that

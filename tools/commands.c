@@ -22,7 +22,7 @@ const struct command *command_find(const char *name)
     char near[128];
     for (int i = 0; COMMANDS[i]; i++)
         if (!strcmp(name, COMMANDS[i]->name)) return COMMANDS[i];
-    qkv_names_near(near, sizeof near, name, "", command_name, NULL);
+    qkv_suggest_names(near, sizeof near, name, "", command_name, NULL);
     complain("unknown command '%s'%s%s (see `qkv --help`)", name, *near ? "; did you mean " : "", near);
     return NULL;
 }

@@ -44,7 +44,7 @@ int complain(const char *format, ...)
     return QKV_INVALID;
 }
 
-const char *list_names(char *text, size_t size, qkv_naming *name, const void *context)
+const char *list_names(char *text, size_t size, qkv_name_lister *name, const void *context)
 {
     const char *one;
     size_t used = 0;
@@ -53,10 +53,10 @@ const char *list_names(char *text, size_t size, qkv_naming *name, const void *co
     return text;
 }
 
-int complain_of_name(const char *what, const char *given, qkv_naming *name, const void *context)
+int complain_of_name(const char *what, const char *given, qkv_name_lister *name, const void *context)
 {
     char names[1024];
-    if (*qkv_names_near(names, sizeof names, given, "", name, context))
+    if (*qkv_suggest_names(names, sizeof names, given, "", name, context))
         return complain("%s is '%s'; did you mean %s", what, given, names);
     return complain("%s is '%s', but must be %s%s", what, given, name(context, 1) ? "one of " : "",
                     list_names(names, sizeof names, name, context));

@@ -17,10 +17,10 @@ void complain_of_place(const char *message);
 
 /* Prints `qkv: <what> is '<given>'; did you mean <the most similar names>`, or all names if none is similar, and
  * returns the exit code 2. */
-int complain_of_name(const char *what, const char *given, qkv_naming *name, const void *context);
+int complain_of_name(const char *what, const char *given, qkv_name_lister *name, const void *context);
 
 /* Writes "json, csv, npz". Returns `text`. */
-const char *list_names(char *text, size_t size, qkv_naming *name, const void *context);
+const char *list_names(char *text, size_t size, qkv_name_lister *name, const void *context);
 
 /* Prints the error, unless `status` is QKV_OK or the message is empty because another process reports it. Returns the exit
  * code. */

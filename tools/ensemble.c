@@ -32,8 +32,8 @@ static enum qkv_status compare_vocabularies(const struct qkv_run *run, const str
 
 static void add(struct ensemble *ensemble, const struct qkv_model *model)
 {
-    int64_t source = qkv_stack_longest(&model->config.encoder),
-            target = qkv_stack_longest(&model->config.decoder);
+    int64_t source = qkv_stack_max_length(&model->config.encoder),
+            target = qkv_stack_max_length(&model->config.decoder);
     if (!ensemble->models.count || source < ensemble->longest_source) ensemble->longest_source = source;
     if (!ensemble->models.count || target < ensemble->longest_target) ensemble->longest_target = target;
     ensemble->model[ensemble->models.count++] = model;

@@ -259,14 +259,14 @@ static int run(int operands, char **operand)
     bool leads = qkv_processes_rank(e.processes) == 0;
     enum qkv_status status = leads ? (enum qkv_status)check_options() : QKV_OK;
     status = qkv_processes_share_status(e.processes, status);
-    if (!status && !leads && (status = (enum qkv_status)check_options())) qkv_processes_give_up(e.processes);
+    if (!status && !leads && (status = (enum qkv_status)check_options())) qkv_processes_abort(e.processes);
     if (!status) {
         e.scorer.options = evaluate_options.text_options;
         status = open_evaluation(&e, operand[0], operands > 1 ? operand[1] : NULL, &testing, &error);
         const struct opened_run opened = {
             .run = &e.run,
             .models = e.ensemble.models,
-            .search = qkv_search_options_of(&testing),
+            .search = qkv_search_options_from_config(&testing),
             .batch_size = testing.batch_size,
             .text = &e.corpus,
             .no_translation = evaluate_options.no_translation,

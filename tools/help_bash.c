@@ -74,14 +74,14 @@ static const char END[] = "    *) return ;;\n"
                           "}\n"
                           "complete -F _qkv qkv\n";
 
-static void print_names(FILE *file, const char *separator, qkv_naming *naming)
+static void print_names(FILE *file, const char *separator, qkv_name_lister *naming)
 {
     const char *name;
     for (int64_t i = 0; (name = naming(NULL, i)); i++) fprintf(file, "%s%s", i ? separator : "", name);
 }
 
 /* Prints the argument of _qkv_value: a kind of value, or the choices, in quotes. */
-static void print_value(FILE *file, enum value_kind kind, qkv_naming *choices)
+static void print_value(FILE *file, enum value_kind kind, qkv_name_lister *choices)
 {
     static const char *const kinds[] = {
         [VALUE_OTHER] = "''",       [VALUE_FILE] = "file",     [VALUE_FOLDER] = "folder",

@@ -16,7 +16,7 @@ static void print_quoted(FILE *file, const char *text)
 
 /* Prints the flags of `complete` that offer the values of an option or operand. -x: needs a value,
  * which is not a file. */
-static void print_value(FILE *file, enum value_kind kind, qkv_naming *choices)
+static void print_value(FILE *file, enum value_kind kind, qkv_name_lister *choices)
 {
     static const char *const values[] = {[VALUE_OTHER] = " -x",
                                          [VALUE_FILE] = " -r -F",

@@ -16,7 +16,7 @@ static void print_escaped(FILE *file, const char *text, const char *special)
 }
 
 /* ":NAME:action" */
-static void print_value(FILE *file, const char *name, enum value_kind kind, qkv_naming *choices)
+static void print_value(FILE *file, const char *name, enum value_kind kind, qkv_name_lister *choices)
 {
     static const char *const actions[] = {[VALUE_OTHER] = " ",
                                           [VALUE_FILE] = "_files",

@@ -25,7 +25,7 @@ static struct {
 /* Everything that is passed from reading to writing. */
 struct state {
     struct qkv_pairs pairs;
-    struct qkv_pairs_facts facts;
+    struct qkv_pairs_statistics facts;
     enum qkv_pairs_part *part;
     struct init_data data;
     struct init_plan plan;

@@ -18,7 +18,7 @@ struct init_sizes {
 /* The pairs, and the part of the split that each belongs to. */
 struct init_data {
     const struct qkv_pairs *pairs;
-    const struct qkv_pairs_facts *facts;
+    const struct qkv_pairs_statistics *facts;
     const enum qkv_pairs_part *part;
     int64_t count[QKV_PAIRS_PARTS]; /* pairs of each part */
 };

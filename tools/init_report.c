@@ -10,7 +10,7 @@ enum { FEW_PAIRS = 2000 };
 static void report_left_out(const struct qkv_pairs *pairs)
 {
     const struct {
-        const struct qkv_pairs_lines *lines;
+        const struct qkv_skipped_lines *lines;
         const char *what;
     } kinds[] = {{&pairs->blank, "blank line"},
                  {&pairs->incomplete, "line without one of these columns"},
@@ -18,7 +18,7 @@ static void report_left_out(const struct qkv_pairs *pairs)
     static const char *const plural[] = {"blank lines", "lines without one of these columns",
                                          "pairs with an empty side"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        const struct qkv_pairs_lines *lines = kinds[k].lines;
+        const struct qkv_skipped_lines *lines = kinds[k].lines;
         if (lines->count)
             printf("  left out %lld %s (the first is line %lld)\n", (long long)lines->count,
                    lines->count == 1 ? kinds[k].what : plural[k], (long long)lines->first);
@@ -35,7 +35,7 @@ static void report_side(const struct qkv_pairs *pairs, const struct qkv_pairs_si
     putchar('\n');
 }
 
-void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_facts *facts,
+void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_statistics *facts,
                        const char *const lang[2])
 {
     print_result(stdout, pairs->path[0]);

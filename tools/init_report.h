@@ -6,7 +6,7 @@
 
 /* Prints the file, its columns, the lines that were left out, facts about both sides, and three pairs. lang: the codes of both
  * sides. */
-void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_facts *facts,
+void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_statistics *facts,
                        const char *const lang[2]);
 
 /* Prints the sizes that were chosen. */

@@ -11,7 +11,7 @@ enum qkv_status set_precision(struct qkv_model *model, const char *name, struct 
     enum qkv_precision precision;
     if (!name) return QKV_OK;
     if (!qkv_precision_find(name, &precision)) return qkv_error_set(error, "there is no precision %s", name);
-    return qkv_parameters_narrow(&model->parameters, precision, error);
+    return qkv_parameters_set_precision(&model->parameters, precision, error);
 }
 
 const char *narrow_precision(const struct qkv_model *model)

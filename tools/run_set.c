@@ -84,7 +84,7 @@ static bool is_difference(struct run_set *set, const struct qkv_key *key)
     if (is_of_run(key) && !is_seed) return false;
     for (int g = 0; g < set->groups; g++) {
         same = same && same_value(key, config_of(set, 0), config_of(set, g));
-        follows = follows && qkv_key_follows(key, config_of(set, g), &set->arena);
+        follows = follows && qkv_key_is_derivable(key, config_of(set, g), &set->arena);
         if (is_seed && set->group[g].runs > 1) return false;
     }
     return !same && !follows;

@@ -31,7 +31,7 @@ const char *score_smoothing_name(const void *context, int64_t index)
 }
 
 /* The index of a name that the parser has found among the choices. */
-static int index_of(qkv_naming *name, const char *given)
+static int index_of(qkv_name_lister *name, const char *given)
 {
     int index = 0;
     while (strcmp(name(NULL, index), given)) index++;

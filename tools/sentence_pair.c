@@ -77,7 +77,7 @@ static enum qkv_status encode(const struct sentence_pair *v, const char *what, c
 /* Translates the source, and sets the target to the translation. */
 static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *error)
 {
-    struct qkv_search_options options = qkv_search_options_of(&v->run.config.testing);
+    struct qkv_search_options options = qkv_search_options_from_config(&v->run.config.testing);
     if (v->options->beam) options.beam_size = v->options->beam;
     struct qkv_batch_view view;
     if (!v->decoding) v->decoding = qkv_decoding_new(v->run.model);

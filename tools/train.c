@@ -76,7 +76,7 @@ static int run(int operands, char **operand)
         complain_as(qkv_exchange_name(options.processes, qkv_processes_rank(options.processes)));
         status = prepare(&config, &arena, operand[0]);
         complain_as(NULL);
-        if (status) qkv_processes_give_up(options.processes);
+        if (status) qkv_processes_abort(options.processes);
     }
     if (!status) status = train(&config, operand[0]);
     qkv_arena_release(&arena);

@@ -236,9 +236,9 @@ static enum qkv_status set_search(struct translator *t, struct qkv_error *error)
     struct qkv_testing_config testing = t->run.config.testing;
     struct options *o = &t->options;
     if (search_options_apply(&o->search, &testing, error)) return QKV_INVALID;
-    t->search = qkv_search_options_of(&testing);
+    t->search = qkv_search_options_from_config(&testing);
     t->search.n_best = o->n_best ? o->n_best : testing.n_best;
-    t->search.unscored = !o->scores;
+    t->search.skip_scores = !o->scores;
     t->search.allow_unknown = o->replace_unknown;
     if (!o->batch_size) o->batch_size = testing.batch_size;
     if (set_sampling(t, error)) return QKV_INVALID;

@@ -1,4 +1,4 @@
-/* Tests the declarations of ops (struct qkv_op): backward_reads, elementwise, adds_once, alias, recompute, weights_read.
+/* Tests the declarations of ops (struct qkv_op): backward_reads, elementwise, accumulates_once, alias, recompute, weights_read.
  *
  * A sample runs in small graphs in which memory is really shared: each input is the result of another op, which the
  * tested op may overwrite, and the result of the tested op goes to an op that may overwrite it. The results and gradients
@@ -292,7 +292,8 @@ static bool check_adds_once(struct trial *trial, struct sample_graph *built)
     struct qkv_tensor *y = built->y;
     for (int k = 0; k < QKV_MAX_INPUTS; k++) {
         const struct qkv_tensor *x = y->input[k];
-        if (!(built->graph->ops[y->op]->adds_once & QKV_INPUT(k)) || !x || !x->needs_gradient) continue;
+        if (!(built->graph->ops[y->op]->accumulates_once & QKV_INPUT(k)) || !x || !x->needs_gradient)
+            continue;
         size_t bytes = bytes_of(x);
         char *alone = malloc(3 * bytes), *before = alone + bytes, *added = before + bytes;
         if (!alone) return false;
@@ -306,7 +307,8 @@ static bool check_adds_once(struct trial *trial, struct sample_graph *built)
         }
         run_alone(y, k, before, added);
         if (memcmp(alone, added, bytes) != 0)
-            FAIL(trial, "adding to the gradient of input %d rounds otherwise, but adds_once is declared",
+            FAIL(trial,
+                 "adding to the gradient of input %d rounds otherwise, but accumulates_once is declared",
                  k + 1);
         free(alone);
     }

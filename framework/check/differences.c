@@ -37,7 +37,7 @@ void qkv_probe_evaluate(struct qkv_probe *probe)
         if (x->op != QKV_OP_leaf && !graph->ops[x->op]->alias) poison(x->count, x->value);
         poison(x->saved_count, x->saved);
         const struct qkv_tensor *early = qkv_early_input(x);
-        if (early) poison(early->count, x->early_gradient);
+        if (early) poison(early->count, x->forward_gradient);
     }
     graph->last_run = NULL;
     qkv_forward(graph);

@@ -29,8 +29,8 @@ enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *are
     return messages->count ? QKV_INVALID : QKV_OK;
 }
 
-struct qkv_attention_rule qkv_attention_rule_of(const struct qkv_model_config *model,
-                                                enum qkv_attention_kind kind)
+struct qkv_attention_rule qkv_attention_rule_from_config(const struct qkv_model_config *model,
+                                                         enum qkv_attention_kind kind)
 {
     const struct qkv_stack_config *stack = kind == QKV_ATTENTION_ENCODER ? &model->encoder : &model->decoder;
     struct qkv_attention_rule rule = stack->attention.rule;
@@ -46,7 +46,7 @@ struct qkv_attention_rule qkv_attention_rule_of(const struct qkv_model_config *m
     return rule;
 }
 
-int64_t qkv_stack_longest(const struct qkv_stack_config *stack)
+int64_t qkv_stack_max_length(const struct qkv_stack_config *stack)
 {
     enum qkv_position_kind kind = stack->positions.type;
     bool table =

@@ -9,6 +9,7 @@ extern const struct qkv_schema qkv_config_schema;
 struct qkv_config;
 
 /* True when a config without the key would have the same value: the default, or the value that normalisation derives. */
-bool qkv_key_follows(const struct qkv_key *key, const struct qkv_config *config, struct qkv_arena *arena);
+bool qkv_key_is_derivable(const struct qkv_key *key, const struct qkv_config *config,
+                          struct qkv_arena *arena);
 
 #endif

@@ -9,7 +9,8 @@ static void normalise_stack(struct qkv_stack_config *stack)
     if (!stack->attention.value_width && !recurrent) stack->attention.value_width = width;
     if (!stack->attention.rule.key_value_heads && !recurrent)
         stack->attention.rule.key_value_heads = stack->num_heads;
-    if (stack->activation_dropout == QKV_AS_DROPOUT && !recurrent) stack->activation_dropout = stack->dropout;
+    if (stack->activation_dropout == QKV_SAME_AS_DROPOUT && !recurrent)
+        stack->activation_dropout = stack->dropout;
     if (!stack->embeddings.embedding_dim) stack->embeddings.embedding_dim = stack->hidden_size;
 }
 

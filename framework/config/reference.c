@@ -31,7 +31,7 @@ static void write_readers(const struct qkv_schema *schema, const struct qkv_key 
     if (key->role != QKV_ROLE_TRAJECTORY) return;
     uint32_t values;
     char readers[QKV_CHOICES_SIZE];
-    const struct qkv_key *reader = qkv_key_reader(schema, key, &values);
+    const struct qkv_key *reader = qkv_key_used_by_choice(schema, key, &values);
     if (reader) fprintf(file, "; read by %s", qkv_choices_text(readers, reader->choices, values, "`", ", "));
 }
 

@@ -148,7 +148,7 @@ static void check_transformer_stack(const struct check *check, const struct qkv_
                 inner_dropout = path_of(section, "activation_dropout");
     int64_t width = stack->embeddings.embedding_dim;
     double rate = stack->activation_dropout;
-    if (rate < 0 && rate != QKV_AS_DROPOUT)
+    if (rate < 0 && rate != QKV_SAME_AS_DROPOUT)
         qkv_key_report(&check->keys, inner_dropout.text, inner_dropout.text,
                        "%s is %s, but must be at least 0, or -1 for the value of %s.dropout",
                        inner_dropout.text, value_of(check, inner_dropout.text), section);

@@ -49,8 +49,8 @@ bool qkv_key_is_one_of(const struct qkv_key *choice, const void *config, uint32_
     return value >= 0 && value < choice->choices->count && values >> value & 1;
 }
 
-const struct qkv_key *qkv_key_reader(const struct qkv_schema *schema, const struct qkv_key *key,
-                                     uint32_t *values)
+const struct qkv_key *qkv_key_used_by_choice(const struct qkv_schema *schema, const struct qkv_key *key,
+                                             uint32_t *values)
 {
     for (int i = 0; i < schema->count; i++) {
         const struct qkv_key *choice = &schema->keys[i];

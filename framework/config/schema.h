@@ -114,8 +114,8 @@ bool qkv_paths_hold(const char *const *paths, const char *path);
 
 /* If `key` is read only with some values of a choice key (qkv_choice.uses): returns that choice key, and sets a bit of *values
  * for each of these values. NULL: there is no such choice key. */
-const struct qkv_key *qkv_key_reader(const struct qkv_schema *schema, const struct qkv_key *key,
-                                     uint32_t *values);
+const struct qkv_key *qkv_key_used_by_choice(const struct qkv_schema *schema, const struct qkv_key *key,
+                                             uint32_t *values);
 
 /* True when a choice key has one of the values whose bits are set. */
 bool qkv_key_is_one_of(const struct qkv_key *choice, const void *config, uint32_t values);

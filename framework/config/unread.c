@@ -34,7 +34,7 @@ enum qkv_status qkv_config_each_unread(const struct qkv_config *config,
     for (int i = 0; i < qkv_config_schema.count && done; i++) {
         const struct qkv_key *key = &qkv_config_schema.keys[i];
         uint32_t values;
-        const struct qkv_key *reader = qkv_key_reader(&qkv_config_schema, key, &values);
+        const struct qkv_key *reader = qkv_key_used_by_choice(&qkv_config_schema, key, &values);
         struct qkv_error sentence;
         /* A key of another role, such as training.updates, is not only read with these choices. */
         if (!reader || key->role != QKV_ROLE_TRAJECTORY || qkv_key_is_one_of(reader, config, values) ||

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool qkv_key_follows(const struct qkv_key *key, const struct qkv_config *config, struct qkv_arena *arena)
+bool qkv_key_is_derivable(const struct qkv_key *key, const struct qkv_config *config, struct qkv_arena *arena)
 {
     if (!key->fallback) return false;
     struct qkv_collector collector = {.arena = arena};
@@ -69,7 +69,7 @@ static enum qkv_status write_keys(const struct qkv_config *config, FILE *file, b
     bool done = true;
     for (int i = 0; i < qkv_config_schema.count && done; i++) {
         const struct qkv_key *key = &qkv_config_schema.keys[i];
-        if (!full && qkv_key_follows(key, config, &arena)) continue;
+        if (!full && qkv_key_is_derivable(key, config, &arena)) continue;
         const char *value = value_for(key, config, folder, &arena);
         int depth;
         const char *name = open_sections(key->path, previous, file, &depth);
@@ -119,7 +119,7 @@ static bool is_fixed_on_resume(const struct qkv_key *key, const struct qkv_confi
 {
     uint32_t values;
     if (key->role == QKV_ROLE_MODEL) return true;
-    const struct qkv_key *reader = qkv_key_reader(&qkv_config_schema, key, &values);
+    const struct qkv_key *reader = qkv_key_used_by_choice(&qkv_config_schema, key, &values);
     return reader ? qkv_key_is_one_of(reader, config, values) : key->role == QKV_ROLE_TRAJECTORY;
 }
 

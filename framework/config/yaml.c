@@ -270,7 +270,7 @@ static bool check_bytes(struct reader *reader, const char *bytes, size_t size)
 }
 
 /* The file x.yaml if the user has named x or x.yml; NULL if it does not exist. */
-static const char *meant_config(struct reader *reader)
+static const char *suggest_config(struct reader *reader)
 {
     size_t size = strlen(reader->path);
     if (size > 4 && !strcmp(reader->path + size - 4, ".yml")) size -= 4;
@@ -288,7 +288,7 @@ static char *load(struct reader *reader, size_t *size)
         const char *shown =
             qkv_arena_plain(reader->arena, reader->path); /* the error begins with the path and ": " */
         size_t skipped = shown ? strlen(shown) + 2 : sizeof error.message;
-        const char *meant = qkv_path_exists(reader->path) ? NULL : meant_config(reader);
+        const char *meant = qkv_path_exists(reader->path) ? NULL : suggest_config(reader);
         qkv_collect(reader->collector, place, meant ? "%s; did you mean %s" : "%s",
                     skipped < strlen(error.message) ? error.message + skipped : "cannot be read", meant);
         return NULL;

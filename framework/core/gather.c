@@ -44,7 +44,7 @@ static enum qkv_status receive_part(struct qkv_processes *processes,
     if (qkv_exchange_receive(processes, rank, &heading, sizeof heading, error)) return QKV_INVALID;
     struct qkv_parcel parcel = {.bytes = malloc(heading.size + 1), .is_received = true};
     if (!parcel.bytes) {
-        qkv_processes_give_up(processes);
+        qkv_processes_abort(processes);
         return qkv_error_set(error, "out of memory for %zu bytes", heading.size);
     }
     enum qkv_status received = qkv_exchange_receive(processes, rank, parcel.bytes, heading.size, error);
@@ -103,7 +103,7 @@ enum qkv_status qkv_share(struct qkv_processes *processes, const struct qkv_parc
     if (!status) status = qkv_exchange_broadcast(processes, parcel.bytes, size, error);
     if (!status && !sends) contents->move(contents->context, 0, &parcel);
     if (parcel.has_failed) status = qkv_error_set(error, "out of memory for %zu bytes", size);
-    if (status) qkv_processes_give_up(processes); /* the other processes wait */
+    if (status) qkv_processes_abort(processes); /* the other processes wait */
     free(parcel.bytes);
     return status;
 }

@@ -11,7 +11,7 @@ extern int blas_thread_shutdown_(void) __attribute__((weak));
 
 static atomic_bool keeps_threads;
 
-void qkv_set_matrix_threads(bool to_one)
+void qkv_set_openblas_single_threaded(bool to_one)
 {
     keeps_threads = !to_one;
 }
@@ -23,7 +23,7 @@ void qkv_limit_matrix_threads(void)
     openblas_set_num_threads(1);
 }
 
-void qkv_end_matrix_threads(void)
+void qkv_end_openblas_threads(void)
 {
     openblas_set_num_threads(1); /* starts the threads if there are none, so it must not follow their end */
     if (blas_thread_shutdown_) blas_thread_shutdown_();

@@ -56,8 +56,8 @@ static bool is_wanted(const char *given, const char *name, int distance)
     return qkv_name_distance(given, name) == distance;
 }
 
-const char *qkv_names_near(char *text, size_t size, const char *given, const char *prefix, qkv_naming *name,
-                           const void *context)
+const char *qkv_suggest_names(char *text, size_t size, const char *given, const char *prefix,
+                              qkv_name_lister *name, const void *context)
 {
     int nearest = INT_MAX, count = 0;
     const char *found[MAX_NAMES], *candidate;

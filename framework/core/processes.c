@@ -443,7 +443,7 @@ int qkv_processes_threads(const struct qkv_processes *processes)
     return processes && threads < 1 ? 1 : (int)threads;
 }
 
-void qkv_processes_give_up(struct qkv_processes *processes)
+void qkv_processes_abort(struct qkv_processes *processes)
 {
     if (processes) processes->is_broken = true;
 }

@@ -37,7 +37,7 @@ enum qkv_status qkv_processes_share_status(struct qkv_processes *processes, enum
     return status;
 }
 
-void qkv_processes_give_up(struct qkv_processes *processes)
+void qkv_processes_abort(struct qkv_processes *processes)
 {
     (void)processes;
 }

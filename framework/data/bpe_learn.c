@@ -14,11 +14,11 @@ enum {
 
 /* A pair is either active, with a count that every merge updates, or set aside because it is rare. A pair that is set aside
  * becomes active again, with a count of 0, when a merge changes its count. When it is then set aside again, a negative count
- * is added to aside_count, but any other count replaces it. */
+ * is added to pruned_count, but any other count replaces it. */
 struct pair {
-    int64_t count;       /* while active */
-    int64_t aside_count; /* when it was last set aside */
-    bool is_active, was_aside, is_changed;
+    int64_t count;        /* while active */
+    int64_t pruned_count; /* when it was last set aside */
+    bool is_active, was_pruned, is_changed;
     /* [words]: an entry for each time that the pair appeared in a word (word) or disappeared from it (~word) */
     int32_t *word;
     int64_t words, capacity;
@@ -164,20 +164,20 @@ static void prune(struct learning *l, double threshold)
     for (int64_t p = 0; p < l->table.size; p++) {
         struct pair *pair = &l->pairs[p];
         if (!pair->is_active || (double)pair->count >= threshold) continue;
-        pair->aside_count = pair->count < 0 ? pair->aside_count + pair->count : pair->count;
-        pair->was_aside = true;
+        pair->pruned_count = pair->count < 0 ? pair->pruned_count + pair->count : pair->count;
+        pair->was_pruned = true;
         pair->is_active = false;
     }
 }
 
-/* Makes every pair active that was ever set aside, with its aside_count. All other pairs are active already. */
+/* Makes every pair active that was ever set aside, with its pruned_count. All other pairs are active already. */
 static void restore(struct learning *l)
 {
     for (int64_t p = 0; p < l->table.size; p++) {
         struct pair *pair = &l->pairs[p];
-        if (!pair->was_aside) continue;
+        if (!pair->was_pruned) continue;
         pair->is_active = true;
-        pair->count = pair->aside_count;
+        pair->count = pair->pruned_count;
     }
 }
 
@@ -245,8 +245,8 @@ static void learn(struct learning *l, struct qkv_bpe *bpe, int64_t merges)
     int32_t best = best_pair(l), joined;
     if (l->failed || best < 0) return;
     for (int64_t p = 0; p < l->table.size; p++) {
-        l->pairs[p].aside_count = l->pairs[p].count;
-        l->pairs[p].was_aside = true;
+        l->pairs[p].pruned_count = l->pairs[p].count;
+        l->pairs[p].was_pruned = true;
     }
     /* Zipf's law: few pairs are more frequent than a tenth of the most frequent one. */
     double threshold = (double)l->pairs[best].count / 10;

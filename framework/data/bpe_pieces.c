@@ -69,8 +69,8 @@ static int32_t *find_merges(const struct qkv_bpe *bpe)
     return NULL;
 }
 
-enum qkv_status qkv_bpe_keep(struct qkv_bpe *bpe, const struct qkv_types *pieces, int64_t minimum,
-                             struct qkv_error *error)
+enum qkv_status qkv_bpe_restrict(struct qkv_bpe *bpe, const struct qkv_types *pieces, int64_t minimum,
+                                 struct qkv_error *error)
 {
     struct qkv_types kept = {0};
     char *token = malloc(qkv_bpe_longest_piece(&bpe->symbols));
@@ -141,7 +141,7 @@ enum qkv_status qkv_bpe_read_pieces(struct qkv_bpe *bpe, struct qkv_file_part pa
         if ((status = add_line(&pieces, &lines, error))) break;
     if (!status) status = qkv_lines_check_read(&lines, error);
     qkv_lines_close(&lines);
-    if (!status) status = qkv_bpe_keep(bpe, &pieces, 1, error);
+    if (!status) status = qkv_bpe_restrict(bpe, &pieces, 1, error);
     qkv_types_release(&pieces);
     return status;
 }

@@ -237,7 +237,7 @@ static void draw_side(struct qkv_corpus_side *side, int64_t count, uint64_t seed
     if (side->dropout) qkv_bpe_dropout_draw(side->dropout, side, count, random);
 }
 
-void qkv_corpus_draw(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch)
+void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch)
 {
     if (!corpus->encoded) return;
     draw_side(&corpus->source, corpus->count, seed, 0, epoch);

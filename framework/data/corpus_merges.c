@@ -65,7 +65,7 @@ static enum qkv_status keep_frequent(const char *path, const struct qkv_data_con
     const struct qkv_types *pieces[2] = {&corpus.source.types, &corpus.target.types};
     for (int side = 0; side < 2 && !status; side++)
         if (bpe[side] && texts[side]->bpe_min_freq > 0 &&
-            qkv_bpe_keep(bpe[side], pieces[side], texts[side]->bpe_min_freq, &inner))
+            qkv_bpe_restrict(bpe[side], pieces[side], texts[side]->bpe_min_freq, &inner))
             status = qkv_error_set(error, "%s: %s", keys[side], inner.message);
     qkv_corpus_release(&corpus);
     return status;

@@ -43,10 +43,10 @@ static enum qkv_status fill(struct qkv_lines *lines, struct qkv_error *error)
     lines->used -= lines->next;
     if (lines->next) memmove(lines->buffer, lines->buffer + lines->next, lines->used);
     lines->next = 0;
-    if (lines->used > QKV_LINE_LONGEST)
+    if (lines->used > QKV_LINE_MAX_BYTES)
         return qkv_error_set(error,
                              "%s:%lld: the line is longer than %d MiB; a text has a sentence in each line",
-                             lines->path, (long long)lines->number + 1, QKV_LINE_LONGEST >> 20);
+                             lines->path, (long long)lines->number + 1, QKV_LINE_MAX_BYTES >> 20);
     if (!QKV_RESERVE(lines->buffer, lines->capacity, (int64_t)lines->used + CHUNK + 1)) {
         lines->used = 0;
         return qkv_error_set(error, "%s: out of memory", lines->path);

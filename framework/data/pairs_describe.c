@@ -124,11 +124,11 @@ static bool has_markup(const char *text, bool entities)
     return false;
 }
 
-enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pairs_facts *facts,
+enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pairs_statistics *facts,
                                    struct qkv_error *error)
 {
     struct qkv_sentence_numbers numbers;
-    *facts = (struct qkv_pairs_facts){0};
+    *facts = (struct qkv_pairs_statistics){0};
     if (!describe_side(pairs, 0, &facts->side[0]) || !describe_side(pairs, 1, &facts->side[1]) ||
         !qkv_sentence_numbers_init(&numbers, pairs))
         return qkv_error_set(error, "out of memory for sentence pairs");

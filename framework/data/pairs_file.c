@@ -17,7 +17,7 @@ static enum qkv_status no_memory(const char *path, struct qkv_error *error)
     return qkv_error_set(error, "%s: out of memory", path);
 }
 
-static void leave_out(struct qkv_pairs_lines *lines, int64_t number)
+static void leave_out(struct qkv_skipped_lines *lines, int64_t number)
 {
     if (!lines->count++) lines->first = number;
 }
@@ -351,7 +351,7 @@ static void swap_sides(struct qkv_pairs *pairs)
 }
 
 /* Sets the languages that are asked for, and swaps the sides if that is needed. */
-static void obey_languages(struct qkv_pairs *pairs, const struct qkv_pairs_request *request)
+static void apply_languages(struct qkv_pairs *pairs, const struct qkv_pairs_request *request)
 {
     if (!request->column[0] && is_reversed(pairs, request->lang)) swap_sides(pairs);
     for (int side = 0; side < 2; side++)
@@ -375,7 +375,7 @@ enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request
     if (!status && !pairs->count)
         status = qkv_error_set(error, "%s: has %lld lines, but no pair of sentences", pairs->path[0],
                                (long long)pairs->read);
-    if (!status) obey_languages(pairs, &request);
+    if (!status) apply_languages(pairs, &request);
     if (status) qkv_pairs_release(pairs);
     return status;
 }

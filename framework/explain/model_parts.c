@@ -51,7 +51,7 @@ static enum qkv_status check_layer(const struct model_walk *m, const struct reco
     }
     if (!layers->residual) return QKV_OK;
     if (layers->residual->place == QKV_NORM_PRE &&
-        !qkv_recorded_attention(pass, QKV_PART_AROUND, m->kind, m->layer,
+        !qkv_recorded_attention(pass, QKV_PART_RESIDUAL, m->kind, m->layer,
                                 (struct part_shape){queries, multi_head->output.weight->shape.size[1]}))
         return QKV_INVALID;
     if (layers->feed_forward && !layers->feed_forward_residual)

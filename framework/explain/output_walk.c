@@ -98,7 +98,7 @@ static struct state add_feed_forward(struct model_walk *m, struct state x)
 static struct state add_around(struct model_walk *m, struct qkv_tensor *x)
 {
     if (m->layers.residual->place != QKV_NORM_PRE) return (struct state){x, "layer_inputs", "X"};
-    struct qkv_tensor *around = qkv_model_walk_followed(m, qkv_model_walk_part(m, QKV_PART_AROUND));
+    struct qkv_tensor *around = qkv_model_walk_followed(m, qkv_model_walk_part(m, QKV_PART_RESIDUAL));
     qkv_walk_add_tensor(m->walk, "around", "hidden states around the layer", "R, of which X is the norm",
                         around, m->query_words);
     return (struct state){around, "around", "R"};

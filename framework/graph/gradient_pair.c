@@ -137,8 +137,9 @@ static void return_stage(struct part *part)
  * early gradient, or else `saved`). */
 static void use_kept(const struct qkv_tensor *y)
 {
-    char *memory = y->early_gradient ? y->early_gradient : y->saved;
-    size_t bytes = (size_t)(y->early_gradient ? qkv_early_input(y)->count : y->saved_count) * y->graph->size;
+    char *memory = y->forward_gradient ? y->forward_gradient : y->saved;
+    size_t bytes =
+        (size_t)(y->forward_gradient ? qkv_early_input(y)->count : y->saved_count) * y->graph->size;
     size_t before = (ALIGNMENT - (uintptr_t)memory % ALIGNMENT) % ALIGNMENT;
     if (y != y->graph->planned || !memory || before >= bytes) return;
     y->graph->pair->kept = (struct region){memory + before, bytes - before, NULL};
@@ -221,9 +222,9 @@ static void wait_for_first(const struct qkv_gradient_pair *pair, int64_t index)
         if (spins > SPINS) sched_yield();
 }
 
-static bool adds_once(const struct qkv_tensor *x, const struct qkv_tensor *y)
+static bool accumulates_once(const struct qkv_tensor *x, const struct qkv_tensor *y)
 {
-    unsigned inputs = y->graph->ops[y->op]->adds_once;
+    unsigned inputs = y->graph->ops[y->op]->accumulates_once;
     for (int i = 0; i < QKV_MAX_INPUTS; i++)
         if (y->input[i] == x && !(inputs & QKV_INPUT(i))) return false;
     return x->consumers == 1 && y->consumers == 0;
@@ -239,7 +240,7 @@ static void begin(struct qkv_tensor *x, const struct qkv_tensor *y)
     int64_t rows = x == y ? -1 : embedded_rows(x);
     size_t bytes = (size_t)x->count * pair->number,
            bytes_by_rows = row_bits(x) + (size_t)(rows * qkv_columns(x)) * pair->number;
-    if (x != y && adds_once(x, y)) {
+    if (x != y && accumulates_once(x, y)) {
         part->addition = IN_PLACE;
         wait_for_first(pair, index);
     } else if (rows >= 0 && rows <= qkv_rows(x) / 2 && bytes_by_rows <= bytes) {

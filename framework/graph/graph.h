@@ -38,11 +38,11 @@ struct qkv_tensor {
     struct qkv_graph *graph;
     struct qkv_tensor *next; /* in order of creation, as `previous` */
     struct qkv_tensor *input[QKV_MAX_INPUTS];
-    void *saved;          /* what forward keeps for backward: saved_count numbers */
-    void *early_gradient; /* see qkv_op.early_gradient */
-    void *weights;        /* attention: weights that qkv_op.weights has computed on demand; NULL: none yet */
-    int64_t saved_count;  /* set by the shape rule */
-    int64_t scratch;      /* set by the shape rule: numbers of workspace that forward or backward needs */
+    void *saved;            /* what forward keeps for backward: saved_count numbers */
+    void *forward_gradient; /* see qkv_op.forward_gradient */
+    void *weights;       /* attention: weights that qkv_op.weights has computed on demand; NULL: none yet */
+    int64_t saved_count; /* set by the shape rule */
+    int64_t scratch;     /* set by the shape rule: numbers of workspace that forward or backward needs */
     int64_t scratch_forward; /* workspace for forward if that is more than `scratch`; see scratch_kept */
     int64_t kept_indices;    /* arrays.c: number of indices that the graph has copied */
 
@@ -200,10 +200,10 @@ struct qkv_op {
     /* Inputs whose gradient backward updates with at most one addition per element, of a number that it has computed
      * completely before. So, if the gradient of the result is 1, adding in place has the same bits as computing the
      * gradient in separate memory and adding it afterwards. */
-    unsigned adds_once;
+    unsigned accumulates_once;
     /* INPUT(i): forward computes the gradient of that input, assuming that the gradient of the result is 1, and stores it
-     * in tensor->early_gradient. */
-    unsigned early_gradient;
+     * in tensor->forward_gradient. */
+    unsigned forward_gradient;
     unsigned alias;        /* INPUT(0): the result is stored in the memory of input 0 (reshape, store_rows) */
     bool recompute;        /* cheap: backward may compute the result again instead of keeping it */
     bool stops_gradient;   /* detach: the result needs no gradient, whatever the inputs need */
@@ -258,7 +258,7 @@ void qkv_graph_reuse_gradients(struct qkv_graph *graph, const struct qkv_paramet
  * node computes a gradient for are not marked; when backward has ended, all gradients are complete. Survives resets. */
 void qkv_graph_set_progress(struct qkv_graph *graph, struct qkv_progress progress);
 
-/* nodes.c: the input that the op declares as early_gradient; NULL if it declares none, or if that input or the result needs
+/* nodes.c: the input that the op declares as forward_gradient; NULL if it declares none, or if that input or the result needs
  * no gradient. */
 struct qkv_tensor *qkv_early_input(const struct qkv_tensor *y);
 

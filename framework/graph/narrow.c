@@ -16,8 +16,8 @@ static void round_to_int8(const struct qkv_parameter *parameter, float *values)
     }
 }
 
-enum qkv_status qkv_parameters_narrow(struct qkv_parameters *parameters, enum qkv_precision precision,
-                                      struct qkv_error *error)
+enum qkv_status qkv_parameters_set_precision(struct qkv_parameters *parameters, enum qkv_precision precision,
+                                             struct qkv_error *error)
 {
     if (!qkv_precision_name(precision))
         return qkv_error_set(error, "there is no precision %d", (int)precision);

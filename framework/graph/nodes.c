@@ -23,7 +23,7 @@ static bool set_count(struct qkv_tensor *tensor)
 
 struct qkv_tensor *qkv_early_input(const struct qkv_tensor *y)
 {
-    unsigned early = y->op == QKV_OP_leaf ? 0 : y->graph->ops[y->op]->early_gradient;
+    unsigned early = y->op == QKV_OP_leaf ? 0 : y->graph->ops[y->op]->forward_gradient;
     for (int i = 0; early && y->needs_gradient && i < QKV_MAX_INPUTS; i++)
         if (early & QKV_INPUT(i) && y->input[i] && y->input[i]->needs_gradient) return y->input[i];
     return NULL;
@@ -44,8 +44,9 @@ struct qkv_tensor *qkv_append_node(struct qkv_tensor *tensor)
     if (tensor->saved_count)
         tensor->saved = qkv_arena_allocate(&graph->arena, (size_t)tensor->saved_count * graph->size);
     const struct qkv_tensor *early = waits_for_plan ? NULL : qkv_early_input(tensor);
-    if (early) tensor->early_gradient = qkv_arena_allocate(&graph->arena, (size_t)early->count * graph->size);
-    if ((!tensor->value && !waits_for_plan) || (early && !tensor->early_gradient) ||
+    if (early)
+        tensor->forward_gradient = qkv_arena_allocate(&graph->arena, (size_t)early->count * graph->size);
+    if ((!tensor->value && !waits_for_plan) || (early && !tensor->forward_gradient) ||
         (own_gradient && !tensor->gradient) || (tensor->saved_count && !tensor->saved))
         return qkv_graph_fail(graph, "out of memory for a tensor of shape %s", qkv_shape_text(tensor->shape));
     int64_t scratch = tensor->scratch > tensor->scratch_forward ? tensor->scratch : tensor->scratch_forward;

@@ -119,7 +119,7 @@ static void *assign_value_slot(struct qkv_tensor *x, struct qkv_slot **free_slot
 /* Adds the gradient of the parameter x, whose last consumer is y, to the memory that later values may use. */
 static void offer_gradient(struct qkv_tensor *x, const struct qkv_tensor *y, struct qkv_slot **reusable)
 {
-    if (!x->binding || !x->binding->is_reusable || !x->needs_gradient || x->gradient == y->early_gradient)
+    if (!x->binding || !x->binding->is_reusable || !x->needs_gradient || x->gradient == y->forward_gradient)
         return;
     for (struct qkv_slot *slot = *reusable; slot; slot = slot->next_free)
         if ((char *)slot->memory + (size_t)slot->capacity * x->graph->size == x->gradient) {
@@ -149,9 +149,9 @@ static bool assign_early_gradient(struct qkv_tensor *y)
     struct qkv_tensor *x = qkv_early_input(y);
     if (!x) return true;
     bool is_first = x->binding && x->binding->is_reusable && x->last_consumer == y;
-    y->early_gradient =
+    y->forward_gradient =
         is_first ? x->gradient : qkv_arena_allocate(&y->graph->arena, (size_t)x->count * y->graph->size);
-    return y->early_gradient;
+    return y->forward_gradient;
 }
 
 /* Frees the slots of the inputs whose last consumer is y. */

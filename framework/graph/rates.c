@@ -38,7 +38,7 @@ static enum qkv_status set_rate(struct qkv_parameters *parameters, const char *p
         fits = true;
     }
     if (fits) return QKV_OK;
-    qkv_names_near(near, sizeof near, pattern, "", name_at, parameters);
+    qkv_suggest_names(near, sizeof near, pattern, "", name_at, parameters);
     return qkv_error_set(error, "no parameter is named %s%s%s; `qkv inspect RUN` lists the names of a run",
                          pattern, *near ? "; did you mean " : "", near);
 }

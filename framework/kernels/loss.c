@@ -117,7 +117,7 @@ OP(cross_entropy, .inputs = 1, .shape = RULE(cross_entropy_shape), .forward = cr
 
 /* ---- linear_cross_entropy: cross_entropy of logits = x W + b, computed in blocks of rows and
  * tiles of classes. Forward also computes the gradients, while the logits of a block are in the
- * cache. saved: the sums, then factor times dx [N, D] and db [C]; early_gradient: factor times dW ----
+ * cache. saved: the sums, then factor times dx [N, D] and db [C]; forward_gradient: factor times dW ----
  *
  * Each block is read in two passes. The first computes each tile of logits and, while the tile is
  * in the second-level cache, replaces it by e = exp(logits - m_t), where m_t is the maximum of a
@@ -125,7 +125,7 @@ OP(cross_entropy, .inputs = 1, .shape = RULE(cross_entropy_shape), .forward = cr
  * The second pass turns each tile into the gradient of its logits, factor (e exp(m_t - m) / S - s / C), for the
  * label factor (1 - s) less, and multiplies it with W and x. W and dW are read once per block. */
 
-/* Of each row: maximum, sum, logit_sum, label_logit and preceded of struct block. */
+/* Of each row: maximum, sum, logit_sum, label_logit and label_is_beaten of struct block. */
 enum { NUMBERS_PER_ROW = 5 };
 
 static bool linear_cross_entropy_shape(struct qkv_tensor *y)
@@ -158,9 +158,9 @@ struct block {
     real *tiles;                                   /* one [rows, classes of the tile] after the other */
     real *tile_maximum;                            /* [number of tiles, rows]: m_t */
     real *maximum, *sum, *logit_sum, *label_logit; /* [rows]: m, S, sum of the logits, logit of the label */
-    real *preceded;  /* [rows]: 1: a class before the label has the same logit or a greater one */
-    real *dx;        /* of this block; NULL if x needs no gradient */
-    real *row_terms; /* [rows, SUMS] or NULL */
+    real *label_is_beaten; /* [rows]: 1: a class before the label has the same logit or a greater one */
+    real *dx;              /* of this block; NULL if x needs no gradient */
+    real *row_terms;       /* [rows, SUMS] or NULL */
 };
 
 /* First pass over classes first .. first + n - 1: computes tile [rows, n] = logits, then
@@ -173,7 +173,8 @@ static void first_pass(const struct block *b, int64_t first, int64_t n, real *ti
         int64_t label = b->labels[i] - first;
         if (label >= 0 && label < n) {
             real logit = b->label_logit[i] = row[label];
-            b->preceded[i] = b->maximum[i] >= logit || (logit >= maximum && any_reaches(label, row, logit));
+            b->label_is_beaten[i] =
+                b->maximum[i] >= logit || (logit >= maximum && any_reaches(label, row, logit));
         }
         if (b->y->options.smoothing > 0) b->logit_sum[i] += row_sum(n, row);
         real sum = row_exp(n, row, maximum, row),
@@ -226,7 +227,7 @@ static double run_block(const struct block *b, double sums[SUMS])
     for (int64_t i = 0; i < b->rows; i++) {
         double log_sum = (double)b->maximum[i] + qkv_scalar_log((double)b->sum[i]),
                target = (double)b->label_logit[i];
-        bool correct = b->label_logit[i] >= b->maximum[i] && b->preceded[i] == 0;
+        bool correct = b->label_logit[i] >= b->maximum[i] && b->label_is_beaten[i] == 0;
         const double row_terms[SUMS] = {
             [SUM_NEGATIVE_LOG_LIKELIHOOD] = log_sum - target, [SUM_CORRECT] = correct};
         add_row_terms(b->row_terms, i, row_terms, sums);
@@ -253,7 +254,7 @@ static void linear_cross_entropy_forward(struct qkv_tensor *y)
     b.sum = b.maximum + step;
     b.logit_sum = b.sum + step;
     b.label_logit = b.logit_sum + step;
-    b.preceded = b.label_logit + step;
+    b.label_is_beaten = b.label_logit + step;
     double loss = 0, sums[SUMS] = {0};
     if (b.with_gradient) memset(b.layer.db, 0, (size_t)classes * sizeof(real));
     for (int64_t first = 0; first < rows; first += step) {
@@ -275,7 +276,7 @@ static void linear_cross_entropy_backward(struct qkv_tensor *y)
     const real *saved = (const real *)y->saved + GRADIENTS_AT;
     real dy = *(const real *)y->gradient;
     add_scaled(x, dy, saved);
-    add_scaled(weight, dy, y->early_gradient);
+    add_scaled(weight, dy, y->forward_gradient);
     add_scaled(bias, dy, saved + x->count);
 }
 
@@ -312,7 +313,7 @@ static const struct qkv_sample linear_cross_entropy_bad[] = {
      .message = "label 0 is 2, but must lie in 0 to 1"},
     {0},
 };
-OP(linear_cross_entropy, .inputs = 3, .optional = INPUT(2), .adds_once = INPUT(1) | INPUT(2),
-   .early_gradient = INPUT(1), .shape = RULE(linear_cross_entropy_shape),
+OP(linear_cross_entropy, .inputs = 3, .optional = INPUT(2), .accumulates_once = INPUT(1) | INPUT(2),
+   .forward_gradient = INPUT(1), .shape = RULE(linear_cross_entropy_shape),
    .forward = linear_cross_entropy_forward, .backward = linear_cross_entropy_backward,
    .good = RULE(linear_cross_entropy_good), .bad = RULE(linear_cross_entropy_bad));

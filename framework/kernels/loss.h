@@ -113,7 +113,7 @@ struct output_layer {
     real *dw, *db;             /* sums over all blocks; dw is NULL if the weight needs no gradient */
 };
 
-/* The output layer of an op: dW is the op's early_gradient, and db [C] is at `db`. */
+/* The output layer of an op: dW is the op's forward_gradient, and db [C] is at `db`. */
 static inline struct output_layer output_layer_of(const struct qkv_tensor *y, const struct qkv_tensor *weight,
                                                   const struct qkv_tensor *bias, real *db)
 {
@@ -126,7 +126,7 @@ static inline struct output_layer output_layer_of(const struct qkv_tensor *y, co
         .is_bfloat16 = is_bfloat16(weight),
         .weight = weight->value,
         .bias = bias ? bias->value : NULL,
-        .dw = y->early_gradient,
+        .dw = y->forward_gradient,
         .db = db,
     };
 }

@@ -13,10 +13,10 @@
  * KL(p || q) = sum p (u - v) - log sum exp(u) + log sum exp(v). The second pass turns logits into gradients. */
 #include "kernels/loss.h"
 
-/* saved: the sums, means of both passes; then factor times dx of both passes [2, N, D] and db [C]. early_gradient: factor
+/* saved: the sums, means of both passes; then factor times dx of both passes [2, N, D] and db [C]. forward_gradient: factor
  * times dW. */
 
-/* Of each row: maximum, sum, moment, logit_sum, label_logit and preceded of both passes. */
+/* Of each row: maximum, sum, moment, logit_sum, label_logit and label_is_beaten of both passes. */
 enum { PASSES = 2, PASS_NUMBERS = 6 };
 
 static bool paired_cross_entropy_shape(struct qkv_tensor *y)
@@ -47,7 +47,7 @@ struct pass {
     real *maximum, *sum;           /* [rows]: m; S = sum exp(logits - m) */
     real *moment;                  /* [rows]: sum exp(logits - m) (logits - those of the other pass) */
     real *logit_sum, *label_logit; /* [rows] */
-    real *preceded;                /* [rows]: 1: a class before the label has no smaller logit */
+    real *label_is_beaten;         /* [rows]: 1: a class before the label has no smaller logit */
     real *dx;                      /* NULL if x needs no gradient */
 };
 
@@ -68,7 +68,8 @@ static void add_logits(const struct pair_block *b, const struct pass *pass, int6
     int64_t label = b->labels[i] - first;
     if (label >= 0 && label < n) {
         real logit = pass->label_logit[i] = row[label];
-        pass->preceded[i] = pass->maximum[i] >= logit || (logit >= maximum && any_reaches(label, row, logit));
+        pass->label_is_beaten[i] =
+            pass->maximum[i] >= logit || (logit >= maximum && any_reaches(label, row, logit));
     }
     if (b->y->options.smoothing > 0) pass->logit_sum[i] += row_sum(n, row);
     real sum = row_exp(n, row, maximum, weights);
@@ -148,7 +149,7 @@ static double row_loss_of_pair(const struct pair_block *b, int64_t i, double sum
     for (int k = 0; k < (one_sided ? 1 : PASSES); k++) {
         const struct pass *pass = &b->pass[k];
         double log_sum = log_sum_of(pass, i), target = (double)pass->label_logit[i];
-        bool correct = pass->label_logit[i] >= pass->maximum[i] && pass->preceded[i] == 0;
+        bool correct = pass->label_logit[i] >= pass->maximum[i] && pass->label_is_beaten[i] == 0;
         sums[SUM_NEGATIVE_LOG_LIKELIHOOD] += (log_sum - target) * share;
         sums[SUM_CORRECT] += (double)correct * share;
         loss += (log_sum - (1 - smoothing) * target -
@@ -201,8 +202,8 @@ static real *place_pass(struct pass *pass, real *at, int64_t step, int64_t tile_
     pass->moment = pass->sum + step;
     pass->logit_sum = pass->moment + step;
     pass->label_logit = pass->logit_sum + step;
-    pass->preceded = pass->label_logit + step;
-    return pass->preceded + step;
+    pass->label_is_beaten = pass->label_logit + step;
+    return pass->label_is_beaten + step;
 }
 
 static void paired_cross_entropy_forward(struct qkv_tensor *y)
@@ -240,7 +241,7 @@ static void paired_cross_entropy_backward(struct qkv_tensor *y)
     real dy = *(const real *)y->gradient;
     int64_t count = y->input[0]->count;
     for (int k = 0; k < PASSES; k++) add_scaled(y->input[k], dy, saved + k * count);
-    add_scaled(y->input[2], dy, y->early_gradient);
+    add_scaled(y->input[2], dy, y->forward_gradient);
     add_scaled(y->input[3], dy, saved + PASSES * count);
 }
 
@@ -288,7 +289,7 @@ static const struct qkv_sample paired_cross_entropy_bad[] = {
      .message = "label 0 is 2, but must lie in 0 to 1"},
     {0},
 };
-OP(paired_cross_entropy, .inputs = 4, .optional = INPUT(3), .adds_once = INPUT(2) | INPUT(3),
-   .early_gradient = INPUT(2), .shape = RULE(paired_cross_entropy_shape),
+OP(paired_cross_entropy, .inputs = 4, .optional = INPUT(3), .accumulates_once = INPUT(2) | INPUT(3),
+   .forward_gradient = INPUT(2), .shape = RULE(paired_cross_entropy_shape),
    .forward = paired_cross_entropy_forward, .backward = paired_cross_entropy_backward,
    .good = RULE(paired_cross_entropy_good), .bad = RULE(paired_cross_entropy_bad));

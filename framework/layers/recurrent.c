@@ -7,7 +7,7 @@ static int64_t gates_of(enum qkv_cell cell)
     return cell == QKV_CELL_LSTM ? 4 : cell == QKV_CELL_GRU ? 3 : 1;
 }
 
-int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width)
+int64_t qkv_recurrent_state_width(enum qkv_cell cell, int64_t width)
 {
     if (!qkv_choice_exists(&qkv_cell_choices, (int)cell)) return 0;
     return cell == QKV_CELL_LSTM ? qkv_side_by_side(2, width) : width;
@@ -66,8 +66,8 @@ struct qkv_tensor *qkv_recurrent_gates(const struct qkv_recurrent *layer, struct
     return qkv_dense_apply(&layer->input, graph, x);
 }
 
-struct qkv_tensor *qkv_recurrent_feed(const struct qkv_recurrent *layer, struct qkv_graph *graph,
-                                      struct qkv_tensor *gates, struct qkv_tensor *feed)
+struct qkv_tensor *qkv_recurrent_add_input(const struct qkv_recurrent *layer, struct qkv_graph *graph,
+                                           struct qkv_tensor *gates, struct qkv_tensor *feed)
 {
     const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *fed = qkv_linear(graph, feed, qkv_graph_parameter(graph, layer->feed), NULL, false);
@@ -128,7 +128,7 @@ static struct qkv_tensor *apply_sample(const void *given, struct qkv_graph *grap
     const struct qkv_recurrent *layer = given;
     const struct options *options = sample->options;
     struct qkv_tensor *gates = qkv_recurrent_gates(layer, graph, input[0]);
-    if (layer->feed) gates = qkv_recurrent_feed(layer, graph, gates, input[1]);
+    if (layer->feed) gates = qkv_recurrent_add_input(layer, graph, gates, input[1]);
     struct qkv_tensor *states = qkv_recurrent_run(layer, graph, gates, layer->feed ? NULL : input[1],
                                                   sample->segments[0], options->reverse);
     return qkv_recurrent_hidden(layer, graph, states);

@@ -9,14 +9,14 @@ void qkv_residual_init(struct qkv_residual *layer, struct qkv_parameters *parame
     qkv_norm_init(&layer->norm, parameters, norm, name);
 }
 
-struct qkv_tensor *qkv_residual_enter(const struct qkv_residual *layer, struct qkv_graph *graph,
+struct qkv_tensor *qkv_residual_input(const struct qkv_residual *layer, struct qkv_graph *graph,
                                       struct qkv_tensor *x)
 {
     return layer->place == QKV_NORM_PRE ? qkv_norm_apply(&layer->norm, graph, x) : x;
 }
 
-struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, struct qkv_graph *graph,
-                                      struct qkv_tensor *x, struct qkv_tensor *result)
+struct qkv_tensor *qkv_residual_output(const struct qkv_residual *layer, struct qkv_graph *graph,
+                                       struct qkv_tensor *x, struct qkv_tensor *result)
 {
     const char *outer_scope = qkv_graph_scope(graph, layer->norm.name);
     struct qkv_tensor *y = qkv_add(graph, x, qkv_dropout_apply(graph, result, layer->dropout));
@@ -42,8 +42,8 @@ static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *grap
                                        struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
 {
     (void)sample;
-    struct qkv_tensor *inside = qkv_residual_enter(layer, graph, input[0]);
-    return qkv_residual_leave(layer, graph, input[0], qkv_tanh(graph, inside));
+    struct qkv_tensor *inside = qkv_residual_input(layer, graph, input[0]);
+    return qkv_residual_output(layer, graph, input[0], qkv_tanh(graph, inside));
 }
 
 static const struct options PRE = {{QKV_NORM_LAYER, 5, 1e-6}, QKV_NORM_PRE, 0};

@@ -27,7 +27,7 @@ static double token_accuracy_of(const struct qkv_score_counts *counts)
 
 static double sequence_accuracy_of(const struct qkv_score_counts *counts)
 {
-    return (double)counts->right / (double)counts->translated;
+    return (double)counts->exact_matches / (double)counts->translated;
 }
 
 /* ---- the table ---- */

@@ -104,15 +104,15 @@ static void replace_entities(struct qkv_symbols *text)
     replace(text, "&gt;", ">");
 }
 
-/* Puts spaces around every character for which `is_apart` is true and, if `padded`, around the text. */
-static struct qkv_symbols *set_apart(struct qkv_arena *arena, bool (*is_apart)(uint32_t), bool padded,
-                                     const struct qkv_symbols *text)
+/* Puts spaces around every character for which `is_separated` is true and, if `padded`, around the text. */
+static struct qkv_symbols *insert_spaces_around(struct qkv_arena *arena, bool (*is_separated)(uint32_t),
+                                                bool padded, const struct qkv_symbols *text)
 {
     struct qkv_symbols *result = text ? qkv_text_symbols(arena, 3 * text->count + 2) : NULL;
     if (!result) return NULL;
     if (padded) qkv_text_append(result, ' ');
     for (int64_t i = 0; i < text->count; i++) {
-        bool apart = is_apart(text->items[i]);
+        bool apart = is_separated(text->items[i]);
         if (apart) qkv_text_append(result, ' ');
         qkv_text_append(result, text->items[i]);
         if (apart) qkv_text_append(result, ' ');
@@ -171,7 +171,8 @@ static struct qkv_words *tokenize_13a(struct qkv_arena *arena, const struct qkv_
     replace(copy, "-\n", "");
     replace(copy, "\n", " ");
     replace_entities(copy);
-    return qkv_text_words(arena, split_at_numbers(arena, set_apart(arena, is_separate_mark, true, copy)));
+    return qkv_text_words(arena,
+                          split_at_numbers(arena, insert_spaces_around(arena, is_separate_mark, true, copy)));
 }
 
 /* Tokenizes as mteval-v14 does with --international-tokenization: puts spaces around punctuation marks that are not
@@ -183,7 +184,7 @@ static struct qkv_words *tokenize_intl(struct qkv_arena *arena, const struct qkv
     struct qkv_symbols *result = copy_trimmed(arena, text);
     result = apply_rule(arena, &after_other, result);
     result = apply_rule(arena, &before_other, result);
-    return qkv_text_words(arena, set_apart(arena, is_symbol, false, result));
+    return qkv_text_words(arena, insert_spaces_around(arena, is_symbol, false, result));
 }
 
 static struct qkv_words *characters(struct qkv_arena *arena, const struct qkv_symbols *text)
@@ -244,7 +245,7 @@ struct qkv_words *qkv_text_tercom(struct qkv_arena *arena, bool normalized, bool
         replace(result, "\n-", "");
         replace(result, "\n", " ");
         replace_entities(result);
-        result = split_possessives(arena, set_apart(arena, is_separate_mark, true, result));
+        result = split_possessives(arena, insert_spaces_around(arena, is_separate_mark, true, result));
         result = split_at_numbers(arena, result);
     }
     if (result && no_punctuation) remove_punctuation(result);

@@ -93,11 +93,12 @@ static enum qkv_status check_length(const struct qkv_model *model, const struct 
         return qkv_error_set(error, "a sentence has %lld source and %lld target tokens, which cannot be",
                              (long long)pair->source.length, (long long)pair->target.length);
     int64_t source = pair->source.length + 1, target = decoder_input(pair).length + 1;
-    bool long_source = source > qkv_stack_longest(encoder), long_target = target > qkv_stack_longest(decoder);
+    bool long_source = source > qkv_stack_max_length(encoder),
+         long_target = target > qkv_stack_max_length(decoder);
     if (!long_source && !long_target) return QKV_OK;
     return qkv_too_many_tokens(long_source ? "the source sentence" : "the target sentence",
                                (long_source ? source : target) - 1,
-                               qkv_stack_longest(long_source ? encoder : decoder) - 1, error);
+                               qkv_stack_max_length(long_source ? encoder : decoder) - 1, error);
 }
 
 /* Joins the masks of the pairs, if there are any, to the mask of the batch; false when memory is out. */

@@ -86,7 +86,7 @@ static struct joined_head joined_head(const struct qkv_explanation *explanation,
 }
 
 /* Adds exp(x - max) for each number x of the row, where max is the largest of them, as softmax computes it. */
-static void add_powers(struct sum *sum, const struct origin *o)
+static void add_exponentials(struct sum *sum, const struct origin *o)
 {
     double greatest = -HUGE_VAL;
     for (int64_t j = 0; j < o->x.step->columns; j++) greatest = fmax(greatest, cell(o->x, o->row, j));
@@ -126,7 +126,7 @@ static void add_terms(struct sum *sum, const struct qkv_explanation *explanation
         add(sum, o->x.step->title, cell(o->x, o->row, o->column), o->step->factor);
         return;
     case QKV_STEP_RULE_SOFTMAX:
-        add_powers(sum, o);
+        add_exponentials(sum, o);
         return;
     case QKV_STEP_RULE_JOIN:
         add_context(sum, o, joined_head(explanation, o), value);

@@ -61,8 +61,8 @@ static bool fits(struct forced_passes *passes, const struct qkv_attention_pair *
                  struct forced_pair *pair)
 {
     const struct qkv_model_config *config = &passes->run->config.model;
-    int64_t source_max = qkv_stack_longest(&config->encoder) - 1,
-            target_max = qkv_stack_longest(&config->decoder) - 1; /* </s> or <s> takes a position */
+    int64_t source_max = qkv_stack_max_length(&config->encoder) - 1,
+            target_max = qkv_stack_max_length(&config->decoder) - 1; /* </s> or <s> takes a position */
     bool long_source = encoded->source.length > source_max;
     if (!long_source && encoded->target.length <= target_max) return true;
     struct qkv_error reason;

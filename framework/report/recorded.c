@@ -14,7 +14,7 @@ static const char *const ROLES[] = {
     [QKV_PART_QUERY] = "QKV_PART_QUERY",         [QKV_PART_KEY] = "QKV_PART_KEY",
     [QKV_PART_VALUE] = "QKV_PART_VALUE",         [QKV_PART_WEIGHTS] = "QKV_PART_WEIGHTS",
     [QKV_PART_CONTEXT] = "QKV_PART_CONTEXT",     [QKV_PART_OUTPUT] = "QKV_PART_OUTPUT",
-    [QKV_PART_AROUND] = "QKV_PART_AROUND",
+    [QKV_PART_RESIDUAL] = "QKV_PART_RESIDUAL",
 };
 
 /* Returns the part if it has the wanted shape. owner: the layer or stack of the part, for the message. */

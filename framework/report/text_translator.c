@@ -41,7 +41,7 @@ const char *qkv_text_translator_run(struct qkv_text_translator *t, const char *t
 {
     t->has_pair = false;
     qkv_arena_reset(&t->arena);
-    struct qkv_search_options options = qkv_search_options_of(&t->run.config.testing);
+    struct qkv_search_options options = qkv_search_options_from_config(&t->run.config.testing);
     if (beam_size) options.beam_size = beam_size;
     if (qkv_user_sentence_encode(&t->source, &t->run, false, "the sentence", text, error)) return NULL;
     const struct qkv_ids source = {t->source.tokens.count, t->source.ids};

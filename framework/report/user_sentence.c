@@ -19,6 +19,6 @@ enum qkv_status qkv_user_sentence_encode(struct qkv_sentence *sentence, const st
         return qkv_error_set(error, "%s: %s", what, inner.message);
     const int64_t count = sentence->tokens.count;
     if (!count) return qkv_error_set(error, "%s contains no words", what);
-    const int64_t longest = qkv_model_longest(run->model) - 1; /* </s> or <s> takes one position */
+    const int64_t longest = qkv_model_max_length(run->model) - 1; /* </s> or <s> takes one position */
     return count > longest ? qkv_too_many_tokens(what, count, longest, error) : QKV_OK;
 }

@@ -94,7 +94,7 @@ static bool read_merges(struct qkv_run *run, int side, struct section *section)
         if (space) *space = '\0';
         good = space ? qkv_bpe_add(bpe, merge, space + 1) : qkv_types_add(&kept, merge, 1) >= 0;
     }
-    if (good && kept.size) good = !qkv_bpe_keep(bpe, &kept, 1, &error);
+    if (good && kept.size) good = !qkv_bpe_restrict(bpe, &kept, 1, &error);
     qkv_types_release(&kept);
     qkv_arena_release(&arena);
     text->bpe = run->bpe[side] = bpe;

@@ -147,7 +147,7 @@ enum qkv_status qkv_training_agree(struct training *training, enum qkv_status st
     training->wants_stop = qkv_arena_zeroed(&training->arena, (size_t)count * sizeof(bool));
     training->sent = qkv_arena_zeroed(&training->arena, (size_t)count * sizeof(int64_t));
     if (!training->wants_stop || !training->sent) {
-        qkv_processes_give_up(processes);
+        qkv_processes_abort(processes);
         return qkv_error_set(error, "out of memory for %d processes", count);
     }
     struct configs configs = {.processes = processes};

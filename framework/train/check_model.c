@@ -122,7 +122,7 @@ static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const stru
     const struct qkv_random random = {.seed = seed};
     qkv_graph_bind(loss->graph, parameters, loss->gradients, false);
     qkv_graph_set_dropout(loss->graph, &random);
-    struct qkv_objective objective = qkv_objective_of(&config->training);
+    struct qkv_objective objective = qkv_objective_from_config(&config->training);
     objective.guided.links = &data->links;
     loss->node =
         qkv_model_loss(loss->model, loss->graph, view, &objective, 1.0 / (double)view->target_tokens, NULL);

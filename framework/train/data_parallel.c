@@ -126,8 +126,8 @@ static struct qkv_tensor *build(const struct qkv_data_parallel *parallel, const 
 
 /* Builds the same graph without sharing memory between tensors: every result stays readable, which takes more
  * memory. */
-static void build_apart(const struct qkv_data_parallel *parallel, const struct qkv_shard_loss *loss,
-                        const struct qkv_gradient_leaf *leaf, const struct qkv_random *random)
+static void build_unshared(const struct qkv_data_parallel *parallel, const struct qkv_shard_loss *loss,
+                           const struct qkv_gradient_leaf *leaf, const struct qkv_random *random)
 {
     struct qkv_graph *graph = parallel->graph[leaf->worker];
     qkv_graph_reset(graph);
@@ -146,7 +146,7 @@ static enum qkv_status diverged(struct qkv_data_parallel *parallel, const struct
                                 const struct qkv_random *random)
 {
     struct qkv_graph *graph = parallel->graph[leaf->worker];
-    build_apart(parallel, &parallel->loss, leaf, random);
+    build_unshared(parallel, &parallel->loss, leaf, random);
     qkv_forward(graph);
     const struct qkv_tensor *tensor = qkv_graph_find_not_finite(graph);
     const char *name = tensor ? qkv_tensor_name(tensor) : "the sum of the loss";
@@ -166,7 +166,7 @@ enum qkv_status qkv_data_parallel_reserve(struct qkv_data_parallel *parallel,
     for (; !status && leaf.worker < parallel->graphs; leaf.worker++) {
         /* Dropout needs memory of its own, and how much memory sharing saves depends on the batch: the graph with
          * dropout and without sharing is the largest that a step builds. */
-        build_apart(parallel, largest, &leaf, &random);
+        build_unshared(parallel, largest, &leaf, &random);
         status = qkv_graph_check(parallel->graph[leaf.worker], error);
         share_again(parallel->graph[leaf.worker]);
     }
@@ -241,12 +241,12 @@ static void *exchange_gradients(void *context)
 static enum qkv_status run_shards(struct qkv_data_parallel *parallel, struct qkv_error *error)
 {
     struct exchange exchange = {.tree = parallel->tree};
-    bool is_beside = qkv_gradient_tree_has_buckets(parallel->tree) &&
-                     qkv_exchange_start(parallel->processes, exchange_gradients, &exchange);
+    bool is_overlapped = qkv_gradient_tree_has_buckets(parallel->tree) &&
+                         qkv_exchange_start(parallel->processes, exchange_gradients, &exchange);
     qkv_workers_run(parallel->workers, parallel->shards, run_next, parallel);
-    if (is_beside) qkv_exchange_finish(parallel->processes);
+    if (is_overlapped) qkv_exchange_finish(parallel->processes);
     if (!parallel->processes) return QKV_OK;
-    if (!is_beside) exchange_gradients(&exchange);
+    if (!is_overlapped) exchange_gradients(&exchange);
     if (exchange.status) return qkv_error_set(error, "%s", exchange.error.message);
     return qkv_exchange_collect(parallel->processes, parallel->shard, sizeof *parallel->shard,
                                 parallel->shards, error);

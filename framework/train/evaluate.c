@@ -72,7 +72,7 @@ static enum qkv_status side_fits(const struct qkv_corpus *corpus, const struct q
 enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
                                 const struct qkv_model_config *model, struct qkv_error *error)
 {
-    int64_t source = qkv_stack_longest(&model->encoder), target = qkv_stack_longest(&model->decoder);
+    int64_t source = qkv_stack_max_length(&model->encoder), target = qkv_stack_max_length(&model->decoder);
     if (side_fits(corpus, &corpus->source, "source", path, source, "encoder", error)) return QKV_INVALID;
     return side_fits(corpus, &corpus->target, "target", path, target, "decoder", error);
 }
@@ -112,7 +112,7 @@ static enum qkv_status check_arguments(const struct qkv_model *model, const stru
                                        const struct qkv_vocabulary *target,
                                        const struct qkv_testing_config *testing, struct qkv_error *error)
 {
-    const struct qkv_search_options search = qkv_search_options_of(testing);
+    const struct qkv_search_options search = qkv_search_options_from_config(testing);
     if (!corpus->encoded || !corpus->source.raw_start || !corpus->target.raw_start)
         return qkv_error_set(error,
                              "a corpus can be evaluated when it is encoded and was read with keep_raw");
@@ -141,7 +141,7 @@ static struct qkv_evaluator *evaluator_new(struct qkv_ensemble ensemble, const s
         .model = model, .corpus = corpus, .target_text = target_text, .target = target, .workers = workers};
     e->ensemble = ensemble.count > 1 ? ensemble : (struct qkv_ensemble){1, &e->model};
     e->batch_size = testing->batch_size;
-    e->search = qkv_search_options_of(testing);
+    e->search = qkv_search_options_from_config(testing);
     struct qkv_batches_options options = {QKV_BATCH_SENTENCE, testing->batch_size, QKV_BATCH_ORDER_LENGTH, 0};
     if (qkv_batches_init(&e->batches, corpus, options, error)) {
         qkv_evaluator_free(e);
@@ -379,7 +379,7 @@ static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scorer *s
     qkv_arena_reset(&e->arena);
     for (int64_t i = 0; i < e->corpus->count; i++) {
         const char *reference = qkv_corpus_target(e->corpus, i);
-        scorer->counts.right += equals_reference(e, i);
+        scorer->counts.exact_matches += equals_reference(e, i);
         e->translations[i] = text_of(e, &e->outputs[i]);
         if (!e->translations[i]) return qkv_error_set(error, "out of memory for translations");
         if (qkv_scorer_add(scorer, e->translations[i], &reference, 1, error)) return QKV_INVALID;
@@ -450,7 +450,7 @@ struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *e, 
         .tokens = sums->tokens,
         .negative_log_likelihood = sums->negative_log_likelihood,
         .correct = sums->correct,
-        .right = e->outputs && equals_reference(e, i),
+        .is_exact_match = e->outputs && equals_reference(e, i),
     };
 }
 

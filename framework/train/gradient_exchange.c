@@ -53,10 +53,10 @@ static int only_block(const struct qkv_gradient_tree *tree, int level, int i)
 
 /* Whether the exchange need not add anything for a node: the workers of this process add all of it, or only one block is
  * written. */
-static bool is_added_by_workers(const struct qkv_gradient_tree *tree, int level, int i)
+static bool needs_no_exchange(const struct qkv_gradient_tree *tree, int level, int i)
 {
     return is_local(tree, level, i) &&
-           (!tree->is_added_by_buckets || qkv_gradient_writers(tree, level, i, NULL) == 1);
+           (!tree->exchange_adds_blocks || qkv_gradient_writers(tree, level, i, NULL) == 1);
 }
 
 /* The block that holds the complete bucket of a node that workers add; -1: it is not complete yet. */
@@ -82,7 +82,7 @@ static int wait_for_block(const struct exchange *exchange, int level, int i)
 
 /* Takes a block for a node whose left child is empty here. This process has at most one such node, because the node contains
  * both the last shard of this process and shards of the next one. */
-static int block_without_left(struct qkv_gradient_tree *tree, int level, int i)
+static int take_receive_block(struct qkv_gradient_tree *tree, int level, int i)
 {
     struct node *node = node_at(tree, level, i);
     pthread_mutex_lock(&tree->mutex);
@@ -104,7 +104,7 @@ static int receive_right(struct exchange *exchange, int level, int i, int left)
         qkv_gradient_message_receive(tree->message, exchange->bucket, tree->processes,
                                      owner_of(tree, level - 1, 2 * i + 1), &numbers, exchange->error);
     if (exchange->status) return -1;
-    int block = left < 0 ? block_without_left(tree, level, i) : left;
+    int block = left < 0 ? take_receive_block(tree, level, i) : left;
     char *bucket = (char *)tree->block[block].gradients + (size_t)start * size;
     if (left < 0)
         memcpy(bucket, numbers, (size_t)count * size);
@@ -119,7 +119,7 @@ static int sum_bucket(struct exchange *exchange, int level, int i)
 {
     struct qkv_gradient_tree *tree = exchange->tree;
     if (exchange->status || !has_own(tree, level, i) || is_empty_node(tree, level, i)) return -1;
-    if (is_added_by_workers(tree, level, i)) return wait_for_block(exchange, level, i);
+    if (needs_no_exchange(tree, level, i)) return wait_for_block(exchange, level, i);
     int left = sum_bucket(exchange, level - 1, 2 * i);
     if (2 * i + 1 == nodes_of(tree, level - 1) || is_empty_node(tree, level - 1, 2 * i + 1)) return left;
     int right = sum_bucket(exchange, level - 1, 2 * i + 1), rank = exchange->rank;

@@ -34,7 +34,7 @@ struct qkv_gradient_tree {
     int shards, threads, roots, root_level;
     bool is_paired;
     /* Workers do not add blocks: every shard, or pair, keeps its block, and the exchange between processes adds them. */
-    bool is_added_by_buckets;
+    bool exchange_adds_blocks;
     struct node *node;              /* all levels, one after the other, the shards first */
     int first[QKV_TREE_LEVELS + 1]; /* where each level begins in `node`; [root_level + 1]: their number */
     struct block *block;            /* [blocks] */

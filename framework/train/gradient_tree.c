@@ -45,7 +45,7 @@ static void plan(struct qkv_gradient_tree *tree)
     if (tree->blocks > users) tree->blocks = users;
     if (is_divided) tree->blocks = 2 + 2 * level + tree->threads - 1;
     tree->blocks++; /* for the sum over earlier batches */
-    tree->is_added_by_buckets = is_divided && tree->end_own - tree->first_own <= tree->threads;
+    tree->exchange_adds_blocks = is_divided && tree->end_own - tree->first_own <= tree->threads;
 }
 
 /* Sets the gaps between parameters to 0 when a block is used for the first time, not earlier: a block that is never used should
@@ -182,7 +182,7 @@ static void complete_node(struct qkv_gradient_tree *tree, int level, int i, int 
         if (level == tree->root_level || (i & ~1) << level < tree->first_own) return;
         if ((i ^ 1) == nodes_of(tree, level)) continue; /* no sibling */
         if (!node_at(tree, level, i ^ 1)->is_complete) return;
-        if (tree->is_added_by_buckets && qkv_gradient_writers(tree, level + 1, i / 2, NULL) > 1) return;
+        if (tree->exchange_adds_blocks && qkv_gradient_writers(tree, level + 1, i / 2, NULL) > 1) return;
         int left = node_at(tree, level, i & ~1)->block, right = node_at(tree, level, i | 1)->block;
         if (left >= 0 && right >= 0) merge(tree, left, right);
         block = left >= 0 ? left : right;

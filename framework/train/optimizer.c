@@ -238,7 +238,7 @@ double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters
     return norm;
 }
 
-void qkv_optimizer_exchange(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters)
+void qkv_optimizer_swap_average(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters)
 {
     unsigned char *values = parameters->values, *average = optimizer->state.average, part[4096];
     size_t size = (size_t)optimizer->state.elements * qkv_dtype_size(optimizer->state.dtype);

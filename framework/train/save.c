@@ -20,7 +20,7 @@ enum qkv_status qkv_training_save(struct training *training, const char *name, e
     qkv_progress_save(&training->progress, &state);
     qkv_schedule_save(&training->schedule, &state);
     /* A checkpoint without the state of the optimizer holds the moving average, if there is one, in place of the parameters. */
-    if (!resumable) qkv_optimizer_exchange(&training->optimizer, parameters);
+    if (!resumable) qkv_optimizer_swap_average(&training->optimizer, parameters);
     enum qkv_status status;
     if (!path)
         status = qkv_error_set(error, "out of memory");
@@ -28,7 +28,7 @@ enum qkv_status qkv_training_save(struct training *training, const char *name, e
         status = qkv_checkpoint_save_half(path, parameters, &state, error);
     else
         status = qkv_checkpoint_save(path, parameters, optimizer, &state, error);
-    if (!resumable) qkv_optimizer_exchange(&training->optimizer, parameters);
+    if (!resumable) qkv_optimizer_swap_average(&training->optimizer, parameters);
     qkv_state_release(&state);
     return status;
 }

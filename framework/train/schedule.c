@@ -118,7 +118,7 @@ double qkv_schedule_rate(const struct qkv_schedule *schedule, int64_t update, in
 
 /* ---- validations ---- */
 
-bool qkv_schedule_validated(struct qkv_schedule *schedule, double score, bool higher_is_better)
+bool qkv_schedule_record_validation(struct qkv_schedule *schedule, double score, bool higher_is_better)
 {
     if (!follows_validations(schedule)) return false;
     double best = schedule->plateau.best;

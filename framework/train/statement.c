@@ -70,7 +70,7 @@ enum qkv_status qkv_statements_compare(struct qkv_processes *processes, const st
     int count = qkv_processes_count(processes), rank = qkv_processes_rank(processes);
     struct qkv_statement *all = calloc((size_t)count, sizeof *all);
     if (!all) {
-        qkv_processes_give_up(processes);
+        qkv_processes_abort(processes);
         return qkv_error_set(error, "out of memory for %d processes", count);
     }
     all[rank] = *statement;

@@ -120,14 +120,14 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     struct qkv_error inner;
     bool best;
     if (!training->evaluator || progress->validated == progress->update) return QKV_OK;
-    qkv_optimizer_exchange(&training->optimizer, &training->model->parameters);
+    qkv_optimizer_swap_average(&training->optimizer, &training->model->parameters);
     enum qkv_status status = qkv_evaluator_run(training->evaluator, &scores, &inner);
-    qkv_optimizer_exchange(&training->optimizer, &training->model->parameters);
+    qkv_optimizer_swap_average(&training->optimizer, &training->model->parameters);
     if (status == QKV_FAILED) return qkv_training_diverged(progress->update, &inner, error);
     if (status) return qkv_error_set(error, "%s", inner.message);
     double score = scores.value[metric];
     progress->validated = progress->update;
-    qkv_schedule_validated(&training->schedule, score, !qkv_metric_info(metric)->lower_is_better);
+    qkv_schedule_record_validation(&training->schedule, score, !qkv_metric_info(metric)->lower_is_better);
     if (qkv_best_record(training, score, &best, error)) return QKV_INVALID;
     progress->waited = best ? 0 : progress->waited + 1;
     struct log_line line = qkv_log_line("validation", progress->update);

@@ -28,7 +28,7 @@ enum qkv_status qkv_training_make_optimizer(struct training *training, struct qk
 {
     const struct qkv_config *config = training->config;
     const struct qkv_training_config *settings = &config->training;
-    struct qkv_objective objective = qkv_objective_of(settings);
+    struct qkv_objective objective = qkv_objective_from_config(settings);
     if (training->links.pairs) objective.guided.links = &training->links;
     training->replicas = qkv_replicas_new(training->model, training->workers, (int)settings->shards,
                                           QKV_GRADIENTS_BY_SIZE, &objective, error);
@@ -49,7 +49,7 @@ enum qkv_status qkv_training_make_optimizer(struct training *training, struct qk
 void qkv_training_plan_epoch(struct training *training)
 {
     int64_t epoch = training->progress.epoch;
-    qkv_corpus_draw(&training->train, (uint64_t)training->config->training.random_seed, epoch);
+    qkv_corpus_resample(&training->train, (uint64_t)training->config->training.random_seed, epoch);
     qkv_batches_epoch(&training->batches, epoch);
 }
 
@@ -69,13 +69,14 @@ static enum qkv_status step_in_precision(struct training *training, const struct
                                          bool accumulate, struct qkv_step_sums *sums, struct qkv_error *error)
 {
     struct qkv_parameters *parameters = &training->model->parameters;
-    enum qkv_status status = qkv_parameters_narrow(parameters, training->config->training.precision, error);
+    enum qkv_status status =
+        qkv_parameters_set_precision(parameters, training->config->training.precision, error);
     if (status) {
-        qkv_processes_give_up(training->options->processes);
+        qkv_processes_abort(training->options->processes);
         return status;
     }
     status = qkv_replicas_step(training->replicas, &training->batch, random, accumulate, sums, error);
-    enum qkv_status widened = qkv_parameters_narrow(parameters, QKV_PRECISION_FLOAT32, error);
+    enum qkv_status widened = qkv_parameters_set_precision(parameters, QKV_PRECISION_FLOAT32, error);
     return status ? status : widened;
 }
 
@@ -170,7 +171,7 @@ enum qkv_status qkv_training_follow(struct training *training, enum qkv_train_en
         if (order.epoch != planned) qkv_training_plan_epoch(training);
         planned = order.epoch;
         if (qkv_batches_get(&training->batches, order.batch, &training->batch, error)) {
-            qkv_processes_give_up(training->options->processes);
+            qkv_processes_abort(training->options->processes);
             return QKV_INVALID;
         }
         struct qkv_step_sums sums;

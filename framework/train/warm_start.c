@@ -45,7 +45,7 @@ static enum qkv_status compare_texts(const struct training *training, struct qkv
 }
 
 /* The folder of the run that a checkpoint lies in; NULL: it lies in no run, or memory is out. */
-static const char *run_around(const char *path, struct qkv_arena *arena)
+static const char *run_folder_of(const char *path, struct qkv_arena *arena)
 {
     const char *slash = strrchr(path, '/');
     char *folder = qkv_arena_format(arena, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
@@ -68,7 +68,7 @@ enum qkv_status qkv_warm_start_open(struct training *training, struct qkv_error 
                    ? qkv_error_set(error, "training.from: %s: there is no such run or file", path)
                    : qkv_error_set(error, "training.from: %s: cannot be read: %s", path, strerror(errno));
     bool is_folder = S_ISDIR(found.st_mode);
-    const char *folder = is_folder ? path : run_around(path, &training->arena);
+    const char *folder = is_folder ? path : run_folder_of(path, &training->arena);
     from->path = path;
     if (!folder) return QKV_OK; /* a file of another program */
     struct qkv_error inner = {""};
@@ -99,7 +99,7 @@ void qkv_warm_start_release(struct training *training)
 /* A parameter with a row, or with a column, for each entry of a vocabulary. */
 struct entries {
     const struct qkv_parameter *parameter;
-    bool is_target, in_columns;
+    bool is_target, entries_are_columns;
 };
 enum { ENTRIES_MAX = 4 };
 
@@ -132,8 +132,8 @@ static void copy_entries(struct training *training, struct entries entries)
         int32_t old_id = id < QKV_SPECIALS ? id : qkv_vocabulary_id(theirs, qkv_vocabulary_token(ours, id));
         if (id >= QKV_SPECIALS && old_id == QKV_UNKNOWN) continue;
         for (int64_t i = 0; i < width; i++) {
-            int64_t at = entries.in_columns ? i * ours->size + id : id * width + i;
-            int64_t old_at = entries.in_columns ? i * theirs->size + old_id : old_id * width + i;
+            int64_t at = entries.entries_are_columns ? i * ours->size + id : id * width + i;
+            int64_t old_at = entries.entries_are_columns ? i * theirs->size + old_id : old_id * width + i;
             qkv_parameter_set(to, parameter, at, qkv_parameter_get(from, other, old_at));
         }
     }

@@ -34,7 +34,7 @@ Test(config_finish, activation_dropout_is_dropout_unless_given)
     struct qkv_config config;
     struct qkv_messages messages;
     cr_assert_eq(qkv_config_default(&config, &arena, "drops"), QKV_OK);
-    cr_expect_eq(config.model.encoder.activation_dropout, QKV_AS_DROPOUT);
+    cr_expect_eq(config.model.encoder.activation_dropout, QKV_SAME_AS_DROPOUT);
     config.model.encoder.dropout = 0.3;
     config.model.decoder.activation_dropout = 0;
     cr_assert_eq(qkv_config_finish(&config, &arena, &messages), QKV_OK, "%s", messages.text[0]);

@@ -53,7 +53,7 @@ static const char *near(const char *given)
                                         "softmax", "log_softmax", "segment_softmax", "last_softmax",
                                         NULL};
     static char text[64];
-    return qkv_names_near(text, sizeof text, given, "", name, NAMES);
+    return qkv_suggest_names(text, sizeof text, given, "", name, NAMES);
 }
 
 Test(nearest, offers_the_nearest_or_those_that_hold_the_name)
@@ -67,7 +67,7 @@ Test(nearest, offers_the_nearest_or_those_that_hold_the_name)
     cr_expect_str_eq(near(""), "");
     static const char *const NONE[] = {NULL}, *const OPTIONS[] = {"beam", "bean", NULL};
     char text[64], little[8];
-    cr_expect_str_eq(qkv_names_near(text, sizeof text, "x", "", name, NONE), "");
-    cr_expect_str_eq(qkv_names_near(text, sizeof text, "bea", "--", name, OPTIONS), "--beam or --bean");
-    cr_expect_str_eq(qkv_names_near(little, sizeof little, "bea", "--", name, OPTIONS), "--beam ");
+    cr_expect_str_eq(qkv_suggest_names(text, sizeof text, "x", "", name, NONE), "");
+    cr_expect_str_eq(qkv_suggest_names(text, sizeof text, "bea", "--", name, OPTIONS), "--beam or --bean");
+    cr_expect_str_eq(qkv_suggest_names(little, sizeof little, "bea", "--", name, OPTIONS), "--beam ");
 }

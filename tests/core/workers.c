@@ -126,10 +126,10 @@ Test(workers, threads_of_the_matrix_library_end_and_stay_away)
 {
     int before = threads_of_process(), blas_threads = openblas_get_num_threads() - 1;
     if (!before) cr_skip_test("no /proc to count threads in");
-    qkv_end_matrix_threads();
+    qkv_end_openblas_threads();
     qkv_graph_free(qkv_graph_new(QKV_FLOAT32));
     cr_expect_eq(threads_of_process(), before - blas_threads, "%d of %d", threads_of_process(), before);
-    qkv_end_matrix_threads();
+    qkv_end_openblas_threads();
     cr_expect_eq(threads_of_process(), before - blas_threads);
 }
 
@@ -235,10 +235,10 @@ Test(workers, a_program_may_keep_the_threads_of_the_matrix_library)
 {
     openblas_set_num_threads(2);
     int threads = openblas_get_num_threads();
-    qkv_set_matrix_threads(false);
+    qkv_set_openblas_single_threaded(false);
     qkv_graph_free(qkv_graph_new(QKV_FLOAT32));
     cr_expect_eq(openblas_get_num_threads(), threads);
-    qkv_set_matrix_threads(true);
+    qkv_set_openblas_single_threaded(true);
     qkv_graph_free(qkv_graph_new(QKV_FLOAT32));
     cr_expect_eq(openblas_get_num_threads(), 1);
 }

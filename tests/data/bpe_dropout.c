@@ -94,13 +94,13 @@ Test(bpe_dropout, leaves_out_each_merge_with_its_probability)
 {
     struct text text;
     read_text(&text, "ab", 0.3, 0, 100);
-    qkv_corpus_draw(&text.corpus, 1, 0);
+    qkv_corpus_resample(&text.corpus, 1, 0);
     expect_share(count(&text, "ab"), 0.7, "ab");
     expect_share(count(&text, "a@@ b"), 0.3, "a@@ b");
     release(&text);
     /* Two places for "x y", "xy z": the second is reached after the first alone. */
     read_text(&text, "xyz", 0.3, 0, 100);
-    qkv_corpus_draw(&text.corpus, 1, 0);
+    qkv_corpus_resample(&text.corpus, 1, 0);
     expect_share(count(&text, "xyz"), 0.7 * 0.7, "xyz");
     expect_share(count(&text, "xy@@ z"), 0.7 * 0.3, "xy@@ z");
     expect_share(count(&text, "x@@ y@@ z"), 0.3, "x@@ y@@ z");
@@ -108,7 +108,7 @@ Test(bpe_dropout, leaves_out_each_merge_with_its_probability)
     /* c c c c</w>: the merge "c c" fits at the first and the second place, which overlap. After both, "cc c</w>" does not
      * fit beside "c c</w>", which no merge joins; after the second alone, it fits. */
     read_text(&text, "cccc", 0.3, 0, 100);
-    qkv_corpus_draw(&text.corpus, 1, 0);
+    qkv_corpus_resample(&text.corpus, 1, 0);
     expect_share(count(&text, "c@@ ccc"), 0.3 * 0.7 * 0.7, "c@@ ccc");
     expect_share(count(&text, "cc@@ c@@ c"), 0.7, "cc@@ c@@ c");
     expect_share(count(&text, "c@@ c@@ c@@ c"), 0.3 * 0.3, "c@@ c@@ c@@ c");
@@ -120,8 +120,8 @@ Test(bpe_dropout, depends_on_seed_epoch_sentence_and_side_alone)
     struct text text, same;
     read_text(&text, "ab xyz cccc", 0.5, 0.5, 100);
     read_text(&same, "ab xyz cccc", 0.5, 0.5, 100);
-    qkv_corpus_draw(&text.corpus, 7, 3);
-    qkv_corpus_draw(&same.corpus, 7, 1);
+    qkv_corpus_resample(&text.corpus, 7, 3);
+    qkv_corpus_resample(&same.corpus, 7, 1);
     int equal = 0, sides = 0, neighbours = 0;
     for (int64_t i = 0; i < SENTENCES; i++) {
         equal += !strcmp(source_pieces(&text, i), source_pieces(&same, i));
@@ -132,7 +132,7 @@ Test(bpe_dropout, depends_on_seed_epoch_sentence_and_side_alone)
     cr_expect_lt(equal, SENTENCES / 5);
     cr_expect_lt(sides, SENTENCES / 5);
     cr_expect_lt(neighbours, SENTENCES / 5);
-    qkv_corpus_draw(&same.corpus, 7, 3);
+    qkv_corpus_resample(&same.corpus, 7, 3);
     for (int64_t i = 0; i < SENTENCES; i++)
         cr_assert_str_eq(source_pieces(&text, i), source_pieces(&same, i), "sentence %lld", (long long)i);
     release(&text);
@@ -147,7 +147,7 @@ Test(bpe_dropout, without_dropout_the_pieces_are_those_of_the_tokenizer)
     const char *before = source_pieces(&text, 5);
     cr_expect_str_eq(before, "ab xyz cc@@ c@@ c a@@ b@@ q ccc");
     uint32_t checksum = qkv_corpus_checksum(&text.corpus);
-    qkv_corpus_draw(&text.corpus, 1, 0);
+    qkv_corpus_resample(&text.corpus, 1, 0);
     cr_expect_eq(count(&text, before), SENTENCES);
     cr_expect_str_eq(pieces(&text.corpus.target, &text.target, 5), before);
     cr_expect_eq(qkv_corpus_checksum(&text.corpus), checksum);
@@ -161,7 +161,7 @@ Test(bpe_dropout, the_checksum_stays)
     read_text(&text, "ab xyz", 0.5, 0.5, 100);
     uint32_t checksum = qkv_corpus_checksum(&text.corpus);
     cr_expect_neq(checksum, 0);
-    qkv_corpus_draw(&text.corpus, 1, 4);
+    qkv_corpus_resample(&text.corpus, 1, 4);
     cr_expect_eq(qkv_corpus_checksum(&text.corpus), checksum);
     release(&text);
 }
@@ -172,7 +172,7 @@ Test(bpe_dropout, no_piece_is_unknown)
     struct text text;
     read_text(&text, "ab xyz cccc", 0.9, 0.9, 100);
     cr_expect_eq(text.corpus.source.unknown, 0);
-    qkv_corpus_draw(&text.corpus, 1, 0);
+    qkv_corpus_resample(&text.corpus, 1, 0);
     for (int64_t k = 0; k < text.corpus.source.start[SENTENCES]; k++)
         cr_assert_neq(text.corpus.source.ids[k], QKV_UNKNOWN);
     cr_expect_gt(count(&text, "a@@ b x@@ y@@ z c@@ c@@ c@@ c"), SENTENCES / 2);
@@ -187,7 +187,7 @@ Test(bpe_dropout, a_sentence_never_exceeds_max_length)
     cr_expect_eq(text.corpus.count, SENTENCES);
     cr_expect_eq(text.corpus.source.longest, 4);
     cr_expect_eq(text.corpus.target.longest, 3);
-    qkv_corpus_draw(&text.corpus, 1, 0);
+    qkv_corpus_resample(&text.corpus, 1, 0);
     for (int64_t i = 0; i < SENTENCES; i++)
         cr_assert_leq(text.corpus.source.start[i + 1] - text.corpus.source.start[i], 4);
     cr_expect_eq(count(&text, "a@@ b a@@ b xyz"), 0);

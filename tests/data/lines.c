@@ -153,7 +153,7 @@ Test(lines, reads_a_gzip_file_of_several_members)
 Test(lines, refuses_endless_lines_and_files_that_expand_too_much)
 {
     const char *folder = scratch("endless"), *path = format("%s/line.gz", folder);
-    size_t size = QKV_LINE_LONGEST + 100000, packed;
+    size_t size = QKV_LINE_MAX_BYTES + 100000, packed;
     char *text = memset(malloc(size), 'a', size);
     text[1] = '\n';
     add_member(path, text, size);

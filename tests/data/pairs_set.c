@@ -23,7 +23,7 @@ Test(pairs_set, describes_both_sides)
     struct qkv_pairs pairs = pairs_of(
         "Go on.\t\u0418\u0434\u0438!\nYes, go!\t\u0418\u0434\u0438 \u0438 \u0438\u0434\u0438\n"
         "go, on\t\u0418\u0434\u0438\nGo on.\t\u0418\u0434\u0438!\nAlone.\t\u041e\u0434\u0438\u043d\n");
-    struct qkv_pairs_facts facts;
+    struct qkv_pairs_statistics facts;
     struct qkv_error error;
     cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
     cr_expect_eq(facts.repeated, 1);
@@ -59,7 +59,7 @@ Test(pairs_set, finds_markup)
 {
     struct qkv_pairs pairs = pairs_of("a<br>b\tx\na\t<b>x</b>\na&nbsp;b\tx\na <i class=y>b\tx\na<br/>\tx\n"
                                       "1 < 2 and 3 > 2\tx\nR&D; x\tR & D;\na <heart\tx\nif a<b and c\tx\n");
-    struct qkv_pairs_facts facts;
+    struct qkv_pairs_statistics facts;
     struct qkv_error error;
     cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
     cr_expect_eq(facts.markup, 6); /* the first five, and &D; */

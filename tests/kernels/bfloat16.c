@@ -94,7 +94,7 @@ static void layer_init(struct layer *layer)
     layer->dy = calloc((size_t)(layer->m * layer->n), sizeof *layer->dy);
     for (int64_t i = 0; i < layer->m * layer->k; i++) layer->x[i] = 3 * random_number(&state);
     for (int64_t i = 0; i < layer->m * layer->n; i++) layer->dy[i] = random_number(&state);
-    cr_assert_eq(qkv_parameters_narrow(&layer->parameters, QKV_PRECISION_BFLOAT16, NULL), QKV_OK);
+    cr_assert_eq(qkv_parameters_set_precision(&layer->parameters, QKV_PRECISION_BFLOAT16, NULL), QKV_OK);
 }
 
 static void layer_release(struct layer *layer)
@@ -307,7 +307,7 @@ Test(bfloat16, is_refused_for_float64)
     struct qkv_error error = {""};
     qkv_parameters_add(&wide, QKV_SHAPE(2, 2), (struct qkv_initial){QKV_INITIALIZER_ZEROS, 1}, "weight");
     cr_assert_eq(qkv_parameters_allocate(&wide, QKV_FLOAT64, NULL), QKV_OK);
-    cr_expect_eq(qkv_parameters_narrow(&wide, QKV_PRECISION_BFLOAT16, &error), QKV_INVALID);
+    cr_expect_eq(qkv_parameters_set_precision(&wide, QKV_PRECISION_BFLOAT16, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "products in bfloat16 need parameters in float32");
     qkv_parameters_release(&wide);
 }

@@ -41,7 +41,7 @@ static void product_init(struct product *p)
     p->x = calloc((size_t)(p->m * p->k), sizeof *p->x);
     for (int64_t i = 0; i < p->m * p->k; i++) p->x[i] = 3 * random_number(&state);
     if (p->m > 2) memset(p->x + p->k, 0, (size_t)p->k * sizeof *p->x); /* a row of zeros */
-    cr_assert_eq(qkv_parameters_narrow(&p->parameters, QKV_PRECISION_INT8, NULL), QKV_OK);
+    cr_assert_eq(qkv_parameters_set_precision(&p->parameters, QKV_PRECISION_INT8, NULL), QKV_OK);
 }
 
 static void product_release(struct product *p)
@@ -162,7 +162,8 @@ Test(int8, panels_of_another_precision_are_packed_again)
     product_init(&p);
     struct qkv_panels *panels = qkv_panels_new(&p.parameters);
     for (int precision = QKV_PRECISION_INT8; precision >= QKV_PRECISION_FLOAT32; precision--) {
-        cr_assert_eq(qkv_parameters_narrow(&p.parameters, (enum qkv_precision)precision, NULL), QKV_OK);
+        cr_assert_eq(qkv_parameters_set_precision(&p.parameters, (enum qkv_precision)precision, NULL),
+                     QKV_OK);
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
         qkv_graph_set_panels(graph, panels);
         qkv_graph_bind(graph, &p.parameters, NULL, false);
@@ -204,16 +205,17 @@ Test(int8, gradients_are_refused)
     struct qkv_parameters wide = {0};
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
     qkv_parameters_add(&wide, QKV_SHAPE(2, 2), zeros, "weight");
-    cr_expect_eq(qkv_parameters_narrow(&wide, QKV_PRECISION_INT8, &error), QKV_INVALID, "not allocated");
+    cr_expect_eq(qkv_parameters_set_precision(&wide, QKV_PRECISION_INT8, &error), QKV_INVALID,
+                 "not allocated");
     cr_assert_eq(qkv_parameters_allocate(&wide, QKV_FLOAT64, NULL), QKV_OK);
-    cr_expect_eq(qkv_parameters_narrow(&wide, QKV_PRECISION_INT8, &error), QKV_INVALID);
+    cr_expect_eq(qkv_parameters_set_precision(&wide, QKV_PRECISION_INT8, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "products in int8 need parameters in float32");
     qkv_parameters_release(&wide);
     struct qkv_parameters broken = {0};
     const struct qkv_parameter *weight = qkv_parameters_add(&broken, QKV_SHAPE(2, 2), zeros, "weight");
     cr_assert_eq(qkv_parameters_allocate(&broken, QKV_FLOAT32, NULL), QKV_OK);
     qkv_parameter_set(&broken, weight, 3, (double)NAN);
-    cr_expect_eq(qkv_parameters_narrow(&broken, QKV_PRECISION_INT8, &error), QKV_INVALID);
+    cr_expect_eq(qkv_parameters_set_precision(&broken, QKV_PRECISION_INT8, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "weight has numbers that are not finite");
     cr_expect_eq(broken.products, QKV_PRECISION_FLOAT32, "nothing has changed");
     qkv_parameters_release(&broken);
@@ -232,7 +234,8 @@ Test(int8, gradients_are_refused_of_parameters_that_are_bound_already)
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
     qkv_graph_bind(graph, &parameters, gradients, false);
     cr_expect_not_null(qkv_graph_parameter(graph, weight));
-    cr_assert_eq(qkv_parameters_narrow(&parameters, QKV_PRECISION_INT8, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_parameters_set_precision(&parameters, QKV_PRECISION_INT8, &error), QKV_OK, "%s",
+                 error.message);
     qkv_graph_reset(graph);
     cr_expect_null(qkv_graph_parameter(graph, weight));
     cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);

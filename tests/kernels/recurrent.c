@@ -30,7 +30,7 @@ static void check_from_a_state(enum qkv_cell cell)
     qkv_recurrent_init(&layer, &test.parameters, &options, "1.forward");
     figures_bind(&test);
     struct qkv_tensor *x = figures_input(&test, 0, TOKENS, INPUTS);
-    struct qkv_tensor *initial = figures_input(&test, 1, SENTENCES, qkv_recurrent_states(cell, WIDTH));
+    struct qkv_tensor *initial = figures_input(&test, 1, SENTENCES, qkv_recurrent_state_width(cell, WIDTH));
     struct qkv_tensor *gates = qkv_recurrent_gates(&layer, test.graph, x);
     struct qkv_tensor *states = qkv_recurrent_run(&layer, test.graph, gates, initial, SEGMENTS, false);
     figures_expect_case(&test, qkv_recurrent_hidden(&layer, test.graph, states));

@@ -143,6 +143,6 @@ Test(layers, activations_and_cells_that_do_not_exist_make_the_graph_fail)
     cr_expect_null(qkv_recurrent_run(&layer, graph, x, NULL, (struct qkv_segments){0}, false));
     cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "x: there is no cell 99");
-    cr_expect_eq(qkv_recurrent_states((enum qkv_cell)NONE, 2), 0);
+    cr_expect_eq(qkv_recurrent_state_width((enum qkv_cell)NONE, 2), 0);
     qkv_graph_free(graph);
 }

@@ -109,20 +109,20 @@ static struct qkv_tensor *apply_block(const struct block *block, struct qkv_grap
                                       struct qkv_tensor *x, struct qkv_tensor *memory)
 {
     struct qkv_segments rows = memory ? TARGET : SOURCE;
-    struct qkv_tensor *inside = qkv_residual_enter(&block->around_self, graph, x);
+    struct qkv_tensor *inside = qkv_residual_input(&block->around_self, graph, x);
     const struct qkv_attention_inputs self = {.x = inside, .memory = inside, .queries = rows, .keys = rows};
     struct qkv_tensor *made = qkv_multi_head_apply(&block->self, graph, &self, NULL);
-    x = qkv_residual_leave(&block->around_self, graph, x, made);
+    x = qkv_residual_output(&block->around_self, graph, x, made);
     if (memory) {
-        inside = qkv_residual_enter(&block->around_cross, graph, x);
+        inside = qkv_residual_input(&block->around_cross, graph, x);
         const struct qkv_attention_inputs cross = {
             .x = inside, .memory = memory, .queries = rows, .keys = SOURCE};
         made = qkv_multi_head_apply(&block->cross, graph, &cross, NULL);
-        x = qkv_residual_leave(&block->around_cross, graph, x, made);
+        x = qkv_residual_output(&block->around_cross, graph, x, made);
     }
-    inside = qkv_residual_enter(&block->around_feed_forward, graph, x);
+    inside = qkv_residual_input(&block->around_feed_forward, graph, x);
     made = qkv_feed_forward_apply(&block->feed_forward, graph, inside);
-    return qkv_residual_leave(&block->around_feed_forward, graph, x, made);
+    return qkv_residual_output(&block->around_feed_forward, graph, x, made);
 }
 
 static void check_block(const char *name, enum qkv_norm_place place, bool decoder)

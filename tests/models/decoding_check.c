@@ -161,7 +161,7 @@ Test(decoding_check, passes_where_nothing_can_be_compared)
     network.decoding = NULL;
     cr_expect_eq(qkv_network_check_decoding(model, NULL), QKV_OK);
     network.decoding = &decoding;
-    cr_assert_eq(qkv_parameters_narrow(&model->parameters, QKV_PRECISION_BFLOAT16, NULL), QKV_OK);
+    cr_assert_eq(qkv_parameters_set_precision(&model->parameters, QKV_PRECISION_BFLOAT16, NULL), QKV_OK);
     cr_expect_eq(qkv_network_check_decoding(model, NULL), QKV_OK);
     qkv_model_free(model);
     config.encoder.positions.max_length = config.decoder.positions.max_length = 1;

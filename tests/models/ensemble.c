@@ -13,7 +13,7 @@ enum { SOURCE_SIZE = 9, TARGET_SIZE = 40, SENTENCES = 9, LONGEST = 10 };
 
 static const struct qkv_search_options SEARCHES[] = {
     {1, 0, 1, LONGEST},
-    {1, 0, 1, LONGEST, .unscored = true},
+    {1, 0, 1, LONGEST, .skip_scores = true},
     {4, 0.6, 3, LONGEST},
     {3, 0.6, 1, LONGEST, .no_repeat_ngram = 2, .min_output_length = 4, .repetition_penalty = 1.2},
     {1, 0, 3, LONGEST, .sampling = {true, 1, 0, 0.9, 3}},

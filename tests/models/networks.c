@@ -64,10 +64,10 @@ Test(networks, are_refused_unless_complete)
     network = own_network("set");
     network.settings = far;
     expect_unregistered(&network,
-                        "network set: the fallback of setting depth, 5, must be an integer from 1 to 4");
+                        "network set: the default of setting depth, 5, must be an integer from 1 to 4");
     network.settings = half;
     expect_unregistered(&network,
-                        "network set: the fallback of setting depth, 1.5, must be an integer from 1 to 4");
+                        "network set: the default of setting depth, 1.5, must be an integer from 1 to 4");
     network.settings = twice;
     network.setting_count = 2;
     expect_unregistered(&network, "network set: two settings are called depth");

@@ -279,8 +279,8 @@ Test(sampling, nonsense_is_refused)
     const struct qkv_hypothesis *found;
     qkv_parameter_set(&model->parameters, model->output_bias, 4, (double)NAN);
     struct qkv_translator *translator = qkv_translator_new(model, NULL, &error);
-    for (int unscored = 0; unscored < 2; unscored++) {
-        const struct qkv_search_options options = {1, 0, 2, 0, unscored, .sampling = {true, 1, 0, 1, 0}};
+    for (int skip_scores = 0; skip_scores < 2; skip_scores++) {
+        const struct qkv_search_options options = {1, 0, 2, 0, skip_scores, .sampling = {true, 1, 0, 1, 0}};
         cr_expect_eq(qkv_translator_run(translator, 1, &SOURCE, 1, &options, &found, &error), QKV_FAILED);
         cr_expect_not_null(strstr(error.message, "scores of the next token are not finite"));
     }

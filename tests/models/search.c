@@ -296,11 +296,11 @@ Test(search, unscored_translations_are_the_same)
         struct qkv_batch batch = {0};
         struct qkv_batch_view view = sources_of(&batch, model, 5, lengths);
         for (int64_t beam = 1; beam <= 3; beam += 2) {
-            struct qkv_translations scored = {0}, unscored = {0};
+            struct qkv_translations scored = {0}, skip_scores = {0};
             search(model, &view, (struct qkv_search_options){beam, 0.6, 1, 6, false}, &scored);
-            search(model, &view, (struct qkv_search_options){beam, 0.6, 1, 6, true}, &unscored);
+            search(model, &view, (struct qkv_search_options){beam, 0.6, 1, 6, true}, &skip_scores);
             for (int64_t i = 0; i < 5; i++) {
-                const struct qkv_hypothesis *a = &scored.best[i], *b = &unscored.best[i];
+                const struct qkv_hypothesis *a = &scored.best[i], *b = &skip_scores.best[i];
                 cr_assert_eq(a->length, b->length);
                 cr_expect_arr_eq(a->ids, b->ids, (size_t)a->length * sizeof *a->ids);
                 cr_expect_eq(a->finished, b->finished);
@@ -311,7 +311,7 @@ Test(search, unscored_translations_are_the_same)
                 cut += beam == 1 && !a->finished;
             }
             qkv_translations_release(&scored);
-            qkv_translations_release(&unscored);
+            qkv_translations_release(&skip_scores);
         }
         qkv_batch_release(&batch);
         qkv_model_free(model);

@@ -274,7 +274,7 @@ Test(transformer, a_sentence_without_positions_is_refused)
     struct qkv_decoding *decoding = qkv_decoding_new(model);
     struct qkv_batch batch = {0};
     struct qkv_error error = {""};
-    cr_expect_eq(qkv_model_longest(model), 5);
+    cr_expect_eq(qkv_model_max_length(model), 5);
     tiny_batch(&batch, model, 1, (int64_t[]){4}, NULL, 1);
     struct qkv_batch_view view = tiny_view(&batch);
     cr_expect_eq(qkv_decoding_start(decoding, &view, 1, 3, true, &error), QKV_OK, "%s", error.message);
@@ -339,7 +339,7 @@ static double loss_with_inner_dropout(double dropout, double inner, struct dropo
 Test(transformer, activation_dropout_acts_inside_feed_forward_layers_only)
 {
     struct dropout_count count;
-    double same = loss_with_inner_dropout(0.3, QKV_AS_DROPOUT, &count);
+    double same = loss_with_inner_dropout(0.3, QKV_SAME_AS_DROPOUT, &count);
     cr_expect(count.in_feed_forward == 4 && count.all == 14, "%d of %d", count.in_feed_forward, count.all);
     cr_expect_eq(loss_with_inner_dropout(0.3, 0.3, &count), same);
     cr_expect_neq(loss_with_inner_dropout(0.3, 0.2, &count), same);

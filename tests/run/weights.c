@@ -184,7 +184,8 @@ Test(weights, that_are_loaded_are_not_int8_any_more)
 {
     struct qkv_parameters parameters = two_parameters(QKV_FLOAT32);
     struct qkv_error error = {""};
-    cr_assert_eq(qkv_parameters_narrow(&parameters, QKV_PRECISION_INT8, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_parameters_set_precision(&parameters, QKV_PRECISION_INT8, &error), QKV_OK, "%s",
+                 error.message);
     const char *path = file_of("{'c':{'dtype':'F32','shape':[2],'data_offsets':[0,8]}}", 8, NUMBERS);
     cr_assert_eq(qkv_parameters_load(path, &parameters, true, NULL, &error), QKV_OK, "%s", error.message);
     cr_expect_eq(parameters.products, QKV_PRECISION_INT8, "nothing was loaded");

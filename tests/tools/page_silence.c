@@ -76,7 +76,7 @@ static void expect_masked(struct browser *browser, struct native *native, const 
     struct qkv_error error = {""};
     struct qkv_batch_view view;
     struct qkv_attention_report report;
-    struct qkv_search_options options = qkv_search_options_of(&native->run.config.testing);
+    struct qkv_search_options options = qkv_search_options_from_config(&native->run.config.testing);
     const struct qkv_ids source = {native->sentence.tokens.count, native->sentence.ids};
     options.beam_size = options.n_best = BEAM;
     cr_assert_eq(qkv_batch_make(&native->batch, 1, &source, NULL, &error), QKV_OK);

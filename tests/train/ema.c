@@ -83,17 +83,17 @@ Test(ema, is_exchanged_with_the_parameters)
 {
     struct trained t = follow(0.9, "portable", 1), plain = follow(0.9, "portable", 1);
     uint64_t changes = t.parameters.changes;
-    qkv_optimizer_exchange(&t.optimizer, &t.parameters);
+    qkv_optimizer_swap_average(&t.optimizer, &t.parameters);
     cr_expect_arr_eq(t.parameters.values, plain.followed, COUNT * sizeof(float));
     cr_expect_arr_eq(t.optimizer.state.average, plain.parameters.values, COUNT * sizeof(float));
     cr_expect_neq(t.parameters.changes, changes, "copies of the values are out of date");
-    qkv_optimizer_exchange(&t.optimizer, &t.parameters);
+    qkv_optimizer_swap_average(&t.optimizer, &t.parameters);
     cr_expect_arr_eq(t.parameters.values, plain.parameters.values, COUNT * sizeof(float));
     release(&t);
     release(&plain);
     t = follow(0, "portable", 1);
     plain = follow(0, "portable", 1);
-    qkv_optimizer_exchange(&t.optimizer, &t.parameters);
+    qkv_optimizer_swap_average(&t.optimizer, &t.parameters);
     cr_expect_arr_eq(t.parameters.values, plain.parameters.values, COUNT * sizeof(float));
     release(&t);
     release(&plain);

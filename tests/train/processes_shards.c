@@ -100,7 +100,7 @@ static int compare(struct qkv_processes *processes, int threads, enum qkv_gradie
         differs = differs || memcmp(expected, found, sizeof found) != 0;
         if (differs) fprintf(stderr, "shards %#x: other gradients than alone\n", pattern);
     }
-    if (differs) qkv_processes_give_up(processes); /* the others wait */
+    if (differs) qkv_processes_abort(processes); /* the others wait */
     qkv_data_parallel_free(alone);
     qkv_data_parallel_free(divided);
     qkv_workers_free(workers);

@@ -139,34 +139,34 @@ static struct qkv_schedule plateau(int64_t patience)
 Test(schedule, plateau_decreases_after_more_than_its_patience)
 {
     struct qkv_schedule schedule = plateau(1);
-    cr_assert_not(qkv_schedule_validated(&schedule, 3.0, false));
-    cr_assert_not(qkv_schedule_validated(&schedule, 3.0, false)); /* the same is no progress */
-    cr_assert_not(qkv_schedule_validated(&schedule, 2.0, false)); /* but this is */
-    cr_assert_not(qkv_schedule_validated(&schedule, 2.5, false));
+    cr_assert_not(qkv_schedule_record_validation(&schedule, 3.0, false));
+    cr_assert_not(qkv_schedule_record_validation(&schedule, 3.0, false)); /* the same is no progress */
+    cr_assert_not(qkv_schedule_record_validation(&schedule, 2.0, false)); /* but this is */
+    cr_assert_not(qkv_schedule_record_validation(&schedule, 2.5, false));
     expect_rate(&schedule, 7, 1);
-    cr_assert(qkv_schedule_validated(&schedule, (double)NAN, false));
+    cr_assert(qkv_schedule_record_validation(&schedule, (double)NAN, false));
     expect_rate(&schedule, 7, 0.5);
-    cr_assert_not(qkv_schedule_validated(&schedule, 2.1, false));
-    cr_assert(qkv_schedule_validated(&schedule, 2.0, false));
+    cr_assert_not(qkv_schedule_record_validation(&schedule, 2.1, false));
+    cr_assert(qkv_schedule_record_validation(&schedule, 2.0, false));
     expect_rate(&schedule, 7, 0.25);
-    cr_assert_not(qkv_schedule_validated(&schedule, 2.1, false));
-    cr_assert(qkv_schedule_validated(&schedule, 2.0, false));
+    cr_assert_not(qkv_schedule_record_validation(&schedule, 2.1, false));
+    cr_assert(qkv_schedule_record_validation(&schedule, 2.0, false));
     expect_rate(&schedule, 7, 0.2);
 }
 
 Test(schedule, plateau_knows_scores_that_grow)
 {
     struct qkv_schedule schedule = plateau(0);
-    cr_assert_not(qkv_schedule_validated(&schedule, -5, true));
-    cr_assert_not(qkv_schedule_validated(&schedule, 10, true));
-    cr_assert(qkv_schedule_validated(&schedule, 9, true));
-    cr_assert_not(qkv_schedule_validated(&schedule, 11, true));
+    cr_assert_not(qkv_schedule_record_validation(&schedule, -5, true));
+    cr_assert_not(qkv_schedule_record_validation(&schedule, 10, true));
+    cr_assert(qkv_schedule_record_validation(&schedule, 9, true));
+    cr_assert_not(qkv_schedule_record_validation(&schedule, 11, true));
 }
 
 Test(schedule, others_do_not_listen_to_validations)
 {
     struct qkv_schedule schedule = schedule_of((struct qkv_training_config){.learning_rate = 0.5});
-    for (int i = 0; i < 20; i++) cr_assert_not(qkv_schedule_validated(&schedule, 1, false));
+    for (int i = 0; i < 20; i++) cr_assert_not(qkv_schedule_record_validation(&schedule, 1, false));
     struct qkv_state state = {0};
     qkv_schedule_save(&schedule, &state);
     cr_assert_eq(state.count, 0);
@@ -177,15 +177,15 @@ Test(schedule, plateau_goes_on_where_it_was_saved)
 {
     struct qkv_schedule schedule = plateau(2), restored = plateau(2);
     double scores[] = {0.1 + 0.2, 5, 4, 3, 2};
-    for (int i = 0; i < 5; i++) qkv_schedule_validated(&schedule, scores[i], false);
+    for (int i = 0; i < 5; i++) qkv_schedule_record_validation(&schedule, scores[i], false);
     struct qkv_state state = {0};
     qkv_schedule_save(&schedule, &state);
     cr_assert_eq(qkv_schedule_restore(&restored, &state, NULL), QKV_OK);
     cr_assert_eq(restored.plateau.best, 0.1 + 0.2);
     expect_rate(&restored, 5, 0.5);
     for (int i = 0; i < 3; i++)
-        cr_assert_eq(qkv_schedule_validated(&schedule, 1, false),
-                     qkv_schedule_validated(&restored, 1, false));
+        cr_assert_eq(qkv_schedule_record_validation(&schedule, 1, false),
+                     qkv_schedule_record_validation(&restored, 1, false));
     expect_rate(&restored, 5, 0.25);
     qkv_state_release(&state);
 }

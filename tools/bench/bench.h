@@ -238,7 +238,7 @@ struct bench_sink {
 #undef MEASURE
 
 /* Enumerates the names that --axis accepts. */
-qkv_naming bench_axis_name;
+qkv_name_lister bench_axis_name;
 
 /* ---- the report ---- */
 

@@ -203,7 +203,7 @@ enum qkv_status bench_exchange(struct bench_work *work, const struct bench_optio
         sink->exchange(sink->context, &result);
     }
     group_close(&group);
-    if (status) qkv_processes_give_up(group.processes);
+    if (status) qkv_processes_abort(group.processes);
     qkv_processes_leave(group.processes);
     return status;
 }

@@ -324,7 +324,7 @@ int main(int argc, char **argv)
 {
     char beside[4096];
     choose_blas_core(argv);
-    qkv_end_matrix_threads();
+    qkv_end_openblas_threads();
     for (int m = 0; m < MEASURE_COUNT; m++) {
         size_t used = strlen(description);
         snprintf(description + used, sizeof description - used, "  %-9s %s\n", MEASURES[m].name,

@@ -77,7 +77,7 @@ static enum qkv_status profile_step(struct profiler *m, int64_t i, struct qkv_er
         qkv_graph_reset(m->graph);
         qkv_graph_bind(m->graph, &m->work->model->parameters, m->gradients, shard > 0);
         qkv_graph_set_dropout(m->graph, &random);
-        const struct qkv_objective objective = qkv_objective_of(&m->work->config.training);
+        const struct qkv_objective objective = qkv_objective_from_config(&m->work->config.training);
         struct qkv_tensor *loss = qkv_model_loss(m->work->model, m->graph, &view, &objective, 1, NULL);
         if (qkv_graph_check(m->graph, error)) return QKV_INVALID;
         m->times.previous = bench_thread_seconds();

@@ -130,7 +130,7 @@ static enum qkv_status run_once(struct bench_work *work, struct qkv_graph *graph
                                 const struct qkv_batch_view *view, struct longest_op *longest,
                                 struct qkv_error *error)
 {
-    const struct qkv_objective objective = qkv_objective_of(&work->config.training);
+    const struct qkv_objective objective = qkv_objective_from_config(&work->config.training);
     qkv_graph_reset(graph);
     struct qkv_tensor *loss = qkv_model_loss(work->model, graph, view, &objective, 1, NULL);
     if (qkv_graph_check(graph, error)) return QKV_INVALID;

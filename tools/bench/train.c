@@ -38,7 +38,7 @@ enum qkv_status bench_trainer_make(struct bench_trainer *trainer, struct bench_w
     if (!trainer->workers) return QKV_INVALID;
     if (!shards) shards = bench_work_shards(work);
     if (!shards) shards = qkv_workers_count(trainer->workers);
-    const struct qkv_objective objective = qkv_objective_of(&work->config.training);
+    const struct qkv_objective objective = qkv_objective_from_config(&work->config.training);
     trainer->replicas = qkv_replicas_new(work->model, trainer->workers, (int)shards, QKV_GRADIENTS_BY_SIZE,
                                          &objective, error);
     if (!trainer->replicas) return QKV_INVALID;

@@ -229,5 +229,5 @@ enum qkv_status bench_work_narrow(struct bench_work *work, const struct bench_op
     enum qkv_precision precision = work->config.training.precision;
     if (options->precision && strcmp(options->precision, "int8") != 0)
         qkv_precision_find(options->precision, &precision);
-    return qkv_parameters_narrow(&work->model->parameters, precision, error);
+    return qkv_parameters_set_precision(&work->model->parameters, precision, error);
 }

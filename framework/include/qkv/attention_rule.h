@@ -1,6 +1,6 @@
 /* The rule of attention: every property of multi-head attention that is not a tensor, as one value.
  *
- * It is made from a config (qkv_attention_rule_of in config.h); layers and ops keep copies of it. All code that needs to
+ * It is made from a config (qkv_attention_rule_from_config in config.h); layers and ops keep copies of it. All code that needs to
  * know which keys a query sees calls qkv_attention_visible. To add a variant of attention, add a field here.
  *
  * Example:

@@ -19,7 +19,7 @@
  * earliest merge that applies somewhere in the word, and apply it everywhere, from left to right. Every symbol that remains
  * is a piece; all but the last of a word are followed by `@@`: "low@@ er".
  *
- * A model learns little about a piece that occurs rarely. qkv_bpe_keep makes cutting keep only frequent pieces: it undoes
+ * A model learns little about a piece that occurs rarely. qkv_bpe_restrict makes cutting keep only frequent pieces: it undoes
  * the merges of every other piece until each part is a kept piece or one character (`--vocabulary-threshold` of
  * subword-nmt).
  *
@@ -45,7 +45,7 @@ struct qkv_bpe;
 QKV_API struct qkv_bpe *qkv_bpe_learn(int64_t count, const struct qkv_types *const *texts, int64_t merges,
                                       struct qkv_error *error);
 
-/* Copies the merges, without the restriction of qkv_bpe_keep; the caller frees the copy. NULL when memory is out. */
+/* Copies the merges, without the restriction of qkv_bpe_restrict; the caller frees the copy. NULL when memory is out. */
 QKV_API struct qkv_bpe *qkv_bpe_copy(const struct qkv_bpe *bpe);
 
 /* Reads a codes file of subword-nmt: `#version: 0.2`, then one merge per line, two symbols with a space between. Fails
@@ -60,10 +60,10 @@ QKV_API enum qkv_status qkv_bpe_save(const struct qkv_bpe *bpe, const char *path
 /* Makes cutting keep only the pieces that occur at least `minimum` times in `pieces`, the tokens of a text that these
  * merges have cut. Must be called before the merges are shared between threads; of several calls, the last successful one
  * counts. Fails when there is no such piece and when there is no memory; cutting then keeps what it kept before. */
-QKV_API enum qkv_status qkv_bpe_keep(struct qkv_bpe *bpe, const struct qkv_types *pieces, int64_t minimum,
-                                     struct qkv_error *error);
+QKV_API enum qkv_status qkv_bpe_restrict(struct qkv_bpe *bpe, const struct qkv_types *pieces, int64_t minimum,
+                                         struct qkv_error *error);
 
-/* Calls qkv_bpe_keep with all pieces of a vocabulary file of subword-nmt: lines with a piece, a space and its frequency. Fails
+/* Calls qkv_bpe_restrict with all pieces of a vocabulary file of subword-nmt: lines with a piece, a space and its frequency. Fails
  * with `path:line: ...` for another line, a repeated piece, and a last line without a newline, as in a truncated file. */
 QKV_API enum qkv_status qkv_bpe_load_pieces(struct qkv_bpe *bpe, const char *path, struct qkv_error *error);
 
@@ -75,7 +75,7 @@ QKV_API enum qkv_status qkv_bpe_save_pieces(const struct qkv_bpe *bpe, const cha
 /* The number of merges, repeated ones included. */
 QKV_API int64_t qkv_bpe_count(const struct qkv_bpe *bpe);
 
-/* The CRC-32 of the file that qkv_bpe_save writes, followed by the pieces of qkv_bpe_keep, one per line. A checkpoint stores
+/* The CRC-32 of the file that qkv_bpe_save writes, followed by the pieces of qkv_bpe_restrict, one per line. A checkpoint stores
  * it and refuses other merges. */
 QKV_API uint32_t qkv_bpe_checksum(const struct qkv_bpe *bpe);
 

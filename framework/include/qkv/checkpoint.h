@@ -109,13 +109,13 @@ QKV_API enum qkv_status qkv_checkpoint_save_half(const char *path, const struct 
                                                  const struct qkv_state *state, struct qkv_error *error);
 
 /* Writes only the values: matrices in int8 with a float32 scale for each output (a quarter of the size), all else in
- * float32. Values that qkv_parameters_narrow has rounded to int8 are kept exactly. Fails for float64. */
+ * float32. Values that qkv_parameters_set_precision has rounded to int8 are kept exactly. Fails for float64. */
 QKV_API enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct qkv_parameters *parameters,
                                                  const struct qkv_state *state, struct qkv_error *error);
 
 /* Reads a checkpoint into allocated parameters and moments, and converts its numbers to their dtype. After a quantised
- * checkpoint the products of float32 parameters are int8, as after qkv_parameters_narrow; after any other checkpoint they
- * are no longer int8, until qkv_parameters_narrow rounds the new values. `optimizer` NULL: values only, whether or not the
+ * checkpoint the products of float32 parameters are int8, as after qkv_parameters_set_precision; after any other checkpoint they
+ * are no longer int8, until qkv_parameters_set_precision rounds the new values. `optimizer` NULL: values only, whether or not the
  * file has moments. All keys of the file except those of the format are added to `state` (which may be NULL) and replace
  * equal keys, even when loading then fails, because they may explain why. On failure nothing else has changed. Errors:
  * - the file: not there, not a regular file, not a safetensors file, cut short, damaged, not a checkpoint of qkv; two

@@ -103,14 +103,14 @@ struct qkv_position_config {
     int64_t buckets, max_distance; /* relative: as in struct qkv_attention_rule */
 };
 
-/* The value of attention.window that means no window. qkv_attention_rule_of replaces it by 0. */
+/* The value of attention.window that means no window. qkv_attention_rule_from_config replaces it by 0. */
 enum { QKV_WINDOW_NONE = 1000000 };
 
 struct qkv_attention_config {
     int64_t key_width,
         value_width; /* transformer: per head; recurrent: key_width is the width of the score's layer */
     bool bias;
-    /* Incomplete: only the fields that are keys of this section. qkv_attention_rule_of returns the
+    /* Incomplete: only the fields that are keys of this section. qkv_attention_rule_from_config returns the
      * complete rule, with heads, causal, alibi and others that follow from other keys. */
     struct qkv_attention_rule rule;
     enum qkv_attention_score score; /* of the decoder; a transformer has scaled_dot */
@@ -118,7 +118,7 @@ struct qkv_attention_config {
 };
 
 /* The value of activation_dropout that means: use the value of `dropout`. (0 means no dropout.) */
-enum { QKV_AS_DROPOUT = -1 };
+enum { QKV_SAME_AS_DROPOUT = -1 };
 
 enum { QKV_LAYERS_MAX = 1000 }; /* greatest number of layers of a stack */
 
@@ -127,7 +127,7 @@ struct qkv_stack_config {
     enum qkv_network type;
     int64_t num_layers, num_heads, hidden_size, ff_size;
     double dropout;
-    double activation_dropout; /* inside feed-forward layers; QKV_AS_DROPOUT: that of `dropout` */
+    double activation_dropout; /* inside feed-forward layers; QKV_SAME_AS_DROPOUT: that of `dropout` */
     enum qkv_norm_place layer_norm;
     enum qkv_norm_kind norm;
     double norm_epsilon;
@@ -217,12 +217,12 @@ struct qkv_config {
 /* Returns the complete rule of one kind of attention of a transformer. Encoder self-attention
  * follows model.encoder; decoder self-attention and cross attention follow model.decoder. Cross
  * attention has no window, global tokens, ALiBi and buckets. */
-QKV_API struct qkv_attention_rule qkv_attention_rule_of(const struct qkv_model_config *model,
-                                                        enum qkv_attention_kind kind);
+QKV_API struct qkv_attention_rule qkv_attention_rule_from_config(const struct qkv_model_config *model,
+                                                                 enum qkv_attention_kind kind);
 
 /* The longest sentence that a stack has positions for, in tokens with </s>. INT32_MAX where there is no limit: in
  * recurrent stacks, and with positions that need no table (none, alibi, relative). */
-QKV_API int64_t qkv_stack_longest(const struct qkv_stack_config *stack);
+QKV_API int64_t qkv_stack_max_length(const struct qkv_stack_config *stack);
 
 /* Reads a config: the defaults, then the YAML file at `path`, then the overrides, each of the form
  * `training.learning_rate=1e-3`; a later value replaces an earlier one. Unknown and missing keys, values of the wrong
@@ -301,7 +301,7 @@ QKV_API enum qkv_status qkv_config_each(const struct qkv_config *config, enum qk
  * cannot be written. */
 QKV_API enum qkv_status qkv_config_write_reference(FILE *file);
 
-/* The path of key number `index`, from 0: "model.encoder.num_heads". NULL after the last. A qkv_naming (qkv/nearest.h);
+/* The path of key number `index`, from 0: "model.encoder.num_heads". NULL after the last. A qkv_name_lister (qkv/nearest.h);
  * `context` is not used. */
 QKV_API const char *qkv_config_key(const void *context, int64_t index);
 

@@ -68,7 +68,7 @@ struct qkv_corpus {
 struct qkv_corpus_options {
     bool drop_long; /* for training: drop, and count, pairs with a side longer than its max_length */
     bool
-        bpe_dropout; /* for training: keep the words of each side with bpe_dropout for qkv_corpus_draw; needs drop_long */
+        bpe_dropout; /* for training: keep the words of each side with bpe_dropout for qkv_corpus_resample; needs drop_long */
     /* Keep no sentences, only `types`, `longest` and the counts, so that memory grows only with the number of types.
      * Vocabularies can be built from such a corpus, but it cannot be encoded. */
     bool types_only;
@@ -123,7 +123,7 @@ QKV_API enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struc
  * become longer than max_length is cut without dropout. Until the first call, all words are cut without dropout. Afterwards
  * batches must be planned again with qkv_batches_epoch. `data` of qkv_corpus_read must still exist. Does not call malloc.
  * Does nothing where no side has dropout. */
-QKV_API void qkv_corpus_draw(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch);
+QKV_API void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch);
 
 /* The source or target side of pair i, 0 <= i < count, exactly as in the file, without tab and line end. i counts only the
  * kept pairs; the line number in the file is corpus->line[i]. Lives as long as the corpus. NULL without options.keep_raw,

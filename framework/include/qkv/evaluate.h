@@ -78,7 +78,7 @@ struct qkv_sentence_score {
     int64_t tokens;                 /* target tokens, </s> counted */
     double negative_log_likelihood; /* of the reference, nats */
     double correct;                 /* reference tokens to which the model gives the highest probability */
-    bool right;                     /* the translation equals the reference, token for token */
+    bool is_exact_match;            /* the translation equals the reference, token for token */
 };
 QKV_API struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *evaluator, int64_t i);
 

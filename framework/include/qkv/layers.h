@@ -249,11 +249,11 @@ QKV_API void qkv_residual_init(struct qkv_residual *layer, struct qkv_parameters
                                const struct qkv_norm_options *norm, enum qkv_norm_place place, double dropout,
                                const char *name);
 /* The input of f: norm(x) for pre-norm, x for post-norm. */
-QKV_API struct qkv_tensor *qkv_residual_enter(const struct qkv_residual *layer, struct qkv_graph *graph,
+QKV_API struct qkv_tensor *qkv_residual_input(const struct qkv_residual *layer, struct qkv_graph *graph,
                                               struct qkv_tensor *x);
-/* Returns the output of the residual connection. result: f(qkv_residual_enter(x)). */
-QKV_API struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, struct qkv_graph *graph,
-                                              struct qkv_tensor *x, struct qkv_tensor *result);
+/* Returns the output of the residual connection. result: f(qkv_residual_input(x)). */
+QKV_API struct qkv_tensor *qkv_residual_output(const struct qkv_residual *layer, struct qkv_graph *graph,
+                                               struct qkv_tensor *x, struct qkv_tensor *result);
 
 /* ---- recurrent: a cell over complete sequences, [N, inputs] -> states [N, S] ---- S is the width H; for
  * an LSTM 2 H, the hidden state followed by the cell state. G gates of width H: 1 for tanh, 3 for a GRU,
@@ -262,7 +262,7 @@ QKV_API struct qkv_tensor *qkv_residual_leave(const struct qkv_residual *layer, 
 struct qkv_recurrent_options {
     enum qkv_cell cell;
     int64_t inputs, width;
-    int64_t feed;       /* width of a second input (qkv_recurrent_feed); 0: none */
+    int64_t feed;       /* width of a second input (qkv_recurrent_add_input); 0: none */
     double forget_bias; /* initial bias of an LSTM's forget gates; other biases: 0 */
     /* Of the input weights and of the recurrent weights. Xavier counts the outputs of one gate only, though all
      * gates are columns of one matrix. */
@@ -282,14 +282,14 @@ struct qkv_recurrent {
 QKV_API void qkv_recurrent_init(struct qkv_recurrent *layer, struct qkv_parameters *parameters,
                                 const struct qkv_recurrent_options *options, const char *name);
 /* Returns the width S of the states of a cell of width H; 0 for a cell that does not exist. */
-QKV_API int64_t qkv_recurrent_states(enum qkv_cell cell, int64_t width);
+QKV_API int64_t qkv_recurrent_state_width(enum qkv_cell cell, int64_t width);
 /* The pre-activations of the gates before h W is added: x W + b [N, G H]. One product for all steps. */
 QKV_API struct qkv_tensor *qkv_recurrent_gates(const struct qkv_recurrent *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x);
 /* gates + feed W: adds the product of the second input [N, feed], such as the previous attentional vector
  * (Luong et al. 2015, 3.3). Only for layers with a feed. */
-QKV_API struct qkv_tensor *qkv_recurrent_feed(const struct qkv_recurrent *layer, struct qkv_graph *graph,
-                                              struct qkv_tensor *gates, struct qkv_tensor *feed);
+QKV_API struct qkv_tensor *qkv_recurrent_add_input(const struct qkv_recurrent *layer, struct qkv_graph *graph,
+                                                   struct qkv_tensor *gates, struct qkv_tensor *feed);
 /* Runs the cell over each sentence, from its last row to its first if `reverse`. initial: states [sentences, S]
  * before the first step; NULL: zeros. Row i of the result [N, S] is the state after row i. */
 QKV_API struct qkv_tensor *qkv_recurrent_run(const struct qkv_recurrent *layer, struct qkv_graph *graph,

@@ -217,7 +217,7 @@ struct qkv_score_counts {
     double negative_log_likelihood; /* of the references, nats, without smoothing */
     double correct;                 /* reference tokens that the model finds most probable; a whole number */
     int64_t translated;             /* sentences whose translation is known */
-    int64_t right;                  /* translations that equal their reference, token for token */
+    int64_t exact_matches;          /* translations that equal their reference, token for token */
 };
 
 /* The values of all metrics, and the counts. */

@@ -73,17 +73,17 @@ enum qkv_part_role {
     QKV_PART_HIDDEN, /* the output of the layer: [N, D]; recurrent: only of the encoder, [N, M] */
 
     /* of an attention layer */
-    QKV_PART_INPUT,   /* what queries are made from: [Nq, D]; recurrent: hidden states of the decoder */
-    QKV_PART_MEMORY,  /* what keys and values are made from: [Nk, M]; self-attention: the node of INPUT */
-    QKV_PART_QUERY,   /* [Nq, H K]; rotary: after the rotation */
-    QKV_PART_KEY,     /* [Nk, G K]; rotary: after the rotation */
-    QKV_PART_VALUE,   /* [Nk, G V] */
-    QKV_PART_WEIGHTS, /* the result of the attention op. qkv_attention_weights_of computes the weights of
+    QKV_PART_INPUT,    /* what queries are made from: [Nq, D]; recurrent: hidden states of the decoder */
+    QKV_PART_MEMORY,   /* what keys and values are made from: [Nk, M]; self-attention: the node of INPUT */
+    QKV_PART_QUERY,    /* [Nq, H K]; rotary: after the rotation */
+    QKV_PART_KEY,      /* [Nk, G K]; rotary: after the rotation */
+    QKV_PART_VALUE,    /* [Nk, G V] */
+    QKV_PART_WEIGHTS,  /* the result of the attention op. qkv_attention_weights_of computes the weights of
                          a head from it; its value need not be the weights: a transformer's is weights times
                          values */
-    QKV_PART_CONTEXT, /* weights times values, 0 for silent heads (qkv_model_silence): [Nq, H V] */
-    QKV_PART_OUTPUT,  /* [Nq, D]: context times W_O; recurrent: the attentional vector (Luong et al. 2015) */
-    QKV_PART_AROUND,  /* [Nq, D]: hidden state to which OUTPUT is added; pre-norm: INPUT is its norm */
+    QKV_PART_CONTEXT,  /* weights times values, 0 for silent heads (qkv_model_silence): [Nq, H V] */
+    QKV_PART_OUTPUT,   /* [Nq, D]: context times W_O; recurrent: the attentional vector (Luong et al. 2015) */
+    QKV_PART_RESIDUAL, /* [Nq, D]: hidden state to which OUTPUT is added; pre-norm: INPUT is its norm */
 };
 
 /* One tensor of a pass with its role. Lives as long as the tensors of the graph. */
@@ -165,7 +165,7 @@ QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
 
 /* The greatest sentence length, in tokens with </s>, for which both stacks have positions; INT32_MAX when
  * neither has a table of positions. */
-QKV_API int64_t qkv_model_longest(const struct qkv_model *model);
+QKV_API int64_t qkv_model_max_length(const struct qkv_model *model);
 
 /* qkv_model_attention returns the layers of attention layer `layer` (from 1), all NULL when the model has no such layer.
  * qkv_model_inputs returns the layers that turn the tokens of a stack into vectors, NULL when the model has no such stack
@@ -247,7 +247,7 @@ struct qkv_objective {
 };
 
 /* The objective of a config; the caller sets guided.links. */
-QKV_API struct qkv_objective qkv_objective_of(const struct qkv_training_config *training);
+QKV_API struct qkv_objective qkv_objective_from_config(const struct qkv_training_config *training);
 
 /* Adds the loss of a batch with targets to the graph: factor times the sum over its target tokens of the objective (NULL:
  * the cross entropy), in nats; a scalar. In a graph without dropout two passes would be equal, so there is only one. The

@@ -3,7 +3,7 @@
  * Example:
  *     printf("%d\n", qkv_name_distance("atention", "attention")); // 1
  *
- * Most callers need qkv_names_near, with a function that lists the valid names. */
+ * Most callers need qkv_suggest_names, with a function that lists the valid names. */
 #ifndef QKV_NEAREST_H
 #define QKV_NEAREST_H
 
@@ -22,11 +22,11 @@ QKV_API int qkv_name_distance(const char *a, const char *b);
 QKV_API bool qkv_names_are_near(const char *a, const char *b, int distance);
 
 /* A function that lists names: returns the name at `index`, from 0; NULL after the last. */
-typedef const char *qkv_naming(const void *context, int64_t index);
+typedef const char *qkv_name_lister(const void *context, int64_t index);
 
 /* Writes up to three suggestions for `given`, each after `prefix`: the near names at the smallest distance; if there
  * are none, names that contain `given`. "", "--beam", "relu or gelu", "a, b or c". Returns `text`. */
-QKV_API const char *qkv_names_near(char *text, size_t size, const char *given, const char *prefix,
-                                   qkv_naming *name, const void *context);
+QKV_API const char *qkv_suggest_names(char *text, size_t size, const char *given, const char *prefix,
+                                      qkv_name_lister *name, const void *context);
 
 #endif

@@ -88,9 +88,9 @@ QKV_API void qkv_decoding_add_output(struct qkv_decoding *decoding, struct qkv_t
 
 /* A number that configs of the network may set, in `model.settings: "kernel_width=5 depth=2"`. */
 struct qkv_network_setting {
-    const char *name; /* letters, digits and `_` */
-    double fallback;  /* value if the config does not set it */
-    double lowest, highest;
+    const char *name;     /* letters, digits and `_` */
+    double default_value; /* value if the config does not set it */
+    double min, max;
     bool is_integer;
 };
 
@@ -137,7 +137,7 @@ struct qkv_network_interface {
 /* Registers a network until the program ends, for every function that reads configs and runs: qkv_model_new, qkv_train,
  * qkv_run_open. The interface must stay valid that long. No other thread may use the library during the call. Fails for a
  * name that has other characters than letters, digits, `_` and `-` or is already registered, for a missing function, a
- * setting whose fallback is out of range or a negative number of settings, and when there are 32 networks. */
+ * setting whose default is out of range or a negative number of settings, and when there are 32 networks. */
 QKV_API enum qkv_status qkv_network_register(const struct qkv_network_interface *network,
                                              struct qkv_error *error);
 
@@ -156,7 +156,7 @@ QKV_API enum qkv_status qkv_network_check_hidden(const struct qkv_model *model, 
  * two short sentences: in rows that stay where they are, and in rows that are reordered between steps, some of them continued
  * twice, others dropped. Such a network trains well and then translates badly. The parameters must be initialized. Checks
  * nothing when the network has no decoding of its own, the model has positions for less than two tokens, or its products are
- * narrow (qkv_parameters_narrow). qkv_train calls it for networks that a program has registered. */
+ * narrow (qkv_parameters_set_precision). qkv_train calls it for networks that a program has registered. */
 QKV_API enum qkv_status qkv_network_check_decoding(const struct qkv_model *model, struct qkv_error *error);
 
 /* The value of one of the network's settings for this model; NaN, which must not be cast to an integer, when the network

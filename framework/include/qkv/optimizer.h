@@ -106,7 +106,7 @@ QKV_API double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_pa
 
 /* Swaps the values of the parameters with their moving average, to compute with the average. A second call swaps them back;
  * it must come before the next step. Does nothing without a moving average. */
-QKV_API void qkv_optimizer_exchange(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters);
+QKV_API void qkv_optimizer_swap_average(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters);
 
 QKV_API void qkv_optimizer_release(struct qkv_optimizer *optimizer);
 

@@ -36,7 +36,7 @@ struct qkv_pairs_request {
 };
 
 /* Lines that were left out. */
-struct qkv_pairs_lines {
+struct qkv_skipped_lines {
     int64_t count, first; /* first: its number, from 1; 0: none */
 };
 
@@ -52,10 +52,10 @@ struct qkv_pairs {
     bool is_quoted;   /* quotation marks around cells were removed */
     char *path[2];    /* both the same for a table */
     char lang[2][16]; /* language codes; "" if unknown */
-    struct qkv_pairs_lines
+    struct qkv_skipped_lines
         blank; /* lines without any text, and the first lines of an export from Anki (#separator:tab) */
-    struct qkv_pairs_lines incomplete; /* lines of a table that end before one of its columns */
-    struct qkv_pairs_lines empty;      /* pairs of which one sentence is empty or white space */
+    struct qkv_skipped_lines incomplete; /* lines of a table that end before one of its columns */
+    struct qkv_skipped_lines empty;      /* pairs of which one sentence is empty or white space */
     /* private */
     char *text;
     int64_t *start[2]; /* [count]: offsets of the sentences in `text` */

@@ -30,7 +30,7 @@ struct qkv_pairs_side {
     bool is_tokenized;   /* qkv_looks_tokenized is true of more than half of the sentences */
 };
 
-struct qkv_pairs_facts {
+struct qkv_pairs_statistics {
     struct qkv_pairs_side side[2];
     int64_t repeated; /* pairs that are equal to an earlier one, in every character */
     int64_t shared;   /* pairs of which a sentence is also in another pair */
@@ -40,7 +40,7 @@ struct qkv_pairs_facts {
 };
 
 /* Fails when memory is out. */
-QKV_API enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pairs_facts *facts,
+QKV_API enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pairs_statistics *facts,
                                            struct qkv_error *error);
 
 /* Pairs that qkv_pairs_clean removed. */

@@ -54,10 +54,11 @@ struct qkv_parameters {
     /* Number of writes to `values`. When it has changed, copies of the values (qkv_panels) are out of date. Write to
      * `values` directly only while no graph runs, and add 1 afterwards. */
     uint64_t changes;
-    enum qkv_precision products; /* precision of linear layers' products; set by qkv_parameters_narrow */
-    bool failed;                 /* a declaration was refused, or memory ran out while declaring */
-    struct qkv_error error;      /* the first reason for that; empty: memory */
-    double *square;              /* workspace for the largest orthogonal matrix; NULL if there is none */
+    enum qkv_precision
+        products;           /* precision of linear layers' products; set by qkv_parameters_set_precision */
+    bool failed;            /* a declaration was refused, or memory ran out while declaring */
+    struct qkv_error error; /* the first reason for that; empty: memory */
+    double *square;         /* workspace for the largest orthogonal matrix; NULL if there is none */
     struct qkv_arena arena;
 };
 
@@ -96,8 +97,8 @@ QKV_API enum qkv_status qkv_parameters_set_rates(struct qkv_parameters *paramete
  * built again. float32: products are float32 and use the current contents of the matrices. Fails if the parameters are not
  * allocated, if they are float64 and the precision is not float32, or if they are not finite and it is int8. Call it before
  * building graphs that use the parameters. */
-QKV_API enum qkv_status qkv_parameters_narrow(struct qkv_parameters *parameters, enum qkv_precision precision,
-                                              struct qkv_error *error);
+QKV_API enum qkv_status qkv_parameters_set_precision(struct qkv_parameters *parameters,
+                                                     enum qkv_precision precision, struct qkv_error *error);
 
 /* The number of learned values, without the gaps, and the number of them that are frozen. */
 QKV_API int64_t qkv_parameters_total(const struct qkv_parameters *parameters);

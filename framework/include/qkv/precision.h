@@ -14,7 +14,7 @@
  *     enum qkv_precision precision;
  *     if (qkv_precision_find("int8", &precision)) printf("%s\n", qkv_precision_name(precision));
  *
- * qkv_parameters_narrow (parameters.h) sets the precision. */
+ * qkv_parameters_set_precision (parameters.h) sets the precision. */
 #ifndef QKV_PRECISION_H
 #define QKV_PRECISION_H
 

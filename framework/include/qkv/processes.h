@@ -37,7 +37,7 @@ QKV_API int qkv_processes_threads(const struct qkv_processes *processes);
 QKV_API enum qkv_status qkv_processes_share_status(struct qkv_processes *processes, enum qkv_status status);
 
 /* Declares that this process cannot go on although others wait for it: qkv_processes_leave then ends all processes. */
-QKV_API void qkv_processes_give_up(struct qkv_processes *processes);
+QKV_API void qkv_processes_abort(struct qkv_processes *processes);
 
 /* Waits until all processes leave, and frees `processes`. If a process has died or given up, ends all processes
  * immediately, including this one, with exit code 2: write files and print messages before the call. */

@@ -19,7 +19,7 @@
  *     linear        min + (lr - min) (1 - p)
  *     cosine        min + (lr - min) (1 + cos(pi p)) / 2  Loshchilov and Hutter 2017, without restarts
  *     exponential   max(min, lr decrease_factor^e)        e: finished epochs
- *     plateau       max(min, lr decrease_factor^k)        k: decreases, see qkv_schedule_validated
+ *     plateau       max(min, lr decrease_factor^k)        k: decreases, see qkv_schedule_record_validation
  *
  * p grows from 0 at the end of the warm-up (at update 1 without one) to 1 at the last update, and stays 1.
  *
@@ -64,7 +64,8 @@ QKV_API double qkv_schedule_rate(const struct qkv_schedule *schedule, int64_t up
  * learning_rate_patience validations in a row without a new best score (strictly better; NaN never is), the
  * rate decreases and the count starts again, as in PyTorch's ReduceLROnPlateau with threshold 0. Returns true
  * when the rate decreases. */
-QKV_API bool qkv_schedule_validated(struct qkv_schedule *schedule, double score, bool higher_is_better);
+QKV_API bool qkv_schedule_record_validation(struct qkv_schedule *schedule, double score,
+                                            bool higher_is_better);
 
 /* Saves the record of validations in the state of a checkpoint, under `schedule.*`, and restores it. Schedules
  * that do not follow validations save nothing. Restoring fails, and changes nothing, when a value is missing

@@ -57,7 +57,7 @@ struct qkv_search_options {
     /* Tokens without </s>; 0: twice the source tokens (without </s>) plus 10, plus the tokens of the prefix. Limited to the
      * positions of the model. */
     int64_t max_output_length;
-    bool unscored; /* greedy search, samples: leave log_probability and score 0, which is faster */
+    bool skip_scores; /* greedy search, samples: leave log_probability and score 0, which is faster */
 
     /* The divisor of a translation's log-probability. The length counts </s>. WU: ((5 + length) / 6)^alpha (Wu et al. 2016,
      * section 7); AVERAGE: the length; NONE: 1. */
@@ -107,8 +107,8 @@ QKV_API enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct q
                                    const struct qkv_search_options *options,
                                    struct qkv_translations *translations, struct qkv_error *error);
 
-/* The search options of a config: greedy or beam search, with `unscored` set. */
-QKV_API struct qkv_search_options qkv_search_options_of(const struct qkv_testing_config *testing);
+/* The search options of a config: greedy or beam search, with `skip_scores` set. */
+QKV_API struct qkv_search_options qkv_search_options_from_config(const struct qkv_testing_config *testing);
 
 /* Fails when an option is out of range. */
 QKV_API enum qkv_status qkv_search_options_check(const struct qkv_search_options *options,

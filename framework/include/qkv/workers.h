@@ -38,10 +38,10 @@ QKV_API void qkv_workers_free(struct qkv_workers *workers);
  * qkv runs sentences and parts of products in parallel itself, so threads of OpenBLAS would only compete with its own. Call
  * it with false before the first graph if the program uses OpenBLAS itself with several threads: qkv then leaves the number
  * of threads as it is; products in float64 may be slower, and the bits of their results may depend on that number. */
-QKV_API void qkv_set_matrix_threads(bool to_one);
+QKV_API void qkv_set_openblas_single_threaded(bool to_one);
 
 /* Ends the threads of OpenBLAS; call it at the start of a program that uses OpenBLAS only through qkv. OpenBLAS starts its
  * threads when it is loaded, and they spin for about 0.1 s before they sleep, on processors that the workers need. */
-QKV_API void qkv_end_matrix_threads(void);
+QKV_API void qkv_end_openblas_threads(void);
 
 #endif

@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input input = {data, size}, source = {0};
     unsigned switches = take_switches(&input);
     struct qkv_pairs_request request = {0};
-    struct qkv_pairs_facts facts;
+    struct qkv_pairs_statistics facts;
     struct qkv_pairs_removed removed;
     struct qkv_pairs pairs;
     struct qkv_error error = {""};

@@ -45,7 +45,7 @@ enum qkv_status page_silence_words(struct page_translation *t, const int32_t *wo
 {
     for (int64_t i = 0; i < t->silent_capacity; i++) t->silent_words[i] = false;
     for (int64_t i = 0; i < count; i++) {
-        if (words[i] < 0 || words[i] >= qkv_model_longest(t->run.model)) continue;
+        if (words[i] < 0 || words[i] >= qkv_model_max_length(t->run.model)) continue;
         if (reserve_words(t, words[i] + 1, error)) return QKV_INVALID;
         t->silent_words[words[i]] = true;
     }
@@ -302,9 +302,9 @@ enum qkv_status page_choose(struct page_translation *t, int64_t number, struct q
 enum qkv_status page_translate(struct page_translation *t, const char *source, size_t size, int64_t beam_size,
                                struct qkv_error *error)
 {
-    struct qkv_search_options options = qkv_search_options_of(&t->run.config.testing);
+    struct qkv_search_options options = qkv_search_options_from_config(&t->run.config.testing);
     options.beam_size = options.n_best = beam_size;
-    options.unscored = false;
+    options.skip_scores = false;
     t->hypotheses = 0;
     if (encode(t, false, source, size, error)) return QKV_INVALID;
     struct qkv_attention_pair pair = pair_of(t);
