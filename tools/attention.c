@@ -191,7 +191,7 @@ static int run(int operands, char **operand)
 
 const struct command command_attention = {
     .name = "attention",
-    .summary = "show where a trained run looks while it translates a sentence",
+    .summary = "show what a trained run attends to while it translates a sentence",
     .description =
         "Translates SENTENCE and shows the attention weights: one map for each head, in which each row is a "
         "distribution over tokens.\n\n"
@@ -217,7 +217,7 @@ const struct command command_attention = {
             COMMAND_OPTIONS_SENTENCE_PAIR(&pair_options, "", " (not in formats for programs)"),
             COMMAND_OPTION_PRECISION(&pair_options.precision),
             COMMAND_OPTIONS_OUTPUT(&output_options),
-            {"kind", 0, "KIND", OPTION_LIST, &kinds, "{choices}; may be repeated, or a list with commas",
+            {"kind", 0, "KIND", OPTION_LIST, &kinds, "{choices}; may be repeated, or comma-separated",
              .choices = kind_or_all},
             {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1, all, or mean"},
             {"head", 0, "H", OPTION_TEXT, &head,

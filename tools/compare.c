@@ -93,7 +93,7 @@ static void warn(const struct signature_difference *d)
         fputs(" is ", stderr);
         print_plain(stderr, d->signature[i]);
     }
-    fputs("; such scores do not compare\n", stderr);
+    fputs("; these scores cannot be compared\n", stderr);
 }
 
 static enum qkv_status compare(struct comparison *c, int count, char **paths,

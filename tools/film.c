@@ -138,7 +138,7 @@ static int run(int operands, char **operand)
 
 const struct command command_film = {
     .name = "film",
-    .summary = "draw how a head learned where to look, as an animated picture",
+    .summary = "draw how a head learned what to attend to, as an animated picture",
     .description = "Draws the attention map of one head for each snapshot of the training "
                    "(training.snapshots), from the random weights on, each with its update and loss. All "
                    "frames show the translation by the trained model, or that of --target. The file is an "

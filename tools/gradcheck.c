@@ -226,7 +226,7 @@ static int complain_fault_unused(const struct check_run *run)
                    : complain("fault %s shows only in the check of an op: use --op NAME", fault);
     if (qkv_fault_is_declaration(run->request->fault))
         return run->request->op
-                   ? complain("fault %s changes nothing in what op %s declares; plant another", fault, op)
+                   ? complain("fault %s changes no declaration of op %s: choose another fault", fault, op)
                    : complain("fault %s shows only in the check of an op: use --op NAME", fault);
     if (run->request->op && !strcmp(run->request->op, op))
         return complain("op %s computes no gradient, so no fault can be planted in it", op);

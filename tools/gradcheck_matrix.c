@@ -49,8 +49,7 @@ static enum qkv_status check_faults(struct row *row, const struct qkv_check_opti
     enum qkv_status status = check(row, QKV_FAULT_NONE, options, error);
     if (!status && row->verdict[QKV_FAULT_NONE] == CAUGHT)
         return qkv_error_set(error,
-                             "op %s fails without a fault, so that planting one shows nothing; see "
-                             "`qkv gradcheck --op %s`",
+                             "op %s already fails without a planted fault; see `qkv gradcheck --op %s`",
                              qkv_op_name(row->op), qkv_op_name(row->op));
     for (int fault = QKV_FAULT_NONE + 1; !status && fault < QKV_FAULT_COUNT; fault++) {
         show_progress(row, (enum qkv_fault)fault);

@@ -168,12 +168,13 @@ void gradcheck_print_total(const struct qkv_check_report *report, const struct q
     printf("%lld checks of %lld gradients in float64, tolerance %g, seed %llu, %.1f s\n",
            (long long)totals.checks, (long long)totals.elements, options->tolerance,
            (unsigned long long)options->seed, seconds);
-    printf("%lld gradients are held to %g", (long long)totals.held, options->tolerance);
+    printf("%lld gradients compared with tolerance %g", (long long)totals.held, options->tolerance);
     if (totals.held < totals.elements)
-        printf(", %lld to the larger rounding of differences", (long long)(totals.elements - totals.held));
+        printf(", %lld with the larger rounding error of finite differences",
+               (long long)(totals.elements - totals.held));
     putchar('\n');
     if (totals.below_noise)
-        printf("for %lld of these, rounding is above a thousandth: too small to be judged\n",
+        printf("%lld of these are below the noise of finite differences and were not judged\n",
                (long long)totals.below_noise);
     if (totals.failures)
         printf("FAILED: %lld of %lld checks\n", (long long)totals.failures, (long long)totals.checks);

@@ -78,10 +78,10 @@ void heads_table_text(const struct heads_table *table, struct bytes *out)
                      (long long)measured->count, (long long)measured->sentences, (long long)measured->tokens,
                      measured->loss);
     if (!isnan(measured->bleu)) qkv_bytes_format(out, ", BLEU %.2f", measured->bleu);
-    qkv_bytes_format(out, "\n\nWhere each head looks, by %s:\n",
+    qkv_bytes_format(out, "\n\nWhat each head attends to, by %s:\n",
                      table->norms ? "norms of weighted values" : "weights");
     append_columns(table, 0, QKV_HEAD_ERROR_PREDICTED, out);
-    qkv_bytes_text(out, "\nWhat each head is for (loss and BLEU: the change when it is silent):\n");
+    qkv_bytes_text(out, "\nHow important each head is (loss and BLEU: the change when it is silent):\n");
     append_columns(table, QKV_HEAD_ERROR_PREDICTED, QKV_HEAD_MEASURES, out);
 }
 

@@ -333,9 +333,9 @@ const struct command command_init = {
              "not "
              "the translation of the other"},
             {"dev", 0, "N", OPTION_INTEGER, &options.dev,
-             "at most so many pairs of dev (default: a twentieth of all, up to 1000)", 1, 1e9},
+             "the maximal number of pairs of dev (default: a twentieth of all, up to 1000)", 1, 1e9},
             {"test", 0, "N", OPTION_INTEGER, &options.test,
-             "at most so many pairs of test (default: likewise)", 1, 1e9},
+             "the maximal number of pairs of test (default: likewise)", 1, 1e9},
             {"seed", 's', "N", OPTION_INTEGER, &options.seed,
              "another seed draws other pairs for dev and test (default: 42)", 0, 9e15},
             {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace existing files"},

@@ -27,7 +27,7 @@ struct score_options {
 /* clang-format off */
 #define COMMAND_OPTIONS_SCORE(o)                                                                             \
     {"metrics", 'm', "NAME", OPTION_LIST, &(o)->metrics,                                                     \
-     "scores of the translations: {choices}; may be repeated, or a list with commas (default: bleu,chrf)",   \
+     "scores of the translations: {choices}; may be repeated, or comma-separated (default: bleu,chrf)",   \
      .choices = score_metric_name, .needs_translations = true},                                              \
     {"tokenize", 0, "NAME", OPTION_CHOICE, &(o)->tokenizer,                                                  \
      "how BLEU finds words: {choices} (default: 13a)", .choices = score_tokenizer_name,                      \

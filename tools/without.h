@@ -11,7 +11,7 @@
 #define COMMAND_OPTION_WITHOUT(list)                                                                         \
     {"without", 0, "HEAD", OPTION_LIST, list,                                                                \
      "silence a head, such as cross.2.1 (attention, layer, head), which then adds nothing to its layer; may be " \
-     "repeated, or a list with commas"}
+     "repeated, or comma-separated"}
 /* clang-format on */
 
 /* Silences the heads that the option lists. Fails when the model has no such head. */

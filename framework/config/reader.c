@@ -127,7 +127,7 @@ static void read_override(struct qkv_reading *reading, const char *text)
         reading->sources[key - reading->schema->keys] =
             (struct qkv_key_source){place, .given = true, .bad = !valid};
     } else if (reading->extends && !strcmp(path, EXTENDS)) {
-        qkv_collect(reading->collector, place, "a file extends another one, not the command line");
+        qkv_collect(reading->collector, place, "extends can only be set in a file");
     } else if (qkv_schema_is_section(reading->schema, path)) {
         qkv_collect(reading->collector, place, "%s is a section; set one of its keys", path);
     } else {
@@ -149,7 +149,7 @@ static void collect_circle(struct qkv_reading *reading, struct qkv_place place,
         chain = qkv_arena_format(reading->arena, "%s extends %s", file->path, chain);
     if (chain) chain = qkv_arena_format(reading->arena, "%s extends %s", first->path, chain);
     if (chain)
-        qkv_collect(reading->collector, place, "extends goes in a circle: %s", chain);
+        qkv_collect(reading->collector, place, "files extend each other in a circle: %s", chain);
     else
         qkv_collect_no_memory(reading->collector, reading->path);
 }

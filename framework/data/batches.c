@@ -316,7 +316,8 @@ enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t s
                                     struct qkv_batch *batch, struct qkv_error *error)
 {
     if (shards < 1 || !batches->corpus || !batches->corpus->count)
-        return qkv_error_set(error, "there is no shard of %lld shards, or no sentence", (long long)shards);
+        return qkv_error_set(error, "cannot make a batch: %lld shards, or a corpus without sentences",
+                             (long long)shards);
     struct lengths side[2];
     enum qkv_status status =
         count_sides(batches->corpus, side) ? add_largest(batches, shards, side, batch) : QKV_INVALID;

@@ -196,7 +196,7 @@ static enum qkv_status add_line(struct qkv_bpe *bpe, const struct qkv_lines *lin
     }
     char *space = strchr(lines->line, ' ');
     if (spaces != 1 || space == lines->line || !space[1])
-        return qkv_error_set(error, "%s:%lld: is no merge, which is two symbols with one space between",
+        return qkv_error_set(error, "%s:%lld: is not a merge: two symbols separated by one space",
                              lines->path, number);
     if (!lines->ended)
         return qkv_error_set(error, "%s:%lld: the last line has no newline; the file may be truncated",

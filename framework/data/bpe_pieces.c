@@ -116,15 +116,14 @@ static enum qkv_status add_line(struct qkv_types *pieces, const struct qkv_lines
     errno = 0;
     long long frequency = space ? strtoll(space + 1, &end, 10) : 0;
     if (!space || space == lines->line || *end || errno || frequency < 1)
-        return qkv_error_set(error,
-                             "%s:%lld: is no piece with a space and the number of times that it occurs",
-                             lines->path, number);
+        return qkv_error_set(error, "%s:%lld: must be a piece, a space and its frequency", lines->path,
+                             number);
     if (!lines->ended)
         return qkv_error_set(error, "%s:%lld: the last line has no newline; the file may be truncated",
                              lines->path, number);
     *space = '\0';
     if (qkv_types_find(pieces, lines->line) >= 0)
-        return qkv_error_set(error, "%s:%lld: '%s' stands in an earlier line, too", lines->path, number,
+        return qkv_error_set(error, "%s:%lld: '%s' is already in an earlier line", lines->path, number,
                              lines->line);
     if (qkv_types_add(pieces, lines->line, frequency) >= 0) return QKV_OK;
     return qkv_error_set(error, "%s: out of memory", lines->path);

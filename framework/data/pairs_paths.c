@@ -100,7 +100,7 @@ static enum qkv_status refuse_count(const struct names *names, const char *prefi
     return qkv_error_set(
         error,
         names->count == 1
-            ? "%s: the prefix of two files is needed, but there is only %s"
+            ? "%s: two files must begin with this, but only %s does"
             : "%s: is the prefix of more than two files: %s; name two languages with --src and --trg",
         prefix, list);
 }

@@ -280,7 +280,7 @@ static enum qkv_status check_sentences(const struct qkv_corpus *corpus, const st
         if (sides[i]->longest > longest[i] ||
             !are_starts(sides[i]->start, corpus->count, tokens, sides[i]->longest) ||
             !are_ids(sides[i]->ids, tokens, header->side[i].vocabulary_size))
-            return qkv_error_set(error, "%s: is damaged: its %s sentences are impossible", prepared->path,
+            return qkv_error_set(error, "%s: is damaged: its %s sentences are invalid", prepared->path,
                                  SIDES[i]);
     }
     posix_madvise(prepared->bytes, prepared->size, POSIX_MADV_RANDOM);

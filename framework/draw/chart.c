@@ -440,8 +440,8 @@ static enum qkv_status check_chart(const struct qkv_chart *chart, const char *pa
         const struct qkv_chart_point *point = &chart->points[i];
         int symbol = (int)point->symbol;
         if (point->line < 0 || symbol < 0 || symbol >= QKV_CHART_SYMBOLS)
-            return qkv_error_set(error, "%s: point %lld has line %lld and symbol %d, which cannot be", path,
-                                 (long long)i, (long long)point->line, symbol);
+            return qkv_error_set(error, "%s: point %lld is invalid: line %lld, symbol %d", path, (long long)i,
+                                 (long long)point->line, symbol);
     }
     return QKV_OK;
 }

@@ -90,7 +90,7 @@ static enum qkv_status check_length(const struct qkv_model *model, const struct 
     const struct qkv_stack_config *encoder = &model->config.encoder, *decoder = &model->config.decoder;
     if (pair->source.length < 0 || pair->source.length >= INT32_MAX || pair->target.length < 0 ||
         pair->target.length >= INT32_MAX)
-        return qkv_error_set(error, "a sentence has %lld source and %lld target tokens, which cannot be",
+        return qkv_error_set(error, "invalid sentence: %lld source and %lld target tokens",
                              (long long)pair->source.length, (long long)pair->target.length);
     int64_t source = pair->source.length + 1, target = decoder_input(pair).length + 1;
     bool long_source = source > qkv_stack_max_length(encoder),

@@ -46,10 +46,9 @@ static enum qkv_status check_explanation(const struct qkv_explanation *explanati
 {
     if (explanation->step_count < 0 || explanation->first_head < 0 || explanation->first_head > MAX_HEADS ||
         explanation->heads < 0 || explanation->heads > MAX_HEADS || explanation->layer < 0)
-        return qkv_error_set(
-            error, "an explanation has %lld steps, layer %d, and %lld heads from %d, which cannot be",
-            (long long)explanation->step_count, explanation->layer, (long long)explanation->heads,
-            explanation->first_head);
+        return qkv_error_set(error, "invalid explanation: %lld steps, layer %d, and %lld heads from %d",
+                             (long long)explanation->step_count, explanation->layer,
+                             (long long)explanation->heads, explanation->first_head);
     for (int64_t i = 0; i < explanation->step_count; i++) {
         const struct qkv_step *step = &explanation->steps[i];
         if (!is_step(step))

@@ -62,7 +62,7 @@ static enum qkv_status choose(struct averaging *a, int64_t count)
         return qkv_error_set(a->error, "%lld checkpoints cannot be averaged: choose from 1 to %d",
                              (long long)count, QKV_AVERAGE_MAX);
     if (!kept)
-        return qkv_error_set(a->error, "%s: keeps no %s checkpoints to average: train with %s", a->run.path,
+        return qkv_error_set(a->error, "%s: has no %s checkpoints to average: train with %s", a->run.path,
                              choice, a->choice == QKV_AVERAGE_LAST ? CONFIG_KEYS[a->choice] : "data.dev");
     if (count > kept)
         return qkv_error_set(

@@ -12,7 +12,7 @@ static enum qkv_status make_folder(const char *path, struct qkv_error *error)
 {
     bool exists = qkv_path_exists(path);
     if (exists && rmdir(path)) /* removes an empty folder only */
-        return qkv_error_set(error, "%s: exists already: name a folder that does not", path);
+        return qkv_error_set(error, "%s: exists already: name a new folder", path);
     return qkv_folder_make(path, error);
 }
 

@@ -90,8 +90,7 @@ enum qkv_status qkv_weights_check(const char *path, int64_t count, const struct 
     char text[TEXT_SIZE] = "";
     append_names(text, &report->missing, "parameter of the model is missing",
                  "parameters of the model are missing");
-    append_names(text, &report->superfluous, "tensor is no parameter of the model",
-                 "tensors are no parameters of the model");
+    append_names(text, &report->superfluous, "tensor is not in the model", "tensors are not in the model");
     append_names(text, &report->reshaped, "parameter has another shape", "parameters have other shapes");
     if (report->reshaped.count) {
         const char *name = report->reshaped.name[0];

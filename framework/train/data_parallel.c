@@ -151,7 +151,7 @@ static enum qkv_status diverged(struct qkv_data_parallel *parallel, const struct
     const struct qkv_tensor *tensor = qkv_graph_find_not_finite(graph);
     const char *name = tensor ? qkv_tensor_name(tensor) : "the sum of the loss";
     qkv_error_set(&parallel->shard[leaf->shard].error,
-                  "the loss is not finite; the first tensor that is not is %s (%s)", name,
+                  "the loss is not finite; the first tensor that is not finite is %s (%s)", name,
                   tensor ? qkv_tensor_op(tensor) : "sum");
     share_again(graph);
     return QKV_FAILED;

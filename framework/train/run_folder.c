@@ -101,7 +101,7 @@ enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error
                              "--overwrite",
                              folder, name);
     return qkv_error_set(
-        error, "%s: holds a part of a run (%s), but no %s to continue from; replace it with --overwrite",
+        error, "%s: is an incomplete run: it has %s, but no %s to continue from; replace it with --overwrite",
         folder, name, QKV_RUN_LAST);
 }
 

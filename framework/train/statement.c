@@ -38,8 +38,8 @@ void qkv_statement_add_build(struct qkv_statement *statement)
 enum qkv_status qkv_statement_differs(const struct qkv_processes *processes, const char *name,
                                       const char *value, int rank, const char *other, struct qkv_error *error)
 {
-    return qkv_error_set(error, "%s: %s on %s, but %s on %s: all processes need the same", name, value,
-                         qkv_exchange_name(processes, 0), other, qkv_exchange_name(processes, rank));
+    return qkv_error_set(error, "%s: %s on %s, but %s on %s: it must be the same on all processes", name,
+                         value, qkv_exchange_name(processes, 0), other, qkv_exchange_name(processes, rank));
 }
 
 /* Runs on process 0, whose own failure takes precedence over those of others. */

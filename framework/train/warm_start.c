@@ -171,7 +171,8 @@ static enum qkv_status check_entries(const struct training *training, struct ent
 static enum qkv_status check_precision(const struct warm_start *from, struct qkv_error *error)
 {
     if (from->run.model->parameters.products == QKV_PRECISION_FLOAT32) return QKV_OK;
-    return qkv_error_set(error, "%s: is quantised: start from the run that it was made of", from->path);
+    return qkv_error_set(error, "%s: is quantised: start from the run that it was quantised from",
+                         from->path);
 }
 
 /* Copies the parameters of the old run by name. If its vocabulary is not used, parameters with an entry per token are copied

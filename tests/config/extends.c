@@ -126,17 +126,17 @@ Test(extends, a_circle_is_refused_with_its_path)
     write_text(folder, "self.yaml", "extends: self.yaml\n");
     write_text(folder, "into.yaml", "extends: a.yaml\n");
     cr_assert_eq(symlink("a.yaml", format("%s/link.yaml", folder)), 0);
-    expect_errors(
-        folder, "a.yaml",
-        "c.yaml:1:10: extends goes in a circle: a.yaml extends b.yaml extends c.yaml extends a.yaml\n");
-    expect_errors(
-        folder, "into.yaml",
-        "c.yaml:1:10: extends goes in a circle: a.yaml extends b.yaml extends c.yaml extends a.yaml\n");
+    expect_errors(folder, "a.yaml",
+                  "c.yaml:1:10: files extend each other in a circle: a.yaml extends b.yaml extends c.yaml "
+                  "extends a.yaml\n");
+    expect_errors(folder, "into.yaml",
+                  "c.yaml:1:10: files extend each other in a circle: a.yaml extends b.yaml extends c.yaml "
+                  "extends a.yaml\n");
     expect_errors(folder, "self.yaml",
-                  "self.yaml:1:10: extends goes in a circle: self.yaml extends self.yaml\n");
-    expect_errors(
-        folder, "link.yaml",
-        "c.yaml:1:10: extends goes in a circle: link.yaml extends b.yaml extends c.yaml extends link.yaml\n");
+                  "self.yaml:1:10: files extend each other in a circle: self.yaml extends self.yaml\n");
+    expect_errors(folder, "link.yaml",
+                  "c.yaml:1:10: files extend each other in a circle: link.yaml extends b.yaml extends c.yaml "
+                  "extends link.yaml\n");
 }
 
 /* Files that extend the one before: the last has the number of the chain. */
@@ -185,7 +185,7 @@ Test(extends, must_be_a_path)
         strstr(run("cd '%s' && qkv config x.yaml", folder).error, "unknown key training.extends"));
     write_text(folder, "x.yaml", BASE);
     cr_expect(refused(run("cd '%s' && qkv config x.yaml -s extends=y.yaml", folder),
-                      "-s extends=y.yaml: a file extends another one, not the command line"));
+                      "-s extends=y.yaml: extends can only be set in a file"));
 }
 
 Test(extends, errors_name_the_file_of_the_mistake)

@@ -171,10 +171,10 @@ Test(bpe, chooses_pieces_again)
 Test(bpe, refuses_files_that_hold_no_pieces)
 {
     static const char *const rows[][2] = {
-        {"a 2\nb\n", ":2: is no piece with a space and the number of times that it occurs"},
-        {"a 0\n", ":1: is no piece with a space and the number of times that it occurs"},
-        {"a 2x\n", ":1: is no piece with a space and the number of times that it occurs"},
-        {"a 2\na 3\n", ":2: 'a' stands in an earlier line, too"},
+        {"a 2\nb\n", ":2: must be a piece, a space and its frequency"},
+        {"a 0\n", ":1: must be a piece, a space and its frequency"},
+        {"a 2x\n", ":1: must be a piece, a space and its frequency"},
+        {"a 2\na 3\n", ":2: 'a' is already in an earlier line"},
         {"a 2\nb 3", ":2: the last line has no newline; the file may be truncated"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -305,12 +305,12 @@ Test(bpe, refuses_files_that_hold_no_merges)
         {"newer", "#version: 0.3\na b\n",
          ":1: holds byte-pair codes of version 0.3, but this qkv reads version 0.2: learn them again with "
          "subword-nmt 0.3"},
-        {"one", "#version: 0.2\na b\nab\n", ":3: is no merge, which is two symbols with one space between"},
-        {"three", "#version: 0.2\na b c\n", ":2: is no merge, which is two symbols with one space between"},
-        {"blank", "#version: 0.2\n\na b\n", ":2: is no merge, which is two symbols with one space between"},
-        {"left", "#version: 0.2\n a\n", ":2: is no merge, which is two symbols with one space between"},
-        {"right", "#version: 0.2\na \n", ":2: is no merge, which is two symbols with one space between"},
-        {"tab", "#version: 0.2\na\tb c\n", ":2: is no merge, which is two symbols with one space between"},
+        {"one", "#version: 0.2\na b\nab\n", ":3: is not a merge: two symbols separated by one space"},
+        {"three", "#version: 0.2\na b c\n", ":2: is not a merge: two symbols separated by one space"},
+        {"blank", "#version: 0.2\n\na b\n", ":2: is not a merge: two symbols separated by one space"},
+        {"left", "#version: 0.2\n a\n", ":2: is not a merge: two symbols separated by one space"},
+        {"right", "#version: 0.2\na \n", ":2: is not a merge: two symbols separated by one space"},
+        {"tab", "#version: 0.2\na\tb c\n", ":2: is not a merge: two symbols separated by one space"},
         {"cut", "#version: 0.2\na b\nc d", ":3: the last line has no newline; the file may be truncated"},
         {"invalid", "#version: 0.2\na \xFF\n", ":2:3: byte 0xFF is not valid UTF-8"},
     };

@@ -245,8 +245,8 @@ Test(chart, refuses_numbers_that_name_no_line_or_symbol)
         const struct qkv_chart one = {.x_label = "x", .y_label = "y", .points = &points[i], .point_count = 1};
         cr_expect_eq(qkv_chart_write(&one, path, &error), i < 4 ? QKV_INVALID : QKV_OK);
         if (i < 4)
-            cr_expect_str_eq(error.message, format("%s: point 0 has line %lld and symbol %d, which cannot be",
-                                                   path, (long long)points[i].line, (int)points[i].symbol));
+            cr_expect_str_eq(error.message, format("%s: point 0 is invalid: line %lld, symbol %d", path,
+                                                   (long long)points[i].line, (int)points[i].symbol));
     }
 }
 

@@ -215,8 +215,8 @@ Test(misuse, explanations_that_cannot_be_are_refused)
         {&step.rows, -1, "step 1 of an explanation has no name"},
         {&step.columns, INT64_MAX, "step 1 of an explanation has no name"},
         {&step.heads, INT64_MAX, "step 1 of an explanation has no name"},
-        {&explanations[0].step_count, -1, "an explanation has -1 steps"},
-        {&explanations[1].heads, INT64_MIN, "heads from 1, which cannot be"},
+        {&explanations[0].step_count, -1, "invalid explanation: -1 steps"},
+        {&explanations[1].heads, INT64_MIN, "heads from 1"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         int64_t right = *cases[c].field;

@@ -85,8 +85,7 @@ Test(weights, that_differ_are_named)
         bool has_a, has_b;
     } CASES[] = {
         {"{" A ",'c':{'dtype':'F32','shape':[2],'data_offsets':[24,32]}}",
-         "1 parameter of the model is missing (b); 1 tensor is no parameter of the model (c)", 1, 0, 1, true,
-         false},
+         "1 parameter of the model is missing (b); 1 tensor is not in the model (c)", 1, 0, 1, true, false},
         {"{'a':{'dtype':'F32','shape':[3,2],'data_offsets':[0,24]}," B "}",
          "1 parameter has another shape (a): a is [3, 2], but the model has [2, 3]", 0, 1, 0, false, true},
         {"{'optimizer.first.a':{'dtype':'F32','shape':[6],'data_offsets':[0,24]}," B "}",
@@ -96,7 +95,7 @@ Test(weights, that_differ_are_named)
          "'f':{'dtype':'F32','shape':[1],'data_offsets':[8,12]},'g':{'dtype':'F32','shape':[5],'data_offsets'"
          ":"
          "[12,32]}}",
-         "2 parameters of the model are missing (a, b); 4 tensors are no parameters of the model (d, e, f "
+         "2 parameters of the model are missing (a, b); 4 tensors are not in the model (d, e, f "
          "and 1 more)",
          2, 0, 4, false, false},
     };

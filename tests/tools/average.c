@@ -88,11 +88,11 @@ Test(average, refuses_a_run_that_keeps_none)
 {
     const char *folder = tiny_run("none", 10);
     cr_expect(refused(run("cd '%s' && qkv average run --last 1", folder),
-                      "qkv: run: keeps no last checkpoints to average: train with training.keep_last_ckpts"));
+                      "qkv: run: has no last checkpoints to average: train with training.keep_last_ckpts"));
     folder = tiny_task("no_dev");
     run_ok("cd '%s' && qkv train c.yaml -q -s data.dev=", folder);
     cr_expect(refused(run("cd '%s' && qkv average run --best 1", folder),
-                      "qkv: run: keeps no best checkpoints to average: train with data.dev"));
+                      "qkv: run: has no best checkpoints to average: train with data.dev"));
 }
 
 Test(average, refuses_a_checkpoint_of_another_model)

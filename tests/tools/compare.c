@@ -282,7 +282,7 @@ Test(compare, warns_of_scores_that_do_not_compare)
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_str_eq(outcome.error,
                      "warning: BLEU on test: that of a is nrefs:1|case:mixed|tok:13a|version:1, but of c "
-                     "is nrefs:1|case:mixed|tok:char|version:2; such scores do not compare\n");
+                     "is nrefs:1|case:mixed|tok:char|version:2; these scores cannot be compared\n");
 }
 
 /* Two configs, hardly trained: all files are there, and a second call trains nothing. */

@@ -76,7 +76,7 @@ Test(gradcheck, a_wrong_declaration_is_caught_and_named)
     expect_in(outcome.output, "planted fault: reads, in the declarations of softmax");
     outcome = run("qkv gradcheck --op add --plant reads");
     cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "fault reads changes nothing in what op add declares; plant another");
+    expect_in(outcome.error, "fault reads changes no declaration of op add: choose another fault");
     outcome = run("qkv gradcheck --layer dense -q --plant reads");
     cr_expect_eq(outcome.exit_code, 2);
     expect_in(outcome.error, "fault reads shows only in the check of an op: use --op NAME");

@@ -76,7 +76,7 @@ Test(heads, text_has_two_tables_of_what_was_measured)
     const char *folder = folder_of("text");
     char *text = heads(folder, "--links gold -q"), *tsv = heads(folder, "--links gold -f tsv");
     cr_expect_eq(strncmp(text, "6 heads, 8 sentences, ", 22), 0, "%s", text);
-    cr_expect_not_null(strstr(text, "\nWhere each head looks, by weights:\nhead         entropy  sharp"),
+    cr_expect_not_null(strstr(text, "\nWhat each head attends to, by weights:\nhead         entropy  sharp"),
                        "%s", text);
     cr_expect_not_null(
         strstr(text, "\nhead            AER AER read    off off read    loss   BLEU importance\n"), "%s",

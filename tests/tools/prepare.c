@@ -445,8 +445,7 @@ Test(prepare, numbers_that_would_lead_out_of_the_file_are_refused)
     for (int side = 0; side < 2; side++) {
         size_t start = header->section[STARTS + side].offset, ids = header->section[IDS + side].offset;
         size_t last = start + 8 * (size_t)header->count;
-        const char *sentence =
-            format("is damaged: its %s sentences are impossible", side ? "target" : "source");
+        const char *sentence = format("is damaged: its %s sentences are invalid", side ? "target" : "source");
         const int64_t starts[] = {-1, 0, 1000000, INT64_MAX, INT64_MIN};
         for (int i = 0; i < 5; i++) {
             cr_expect(is_refused_with(folder, bytes, size, start + 8 * 3, &starts[i], 8, sentence));

@@ -125,7 +125,7 @@ Test(quantize, refuses_what_it_cannot_do)
         const char *command, *sentence;
     } cases[] = {
         {"qkv quantize run", "give --output, the folder of the new run"},
-        {"qkv quantize run -o run", "run: exists already: name a folder that does not"},
+        {"qkv quantize run -o run", "run: exists already: name a new folder"},
         {"qkv quantize none -o x", "none: there is no such run"},
         {"echo one | qkv translate run --precision int4", "--precision is 'int4'; did you mean int8"},
     };

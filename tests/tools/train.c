@@ -89,7 +89,7 @@ Test(train, refuses_to_replace_a_run)
     /* A single file of a run is enough: it may be all that is left of one. */
     run("cd '%s' && mkdir other && echo mine >other/metrics.jsonl", folder);
     cr_assert(refused(run("cd '%s' && qkv train c.yaml -s training.model_dir=other", folder),
-                      "qkv: other: holds a part of a run (metrics.jsonl), but no last.safetensors to "
+                      "qkv: other: is an incomplete run: it has metrics.jsonl, but no last.safetensors to "
                       "continue from; replace "
                       "it with --overwrite"));
     cr_assert_str_eq(run("cd '%s' && cat other/*", folder).output, "mine\n");
@@ -360,7 +360,7 @@ Test(train, a_run_killed_before_its_first_checkpoint_can_be_started_again)
     struct outcome outcome = run("cd '%s' && qkv train c.yaml", folder);
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect(
-        strstr(outcome.error, "qkv: run: holds a part of a run (") &&
+        strstr(outcome.error, "qkv: run: is an incomplete run: it has ") &&
             strstr(outcome.error, "but no last.safetensors to continue from; replace it with --overwrite\n"),
         "%s", outcome.error);
     outcome = run("cd '%s' && qkv train c.yaml --overwrite -q && ls run | grep tmp", folder);
@@ -393,9 +393,10 @@ Test(train, stops_when_the_loss_is_not_finite)
     const char *folder = tiny_task("diverging");
     struct outcome outcome = run("cd '%s' && qkv train c.yaml -q -s training.learning_rate=1e30", folder);
     cr_assert_eq(outcome.exit_code, 1);
-    cr_assert_str_eq(outcome.error, "qkv: update 2: the loss is not finite; the first tensor that is not is "
-                                    "encoder.1.self.query (linear); lower training.learning_rate, or set "
-                                    "training.clip_grad_norm\n");
+    cr_assert_str_eq(outcome.error,
+                     "qkv: update 2: the loss is not finite; the first tensor that is not finite is "
+                     "encoder.1.self.query (linear); lower training.learning_rate, or set "
+                     "training.clip_grad_norm\n");
     run("rm '%s/run/last.safetensors'", folder);
     cr_assert(refused(run("cd '%s' && qkv translate run dev.tsv", folder),
                       "qkv: run: holds no checkpoint: training has not saved one yet"));

@@ -118,15 +118,17 @@ Test(translate_processes, commands_that_differ_are_refused)
     static const char *const arguments[] = {"translate run in.txt", "evaluate run pairs.tsv", "train c.yaml"};
     for (int i = 0; i < 3; i++) {
         const char *first = arguments[i], *second = arguments[(i + 1) % 3];
-        cr_expect(refused(run_two(folder, first, second),
-                          format("qkv: the command: %.*s on %s, but %.*s on %s: all processes need the same",
-                                 (int)strcspn(first, " "), first, process(0), (int)strcspn(second, " "),
-                                 second, process(1))));
+        cr_expect(refused(
+            run_two(folder, first, second),
+            format("qkv: the command: %.*s on %s, but %.*s on %s: it must be the same on all processes",
+                   (int)strcspn(first, " "), first, process(0), (int)strcspn(second, " "), second,
+                   process(1))));
     }
-    cr_expect(refused(run_two(folder, "evaluate run pairs.tsv --no-translation", "evaluate run pairs.tsv"),
-                      format("qkv: --no-translation: given on %s, but not given on %s: all processes need "
-                             "the same",
-                             process(0), process(1))));
+    cr_expect(refused(
+        run_two(folder, "evaluate run pairs.tsv --no-translation", "evaluate run pairs.tsv"),
+        format(
+            "qkv: --no-translation: given on %s, but not given on %s: it must be the same on all processes",
+            process(0), process(1))));
 }
 
 /* The translations before a bad line are printed, as by one process. */
@@ -149,8 +151,9 @@ static void expect_difference(const char *folder, const char *first, const char 
     cr_expect_str_empty(outcome.output);
     cr_expect_eq(strncmp(outcome.error, what, strlen(what)), 0, "%s", outcome.error);
     cr_expect_not_null(strstr(outcome.error, format("on %s, but ", process(0))), "%s", outcome.error);
-    cr_expect_not_null(strstr(outcome.error, format("on %s: all processes need the same\n", process(1))),
-                       "%s", outcome.error);
+    cr_expect_not_null(
+        strstr(outcome.error, format("on %s: it must be the same on all processes\n", process(1))), "%s",
+        outcome.error);
 }
 
 Test(translate_processes, differences_are_refused)

@@ -70,7 +70,8 @@ Test(processes_failures, processes_with_different_input_are_refused)
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_not_null(strstr(outcome.error, "qkv: data.train: 60 pairs, checksum "), "%s", outcome.error);
     cr_expect_not_null(strstr(outcome.error, format("on %s, but 59 pairs, checksum ", process(0))));
-    cr_expect_not_null(strstr(outcome.error, format("on %s: all processes need the same\n", process(1))));
+    cr_expect_not_null(
+        strstr(outcome.error, format("on %s: it must be the same on all processes\n", process(1))));
     cr_expect(
         refused(run_two(&training, a, c),
                 format("qkv: %s: x.tsv: there is no such text: set data.train to its path", process(1))));
@@ -79,11 +80,10 @@ Test(processes_failures, processes_with_different_input_are_refused)
     struct qkv_kernel_names names;
     cr_assert_eq(qkv_kernels_in_use(&names, NULL), QKV_OK);
     if (strcmp(names.float32, "portable") != 0)
-        cr_expect(
-            refused(run_two(&training, a, format("%s -x QKV_KERNELS=portable", a)),
-                    format("qkv: the kernels (QKV_KERNELS): %s on %s, but portable on %s: all processes "
-                           "need the same",
-                           names.float32, process(0), process(1))));
+        cr_expect(refused(run_two(&training, a, format("%s -x QKV_KERNELS=portable", a)),
+                          format("qkv: the kernels (QKV_KERNELS): %s on %s, but portable on %s: it must be "
+                                 "the same on all processes",
+                                 names.float32, process(0), process(1))));
     cr_expect(!training_has(training.run, "source.vocabulary"));
 }
 
@@ -104,7 +104,7 @@ Test(processes_failures, processes_of_different_builds_are_refused)
     cr_expect_eq(strncmp(outcome.error, message, strlen(message)), 0, "%s", outcome.error);
     cr_expect_not_null(
         strstr(outcome.error,
-               format("source checksum 00000000 on %s: all processes need the same\n", process(2))),
+               format("source checksum 00000000 on %s: it must be the same on all processes\n", process(2))),
         "%s", outcome.error);
     cr_expect(!training_has(training.run, "source.vocabulary"));
 }
@@ -122,13 +122,14 @@ Test(processes_failures, processes_with_different_configs_are_refused)
 {
     const char *folder = scratch("configs");
     struct training training = training_in(folder, "updates=3 data.dev=");
-    cr_expect(refused(run_with(&training, "-s training.batch_size=5"),
-                      format("qkv: training.batch_size: 8 on %s, but 5 on %s: all processes need the same",
-                             process(0), process(1))));
     cr_expect(
-        refused(run_with(&training, "-s training.clip_grad_norm=2 -s training.optimizer=sgd"),
-                format("qkv: training.optimizer: adam on %s, but sgd on %s: all processes need the same",
+        refused(run_with(&training, "-s training.batch_size=5"),
+                format("qkv: training.batch_size: 8 on %s, but 5 on %s: it must be the same on all processes",
                        process(0), process(1))));
+    cr_expect(refused(
+        run_with(&training, "-s training.clip_grad_norm=2 -s training.optimizer=sgd"),
+        format("qkv: training.optimizer: adam on %s, but sgd on %s: it must be the same on all processes",
+               process(0), process(1))));
     cr_expect(refused(run_with(&training, "-s training.no_key=5"),
                       format("%s: -s training.no_key=5: unknown key training.no_key", process(1))));
     cr_expect(!training_has(training.run, "source.vocabulary"));
