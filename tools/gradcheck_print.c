@@ -168,13 +168,12 @@ void gradcheck_print_total(const struct qkv_check_report *report, const struct q
     printf("%lld checks of %lld gradients in float64, tolerance %g, seed %llu, %.1f s\n",
            (long long)totals.checks, (long long)totals.elements, options->tolerance,
            (unsigned long long)options->seed, seconds);
-    printf("%lld gradients compared with tolerance %g", (long long)totals.held, options->tolerance);
+    printf("tolerance: %g for %lld gradients", options->tolerance, (long long)totals.held);
     if (totals.held < totals.elements)
-        printf(", %lld with the larger rounding error of finite differences",
-               (long long)(totals.elements - totals.held));
+        printf(", the rounding of differences for %lld", (long long)(totals.elements - totals.held));
     putchar('\n');
     if (totals.below_noise)
-        printf("%lld of these are below the noise of finite differences and were not judged\n",
+        printf("%lld of these are below the noise of differences and were not judged\n",
                (long long)totals.below_noise);
     if (totals.failures)
         printf("FAILED: %lld of %lld checks\n", (long long)totals.failures, (long long)totals.checks);

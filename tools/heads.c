@@ -161,7 +161,7 @@ static int run(int operands, char **operand)
 
 const struct command command_heads = {
     .name = "heads",
-    .summary = "measure every attention head: what it attends to, how important it is",
+    .summary = "measure every attention head: what it attends to, its importance",
     .description =
         "Measures each head on sentence pairs, with the references fed to the decoder. Maps are "
         "between words; "
