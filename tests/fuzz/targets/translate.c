@@ -5,11 +5,22 @@
 
 enum { BEAM = 1, N_BEST = 2, SCORES = 4, ONE_BY_ONE = 8, QUIET = 16 };
 
+/* A byte order mark at the start is no text: a file with nothing else has no line. */
 static int64_t count_lines(const char *text, size_t size)
 {
     int64_t lines = 0;
-    for (size_t i = 0; i < size; i++) lines += text[i] == '\n' || i + 1 == size;
+    size_t start = size >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    for (size_t i = start; i < size; i++) lines += text[i] == '\n' || i + 1 == size;
     return lines;
+}
+
+/* UTF-16 and gzip: their bytes are not those of the lines. */
+static bool is_converted(const struct input *input)
+{
+    static const char *const marks[] = {"\xFF\xFE", "\xFE\xFF", "\x1F\x8B"};
+    for (int i = 0; i < 3; i++)
+        if (input->size >= 2 && !memcmp(input->data, marks[i], 2)) return true;
+    return false;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -29,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (switches & QUIET) arguments[count++] = quiet;
     struct outcome outcome = run_command("translate", count, arguments, false);
     require_text(outcome.error, outcome.error_size, TEXT_LINES);
-    if (!outcome.code && !(switches & N_BEST))
+    if (!outcome.code && !(switches & N_BEST) && !is_converted(&input))
         REQUIRE(count_lines(outcome.output, outcome.output_size) ==
                 count_lines((const char *)input.data, input.size));
     outcome_release(&outcome);
