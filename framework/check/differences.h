@@ -21,8 +21,8 @@ struct qkv_probe {
     double *noise;
     struct qkv_tensor **affected; /* nodes that depend on the selected leaf, in order; capacity: all nodes */
     int64_t affected_count;
-    double
-        precision;  /* wanted relative error of derivatives: larger steps are tried if rounding is above it */
+    /* Wanted relative error of derivatives: if rounding is above it, larger steps are tried. */
+    double precision;
     bool *positive; /* signs of all inputs of relu at the last point; capacity: all inputs of relu */
 };
 

@@ -63,8 +63,8 @@ struct qkv_key {
     const char *unit;                  /* "" when it has none */
     const char *fallback;              /* the default, as written in a file; NULL: the key is required */
     const char *help;
-    bool
-        is_path; /* of a QKV_KEY_TEXT: the path of a file or folder (path.h), in a file also a list of paths */
+    /* Of a QKV_KEY_TEXT: it is the path of a file or folder (path.h), in a file also a list of paths. */
+    bool is_path;
     const char *used_by;  /* path of a choice key; NULL: the key always has an effect */
     uint32_t used_values; /* the key has an effect only while used_by has a value whose bit is set here */
 };

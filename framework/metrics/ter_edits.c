@@ -28,8 +28,8 @@ struct edits {
     int32_t *distance;    /* of all rows, one after the other */
     uint8_t *operation;   /* enum operation, likewise */
     int32_t *rows[2];     /* [references + 1] each: rows of a candidate */
-    int64_t *
-        aligned; /* [references]: the word of the hypothesis aligned with each reference word; -1: before all */
+    /* [references]: the word of the hypothesis aligned with each reference word; -1: before all */
+    int64_t *aligned;
     int64_t *hypothesis_errors; /* [hypotheses + 1]: number of the first i words that are part of an edit */
     int64_t *reference_errors;  /* [references + 1] */
     int64_t candidates;         /* tried so far */

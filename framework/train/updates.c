@@ -149,7 +149,7 @@ enum qkv_status qkv_training_update(struct training *training, struct update_sum
         const struct qkv_parameter *parameter = qkv_parameters_find_not_finite(
             &training->model->parameters, qkv_replicas_gradients(training->replicas)[0]);
         qkv_error_set(&inner, "the gradient is not finite, first in %s",
-                      parameter ? parameter->name : "their norm");
+                      parameter ? parameter->name : "its norm");
         return qkv_training_diverged(progress->update + 1, &inner, error);
     }
     progress->update++;

@@ -103,7 +103,7 @@ static struct qkv_attention_layers same_in_each_layer(const struct qkv_model *mo
                      : own_network("wrong_layers").attention(model, kind, 1);
 }
 
-Test(wrong_networks, layers_without_end_are_counted_up_to_the_most)
+Test(wrong_networks, layers_without_end_are_counted_up_to_the_maximum)
 {
     static struct qkv_network_interface network;
     network = own_network("wrong_layers");

@@ -216,7 +216,7 @@ Test(misuse, explanations_that_cannot_be_are_refused)
         {&step.columns, INT64_MAX, "step 1 of an explanation has no name"},
         {&step.heads, INT64_MAX, "step 1 of an explanation has no name"},
         {&explanations[0].step_count, -1, "invalid explanation: -1 steps"},
-        {&explanations[1].heads, INT64_MIN, "heads from 1"},
+        {&explanations[1].heads, INT64_MIN, "and -9223372036854775808 heads from 1"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         int64_t right = *cases[c].field;

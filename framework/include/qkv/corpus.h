@@ -67,8 +67,8 @@ struct qkv_corpus {
 
 struct qkv_corpus_options {
     bool drop_long; /* for training: drop, and count, pairs with a side longer than its max_length */
-    bool
-        bpe_dropout; /* for training: keep the words of each side with bpe_dropout for qkv_corpus_resample; needs drop_long */
+    /* For training: keep the words of each side with bpe_dropout, for qkv_corpus_resample; needs drop_long. */
+    bool bpe_dropout;
     /* Keep no sentences, only `types`, `longest` and the counts, so that memory grows only with the number of types.
      * Vocabularies can be built from such a corpus, but it cannot be encoded. */
     bool types_only;
