@@ -4,7 +4,7 @@
  *     ./own_decoding own_network.yaml "the cat is sleeping" model.network=reader_and_writer model.settings=
  *
  * One GRU reads the source, another writes the target, and each of its states attends to those of the first (Luong et al.
- * 2015). A network without a decoding, as in own_network.c, runs `hidden` for all words so far in each step of a search; here
+ * 2015). A network without a decoding, as in own_network.c, runs `forward` for all words so far in each step of a search; here
  * a step computes one row for each hypothesis. qkv_train compares both before it trains. */
 #include <qkv/qkv.h>
 #include <stdio.h>
@@ -64,8 +64,8 @@ static struct qkv_tensor *attend(const struct network *network, struct qkv_graph
     return qkv_dense_apply(&network->join, graph, qkv_concat(graph, inputs->x, context, 1));
 }
 
-static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
-                                 const struct qkv_batch_view *batch, struct qkv_trace *trace)
+static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_graph *graph,
+                                  const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     const struct network *network = model->network;
     const struct qkv_part owner = {
@@ -92,7 +92,7 @@ struct decoding {
 
 static size_t row_size(const struct qkv_decoding *base)
 {
-    return (size_t)base->model->config.decoder.hidden_size * base->number_size;
+    return (size_t)base->model->config.decoder.hidden_size * base->element_size;
 }
 
 static enum qkv_status start(struct qkv_decoding *base, const struct qkv_batch_view *batch,
@@ -158,7 +158,7 @@ static void reorder(struct qkv_decoding *base, int64_t rows, const int64_t *pare
 static const struct qkv_decoding_interface decoding = {
     .size = sizeof(struct decoding), .start = start, .step = step, .reorder = reorder};
 static const struct qkv_network_interface reader_and_writer = {
-    .name = "reader_and_writer", .declare = declare, .hidden = hidden, .decoding = &decoding};
+    .name = "reader_and_writer", .declare = declare, .forward = forward, .decoding = &decoding};
 
 int main(int count, char **arguments)
 {

@@ -57,8 +57,8 @@ static void *declare(struct qkv_model *model, struct qkv_error *error)
 }
 
 /* The forced pass. D: width; Ns, Nt: source and target tokens of the batch. */
-static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
-                                 const struct qkv_batch_view *batch, struct qkv_trace *trace)
+static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_graph *graph,
+                                  const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     const struct network *network = model->network;
     const struct qkv_segments source = {batch->count, batch->source_start, batch->source_length},
@@ -92,7 +92,7 @@ static struct qkv_attention_layers attention(const struct qkv_model *model, enum
     return (struct qkv_attention_layers){.multi_head = &network->attention};
 }
 
-/* Without a decoding of its own, each step of a search runs `hidden` for all tokens so far. own_decoding.c shows how to keep
+/* Without a decoding of its own, each step of a search runs `forward` for all tokens so far. own_decoding.c shows how to keep
  * states from step to step. */
 static const struct qkv_network_setting settings[] = {{"heads", 2, 1, 64, true}};
 static const struct qkv_network_interface gru_with_heads = {
@@ -100,7 +100,7 @@ static const struct qkv_network_interface gru_with_heads = {
     .settings = settings,
     .setting_count = 1,
     .declare = declare,
-    .hidden = hidden,
+    .forward = forward,
     .attention = attention,
 };
 

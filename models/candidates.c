@@ -42,7 +42,7 @@ static bool insert_row(struct search *s, const struct qkv_next_scores *next, int
     bool greedy = s->width == 1;
     int64_t capacity = greedy ? 1 : 2 * s->width, groups = qkv_next_groups(next);
     double so_far = s->live[row].log_probability;
-    if (s->scored) so_far -= number_at(next, next->sums, at);
+    if (s->scored) so_far -= number_at(next, next->log_sum_exp, at);
     if (!isfinite(so_far)) return false;
     /* Greedy search reads only the best group, unless that is group 0: group 0 contains <s> and <unk>, which are not
      * chosen, so the best allowed token may be in any group. */

@@ -17,17 +17,17 @@ bool qkv_search_is_constrained(const struct qkv_search_options *options)
     return penalizes_repetition(options) || options->no_repeat_ngram > 0 || options->min_output_length > 0;
 }
 
-bool qkv_search_allocate_row(struct search *s, int64_t classes, int64_t longest)
+bool qkv_search_allocate_row(struct search *s, int64_t classes, int64_t length)
 {
     struct constrained_row *row = &s->row;
     row->next = (struct qkv_next_scores){.dtype = QKV_FLOAT64, .rows = 1, .classes = classes};
     row->logits = qkv_arena_allocate(s->arena, (size_t)classes * sizeof *row->logits);
     row->group_max =
         qkv_arena_allocate(s->arena, (size_t)qkv_next_groups(&row->next) * sizeof *row->group_max);
-    row->history = qkv_arena_allocate(s->arena, (size_t)longest * sizeof *row->history);
+    row->history = qkv_arena_allocate(s->arena, (size_t)length * sizeof *row->history);
     row->next.logits = row->logits;
     row->next.group_max = row->group_max;
-    row->next.sums = &row->sum;
+    row->next.log_sum_exp = &row->sum;
     return row->logits && row->group_max && row->history;
 }
 
@@ -88,7 +88,7 @@ const struct qkv_next_scores *qkv_search_constrain(struct search *s, const struc
     const struct qkv_search_options *options = s->options;
     for (int64_t token = 0; token < next->classes; token++)
         s->row.logits[token] = qkv_dtype_get(next->dtype, next->logits, row * next->classes + token);
-    if (s->scored) s->row.sum = qkv_dtype_get(next->dtype, next->sums, row);
+    if (s->scored) s->row.sum = qkv_dtype_get(next->dtype, next->log_sum_exp, row);
     qkv_search_tokens(s, s->live[row].node, s->step, s->row.history);
     if (penalizes_repetition(options)) penalize_repetition(s, next, row);
     double end = s->row.logits[QKV_END];

@@ -21,25 +21,27 @@ void qkv_decoding_add_output(struct qkv_decoding *decoding, struct qkv_tensor *h
 {
     struct qkv_tensor *logits = qkv_model_logits(decoding->model, decoding->decoder, hidden);
     struct qkv_tensor *group_max = qkv_group_max(decoding->decoder, logits);
-    struct qkv_tensor *sums = decoding->sums ? qkv_log_sum_exp(decoding->decoder, logits) : NULL;
+    struct qkv_tensor *log_sum_exp =
+        decoding->needs_log_sum_exp ? qkv_log_sum_exp(decoding->decoder, logits) : NULL;
     const struct qkv_shape shape = qkv_tensor_shape(logits);
     decoding->next = (struct qkv_next_scores){0};
-    if (!group_max || (decoding->sums && !sums)) return; /* the graph has failed */
+    if (!group_max || (decoding->needs_log_sum_exp && !log_sum_exp)) return; /* the graph has failed */
     qkv_graph_plan(decoding->decoder, logits);
-    decoding->next = (struct qkv_next_scores){.dtype = qkv_graph_dtype(decoding->decoder),
-                                              .rows = shape.rank == 2 ? shape.size[0] : 0,
-                                              .classes = decoding->model->target_size,
-                                              .logits = qkv_tensor_value(logits),
-                                              .group_max = qkv_tensor_value(group_max),
-                                              .sums = sums ? qkv_tensor_value(sums) : NULL};
+    decoding->next =
+        (struct qkv_next_scores){.dtype = qkv_graph_dtype(decoding->decoder),
+                                 .rows = shape.rank == 2 ? shape.size[0] : 0,
+                                 .classes = decoding->model->target_size,
+                                 .logits = qkv_tensor_value(logits),
+                                 .group_max = qkv_tensor_value(group_max),
+                                 .log_sum_exp = log_sum_exp ? qkv_tensor_value(log_sum_exp) : NULL};
 }
 
 double qkv_next_log_probability(const struct qkv_next_scores *next, int64_t row, int32_t token)
 {
     int64_t at = row * next->classes + token;
     bool exists = row >= 0 && row < next->rows && token >= 0 && token < next->classes;
-    if (!exists || !next->sums) return (double)NAN;
-    return qkv_dtype_get(next->dtype, next->logits, at) - qkv_dtype_get(next->dtype, next->sums, row);
+    if (!exists || !next->log_sum_exp) return (double)NAN;
+    return qkv_dtype_get(next->dtype, next->logits, at) - qkv_dtype_get(next->dtype, next->log_sum_exp, row);
 }
 
 /* A graph to decode with: the model's parameters, no gradients, no dropout. NULL when memory is
@@ -60,8 +62,8 @@ static struct qkv_decoding *decoding_of(const struct qkv_model *model,
     if (!decoding) return NULL;
     decoding->interface = interface;
     decoding->model = model;
-    decoding->longest = qkv_stack_max_length(&model->config.decoder);
-    decoding->number_size = qkv_dtype_size(model->parameters.dtype);
+    decoding->max_length = qkv_stack_max_length(&model->config.decoder);
+    decoding->element_size = qkv_dtype_size(model->parameters.dtype);
     decoding->encoder = decoding_graph(model);
     decoding->decoder = decoding_graph(model);
     if (decoding->encoder && decoding->decoder) return decoding;
@@ -145,7 +147,7 @@ static const struct qkv_batch_view *copy_sources(struct qkv_arena *arena, const 
 }
 
 enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
-                                   int64_t rows, int64_t length, bool sums, struct qkv_error *error)
+                                   int64_t rows, int64_t length, bool log_sum_exp, struct qkv_error *error)
 {
     decoding->rows = decoding->length = 0;
     if (rows < 1 || length < 1)
@@ -158,7 +160,7 @@ enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct q
             "smaller beam",
             (long long)rows, (long long)length);
     if (qkv_batch_view_check(batch, false, error)) return QKV_INVALID;
-    decoding->sums = sums;
+    decoding->needs_log_sum_exp = log_sum_exp;
     decoding->sentences = batch->count;
     decoding->step = 0;
     decoding->misused = false;

@@ -38,7 +38,7 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
         return qkv_error_set(error, "out of memory for %lld hypotheses", (long long)rows);
     next->logits = d->logits;
     next->group_max = d->group_max;
-    next->sums = decoding->sums ? d->sums : NULL;
+    next->log_sum_exp = decoding->needs_log_sum_exp ? d->sums : NULL;
     return QKV_OK;
 }
 
@@ -57,7 +57,8 @@ static double log_mean(int64_t count, const double *log_probability, double log_
 static double mean_of_sums(const struct ensemble_decoding *d, int64_t row)
 {
     double sum = 0;
-    for (int64_t i = 0; i < d->count; i++) sum += qkv_dtype_get(d->scores[i]->dtype, d->scores[i]->sums, row);
+    for (int64_t i = 0; i < d->count; i++)
+        sum += qkv_dtype_get(d->scores[i]->dtype, d->scores[i]->log_sum_exp, row);
     return sum / (double)d->count;
 }
 
@@ -67,7 +68,7 @@ static double combine(struct ensemble_decoding *d, int64_t row, int64_t token, d
     for (int64_t i = 0; i < d->count; i++) {
         const struct qkv_next_scores *scores = d->scores[i];
         d->log_probability[i] = qkv_dtype_get(scores->dtype, scores->logits, row * scores->classes + token) -
-                                qkv_dtype_get(scores->dtype, scores->sums, row);
+                                qkv_dtype_get(scores->dtype, scores->log_sum_exp, row);
     }
     return log_mean(d->count, d->log_probability, log_count);
 }
@@ -156,12 +157,12 @@ static bool make_members(struct ensemble_decoding *d, struct qkv_ensemble ensemb
     d->scores = calloc(count, sizeof(const struct qkv_next_scores *));
     d->log_probability = calloc(count, sizeof *d->log_probability);
     if (!d->member || !d->scores || !d->log_probability) return false;
-    d->base.longest = INT64_MAX;
+    d->base.max_length = INT64_MAX;
     for (; d->count < ensemble.count; d->count++) {
         struct qkv_decoding *made = qkv_decoding_new(ensemble.models[d->count]);
         if (!made) return false;
         d->member[d->count] = made;
-        if (made->longest < d->base.longest) d->base.longest = made->longest;
+        if (made->max_length < d->base.max_length) d->base.max_length = made->max_length;
     }
     return true;
 }
@@ -173,7 +174,7 @@ struct qkv_decoding *qkv_decoding_new_ensemble(struct qkv_ensemble ensemble, str
     if (d) {
         d->base.interface = &ensemble_decoding;
         d->base.model = ensemble.models[0];
-        d->base.number_size = sizeof(double);
+        d->base.element_size = sizeof(double);
         if (make_members(d, ensemble)) return &d->base;
         qkv_decoding_free(&d->base);
     }

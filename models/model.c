@@ -123,20 +123,20 @@ struct qkv_objective qkv_objective_from_config(const struct qkv_training_config 
     };
 }
 
-struct qkv_tensor *qkv_model_hidden(const struct qkv_model *model, struct qkv_graph *graph,
-                                    const struct qkv_batch_view *batch, struct qkv_trace *trace)
+struct qkv_tensor *qkv_model_forward(const struct qkv_model *model, struct qkv_graph *graph,
+                                     const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     struct qkv_error error;
     if (trace) *trace = (struct qkv_trace){0};
     if (qkv_batch_view_check(batch, true, &error)) return qkv_graph_fail(graph, "%s", error.message);
-    struct qkv_tensor *hidden = model->interface->hidden(model, graph, batch, trace);
+    struct qkv_tensor *hidden = model->interface->forward(model, graph, batch, trace);
     const struct qkv_shape wanted = QKV_SHAPE(batch->target_tokens, model->config.decoder.hidden_size),
                            shape = qkv_tensor_shape(hidden);
     /* The loss reads one label per row, and search one row per token. */
     if (hidden && shape.rank == 2 && shape.size[0] == wanted.size[0] && shape.size[1] == wanted.size[1])
         return hidden;
     return qkv_graph_fail(graph,
-                          "network %s: hidden returned %s, but must return a row of "
+                          "network %s: forward returned %s, but must return a row of "
                           "model.decoder.hidden_size for each target token: %s",
                           model->interface->name, hidden ? qkv_shape_text(shape) : "NULL",
                           qkv_shape_text(wanted));
@@ -148,7 +148,7 @@ static struct qkv_tensor *second_hidden(const struct qkv_model *model, struct qk
                                         const struct qkv_objective *objective, struct qkv_trace *trace)
 {
     qkv_graph_set_token_cutoff(graph, objective->simcut > 0 ? objective->simcut_rate : 0);
-    struct qkv_tensor *hidden = qkv_model_hidden(model, graph, batch, trace);
+    struct qkv_tensor *hidden = qkv_model_forward(model, graph, batch, trace);
     qkv_graph_set_token_cutoff(graph, 0);
     return hidden;
 }
@@ -197,7 +197,7 @@ struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct qkv_grap
     bool is_mutual = has_second && wanted.r_drop > 0;
     bool is_guided = wanted.guided.weight > 0 && wanted.guided.links;
     struct qkv_trace pass[2] = {{0}};
-    struct qkv_tensor *hidden = qkv_model_hidden(model, graph, batch, trace || is_guided ? &pass[0] : NULL);
+    struct qkv_tensor *hidden = qkv_model_forward(model, graph, batch, trace || is_guided ? &pass[0] : NULL);
     struct qkv_tensor *second =
         has_second ? second_hidden(model, graph, batch, &wanted, is_guided && is_mutual ? &pass[1] : NULL)
                    : NULL;

@@ -42,7 +42,7 @@ static enum qkv_status run(struct probe *probe, const struct changes *changes, s
     if (qkv_batch_make(&probe->batch, SENTENCES, sources, targets, error)) return QKV_INVALID;
     qkv_batch_shard(&probe->batch, 0, 1, &view);
     qkv_graph_reset(probe->graph);
-    struct qkv_tensor *hidden = qkv_model_hidden(model, probe->graph, &view, NULL);
+    struct qkv_tensor *hidden = qkv_model_forward(model, probe->graph, &view, NULL);
     qkv_forward(probe->graph);
     if (qkv_graph_check(probe->graph, error)) return QKV_INVALID;
     qkv_tensor_read(hidden, probe->states);
@@ -68,7 +68,7 @@ static enum qkv_status compare(struct probe *probe, const struct changes *change
         if (has_changed(probe, row))
             return qkv_error_set(
                 error,
-                "network %s: hidden looks ahead: row %lld of a sentence changes with row %lld "
+                "network %s: forward looks ahead: row %lld of a sentence changes with row %lld "
                 "of its target_input, but may depend on none after its own",
                 name, (long long)row, (long long)changes->target);
     for (int64_t row = 0; row < SENTENCES * probe->rows; row++) {
@@ -77,7 +77,7 @@ static enum qkv_status compare(struct probe *probe, const struct changes *change
         if (!is_own && has_changed(probe, row))
             return qkv_error_set(
                 error,
-                "network %s: hidden mixes sentences: row %lld of sentence %lld changes with the "
+                "network %s: forward mixes sentences: row %lld of sentence %lld changes with the "
                 "tokens of another sentence; give the ops the segments of the batch",
                 name, (long long)(row % probe->rows), (long long)sentence);
     }
@@ -97,7 +97,7 @@ static enum qkv_status compare_all(struct probe *probe, struct qkv_error *error)
     return QKV_OK;
 }
 
-enum qkv_status qkv_network_check_hidden(const struct qkv_model *model, struct qkv_error *error)
+enum qkv_status qkv_network_check_forward(const struct qkv_model *model, struct qkv_error *error)
 {
     const int64_t longest = qkv_model_max_length(model) - 1;
     struct probe probe = {.model = model, .words = longest < WORDS_MAX ? longest : WORDS_MAX};

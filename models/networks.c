@@ -205,8 +205,8 @@ enum qkv_status qkv_network_register(const struct qkv_network_interface *network
                              network->name ? network->name : "");
     if (is_shipped(network->name) || find_registered(network->name))
         return qkv_error_set(error, "there is a network called %s already", network->name);
-    if (!network->declare || !network->hidden)
-        return qkv_error_set(error, "network %s: a network needs the functions declare and hidden",
+    if (!network->declare || !network->forward)
+        return qkv_error_set(error, "network %s: a network needs the functions declare and forward",
                              network->name);
     const struct qkv_decoding_interface *decoding = network->decoding;
     if (decoding && (decoding->size < sizeof(struct qkv_decoding) || !decoding->start || !decoding->step ||

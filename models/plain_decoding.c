@@ -100,7 +100,7 @@ static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const i
     qkv_graph_reset(graph);
     qkv_graph_share_memory(graph, true);
     struct qkv_tensor *hidden =
-        qkv_model_hidden(decoding->model, graph, &batch, NULL); /* [rows * length, D] */
+        qkv_model_forward(decoding->model, graph, &batch, NULL); /* [rows * length, D] */
     qkv_decoding_add_output(decoding, qkv_gather_rows(graph, hidden, d->last, rows));
     if (qkv_graph_check(graph, error)) return QKV_INVALID;
     qkv_forward(graph);

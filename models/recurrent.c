@@ -32,8 +32,8 @@ static struct qkv_tensor *decode_at_once(const struct qkv_model *model, struct q
     return qkv_recurrent_decode(model, graph, &input, &record->attention);
 }
 
-static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
-                                 const struct qkv_batch_view *batch, struct qkv_trace *trace)
+static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_graph *graph,
+                                  const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     const struct encoded_source source = qkv_recurrent_encode(model, graph, batch, trace);
     struct decoder_record record = {0};
@@ -79,7 +79,7 @@ static struct qkv_input_layers input_layers(const struct qkv_model *model, enum 
 const struct qkv_network_interface qkv_network_recurrent = {
     .name = "recurrent",
     .declare = qkv_recurrent_declare,
-    .hidden = hidden,
+    .forward = forward,
     .attention = attention_layers,
     .inputs = input_layers,
     .decoding = &qkv_recurrent_decoding,

@@ -29,7 +29,7 @@ static struct recurrent_decoding *recurrent_decoding_of(struct qkv_decoding *dec
 
 static bool make_rows(struct recurrent_decoding *d, struct kept_rows *kept, int64_t width)
 {
-    size_t bytes = (size_t)(d->base.rows * width) * d->base.number_size;
+    size_t bytes = (size_t)(d->base.rows * width) * d->base.element_size;
     kept->width = width;
     kept->memory = qkv_arena_zeroed(&d->base.arena, bytes);
     kept->spare = qkv_arena_allocate(&d->base.arena, bytes);
@@ -71,7 +71,7 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
 static void copy_rows(const struct recurrent_decoding *d, int64_t rows, int64_t width, const int64_t *number,
                       const void *from, void *to)
 {
-    size_t bytes = (size_t)width * d->base.number_size;
+    size_t bytes = (size_t)width * d->base.element_size;
     for (int64_t i = 0; i < rows; i++)
         memcpy((char *)to + (size_t)i * bytes, (const char *)from + (size_t)number[i] * bytes, bytes);
 }
@@ -141,9 +141,9 @@ static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const i
     qkv_forward(graph);
     for (int64_t l = 0; l < layers; l++)
         memcpy(d->state[l].memory, qkv_tensor_value(d->tensor[l]),
-               (size_t)(rows * d->state[l].width) * d->base.number_size);
+               (size_t)(rows * d->state[l].width) * d->base.element_size);
     memcpy(d->output.memory, qkv_tensor_value(output),
-           (size_t)(rows * d->output.width) * d->base.number_size);
+           (size_t)(rows * d->output.width) * d->base.element_size);
     return QKV_OK;
 }
 

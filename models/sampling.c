@@ -112,8 +112,8 @@ int64_t qkv_search_draw(struct search *s, const struct qkv_next_scores *next, in
         const struct choice *drawn = draw(s->choices + count - kept, kept, random_number(s, &s->live[row]));
         double log_probability = 0;
         if (s->scored)
-            log_probability =
-                s->live[row].log_probability + drawn->logit - qkv_dtype_get(scores->dtype, scores->sums, at);
+            log_probability = s->live[row].log_probability + drawn->logit -
+                              qkv_dtype_get(scores->dtype, scores->log_sum_exp, at);
         if (!isfinite(log_probability)) return 0;
         s->candidates[row - first] = (struct candidate){row, drawn->token, log_probability};
     }

@@ -62,10 +62,10 @@ static enum qkv_status check_prefix(const struct search *s, int64_t sentence, st
     const struct progress *progress = &s->progress[sentence];
     const struct qkv_ids *prefix = &progress->prefix;
     int64_t number = s->options->numbers ? s->options->numbers[sentence] : sentence;
-    if (prefix->length < 0 || prefix->length >= progress->longest)
-        return qkv_error_set(error,
-                             "sentence %lld: its prefix has %lld tokens, but a translation has at most %lld",
-                             (long long)number, (long long)prefix->length, (long long)progress->longest - 1);
+    if (prefix->length < 0 || prefix->length >= progress->max_length)
+        return qkv_error_set(
+            error, "sentence %lld: its prefix has %lld tokens, but a translation has at most %lld",
+            (long long)number, (long long)prefix->length, (long long)progress->max_length - 1);
     for (int64_t i = 0; i < prefix->length; i++) {
         int32_t id = prefix->ids[i];
         if (id < 0 || id >= s->decoding->model->target_size || id == QKV_BEGIN || id == QKV_END)
@@ -83,11 +83,11 @@ static enum qkv_status set_progress(const struct search *s, int64_t sentence, in
     const struct qkv_search_options *options = s->options;
     struct progress *progress = &s->progress[sentence];
     if (options->prefixes) progress->prefix = options->prefixes[sentence];
-    int64_t possible = s->decoding->longest;
+    int64_t possible = s->decoding->max_length;
     int64_t given = progress->prefix.length < possible ? progress->prefix.length : possible;
     int64_t tokens =
         options->max_output_length ? options->max_output_length : 2 * (source_length - 1) + 10 + given;
-    progress->longest = tokens < possible ? tokens + 1 : possible;
+    progress->max_length = tokens < possible ? tokens + 1 : possible;
     if (check_number(s, sentence, error)) return QKV_INVALID;
     return check_prefix(s, sentence, error);
 }
@@ -142,7 +142,7 @@ static bool is_settled(const struct search *s, int64_t sentence, double best_liv
     int64_t beam = s->width;
     if (progress->finished < beam) return false;
     return beam == 1 ||
-           s->done[sentence * beam + beam - 1].score >= best_live / penalty(s, progress->longest);
+           s->done[sentence * beam + beam - 1].score >= best_live / penalty(s, progress->max_length);
 }
 
 /* At the greatest length only </s> may follow. Finishes, without </s>, the rows for which </s> is
@@ -204,7 +204,7 @@ static enum qkv_status advance_sentence(struct search *s, const struct qkv_next_
                       "infinity or NaN");
         return QKV_FAILED;
     }
-    bool last = s->step + 1 >= s->progress[sentence].longest;
+    bool last = s->step + 1 >= s->progress[sentence].max_length;
     for (int64_t i = 0; i < count && s->next_rows - begin < beam; i++) {
         struct candidate c = s->candidates[i];
         const struct live *live = &s->live[c.row];
@@ -261,7 +261,7 @@ static enum qkv_status start(struct search *s, const struct qkv_batch_view *batc
     if (!s->progress) return out_of_memory(error);
     for (int64_t i = 0; i < batch->count; i++) {
         if (set_progress(s, i, batch->source_length[i], error)) return QKV_INVALID;
-        if (s->progress[i].longest > longest) longest = s->progress[i].longest;
+        if (s->progress[i].max_length > longest) longest = s->progress[i].max_length;
     }
     if (qkv_decoding_start(s->decoding, batch, batch->count * s->width, longest, s->scored, error))
         return QKV_INVALID;

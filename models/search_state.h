@@ -27,7 +27,7 @@ struct candidate {
 
 /* The state of one sentence. */
 struct progress {
-    int64_t longest;       /* greatest length of its translations, in tokens with </s> */
+    int64_t max_length;    /* of its translations, in tokens with </s> */
     int64_t finished;      /* hypotheses in its list of finished ones */
     struct qkv_ids prefix; /* the tokens that its translations begin with */
 };
@@ -43,7 +43,7 @@ struct constrained_row {
     double *logits;    /* [C]; -infinity: not allowed */
     double *group_max; /* [groups of C] */
     double sum;        /* log sum exp(logits) before tokens were excluded */
-    int32_t *history;  /* [longest]: the tokens of the hypothesis */
+    int32_t *history;  /* [max_length]: the tokens of the hypothesis */
     struct qkv_next_scores next;
 };
 
@@ -84,8 +84,8 @@ static inline void qkv_search_tokens(const struct search *s, int64_t node, int64
 /* Whether the options change or exclude scores of tokens. */
 bool qkv_search_is_constrained(const struct qkv_search_options *options);
 
-/* Allocates s->row, for C tokens and hypotheses of `longest` tokens. False when memory is out. */
-bool qkv_search_allocate_row(struct search *s, int64_t classes, int64_t longest);
+/* Allocates s->row, for C tokens and hypotheses of `length` tokens. False when memory is out. */
+bool qkv_search_allocate_row(struct search *s, int64_t classes, int64_t length);
 
 /* Applies the constraints of the options to a row of `next`: returns a struct with only the changed row, valid until the
  * next call. */

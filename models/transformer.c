@@ -2,8 +2,8 @@
  * interface. */
 #include "models/transformer.h"
 
-static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
-                                 const struct qkv_batch_view *batch, struct qkv_trace *trace)
+static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_graph *graph,
+                                  const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     const struct transformer *network = model->network;
     const struct transformer_stack *stack = &network->decoder;
@@ -57,7 +57,7 @@ static struct qkv_input_layers input_layers(const struct qkv_model *model, enum 
 const struct qkv_network_interface qkv_network_transformer = {
     .name = "transformer",
     .declare = qkv_transformer_declare,
-    .hidden = hidden,
+    .forward = forward,
     .attention = attention_layers,
     .inputs = input_layers,
     .decoding = &qkv_transformer_decoding,

@@ -46,7 +46,7 @@ static struct transformer_decoding *transformer_decoding_of(struct qkv_decoding 
 
 static bool make_cache(struct transformer_decoding *d, struct cache *cache, int64_t width)
 {
-    size_t bytes = (size_t)(d->base.rows * d->base.length) * (size_t)width * d->base.number_size;
+    size_t bytes = (size_t)(d->base.rows * d->base.length) * (size_t)width * d->base.element_size;
     cache->width = width;
     cache->memory = qkv_arena_allocate(&d->base.arena, bytes);
     return cache->memory != NULL;
@@ -229,7 +229,7 @@ static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const i
 static void copy_slot(const struct transformer_decoding *d, const struct cache *cache, int64_t from,
                       int64_t to)
 {
-    size_t row = (size_t)cache->width * d->base.number_size, slot = (size_t)d->base.length * row;
+    size_t row = (size_t)cache->width * d->base.element_size, slot = (size_t)d->base.length * row;
     memcpy((char *)cache->memory + (size_t)to * slot, (char *)cache->memory + (size_t)from * slot,
            (size_t)d->base.step * row);
 }

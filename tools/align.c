@@ -1,7 +1,7 @@
 /* qkv align: draws links between the words of sentence pairs. */
 #include "alignment_table.h"
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "json.h"
 #include "layer_or_head.h"
 #include "links_options.h"
@@ -87,22 +87,22 @@ static int check_options(const struct alignment *a, const char *pairs)
     const struct qkv_aligner_map *map = a->options.map;
     bool best = map[0].head == QKV_ATTENTION_BEST || (reverse_path && map[1].head == QKV_ATTENTION_BEST);
     if (!reverse_path && (reverse_layer || reverse_head))
-        return complain("%s is for a second run: give --reverse",
-                        reverse_layer ? "--reverse-layer" : "--reverse-head");
-    if (rule_name && !best) return complain("--choose is for the best head: give --head best");
+        return print_error("%s is for a second run: give --reverse",
+                           reverse_layer ? "--reverse-layer" : "--reverse-head");
+    if (rule_name && !best) return print_error("--choose is for the best head: give --head best");
     if (best && a->rule == QKV_HEAD_RULE_GOLD && !links_options.path)
-        return complain("--choose gold needs gold links: give --links");
+        return print_error("--choose gold needs gold links: give --links");
     if (threshold > 0 && !reverse_path && a->options.drawing != QKV_DRAWING_TARGET)
-        return complain(
+        return print_error(
             "--drawing %s needs links of both directions, but those above a --threshold are the same in both "
             "of one run: give --reverse",
             drawing_name);
-    if (links_options.from && !links_options.path) return complain("--links-from needs --links");
+    if (links_options.from && !links_options.path) return print_error("--links-from needs --links");
     if (links_options.path && !strcmp(pairs, "-"))
-        return complain("with --links the pairs are read twice: give a file instead of standard input");
-    if (json && !links_options.path) return complain("--json prints scores: give --links");
+        return print_error("with --links the pairs are read twice: give a file instead of standard input");
+    if (json && !links_options.path) return print_error("--json prints scores: give --links");
     if (json && !output_path)
-        return complain("--json prints scores on standard output, where the links are: give --output");
+        return print_error("--json prints scores on standard output, where the links are: give --output");
     return QKV_OK;
 }
 

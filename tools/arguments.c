@@ -1,7 +1,7 @@
 #include "arguments.h"
 
-#include "complain.h"
 #include "core/launch.h"
+#include "error_messages.h"
 #include "help_text.h"
 #include "synopsis.h"
 
@@ -25,10 +25,10 @@ static bool is_out_of_range(const struct command_option *option, double number)
     return bounded && !(number >= option->lowest && number <= option->highest);
 }
 
-static int complain_of_range(const struct command_option *option, const char *value)
+static int print_range_error(const struct command_option *option, const char *value)
 {
-    return complain("--%s is %s, but must lie between %.17g and %.17g", option->name, value, option->lowest,
-                    option->highest);
+    return print_error("--%s is %s, but must lie between %.17g and %.17g", option->name, value,
+                       option->lowest, option->highest);
 }
 
 /* Checks that a value is one of the choices; `choices` NULL accepts all. */
@@ -37,7 +37,7 @@ static int check_choice(const char *what, qkv_name_lister *choices, const char *
     const char *choice;
     for (int64_t i = 0; choices && (choice = choices(NULL, i)); i++)
         if (!strcmp(choice, value)) return QKV_OK;
-    return choices ? complain_of_name(what, value, choices, NULL) : QKV_OK;
+    return choices ? print_unknown_name(what, value, choices, NULL) : QKV_OK;
 }
 
 /* Adds a value to a list. If there are choices, splits it at commas first. */
@@ -48,7 +48,7 @@ static int store_in_list(const struct command_option *option, const char *what, 
     for (char *next; value; value = next) {
         next = option->choices ? strchr(value, ',') : NULL;
         if (next) *next++ = '\0';
-        if (list->count == capacity) return complain("%s is given more than %d times", what, capacity);
+        if (list->count == capacity) return print_error("%s is given more than %d times", what, capacity);
         if (check_choice(what, option->choices, value)) return QKV_INVALID;
         list->value[list->count++] = value;
     }
@@ -60,8 +60,9 @@ static int store_integer(const struct command_option *option, const char *value)
     char *end;
     errno = 0;
     long long number = strtoll(value, &end, 10);
-    if (end == value || *end) return complain("--%s needs a whole number, but got '%s'", option->name, value);
-    if (errno || is_out_of_range(option, (double)number)) return complain_of_range(option, value);
+    if (end == value || *end)
+        return print_error("--%s needs a whole number, but got '%s'", option->name, value);
+    if (errno || is_out_of_range(option, (double)number)) return print_range_error(option, value);
     *(int64_t *)option->destination = number;
     return QKV_OK;
 }
@@ -71,8 +72,8 @@ static int store_number(const struct command_option *option, const char *value)
     char *end;
     double number = strtod(value, &end);
     if (end == value || *end || isnan(number))
-        return complain("--%s needs a number, but got '%s'", option->name, value);
-    if (isinf(number) || is_out_of_range(option, number)) return complain_of_range(option, value);
+        return print_error("--%s needs a number, but got '%s'", option->name, value);
+    if (isinf(number) || is_out_of_range(option, number)) return print_range_error(option, value);
     *(double *)option->destination = number;
     return QKV_OK;
 }
@@ -150,13 +151,13 @@ static bool sets_keys(const struct command *command)
 }
 
 /* Reports a word that getopt_long refused. */
-static int complain_of_option(const struct command *command, const char *word)
+static int print_option_error(const struct command *command, const char *word)
 {
     char title[TITLE_SIZE], candidates[512] = "", given[64] = "";
     write_title(command, title);
     if (optopt > 0 && optopt < FIRST_LONG_ONLY && optopt != 'h')
-        return complain("unknown option '-%c' (see `%s --help`)", optopt, title);
-    if (optopt) return complain("option '%.*s' takes no value", (int)strcspn(word, "="), word);
+        return print_error("unknown option '-%c' (see `%s --help`)", optopt, title);
+    if (optopt) return print_error("option '%.*s' takes no value", (int)strcspn(word, "="), word);
     const char *name = word + 2; /* after the dashes */
     size_t length = strcspn(name, "=");
     int count = 0;
@@ -168,35 +169,35 @@ static int complain_of_option(const struct command *command, const char *word)
         }
         if (!o->name) break;
     }
-    if (count > 1) return complain("option '--%.*s' is ambiguous: %s", (int)length, name, candidates);
+    if (count > 1) return print_error("option '--%.*s' is ambiguous: %s", (int)length, name, candidates);
     if (length < sizeof given) memcpy(given, name, length);
     qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name, command->options);
     const char *hint = *candidates          ? "; did you mean "
                        : sets_keys(command) ? "; keys of the config are set by -s KEY=VALUE"
                                             : "";
-    return complain("unknown option '--%.*s'%s%s (see `%s --help`)", (int)length, name, hint, candidates,
-                    title);
+    return print_error("unknown option '--%.*s'%s%s (see `%s --help`)", (int)length, name, hint, candidates,
+                       title);
 }
 
-int complain_of_translation_options(const struct command *command)
+int print_translation_options_error(const struct command *command)
 {
     for (int i = 0; command->options[i].name; i++)
         if (is_given[i] && command->options[i].needs_translations)
-            return complain("--%s needs translations: give it without --no-translation",
-                            command->options[i].name);
+            return print_error("--%s needs translations: give it without --no-translation",
+                               command->options[i].name);
     return QKV_OK;
 }
 
 /* ---- operands ---- */
 
-int complain_of_usage(const struct command *command, const char *format, ...)
+int print_usage_error(const struct command *command, const char *format, ...)
 {
     char message[sizeof(struct qkv_error)], usage[SYNOPSIS_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    return complain("%s (usage: %s)", message, write_synopsis(command, usage));
+    return print_error("%s (usage: %s)", message, write_synopsis(command, usage));
 }
 
 /* Checks the number of operands, and that none is empty. */
@@ -206,17 +207,17 @@ static int check_operands(const struct command *command, int count, char **opera
     bool repeated = false;
     const char *last = "";
     for (const struct command_operand *o = command->operands; o && o->name; o++) {
-        if (max == count && !o->optional) return complain_of_usage(command, "%s is missing", o->name);
+        if (max == count && !o->optional) return print_usage_error(command, "%s is missing", o->name);
         max++;
         repeated = repeated || o->repeated;
         last = o->name;
     }
     if (count > max && !repeated)
-        return complain_of_usage(command, "unexpected operand '%s'%s", operand[max],
+        return print_usage_error(command, "unexpected operand '%s'%s", operand[max],
                                  strcmp(last, "SENTENCE") ? "" : "; put the sentence in quotes");
     for (int i = 0; i < count; i++) {
         const struct command_operand *row = &command->operands[i < max ? i : max - 1];
-        if (!*operand[i]) return complain_of_usage(command, "%s is empty", row->name);
+        if (!*operand[i]) return print_usage_error(command, "%s is empty", row->name);
         if (check_choice(row->name, row->choices, operand[i])) return QKV_INVALID;
     }
     return QKV_OK;
@@ -229,8 +230,8 @@ static int check_processes(const struct command *command)
     int processes = qkv_launched_processes();
     char title[TITLE_SIZE];
     if (command->is_divided || command->standalone || processes < 2) return QKV_OK;
-    return complain("`%s` works in one process, but mpirun has started %d: start it without mpirun",
-                    write_title(command, title), processes);
+    return print_error("`%s` works in one process, but mpirun has started %d: start it without mpirun",
+                       write_title(command, title), processes);
 }
 
 int parse_and_run(const struct command *command, int argc, char **argv)
@@ -244,9 +245,9 @@ int parse_and_run(const struct command *command, int argc, char **argv)
     for (int code;
          !wants_help && (code = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1;) {
         if (code == ':')
-            return complain("option '%s' needs a value (see `%s --help`)", argv[optind - 1],
-                            write_title(command, title));
-        if (code == '?') return complain_of_option(command, argv[optind - 1]);
+            return print_error("option '%s' needs a value (see `%s --help`)", argv[optind - 1],
+                               write_title(command, title));
+        if (code == '?') return print_option_error(command, argv[optind - 1]);
         wants_help = code == 'h';
         if (wants_help) break;
         const struct command_option *option = find_option(command->options, code);

@@ -14,9 +14,9 @@ int parse_and_run(const struct command *command, int argc, char **argv);
 
 /* For a command that was given --no-translation: reports the first given option that needs translations. `command` is the one
  * that parse_and_run runs. QKV_OK if there is no such option. */
-int complain_of_translation_options(const struct command *command);
+int print_translation_options_error(const struct command *command);
 
 /* Prints `qkv: <message> (usage: qkv train CONFIG [options])` and returns the exit code 2. */
-int complain_of_usage(const struct command *command, const char *format, ...) QKV_PRINTF(2, 3);
+int print_usage_error(const struct command *command, const char *format, ...) QKV_PRINTF(2, 3);
 
 #endif

@@ -1,6 +1,6 @@
 /* qkv attention: shows what a trained model attends to while it translates a sentence. */
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "layer_or_head.h"
 #include "measure_option.h"
 #include "output_options.h"
@@ -42,7 +42,7 @@ static int read_selection(struct selection *selection, const struct qkv_format *
     }
     if (!kinds.count && format->use != QKV_FORMAT_DATA) selection->kinds = 1u << QKV_ATTENTION_CROSS;
     if (mean || format->use == QKV_FORMAT_TERMINAL) selection->head = QKV_ATTENTION_MEAN;
-    if (mean && head) return complain("--mean is the same as --head mean: give one of them");
+    if (mean && head) return print_error("--mean is the same as --head mean: give one of them");
     if (read_layer_or_head("--layer", layer, ACCEPT_ALL | ACCEPT_MEAN, &selection->layer)) return QKV_INVALID;
     return read_layer_or_head("--head", head, ACCEPT_ALL | ACCEPT_MEAN | ACCEPT_BEST, &selection->head);
 }
@@ -175,9 +175,10 @@ static int run(int operands, char **operand)
     if (output_read(&output, &output_options) || read_selection(&v.selection, output.format))
         return QKV_INVALID;
     if (pair_options.versus && output.format->use == QKV_FORMAT_DATA)
-        return complain("--versus is for formats that people look at, but %s is for programs; `qkv explain` "
-                        "has the numbers of both",
-                        output.format->name);
+        return print_error(
+            "--versus is for formats that people look at, but %s is for programs; `qkv explain` "
+            "has the numbers of both",
+            output.format->name);
     struct qkv_error error = {""};
     enum qkv_status status = sentence_pair_open(&v.pair, operand[0], &pair_options, QKV_FLOAT32, &error);
     if (!status) status = check_selection(&v, &error);

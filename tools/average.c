@@ -1,7 +1,7 @@
 /* qkv average: the mean of several checkpoints of a run, as a new checkpoint. */
 #include "arguments.h"
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "terminal.h"
 
 #include "qkv/average.h"
@@ -15,7 +15,7 @@ static int run(int operands, char **operand)
 {
     (void)operands;
     if (!last == !best)
-        return complain_of_usage(&command_average, "give --last or --best, with the number of checkpoints");
+        return print_usage_error(&command_average, "give --last or --best, with the number of checkpoints");
     struct qkv_average average;
     struct qkv_error error = {""};
     const char *name = output ? output : "average";

@@ -1,6 +1,6 @@
 #include "commands.h"
 
-#include "complain.h"
+#include "error_messages.h"
 
 #include <string.h>
 
@@ -23,6 +23,6 @@ const struct command *command_find(const char *name)
     for (int i = 0; COMMANDS[i]; i++)
         if (!strcmp(name, COMMANDS[i]->name)) return COMMANDS[i];
     qkv_suggest_names(near, sizeof near, name, "", command_name, NULL);
-    complain("unknown command '%s'%s%s (see `qkv --help`)", name, *near ? "; did you mean " : "", near);
+    print_error("unknown command '%s'%s%s (see `qkv --help`)", name, *near ? "; did you mean " : "", near);
     return NULL;
 }

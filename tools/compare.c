@@ -1,7 +1,7 @@
 /* qkv compare: compares several runs, in a table and in a chart of accuracy by sentence length. */
 #include "commands.h"
 #include "comparison.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "terminal.h"
 
 #include "qkv/chart.h"
@@ -119,8 +119,8 @@ static int run(int operands, char **operand)
     static struct comparison comparison; /* large */
     for (int i = 0; i < outputs.count; i++)
         if (!format_of(outputs.value[i]))
-            return complain("%s: a comparison is written as .md, .tsv, .json, .txt, .svg or .png",
-                            outputs.value[i]);
+            return print_error("%s: a comparison is written as .md, .tsv, .json, .txt, .svg or .png",
+                               outputs.value[i]);
     struct qkv_error error = {""};
     enum qkv_status status = compare(&comparison, operands, operand, &outputs, &error);
     comparison_release(&comparison);

@@ -3,7 +3,7 @@
 
 #include "arguments.h"
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 
 #include "qkv/lines.h"
 #include "qkv/run.h"
@@ -69,17 +69,17 @@ enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, 
     char inside[PATH_MAX];
     snprintf(inside, sizeof inside, "%s/" QKV_RUN_CONFIG, path);
     if (access(inside, F_OK) == 0)
-        return (enum qkv_status)complain("%s: is a run, but a config is a YAML file, such as the run's %s",
-                                         path, inside);
+        return (enum qkv_status)print_error("%s: is a run, but a config is a YAML file, such as the run's %s",
+                                            path, inside);
     if (holds_text(path))
-        return (enum qkv_status)complain(
+        return (enum qkv_status)print_error(
             "%s: holds text, but a config is a YAML file; to train on sentence pairs, make "
             "a config with `qkv init %s`",
             path, path);
     if (!strcmp(path, "-")) path = "/dev/stdin";
     enum qkv_status status = qkv_config_read(config, arena, path, settings ? settings->value : NULL,
                                              settings ? settings->count : 0, &messages);
-    for (int i = 0; i < messages.count; i++) complain_of_place(messages.text[i]);
+    for (int i = 0; i < messages.count; i++) print_located_error(messages.text[i]);
     return status;
 }
 
@@ -98,7 +98,7 @@ bool same_file(const char *a, const char *b)
 /* A failed write is reported when the program ends, so any other failure here is a lack of memory. */
 static int finish(enum qkv_status status)
 {
-    return status && !ferror(stdout) ? complain("out of memory") : QKV_OK;
+    return status && !ferror(stdout) ? print_error("out of memory") : QKV_OK;
 }
 
 static struct option_list settings;
@@ -106,9 +106,9 @@ static bool full, reference;
 
 static int run(int operands, char **operand)
 {
-    if (reference && operands) return complain("--reference takes no CONFIG");
+    if (reference && operands) return print_error("--reference takes no CONFIG");
     if (reference) return finish(qkv_config_write_reference(stdout));
-    if (!operands) return complain_of_usage(&command_config, "CONFIG is missing");
+    if (!operands) return print_usage_error(&command_config, "CONFIG is missing");
     struct qkv_arena arena = {0};
     struct qkv_config config;
     enum qkv_status status = read_config(&config, &arena, operand[0], &settings);

@@ -3,8 +3,8 @@
 #include "arguments.h"
 #include "by_length.h"
 #include "commands.h"
-#include "complain.h"
 #include "ensemble.h"
+#include "error_messages.h"
 #include "json.h"
 #include "links_options.h"
 #include "log_probs.h"
@@ -243,7 +243,7 @@ static enum qkv_status open_evaluation(struct evaluation *e, const char *run, co
 /* Reports options that contradict each other. */
 static int check_options(void)
 {
-    if (evaluate_options.no_translation && complain_of_translation_options(&command_evaluate))
+    if (evaluate_options.no_translation && print_translation_options_error(&command_evaluate))
         return QKV_INVALID;
     if (score_options_read(&score_options, &evaluate_options.text_options)) return QKV_INVALID;
     if (evaluate_options.log_probs && log_probs_check(evaluate_options.log_probs)) return QKV_INVALID;

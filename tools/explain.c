@@ -1,8 +1,8 @@
 /* qkv explain: shows attention step by step, for a scene or for a trained run. */
 #include "arguments.h"
 #include "commands.h"
-#include "complain.h"
 #include "config.h"
+#include "error_messages.h"
 #include "layer_or_head.h"
 #include "output_options.h"
 #include "sentence_pair.h"
@@ -91,7 +91,7 @@ static enum qkv_status explain_scene(struct request *r, const char *path, struct
                 "%s is a config of training, but `qkv explain` reads scenes, such as those in "
                 "configs/seeds; `qkv config %s` shows a config",
                 path, path);
-        for (int i = 0; i < messages.count; i++) complain_of_place(messages.text[i]);
+        for (int i = 0; i < messages.count; i++) print_located_error(messages.text[i]);
         return qkv_error_set(error, "%s", ""); /* all messages are printed */
     }
     enum qkv_status status = qkv_explain_scene(&scene, arena, &walk, error);
@@ -157,13 +157,13 @@ static enum qkv_status explain_run(struct request *r, const char *path, const ch
 /* Reports operands and options that contradict each other. `run`: `path` is a folder. */
 static int check_operands(const struct request *r, int operands, const char *path, bool run)
 {
-    if (run && operands < 2) return complain("%s is a run: give a sentence as well", path);
-    if (run && r->settings.count) return complain("--set is for scenes: a run has its config inside");
+    if (run && operands < 2) return print_error("%s is a run: give a sentence as well", path);
+    if (run && r->settings.count) return print_error("--set is for scenes: a run has its config inside");
     if (run) return QKV_OK;
-    if (operands > 1 && !qkv_path_exists(path)) return complain("%s: there is no such run", path);
+    if (operands > 1 && !qkv_path_exists(path)) return print_error("%s: there is no such run", path);
     if (operands > 1)
-        return complain("%s is not a run folder, and a scene takes no SENTENCE: its key tokens has the words",
-                        path);
+        return print_error(
+            "%s is not a run folder, and a scene takes no SENTENCE: its key tokens has the words", path);
     const struct {
         const char *option;
         bool given;
@@ -173,7 +173,7 @@ static int check_operands(const struct request *r, int operands, const char *pat
                 {"--words", r->words}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         if (runs[i].given)
-            return complain("%s is for runs, but %s is not a run folder", runs[i].option, path);
+            return print_error("%s is for runs, but %s is not a run folder", runs[i].option, path);
     return QKV_OK;
 }
 
@@ -186,7 +186,7 @@ static int explain(struct request *r, int operands, char **operand)
     struct qkv_error error = {""};
     enum qkv_status status =
         run ? explain_run(r, operand[0], operand[1], &error) : explain_scene(r, operand[0], &arena, &error);
-    if (status && *error.message) complain("%s", error.message);
+    if (status && *error.message) print_error("%s", error.message);
     qkv_arena_release(&arena);
     return (int)status;
 }
@@ -195,9 +195,9 @@ static struct request request;
 
 static int run(int operands, char **operand)
 {
-    if (request.reference && operands) return complain("--reference takes no operand");
+    if (request.reference && operands) return print_error("--reference takes no operand");
     if (request.reference) return (int)qkv_scene_write_reference(stdout);
-    if (!operands) return complain_of_usage(&command_explain, "SCENE or RUN is missing");
+    if (!operands) return print_usage_error(&command_explain, "SCENE or RUN is missing");
     return explain(&request, operands, operand);
 }
 

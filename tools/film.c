@@ -1,6 +1,6 @@
 /* qkv film: shows how the attention of a head developed in training, as an animated picture. */
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "layer_or_head.h"
 #include "output_options.h"
 #include "sentence_pair.h"
@@ -118,13 +118,13 @@ static int run(int operands, char **operand)
     enum qkv_attention_kind chosen = QKV_ATTENTION_CROSS;
     struct qkv_error error = {""};
     (void)operands;
-    if (!strcmp(operand[1], "-")) return complain("a film shows one sentence: give it in place of -");
+    if (!strcmp(operand[1], "-")) return print_error("a film shows one sentence: give it in place of -");
     if (kind) qkv_attention_kind_find(kind, &chosen);
     film.kinds = 1u << chosen;
     if (!output) output = "film.png";
     const char *extension = strrchr(output, '.');
     if (!extension || (strcasecmp(extension, ".png") != 0 && strcasecmp(extension, ".apng") != 0))
-        return complain("-o %s: a film is an animated PNG: name it .png", output);
+        return print_error("-o %s: a film is an animated PNG: name it .png", output);
     if (read_layer_or_head("--layer", layer, 0, &film.layer) ||
         read_layer_or_head("--head", head, ACCEPT_MEAN | ACCEPT_BEST, &film.head))
         return QKV_INVALID;

@@ -1,9 +1,9 @@
 /* qkv generate: makes the data sets of qkv from a seed. */
 #include "arguments.h"
 #include "commands.h"
-#include "complain.h"
 #include "datasets/generate/en_es.h"
 #include "datasets/generate/sequences.h"
+#include "error_messages.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -60,8 +60,8 @@ static void print_en_es(const struct en_es_statistics *s)
 static bool in_order(int64_t shortest, int64_t longest, int64_t longest_test)
 {
     if (longest >= shortest && longest_test >= shortest) return true;
-    complain("--longest is %lld and --longest-test %lld, but must be at least --shortest (%lld)",
-             (long long)longest, (long long)longest_test, (long long)shortest);
+    print_error("--longest is %lld and --longest-test %lld, but must be at least --shortest (%lld)",
+                (long long)longest, (long long)longest_test, (long long)shortest);
     return false;
 }
 
@@ -76,27 +76,27 @@ static bool sentence_lengths(const struct options *options, struct en_es_request
     if (!in_order(request->shortest, request->longest, request->longest_test)) return false;
     int64_t longest = request->longest > request->longest_test ? request->longest : request->longest_test;
     if (request->shortest >= EN_ES_SHORTEST && longest <= EN_ES_LIMIT) return true;
-    complain("sentences of %lld to %lld words are not possible: en_es makes %d to %d words",
-             (long long)request->shortest, (long long)longest, EN_ES_SHORTEST, EN_ES_LIMIT);
+    print_error("sentences of %lld to %lld words are not possible: en_es makes %d to %d words",
+                (long long)request->shortest, (long long)longest, EN_ES_SHORTEST, EN_ES_LIMIT);
     return false;
 }
 
 static int run_en_es(const struct options *options)
 {
-    if (options->symbols != NOT_GIVEN) return complain("--symbols is for copy, reverse and sort only");
+    if (options->symbols != NOT_GIVEN) return print_error("--symbols is for copy, reverse and sort only");
     struct en_es_request request = {.request = request_of(options, EN_ES_TRAIN)};
     struct en_es_statistics statistics;
     struct qkv_error error;
     request.lexicon = options->lexicon ? options->lexicon : "datasets/en_es/lexicon.txt";
     if (!sentence_lengths(options, &request)) return QKV_INVALID;
-    if (en_es_generate(&request, &statistics, &error)) return complain("%s", error.message);
+    if (en_es_generate(&request, &statistics, &error)) return print_error("%s", error.message);
     print_en_es(&statistics);
     return QKV_OK;
 }
 
 static int run_sequences(const struct options *options, enum sequence_task task)
 {
-    if (options->lexicon) return complain("--lexicon is for en_es only");
+    if (options->lexicon) return print_error("--lexicon is for en_es only");
     struct sequence_request request = {.request = request_of(options, 50000),
                                        .task = task,
                                        .symbols = or_default(options->symbols, 50),
@@ -106,7 +106,7 @@ static int run_sequences(const struct options *options, enum sequence_task task)
     if (!in_order(request.shortest, request.longest, request.longest_test)) return QKV_INVALID;
     int64_t repeated[SPLITS];
     struct qkv_error error;
-    if (sequences_generate(&request, repeated, &error)) return complain("%s", error.message);
+    if (sequences_generate(&request, repeated, &error)) return print_error("%s", error.message);
     static const char *const names[SPLITS] = {"train", "dev", "test"};
     for (int i = 0; i < SPLITS; i++) {
         printf("%-6s %lld lines of %lld to %lld numbers", names[i], (long long)request.request.count[i],
@@ -134,7 +134,7 @@ static int run(int operands, char **operand)
     int task = 0;
     (void)operands;
     while (strcmp(operand[0], TASKS[task]) != 0) task++;
-    if (!options.folder) return complain_of_usage(&command_generate, "-o FOLDER is missing");
+    if (!options.folder) return print_usage_error(&command_generate, "-o FOLDER is missing");
     return task == EN_ES ? run_en_es(&options) : run_sequences(&options, (enum sequence_task)task);
 }
 

@@ -4,8 +4,8 @@
 
 #include "arguments.h"
 #include "commands.h"
-#include "complain.h"
 #include "config.h"
+#include "error_messages.h"
 #include "qkv/check_model.h"
 #include "terminal.h"
 
@@ -76,11 +76,11 @@ static int parse_plant(struct request *request)
     snprintf(fault, sizeof fault, "%.*s", length < sizeof fault ? (int)length : (int)sizeof fault - 1,
              request->plant);
     request->fault = qkv_fault_find(fault);
-    if (!request->fault) return complain_of_name("--plant", fault, fault_name, NULL);
+    if (!request->fault) return print_unknown_name("--plant", fault, fault_name, NULL);
     if (!colon) return 0;
     request->fault_op = qkv_op_find(colon + 1);
     if (request->fault_op == QKV_OP_COUNT)
-        return complain_of_name("the op of --plant", colon + 1, op_name, NULL);
+        return print_unknown_name("the op of --plant", colon + 1, op_name, NULL);
     return 0;
 }
 
@@ -111,7 +111,7 @@ static struct qkv_check_options *prepare(struct check_run *run, const char *kind
 
 static int finish(struct check_run *run, enum qkv_status status, const struct qkv_error *error)
 {
-    if (status) return complain("%s", error->message);
+    if (status) return print_error("%s", error->message);
     struct gradcheck_subject *subject = &run->subject[run->count++];
     subject->end = run->report.count;
     if (!run->request->json) gradcheck_print_subject(&run->report, subject, run->detail);
@@ -189,13 +189,13 @@ static int run_operand(struct check_run *run, const char *path)
     struct qkv_error error = {""};
     if (!is_run_folder(path)) {
         if (run->request->checkpoint)
-            return complain("--checkpoint is for a RUN, but %s is not a run folder", path);
+            return print_error("--checkpoint is for a RUN, but %s is not a run folder", path);
         return run_model(run, path, path, NULL);
     }
     enum qkv_status status = qkv_run_open(&trained, path, run->request->checkpoint, QKV_FLOAT64, &error);
     if (status) return conclude(status, &error);
     const char *file = qkv_run_file(&trained.arena, path, QKV_RUN_CONFIG);
-    int code = file ? run_model(run, path, file, &trained) : complain("out of memory");
+    int code = file ? run_model(run, path, file, &trained) : print_error("out of memory");
     qkv_run_release(&trained);
     return code;
 }
@@ -216,22 +216,22 @@ static int run_all(struct check_run *run, int configs, char **paths)
 }
 
 /* Reports a planted fault whose op never runs: otherwise it would look as if the check had passed. */
-static int complain_fault_unused(const struct check_run *run)
+static int print_unused_fault(const struct check_run *run)
 {
     const char *op = qkv_op_name(run->options.fault_op), *fault = qkv_fault_name(run->request->fault);
     if (run->request->fault == QKV_FAULT_SLIGHT)
         return run->request->op
-                   ? complain("fault %s shows in ops that are linear in an input, which op %s is not", fault,
-                              op)
-                   : complain("fault %s shows only in the check of an op: use --op NAME", fault);
+                   ? print_error("fault %s shows in ops that are linear in an input, which op %s is not",
+                                 fault, op)
+                   : print_error("fault %s shows only in the check of an op: use --op NAME", fault);
     if (qkv_fault_is_declaration(run->request->fault))
         return run->request->op
-                   ? complain("fault %s changes no declaration of op %s: choose another fault", fault, op)
-                   : complain("fault %s shows only in the check of an op: use --op NAME", fault);
+                   ? print_error("fault %s changes no declaration of op %s: choose another fault", fault, op)
+                   : print_error("fault %s shows only in the check of an op: use --op NAME", fault);
     if (run->request->op && !strcmp(run->request->op, op))
-        return complain("op %s computes no gradient, so no fault can be planted in it", op);
-    return complain("the fault is planted in op %s, which %s %s does not use; name another: --plant %s:OP",
-                    op, run->subject[0].kind, run->subject[0].name, fault);
+        return print_error("op %s computes no gradient, so no fault can be planted in it", op);
+    return print_error("the fault is planted in op %s, which %s %s does not use; name another: --plant %s:OP",
+                       op, run->subject[0].kind, run->subject[0].name, fault);
 }
 
 static int execute(const struct request *request, int configs, char **paths)
@@ -256,7 +256,7 @@ static int execute(const struct request *request, int configs, char **paths)
                                 request->json);
     }
     int code = run_all(&run, configs, paths);
-    if (!code && request->fault && !run.report.fault_calls) code = complain_fault_unused(&run);
+    if (!code && request->fault && !run.report.fault_calls) code = print_unused_fault(&run);
     if (!code && request->json)
         code =
             conclude(gradcheck_print_json(&run.report, run.subject, run.count, &run.options, &error), &error);
@@ -295,10 +295,10 @@ static const char *conflict(const struct request *request, int configs)
 static int check_request(struct request *request, int configs)
 {
     const char *sentence = conflict(request, configs);
-    if (sentence) return complain("%s", sentence);
+    if (sentence) return print_error("%s", sentence);
     if (request->plant && parse_plant(request)) return QKV_INVALID;
     if (request->every_fault && (configs || request->layer || !(request->op || request->all)))
-        return complain(
+        return print_error(
             "--plant all checks ops, one fault at a time: give --all or --op NAME, and nothing else");
     return 0;
 }
@@ -310,7 +310,7 @@ static int run(int operands, char **operand)
     int code = check_request(&request, operands);
     if (code) return code;
     if (!request.op && !request.layer && !request.all && !operands)
-        return complain_of_usage(&command_gradcheck,
+        return print_usage_error(&command_gradcheck,
                                  "nothing to check: give a CONFIG, a RUN, --op, --layer or --all");
     return execute(&request, operands, operand);
 }

@@ -1,7 +1,7 @@
 /* qkv gradcheck --plant all: plants every fault into every op, one at a time, and prints which ones the check has found. */
 #include "gradcheck.h"
 
-#include "complain.h"
+#include "error_messages.h"
 #include "json.h"
 
 #include <stdio.h>
@@ -112,7 +112,7 @@ int gradcheck_matrix(enum qkv_op_id only, const struct qkv_check_options *option
     }
     if (status) {
         cJSON_Delete(rows);
-        return complain("%s", error.message);
+        return print_error("%s", error.message);
     }
     if (json) {
         cJSON *root = cJSON_CreateObject();

@@ -1,7 +1,7 @@
 /* qkv heads: measures what the heads of a run attend to, and how important they are. */
 #include "arguments.h"
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "heads_table.h"
 #include "json.h"
 #include "links_options.h"
@@ -50,7 +50,7 @@ static int choose_format(int *format)
     if (!format_name && !strcmp(name, "txt")) name = "text";
     for (*format = 0; *format < FORMAT_COUNT; ++*format)
         if (!strcmp(name, FORMATS[*format].name)) return QKV_OK;
-    return complain(
+    return print_error(
         "--output %s: measures of heads are written as .txt, .json or .tsv; --format chooses another",
         output_path);
 }
@@ -143,8 +143,8 @@ static int run(int operands, char **operand)
     int format;
     if (output_path && !strcmp(output_path, "-")) output_path = NULL;
     if (choose_format(&format)) return QKV_INVALID;
-    if (links_options.from && !links_options.path) return complain("--links-from needs --links");
-    if (no_translation && complain_of_translation_options(&command_heads)) return QKV_INVALID;
+    if (links_options.from && !links_options.path) return print_error("--links-from needs --links");
+    if (no_translation && print_translation_options_error(&command_heads)) return QKV_INVALID;
     (void)operands;
     enum qkv_status status = qkv_run_open(&h.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (status) return conclude(status, &error);

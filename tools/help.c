@@ -2,7 +2,7 @@
 #include "help.h"
 
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "help_text.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ static int run(int operands, char **operand)
         return QKV_OK;
     }
     if (!chosen->page)
-        return complain("--format %s completes all commands: leave out %s", format, operand[0]);
+        return print_error("--format %s completes all commands: leave out %s", format, operand[0]);
     const struct command *command = command_find(operand[0]);
     if (!command) return QKV_INVALID;
     chosen->page(command, stdout);

@@ -1,7 +1,7 @@
 /* qkv init: makes a config that is ready for training from a file of sentence pairs. */
 #include "arguments.h"
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "init_config.h"
 #include "init_files.h"
 #include "init_measure.h"
@@ -92,14 +92,14 @@ static int name_by_config(struct state *state, const char *config)
 {
     const char *base = base_of(config);
     size_t length = strlen(base), size = without_end(base, without_end(base, length, ".yaml"), ".yml");
-    if (size == length) return complain("-o %s: the name of a config must end in .yaml", config);
-    if (strlen(config) >= sizeof state->file || size >= 150) return complain("-o: the name is too long");
+    if (size == length) return print_error("-o %s: the name of a config must end in .yaml", config);
+    if (strlen(config) >= sizeof state->file || size >= 150) return print_error("-o: the name is too long");
     snprintf(state->name, sizeof state->name, "%.*s", (int)size, base);
     snprintf(state->folder, sizeof state->folder, "%.*s", (int)(base - config), config);
     snprintf(state->file, sizeof state->file, "%s", config);
     for (const char *at = state->name; *at; at++)
         if (!is_name_letter(*at) || *state->name == '.')
-            return complain(
+            return print_error(
                 "-o %s: the run takes its name from the config, so the name must be made of letters, "
                 "digits, '.', '_' and '-', and not start with '.'",
                 config);
@@ -111,7 +111,7 @@ static int check_language(const char *option, const char *lang)
     bool valid = !lang || (*lang && strlen(lang) < sizeof((struct qkv_pairs){0}.lang[0]));
     for (const char *at = lang; valid && at && *at; at++)
         valid = isalnum((unsigned char)*at) || *at == '-' || *at == '_';
-    return valid ? QKV_OK : complain("%s is '%s', but must be a language code such as en", option, lang);
+    return valid ? QKV_OK : print_error("%s is '%s', but must be a language code such as en", option, lang);
 }
 
 /* Sets the language codes of the config: src and trg if the languages are not known. */
@@ -134,8 +134,8 @@ static int read_columns(int64_t column[2])
     column[0] = strtol(options.columns, &end, 10);
     if (*end == ',') column[1] = strtol(end + 1, &end, 10);
     if (*end || column[0] < 1 || column[1] < 1 || column[0] == column[1])
-        return complain("--columns is '%s', but must be the numbers of two columns, such as 1,2",
-                        options.columns);
+        return print_error("--columns is '%s', but must be the numbers of two columns, such as 1,2",
+                           options.columns);
     return QKV_OK;
 }
 
@@ -264,7 +264,7 @@ static int run(int operands, char **operand)
     if (check_language("--src", options.lang[0]) || check_language("--trg", options.lang[1]) ||
         read_columns(request.column))
         return QKV_INVALID;
-    if (operands > 2) return complain_of_usage(&command_init, "there are more than two files");
+    if (operands > 2) return print_usage_error(&command_init, "there are more than two files");
     if (!options.config)
         name_by_input(&state, operand[0], request.target);
     else if (name_by_config(&state, options.config))

@@ -1,6 +1,6 @@
 #include "input_lines.h"
 
-#include "complain.h"
+#include "error_messages.h"
 #include "terminal.h"
 
 #include "qkv/bpe.h"
@@ -110,9 +110,9 @@ enum qkv_status input_lines_encode(struct input_lines *input, const char *place,
     const char *tab = strchr(text, '\t');
     if (tab && !input->has_prefixes) {
         if (!input->quiet && !input->has_told_of_tab)
-            complain("%s: has a tab, but a line is one sentence: give one column (cut -f1), or pairs to "
-                     "`qkv evaluate`",
-                     place);
+            print_error("%s: has a tab, but a line is one sentence: give one column (cut -f1), or pairs to "
+                        "`qkv evaluate`",
+                        place);
         input->has_told_of_tab = true;
         tab = NULL;
     }
@@ -124,7 +124,7 @@ enum qkv_status input_lines_encode(struct input_lines *input, const char *place,
         struct qkv_error cut;
         snprintf(subject, sizeof subject, "%s:", place);
         qkv_too_many_tokens(subject, length, input->longest, &cut);
-        complain("%s; the rest of the line is ignored", cut.message);
+        print_error("%s; the rest of the line is ignored", cut.message);
         length = input->longest;
     }
     *line = (struct input_line){.number = ++input->count};

@@ -1,6 +1,6 @@
 /* qkv inspect: shows the configuration, training progress, checkpoint files and parameters of a run. */
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "json.h"
 
 #include "framework/core/plain_text.h"

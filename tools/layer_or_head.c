@@ -1,6 +1,6 @@
 #include "layer_or_head.h"
 
-#include "complain.h"
+#include "error_messages.h"
 
 #include "qkv/attention_map.h"
 
@@ -32,6 +32,6 @@ int read_layer_or_head(const char *option, const char *text, unsigned accepted, 
     else if (end > text && !*end && !errno && number >= 1 && number <= 1000000)
         *index = (int)number;
     else
-        return complain("%s is '%s', but must be a number from 1%s", option, text, words[accepted]);
+        return print_error("%s is '%s', but must be a number from 1%s", option, text, words[accepted]);
     return QKV_OK;
 }

@@ -2,8 +2,8 @@
 #include "arguments.h"
 #include "blas_core.h"
 #include "commands.h"
-#include "complain.h"
 #include "end_by_signal.h"
+#include "error_messages.h"
 #include "help.h"
 #include "json.h"
 
@@ -52,12 +52,12 @@ static int run(int argc, char **argv)
     }
     if (!strcmp(name, "--help") || !strcmp(name, "-h"))
         return parse_and_run(&command_help, 1, help_arguments);
-    if (qkv_kernels_in_use(&kernels, &error)) return complain("%s", error.message);
+    if (qkv_kernels_in_use(&kernels, &error)) return print_error("%s", error.message);
     if (!strcmp(name, "--version")) {
         print_version(&kernels);
         return QKV_OK;
     }
-    if (*name == '-') return complain("unknown option '%s' (see `qkv --help`)", name);
+    if (*name == '-') return print_error("unknown option '%s' (see `qkv --help`)", name);
     const struct command *command = command_find(name);
     return command ? parse_and_run(command, argc - 1, argv + 1) : QKV_INVALID;
 }
@@ -83,5 +83,5 @@ int main(int argc, char **argv)
     int code = run(argc, argv);
     int failure = output_failure();
     if (!failure || code == QKV_INVALID) return code; /* an error message has been printed */
-    return complain("<stdout>: cannot be written: %s", failure > 0 ? strerror(failure) : "a write failed");
+    return print_error("<stdout>: cannot be written: %s", failure > 0 ? strerror(failure) : "a write failed");
 }

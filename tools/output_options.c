@@ -1,6 +1,6 @@
 #include "output_options.h"
 
-#include "complain.h"
+#include "error_messages.h"
 #include "terminal.h"
 
 #include "qkv/arena.h"
@@ -33,10 +33,11 @@ int output_read(struct output *output, const struct output_options *options)
                                           ? qkv_format_of_path(path)
                                           : qkv_format_find(options->format ? options->format : "text");
     if (!format)
-        return complain("%s: the extension is no known format; choose one with --format: %s", path,
-                        list_names(known, sizeof known, output_format_name, NULL));
+        return print_error("%s: the extension is no known format; choose one with --format: %s", path,
+                           list_names(known, sizeof known, output_format_name, NULL));
     if (format->binary && !path && isatty(STDOUT_FILENO))
-        return complain("%s is binary and standard output is a terminal: name a file with -o", format->name);
+        return print_error("%s is binary and standard output is a terminal: name a file with -o",
+                           format->name);
     *output = (struct output){
         .format = format,
         .path = path,

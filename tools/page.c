@@ -1,8 +1,8 @@
 /* qkv page: writes one HTML file that has a trained run in it and translates without a server, or that has the scenes of
  * tutorials. */
 #include "commands.h"
-#include "complain.h"
 #include "config.h"
+#include "error_messages.h"
 #include "page/page_files.h"
 #include "page_heads.h"
 #include "page_scenes.h"
@@ -149,12 +149,12 @@ static int check_scenes(int count, char **files)
                 {"--pairs", measured.pairs},  {"--links", measured.links.path}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         if (runs[i].given)
-            return count ? complain("%s is for runs, but %s is not a run folder", runs[i].option, files[0])
-                         : complain("%s is for runs: give a run folder", runs[i].option);
+            return count ? print_error("%s is for runs, but %s is not a run folder", runs[i].option, files[0])
+                         : print_error("%s is for runs: give a run folder", runs[i].option);
     for (int i = 0; i < count; i++) {
-        if (is_run_folder(files[i])) return complain("a page holds one run, or scenes");
+        if (is_run_folder(files[i])) return print_error("a page holds one run, or scenes");
         if (!qkv_path_exists(files[i]))
-            return complain("%s: there is no such run, and no such scene", files[i]);
+            return print_error("%s: there is no such run, and no such scene", files[i]);
     }
     return QKV_OK;
 }
@@ -164,12 +164,12 @@ static int check_scenes(int count, char **files)
 static int run(int operands, char **operand)
 {
     if (!page_html().bytes)
-        return complain(
+        return print_error(
             "this qkv was built without the page, which needs the Debian packages clang, lld, wasi-libc and "
             "libclang-rt-14-dev-wasm32 and the source of utf8proc: run tools/test.sh, which installs them "
             "and builds qkv");
-    if (measured.links.path && !measured.pairs) return complain("--links needs --pairs");
-    if (measured.links.from && !measured.links.path) return complain("--links-from needs --links");
+    if (measured.links.path && !measured.pairs) return print_error("--links needs --pairs");
+    if (measured.links.from && !measured.links.path) return print_error("--links-from needs --links");
     struct qkv_error error = {""};
     if (operands == 1 && is_run_folder(operand[0]))
         return conclude(make_page_of_run(operand[0], &error), &error);

@@ -1,6 +1,6 @@
 #include "page_scenes.h"
 
-#include "complain.h"
+#include "error_messages.h"
 #include "explain/packed_scene.h"
 #include "json.h"
 #include "page/page_files.h"
@@ -61,7 +61,7 @@ static enum qkv_status read_scene(struct qkv_scene *scene, const char *path, con
 {
     struct qkv_messages messages;
     if (qkv_scene_read_text(scene, arena, path, text, NULL, 0, &messages)) {
-        for (int i = 0; i < messages.count; i++) complain_of_place(messages.text[i]);
+        for (int i = 0; i < messages.count; i++) print_located_error(messages.text[i]);
         return qkv_error_set(error, "%s", "");
     }
     if (*scene->run.path)

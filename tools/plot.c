@@ -1,7 +1,7 @@
 /* qkv plot: draws curves of training, as a picture or in the terminal. */
 #include "commands.h"
-#include "complain.h"
 #include "curves.h"
+#include "error_messages.h"
 #include "terminal.h"
 
 #include "draw/chart_scale.h"
@@ -242,11 +242,12 @@ static enum qkv_status read_runs(struct run_set *set, int count, char **paths, s
         bool has_metrics = run->log.intervals || run->log.validations;
         if (has_metrics && (chosen_axis() != CURVE_TIME || has_times(&run->log))) continue;
         if (has_metrics)
-            complain("%s: records no times, as an older qkv has trained it; plot it over updates or tokens",
-                     paths[i]);
+            print_error(
+                "%s: records no times, as an older qkv has trained it; plot it over updates or tokens",
+                paths[i]);
         else
-            complain("%s: has no metrics yet; the first come after training.logging_freq (%lld) updates",
-                     paths[i], (long long)run->config.training.logging_freq);
+            print_error("%s: has no metrics yet; the first come after training.logging_freq (%lld) updates",
+                        paths[i], (long long)run->config.training.logging_freq);
         qkv_training_log_release(&run->log);
         set->runs--;
     }
@@ -293,7 +294,7 @@ static int run(int operands, char **operand)
 {
     struct qkv_error error = {""};
     struct plot *plot = calloc(1, sizeof *plot);
-    if (!plot) return complain("out of memory");
+    if (!plot) return print_error("out of memory");
     enum qkv_status status = draw(plot, operands, operand, &error);
     run_set_release(&plot->set);
     free(plot);

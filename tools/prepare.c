@@ -1,8 +1,8 @@
 /* qkv prepare: writes the training text of a config as ids, so that it can be larger than memory in training. */
 #include "arguments.h"
 #include "commands.h"
-#include "complain.h"
 #include "config.h"
+#include "error_messages.h"
 #include "terminal.h"
 
 #include "qkv/trainer.h"
@@ -39,16 +39,16 @@ static bool may_write(void)
     bool exists = !lstat(output, &there);
     if (overwrite || (!exists && errno == ENOENT)) return true;
     if (exists)
-        complain("%s: exists already; --overwrite replaces it", output);
+        print_error("%s: exists already; --overwrite replaces it", output);
     else
-        complain("%s: cannot be written: %s", output, strerror(errno));
+        print_error("%s: cannot be written: %s", output, strerror(errno));
     return false;
 }
 
 static int run(int operands, char **operand)
 {
     (void)operands;
-    if (!output) return complain_of_usage(&command_prepare, "-o FILE is missing");
+    if (!output) return print_usage_error(&command_prepare, "-o FILE is missing");
     if (!may_write()) return QKV_INVALID;
     struct qkv_arena arena = {0};
     struct qkv_config config;
@@ -59,7 +59,7 @@ static int run(int operands, char **operand)
         struct qkv_prepared_counts counts;
         status = qkv_train_prepare(&config, output, &counts, &error);
         if (status)
-            complain("%s", error.message);
+            print_error("%s", error.message);
         else
             print_counts(&counts);
     }

@@ -1,7 +1,7 @@
 /* qkv quantize: makes a run of a quarter of the size, with matrices in int8. */
 #include "arguments.h"
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "terminal.h"
 
 #include "qkv/quantize.h"
@@ -14,7 +14,7 @@ static int run(int operands, char **operand)
 {
     (void)operands;
     struct qkv_error error = {""};
-    if (!output) return complain_of_usage(&command_quantize, "give --output, the folder of the new run");
+    if (!output) return print_usage_error(&command_quantize, "give --output, the folder of the new run");
     enum qkv_status status = qkv_run_quantize(operand[0], checkpoint, output, &error);
     if (status) return conclude(status, &error);
     print_plain(stdout, output);

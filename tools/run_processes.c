@@ -1,6 +1,6 @@
 #include "run_processes.h"
 
-#include "complain.h"
+#include "error_messages.h"
 #include "precision_option.h"
 #include "without.h"
 

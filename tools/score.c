@@ -1,6 +1,6 @@
 /* qkv score: computes BLEU, chrF and TER of translations by any program, with the same results as sacreBLEU. */
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "json.h"
 #include "score_options.h"
 #include "systems.h"
@@ -190,13 +190,13 @@ static int check_options(char **operand)
     int standard_inputs = !strcmp(operand[0], "-") + !strcmp(operand[1], "-");
     for (int i = 0; i < against.count; i++) standard_inputs += !strcmp(against.value[i], "-");
     if (standard_inputs > 1 && against.count)
-        return complain("standard input can hold only one of the texts");
+        return print_error("standard input can hold only one of the texts");
     if (standard_inputs > 1)
-        return complain("standard input can hold the translations or the references, not both");
+        return print_error("standard input can hold the translations or the references, not both");
     if (!against.count && (samples >= 0 || seed >= 0))
-        return complain("%s has no effect without --against", samples >= 0 ? "--samples" : "--seed");
+        return print_error("%s has no effect without --against", samples >= 0 ? "--samples" : "--seed");
     if (against.count && sentence_level)
-        return complain("--sentence-level scores one system: give it without --against");
+        return print_error("--sentence-level scores one system: give it without --against");
     return QKV_OK;
 }
 

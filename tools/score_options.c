@@ -1,6 +1,6 @@
 #include "score_options.h"
 
-#include "complain.h"
+#include "error_messages.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -68,8 +68,8 @@ static enum qkv_status check_use(const struct score_options *o, const struct qkv
     };
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
         if (uses[i].given && !qkv_scorer_computes(&scorer, uses[i].metric)) {
-            complain("%s has no effect without %s: add it to --metrics", uses[i].option,
-                     qkv_metric_info(uses[i].metric)->key);
+            print_error("%s has no effect without %s: add it to --metrics", uses[i].option,
+                        qkv_metric_info(uses[i].metric)->key);
             return QKV_INVALID;
         }
     return QKV_OK;
@@ -93,7 +93,8 @@ enum qkv_status score_options_read(const struct score_options *o, struct qkv_tex
     };
     bool has_value = result->smoothing == QKV_BLEU_FLOOR || result->smoothing == QKV_BLEU_ADD_K;
     if (o->smoothing_value > 0 && !has_value) {
-        complain("--smooth-value has no effect with --smooth-method %s: choose floor or add-k", o->smoothing);
+        print_error("--smooth-value has no effect with --smooth-method %s: choose floor or add-k",
+                    o->smoothing);
         return QKV_INVALID;
     }
     return check_use(o, result);

@@ -1,9 +1,9 @@
 /* qkv sweep: trains several configs, or every combination of some values, and compares the runs. */
 #include "arguments.h"
 #include "commands.h"
-#include "complain.h"
 #include "config.h"
 #include "end_by_signal.h"
+#include "error_messages.h"
 #include "run_set.h"
 #include "sweep_grid.h"
 #include "sweep_runs.h"
@@ -71,7 +71,7 @@ static enum qkv_status plan_run(struct sweep *sweep, const struct grid *grid, in
     run->settings = settings;
     for (int i = 0; complete && i < grid->keys; i++) complete = add_setting(&run->settings, chosen[i]);
     if (!complete || !name_run(sweep, prefix, name, seed, run))
-        return (enum qkv_status)complain("out of memory, or too many settings for %s", run->file);
+        return (enum qkv_status)print_error("out of memory, or too many settings for %s", run->file);
     return read_config(&run->config, &sweep->arena, run->file, &run->settings);
 }
 
@@ -85,7 +85,7 @@ static enum qkv_status plan_config(struct sweep *sweep, const struct grid *grid,
     if (!sweep->folder)
         sweep->folder =
             is_alone ? qkv_arena_format(&sweep->arena, "runs/%s-sweep", config.name) : "runs/sweep";
-    if (!sweep->folder) return (enum qkv_status)complain("out of memory");
+    if (!sweep->folder) return (enum qkv_status)print_error("out of memory");
     int64_t first = config.training.random_seed;
     for (int combination = 0; combination < combinations; combination++)
         for (int64_t seed = first; seed < first + seeds; seed++) {
@@ -94,7 +94,7 @@ static enum qkv_status plan_config(struct sweep *sweep, const struct grid *grid,
             if (plan_run(sweep, grid, combination, seed, prefix, run)) return QKV_INVALID;
             for (int i = 0; i < sweep->runs; i++)
                 if (!strcmp(sweep->run[i].name, run->name))
-                    return (enum qkv_status)complain("two runs would have the folder %s", run->folder);
+                    return (enum qkv_status)print_error("two runs would have the folder %s", run->folder);
             sweep->runs++;
         }
     return QKV_OK;
@@ -104,10 +104,10 @@ static enum qkv_status plan(struct sweep *sweep, const struct grid *grid, int co
 {
     int combinations = grid_count(grid, MAX_SWEPT);
     if ((int64_t)configs * combinations * seeds > MAX_SWEPT)
-        return (enum qkv_status)complain("the sweep has more than %d runs: name fewer values or seeds",
-                                         MAX_SWEPT);
+        return (enum qkv_status)print_error("the sweep has more than %d runs: name fewer values or seeds",
+                                            MAX_SWEPT);
     sweep->run = calloc((size_t)(configs * combinations * (int)seeds), sizeof *sweep->run);
-    if (!sweep->run) return (enum qkv_status)complain("out of memory");
+    if (!sweep->run) return (enum qkv_status)print_error("out of memory");
     for (int i = 0; i < configs; i++)
         if (plan_config(sweep, grid, combinations, config[i], configs == 1)) return QKV_INVALID;
     return QKV_OK;
@@ -152,7 +152,7 @@ static int finish(struct sweep *sweep)
     const char *table = qkv_run_file(&sweep->arena, sweep->folder, "comparison.md");
     const char *curves = qkv_run_file(&sweep->arena, sweep->folder, "curves.svg");
     int failed = 0;
-    if (!table || !curves) return complain("out of memory");
+    if (!table || !curves) return print_error("out of memory");
     int code = show(sweep, &command_compare, table);
     if (!code) code = show(sweep, &command_plot, curves);
     for (int i = 0; i < sweep->runs; i++) failed += sweep->run[i].state == SWEEP_FAILED;
@@ -163,7 +163,7 @@ static int finish(struct sweep *sweep)
         print_plain(stderr, curves);
         fputc('\n', stderr);
     }
-    if (failed) complain("%d of %d runs failed; their logs are in %s", failed, sweep->runs, sweep->folder);
+    if (failed) print_error("%d of %d runs failed; their logs are in %s", failed, sweep->runs, sweep->folder);
     return failed && !code ? QKV_FAILED : code;
 }
 
@@ -192,7 +192,7 @@ static int run(int operands, char **operand)
     struct qkv_error error = {""};
     struct sweep sweep = {.folder = folder, .quiet = quiet};
     for (int i = 0; i < operands; i++)
-        if (!strcmp(operand[i], "-")) return complain("-: each run reads the config; write it to a file");
+        if (!strcmp(operand[i], "-")) return print_error("-: each run reads the config; write it to a file");
     int code = sweep_all(&sweep, operands, operand, &error);
     free(sweep.run);
     qkv_arena_release(&sweep.arena);

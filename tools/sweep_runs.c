@@ -2,7 +2,7 @@
 
 #include "arguments.h"
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "run_set.h"
 #include "sweep_progress.h"
 #include "terminal.h"

@@ -1,6 +1,6 @@
 #include "synopsis.h"
 
-#include "complain.h"
+#include "error_messages.h"
 
 #include "qkv/config.h"
 

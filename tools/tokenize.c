@@ -1,6 +1,6 @@
 /* qkv tokenize: splits lines of text into the tokens of a run. */
 #include "commands.h"
-#include "complain.h"
+#include "error_messages.h"
 #include "terminal.h"
 
 #include "qkv/lines.h"

@@ -1,6 +1,6 @@
 #include "tokenized_text.h"
 
-#include "complain.h"
+#include "error_messages.h"
 
 #include "qkv/tokenizer.h"
 
@@ -21,13 +21,13 @@ void tokenized_text_note(const struct tokenized_text *references, const struct q
              (long long)references->tokenized, (long long)references->lines);
     if (2 * references->tokenized < references->lines || !references->tokenized) return;
     if (joined)
-        complain("%s, but translations are joined to plain text: only BLEU with 13a or intl compares them "
-                 "rightly. "
-                 "Evaluate on plain text, or train with data.trg.split_punctuation: false",
-                 count);
+        print_error("%s, but translations are joined to plain text: only BLEU with 13a or intl compares them "
+                    "rightly. "
+                    "Evaluate on plain text, or train with data.trg.split_punctuation: false",
+                    count);
     else if (qkv_scorer_computes(scorer, QKV_METRIC_BLEU) &&
              (tokenizer == QKV_BLEU_13A || tokenizer == QKV_BLEU_INTL))
-        complain(
+        print_error(
             "%s. BLEU with the tokenizer %s is made for plain text: compare it only with scores of the same "
             "tokenized text; --tokenize none takes the tokens as they are",
             count, qkv_bleu_tokenizer_name(tokenizer));

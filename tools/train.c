@@ -1,9 +1,9 @@
 /* qkv train: trains the model of a YAML config, and writes a run folder. */
 #include "commands.h"
-#include "complain.h"
 #include "config.h"
 #include "core/exchange.h"
 #include "end_by_signal.h"
+#include "error_messages.h"
 #include "run_processes.h"
 #include "train_signals.h"
 #include "train_view.h"
@@ -28,12 +28,12 @@ static enum qkv_status prepare(struct qkv_config *config, struct qkv_arena *aren
 {
     enum qkv_status status = QKV_OK;
     if (options.resume && options.overwrite)
-        status = (enum qkv_status)complain("--resume and --overwrite exclude each other");
+        status = (enum qkv_status)print_error("--resume and --overwrite exclude each other");
     else if (from && options.resume)
-        status = (enum qkv_status)complain(
+        status = (enum qkv_status)print_error(
             "--from and --resume exclude each other: a resumed run goes on from its own checkpoint");
     else if (qkv_processes_count(options.processes) > 1 && !strcmp(path, "-"))
-        status = (enum qkv_status)complain(
+        status = (enum qkv_status)print_error(
             "CONFIG is standard input, which only one of several processes can read: name a file");
     if (!status) status = read_config(config, arena, path, &settings);
     if (!status && from) config->training.from = from;
@@ -73,9 +73,9 @@ static int run(int operands, char **operand)
     enum qkv_status status = speaks ? prepare(&config, &arena, operand[0]) : QKV_OK;
     status = qkv_processes_share_status(options.processes, status);
     if (!status && !speaks) {
-        complain_as(qkv_exchange_name(options.processes, qkv_processes_rank(options.processes)));
+        set_error_process(qkv_exchange_name(options.processes, qkv_processes_rank(options.processes)));
         status = prepare(&config, &arena, operand[0]);
-        complain_as(NULL);
+        set_error_process(NULL);
         if (status) qkv_processes_abort(options.processes);
     }
     if (!status) status = train(&config, operand[0]);

@@ -1,6 +1,6 @@
 #include "train_view.h"
 
-#include "complain.h"
+#include "error_messages.h"
 #include "score_options.h"
 #include "terminal.h"
 #include "train_signals.h"
@@ -280,7 +280,7 @@ void train_view_failure(struct train_view *view, const struct qkv_config *config
     struct qkv_arena arena = {0};
     leave_block(view);
     const char *last = qkv_run_file(&arena, config->training.model_dir, QKV_RUN_LAST);
-    complain("%s", message);
+    print_error("%s", message);
     if (status == QKV_INVALID && view->started && last && qkv_path_exists(last)) {
         fputs("the last checkpoint is complete; continue with: ", stderr);
         print_resume(view);

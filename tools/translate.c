@@ -1,9 +1,9 @@
 /* qkv translate: translates lines of text. */
 #include "attention_text.h"
 #include "commands.h"
-#include "complain.h"
 #include "end_by_signal.h"
 #include "ensemble.h"
+#include "error_messages.h"
 #include "replace_unknown.h"
 #include "run_processes.h"
 #include "search_options.h"

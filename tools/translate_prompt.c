@@ -1,6 +1,6 @@
 #include "translate_prompt.h"
 
-#include "complain.h"
+#include "error_messages.h"
 #include "line_editor.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static bool run_nbest(const struct translate_prompt *prompt, const char *argumen
     errno = 0;
     long long n_best = strtoll(argument, &end, 10);
     if (end == argument || *end || errno || n_best < 1 || n_best > MAX_TRANSLATIONS)
-        complain("/nbest needs a number from 1 to %d", MAX_TRANSLATIONS);
+        print_error("/nbest needs a number from 1 to %d", MAX_TRANSLATIONS);
     else
         conclude(prompt->set_n_best(prompt->context, n_best, &error), &error);
     return true;
@@ -85,10 +85,10 @@ static bool run_command(const struct translate_prompt *prompt, char *line)
     for (const struct prompt_command *command = COMMANDS_OF_PROMPT; command->name; command++) {
         if (strlen(command->name) != length || strncmp(line, command->name, length) != 0) continue;
         if (*command->argument || !*argument) return command->run(prompt, argument);
-        complain("%s has no argument, but got '%s'", command->name, argument);
+        print_error("%s has no argument, but got '%s'", command->name, argument);
         return true;
     }
-    complain("there is no command %.*s; /help lists the commands", (int)length, line);
+    print_error("there is no command %.*s; /help lists the commands", (int)length, line);
     return true;
 }
 

@@ -77,7 +77,7 @@ static struct qkv_tensor *rotate(struct walk *walk, const struct attention_setup
     if (setup->positions && !keys)
         table = qkv_gather_rows(walk->graph, table, setup->positions, setup->query_words.count);
     x = qkv_rotate(walk->graph, x, table, (struct qkv_segments){0}, 0);
-    qkv_walk_add(walk, &(struct new_step){.name = keys ? "turned_keys" : "turned_queries",
+    qkv_walk_add(walk, &(struct new_step){.name = keys ? "rotated_keys" : "rotated_queries",
                                           .title = keys ? "rotated keys" : "rotated queries",
                                           .formula = keys ? "K rotated by the position of each word"
                                                           : "Q rotated by the position of each word",
@@ -203,7 +203,7 @@ static struct qkv_tensor *add_output(struct walk *walk, const struct attention_s
          joins = has_heads || (is_silent && output->weight.rows);
     if (joins) {
         qkv_walk_add_tensor(
-            walk, "joined", has_heads ? "heads joined" : "context of the silent head",
+            walk, "concatenated", has_heads ? "heads concatenated" : "context of the silent head",
             has_heads ? qkv_walk_text(walk, "C = [Z_1 ... Z_%lld]", (long long)setup->rule.heads) : "C = 0",
             context, setup->query_words);
         qkv_walk_rule(walk, QKV_STEP_RULE_JOIN, "context", NULL, NULL);
@@ -217,7 +217,7 @@ static struct qkv_tensor *add_output(struct walk *walk, const struct attention_s
         walk, "output", "output",
         qkv_walk_text(walk, "Y = %s W_O%s", joins ? "C" : "Z", output->bias.rows ? " + b_O" : ""), result,
         setup->query_words);
-    qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, joins ? "joined" : "context", "output_weights",
+    qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, joins ? "concatenated" : "context", "output_weights",
                   output->bias.rows ? "output_bias" : NULL);
     return result;
 }

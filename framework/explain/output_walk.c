@@ -95,13 +95,13 @@ static struct state add_feed_forward(struct model_walk *m, struct state x)
 }
 
 /* The state that the layer adds its output to: X itself or, with pre-norm, the state of which X is the norm. */
-static struct state add_around(struct model_walk *m, struct qkv_tensor *x)
+static struct state add_residual_input(struct model_walk *m, struct qkv_tensor *x)
 {
     if (m->layers.residual->place != QKV_NORM_PRE) return (struct state){x, "layer_inputs", "X"};
-    struct qkv_tensor *around = qkv_model_walk_followed(m, qkv_model_walk_part(m, QKV_PART_RESIDUAL));
-    qkv_walk_add_tensor(m->walk, "around", "hidden states around the layer", "R, of which X is the norm",
-                        around, m->query_words);
-    return (struct state){around, "around", "R"};
+    struct qkv_tensor *residual = qkv_model_walk_followed(m, qkv_model_walk_part(m, QKV_PART_RESIDUAL));
+    qkv_walk_add_tensor(m->walk, "residual", "residual input", "R, of which X is the norm", residual,
+                        m->query_words);
+    return (struct state){residual, "residual", "R"};
 }
 
 void qkv_model_walk_rest_of_layer(struct model_walk *m, struct qkv_tensor *x, struct qkv_tensor *output)
@@ -109,17 +109,17 @@ void qkv_model_walk_rest_of_layer(struct model_walk *m, struct qkv_tensor *x, st
     const struct qkv_attention_layers *layers = &m->layers;
     if (!layers->residual || !output || m->walk->failed) return;
     bool is_pre = layers->residual->place == QKV_NORM_PRE;
-    struct state sum = add_residual(m, add_around(m, x), (struct state){output, "output", "Y"}, "attended",
-                                    "attention added", "T");
+    struct state sum = add_residual(m, add_residual_input(m, x), (struct state){output, "output", "Y"},
+                                    "attention_sum", "attention added", "T");
     if (!is_pre)
-        sum = add_norm(m, &layers->residual->norm, sum, "attended_norm", "attention added, normed", "N");
+        sum = add_norm(m, &layers->residual->norm, sum, "attention_norm", "attention added, normed", "N");
     if (!layers->feed_forward) {
         qkv_walk_note(m->walk, "Cross-attention of the same layer reads this.");
         return;
     }
     struct state result = add_feed_forward(m, sum);
     if (layers->last_norm)
-        result = add_norm(m, layers->last_norm, result, "last_norm", "normed after the last layer", "H");
+        result = add_norm(m, layers->last_norm, result, "final_norm", "normed after the last layer", "H");
     if (!layers->is_last) {
         qkv_walk_note(m->walk, "The next layer reads this.");
         return;

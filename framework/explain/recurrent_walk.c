@@ -37,7 +37,7 @@ static void add_fed(struct model_walk *m)
     double *values = qkv_walk_memory(m->walk, (shape.size[0] + 1) * width, sizeof *values);
     if (!values) return;
     qkv_tensor_read(output->node, values + width);
-    qkv_walk_add(m->walk, &(struct new_step){.name = "fed",
+    qkv_walk_add(m->walk, &(struct new_step){.name = "previous_attentional",
                                              .title = "previous attentional vector",
                                              .formula = "F_t = Y of step t-1; zeros in step 1",
                                              .matrix = {shape.size[0], width, values},
@@ -48,7 +48,7 @@ static void add_fed(struct model_walk *m)
 
 static void add_states(struct model_walk *m, const struct qkv_tensor *states, bool fed)
 {
-    qkv_walk_add_tensor(m->walk, "states", "decoder states",
+    qkv_walk_add_tensor(m->walk, "decoder_states", "decoder states",
                         qkv_walk_text(m->walk, "H_t = %s(E_t,%s H_t-1)",
                                       cell_name(m, &m->model->config.decoder, false), fed ? " F_t," : ""),
                         states, m->query_words);
@@ -62,15 +62,15 @@ static void add_attentional(struct model_walk *m, const struct projection *atten
 {
     struct walk *walk = m->walk;
     struct qkv_tensor *joined = qkv_concat(walk->graph, states, context, 1); /* [Nq, H + M] */
-    qkv_walk_add_tensor(walk, "joined", "state and context", "C = [H Z]", joined, m->query_words);
+    qkv_walk_add_tensor(walk, "concatenated", "state and context", "C = [H Z]", joined, m->query_words);
     qkv_walk_add_matrix(walk, "output_weights", "weights of the attentional vector", "W_C",
                         attentional->weight, 0);
     qkv_walk_add_matrix(walk, "output_bias", "bias of the attentional vector", "b_C", attentional->bias, 0);
     struct qkv_tensor *sums = qkv_walk_project(walk, joined, attentional),
                       *output = qkv_tanh(walk->graph, sums);
-    qkv_walk_add_tensor(walk, "output_sums", "attentional vector before tanh", "C W_C + b_C", sums,
+    qkv_walk_add_tensor(walk, "pre_activation", "attentional vector before tanh", "C W_C + b_C", sums,
                         m->query_words);
-    qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, "joined", "output_weights", "output_bias");
+    qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, "concatenated", "output_weights", "output_bias");
     qkv_walk_add_tensor(walk, "output", "attentional vector", "Y = tanh(C W_C + b_C)", output,
                         m->query_words);
     qkv_walk_note(walk, fed ? "The output layer predicts the word from this vector, and the next step "
@@ -86,7 +86,7 @@ enum qkv_status qkv_model_walk_recurrent(struct model_walk *m)
                                     .key_words = m->key_words,
                                     .x_name = "H",
                                     .memory_name = "M",
-                                    .x_step = "states",
+                                    .x_step = "decoder_states",
                                     .memory_step = "memory"};
     struct projection attentional;
     qkv_learned_single_head(m->model, &m->layers, m->walk, &setup, &attentional);

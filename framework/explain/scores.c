@@ -126,7 +126,7 @@ static struct qkv_tensor *add_distance_scores(struct walk *walk, const struct at
                setup->rule.alibi ? "B = -slope |distance|, one slope per head"
                                  : "B, learned for each distance and head",
                bias);
-    add_scores(walk, setup, "placed_scores", "scores with distance", "scaled scores + B", sum);
+    add_scores(walk, setup, "biased_scores", "scores with distance bias", "scaled scores + B", sum);
     qkv_walk_rule(walk, QKV_STEP_RULE_SUM, "scaled_scores", "distance_bias", NULL);
     return sum;
 }
@@ -190,8 +190,8 @@ struct qkv_tensor *qkv_walk_scores(struct walk *walk, const struct attention_set
     }
     add_scores(walk, setup, "scores", "scores", formula, scores);
     if (setup->score == QKV_SCENE_SCORE_SCALED_DOT || setup->score == QKV_SCENE_SCORE_DOT)
-        qkv_walk_rule(walk, QKV_STEP_RULE_ROW_PRODUCT, setup->rotation.rows ? "turned_queries" : "queries",
-                      setup->rotation.rows ? "turned_keys" : "keys", NULL);
+        qkv_walk_rule(walk, QKV_STEP_RULE_ROW_PRODUCT, setup->rotation.rows ? "rotated_queries" : "queries",
+                      setup->rotation.rows ? "rotated_keys" : "keys", NULL);
     if (setup->score != QKV_SCENE_SCORE_SCALED_DOT) return scores;
     scores = qkv_scale(walk->graph, scores, 1 / sqrt((double)setup->key_width));
     add_scores(walk, setup, "scaled_scores", "scaled scores",
@@ -214,9 +214,9 @@ struct qkv_tensor *qkv_walk_local_weights(struct walk *walk, const struct attent
            sigma = (double)predictor->window / 2;
     if (walk->failed) return NULL;
     struct qkv_matrix vector = predictor->vector, row = {1, vector.rows, vector.value};
-    qkv_walk_add_matrix(walk, "place_weights", "weights of the position predictor", "W_p", predictor->weight,
-                        0);
-    qkv_walk_add_matrix(walk, "place_vector", "vector of the position predictor", "v_p", row, 0);
+    qkv_walk_add_matrix(walk, "predictor_weights", "weights of the position predictor", "W_p",
+                        predictor->weight, 0);
+    qkv_walk_add_matrix(walk, "predictor_vector", "vector of the position predictor", "v_p", row, 0);
     struct qkv_tensor *hidden =
         qkv_tanh(graph, qkv_linear(graph, query, qkv_walk_constant(walk, predictor->weight), NULL,
                                    false)); /* [Nq, A] */
@@ -224,7 +224,7 @@ struct qkv_tensor *qkv_walk_local_weights(struct walk *walk, const struct attent
         graph, qkv_linear(graph, hidden, qkv_walk_constant(walk, vector), NULL, false)); /* [Nq, 1] */
     struct qkv_tensor *positions = qkv_scale(graph, center, (double)keys);               /* [Nq, 1] */
     qkv_walk_add(walk,
-                 &(struct new_step){.name = "places",
+                 &(struct new_step){.name = "predicted_positions",
                                     .title = "predicted positions",
                                     .formula = qkv_walk_text(walk, "p_i = %lld sigmoid(v_p · tanh(q_i W_p))",
                                                              (long long)keys),
@@ -237,7 +237,7 @@ struct qkv_tensor *qkv_walk_local_weights(struct walk *walk, const struct attent
         qkv_subtract(graph, qkv_walk_constant(walk, (struct qkv_matrix){pairs.count, 1, key_positions}),
                      qkv_gather_rows(graph, positions, pairs.query, pairs.count)); /* j - p_i: [P, 1] */
     add_scores(
-        walk, setup, "nearness", "nearness",
+        walk, setup, "gaussian_window", "Gaussian window",
         qkv_walk_text(walk, "g_ij = exp(-(j - p_i)² / (2 · %g²))", sigma),
         qkv_exp(graph, qkv_scale(graph, qkv_multiply(graph, distance, distance), -1 / (2 * sigma * sigma))));
     return qkv_attention_local(graph, scores, center, layout, predictor->window);

@@ -20,7 +20,7 @@ struct qkv_tensor *qkv_feed_forward_apply(const struct qkv_feed_forward *layer, 
     struct qkv_tensor *hidden = qkv_dense_apply(&layer->inner, graph, x); /* [N, F] */
     const char *scope_before = qkv_graph_scope(graph, layer->inner.name);
     /* Dropout and ReLU give the same numbers in either order. Dropout first saves memory: both ops can then
-     * overwrite `hidden`, because the backward passes of ReLU and of layer->outer read only the result of
+     * overwrite `forward`, because the backward passes of ReLU and of layer->outer read only the result of
      * ReLU. */
     bool dropout_first = layer->activation == QKV_ACTIVATION_RELU;
     if (dropout_first) hidden = qkv_dropout_apply(graph, hidden, layer->dropout);

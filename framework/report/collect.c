@@ -135,7 +135,7 @@ static enum qkv_status run(struct qkv_attention_collector *collector, int64_t co
     qkv_batch_shard(&collector->batch, 0, 1, &view);
     collector->trace = (struct qkv_trace){0};
     /* Stops at hidden states: attention needs no probabilities of target words, which take most of the time. */
-    qkv_model_hidden(collector->model, collector->graph, &view, &collector->trace);
+    qkv_model_forward(collector->model, collector->graph, &view, &collector->trace);
     if (qkv_graph_check(collector->graph, error)) return QKV_INVALID;
     qkv_forward(collector->graph);
     return QKV_OK;

@@ -232,9 +232,9 @@ static enum qkv_status read_tensor(const struct reading *reading, const cJSON *i
     if (!read_offsets(item, max, &begin, &end))
         return qkv_error_set(reading->error, "%s: the data_offsets of %s do not lie in the data",
                              reading->path, item->string);
-    size_t number_size = qkv_stored_type_size(tensor->type);
+    size_t element_size = qkv_stored_type_size(tensor->type);
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape");
-    if ((end - begin) % number_size || !read_shape(shape, (end - begin) / number_size, &tensor->shape))
+    if ((end - begin) % element_size || !read_shape(shape, (end - begin) / element_size, &tensor->shape))
         return qkv_error_set(reading->error, "%s: byte %zu: the data of %s does not fit its shape",
                              reading->path, reading->data_offset + begin, item->string);
     tensor->data = reading->bytes + reading->data_offset + begin;

@@ -15,7 +15,7 @@ enum qkv_status qkv_training_make_model(struct training *training, struct qkv_er
         qkv_model_new(&config->model, training->source.size, training->target.size, QKV_FLOAT32, error);
     if (!training->model) return QKV_INVALID;
     qkv_parameters_initialize(&training->model->parameters, seed);
-    if (*config->model.network && (qkv_network_check_hidden(training->model, error) ||
+    if (*config->model.network && (qkv_network_check_forward(training->model, error) ||
                                    qkv_network_check_decoding(training->model, error)))
         return QKV_INVALID;
     struct qkv_error inner;

@@ -51,8 +51,8 @@ Test(networks, are_refused_unless_complete)
     network.name = "recurrent";
     expect_unregistered(&network, "there is a network called recurrent already");
     network = own_network("incomplete");
-    network.hidden = NULL;
-    expect_unregistered(&network, "network incomplete: a network needs the functions declare and hidden");
+    network.forward = NULL;
+    expect_unregistered(&network, "network incomplete: a network needs the functions declare and forward");
     network = own_network("incomplete");
     network.decoding = &small;
     expect_unregistered(&network, "network incomplete: decoding needs start, step and reorder, and a struct "
@@ -221,20 +221,20 @@ Test(networks, tie_the_output_layer_to_their_embedding)
                    "has none");
 }
 
-/* ---- mistakes in hidden ---- */
+/* ---- mistakes in forward ---- */
 
 static const struct {
     enum { NOTHING, FEW_ROWS, WIDE, NO_LAYER, MANY_HEADS, NO_ATTENTION } mistake;
     const char *message;
 } MISTAKES[] = {
     {NOTHING,
-     "network wrong: hidden returned NULL, but must return a row of model.decoder.hidden_size for each "
+     "network wrong: forward returned NULL, but must return a row of model.decoder.hidden_size for each "
      "target token: [5, 8]"},
     {FEW_ROWS,
-     "network wrong: hidden returned [4, 8], but must return a row of model.decoder.hidden_size for "
+     "network wrong: forward returned [4, 8], but must return a row of model.decoder.hidden_size for "
      "each target token: [5, 8]"},
     {WIDE,
-     "network wrong: hidden returned [5, 16], but must return a row of model.decoder.hidden_size for each "
+     "network wrong: forward returned [5, 16], but must return a row of model.decoder.hidden_size for each "
      "target token: [5, 8]"},
     {NO_LAYER, "qkv_trace_record: the layer of an attention is 0, but layers count from 1"},
     {MANY_HEADS, "qkv_trace_record: heads is 4, but attention has 1"},
@@ -243,8 +243,8 @@ static const struct {
 static size_t mistaken; /* index in MISTAKES */
 
 /* Rows of Nt target tokens by one head that attends to them, with one of the mistakes. */
-static struct qkv_tensor *mistaken_hidden(const struct qkv_model *model, struct qkv_graph *graph,
-                                          const struct qkv_batch_view *batch, struct qkv_trace *trace)
+static struct qkv_tensor *mistaken_forward(const struct qkv_model *model, struct qkv_graph *graph,
+                                           const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     const int64_t width = model->config.decoder.hidden_size, mistake = MISTAKES[mistaken].mistake;
     const struct qkv_part part = {.stack = QKV_STACK_DECODER,
@@ -261,10 +261,10 @@ static struct qkv_tensor *mistaken_hidden(const struct qkv_model *model, struct 
     return mistake == WIDE ? qkv_concat(graph, x, x, 1) : x;
 }
 
-Test(networks, say_what_is_wrong_with_hidden)
+Test(networks, say_what_is_wrong_with_forward)
 {
     struct qkv_network_interface network = own_network("wrong");
-    network.hidden = mistaken_hidden;
+    network.forward = mistaken_forward;
     cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
     struct qkv_model *model = model_of("wrong", QKV_FLOAT32);
     const int64_t SOURCE[] = {3}, TARGET[] = {4};
@@ -290,11 +290,11 @@ static struct {
     bool crosses;
 } move;
 
-static struct qkv_tensor *moved_hidden(const struct qkv_model *model, struct qkv_graph *graph,
-                                       const struct qkv_batch_view *batch, struct qkv_trace *trace)
+static struct qkv_tensor *moved_forward(const struct qkv_model *model, struct qkv_graph *graph,
+                                        const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     const struct qkv_segments target = {batch->count, batch->target_start, batch->target_length};
-    struct qkv_tensor *x = own_network("own").hidden(model, graph, batch, trace);
+    struct qkv_tensor *x = own_network("own").forward(model, graph, batch, trace);
     return qkv_neighbours(graph, x, move.crosses ? (struct qkv_segments){0} : target, move.offset, 1);
 }
 
@@ -308,38 +308,34 @@ Test(networks, that_look_ahead_or_mix_sentences_are_refused)
         {0, false, NULL},
         {-1, false, NULL},
         {1, false,
-         "network moved: hidden looks ahead: row 0 of a sentence changes with row 1 of its target_input, but "
-         "may "
-         "depend on none after its own"},
+         "network moved: forward looks ahead: row 0 of a sentence changes with row 1 of its target_input, "
+         "but may depend on none after its own"},
         {3, false,
-         "network moved: hidden looks ahead: row 0 of a sentence changes with row 1 of its target_input, but "
-         "may "
-         "depend on none after its own"},
+         "network moved: forward looks ahead: row 0 of a sentence changes with row 1 of its target_input, "
+         "but may depend on none after its own"},
         {-1, true,
-         "network moved: hidden mixes sentences: row 0 of sentence 1 changes with the tokens of another "
-         "sentence; "
-         "give the ops the segments of the batch"},
+         "network moved: forward mixes sentences: row 0 of sentence 1 changes with the tokens of another "
+         "sentence; give the ops the segments of the batch"},
         {4, true,
-         "network moved: hidden mixes sentences: row 0 of sentence 0 changes with the tokens of another "
-         "sentence; "
-         "give the ops the segments of the batch"},
+         "network moved: forward mixes sentences: row 0 of sentence 0 changes with the tokens of another "
+         "sentence; give the ops the segments of the batch"},
     };
     struct qkv_network_interface network = own_network("moved");
-    network.hidden = moved_hidden;
+    network.forward = moved_forward;
     cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
     struct qkv_model *model = model_of("moved", QKV_FLOAT32);
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct qkv_error error = {""};
         move.offset = CASES[i].offset;
         move.crosses = CASES[i].crosses;
-        enum qkv_status status = qkv_network_check_hidden(model, &error);
+        enum qkv_status status = qkv_network_check_forward(model, &error);
         cr_expect_eq(status, CASES[i].message ? QKV_INVALID : QKV_OK, "case %d", (int)i);
         cr_expect_str_eq(error.message, CASES[i].message ? CASES[i].message : "");
     }
     qkv_model_free(model);
 }
 
-Test(networks, of_the_library_obey_the_rules_of_hidden)
+Test(networks, of_the_library_obey_the_rules_of_forward)
 {
     for (int recurrent = 0; recurrent < 2; recurrent++) {
         struct qkv_model_config config = tiny_config();
@@ -349,7 +345,7 @@ Test(networks, of_the_library_obey_the_rules_of_hidden)
         }
         struct qkv_model *model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
         struct qkv_error error = {""};
-        cr_expect_eq(qkv_network_check_hidden(model, &error), QKV_OK, "%s", error.message);
+        cr_expect_eq(qkv_network_check_forward(model, &error), QKV_OK, "%s", error.message);
         qkv_model_free(model);
     }
 }

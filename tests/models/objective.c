@@ -71,7 +71,7 @@ static struct qkv_tensor *r_drop_parts(const struct subject *subject, struct qkv
     const struct qkv_model *model = subject->model;
     struct qkv_tensor *entropy[2], *log[2];
     for (int k = 0; k < 2; k++) {
-        struct qkv_tensor *hidden = qkv_model_hidden(model, graph, &subject->view, NULL);
+        struct qkv_tensor *hidden = qkv_model_forward(model, graph, &subject->view, NULL);
         struct qkv_tensor *logits =
             qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
                        qkv_graph_parameter(graph, model->output_bias), false);
@@ -91,7 +91,7 @@ static struct qkv_tensor *simcut_parts(const struct subject *subject, struct qkv
     struct qkv_tensor *entropy = NULL, *log[2];
     for (int k = 0; k < 2; k++) {
         qkv_graph_set_token_cutoff(graph, k ? 0.4 : 0);
-        struct qkv_tensor *hidden = qkv_model_hidden(model, graph, &subject->view, NULL);
+        struct qkv_tensor *hidden = qkv_model_forward(model, graph, &subject->view, NULL);
         struct qkv_tensor *logits =
             qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
                        qkv_graph_parameter(graph, model->output_bias), false);

@@ -64,11 +64,11 @@ static void *declare(struct qkv_model *model, struct qkv_error *refusal)
     return own_network("own").declare(model, refusal);
 }
 
-static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
-                                 const struct qkv_batch_view *batch, struct qkv_trace *trace)
+static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_graph *graph,
+                                  const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     struct qkv_trace weights = {0};
-    struct qkv_tensor *result = own_network("own").hidden(model, graph, batch, trace ? &weights : NULL);
+    struct qkv_tensor *result = own_network("own").forward(model, graph, batch, trace ? &weights : NULL);
     for (const struct qkv_part *part = weights.first; part; part = part->next) {
         struct qkv_part owner = *part;
         if (mistake.leaves_out_weights && part->attention == QKV_ATTENTION_DECODER) continue;
@@ -117,7 +117,7 @@ static void setup(void)
     make_no_mistake();
     network = own_network("recorded");
     network.declare = declare;
-    network.hidden = hidden;
+    network.forward = forward;
     network.attention = attention;
     network.inputs = inputs;
     cr_assert_eq(qkv_network_register(&network, &error), QKV_OK, "%s", error.message);

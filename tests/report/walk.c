@@ -219,7 +219,7 @@ Test(walk, terms_of_a_selected_head)
     for (int head = 1; head <= 4; head++) {
         struct qkv_explanation one = all;
         cr_assert_eq(qkv_explanation_select_head(&one, head, &arena, &error), QKV_OK, "%s", error.message);
-        const struct qkv_step *joined = step_of(&one, "joined");
+        const struct qkv_step *joined = step_of(&one, "concatenated");
         cr_assert_eq(joined->columns, 8);
         for (int64_t column = 0; column < 8; column++) {
             const struct qkv_number number = {joined, 0, 2, column};

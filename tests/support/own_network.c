@@ -45,8 +45,8 @@ static void *declare(struct qkv_model *model, struct qkv_error *error)
     return network;
 }
 
-static struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
-                                 const struct qkv_batch_view *batch, struct qkv_trace *trace)
+static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_graph *graph,
+                                  const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     const struct network *network = model->network;
     const struct qkv_segments source = {batch->count, batch->source_start, batch->source_length},
@@ -98,7 +98,7 @@ struct qkv_network_interface own_network(const char *name)
         .settings = settings,
         .setting_count = 1,
         .declare = declare,
-        .hidden = hidden,
+        .forward = forward,
         .attention = attention,
         .inputs = inputs,
     };

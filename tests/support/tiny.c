@@ -91,7 +91,7 @@ double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_b
     struct qkv_graph *graph = qkv_graph_new(model->parameters.dtype);
     qkv_graph_set_gradients(graph, false);
     qkv_graph_bind(graph, &model->parameters, NULL, false);
-    struct qkv_tensor *hidden = qkv_model_hidden(model, graph, batch, NULL);
+    struct qkv_tensor *hidden = qkv_model_forward(model, graph, batch, NULL);
     struct qkv_tensor *logits =
         qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
                    qkv_graph_parameter(graph, model->output_bias), model->output_tied);

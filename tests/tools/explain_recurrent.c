@@ -36,8 +36,8 @@ static cJSON *expect_walk_of(const char *name, const char *encoder, const char *
 {
     const char *folder = trained(name, encoder, decoder);
     cJSON *walk = json_of(folder, "explain", ""), *report = json_of(folder, "attention", "");
-    cJSON *map = cJSON_GetObjectItem(map_of(report, "cross.1.1"), "weights"), *fed = step_of(walk, 0, "fed"),
-          *output = step_of(walk, 0, "output");
+    cJSON *map = cJSON_GetObjectItem(map_of(report, "cross.1.1"), "weights"),
+          *fed = step_of(walk, 0, "previous_attentional"), *output = step_of(walk, 0, "output");
     double range = 0;
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < COLUMNS; j++) {
@@ -65,8 +65,8 @@ Test(explain_recurrent, explains_additive_scores)
     expect_shape(walk, "memory", "[6,12]");
     expect_shape(walk, "tokens", "[1,4]");
     expect_shape(walk, "embeddings", "[4,12]");
-    expect_shape(walk, "fed", "[4,12]");
-    expect_shape(walk, "states", "[4,12]");
+    expect_shape(walk, "previous_attentional", "[4,12]");
+    expect_shape(walk, "decoder_states", "[4,12]");
     expect_shape(walk, "queries", "[4,12]");
     expect_shape(walk, "keys", "[6,12]");
     expect_shape(walk, "values", "[6,12]");
@@ -75,7 +75,7 @@ Test(explain_recurrent, explains_additive_scores)
     expect_shape(walk, "score_vector", "[1,5]");
     expect_shape(walk, "scores", "[4,6]");
     expect_shape(walk, "context", "[4,12]");
-    expect_shape(walk, "joined", "[4,24]");
+    expect_shape(walk, "concatenated", "[4,24]");
     expect_shape(walk, "output_weights", "[24,12]");
     expect_shape(walk, "output_bias", "[1,12]");
     expect_shape(walk, "output", "[4,12]");
@@ -86,7 +86,7 @@ Test(explain_recurrent, explains_additive_scores)
 /* s = h W m, with the matrix W of the step score_weights. */
 static void expect_general(const cJSON *walk)
 {
-    cJSON *states = step_of(walk, 0, "states"), *memory = step_of(walk, 0, "memory"),
+    cJSON *states = step_of(walk, 0, "decoder_states"), *memory = step_of(walk, 0, "memory"),
           *weights = step_of(walk, 0, "score_weights"), *scores = step_of(walk, 0, "scores");
     int width =
         cJSON_GetArraySize(cJSON_GetArrayItem(cJSON_GetObjectItem(weights, "values"), 0)); /* of the memory */
@@ -125,7 +125,7 @@ Test(explain_recurrent, explains_networks_without_input_feeding)
     cJSON *walk =
         expect_walk_of("concat", "bidirectional: true",
                        "input_feeding: false, num_layers: 2, attention: {score: concat, key_width: 5}");
-    cr_expect_null(step_of(walk, 0, "fed"));
+    cr_expect_null(step_of(walk, 0, "previous_attentional"));
     expect_shape(walk, "score_weights", "[24,5]");
     cr_expect_null(step_of(walk, 0, "score_key"));
 }
@@ -135,11 +135,11 @@ Test(explain_recurrent, explains_predicted_positions)
     cJSON *walk =
         expect_walk_of("local", "bidirectional: true",
                        FED ", num_layers: 1, attention: {score: local_p, local_window: 2, key_width: 5}");
-    cJSON *places = step_of(walk, 0, "places"), *nearness = step_of(walk, 0, "nearness"),
+    cJSON *places = step_of(walk, 0, "predicted_positions"), *nearness = step_of(walk, 0, "gaussian_window"),
           *scores = step_of(walk, 0, "scores");
     expect_general(walk);
-    expect_shape(walk, "place_weights", "[12,5]");
-    expect_shape(walk, "place_vector", "[1,5]");
+    expect_shape(walk, "predictor_weights", "[12,5]");
+    expect_shape(walk, "predictor_vector", "[1,5]");
     for (int i = 0; i < ROWS; i++) {
         double place = number_of(places, 0, i, 0), sum = 0;
         cr_expect(place > 0 && place < COLUMNS, "%g", place);
@@ -161,7 +161,7 @@ Test(explain_recurrent, follows_words_and_compares_with_the_untrained_model)
     cJSON *all = json_of(folder, "explain", ""),
           *one = json_of(folder, "explain", "--follow dos --versus random");
     expect_shape(one, "weights", "[1,6]");
-    expect_shape(one, "fed", "[4,12]");
+    expect_shape(one, "previous_attentional", "[4,12]");
     for (int d = 0; d < STATE; d++)
         cr_expect_float_eq(number_of(step_of(one, 1, "output"), 0, 0, d),
                            number_of(step_of(all, 0, "output"), 0, 1, d), 1e-12);
@@ -183,7 +183,7 @@ Test(explain_recurrent, writes_every_format)
     text = run("cd '%s' && qkv explain run %s --full", folder, SENTENCE);
     cr_expect_null(strstr(text.output, "same numbers as step"), "%s", text.output);
     struct outcome html = run("cd '%s' && qkv explain run %s -f html", folder, SENTENCE);
-    cr_expect_not_null(strstr(html.output, "same numbers as <a href=\"#states\">step 7</a>"));
+    cr_expect_not_null(strstr(html.output, "same numbers as <a href=\"#decoder_states\">step 7</a>"));
     struct outcome drawn = run("cd '%s' && qkv explain run %s -o m.svg && qkv explain run %s -o m.png && "
                                "qkv explain run %s -o m.npz",
                                folder, SENTENCE, SENTENCE, SENTENCE);

@@ -63,7 +63,7 @@ Test(explain_run, has_every_step_with_its_shape)
     expect_shape(walk, "queries", "[2,4,8]");
     expect_shape(walk, "scaled_scores", "[2,4,4]");
     expect_shape(walk, "context", "[2,4,8]");
-    expect_shape(walk, "joined", "[4,16]");
+    expect_shape(walk, "concatenated", "[4,16]");
     expect_shape(walk, "output_weights", "[16,16]");
     expect_shape(walk, "output", "[4,16]");
     cr_expect_not_null(step_of(run_json("explain", "one --target uno --kind decoder"), 0, "mask"));
@@ -261,7 +261,7 @@ static void expect_walk_of(const char *name, const char *attention, const char *
 
 Test(explain_run, explains_rotary_positions)
 {
-    expect_walk_of("rotary", "window: 1000000", "type: rotary", "turned_queries");
+    expect_walk_of("rotary", "window: 1000000", "type: rotary", "rotated_queries");
 }
 
 Test(explain_run, explains_alibi_and_relative_positions)
@@ -274,7 +274,7 @@ Test(explain_run, explains_shared_key_heads_and_windows)
 {
     expect_walk_of("groups", "key_value_heads: 2", "type: sinusoidal", "keys");
     expect_walk_of("window", "window: 1, global_tokens: 1", "type: sinusoidal", "mask");
-    expect_walk_of("all", "window: 2, key_value_heads: 1, kernel: flash", "type: rotary", "turned_keys");
+    expect_walk_of("all", "window: 2, key_value_heads: 1, kernel: flash", "type: rotary", "rotated_keys");
 }
 
 /* The note of the mask says all that hides words. */

@@ -231,10 +231,10 @@ Test(page_steps, say_what_is_masked_and_what_is_silent)
     cr_expect_not_null(strstr(browser_text(browser, "terms-title"), " is masked: weight 0"), "%s",
                        browser_text(browser, "terms-title"));
     browser_click(browser, "silence-decoder-1-1");
-    browser_wait(browser, "isSettled() && state.walk.find(step => step.name === 'joined').note");
-    cr_expect_str_eq(browser_value(browser,
-                                   "state.walk.find(step => step.name === 'joined').values.subarray(0, 8)"
-                                   ".every(value => value === 0) ? 'zero' : 'not zero'"),
-                     "zero");
+    browser_wait(browser, "isSettled() && state.walk.find(step => step.name === 'concatenated').note");
+    cr_expect_str_eq(
+        browser_value(browser, "state.walk.find(step => step.name === 'concatenated').values.subarray(0, 8)"
+                               ".every(value => value === 0) ? 'zero' : 'not zero'"),
+        "zero");
     browser_close(browser);
 }

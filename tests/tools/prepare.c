@@ -428,11 +428,11 @@ Test(prepare, any_damaged_byte_is_found)
 
 /* Puts a number into a file that is right otherwise. */
 static bool is_refused_with(const char *folder, const char *bytes, size_t size, size_t at, const void *number,
-                            size_t number_size, const char *sentence)
+                            size_t element_size, const char *sentence)
 {
     char *copy = remember(malloc(size));
     memcpy(copy, bytes, size);
-    memcpy(copy + at, number, number_size);
+    memcpy(copy + at, number, element_size);
     correct(copy);
     return is_refused(folder, copy, size, sentence);
 }

@@ -101,7 +101,7 @@ Test(attention_from_scratch, has_five_heads_of_the_shapes_of_the_tutorial)
     expect_shape(walk, "values", "[5,4,8]");
     expect_shape(walk, "weights", "[5,4,4]");
     expect_shape(walk, "context", "[5,4,8]");
-    expect_shape(walk, "joined", "[4,40]");
+    expect_shape(walk, "concatenated", "[4,40]");
     for (int h = 0; h < 5; h++)
         for (int i = 0; i < 4; i++) {
             double sum = 0;
@@ -180,7 +180,7 @@ Test(simple_attention, has_one_head_or_two_with_dense_layers)
     expect_shape(two, "embeddings", "[7,10]");
     expect_shape(two, "queries", "[2,7,5]");
     expect_shape(two, "weights", "[2,7,7]");
-    expect_shape(two, "joined", "[7,10]");
+    expect_shape(two, "concatenated", "[7,10]");
     expect_shape(two, "output", "[7,10]");
     struct outcome text = run("qkv explain '" SEEDS "/simple_attention_two_heads.yaml'");
     cr_expect_not_null(strstr(text.output, "head 1"));

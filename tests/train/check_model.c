@@ -59,10 +59,11 @@ Test(check_model, passes_networks_from_outside)
 }
 
 /* A network that computes half of its result from numbers through which no gradient flows. */
-static struct qkv_tensor *hidden_without_gradient(const struct qkv_model *model, struct qkv_graph *graph,
-                                                  const struct qkv_batch_view *batch, struct qkv_trace *trace)
+static struct qkv_tensor *forward_without_gradient(const struct qkv_model *model, struct qkv_graph *graph,
+                                                   const struct qkv_batch_view *batch,
+                                                   struct qkv_trace *trace)
 {
-    struct qkv_tensor *x = own_network("own").hidden(model, graph, batch, trace);
+    struct qkv_tensor *x = own_network("own").forward(model, graph, batch, trace);
     return qkv_add(graph, qkv_scale(graph, x, 0.5), qkv_detach(graph, qkv_scale(graph, x, 0.5)));
 }
 
@@ -74,7 +75,7 @@ Test(check_model, finds_wrong_gradients)
     struct qkv_check_report report = {0};
     struct qkv_error error = {""};
     network = own_network("wrong");
-    network.hidden = hidden_without_gradient;
+    network.forward = forward_without_gradient;
     cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
     const struct qkv_checked_model model = {
         .subject = "wrong", .config = config_of(&config, &arena, "wrong"), .sentences = 2};

@@ -110,11 +110,11 @@ Test(trainer, log_lines_and_validations_leave_no_memory_behind)
 /* ---- networks from outside ---- */
 
 /* Row i is the hidden state of row i + 1 of its sentence. */
-static struct qkv_tensor *hidden_ahead(const struct qkv_model *model, struct qkv_graph *graph,
-                                       const struct qkv_batch_view *batch, struct qkv_trace *trace)
+static struct qkv_tensor *forward_ahead(const struct qkv_model *model, struct qkv_graph *graph,
+                                        const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     const struct qkv_segments target = {batch->count, batch->target_start, batch->target_length};
-    return qkv_neighbours(graph, own_network("own").hidden(model, graph, batch, trace), target, 1, 1);
+    return qkv_neighbours(graph, own_network("own").forward(model, graph, batch, trace), target, 1, 1);
 }
 
 static void reorder_nothing(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
@@ -145,9 +145,9 @@ Test(trainer, refuses_a_network_that_looks_ahead)
 {
     static struct qkv_network_interface network;
     network = own_network("ahead");
-    network.hidden = hidden_ahead;
+    network.forward = forward_ahead;
     cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
-    expect_network_refused("ahead", "network ahead: hidden looks ahead");
+    expect_network_refused("ahead", "network ahead: forward looks ahead");
 }
 
 /* The transformer, but its decoding forgets to move keys and values when hypotheses change their rows. */

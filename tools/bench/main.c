@@ -6,7 +6,7 @@
 
 #include "arguments.h"
 #include "blas_core.h"
-#include "complain.h"
+#include "error_messages.h"
 
 #include "core/launch.h"
 
@@ -150,7 +150,7 @@ static void show(struct bench_report *report, const char *name, const struct mes
         bench_report_network(report, &message->data.network);
         break;
     case MESSAGE_ERROR:
-        if (message->data.error.message[0]) complain("%s", message->data.error.message);
+        if (message->data.error.message[0]) print_error("%s", message->data.error.message);
         break;
     }
 }
@@ -159,10 +159,10 @@ static enum qkv_status measure_in_child(const struct measure *measure, const cha
                                         const struct bench_options *options, struct bench_report *report)
 {
     int ends[2], result = 0;
-    if (pipe(ends)) return (enum qkv_status)complain("cannot make a pipe: %s", strerror(errno));
+    if (pipe(ends)) return (enum qkv_status)print_error("cannot make a pipe: %s", strerror(errno));
     fflush(stdout);
     pid_t child = fork();
-    if (child < 0) return (enum qkv_status)complain("cannot start a process: %s", strerror(errno));
+    if (child < 0) return (enum qkv_status)print_error("cannot start a process: %s", strerror(errno));
     if (child == 0) {
         close(ends[0]);
         _exit((int)run_measure(measure, name, options, ends[1]));
@@ -179,7 +179,8 @@ static enum qkv_status measure_in_child(const struct measure *measure, const cha
     bench_report_end(report, name);
     if (WIFEXITED(result)) return (enum qkv_status)WEXITSTATUS(result);
     if (!has_error)
-        complain("%s: the measurement `%s` was killed by signal %d", name, measure->name, WTERMSIG(result));
+        print_error("%s: the measurement `%s` was killed by signal %d", name, measure->name,
+                    WTERMSIG(result));
     return QKV_INVALID;
 }
 
@@ -207,11 +208,11 @@ static bool picture_is_possible(const struct option_list *wanted, const char *pa
     const char *dot = path ? strrchr(path, '.') : NULL;
     if (!path) return true;
     if (!is_wanted(wanted, "scaling") && !is_wanted(wanted, "threads") && !is_wanted(wanted, "processes"))
-        complain("--output draws scaling, threads and processes: add -m scaling");
+        print_error("--output draws scaling, threads and processes: add -m scaling");
     else if (is_wanted(wanted, "processes") && (is_wanted(wanted, "scaling") || is_wanted(wanted, "threads")))
-        complain("--output draws processes into a picture of their own: leave out scaling and threads");
+        print_error("--output draws processes into a picture of their own: leave out scaling and threads");
     else if (!dot || (strcmp(dot, ".svg") && strcmp(dot, ".png")))
-        complain("%s: a chart is written as .svg or .png", path);
+        print_error("%s: a chart is written as .svg or .png", path);
     else
         return true;
     return false;
@@ -257,10 +258,11 @@ static int bench(int operands, char **operand)
     if (profile && wanted.count < 64) wanted.value[wanted.count++] = "profile";
     if (!picture_is_possible(&wanted, options.output)) return QKV_INVALID;
     if (options.batches && (operands != 1 || !is_wanted(&wanted, "train")))
-        return complain("--batches writes the batches of one training: name one workload, and add -m train");
+        return print_error(
+            "--batches writes the batches of one training: name one workload, and add -m train");
     bool speaks = qkv_launched_rank() == 0; /* of several processes, which measure together */
     struct bench_report *report = bench_report_new(json && speaks, speaks ? options.output : NULL);
-    if (!report) return complain("out of memory");
+    if (!report) return print_error("out of memory");
     enum qkv_status status =
         operands ? measure_all(&wanted, operands, (const char *const *)operand, &options, report)
                  : measure_all(&wanted, 3, ALL, &options, report);

@@ -1,5 +1,5 @@
 /* Prints points and forecasts as tables or JSON, and draws them. */
-#include "complain.h"
+#include "error_messages.h"
 #include "report.h"
 
 #include <stdio.h>

@@ -29,7 +29,7 @@ async function unpack(base64) {
 // The calls of WASI that the module links. It writes only the message of a bug, just before it ends; it has neither
 // environment variables nor files.
 const SUCCESS = 0, NOT_SUPPORTED = 52;
-let complaint = '';
+let errorText = '';
 
 const SYSTEM = {
     environ_sizes_get: (count, size) => {
@@ -44,13 +44,13 @@ const SYSTEM = {
         let size = 0;
         for (let i = 0; i < count; i++) {
             const length = memory.getUint32(parts + 8 * i + 4, true);
-            complaint += new TextDecoder().decode(new Uint8Array(memory.buffer, memory.getUint32(parts + 8 * i, true), length));
+            errorText += new TextDecoder().decode(new Uint8Array(memory.buffer, memory.getUint32(parts + 8 * i, true), length));
             size += length;
         }
         memory.setUint32(written, size, true);
         return SUCCESS;
     },
-    proc_exit: () => { throw new Error(complaint || 'it ended'); },
+    proc_exit: () => { throw new Error(errorText || 'it ended'); },
 };
 
 function text(name) {
@@ -80,7 +80,7 @@ function put(...parts) {
 async function instantiate() {
     const system = {};
     for (const { name } of WebAssembly.Module.imports(compiled)) system[name] = SYSTEM[name] ?? (() => NOT_SUPPORTED);
-    complaint = '';
+    errorText = '';
     engine = (await WebAssembly.instantiate(compiled, { wasi_snapshot_preview1: system })).exports;
     engine._initialize();
 }

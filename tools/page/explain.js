@@ -1,7 +1,7 @@
 // What the page says in words about a map: one line about its axes, and one sentence about what is lit up.
 'use strict';
 
-const MENTIONED = 0.05, MOST_MENTIONED = 3; // weights in a sentence
+const MENTIONED = 0.05, MAX_MENTIONED = 3; // weights in a sentence
 const UNMENTIONED = 0.005; // the rest of a row that is too little to say
 
 const AXES = {
@@ -22,7 +22,7 @@ function quoted(word) {
 // The greatest weights of cells, [{weight, word}]: at least one.
 function greatest(cells) {
     const order = cells.filter(cell => !isHidden(cell.weight)).sort((a, b) => b.weight - a.weight);
-    return order.filter((part, i) => !i || part.weight >= MENTIONED).slice(0, MOST_MENTIONED);
+    return order.filter((part, i) => !i || part.weight >= MENTIONED).slice(0, MAX_MENTIONED);
 }
 
 function sumOf(cells) {

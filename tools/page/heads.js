@@ -4,7 +4,7 @@
 
 const SMALL_MAP = 68;   // pixels, about: cells are whole pixels
 const MANY_HEADS = 5;   // in a layer: their labels are short, and the overview is wide
-const SMALLEST_MAP = 30, LAYER_LABEL = 58, HEAD_MARGIN = 20, NARROW = 440; // pixels: see style.css
+const MIN_MAP_SIZE = 30, LAYER_LABEL = 58, HEAD_MARGIN = 20, NARROW = 440; // pixels: see style.css
 
 const KIND_TITLES = { cross: 'translation looks at sentence', decoder: 'translation looks at itself', encoder: 'sentence looks at itself' };
 
@@ -30,11 +30,11 @@ let overviewWidth = null; // in pixels; measured when it is needed: that takes t
 
 // The size of small maps in pixels, so that all heads of a layer stand in one row if they can.
 function smallSize(heads) {
-    const most = Math.max(...heads.map(head => head.head)), whole = SMALL_MAP * textScale();
-    if (most < MANY_HEADS) return whole;
+    const headCount = Math.max(...heads.map(head => head.head)), whole = SMALL_MAP * textScale();
+    if (headCount < MANY_HEADS) return whole;
     overviewWidth ??= element('overview').clientWidth;
     const label = overviewWidth < NARROW ? 0 : LAYER_LABEL * textScale();
-    return Math.max(SMALLEST_MAP, Math.min(whole, (overviewWidth - label) / most - HEAD_MARGIN));
+    return Math.max(MIN_MAP_SIZE, Math.min(whole, (overviewWidth - label) / headCount - HEAD_MARGIN));
 }
 
 new ResizeObserver(() => { overviewWidth = null; }).observe(element('overview'));

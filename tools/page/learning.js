@@ -62,8 +62,8 @@ function alignedHead() {
 function sayFall(name) {
     if (learning.moments.length < 3) return '; measured only before and after training';
     const errors = learning.moments.map(moment => errorAt(moment, name)), falls = errors.slice(1).map((error, i) => errors[i] - error);
-    const most = Math.max(...falls), i = falls.indexOf(most);
-    if (!(most > 0)) return '';
+    const largest = Math.max(...falls), i = falls.indexOf(largest);
+    if (!(largest > 0)) return '';
     const last = learning.moments[i + 1].update;
     return `; it falls most between update ${learning.moments[i].update} and ${last < 0 ? 'the end' : last}, ` +
         `from ${errorText(errors[i])} to ${errorText(errors[i + 1])}`;
@@ -113,9 +113,9 @@ function drawCurve() {
     if (!(last > 0)) return;
     const [training, dev] = [learning.training, learning.curve].map(points => points.filter(([update]) => update <= last));
     const all = [...training, ...dev].map(point => point[1]);
-    const most = Math.max(...all), least = Math.min(...all, 0);
-    const lineOf = (kind, points) => makeLine(kind, points.map(([update, loss]) => [update, (loss - least) / (most - least)]));
-    const lines = most > least ? [lineOf('training', training), lineOf('dev', dev)] : [];
+    const max = Math.max(...all), min = Math.min(...all, 0);
+    const lineOf = (kind, points) => makeLine(kind, points.map(([update, loss]) => [update, (loss - min) / (max - min)]));
+    const lines = max > min ? [lineOf('training', training), lineOf('dev', dev)] : [];
     const errors = name ? moments.map(moment => [moment.update, errorAt(moment, name)]) : [];
     if (name) lines.push(makeLine('error', errors), ...errors.map(point => makeLine('measured', [point, point])));
     element('curve').replaceChildren(...lines);

@@ -1,7 +1,7 @@
 // Saving the large map as a picture, and copying the address of the view.
 'use strict';
 
-const PICTURE = { cell: 34, gap: 8, margin: 24, font: 15, title: 18, most: 160 }; // pixels; most: of a word's room
+const PICTURE = { cell: 34, gap: 8, margin: 24, font: 15, title: 18, maxWordWidth: 160 }; // pixels; maxWordWidth: of a word's room
 const PICTURE_FONT = 'system-ui, sans-serif';
 const COLUMN_ANGLE = 45; // degrees
 
@@ -18,7 +18,7 @@ function fitted(text, size) {
     const width = shown => measuring.measureText(shown).width;
     measuring.font = `${size}px ${PICTURE_FONT}`;
     let shown = text;
-    while (width(shown) > PICTURE.most && [...shown].length > 2) shown = [...shown].slice(0, -2).join('') + '…';
+    while (width(shown) > PICTURE.maxWordWidth && [...shown].length > 2) shown = [...shown].slice(0, -2).join('') + '…';
     return { text: shown, width: Math.ceil(width(shown)) };
 }
 
@@ -87,11 +87,11 @@ function saveSvg() {
 }
 
 const PIXELS = 2;              // of the PNG, for each of the SVG
-const MOST_PIXELS = 2 ** 26;   // of the PNG: browsers refuse larger pictures, and each pixel takes four bytes
+const MAX_PIXELS = 2 ** 26;   // of the PNG: browsers refuse larger pictures, and each pixel takes four bytes
 
 // The PNG of an SVG, at a smaller scale if it would be too large; null: the browser makes none.
 async function pngOf({ svg, width, height }) {
-    const scale = Math.min(PIXELS, Math.sqrt(MOST_PIXELS / (width * height)));
+    const scale = Math.min(PIXELS, Math.sqrt(MAX_PIXELS / (width * height)));
     const image = new Image(), canvas = make('canvas', { width: Math.floor(scale * width), height: Math.floor(scale * height) });
     image.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
     await image.decode();

@@ -2,8 +2,8 @@
 // gives its number, a click the sum that made it. The engine computes everything; see walk.h.
 'use strict';
 
-const ROW_HEIGHT = 13, MOST_ROWS_WITH_WORDS = 40, WIDEST_STEP = 250, WIDEST_CELL = 26, TALLEST_WEIGHTS = 130; // pixels beside
-const MOST_COLUMNS_WITH_NUMBERS = 10, NUMBER_WIDTH = 40, NUMBER_HEIGHT = 20; // text of 16 pixels: see textScale
+const ROW_HEIGHT = 13, MAX_ROWS_WITH_WORDS = 40, MAX_STEP_WIDTH = 250, MAX_CELL_WIDTH = 26, MAX_WEIGHTS_HEIGHT = 130; // pixels beside
+const MAX_COLUMNS_WITH_NUMBERS = 10, NUMBER_WIDTH = 40, NUMBER_HEIGHT = 20; // text of 16 pixels: see textScale
 
 let figures = []; // [{step, canvas, mark, width, height, names}] of the steps that are shown
 let shownScale = null; // the scale of text that they have
@@ -181,11 +181,11 @@ function showSum(step, row, column) {
 // In scenes, whose matrices are small, cells have room for their numbers.
 function sizeOfCells(step) {
     const scaled = pixels => Math.floor(pixels * textScale());
-    if (scenes && step.columns <= MOST_COLUMNS_WITH_NUMBERS && step.rows <= MOST_ROWS_WITH_WORDS)
+    if (scenes && step.columns <= MAX_COLUMNS_WITH_NUMBERS && step.rows <= MAX_ROWS_WITH_WORDS)
         return { width: scaled(NUMBER_WIDTH), height: scaled(NUMBER_HEIGHT), hasWords: step.rowNames, hasNumbers: true };
-    const hasWords = step.rowNames && step.rows <= MOST_ROWS_WITH_WORDS, row = scaled(ROW_HEIGHT);
-    return { width: Math.max(1, Math.min(scaled(WIDEST_CELL), scaled(WIDEST_STEP / step.columns))),
-        height: hasWords ? row : Math.max(1, Math.min(row, scaled(TALLEST_WEIGHTS / step.rows))), hasWords };
+    const hasWords = step.rowNames && step.rows <= MAX_ROWS_WITH_WORDS, row = scaled(ROW_HEIGHT);
+    return { width: Math.max(1, Math.min(scaled(MAX_CELL_WIDTH), scaled(MAX_STEP_WIDTH / step.columns))),
+        height: hasWords ? row : Math.max(1, Math.min(row, scaled(MAX_WEIGHTS_HEIGHT / step.rows))), hasWords };
 }
 
 function makeTokens(step) {

@@ -173,15 +173,15 @@ function drawLosses() {
     const context = canvas.getContext('2d'), style = getComputedStyle(document.documentElement);
     const color = name => style.getPropertyValue(name).trim();
     const updates = Math.max(100, losses.length, earlier.length);
-    const most = Math.max(1, Math.ceil(Math.max(...curveOf(losses, updates).concat(curveOf(earlier, updates), [[0, 0]]).map(([, y]) => y))));
-    const x = update => left + (width - left - 8) * update / updates, y = loss => 8 + (height - bottom - 8) * (1 - loss / most);
+    const max = Math.max(1, Math.ceil(Math.max(...curveOf(losses, updates).concat(curveOf(earlier, updates), [[0, 0]]).map(([, y]) => y))));
+    const x = update => left + (width - left - 8) * update / updates, y = loss => 8 + (height - bottom - 8) * (1 - loss / max);
     context.scale(ratio, ratio);
     context.font = '12px system-ui, sans-serif';
     context.fillStyle = color('--quiet');
     context.strokeStyle = color('--border');
     context.textAlign = 'right';
     context.textBaseline = 'middle';
-    for (const loss of [0, most / 2, most]) {
+    for (const loss of [0, max / 2, max]) {
         context.fillText(loss, left - 6, y(loss));
         context.beginPath();
         context.moveTo(left, y(loss));

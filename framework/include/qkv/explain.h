@@ -18,27 +18,27 @@
  * - words: tokens, embeddings, positions, inputs; for cross-attention also source_tokens,
  *   source_embeddings and so on; for a layer of a model also its inputs: layer_inputs, and memory
  *   for cross-attention.
- * - projections: query_weights, query_bias, key_weights, ..., queries, turned_queries (rotary
- *   positions), keys, turned_keys, values.
+ * - projections: query_weights, query_bias, key_weights, ..., queries, rotated_queries (rotary
+ *   positions), keys, rotated_keys, values.
  * - scores: score_weights (or score_query, score_key, score_vector), scores, scaled_scores (divided
- *   by sqrt(K)), distance_bias, placed_scores (scaled_scores plus distance_bias), mask,
+ *   by sqrt(K)), distance_bias, biased_scores (scaled_scores plus distance_bias), mask,
  *   masked_scores.
  * - result of attention: weights, word_weights (for a model, on request; it then has the content QKV_STEP_WEIGHTS instead
- *   of weights, so that pictures show it and the best head is chosen by it), context, joined (the heads side by side),
- *   output_weights, output_bias, output, sum.
- * - for a layer of a transformer: around (the hidden states to which the output is added, if a norm stands before the
- *   layer), attended, attended_norm; then, unless cross-attention of the same layer follows, feed forward: inner_inputs,
- *   inner_weights, inner_bias, inner, activated, outer_weights, outer_bias, outer, layer_sum, layer_output; after the last
- *   layer last_norm.
+ *   of weights, so that pictures show it and the best head is chosen by it), context, concatenated (the heads side by
+ *   side), output_weights, output_bias, output, sum.
+ * - for a layer of a transformer: residual (the hidden states to which the output is added, if a norm stands before the
+ *   layer), attention_sum, attention_norm; then, unless cross-attention of the same layer follows, feed forward:
+ *   inner_inputs, inner_weights, inner_bias, inner, activated, outer_weights, outer_bias, outer, layer_sum, layer_output;
+ *   after the last layer final_norm.
  * - after the last layer of a decoder: word_vectors, word_bias, logits and probabilities of the most probable words of each
  *   row, chosen (the most probable one).
  *
  * A recurrent decoder begins with the source words up to memory, the states of the encoder; then come tokens, embeddings,
- * fed (input feeding: the previous attentional vector) and states (the hidden states of the decoder, from which queries are
- * made); from queries on, the steps are the same. The score local-p (Luong et al. 2015, 3.2) adds place_weights,
- * place_vector (the position predictor), places (the predicted positions) and nearness (a Gaussian around them) before the
- * weights. joined is state and context side by side, output_sums and output the attentional vector before and after tanh
- * (Luong et al. 2015, equation 5).
+ * previous_attentional (input feeding: the previous attentional vector) and decoder_states (the hidden states of the
+ * decoder, from which queries are made); from queries on, the steps are the same. The score local-p (Luong et al. 2015,
+ * 3.2) adds predictor_weights, predictor_vector (the position predictor), predicted_positions and gaussian_window (a
+ * Gaussian around these positions) before the weights. concatenated is state and context side by side, pre_activation and
+ * output the attentional vector before and after tanh (Luong et al. 2015, equation 5).
  */
 #ifndef QKV_EXPLAIN_H
 #define QKV_EXPLAIN_H

@@ -260,8 +260,8 @@ QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct 
 
 /* Adds the forced pass of a batch to the graph, without output layer and loss: hidden states of the decoder [Nt, D]. Graph,
  * trace and errors as in qkv_model_loss. */
-QKV_API struct qkv_tensor *qkv_model_hidden(const struct qkv_model *model, struct qkv_graph *graph,
-                                            const struct qkv_batch_view *batch, struct qkv_trace *trace);
+QKV_API struct qkv_tensor *qkv_model_forward(const struct qkv_model *model, struct qkv_graph *graph,
+                                             const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
 /* Adds the output layer to the graph: hidden states [N, D] -> logits [N, C]. */
 QKV_API struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,
@@ -290,7 +290,7 @@ QKV_API enum qkv_status qkv_ensemble_check(struct qkv_ensemble ensemble, struct 
 
 /* Makes the decoding of an ensemble, whose models must outlive it. The probability of a token is the mean of its
  * probabilities by all models: log p = log((p_1 + .. + p_n) / n), computed in float64. It is used like the decoding of one
- * model: qkv_next_scores.sums are the means of the members' sums, and logits are log p plus these. The member with the
+ * model: qkv_next_scores.log_sum_exp holds the means of the members' log_sum_exp, and logits are log p plus these. The member with the
  * fewest positions limits the length. NULL with a message when memory is out, and where qkv_ensemble_check fails. */
 QKV_API struct qkv_decoding *qkv_decoding_new_ensemble(struct qkv_ensemble ensemble, struct qkv_error *error);
 
@@ -309,21 +309,22 @@ QKV_API void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_
 QKV_API void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_panels *panels);
 
 /* Encodes the sources of a batch and allocates room for `rows` hypotheses and `length` steps, each of
- * which feeds one token; the first token fed is <s>. sums: also compute the log-sum-exp of each row of
+ * which feeds one token; the first token fed is <s>. log_sum_exp: also compute the log-sum-exp of each row of
  * logits, which makes log-probabilities of different hypotheses comparable; costs one pass over the
  * logits. The batch is copied: it need not outlive the call. Fails when a sentence has more tokens than the model has
  * positions, or when memory is out. */
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
-                                           int64_t rows, int64_t length, bool sums, struct qkv_error *error);
+                                           int64_t rows, int64_t length, bool log_sum_exp,
+                                           struct qkv_error *error);
 
 /* Result of qkv_decoding_step: for each row, the scores of all tokens that may follow. */
 struct qkv_next_scores {
     enum qkv_dtype dtype;
     int64_t rows;
-    int64_t classes;       /* C */
-    const void *logits;    /* [rows, C] */
-    const void *group_max; /* [rows, qkv_next_groups]: greatest logit of each QKV_GROUP consecutive ids */
-    const void *sums;      /* [rows]: log sum exp(logits); NULL when decoding started without sums */
+    int64_t classes;         /* C */
+    const void *logits;      /* [rows, C] */
+    const void *group_max;   /* [rows, qkv_next_groups]: greatest logit of each QKV_GROUP consecutive ids */
+    const void *log_sum_exp; /* [rows]: log sum exp(logits); NULL when decoding started without log_sum_exp */
 };
 
 /* Groups of tokens in group_max; the last may have fewer than QKV_GROUP tokens. */
@@ -332,7 +333,7 @@ static inline int64_t qkv_next_groups(const struct qkv_next_scores *next)
     return next->classes > 0 ? (next->classes - 1) / QKV_GROUP + 1 : 0;
 }
 
-/* log p(token) = logit - log sum exp(logits), in nats. NaN when decoding started without sums, and for a row or
+/* log p(token) = logit - log sum exp(logits), in nats. NaN when decoding started without log_sum_exp, and for a row or
  * token that does not exist. */
 QKV_API double qkv_next_log_probability(const struct qkv_next_scores *next, int64_t row, int32_t token);
 

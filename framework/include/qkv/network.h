@@ -2,7 +2,7 @@
  * and attention maps with its network. The two networks of qkv (models/transformer.c, models/recurrent.c) use this header,
  * too.
  *
- * A network needs a name, declare and hidden. A config chooses it with `model.network: NAME`, once the program has
+ * A network needs a name, declare and forward. A config chooses it with `model.network: NAME`, once the program has
  * registered it; the network then decides what the keys of model.encoder and model.decoder mean, but they are checked as
  * those of the network that model.encoder.type names. The checks for the default, transformer, are: num_heads divides
  * hidden_size, hidden_size is the same in both stacks, and no sentence with </s> is longer than positions.max_length (no
@@ -14,12 +14,12 @@
  * Example:
  *     // The program's own functions:
  *     void *declare(struct qkv_model *model, struct qkv_error *error);
- *     struct qkv_tensor *hidden(const struct qkv_model *model, struct qkv_graph *graph,
+ *     struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_graph *graph,
  *                               const struct qkv_batch_view *batch, struct qkv_trace *trace);
  *     static struct qkv_network_interface network = {.name = "convolution"};
  *     struct qkv_error error;
  *     network.declare = declare;
- *     network.hidden = hidden;
+ *     network.forward = forward;
  *     if (qkv_network_register(&network, &error)) fprintf(stderr, "%s\n", error.message);
  *     // From here on, configs with `model.network: convolution` train, and their runs open.
  */
@@ -37,12 +37,12 @@
 struct qkv_decoding {
     const struct qkv_decoding_interface *interface;
     const struct qkv_model *model; /* of an ensemble: the first */
-    int64_t longest;               /* most tokens (with </s>) that the decoder has positions for */
+    int64_t max_length;            /* tokens (with </s>) that the decoder has positions for */
     struct qkv_graph *encoder;     /* for the ops that run once per batch; NULL: an ensemble */
     struct qkv_graph *decoder;     /* for the ops that run once per step; NULL: an ensemble */
     struct qkv_arena arena;        /* for arrays of one batch; `start` finds its sources here */
-    size_t number_size;            /* bytes of one number of the model's dtype */
-    bool sums;                     /* qkv_next_scores.sums are wanted */
+    size_t element_size;           /* bytes of one number of the model's dtype */
+    bool needs_log_sum_exp;        /* qkv_next_scores.log_sum_exp is needed */
     int64_t rows, length;          /* capacity: hypotheses, steps; 0 before qkv_decoding_start */
     int64_t sentences;             /* of the batch */
     int64_t step;                  /* steps done */
@@ -54,7 +54,7 @@ struct qkv_decoding {
 /* Decoding token by token: the network's part of qkv_decoding_start, _step and _reorder (model.h), which check their
  * arguments first. Both graphs are bound to the model's parameters, without gradients and dropout; the functions below
  * reset and run them. The graphs keep every value until they are reset, unless the network lets them share memory
- * (qkv_graph_share_memory). qkv_network_check_decoding compares a decoding with hidden; examples/own_decoding.c has a
+ * (qkv_graph_share_memory). qkv_network_check_decoding compares a decoding with forward; examples/own_decoding.c has a
  * complete one. */
 struct qkv_decoding_interface {
     size_t size; /* of the network's own struct */
@@ -103,20 +103,20 @@ struct qkv_network_interface {
     int setting_count;
 
     /* Declares the network's parameters in model->parameters, by layers (layers.h) or qkv_parameters_add, according to
-     * model->config; model->source_size and target_size are the sizes of the vocabularies. Returns the data that `hidden`
+     * model->config; model->source_size and target_size are the sizes of the vocabularies. Returns the data that `forward`
      * needs, allocated in the arena of the parameters (qkv_arena_allocate); it becomes model->network. Returns NULL with a
      * message if the config cannot be used, and NULL without a message when memory is out. */
     void *(*declare)(struct qkv_model *model, struct qkv_error *error);
 
     /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets, with D of model.decoder.hidden_size;
      * other shapes are refused. Row t of a sentence may depend on all source tokens, but of the targets only on
-     * target_input up to row t, and on no other sentence (qkv_network_check_hidden). Attention to the source takes the mask
+     * target_input up to row t, and on no other sentence (qkv_network_check_forward). Attention to the source takes the mask
      * qkv_source_mask. Records the parts of the pass in the trace (qkv_trace_record), which may be NULL; without
      * QKV_PART_WEIGHTS there are no attention maps, and the comment of qkv_trace_record lists what needs the other parts.
      * Errors go to the graph (qkv_graph_fail); qkv_graph_scope names nodes for messages. Must be safe on several threads at
      * once. */
-    struct qkv_tensor *(*hidden)(const struct qkv_model *model, struct qkv_graph *graph,
-                                 const struct qkv_batch_view *batch, struct qkv_trace *trace);
+    struct qkv_tensor *(*forward)(const struct qkv_model *model, struct qkv_graph *graph,
+                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
 
     /* Returns the layers of attention layer `layer` (from 1) of a kind; all NULL when the network has no such layer, so
      * that the first missing number ends the kind. It is not called for layers above QKV_LAYERS_MAX. Heads of these layers
@@ -128,7 +128,7 @@ struct qkv_network_interface {
      * decoder. NULL: none. */
     struct qkv_input_layers (*inputs)(const struct qkv_model *model, enum qkv_stack_id stack);
 
-    /* NULL: every step runs `hidden` for all tokens so far, so the time for a sentence grows at least with the square of
+    /* NULL: every step runs `forward` for all tokens so far, so the time for a sentence grows at least with the square of
      * its length. That is correct for every network; a faster decoding must give the same numbers
      * (qkv_network_check_decoding). */
     const struct qkv_decoding_interface *decoding;
@@ -146,13 +146,13 @@ QKV_API enum qkv_status qkv_network_register(const struct qkv_network_interface 
  * qkv_model_new checks this, too; call it to find out earlier, as qkv_train does before it reads any text. */
 QKV_API enum qkv_status qkv_network_check(const struct qkv_model_config *config, struct qkv_error *error);
 
-/* Fails when hidden breaks its rules on two short sentences: the shape of its result, rows that change with a later row of
+/* Fails when forward breaks its rules on two short sentences: the shape of its result, rows that change with a later row of
  * target_input, rows that change with another sentence. A network that looks ahead trains to a loss near 0, and then
  * translates into nonsense. The parameters must be initialized, because all rows are equal otherwise. Checks nothing when
  * the model has positions for less than two tokens. qkv_train calls it for networks that a program has registered. */
-QKV_API enum qkv_status qkv_network_check_hidden(const struct qkv_model *model, struct qkv_error *error);
+QKV_API enum qkv_status qkv_network_check_forward(const struct qkv_model *model, struct qkv_error *error);
 
-/* Fails when the network's decoding gives other log-probabilities than hidden (qkv_decoding_new_plain), up to rounding, for
+/* Fails when the network's decoding gives other log-probabilities than forward (qkv_decoding_new_plain), up to rounding, for
  * two short sentences: in rows that stay where they are, and in rows that are reordered between steps, some of them continued
  * twice, others dropped. Such a network trains well and then translates badly. The parameters must be initialized. Checks
  * nothing when the network has no decoding of its own, the model has positions for less than two tokens, or its products are

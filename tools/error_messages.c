@@ -1,23 +1,23 @@
-#include "complain.h"
+#include "error_messages.h"
 
 #include "core/plain_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-static const char *speaker; /* complain_as */
+static const char *process_name; /* set_error_process */
 
-void complain_as(const char *process)
+void set_error_process(const char *process)
 {
-    speaker = process;
+    process_name = process;
 }
 
 /* Writes a line in a single call, because mpirun may interleave output that its processes write in pieces. */
 static void print_line(const char *start, const char *message)
 {
     char line[4096];
-    size_t length =
-        (size_t)snprintf(line, sizeof line, "%s%s%s", start, speaker ? speaker : "", speaker ? ": " : "");
+    size_t length = (size_t)snprintf(line, sizeof line, "%s%s%s", start, process_name ? process_name : "",
+                                     process_name ? ": " : "");
     for (int size; (size = qkv_plain_next(&message, line + length));) {
         length += (size_t)size;
         if (length + QKV_PLAIN_SIZE < sizeof line) continue;
@@ -28,12 +28,12 @@ static void print_line(const char *start, const char *message)
     fwrite(line, 1, length, stderr);
 }
 
-void complain_of_place(const char *message)
+void print_located_error(const char *message)
 {
     print_line("", message);
 }
 
-int complain(const char *format, ...)
+int print_error(const char *format, ...)
 {
     char message[2 * sizeof(struct qkv_error)];
     va_list arguments;
@@ -53,17 +53,17 @@ const char *list_names(char *text, size_t size, qkv_name_lister *name, const voi
     return text;
 }
 
-int complain_of_name(const char *what, const char *given, qkv_name_lister *name, const void *context)
+int print_unknown_name(const char *what, const char *given, qkv_name_lister *name, const void *context)
 {
     char names[1024];
     if (*qkv_suggest_names(names, sizeof names, given, "", name, context))
-        return complain("%s is '%s'; did you mean %s", what, given, names);
-    return complain("%s is '%s', but must be %s%s", what, given, name(context, 1) ? "one of " : "",
-                    list_names(names, sizeof names, name, context));
+        return print_error("%s is '%s'; did you mean %s", what, given, names);
+    return print_error("%s is '%s', but must be %s%s", what, given, name(context, 1) ? "one of " : "",
+                       list_names(names, sizeof names, name, context));
 }
 
 int conclude(enum qkv_status status, const struct qkv_error *error)
 {
-    if (status && error->message[0]) complain("%s", error->message);
+    if (status && error->message[0]) print_error("%s", error->message);
     return (int)status;
 }
