@@ -57,8 +57,8 @@ show "$qkv" film "$run" "$sentence" --quiet -o "$run/film.png"
 
 page=
 if [ -s build/release/tools/page/engine.wasm ]; then
-    show "$qkv" page "$run" --sentence "$sentence" --pairs datasets/en_es/test.tsv --links datasets/en_es/test.align \
-        -o "$run/page.html"
+    show "$qkv" page "$run" --sentence "$sentence" --pairs datasets/en_es/test.tsv --max-pairs 1000 \
+        --links datasets/en_es/test.align -o "$run/page.html"
     page="
   $run/page.html         open it in a browser: type a sentence, see where every head looks"
 fi
@@ -69,8 +69,8 @@ In $root:
   $run/                  the trained run: config, vocabularies, checkpoints, metrics.jsonl
   $run/attention.png     the attention of the translation, head by head
   $run/attention.svg     the same as vector graphics
-  $run/random_and_learned.png  its best head, before training and after it
-  $run/film.png          its best head while it learned: open it in a browser, which plays it$page
+  $run/random_and_learned.png  the head that agrees most with all, before training and after it
+  $run/film.png          a head of the last layer while it learned: open it in a browser, which plays it$page
 
 Try next:
   echo "the old teacher reads the book" | $qkv translate $run --beam 5 --n-best 3 --scores

@@ -232,7 +232,8 @@ const struct command command_explain = {
             {"follow", 0, "WORDS", OPTION_LIST, &request.follow,
              "show the queries of these words only: words, or their numbers from 1; may be repeated"},
             {"head", 0, "H", OPTION_TEXT, &request.head,
-             "a head from 1, all (default), or best: the one that agrees most with the mean of all"},
+             "a head from 1, all (default), or best: the one of this layer that agrees most with the mean of "
+             "its heads"},
             {"set", 's', "KEY=VALUE", OPTION_LIST, &request.settings,
              "scene: override a key; may be repeated"},
             {"reference", 0, NULL, OPTION_FLAG, &request.reference,

@@ -158,7 +158,8 @@ const struct command command_film = {
             {"kind", 0, "KIND", OPTION_CHOICE, &kind, "{choices} (default: cross)", .choices = kind_name},
             {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1 (default: the last)"},
             {"head", 0, "H", OPTION_TEXT, &head,
-             "a head from 1, mean, or best: the one that agrees most with the mean of all (default: best)"},
+             "a head from 1, mean, or best: the one of this layer that agrees most with the mean of its "
+             "heads (default: best)"},
             {"colormap", 0, "NAME", OPTION_CHOICE, &colormap, "colours of weights: {choices}",
              .choices = output_colormap_name},
             {"target", 't', "TEXT", OPTION_TEXT, &pair_options.target,

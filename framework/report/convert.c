@@ -96,7 +96,8 @@ bool qkv_explanation_of_report(const struct maps_job *job, struct qkv_explanatio
             .name = qkv_arena_format(job->arena, "%s%s%s", map->label_prefix ? map->label_prefix : "",
                                      map->label_prefix ? "." : "", name),
             .title = qkv_report_map_title(job->arena, map, true),
-            .formula = "",
+            .formula = map->kind == QKV_ATTENTION_CROSS ? "rows: target (output), columns: source"
+                                                        : "rows: queries, columns: keys",
             .content = QKV_STEP_WEIGHTS,
             .rows = map->rows,
             .columns = map->columns,

@@ -132,7 +132,13 @@ static void append_step(const struct explanations_job *job, int64_t at, struct b
         qkv_text_xml(out, first->formula);
         qkv_bytes_text(out, "</code>");
     }
-    qkv_bytes_format(out, "<span class=\"shape\">%s</span></h2>\n", shape);
+    qkv_bytes_format(out, "<span class=\"shape\">%s", shape);
+    if (painting.weights) {
+        char largest[40];
+        qkv_number_text(largest, painting.style, painting.largest);
+        qkv_bytes_format(out, "; colours from 0 to %s", largest);
+    }
+    qkv_bytes_text(out, "</span></h2>\n");
     if (first->note) {
         qkv_bytes_text(out, "<p class=\"note\">");
         qkv_text_xml(out, first->note);

@@ -158,6 +158,10 @@ Test(attention, the_extension_of_the_file_chooses_the_format)
         const char *found = strstr(bytes, FILES[i].start);
         cr_expect(found && found - bytes < 60, "%s", FILES[i].name);
     }
+    /* Pages say what rows and columns are, and what the darkest cell of each map is. */
+    const char *page = read_file(format("%s/a.html", folder), NULL);
+    cr_expect_not_null(strstr(page, "rows: target (output), columns: source"));
+    cr_expect_not_null(strstr(page, "; colours from 0 to 0."));
     /* --format wins over the name; `-` is standard output, binary or not. */
     attention(format("'one two' -f csv -o '%s/a.json'", folder));
     cr_expect_eq(strncmp(read_file(format("%s/a.json", folder), NULL), "kind", 4), 0);
