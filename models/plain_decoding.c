@@ -104,7 +104,7 @@ static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const i
     qkv_decoding_add_output(decoding, qkv_gather_rows(graph, hidden, d->last, rows));
     if (qkv_graph_check(graph, error)) return QKV_INVALID;
     qkv_forward(graph);
-    return QKV_OK;
+    return qkv_graph_check(graph, error);
 }
 
 static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)

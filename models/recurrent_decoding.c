@@ -64,7 +64,7 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
     d->source = qkv_recurrent_encode(decoding->model, d->base.encoder, batch, NULL);
     if (qkv_graph_check(d->base.encoder, error)) return QKV_INVALID;
     qkv_forward(d->base.encoder);
-    return QKV_OK;
+    return qkv_graph_check(d->base.encoder, error);
 }
 
 /* Copies row number[i] of `from` to row i of `to`. */
@@ -137,8 +137,8 @@ static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const i
     const struct decoder_input input = {gates_of(d, rows, ids), d->tensor, queries, &source, keys};
     struct qkv_tensor *output = qkv_recurrent_decode(model, graph, &input, NULL);
     qkv_decoding_add_output(decoding, output);
-    if (qkv_graph_check(graph, error)) return QKV_INVALID;
     qkv_forward(graph);
+    if (qkv_graph_check(graph, error)) return QKV_INVALID;
     for (int64_t l = 0; l < layers; l++)
         memcpy(d->state[l].memory, qkv_tensor_value(d->tensor[l]),
                (size_t)(rows * d->state[l].width) * d->base.element_size);

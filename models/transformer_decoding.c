@@ -105,7 +105,7 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
     qkv_graph_plan(d->base.encoder, memory);
     if (qkv_graph_check(d->base.encoder, error)) return QKV_INVALID;
     qkv_forward(d->base.encoder);
-    return QKV_OK;
+    return qkv_graph_check(d->base.encoder, error);
 }
 
 /* Self-attention of the new tokens: stores their keys and values, then each query attends to all
@@ -222,7 +222,7 @@ static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const i
     set_segments(d, rows, sentences);
     qkv_graph_rewind_unchecked(d->base.decoder); /* reads the arrays of this step */
     qkv_forward(d->base.decoder);
-    return QKV_OK;
+    return qkv_graph_check(d->base.decoder, error);
 }
 
 /* Copies the rows of all tokens so far. */

@@ -74,7 +74,10 @@ static int open_temporary(struct qkv_file_writer *writer, size_t size)
 {
     for (int number = 0;; number++) {
         snprintf(writer->temporary, size, "%s.%ld.%d.tmp", writer->path, (long)getpid(), number);
-        qkv_temporary_add(writer->temporary);
+        if (!qkv_temporary_add(writer->temporary)) {
+            errno = EMFILE;
+            return -1;
+        }
         int descriptor = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (descriptor >= 0 || errno != EEXIST) return descriptor;
         if (!qkv_temporary_forget(writer->temporary)) return -1;

@@ -6,18 +6,19 @@
 #include <stddef.h>
 #include <unistd.h>
 
-enum { CAPACITY = 64 };
+enum { CAPACITY = 1024 };
 
 /* Lock-free, because a signal handler reads them. */
 static _Atomic(const char *) paths[CAPACITY];
 static atomic_bool is_removing;
 
-void qkv_temporary_add(const char *path)
+bool qkv_temporary_add(const char *path)
 {
     for (int i = 0; i < CAPACITY; i++) {
         const char *nothing = NULL;
-        if (atomic_compare_exchange_strong(&paths[i], &nothing, path)) return;
+        if (atomic_compare_exchange_strong(&paths[i], &nothing, path)) return true;
     }
+    return false;
 }
 
 /* The order of the two steps matters and is the opposite of that in qkv_file_remove_temporary: either that function finds

@@ -176,6 +176,7 @@ enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *expla
 {
     if (qkv_graph_check(walk->graph, error)) return QKV_INVALID;
     qkv_forward(walk->graph);
+    if (qkv_graph_check(walk->graph, error)) return QKV_INVALID;
     for (int64_t i = 0; i < walk->count && !walk->failed; i++)
         if (walk->pending[i].tensor)
             walk->step[i].values = read_tensor(walk, &walk->step[i], &walk->pending[i]);

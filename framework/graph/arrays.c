@@ -85,8 +85,10 @@ static bool still_fits(const struct qkv_tensor *y)
     again.shape = (struct qkv_shape){0};
     again.saved_count = again.scratch = again.scratch_forward = 0;
     if (!qkv_op_rule(y->op)->shape(&again)) return false;
-    return (qkv_shape_count(again.shape) <= y->count && again.saved_count <= y->saved_count &&
-            again.scratch <= y->scratch && again.scratch_forward <= y->scratch_forward) ||
+    if (!qkv_same_shape(&again, y))
+        return qkv_refuse(&again, "the result would have another shape than when the op was called");
+    return (again.saved_count <= y->saved_count && again.scratch <= y->scratch &&
+            again.scratch_forward <= y->scratch_forward) ||
            qkv_refuse(&again, "the segments need more memory than those that the op was called with");
 }
 

@@ -93,7 +93,7 @@ static double count_numbers_read(const struct qkv_tensor *y, int i)
 
 struct qkv_cost qkv_tensor_cost(const struct qkv_tensor *tensor, bool backward)
 {
-    if (!tensor || tensor->op == QKV_OP_leaf) return (struct qkv_cost){0, 0};
+    if (!tensor || tensor->op == QKV_OP_leaf || tensor->graph->failed) return (struct qkv_cost){0, 0};
     double numbers = (double)(tensor->count + tensor->saved_count);
     for (int i = 0; i < QKV_MAX_INPUTS; i++)
         if (tensor->input[i])

@@ -93,6 +93,8 @@ void qkv_graph_set_pair(struct qkv_graph *graph, struct qkv_gradient_pair *pair,
 {
     graph->pair = pair;
     graph->is_second = is_second;
+    /* The values that an earlier pass of the second graph had saved may be gone. */
+    if (pair && is_second) pair->kept = (struct region){0};
     graph->pair_done = false;
 }
 

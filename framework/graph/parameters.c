@@ -89,9 +89,16 @@ const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters
     return parameter;
 }
 
+/* Whether the block declares the parameter. */
+static bool declares(const struct qkv_parameters *parameters, const struct qkv_parameter *parameter)
+{
+    return parameter && parameter->index >= 0 && parameter->index < parameters->count &&
+           parameters->list[parameter->index] == parameter;
+}
+
 void qkv_parameters_mark_table(struct qkv_parameters *parameters, const struct qkv_parameter *table)
 {
-    if (table) parameters->list[table->index]->is_table = true;
+    if (declares(parameters, table)) parameters->list[table->index]->is_table = true;
 }
 
 /* Rows of the largest parameter with orthogonal initial values; 0: none. */
@@ -238,8 +245,7 @@ const struct qkv_parameter *qkv_parameters_find_not_finite(const struct qkv_para
 /* Whether element i of the parameter is in the block. */
 static bool holds(const struct qkv_parameters *parameters, const struct qkv_parameter *parameter, int64_t i)
 {
-    return parameters->values && parameter && parameter->index >= 0 && parameter->index < parameters->count &&
-           parameters->list[parameter->index] == parameter && i >= 0 && i < parameter->count;
+    return parameters->values && declares(parameters, parameter) && i >= 0 && i < parameter->count;
 }
 
 double qkv_parameter_get(const struct qkv_parameters *parameters, const struct qkv_parameter *parameter,

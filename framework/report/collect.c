@@ -138,7 +138,7 @@ static enum qkv_status run(struct qkv_attention_collector *collector, int64_t co
     qkv_model_forward(collector->model, collector->graph, &view, &collector->trace);
     if (qkv_graph_check(collector->graph, error)) return QKV_INVALID;
     qkv_forward(collector->graph);
-    return QKV_OK;
+    return qkv_graph_check(collector->graph, error);
 }
 
 /* Tokens with a special token before or after them; NULL when memory is out. */

@@ -187,11 +187,12 @@ static enum qkv_status run_shard(struct qkv_data_parallel *parallel, const struc
     struct qkv_tensor *loss = build(parallel, &parallel->loss, leaf, shard_random);
     if (qkv_graph_check(graph, &shard->error)) return QKV_INVALID;
     qkv_forward(graph);
+    if (qkv_graph_check(graph, &shard->error)) return QKV_INVALID;
     shard->loss = qkv_tensor_scalar(loss);
     if (!isfinite(shard->loss)) return diverged(parallel, leaf, shard_random);
     if (parallel->loss.done) parallel->loss.done(parallel->loss.context, leaf->shard, loss);
     qkv_backward(graph, loss, NULL);
-    return QKV_OK;
+    return qkv_graph_check(graph, &shard->error);
 }
 
 /* Runs the next shard. Ignores `part`: workers may begin parts in any order, but shards must begin in their own order. */

@@ -255,6 +255,7 @@ static enum qkv_status score_by_graph(struct qkv_evaluator *e, struct slot *slot
     qkv_graph_plan(slot->graph, loss);
     if (qkv_graph_check(slot->graph, &slot->error)) return QKV_INVALID;
     qkv_forward(slot->graph);
+    if (qkv_graph_check(slot->graph, &slot->error)) return QKV_INVALID;
     qkv_cross_entropy_sums(loss, &sums->negative_log_likelihood, &sums->correct);
     scores->loss = loss;
     return QKV_OK;

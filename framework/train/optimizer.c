@@ -242,7 +242,7 @@ void qkv_optimizer_swap_average(struct qkv_optimizer *optimizer, struct qkv_para
 {
     unsigned char *values = parameters->values, *average = optimizer->state.average, part[4096];
     size_t size = (size_t)optimizer->state.elements * qkv_dtype_size(optimizer->state.dtype);
-    if (!average || parameters->elements != optimizer->state.elements ||
+    if (!average || !values || parameters->elements != optimizer->state.elements ||
         parameters->dtype != optimizer->state.dtype)
         return;
     for (size_t at = 0, length; at < size; at += length) {

@@ -162,7 +162,60 @@ Test(blocks, panels_and_pairs_keep_blocks_apart)
     qkv_parameters_release(&large);
 }
 
+/* A pair that is not reset between two steps sums the wrong numbers, but writes to no memory of the first step's graph. */
+Test(blocks, a_pair_that_is_not_reset_writes_to_no_memory_that_is_gone)
+{
+    enum { ROWS = 4000 };
+    static int32_t labels[ROWS];
+    struct qkv_parameters parameters = {0};
+    const struct qkv_parameter *a = qkv_parameters_add(&parameters, QKV_SHAPE(8, 8), ONES, "a"),
+                               *b = qkv_parameters_add(&parameters, QKV_SHAPE(8, 64), ONES, "b");
+    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
+    float *gradients = calloc((size_t)parameters.elements, sizeof *gradients);
+    struct qkv_gradient_pair *pair = qkv_gradient_pair_new(&parameters);
+    struct qkv_graph *graphs[2] = {qkv_graph_new(QKV_FLOAT32), qkv_graph_new(QKV_FLOAT32)};
+    for (int step = 0; step < 2; step++)
+        for (int k = 0; k < 2; k++) {
+            struct qkv_graph *g = graphs[k];
+            qkv_graph_reset(g);
+            qkv_graph_share_memory(g, true);
+            qkv_graph_bind(g, &parameters, gradients, k);
+            qkv_graph_set_pair(g, pair, k);
+            struct qkv_tensor *x = qkv_constant(g, QKV_SHAPE(ROWS, 8)), *w = qkv_graph_parameter(g, a),
+                              *h = qkv_matmul(g, x, w, false, false);
+            if (step) {
+                struct qkv_tensor *wide = qkv_graph_parameter(g, b);
+                h = qkv_matmul(g, qkv_matmul(g, h, wide, false, false), wide, false, true);
+            }
+            struct qkv_tensor *loss =
+                step ? qkv_sum(g, h, QKV_ALL) : qkv_cross_entropy(g, h, labels, 0, true);
+            qkv_graph_plan(g, loss);
+            qkv_forward(g);
+            qkv_backward(g, loss, NULL);
+            cr_expect_eq(qkv_graph_check(g, NULL), QKV_OK);
+        }
+    for (int k = 0; k < 2; k++) qkv_graph_free(graphs[k]);
+    qkv_gradient_pair_free(pair);
+    free(gradients);
+    qkv_parameters_release(&parameters);
+}
+
 /* ---- declarations ---- */
+
+Test(blocks, a_table_of_another_block_is_not_marked)
+{
+    struct qkv_parameters many = {0}, one = {0};
+    const struct qkv_parameter *last = NULL;
+    for (int i = 0; i < 40; i++) last = qkv_parameters_add(&many, QKV_SHAPE(2, 2), ONES, "p%d", i);
+    const struct qkv_parameter *first = qkv_parameters_add(&one, QKV_SHAPE(2, 2), ONES, "x");
+    qkv_parameters_mark_table(&one, last);
+    qkv_parameters_mark_table(&one, many.list[0]);
+    cr_expect_not(first->is_table);
+    qkv_parameters_mark_table(&one, first);
+    cr_expect(first->is_table);
+    qkv_parameters_release(&many);
+    qkv_parameters_release(&one);
+}
 
 static void expect_refused_parameter(struct qkv_shape shape, struct qkv_initial initial, const char *name,
                                      const char *part)

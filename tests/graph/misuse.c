@@ -216,12 +216,64 @@ Test(misuse, segments_of_a_rewound_array_of_weights_keep_its_size)
     length[1] = 4;
     qkv_graph_rewind(graph);
     qkv_forward(graph);
-    expect_graph_error(graph, "segment");
+    expect_graph_error(graph, "another shape than");
     attend(start, length, QKV_KERNEL_EXACT, true);
     length[1] = 1;
     qkv_graph_rewind(graph);
     qkv_forward(graph);
-    expect_graph_error(graph, "but the segments make");
+    expect_graph_error(graph, "another shape than");
+}
+
+/* Scores of fewer pairs, or of so many that their number overflows, are no longer those that a reader of the result expects. */
+Test(misuse, a_rewound_graph_keeps_the_shapes_of_its_results)
+{
+    static const int64_t LENGTHS[] = {1, INT64_MAX / 2};
+    for (int i = 0; i < 2; i++) {
+        int64_t start = 0, length = 3;
+        const struct qkv_segments all = {1, &start, &length};
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2));
+        struct qkv_tensor *y = qkv_attention_scores(
+            graph, x, x, (struct qkv_attention){.rule.heads = 1, .queries = all, .keys = all});
+        qkv_forward(graph);
+        expect_no_graph_error(graph);
+        length = LENGTHS[i];
+        qkv_graph_rewind(graph);
+        qkv_forward(graph);
+        cr_expect_eq(qkv_tensor_cost(y, false).operations, 0, "a graph that has failed costs nothing");
+        expect_graph_error(graph, i ? "segment" : "another shape than when the op was called");
+    }
+}
+
+/* Also where the pairs of a window are counted one by one. */
+Test(misuse, a_graph_that_has_failed_has_no_cost)
+{
+    int64_t start = 0, length = 3;
+    const struct qkv_segments all = {1, &start, &length};
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2));
+    const struct qkv_attention window = {.rule = {.heads = 1, .window = 1}, .queries = all, .keys = all};
+    struct qkv_tensor *y = qkv_attention(graph, x, x, x, NULL, window);
+    qkv_forward(graph);
+    cr_expect_gt(qkv_tensor_cost(y, false).operations, 0);
+    length = INT64_MAX / 2;
+    qkv_graph_rewind(graph);
+    qkv_forward(graph);
+    cr_expect_eq(qkv_tensor_cost(y, false).operations, 0);
+    expect_graph_error(graph, "segment");
+}
+
+Test(misuse, a_changed_order_of_attention_is_refused)
+{
+    int64_t start = 0, length = 2;
+    int32_t numbers[] = {0, 1, 2, 3};
+    const struct qkv_segments all = {1, &start, &length};
+    qkv_attention_arrange(graph, qkv_variable(graph, QKV_SHAPE(4)), numbers,
+                          (struct qkv_attention){.rule.heads = 1, .queries = all, .keys = all});
+    qkv_forward(graph);
+    length = 1;
+    numbers[3] = 100000000;
+    qkv_graph_rewind(graph);
+    qkv_forward(graph);
+    expect_graph_error(graph, "another shape than when the op was called");
 }
 
 Test(misuse, recurrent_cells_and_positions_check_again_too)

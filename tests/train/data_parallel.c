@@ -94,6 +94,27 @@ static struct qkv_tensor *build_a_matrix(void *context, struct qkv_graph *graph,
     return qkv_scale(graph, qkv_wrap(graph, QKV_SHAPE(r->count[shard], 1), r->y + r->first[shard]), 2);
 }
 
+/* A mask with a value that its convention does not have: the graph fails when it runs. */
+static struct qkv_tensor *build_with_a_wrong_mask(void *context, struct qkv_graph *graph, int shard)
+{
+    static const double MASK[FEATURES] = {1, 0.5, 1};
+    struct qkv_tensor *weight = qkv_graph_parameter(graph, ((struct regression *)context)->weight),
+                      *mask = qkv_constant(graph, QKV_SHAPE(FEATURES));
+    (void)shard;
+    qkv_tensor_write(mask, MASK);
+    return qkv_sum(
+        graph, qkv_attention(graph, weight, weight, weight, mask, (struct qkv_attention){.rule.heads = 1}),
+        QKV_ALL);
+}
+
+/* Reads sums of a loss that is no cross entropy. */
+static void read_other_sums(void *context, int shard, const struct qkv_tensor *loss)
+{
+    double nats, correct;
+    (void)context, (void)shard;
+    qkv_cross_entropy_sums(loss, &nats, &correct);
+}
+
 /* The sum of all blocks of gradients, in float64. */
 static void gradients_of(const struct qkv_data_parallel *parallel, double sum[static FEATURES])
 {
@@ -217,7 +238,14 @@ Test(data_parallel, refuses_what_cannot_be_done)
     cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "shard 0: build returned [7, 1], but must return the loss as a scalar");
     cr_expect_eq(qkv_data_parallel_reserve(parallel, &loss, &error), QKV_INVALID);
+    loss.build = build_with_a_wrong_mask;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, "mask"), "%s", error.message);
     loss.build = build;
+    loss.done = read_other_sums;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, "is no cross entropy"), "%s", error.message);
+    loss.done = done;
     const enum qkv_gradient_memory none = (enum qkv_gradient_memory)77;
     cr_expect_eq(qkv_data_parallel_divide(parallel, NULL, none, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "there is no memory for gradients of kind 77");

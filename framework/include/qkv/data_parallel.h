@@ -56,7 +56,7 @@ struct qkv_shard_loss {
     struct qkv_tensor *(*build)(void *context, struct qkv_graph *graph, int shard);
 
     /* Called after the forward pass of a shard, on its thread, to read further results of `loss` (qkv_cross_entropy_sums).
-     * NULL: not called. */
+     * It must not call functions of the same object: other shards may still run. NULL: not called. */
     void (*done)(void *context, int shard, const struct qkv_tensor *loss);
 };
 

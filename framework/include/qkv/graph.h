@@ -227,7 +227,8 @@ QKV_API void qkv_graph_plan(struct qkv_graph *graph, struct qkv_tensor *y);
 
 /* ---- measuring ---- */
 
-/* Called for every node right after it has run, on the thread that runs the graph. */
+/* Called for every node right after it has run, on the thread that runs the graph. It may read tensors, but must not run,
+ * extend or reset the graph. */
 struct qkv_observer {
     void (*ran)(void *context, const struct qkv_tensor *tensor, bool backward);
     void *context;

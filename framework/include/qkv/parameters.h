@@ -72,7 +72,7 @@ QKV_API const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *pa
                                                        const char *name, ...) QKV_PRINTF(4, 5);
 
 /* Marks a declared matrix as an embedding table, whose rows are looked up by index. int8 then uses one scale per row
- * instead of one per column. Does nothing for NULL. */
+ * instead of one per column. Does nothing for NULL and for a parameter of another block. */
 QKV_API void qkv_parameters_mark_table(struct qkv_parameters *parameters, const struct qkv_parameter *table);
 
 /* Allocates the block of values, all zero. Fails when a declaration failed, when memory is out, and at a second call. */
