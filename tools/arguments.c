@@ -1,5 +1,6 @@
 #include "arguments.h"
 
+#include "config/number.h"
 #include "core/launch.h"
 #include "error_messages.h"
 #include "help_text.h"
@@ -27,8 +28,10 @@ static bool is_out_of_range(const struct command_option *option, double number)
 
 static int print_range_error(const struct command_option *option, const char *value)
 {
-    return print_error("--%s is %s, but must lie between %.17g and %.17g", option->name, value,
-                       option->lowest, option->highest);
+    char lowest[QKV_NUMBER_SIZE], highest[QKV_NUMBER_SIZE];
+    qkv_number_format(lowest, option->lowest);
+    qkv_number_format(highest, option->highest);
+    return print_error("--%s is %s, but must lie between %s and %s", option->name, value, lowest, highest);
 }
 
 /* Checks that a value is one of the choices; `choices` NULL accepts all. */

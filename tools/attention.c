@@ -55,21 +55,31 @@ struct viewer {
     struct qkv_model *untrained;
 };
 
+/* Merges the tokens of words, with --words. */
+static enum qkv_status merge_words(struct viewer *v, struct qkv_attention_report *report,
+                                   struct qkv_error *error)
+{
+    if (!words) return QKV_OK;
+    return qkv_attention_merge_words(report, v->pair.words, &v->pair.arena, report, error);
+}
+
 /* Selects maps. With --measure norms, normalizes their rows to a sum of 1: after the selection, so that means are taken over
- * norms; but before the best of several heads is chosen, which must not depend on the size of norms. */
+ * norms; but before the best of several heads is chosen, which must not depend on the size of norms. Tokens are merged after
+ * their rows are normalized, so that each token of a word counts alike, as in qkv_aligner (aligner.h); the best head is
+ * chosen by maps between words. */
 static enum qkv_status select_maps(struct viewer *v, const struct qkv_attention_report *report,
                                    unsigned selected_kinds, int selected_layer, int selected_head,
                                    struct qkv_attention_report *selected, struct qkv_error *error)
 {
     struct qkv_arena *arena = &v->pair.arena;
     struct qkv_attention_report shares = *report;
-    bool norms = measures_norms(measure);
-    if (norms && selected_head == QKV_ATTENTION_BEST &&
-        qkv_attention_normalize(report, arena, &shares, error))
-        return QKV_INVALID;
+    bool norms = measures_norms(measure), best = selected_head == QKV_ATTENTION_BEST;
+    if (norms && best && qkv_attention_normalize(report, arena, &shares, error)) return QKV_INVALID;
+    if (best && merge_words(v, &shares, error)) return QKV_INVALID;
     if (qkv_attention_select(&shares, selected_kinds, selected_layer, selected_head, arena, selected, error))
         return QKV_INVALID;
-    return norms ? qkv_attention_normalize(selected, arena, selected, error) : QKV_OK;
+    if (norms && qkv_attention_normalize(selected, arena, selected, error)) return QKV_INVALID;
+    return best ? QKV_OK : merge_words(v, selected, error);
 }
 
 static enum qkv_status select_wanted(struct viewer *v, const struct qkv_attention_report *report,
@@ -111,8 +121,6 @@ static enum qkv_status collect(struct viewer *v, struct qkv_attention_collector 
     enum qkv_status status =
         qkv_attention_collect(collector, 1, &v->pair.pair, selected_kinds, report, error);
     if (status) return status;
-    if (words && qkv_attention_merge_words(report, v->pair.words, &v->pair.arena, report, error))
-        return QKV_INVALID;
     report->model = v->pair.run.config.name;
     report->precision = narrow_precision(v->pair.run.model);
     report->title = sentence_pair_title(&v->pair);

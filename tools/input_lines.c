@@ -70,8 +70,36 @@ static bool copy_tokens(const struct qkv_sentence *sentence, int64_t length, str
         ids[i] = sentence->ids[i];
         if (!(texts[i] = qkv_arena_string(arena, sentence->tokens.token[i]))) return false;
     }
-    *copy = (struct input_tokens){{length, ids}, texts};
+    *copy = (struct input_tokens){{length, ids}, texts, NULL};
     return true;
+}
+
+/* Sets the words of the source: tokenizes the line again, without cutting words into pieces or changing their case, and counts
+ * the pieces of each word. */
+static bool add_words(const struct input_lines *input, const char *text, size_t size, struct qkv_arena *arena,
+                      struct input_tokens *source)
+{
+    struct qkv_text_config config = input->run->config.data.src;
+    bool has_pieces = config.level == QKV_LEVEL_BPE;
+    source->words = source->texts;
+    if (config.level == QKV_LEVEL_CHAR) return true;
+    struct qkv_tokens spelled = {0};
+    const char **words = qkv_arena_allocate(arena, (size_t)source->ids.length * sizeof *words), *word = NULL;
+    config.level = QKV_LEVEL_WORD;
+    config.lowercase = false;
+    bool done = words && !qkv_tokenize(&spelled, &config, text, size, NULL);
+    for (int64_t i = 0, w = 0; done && i < source->ids.length; i++) {
+        const char *token = source->texts[i];
+        if (!word) word = qkv_arena_string(arena, w < spelled.count ? spelled.token[w] : token);
+        words[i] = word;
+        done = word != NULL;
+        if (has_pieces && length_without_mark(token) < strlen(token)) continue;
+        word = NULL;
+        w++;
+    }
+    source->words = words;
+    qkv_tokens_release(&spelled);
+    return done;
 }
 
 /* Encodes one column of the current line; messages call the line `place`. */
@@ -128,7 +156,8 @@ enum qkv_status input_lines_encode(struct input_lines *input, const char *place,
         length = input->longest;
     }
     *line = (struct input_line){.number = ++input->count};
-    if (!copy_tokens(&input->sentence, length, arena, &line->source))
+    if (!copy_tokens(&input->sentence, length, arena, &line->source) ||
+        (input->needs_words && !add_words(input, text, size, arena, &line->source)))
         return qkv_error_set(error, "%s: out of memory", place);
     return tab ? read_prefix(input, place, tab + 1, arena, line, error) : QKV_OK;
 }

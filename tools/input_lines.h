@@ -12,6 +12,9 @@
 struct input_tokens {
     struct qkv_ids ids;
     const char *const *texts; /* [ids.length]: as the line has them, unknown words included */
+    /* [ids.length]: of each token its word, as the line spells it: `Ana` of the tokens `a@@` and `na`. The pieces of a word
+     * have the same pointer. Level char: texts. NULL without input_lines.needs_words, and of a prefix. */
+    const char *const *words;
 };
 
 struct input_line {
@@ -28,6 +31,7 @@ struct input_lines {
     int64_t count;                /* lines so far */
     /* Set by the caller after opening. */
     bool quiet, has_prefixes;        /* has_prefixes: a line may be a source, a tab and a prefix */
+    bool needs_words;                /* input_tokens.words of the source */
     bool has_told_of_tab;            /* the warning about a tab that does not start a prefix was printed */
     int64_t longest, longest_prefix; /* maximal numbers of tokens of source and prefix, without </s> */
 };

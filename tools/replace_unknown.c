@@ -20,8 +20,18 @@ void unknown_replacer_close(struct unknown_replacer *replacer)
     qkv_arena_release(&replacer->arena);
 }
 
+/* The source token to which row t of the map attends most. */
+static int64_t strongest(const struct input_tokens *source, const struct qkv_attention_map *map, int64_t t)
+{
+    const double *weights = map->weights + t * map->columns;
+    int64_t best = 0;
+    for (int64_t i = 1; i < source->ids.length; i++)
+        if (weights[i] > weights[best]) best = i;
+    return best;
+}
+
 enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct input_line *line,
-                                const struct qkv_hypothesis *hypothesis, const char **tokens,
+                                const struct qkv_hypothesis *hypothesis, const char **tokens, int64_t *count,
                                 struct qkv_error *error)
 {
     const struct qkv_attention_pair pair = {.source = line->source.ids,
@@ -39,13 +49,13 @@ enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct 
                              error))
         return QKV_INVALID;
     const struct qkv_attention_map *map = &mean.maps[0];
-    for (int64_t t = first; t < hypothesis->length; t++) {
-        const double *weights = map->weights + t * map->columns;
-        int64_t best = 0;
-        if (hypothesis->ids[t] != QKV_UNKNOWN) continue;
-        for (int64_t i = 1; i < line->source.ids.length; i++)
-            if (weights[i] > weights[best]) best = i;
-        tokens[t] = line->source.texts[best];
+    *count = first;
+    for (int64_t t = first, last = -1; t < hypothesis->length; t++) {
+        int64_t best = hypothesis->ids[t] == QKV_UNKNOWN ? strongest(&line->source, map, t) : -1;
+        bool repeats = last >= 0 && best >= 0 && best != last &&
+                       line->source.words[best] == line->source.words[last]; /* another piece of the word */
+        if (!repeats) tokens[(*count)++] = best < 0 ? tokens[t] : line->source.words[best];
+        last = best;
     }
     return QKV_OK;
 }

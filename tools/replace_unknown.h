@@ -1,4 +1,4 @@
-/* Replaces <unk> in a translation by the source token that it is aligned with (--replace-unk). */
+/* Replaces <unk> in a translation by the source word that it is aligned with (--replace-unk). */
 #ifndef QKV_TOOLS_REPLACE_UNKNOWN_H
 #define QKV_TOOLS_REPLACE_UNKNOWN_H
 
@@ -18,10 +18,12 @@ enum qkv_status unknown_replacer_open(struct unknown_replacer *replacer, const s
                                       struct qkv_error *error);
 void unknown_replacer_close(struct unknown_replacer *replacer);
 
-/* Replaces each <unk> among the tokens [length] of the hypothesis, except in the prefix, by the text of the source token with
- * the largest cross attention, averaged over all heads of all layers; of equal ones, the first. */
+/* Replaces each <unk> among the tokens [length] of the hypothesis, except in the prefix, by the word of the source token with
+ * the largest cross attention, averaged over all heads of all layers; of equal ones, the first. Several <unk> in a row become
+ * one word if they attend to different pieces of it: *count is the number of tokens afterwards. The line needs words
+ * (input_lines.needs_words). */
 enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct input_line *line,
-                                const struct qkv_hypothesis *hypothesis, const char **tokens,
+                                const struct qkv_hypothesis *hypothesis, const char **tokens, int64_t *count,
                                 struct qkv_error *error);
 
 #endif

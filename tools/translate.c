@@ -71,11 +71,11 @@ static enum qkv_status print_hypothesis(struct translator *t, const struct input
     const char **tokens =
         qkv_vocabulary_tokens(&t->run.target, hypothesis->length, hypothesis->ids, &t->block.arena);
     if (!tokens) return qkv_error_set(error, "out of memory");
-    for (int64_t i = 0; i < hypothesis->length && i < line->prefix.ids.length; i++)
-        tokens[i] = line->prefix.texts[i];
-    if (t->options.replace_unknown && replace_unknown(&t->replacer, line, hypothesis, tokens, error))
+    int64_t count = hypothesis->length;
+    for (int64_t i = 0; i < count && i < line->prefix.ids.length; i++) tokens[i] = line->prefix.texts[i];
+    if (t->options.replace_unknown && replace_unknown(&t->replacer, line, hypothesis, tokens, &count, error))
         return QKV_INVALID;
-    const char *text = qkv_detokenize(&t->run.config.data.trg, hypothesis->length, tokens, &t->block.arena);
+    const char *text = qkv_detokenize(&t->run.config.data.trg, count, tokens, &t->block.arena);
     if (!text) return qkv_error_set(error, "out of memory");
     if (t->search.n_best > 1) printf("%lld\t", (long long)(t->has_prompt ? rank : line->number));
     if (t->options.scores) printf("%.6f\t", hypothesis->score);
@@ -280,6 +280,7 @@ static enum qkv_status open_input(struct translator *t, const char *path, struct
     int64_t longest = t->search.max_output_length, possible = t->ensemble.longest_target - 1;
     t->input.quiet = t->options.quiet;
     t->input.has_prefixes = t->options.has_prefixes;
+    t->input.needs_words = t->options.replace_unknown;
     t->input.longest = t->ensemble.longest_source - 1;
     t->input.longest_prefix = longest && longest < possible ? longest : possible;
     return QKV_OK;

@@ -184,7 +184,8 @@ static enum qkv_status check_version(const struct qkv_lines *lines, struct qkv_e
                          lines->path, VERSION_LINE);
 }
 
-/* Adds the merge of the current line. */
+/* Adds the merge of the current line. A merge may contain other spaces, such as U+00A0, within which subword-nmt, unlike qkv,
+ * does not split words: it then never applies. */
 static enum qkv_status add_line(struct qkv_bpe *bpe, const struct qkv_lines *lines, struct qkv_error *error)
 {
     long long number = lines->number;
@@ -192,7 +193,7 @@ static enum qkv_status add_line(struct qkv_bpe *bpe, const struct qkv_lines *lin
     for (const char *c = lines->line; *c;) {
         int32_t point;
         c += qkv_point(c, &point);
-        spaces += point == ' ' ? 1 : qkv_is_space(point) ? 2 : 0;
+        spaces += point == ' ' ? 1 : point < 0x80 && qkv_is_space(point) ? 2 : 0;
     }
     char *space = strchr(lines->line, ' ');
     if (spaces != 1 || space == lines->line || !space[1])

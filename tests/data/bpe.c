@@ -291,6 +291,14 @@ Test(bpe, a_merge_is_applied_everywhere_before_the_next)
     qkv_bpe_free(bpe);
 }
 
+/* subword-nmt splits only at U+0020, so its merges may contain a no-break space, at which qkv splits, too. */
+Test(bpe, merges_with_other_spaces_never_apply)
+{
+    struct qkv_bpe *bpe = load("#version: 0.2\nt \u00A0\nt\u00A0 a\na b\n");
+    cr_expect_str_eq(pieces(bpe, "t\u00A0ab"), "t ab");
+    qkv_bpe_free(bpe);
+}
+
 Test(bpe, refuses_files_that_hold_no_merges)
 {
     static const struct {

@@ -149,6 +149,8 @@ Test(words, merge_the_pieces_of_words)
     const char *folder = pieces();
     expect_words(folder, "attention run 'one four' -t 'uno cuatro'");
     expect_words(folder, "attention run 'one two four three'"); /* the run's own translation */
+    /* Each piece of a word counts alike, however large its norms are. */
+    expect_words(folder, "attention run 'one four' -t 'uno cuatro' --measure norms");
     static const char *const kinds[] = {"", "--kind encoder --layer 1", "--kind decoder"};
     const char *pieces_of_four =
         run("cd '%s' && qkv attention run 'one four' -t 'uno cuatro' -f json", folder).output;
