@@ -1,17 +1,18 @@
 /* qkv tokenize: splits lines of text into the tokens of a run. */
 #include "commands.h"
 #include "error_messages.h"
+#include "input_lines.h"
 #include "terminal.h"
 
-#include "qkv/lines.h"
+#include "qkv/corpus.h"
 #include "qkv/run.h"
-#include "qkv/tokenizer.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 static const char *side = "src";
+static bool quiet;
 
 static const char *side_name(const void *context, int64_t index)
 {
@@ -20,37 +21,44 @@ static const char *side_name(const void *context, int64_t index)
     return index < 2 ? names[index] : NULL;
 }
 
-/* Prints the tokens of each line, separated by spaces. */
-static enum qkv_status print_tokens(struct qkv_lines *lines, const struct qkv_text_config *text,
-                                    struct qkv_error *error)
+static void print_tokens(const struct qkv_tokens *tokens)
 {
-    struct qkv_tokens tokens = {0};
+    for (int64_t i = 0; i < tokens->count; i++) {
+        if (i) putchar(' ');
+        print_result(stdout, tokens->token[i]);
+    }
+    putchar('\n');
+}
+
+/* Prints the tokens of each line, separated by spaces, and warns of those that the model reads as <unk>. */
+static enum qkv_status tokenize(struct qkv_sentence_reader *reader, struct qkv_error *error)
+{
+    const struct qkv_lines *lines = &reader->lines;
     enum qkv_status status;
     bool found;
-    while (!(status = qkv_lines_next(lines, &found, error)) && found) {
-        if ((status = qkv_tokenize(&tokens, text, lines->line, lines->size, error))) break;
-        for (int64_t i = 0; i < tokens.count; i++) {
-            if (i) putchar(' ');
-            print_result(stdout, tokens.token[i]);
-        }
-        putchar('\n');
+    while (!(status = qkv_sentence_reader_next(reader, &found, error)) && found) {
+        char place[300];
+        snprintf(place, sizeof place, "%.250s:%lld", lines->path, (long long)lines->number);
+        if (!quiet) warn_of_unknown_words(place, &reader->sentence);
+        print_tokens(&reader->sentence.tokens);
     }
     if (!status && (fflush(stdout) || ferror(stdout)))
         status = qkv_error_set(error, "<stdout>: cannot be written: %s", strerror(errno));
-    qkv_tokens_release(&tokens);
     return status;
 }
 
 static int run(int operands, char **operand)
 {
     struct qkv_run opened = {0};
-    struct qkv_lines lines = {0};
     struct qkv_error error = {""};
     enum qkv_status status = qkv_run_open(&opened, operand[0], NULL, QKV_FLOAT32, &error);
     const struct qkv_data_config *data = &opened.config.data;
-    if (!status) status = qkv_lines_open(&lines, operands > 1 ? operand[1] : "-", &error);
-    if (!status) status = print_tokens(&lines, strcmp(side, "trg") ? &data->src : &data->trg, &error);
-    qkv_lines_close(&lines);
+    bool is_source = strcmp(side, "trg") != 0;
+    struct qkv_sentence_reader reader = {.text = is_source ? &data->src : &data->trg,
+                                         .vocabulary = is_source ? &opened.source : &opened.target};
+    if (!status) status = qkv_lines_open(&reader.lines, operands > 1 ? operand[1] : "-", &error);
+    if (!status) status = tokenize(&reader, &error);
+    qkv_sentence_reader_release(&reader);
     qkv_run_release(&opened);
     return conclude(status, &error);
 }
@@ -61,7 +69,9 @@ const struct command command_tokenize = {
     .description =
         "Prints the tokens of each line of FILE with a space between, as the model of RUN reads them: "
         "words, characters, or pieces of words (data.src.level). A piece that ends in `@@` goes on with "
-        "the next one; `▁` stands for white space.\n",
+        "the next one; `▁` stands for white space. Tokens that are not in the vocabulary, which the model "
+        "reads "
+        "as `<unk>`, are named on standard error.\n",
     .examples = "  echo \"the cat is sleeping\" | qkv tokenize runs/toy_en_es\n"
                 "  qkv tokenize runs/toy_en_es lines.es --side trg\n",
     .operands =
@@ -75,6 +85,7 @@ const struct command command_tokenize = {
         (const struct command_option[]){
             {"side", 0, "SIDE", OPTION_CHOICE, &side, "language of the lines: {choices} (default: src)",
              .choices = side_name},
+            {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "do not warn about unknown words"},
             {0},
         },
     .run = run,

@@ -68,6 +68,12 @@ Test(bpe, tokenize_prints_tokens)
     cr_expect(refused(
         run("cd '%s' && printf 'a\\nb\\377\\n' | qkv tokenize run 2>&1 >/dev/null | cat >&2; exit 2", folder),
         "qkv: <stdin>:2:2: byte 0xFF is not valid UTF-8"));
+    struct outcome outcome = run("cd '%s' && echo '\U0001F600 zq' | qkv tokenize run", folder);
+    cr_expect_str_eq(outcome.output, "\U0001F600 z@@ q\n");
+    cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the vocabulary: \U0001F600, z, q\n");
+    outcome = run("cd '%s' && echo 'abc xyz' | qkv tokenize run --side trg", folder);
+    cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the vocabulary: a, b, c, x, y, z\n");
+    cr_expect_str_empty(run("cd '%s' && echo zq | qkv tokenize run -q", folder).error);
     /* Runs of other levels have tokens, too. */
     folder = tiny_run("words", 1);
     cr_expect_str_eq(run_ok("cd '%s' && echo 'a  b' | qkv tokenize run", folder), "a b\n");
