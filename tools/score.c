@@ -25,7 +25,19 @@ struct texts {
     const char **list;                     /* [count]: the references of the present line */
     int64_t count, capacity;
     struct tokenized_text tokenized; /* references */
+    bool has_tabs;                   /* a line of the references had a tab */
 };
+
+/* Prints a note at the first tab in a file with the name of a table. It may have several references of each sentence, but is
+ * more often a file of sentence pairs, whose sources would count as references. */
+static void note_tab(struct texts *texts)
+{
+    const char *path = texts->references.path, *dot = strstr(path, ".tsv");
+    bool is_table = dot && (!dot[4] || !strcmp(dot + 4, ".gz"));
+    if (is_table && !texts->has_tabs)
+        print_error("note: %s has tabs: each of its columns counts as a reference (cut -f2 takes one)", path);
+    texts->has_tabs = true;
+}
 
 /* Splits a line at its tabs, in place. */
 static enum qkv_status split(struct texts *texts, struct qkv_error *error)
@@ -41,7 +53,10 @@ static enum qkv_status split(struct texts *texts, struct qkv_error *error)
         }
         char *reference = next;
         next = strchr(next, '\t');
-        if (next) *next++ = '\0';
+        if (next) {
+            note_tab(texts);
+            *next++ = '\0';
+        }
         tokenized_text_add(&texts->tokenized, reference);
         texts->list[texts->count++] = reference;
     }
@@ -228,6 +243,7 @@ const struct command command_score = {
     .examples = "  qkv translate runs/toy_en_es lines.en | qkv score - lines.es\n"
                 "  qkv translate runs/a lines.en >a.es\n"
                 "  qkv score a.es lines.es --metrics bleu,chrf,ter --chrf-word-order 2\n"
+                "  cut -f2 lines.tsv | qkv score a.es -\n"
                 "  qkv score a.es lines.es --sentence-level >scores.tsv\n"
                 "  qkv translate runs/b lines.en >b.es\n"
                 "  qkv score a.es lines.es --against b.es\n",

@@ -275,7 +275,7 @@ static const char *const WRITERS[] = {
     "--help",
     "train --help",
     "--version",
-    "score dev.tsv dev.tsv",
+    "score c.yaml c.yaml",
     "generate copy -o made --train 3 --dev 1 --test 1 --overwrite",
     "init train.tsv -o made/new.yaml --updates 3 --overwrite",
 };

@@ -265,8 +265,8 @@ static const char *folder_of_examples(void)
         "for name in toy_en_es a b; do qkv train configs/toy_en_es.yaml -q -s training.updates=2 "
         "-s training.validation_freq=1 -s training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 "
         "-s training.snapshots=2 -s training.model_dir=runs/$name -s name=$name || exit; done && "
-        "head -n 3 datasets/en_es/test.tsv | cut -f1 | tee lines.en >lines.txt && "
-        "head -n 3 datasets/en_es/test.tsv | cut -f2 >lines.es && mkdir -p .config/fish/completions && "
+        "head -n 3 datasets/en_es/test.tsv | tee lines.tsv | cut -f1 | tee lines.en >lines.txt && "
+        "cut -f2 lines.tsv >lines.es && mkdir -p .config/fish/completions && "
         "cp datasets/en_es/train.tsv spa.txt && cut -f1 spa.txt >train.en && cut -f2 spa.txt >train.de && "
         "gzip <spa.txt >pairs.tsv.gz",
         folder, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR);

@@ -117,6 +117,21 @@ Test(score, compares_systems)
     cJSON_Delete(object);
 }
 
+/* A file of sentence pairs, whose sources count as references, gets one note; other files with references get none. */
+Test(score, says_that_columns_are_references)
+{
+    const char *folder = texts("columns");
+    run_ok("cd '%s' && cp r r.tsv && gzip <r >r.tsv.gz && cut -f1 r >one.tsv", folder);
+    cr_expect_str_eq(run("cd '%s' && qkv score a r.tsv", folder).error,
+                     "qkv: note: r.tsv has tabs: each of its columns counts as a reference (cut -f2 takes "
+                     "one)\n");
+    cr_expect_str_eq(run("cd '%s' && qkv score a r.tsv.gz --against b", folder).error,
+                     "qkv: note: r.tsv.gz has tabs: each of its columns counts as a reference (cut -f2 takes "
+                     "one)\n");
+    cr_expect_str_empty(run("cd '%s' && qkv score a r", folder).error);
+    cr_expect_str_empty(run("cd '%s' && qkv score a one.tsv", folder).error);
+}
+
 Test(score, refuses_options_without_effect)
 {
     static const char *const cases[][2] = {
