@@ -96,6 +96,16 @@ static void warn(const struct signature_difference *d)
     fputs("; these scores cannot be compared\n", stderr);
 }
 
+/* Says why a quantised run has no scores. */
+static void note_unmeasured(const struct comparison *c)
+{
+    for (int i = 0; i < c->runs; i++)
+        if (c->run[i].is_unmeasured)
+            print_error("note: %s is quantised, and has no scores of its own: compare the output of `qkv "
+                        "evaluate %s --json`",
+                        c->run[i].folder, c->run[i].folder);
+}
+
 static enum qkv_status compare(struct comparison *c, int count, char **paths,
                                const struct option_list *outputs, struct qkv_error *error)
 {
@@ -103,6 +113,7 @@ static enum qkv_status compare(struct comparison *c, int count, char **paths,
     for (int i = 0; !status && i < count; i++) status = comparison_read(c, paths[i], error);
     if (!status) status = comparison_finish(c, error);
     if (!status) comparison_check_signatures(c, warn);
+    if (!status) note_unmeasured(c);
     for (int i = 0; !status && i < outputs->count; i++) {
         const char *path = outputs->value[i];
         comparison_writer *writer = format_of(path)->write;
@@ -134,7 +145,8 @@ const struct command command_compare = {
         "Shows several runs side by side: a table with a row for each run and columns for each "
         "test set; and a chart with a line for each run, the sentences translated without a "
         "mistake by source length, from evaluations made with --by-length.\n\n"
-        "A run folder shows the scores of data.dev at its best validation. Runs that differ in "
+        "A run folder shows the scores of data.dev at its best validation; one of `qkv quantize` has none. "
+        "Runs that differ in "
         "their seed alone are one row: mean ± standard deviation (.tsv: the mean). Below the table "
         "stand the keys of the configs whose values differ, as far as the run folders are known. "
         "Scores that were computed in different ways, such as BLEU with two tokenizers, get a "

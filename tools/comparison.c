@@ -176,40 +176,49 @@ static enum qkv_status read_evaluation(struct comparison *c, const char *path, s
 
 /* ---- run folders ---- */
 
-/* The number of parameters of a run; 0 before its first checkpoint. */
-static enum qkv_status count_parameters(const char *path, double *count, struct qkv_error *error)
+/* What a run folder tells besides its config and its log. */
+struct run_facts {
+    double parameters; /* 0 before the first checkpoint */
+    double speed;      /* tokens per second of training */
+    bool is_quantised; /* its checkpoint is in int8 */
+};
+
+/* Reads the number of parameters, and how they are stored. A quantised run has no last.safetensors. */
+static enum qkv_status read_checkpoint(const char *path, struct run_facts *facts, struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
     struct qkv_run run;
-    const char *last = qkv_run_file(&arena, path, QKV_RUN_LAST);
-    bool exists = last && qkv_path_exists(last);
-    enum qkv_status status = last ? QKV_OK : qkv_error_set(error, "%s: out of memory", path);
+    const char *last = qkv_run_file(&arena, path, QKV_RUN_LAST),
+               *best = qkv_run_file(&arena, path, QKV_RUN_BEST);
+    bool exists = last && best && (qkv_path_exists(last) || qkv_path_exists(best));
+    enum qkv_status status = last && best ? QKV_OK : qkv_error_set(error, "%s: out of memory", path);
     qkv_arena_release(&arena);
-    *count = 0;
     if (status || !exists) return status;
     status = qkv_run_open(&run, path, NULL, QKV_FLOAT32, error);
     if (status) return status;
-    *count = (double)qkv_parameters_total(&run.model->parameters);
+    facts->parameters = (double)qkv_parameters_total(&run.model->parameters);
+    facts->is_quantised = run.model->parameters.products == QKV_PRECISION_INT8;
     qkv_run_release(&run);
     return QKV_OK;
 }
 
-/* Makes the object that `qkv evaluate --json` would write for the best validation, as far as the run has recorded it. */
-static cJSON *best_validation(const struct recorded_run *run, double parameters, double speed)
+/* Makes the object that `qkv evaluate --json` would write for the best validation, as far as the run has recorded it. The log
+ * of a quantised run is that of the run that it was made of, whose scores are not its own. */
+static cJSON *best_validation(const struct recorded_run *run, const struct run_facts *facts)
 {
     enum qkv_metric metric = run->config.training.early_stopping_metric;
     const struct qkv_log_validation *best = NULL;
     bool lower = qkv_metric_info(metric)->lower_is_better;
     cJSON *object = cJSON_CreateObject();
-    for (int64_t i = 0; i < run->log.validations; i++) {
+    for (int64_t i = 0; i < run->log.validations && !facts->is_quantised; i++) {
         const struct qkv_log_validation *validation = &run->log.validation[i];
         double score = validation->score[metric], before = best ? best->score[metric] : (double)NAN;
         if (!best || (lower ? score < before : score > before)) best = validation;
     }
     cJSON_AddStringToObject(object, "run", run->path);
     cJSON_AddStringToObject(object, "test", *run->config.data.dev ? run->config.data.dev : "dev");
-    cJSON_AddNumberToObject(object, "parameters", parameters);
-    if (speed > 0) cJSON_AddNumberToObject(object, "training_tokens_per_second", speed);
+    cJSON_AddNumberToObject(object, "parameters", facts->parameters);
+    if (facts->speed > 0) cJSON_AddNumberToObject(object, "training_tokens_per_second", facts->speed);
     cJSON_AddNumberToObject(object, "training_max_length", (double)run->config.data.src.max_length);
     if (best) cJSON_AddNumberToObject(object, "update", best->place.update);
     for (int m = 0; best && m < QKV_METRIC_COUNT; m++)
@@ -222,18 +231,21 @@ static enum qkv_status read_run(struct comparison *c, const char *path, struct q
 {
     /* The set may already have this run, from one of its evaluations, so it is read into a set of its own. */
     static struct run_set alone;
-    double speed, parameters;
+    struct run_facts facts = {0};
     enum qkv_status status = run_set_add(&alone, path, error);
-    if (!status) status = qkv_training_log_speed(&alone.run[0].log, &speed, error);
-    if (!status) status = count_parameters(path, &parameters, error);
-    cJSON *object = status ? NULL : best_validation(&alone.run[0], parameters, speed);
+    if (!status) status = qkv_training_log_speed(&alone.run[0].log, &facts.speed, error);
+    if (!status) status = read_checkpoint(path, &facts, error);
+    cJSON *object = status ? NULL : best_validation(&alone.run[0], &facts);
     run_set_release(&alone);
     if (status) return status;
     if (json_memory_is_out() || !text_of(object, "test")) {
         cJSON_Delete(object);
         return qkv_error_set(error, "%s: out of memory", path);
     }
-    return add(c, path, object, path, error);
+    status = add(c, path, object, path, error);
+    for (int i = 0; !status && facts.is_quantised && i < c->runs; i++)
+        if (same_run(&c->run[i], path, path)) c->run[i].is_unmeasured = true;
+    return status;
 }
 
 enum qkv_status comparison_read(struct comparison *c, const char *path, struct qkv_error *error)

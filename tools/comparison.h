@@ -15,12 +15,13 @@ struct cJSON;
 enum { MAX_RUNS = RUN_SET_MAX, MAX_TESTS = 16 };
 
 struct compared_run {
-    const char *name;                          /* of the config; of a run folder: its path */
-    const char *folder;                        /* of the run; NULL: not known, or no longer there */
-    int in_set;                                /* its index in `set`; -1: not there */
-    double parameters;                         /* counts are double, as in JSON; 0: not known */
-    double tokens_per_second;                  /* of training; 0: not known */
-    double max_length;                         /* tokens of the longest source in training */
+    const char *name;         /* of the config; of a run folder: its path */
+    const char *folder;       /* of the run; NULL: not known, or no longer there */
+    int in_set;               /* its index in `set`; -1: not there */
+    double parameters;        /* counts are double, as in JSON; 0: not known */
+    double tokens_per_second; /* of training; 0: not known */
+    double max_length;        /* tokens of the longest source in training */
+    bool is_unmeasured;       /* a quantised run, whose training measured the run that it was made of */
     const struct cJSON *evaluation[MAX_TESTS]; /* NULL: none on that test */
 };
 

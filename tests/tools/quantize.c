@@ -42,6 +42,29 @@ Test(quantize, int8_is_the_same_with_every_kernel_and_number_of_threads)
                      run_ok("cd '%s' && %s | qkv translate run", folder, LINES));
 }
 
+/* The log of the folder is that of the run that was quantised, so its scores are left out. */
+Test(quantize, compare_does_not_show_scores_of_another_run)
+{
+    const char *folder = scratch("compare");
+    run_ok("cd '%s' && cp -r '%s/run' '%s/train.tsv' . && qkv quantize run -o small", folder, trained(),
+           trained());
+    struct outcome outcome = run("cd '%s' && qkv compare run small -o t.tsv", folder);
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_str_eq(outcome.error, "qkv: note: small is quantised, and has no scores of its own: compare "
+                                    "the output of `qkv evaluate small --json`\n");
+    const char *table = read_file(format("%s/t.tsv", folder), NULL);
+    long parameters = 0, of_small = 0;
+    double loss;
+    char rest[512] = "";
+    cr_assert_eq(sscanf(strstr(table, "\nrun\t"), "\nrun\t%ld\t%*d\t%lf", &parameters, &loss), 2, "%s",
+                 table);
+    cr_assert_eq(sscanf(strstr(table, "\nsmall\t"), "\nsmall\t%ld\t%*d%511[^\n]", &of_small, rest), 2, "%s",
+                 table);
+    cr_expect_eq(of_small, parameters);
+    cr_expect_eq(strspn(rest, "\t"), strlen(rest), "%s", table);
+    run_ok("cd '%s' && qkv evaluate small train.tsv --json >small.json && qkv compare small.json", folder);
+}
+
 /* The products inside a GRU stay float32; embeddings, inputs and outputs of layers are rounded. */
 Test(quantize, a_recurrent_run)
 {
