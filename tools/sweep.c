@@ -9,13 +9,13 @@
 #include "sweep_runs.h"
 #include "terminal.h"
 
+#include "core/processors.h"
 #include "qkv/file.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MAX_SWEPT = RUN_SET_MAX };
 
@@ -116,9 +116,8 @@ static enum qkv_status plan(struct sweep *sweep, const struct grid *grid, int co
 /* Divides the threads among the runs that are trained at the same time. */
 static void divide_threads(struct sweep *sweep)
 {
-    int total = threads ? (int)threads : (int)sysconf(_SC_NPROCESSORS_ONLN), waiting = 0;
+    int total = threads ? (int)threads : qkv_processors_available(), waiting = 0;
     for (int i = 0; i < sweep->runs; i++) waiting += sweep->run[i].state == SWEEP_WAITS;
-    if (total < 1) total = 1;
     sweep->at_once = waiting < total ? waiting : total;
     sweep->threads = sweep->at_once ? total / sweep->at_once : total;
     if (quiet) return;

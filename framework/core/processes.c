@@ -4,6 +4,7 @@
 #include "core/clock.h"
 #include "core/exchange.h"
 #include "core/launch.h"
+#include "core/processors.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -439,8 +440,11 @@ int qkv_processes_count(const struct qkv_processes *processes)
 
 int qkv_processes_threads(const struct qkv_processes *processes)
 {
-    long threads = processes ? sysconf(_SC_NPROCESSORS_ONLN) / processes->near : 0;
-    return processes && threads < 1 ? 1 : (int)threads;
+    if (!processes) return 0;
+    /* mpirun may have bound each process to processors of its own; without, the processes share them. */
+    long share = sysconf(_SC_NPROCESSORS_ONLN) / processes->near;
+    int available = qkv_processors_available();
+    return share < 1 ? 1 : share < available ? (int)share : available;
 }
 
 void qkv_processes_abort(struct qkv_processes *processes)

@@ -1,5 +1,6 @@
 #include "qkv/workers.h"
 #include "core/clock.h"
+#include "core/processors.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 /* Threads take parts from a shared counter, so a slow part does not delay the others. A run ends when all parts are
  * done; a helper that wakes late finds none left. Waking a thread takes as long as a small run, and runs follow each
@@ -88,8 +88,8 @@ struct qkv_workers *qkv_workers_new(int threads, struct qkv_error *error)
         return NULL;
     }
     if (threads == 0) {
-        long online = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = online < 1 ? 1 : online < MAX_THREADS ? (int)online : MAX_THREADS;
+        int available = qkv_processors_available();
+        threads = available < MAX_THREADS ? available : MAX_THREADS;
     }
     int helpers = threads - 1;
     struct qkv_workers *workers = calloc(1, sizeof *workers + (size_t)helpers * sizeof workers->thread[0]);

@@ -1,4 +1,7 @@
 /* The team of threads: every part once, whatever the number of threads, parts and runs. */
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE /* sched_setaffinity */
+#endif
 #include "qkv/workers.h"
 
 #include "qkv/graph.h"
@@ -7,6 +10,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -85,6 +89,26 @@ static void fill(void *context, int part)
     double value = part;
     for (int i = 0; i < 50 + part % 17; i++) value = value / 3 + 1.0 / (i + 1);
     tally->results[part] = value;
+}
+
+/* As with taskset: by default there are no more threads than processors that the process may use. */
+Test(workers, are_as_many_as_the_process_may_use_processors)
+{
+#ifdef CPU_COUNT
+    cpu_set_t allowed, one;
+    if (sched_getaffinity(0, sizeof allowed, &allowed)) cr_skip_test("the processors are not known");
+    struct qkv_workers *workers = qkv_workers_new(0, NULL);
+    cr_expect_eq(qkv_workers_count(workers), CPU_COUNT(&allowed));
+    qkv_workers_free(workers);
+    size_t first = 0;
+    while (!CPU_ISSET(first, &allowed)) first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    workers = qkv_workers_new(0, NULL);
+    cr_expect_eq(qkv_workers_count(workers), 1);
+    qkv_workers_free(workers);
+#endif
 }
 
 Test(workers, results_do_not_depend_on_the_threads)

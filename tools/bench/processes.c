@@ -16,12 +16,13 @@
  * On a network, the rate is that of the link, unless copying is slower, and the latency is NETWORK_LATENCY more. */
 #include "bench.h"
 
+#include "core/processors.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const int MEASURED[] = {2, 3, 4};
 static const double GIGABITS[] = {10, 100};
@@ -130,7 +131,7 @@ static struct model fit(const struct bench_exchange *two, double computing)
 {
     struct model model = {.latency = two->latency, .rate = two->rate};
     model.adding = fmax(0, two->messages - messages_ms(&model, 2, two->parameters)) / two->parameters;
-    bool is_parallel = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+    bool is_parallel = qkv_processors_available() > 1;
     if (is_parallel)
         model.overlap = (computing + two->messages - two->step) / sums_ms(&model, 2, two->parameters);
     model.overlap = fmin(fmax(model.overlap, 0), 1);

@@ -17,10 +17,11 @@
  * tells how much is read. */
 #include "bench.h"
 
+#include "core/processors.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum {
     FORECAST_THREADS = 64,
@@ -262,8 +263,7 @@ enum qkv_status bench_threads(struct bench_work *work, const struct bench_option
                               const struct bench_sink *sink, struct qkv_error *error)
 {
     int64_t fixed = options->shards ? options->shards : bench_work_shards(work);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    struct machine machine = {.cores = online > 0 ? (int)online : 1};
+    struct machine machine = {.cores = qkv_processors_available()};
     if (measure_waking(machine.cores, &machine.waking, error) ||
         bench_measure_costs(work, 1, 1, options, &machine.one_shard, error))
         return QKV_INVALID;
