@@ -124,12 +124,19 @@ static int sync_folder(const char *path)
     return code;
 }
 
+/* The errno of an earlier write that failed, which later calls have overwritten: another write fails for the same reason, such
+ * as a full disk. Returns -1 if it does not fail. */
+static int errno_of_failed_write(FILE *file)
+{
+    return write(fileno(file), "", 1) < 0 ? errno : -1;
+}
+
 /* Writes all buffers to the disk. Returns 0, or the errno of the first error, or -1 if that errno is lost. */
 static int flush(FILE *file)
 {
     errno = 0;
     if (fflush(file)) return errno ? errno : -1;
-    if (ferror(file)) return -1; /* an earlier write failed; later calls have overwritten its errno */
+    if (ferror(file)) return errno_of_failed_write(file);
     return fsync(fileno(file)) ? errno : 0;
 }
 

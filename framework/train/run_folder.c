@@ -146,12 +146,12 @@ enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_er
     fprintf(writer.file, "%d\n", QKV_RUN_FORMAT);
     if (qkv_file_commit(&writer, error)) return QKV_INVALID;
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
-    if (!qkv_config_write_run(training->config, writer.file, training->folder))
-        return qkv_file_commit(&writer, error);
-    bool failed = ferror(writer.file);
+    errno = 0;
+    enum qkv_status status = qkv_config_write_run(training->config, writer.file, training->folder);
+    int code = errno;
+    if (!status || ferror(writer.file)) return qkv_file_commit(&writer, error); /* says why a write failed */
     qkv_file_abandon(&writer);
-    return qkv_error_set(error, "%s: cannot be written: %s", path,
-                         failed ? "a write failed" : strerror(errno));
+    return qkv_error_set(error, "%s: cannot be written: %s", path, code ? strerror(code) : "out of memory");
 }
 
 /* Whether a line of metrics.jsonl, of kind average, describes the average that is kept. If so, stores its score. */

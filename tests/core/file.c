@@ -112,6 +112,20 @@ Test(file, keeps_the_old_file_when_there_is_no_room)
     cr_assert_eq(names_in(folder), 1);
 }
 
+/* A large block is written at once, so that nothing is left in the buffer whose writing would fail again. */
+Test(file, says_why_an_earlier_write_failed)
+{
+    const char *folder = scratch("earlier"), *path = format("%s/a.bin", folder);
+    static const char block[100000];
+    struct rlimit limit = {1000, 1000};
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_file_write(path, block, sizeof block, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s: cannot be written: File too large", path));
+    cr_expect_eq(names_in(folder), 0);
+}
+
 Test(file, says_why_it_cannot_begin)
 {
     const char *folder = scratch("refuse");
