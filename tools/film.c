@@ -25,6 +25,7 @@ struct film {
     struct qkv_attention_collector *collector;
     unsigned kinds;
     int layer, head;
+    int64_t *updates, snapshots;    /* updates [snapshots]: those of the snapshots */
     struct animation_frame *frames; /* [count]; their bytes are owned */
     int64_t count;
 };
@@ -69,23 +70,29 @@ static enum qkv_status add_frame(struct film *film, int64_t update, double loss,
     return QKV_OK;
 }
 
+/* Finds the updates of the snapshots. Fails for a run that has too few for a film. */
+static enum qkv_status find_snapshots(struct film *film, struct qkv_error *error)
+{
+    struct qkv_run *run = &film->pair.run;
+    if (qkv_snapshots_find(run, &film->updates, &film->snapshots, error)) return QKV_INVALID;
+    if (film->snapshots >= 2) return QKV_OK;
+    return qkv_error_set(error,
+                         "%s: has no snapshots of its training: train it again with them, by `qkv train "
+                         "CONFIG -s training.snapshots=16 --overwrite`",
+                         run->path);
+}
+
 static enum qkv_status draw_frames(struct film *film, struct qkv_error *error)
 {
-    int64_t *updates, count;
-    struct qkv_run *run = &film->pair.run;
-    if (qkv_snapshots_find(run, &updates, &count, error)) return QKV_INVALID;
-    if (count < 2)
-        return qkv_error_set(
-            error, "%s: has no snapshots of its training: train with -s training.snapshots=16", run->path);
-    film->frames = calloc((size_t)count, sizeof *film->frames);
+    film->frames = calloc((size_t)film->snapshots, sizeof *film->frames);
     if (!film->frames) return qkv_error_set(error, "out of memory");
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < film->snapshots; i++) {
         double loss;
-        enum qkv_status status = qkv_snapshot_load(run, updates[i], &loss, error);
-        if (!status) status = add_frame(film, updates[i], loss, error);
+        enum qkv_status status = qkv_snapshot_load(&film->pair.run, film->updates[i], &loss, error);
+        if (!status) status = add_frame(film, film->updates[i], loss, error);
         if (status) return status;
     }
-    film->frames[count - 1].milliseconds = LAST_MILLISECONDS;
+    film->frames[film->count - 1].milliseconds = LAST_MILLISECONDS;
     return QKV_OK;
 }
 
@@ -103,6 +110,7 @@ static enum qkv_status make_film(struct film *film, char **operand, struct qkv_e
 {
     bool found;
     enum qkv_status status = sentence_pair_open(&film->pair, operand[0], &pair_options, QKV_FLOAT32, error);
+    if (!status) status = find_snapshots(film, error); /* before the translation is printed */
     if (!status) status = sentence_pair_next(&film->pair, operand[1], &found, error);
     if (status) return status;
     film->collector = qkv_attention_collector_new(film->pair.run.model, error);

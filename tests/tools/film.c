@@ -102,8 +102,9 @@ Test(film, has_a_frame_for_each_snapshot)
 Test(film, says_what_is_missing_and_writes_nothing)
 {
     const char *folder = tiny_run("none", 3);
-    cr_expect(refused(run("cd '%s' && qkv film run 'a b' -q", folder),
-                      "qkv: run: has no snapshots of its training: train with -s training.snapshots=16"));
+    cr_expect(refused(run("cd '%s' && qkv film run 'a b'", folder),
+                      "qkv: run: has no snapshots of its training: train it again with them, by `qkv train "
+                      "CONFIG -s training.snapshots=16 --overwrite`"));
     cr_expect(refused(run("cd '%s' && qkv film run 'a b' -o film.gif", folder),
                       "qkv: -o film.gif: a film is an animated PNG: name it .png"));
     cr_expect(refused(run("cd '%s' && qkv film run a b", folder),
