@@ -144,6 +144,10 @@ static bool add_stack_key(void *context, const char *path, const char *value)
     while (i < table->count && strcmp(table->key[i].name, name) != 0) i++;
     if (i == MAX_STACK_KEYS || !(value = qkv_arena_string(table->arena, value))) return false;
     if (i == table->count) table->key[table->count++].name = name;
+    /* In a config and in JSON, a number stands for no window. */
+    char no_window[16];
+    snprintf(no_window, sizeof no_window, "%d", QKV_WINDOW_NONE);
+    if (!strcmp(name, "attention.window") && !strcmp(value, no_window)) value = "unlimited";
     *(is_encoder ? &table->key[i].encoder : &table->key[i].decoder) = value;
     return true;
 }

@@ -108,6 +108,7 @@ Test(inspect, prints_text)
     static const char *const PARTS[] = {"tiny (run, loaded from run/best.safetensors)",
                                         "num_layers                 2            1\n",
                                         "hidden_size                16           16\n",
+                                        "attention.window           unlimited    unlimited\n",
                                         "update 60",
                                         "encoder.2.self.query.weight",
                                         "decoder.1.cross.output.bias",
