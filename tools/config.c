@@ -83,6 +83,13 @@ enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, 
     return status;
 }
 
+const char *run_of_config(const char *path, struct qkv_arena *arena)
+{
+    struct qkv_config config;
+    struct qkv_messages messages;
+    return qkv_config_read(&config, arena, path, NULL, 0, &messages) ? NULL : config.training.model_dir;
+}
+
 bool is_run_folder(const char *path)
 {
     struct stat status;

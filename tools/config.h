@@ -11,6 +11,10 @@
 enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                             const struct option_list *settings);
 
+/* The run that a config of training names, in the arena; NULL when the file is no valid config. For messages about a config that
+ * is given where something else is expected. */
+const char *run_of_config(const char *path, struct qkv_arena *arena);
+
 /* True when an operand, which may be a run folder, a config or a scene, is a folder. */
 bool is_run_folder(const char *path);
 

@@ -83,9 +83,7 @@ static enum qkv_status explain_scene(struct request *r, const char *path, struct
     if (!overrides) return qkv_error_set(error, "out of memory");
     if (!strcmp(path, "-")) path = "/dev/stdin";
     if (qkv_scene_read(&scene, arena, path, overrides, count, &messages)) {
-        struct qkv_config config;
-        struct qkv_messages others;
-        if (!qkv_config_read(&config, arena, path, NULL, 0, &others))
+        if (run_of_config(path, arena))
             return qkv_error_set(
                 error,
                 "%s is a config of training, but `qkv explain` reads scenes, such as those in "

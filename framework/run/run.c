@@ -50,13 +50,27 @@ static enum qkv_status no_such_run(const char *folder, struct qkv_arena *arena, 
                          folder, meant);
 }
 
+/* Reports that a run is no folder. If the file is a config, names its run. */
+static enum qkv_status not_a_folder(const char *path, struct qkv_arena *arena, struct qkv_error *error)
+{
+    struct qkv_config config;
+    struct qkv_messages messages;
+    const char *dot = strrchr(path, '.');
+    bool is_yaml = dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml"));
+    if (!is_yaml || qkv_config_read(&config, arena, path, NULL, 0, &messages))
+        return qkv_error_set(error, "%s: is a file, but a run is a folder", path);
+    return qkv_error_set(error, "%s: is a config, but a run is a folder; its run is %s%s", path,
+                         config.training.model_dir,
+                         qkv_path_exists(config.training.model_dir) ? "" : ", which does not exist yet");
+}
+
 enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *config, struct qkv_arena *arena,
                                     struct qkv_error *error)
 {
     struct stat status;
     if (!qkv_path_exists(folder)) return no_such_run(folder, arena, error);
     if (stat(folder, &status)) return qkv_error_set(error, "%s: %s", folder, strerror(errno));
-    if (!S_ISDIR(status.st_mode)) return qkv_error_set(error, "%s: is a file, but a run is a folder", folder);
+    if (!S_ISDIR(status.st_mode)) return not_a_folder(folder, arena, error);
     const char *path = qkv_run_file(arena, folder, QKV_RUN_CONFIG);
     if (!path) return qkv_error_set(error, "out of memory for run %s", folder);
     if (!qkv_path_exists(path))

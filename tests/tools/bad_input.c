@@ -382,6 +382,7 @@ Test(bad_input, folders_devices_and_empty_names_are_refused)
          "empty/best.safetensors: byte 0: the file ends within its header: it was cut short, or is "
          "not a safetensors file"},
         {"inspect dev.tsv", "dev.tsv: is a file, but a run is a folder"},
+        {"inspect c.yaml", "c.yaml: is a config, but a run is a folder; its run is run"},
         {"score d dev.tsv", "d: cannot be read: it is a folder"},
         {"score dev.tsv /dev/null", "dev.tsv: has more lines than /dev/null, which ends after line 0"},
         {"attention run a -q -o d/ -f png", "d/: cannot be written: it is a folder"},
