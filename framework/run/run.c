@@ -1,6 +1,7 @@
 #include "qkv/run.h"
 
 #include "qkv/file.h"
+#include "run/listing.h"
 #include "run/provenance.h"
 
 #include <errno.h>
@@ -64,6 +65,15 @@ static enum qkv_status not_a_folder(const char *path, struct qkv_arena *arena, s
                          qkv_path_exists(config.training.model_dir) ? "" : ", which does not exist yet");
 }
 
+/* Reports that a folder is not a run. If it holds runs, as that of `qkv sweep` does, names one. */
+static enum qkv_status not_a_run(const char *folder, struct qkv_arena *arena, struct qkv_error *error)
+{
+    const char *inside = qkv_find_run_inside(arena, folder);
+    if (inside) return qkv_error_set(error, "%s: not a run, but it holds runs, such as %s", folder, inside);
+    return qkv_error_set(error, "%s: not a run: it holds no %s; `qkv train` makes runs", folder,
+                         QKV_RUN_CONFIG);
+}
+
 enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *config, struct qkv_arena *arena,
                                     struct qkv_error *error)
 {
@@ -73,9 +83,7 @@ enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *confi
     if (!S_ISDIR(status.st_mode)) return not_a_folder(folder, arena, error);
     const char *path = qkv_run_file(arena, folder, QKV_RUN_CONFIG);
     if (!path) return qkv_error_set(error, "out of memory for run %s", folder);
-    if (!qkv_path_exists(path))
-        return qkv_error_set(error, "%s: not a run: it holds no %s; `qkv train` makes runs", folder,
-                             QKV_RUN_CONFIG);
+    if (!qkv_path_exists(path)) return not_a_run(folder, arena, error);
     if (qkv_run_format_check(folder, error) || qkv_file_check(path, error)) return QKV_INVALID;
     struct qkv_messages messages = {0};
     if (!qkv_config_read(config, arena, path, NULL, 0, &messages)) return QKV_OK;
@@ -118,6 +126,15 @@ static const char *choose_checkpoint(struct qkv_run *run, const char *wanted)
     return best && qkv_path_exists(best) ? best : qkv_run_file(&run->arena, run->path, QKV_RUN_LAST);
 }
 
+/* Reports that the run has no checkpoint of this name, or none at all (NULL). */
+static enum qkv_status no_such_checkpoint(struct qkv_run *run, const char *wanted, struct qkv_error *error)
+{
+    const char *names = wanted ? qkv_list_checkpoints(&run->arena, run->path) : NULL;
+    if (!names)
+        return qkv_error_set(error, "%s: holds no checkpoint: training has not saved one yet", run->path);
+    return qkv_error_set(error, "%s: there is no checkpoint %s; it has %s", run->path, wanted, names);
+}
+
 static enum qkv_status open_parts(struct qkv_run *run, const char *checkpoint, enum qkv_dtype dtype,
                                   struct qkv_error *error)
 {
@@ -127,8 +144,8 @@ static enum qkv_status open_parts(struct qkv_run *run, const char *checkpoint, e
     run->checkpoint = choose_checkpoint(run, checkpoint);
     if (!source || !target || !run->checkpoint)
         return qkv_error_set(error, "out of memory for run %s", run->path);
-    if (!checkpoint && !qkv_path_exists(run->checkpoint))
-        return qkv_error_set(error, "%s: holds no checkpoint: training has not saved one yet", run->path);
+    bool is_path = checkpoint && strchr(checkpoint, '/'); /* loading it reports why it cannot be read */
+    if (!is_path && !qkv_path_exists(run->checkpoint)) return no_such_checkpoint(run, checkpoint, error);
     if (qkv_vocabulary_load(&run->source, source, error) || qkv_vocabulary_load(&run->target, target, error))
         return QKV_INVALID;
     if (qkv_run_merges(run->path, &run->config.data, run->bpe, error)) return QKV_INVALID;

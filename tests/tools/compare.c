@@ -247,6 +247,8 @@ Test(compare, shows_run_folders_at_their_best_validation_and_seeds_as_one_row)
     /* The seed is shown where it is what distinguishes the rows, and no key where there is one row. */
     cr_expect_null(strstr(run_ok("cd '%s' && qkv compare small-1 small-2", folder), "\nmodel  training"));
     run_ok("cd '%s' && cp -r small-1 copy", folder);
+    cr_expect(refused(run("cd '%s' && qkv compare .", folder),
+                      "qkv: .: not a run, but it holds runs, such as ./copy"));
     text = run_ok("cd '%s' && qkv compare small-1 copy", folder);
     cr_expect_null(strstr(text, "mean of"), "the same seed twice is no second seed:\n%s", text);
     cr_expect(refused(run("cd '%s' && qkv compare small-1 ./small-1", folder),

@@ -276,7 +276,7 @@ Test(gradcheck, a_run_is_checked_with_its_trained_values)
     cr_assert_eq(last.exit_code, 0, "%s", last.error);
     cr_expect_str_neq(first.output, last.output, "other numbers after five more updates");
     static const char *const cases[][2] = {
-        {"--checkpoint none.safetensors", "qkv: run/none.safetensors: "},
+        {"--checkpoint none", "qkv: run: there is no checkpoint none; it has best, last, update-4"},
         {"-s model.encoder.ff_size=8",
          "qkv: run: parameter encoder.1.feed_forward.inner.weight is missing or has another size; "
          "the config describes other layers than the run has"},

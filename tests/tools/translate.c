@@ -153,7 +153,7 @@ Test(translate, refuses_unreadable_runs_and_files)
     static const char *const cases[][2] = {
         {"none", "qkv: none: there is no such run"},
         {"file", "qkv: file: is a file, but a run is a folder"},
-        {".", "qkv: .: not a run: it holds no config.yaml; `qkv train` makes runs"},
+        {"run/..", "qkv: run/..: not a run, but it holds runs, such as run/../run"},
         {"run 'a sentence.'",
          "qkv: there is no file 'a sentence.'; a sentence is read from standard input: echo "
          "\"a sentence.\" | qkv translate run"},
@@ -162,7 +162,7 @@ Test(translate, refuses_unreadable_runs_and_files)
          "translate run"},
         {"run none.txt", "qkv: none.txt: cannot be read: No such file or directory"},
         {"run run", "qkv: run: cannot be read: it is a folder"},
-        {"run --checkpoint none", "qkv: run/none: cannot be read: No such file or directory"},
+        {"run --checkpoint none", "qkv: run: there is no checkpoint none; it has best, last, update-1"},
         {"run --checkpoint ./file", "qkv: ./file: byte 2: the file ends within its header: it was cut short, "
                                     "or is not a safetensors file"},
         {"run <&-", "qkv: <stdin>: cannot be read: Bad file descriptor"},

@@ -85,8 +85,9 @@ Test(translate_processes, mistakes_are_said_once)
                 "qkv: TSV is standard input, which only one of several processes can read: name a file"));
     cr_expect(refused(run("cd '%s' && %s evaluate run pairs.tsv --beam 2 --no-translation", folder, command),
                       "qkv: --beam needs translations: give it without --no-translation"));
-    cr_expect(refused(run_two(folder, "translate run in.txt", "translate run in.txt --checkpoint none"),
-                      format("qkv: %s: run/none: cannot be read: No such file or directory", process(1))));
+    cr_expect(refused(
+        run_two(folder, "translate run in.txt", "translate run in.txt --checkpoint none"),
+        format("qkv: %s: run: there is no checkpoint none; it has best, last, update-400", process(1))));
 }
 
 /* Processes that do the same would print it, or write the same file, as often. mpirun may end the others before they say so. */

@@ -124,7 +124,7 @@ Test(warm_start, is_refused_where_it_cannot_be)
     const char *before = fingerprint(folder);
     static const char *const CASES[][2] = {
         {"--from nowhere", "training.from: nowhere: there is no such run or file"},
-        {"--from .", "training.from: .: not a run: it holds no config.yaml; `qkv train` makes runs"},
+        {"--from .", "training.from: .: not a run, but it holds runs, such as ./run"},
         {"--from c.yaml", NULL},
         {"--from run --resume",
          "--from and --resume exclude each other: a resumed run goes on from its own checkpoint"},

@@ -1,6 +1,6 @@
 /* What the engine takes from a system, for a module that has one thread, one kind of kernels and no OpenBLAS: in place of
  * core/workers.c, core/memory.c, core/matrix_threads.c, core/kernel_choice.c, config/path.c, data/input.c,
- * data/prepared_open.c, explain/learned_run.c and kernels/registry.c. */
+ * data/prepared_open.c, explain/learned_run.c, kernels/registry.c and run/listing.c. */
 #include "config/path.h"
 #include "core/kernel_choice.h"
 #include "core/matrix_threads.h"
@@ -10,6 +10,7 @@
 #include "kernels/optimizer.h"
 #include "kernels/registry.h"
 #include "page/module/training.h"
+#include "run/listing.h"
 
 #include "qkv/arena.h"
 #include "qkv/kernels.h"
@@ -222,4 +223,16 @@ uLong crc32_z(uLong sum, const Bytef *bytes, z_size_t size)
         for (int bit = 0; bit < 8; bit++) rest = rest >> 1 ^ (rest & 1 ? 0xEDB88320 : 0);
     }
     return ~rest & 0xFFFFFFFF;
+}
+
+const char *qkv_list_checkpoints(struct qkv_arena *arena, const char *folder)
+{
+    (void)arena, (void)folder;
+    return NULL;
+}
+
+const char *qkv_find_run_inside(struct qkv_arena *arena, const char *folder)
+{
+    (void)arena, (void)folder;
+    return NULL;
 }
