@@ -251,7 +251,12 @@ static enum qkv_status read_run(struct comparison *c, const char *path, struct q
 enum qkv_status comparison_read(struct comparison *c, const char *path, struct qkv_error *error)
 {
     struct stat status;
-    if (stat(path, &status)) return qkv_error_set(error, "%s: %s", path, strerror(errno));
+    if (stat(path, &status)) {
+        const char *dot = strrchr(path, '.');
+        bool is_missing = errno == ENOENT || errno == ENOTDIR, is_file = dot && !strcmp(dot, ".json");
+        if (is_missing && !is_file) return read_run(c, path, error); /* which suggests a run */
+        return qkv_error_set(error, "%s: %s", path, is_missing ? "there is no such file" : strerror(errno));
+    }
     return S_ISDIR(status.st_mode) ? read_run(c, path, error) : read_evaluation(c, path, error);
 }
 

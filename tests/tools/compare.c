@@ -194,7 +194,8 @@ Test(compare, refuses_files_that_are_no_evaluations)
 #define NONE ": is not an evaluation; make one with `qkv evaluate --json`"
     static const char *const cases[][2] = {
         {"", "qkv: RUN is missing (usage: qkv compare RUN... [options])"},
-        {"none.json", "qkv: none.json: No such file or directory"},
+        {"none.json", "qkv: none.json: there is no such file"},
+        {"none", "qkv: none: there is no such run"},
         {".", "qkv: .: not a run: it holds no config.yaml; `qkv train` makes runs"},
         {"empty.json", "qkv: empty.json: the file is empty"},
         {"other.json", "qkv: other.json" NONE},
