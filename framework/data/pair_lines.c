@@ -34,9 +34,9 @@ static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, co
     } else if (missing) {
         result = qkv_error_set(
             error,
-            "%s: there is no such file, and no %s.gz (a data path is x.tsv, x.tsv.gz, or the common "
+            "%s: there is no such file, and no %s or %s.gz (a data path is x.tsv, x.tsv.gz, or the common "
             "prefix of two files)",
-            path, path);
+            prefix, path, path);
     } else {
         if (!plain && zipped) strcat(path, ".gz");
         result = qkv_lines_open(lines, path, error);

@@ -462,8 +462,8 @@ Test(align, refuses_bad_input_and_keeps_the_old_file)
         {"three.tsv -o links", "three.tsv:1:8: the line has a second tab; a line is source<TAB>target"},
         {"none.tsv -o links", "none.tsv: the file is empty"},
         {"absent.tsv -o links", "absent.tsv: cannot be read: No such file or directory"},
-        {"absent -o links", "absent.en: there is no such file, and no absent.en.gz (a data path is x.tsv, "
-                            "x.tsv.gz, or the common prefix of two files)"},
+        {"no -o links", "no: there is no such file, and no no.en or no.en.gz (a data path is x.tsv, "
+                        "x.tsv.gz, or the common prefix of two files)"},
         {"pairs.tsv -o links --links short", "short: has 1 line, but the corpus has 3 pairs"},
         {"pairs.tsv -o no/links", "no/links: cannot be written: No such file or directory"},
         {"pairs.tsv --layer 2", "RUN: the cross attention has no layer 2: its layers are 1 to 1"},

@@ -243,8 +243,8 @@ Test(evaluate, refuses_unreadable_runs_and_files)
     static const char *const cases[][2] = {
         {"none dev.tsv", "qkv: none: there is no such run"},
         {"run none.tsv", "qkv: none.tsv: cannot be read: No such file or directory"},
-        {"run none", "qkv: none.a: there is no such file, and no none.a.gz" PREFIX},
-        {"run one", "qkv: one.b: there is no such file, and no one.b.gz" PREFIX},
+        {"run none", "qkv: none: there is no such file, and no none.a or none.a.gz" PREFIX},
+        {"run one", "qkv: one: there is no such file, and no one.b or one.b.gz" PREFIX},
         {"run folder.tsv", "qkv: folder.tsv: cannot be read: it is a folder"},
         {"run empty.tsv", "qkv: empty.tsv: the file is empty"},
         {"run - </dev/null", "qkv: <stdin>: the file is empty"},
