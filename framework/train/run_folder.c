@@ -97,9 +97,9 @@ enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error
     if (training->options->overwrite || !*name) return QKV_OK;
     if (can_resume)
         return qkv_error_set(error,
-                             "%s: holds a run already (%s); continue it with --resume or replace it with "
+                             "%s: holds a run already; continue it with --resume or replace it with "
                              "--overwrite",
-                             folder, name);
+                             folder);
     return qkv_error_set(
         error, "%s: is an incomplete run: it has %s, but no %s to continue from; replace it with --overwrite",
         folder, name, QKV_RUN_LAST);

@@ -84,8 +84,8 @@ Test(train, refuses_to_replace_a_run)
     char *before = fingerprint(folder);
     struct outcome outcome = run("cd '%s' && qkv train c.yaml", folder);
     cr_assert_eq(outcome.exit_code, 2);
-    cr_assert_not_null(
-        strstr(outcome.error, "); continue it with --resume or replace it with --overwrite\n"));
+    cr_assert_not_null(strstr(
+        outcome.error, ": holds a run already; continue it with --resume or replace it with --overwrite\n"));
     /* A single file of a run is enough: it may be all that is left of one. */
     run("cd '%s' && mkdir other && echo mine >other/metrics.jsonl", folder);
     cr_assert(refused(run("cd '%s' && qkv train c.yaml -s training.model_dir=other", folder),

@@ -153,11 +153,10 @@ Test(processes_failures, what_all_processes_refuse_is_said_once)
     cr_expect(refused(run("%s train '%s/none.yaml'", command, folder),
                       format("%s/none.yaml: cannot be read: No such file or directory", folder)));
     run_ok("%s %s -q", command, arguments);
-    cr_expect(
-        refused(run("%s %s", command, arguments),
-                format("qkv: %s: holds a run already (config.yaml); continue it with --resume or replace "
-                       "it with --overwrite",
-                       training.run)));
+    cr_expect(refused(run("%s %s", command, arguments),
+                      format("qkv: %s: holds a run already; continue it with --resume or replace "
+                             "it with --overwrite",
+                             training.run)));
 }
 
 /* One message, as of one process, behind the lines of progress. */
