@@ -203,6 +203,27 @@ int print_usage_error(const struct command *command, const char *format, ...)
     return print_error("%s (usage: %s)", message, write_synopsis(command, usage));
 }
 
+/* The value of -s that has no `=`, as of `-s training.updates 5`; NULL: none. */
+static const char *setting_without_value(const struct command *command)
+{
+    const struct command_option *o = command->options;
+    while (o->name && strcmp(o->name, "set") != 0) o++;
+    const struct option_list *settings = o->name ? o->destination : NULL;
+    for (int i = 0; settings && i < settings->count; i++)
+        if (!strchr(settings->value[i], '=')) return settings->value[i];
+    return NULL;
+}
+
+static int print_unexpected(const struct command *command, const char *last, const char *word)
+{
+    const char *setting = setting_without_value(command);
+    if (setting)
+        return print_usage_error(command, "unexpected operand '%s'; -s takes KEY=VALUE, such as -s %s=%s",
+                                 word, setting, word);
+    return print_usage_error(command, "unexpected operand '%s'%s", word,
+                             strcmp(last, "SENTENCE") ? "" : "; put the sentence in quotes");
+}
+
 /* Checks the number of operands, and that none is empty. */
 static int check_operands(const struct command *command, int count, char **operand)
 {
@@ -215,9 +236,7 @@ static int check_operands(const struct command *command, int count, char **opera
         repeated = repeated || o->repeated;
         last = o->name;
     }
-    if (count > max && !repeated)
-        return print_usage_error(command, "unexpected operand '%s'%s", operand[max],
-                                 strcmp(last, "SENTENCE") ? "" : "; put the sentence in quotes");
+    if (count > max && !repeated) return print_unexpected(command, last, operand[max]);
     for (int i = 0; i < count; i++) {
         const struct command_operand *row = &command->operands[i < max ? i : max - 1];
         if (!*operand[i]) return print_usage_error(command, "%s is empty", row->name);

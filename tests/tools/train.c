@@ -444,6 +444,8 @@ Test(train, refuses_bad_arguments)
     static const char *const cases[][2] = {
         {"", "qkv: CONFIG is missing (usage: qkv train CONFIG [options])"},
         {"a b", "qkv: unexpected operand 'b' (usage: qkv train CONFIG [options])"},
+        {"a -s training.updates 5", "qkv: unexpected operand '5'; -s takes KEY=VALUE, such as -s "
+                                    "training.updates=5 (usage: qkv train CONFIG [options])"},
         {"a -- --quiet", "qkv: unexpected operand '--quiet' (usage: qkv train CONFIG [options])"},
         {"--bogus a", "qkv: unknown option '--bogus'; keys of the config are set by -s KEY=VALUE (see `qkv "
                       "train --help`)"},
