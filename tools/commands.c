@@ -22,7 +22,10 @@ const struct command *command_find(const char *name)
     char near[128];
     for (int i = 0; COMMANDS[i]; i++)
         if (!strcmp(name, COMMANDS[i]->name)) return COMMANDS[i];
-    qkv_suggest_names(near, sizeof near, name, "", command_name, NULL);
+    if (!strcmp(name, "version"))
+        strcpy(near, "--version");
+    else
+        qkv_suggest_names(near, sizeof near, name, "", command_name, NULL);
     print_error("unknown command '%s'%s%s (see `qkv --help`)", name, *near ? "; did you mean " : "", near);
     return NULL;
 }

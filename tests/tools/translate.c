@@ -201,6 +201,8 @@ Test(translate, refuses_bad_arguments)
         cr_expect(refused(run("qkv translate %s", cases[i][0]), cases[i][1]), "%s", cases[i][0]);
     cr_expect(refused(run("qkv transalte"),
                       "qkv: unknown command 'transalte'; did you mean translate (see `qkv --help`)"));
+    cr_expect(refused(run("qkv version"),
+                      "qkv: unknown command 'version'; did you mean --version (see `qkv --help`)"));
     cr_expect(refused(run("qkv help transalte"), "qkv: COMMAND is 'transalte'; did you mean translate"));
     cr_expect_str_eq(run("qkv help translate").output, run("qkv translate --help").output);
     cr_expect(refused(run("qkv --frobnicate"), "qkv: unknown option '--frobnicate' (see `qkv --help`)"));
