@@ -62,8 +62,23 @@ static bool holds_text(const char *path)
 
 /* ---- reading ---- */
 
-enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
-                            const struct option_list *settings)
+/* Prints an error. If it is in one of the settings that -g gave, names -g in place of -s. */
+static void print_config_error(const char *text, const struct option_list *settings, int first, int count)
+{
+    char swept[2 * sizeof(struct qkv_error)];
+    for (int i = first; i < first + count; i++) {
+        size_t size = strlen(settings->value[i]);
+        if (strncmp(text, "-s ", 3) != 0 || strncmp(text + 3, settings->value[i], size) != 0) continue;
+        if (text[3 + size] != ':') continue;
+        snprintf(swept, sizeof swept, "-g %s", text + 3);
+        text = swept;
+        break;
+    }
+    print_located_error(text);
+}
+
+enum qkv_status read_swept_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
+                                  const struct option_list *settings, int first, int count)
 {
     struct qkv_messages messages;
     char inside[PATH_MAX];
@@ -79,8 +94,14 @@ enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, 
     if (!strcmp(path, "-")) path = "/dev/stdin";
     enum qkv_status status = qkv_config_read(config, arena, path, settings ? settings->value : NULL,
                                              settings ? settings->count : 0, &messages);
-    for (int i = 0; i < messages.count; i++) print_located_error(messages.text[i]);
+    for (int i = 0; i < messages.count; i++) print_config_error(messages.text[i], settings, first, count);
     return status;
+}
+
+enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
+                            const struct option_list *settings)
+{
+    return read_swept_config(config, arena, path, settings, 0, 0);
 }
 
 const char *run_of_config(const char *path, struct qkv_arena *arena)

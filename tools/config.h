@@ -11,6 +11,10 @@
 enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                             const struct option_list *settings);
 
+/* The same for a config of a sweep, whose settings from `first` on, `count` of them, were given by -g: errors there name -g. */
+enum qkv_status read_swept_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
+                                  const struct option_list *settings, int first, int count);
+
 /* The run that a config of training names, in the arena; NULL when the file is no valid config. For messages about a config that
  * is given where something else is expected. */
 const char *run_of_config(const char *path, struct qkv_arena *arena);

@@ -72,7 +72,8 @@ static enum qkv_status plan_run(struct sweep *sweep, const struct grid *grid, in
     for (int i = 0; complete && i < grid->keys; i++) complete = add_setting(&run->settings, chosen[i]);
     if (!complete || !name_run(sweep, prefix, name, seed, run))
         return (enum qkv_status)print_error("out of memory, or too many settings for %s", run->file);
-    return read_config(&run->config, &sweep->arena, run->file, &run->settings);
+    return read_swept_config(&run->config, &sweep->arena, run->file, &run->settings, settings.count,
+                             grid->keys);
 }
 
 /* Adds the runs of one config. */

@@ -204,7 +204,12 @@ Test(sweep, refuses)
     struct outcome outcome =
         run("cd '%s' && qkv sweep c.yaml -o s -g training.learning_rate=1e-3,-1", folder);
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "training.learning_rate is -1, but must be"), "%s",
-                       outcome.error);
+    cr_expect(!strncmp(outcome.error,
+                       "-g training.learning_rate=-1: training.learning_rate is -1, but must be", 64),
+              "%s", outcome.error);
+    outcome = run("cd '%s' && qkv sweep c.yaml -o s -g dropout=0.1,0.2 -s training.update=3", folder);
+    cr_expect(!strncmp(outcome.error, "-s training.update=3: unknown key", 33), "%s", outcome.error);
+    outcome = run("cd '%s' && qkv sweep c.yaml -o s -g dropout=0.1,0.2", folder);
+    cr_expect(!strncmp(outcome.error, "-g dropout=0.1: unknown key", 27), "%s", outcome.error);
     cr_expect(!has(folder, "s"), "the configs are checked before anything is written");
 }
