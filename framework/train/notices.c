@@ -18,6 +18,9 @@ enum {
 /* A loss of at least this share of the loss of guessing counts as no better than guessing. */
 static const double GUESSING = 0.98;
 
+/* A loss of at least so many times that of equal probabilities, with which training begins, shows at once that it diverged. */
+static const double DIVERGED = 2;
+
 /* Whether a notice of this kind may be given now. If so, blocks it until the number of updates has doubled. */
 static bool is_due(struct training *training, enum notice kind)
 {
@@ -69,6 +72,11 @@ static bool is_guessing(struct training *training, double loss)
     return loss >= GUESSING * notices->guessing;
 }
 
+static bool has_diverged(const struct training *training, double loss)
+{
+    return loss >= DIVERGED * qkv_scalar_log((double)training->target.size);
+}
+
 void qkv_notice_update(struct training *training, double loss, int64_t tokens)
 {
     struct notices *notices = &training->notices;
@@ -80,7 +88,7 @@ void qkv_notice_update(struct training *training, double loss, int64_t tokens)
     double mean = notices->window_loss / (double)notices->window_tokens;
     notices->window_loss = 0;
     notices->window_tokens = notices->window_updates = 0;
-    if (!is_settled(training)) return;
+    if (!is_settled(training) && !has_diverged(training, mean)) return;
     if (!is_guessing(training, mean) || !is_due(training, NOTICE_GUESSING)) return;
     struct qkv_error sentence;
     qkv_error_set(

@@ -117,6 +117,15 @@ Test(notices, of_a_loss_that_is_no_better_than_guessing)
     cr_expect_str_eq(found, "", "the warm-up has ended less than 1000 updates ago");
 }
 
+/* A loss far above that of equal probabilities needs no 1000 updates to be noticed. */
+Test(notices, of_a_loss_that_diverges)
+{
+    const char *folder = task("diverging", true);
+    const char *found = notices(folder, "-s training.updates=510 -s training.learning_rate=30 -s data.dev=");
+    expect_only(found, GUESSES);
+    cr_expect_not_null(strstr(found, "notice: update 500: the loss is "), "%s", found);
+}
+
 /* Guessing has a loss that can be computed by hand: three equally frequent tokens, with </s>. */
 Test(notices, the_loss_of_guessing)
 {
@@ -187,7 +196,7 @@ Test(notices, a_diverged_training_is_not_said_to_overfit)
     const char *found = notices(folder, "-s training.updates=1600 -s training.validation_freq=100 "
                                         "-s training.learning_rate=3");
     cr_expect_eq(count(found, OVERFITS), 0, "%s", found);
-    cr_expect_eq(count(found, GUESSES), 1, "%s", found);
+    cr_expect_eq(count(found, GUESSES), 2, "%s", found);
 }
 
 /* ---- to whom ---- */
