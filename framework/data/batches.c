@@ -119,6 +119,7 @@ void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch)
 {
     if (!batches->corpus) return;
     batches->epoch = epoch;
+    batches->resampled = batches->corpus->resampled;
     batches->count = batches->first_batch[0] = 0;
     batches->pool_batches = 0;
     for (int64_t pool = 0; pool < pool_count(batches); pool++) {
@@ -265,6 +266,9 @@ enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct q
         return qkv_error_set(error, "there is no batch %lld: the epoch has %lld", (long long)i,
                              (long long)batches->count);
     const struct qkv_corpus *corpus = batches->corpus;
+    if (batches->resampled != corpus->resampled)
+        return qkv_error_set(error,
+                             "the corpus was resampled: plan its batches again with qkv_batches_epoch");
     if (!qkv_batch_reserve(batch, batches->max_sentences, batches->max_source_tokens,
                            batches->max_target_tokens))
         return qkv_error_set(error, "out of memory");

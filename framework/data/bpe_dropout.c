@@ -9,7 +9,7 @@ struct qkv_bpe_dropout *qkv_bpe_dropout_new(const struct qkv_text_config *text)
 {
     struct qkv_bpe_dropout *dropout = calloc(1, sizeof *dropout);
     if (!dropout) return NULL;
-    dropout->text = text;
+    dropout->text = *text;
     if (QKV_RESERVE(dropout->start, dropout->start_capacity, 1)) {
         dropout->start[0] = 0;
         return dropout;
@@ -20,7 +20,7 @@ struct qkv_bpe_dropout *qkv_bpe_dropout_new(const struct qkv_text_config *text)
 
 bool qkv_bpe_dropout_add(struct qkv_bpe_dropout *dropout, int64_t index, const char *line, size_t size)
 {
-    struct qkv_text_config words = *dropout->text;
+    struct qkv_text_config words = dropout->text;
     words.level = QKV_LEVEL_WORD;
     if (qkv_tokenize(&dropout->tokens, &words, line, size, NULL)) return false;
     int64_t begin = dropout->start[index], count = dropout->tokens.count;
@@ -38,14 +38,14 @@ bool qkv_bpe_dropout_add(struct qkv_bpe_dropout *dropout, int64_t index, const c
 
 bool qkv_bpe_dropout_add_types(const struct qkv_bpe_dropout *dropout, struct qkv_types *types)
 {
-    const struct qkv_types *symbols = &dropout->text->bpe->symbols;
+    const struct qkv_types *symbols = &dropout->text.bpe->symbols;
     char *token = malloc(qkv_bpe_longest_piece(symbols));
     bool added = token;
     for (int64_t i = 0; added && i < symbols->size; i++) {
         const char *symbol = qkv_types_token(symbols, i);
         qkv_bpe_piece_of(symbol, qkv_bpe_ends_word(symbol), token);
         if (qkv_types_find(types, token) < 0)
-            added = qkv_types_add(types, token, dropout->text->voc_min_freq) >= 0;
+            added = qkv_types_add(types, token, dropout->text.voc_min_freq) >= 0;
     }
     free(token);
     return added;
@@ -55,7 +55,7 @@ bool qkv_bpe_dropout_add_types(const struct qkv_bpe_dropout *dropout, struct qkv
 static bool encode_words(struct qkv_bpe_dropout *dropout, const struct qkv_vocabulary *vocabulary,
                          int64_t *longest)
 {
-    const struct qkv_types *words = &dropout->words, *symbols = &dropout->text->bpe->symbols;
+    const struct qkv_types *words = &dropout->words, *symbols = &dropout->text.bpe->symbols;
     int64_t capacity = 0;
     dropout->character_start = malloc(((size_t)words->size + 1) * sizeof *dropout->character_start);
     if (!dropout->character_start) return false;
@@ -82,7 +82,7 @@ static bool encode_words(struct qkv_bpe_dropout *dropout, const struct qkv_vocab
 
 static bool encode_symbols(struct qkv_bpe_dropout *dropout, const struct qkv_vocabulary *vocabulary)
 {
-    const struct qkv_types *symbols = &dropout->text->bpe->symbols;
+    const struct qkv_types *symbols = &dropout->text.bpe->symbols;
     size_t size = ((size_t)symbols->size + 1) * sizeof(int32_t);
     char *token = malloc(qkv_bpe_longest_piece(symbols));
     dropout->inside_id = malloc(size);
@@ -103,7 +103,7 @@ int64_t qkv_bpe_dropout_max_tokens(const struct qkv_bpe_dropout *dropout, int64_
     for (int64_t k = dropout->start[i]; k < dropout->start[i + 1]; k++)
         characters +=
             dropout->character_start[dropout->word[k] + 1] - dropout->character_start[dropout->word[k]];
-    return characters < dropout->text->max_length ? characters : dropout->text->max_length;
+    return characters < dropout->text.max_length ? characters : dropout->text.max_length;
 }
 
 bool qkv_bpe_dropout_encode(struct qkv_bpe_dropout *dropout, struct qkv_corpus_side *side, int64_t count,
@@ -161,7 +161,7 @@ static int32_t draw_merge(struct qkv_bpe_dropout *dropout, int32_t count, struct
 /* Applies a merge from left to right, at every place where it is not left out; returns the number of pieces that remain. */
 static int32_t apply_merge(struct qkv_bpe_dropout *dropout, int32_t count, int32_t merge)
 {
-    const struct qkv_bpe *bpe = dropout->text->bpe;
+    const struct qkv_bpe *bpe = dropout->text.bpe;
     int32_t *pieces = dropout->pieces, *ranks = dropout->ranks, size = 0;
     bool merged_before = false; /* the piece before this one is new */
     for (int32_t i = 0; i < count; i++, size++) {
@@ -182,7 +182,7 @@ static int32_t apply_merge(struct qkv_bpe_dropout *dropout, int32_t count, int32
 static int64_t cut_word(struct qkv_bpe_dropout *dropout, int32_t word, struct draws *draws, int64_t capacity,
                         int32_t *ids)
 {
-    const struct qkv_bpe *bpe = dropout->text->bpe;
+    const struct qkv_bpe *bpe = dropout->text.bpe;
     int64_t begin = dropout->character_start[word];
     int32_t count = (int32_t)(dropout->character_start[word + 1] - begin);
     memcpy(dropout->pieces, dropout->character + begin, (size_t)count * sizeof *dropout->pieces);
@@ -204,7 +204,7 @@ static int64_t cut_sentence(struct qkv_bpe_dropout *dropout, int64_t i, struct d
     int64_t size = 0;
     for (int64_t k = dropout->start[i]; k < dropout->start[i + 1]; k++) {
         int64_t count =
-            cut_word(dropout, dropout->word[k], &draws, dropout->text->max_length - size, ids + size);
+            cut_word(dropout, dropout->word[k], &draws, dropout->text.max_length - size, ids + size);
         if (count < 0) return -1;
         size += count;
     }
@@ -214,7 +214,7 @@ static int64_t cut_sentence(struct qkv_bpe_dropout *dropout, int64_t i, struct d
 void qkv_bpe_dropout_draw(struct qkv_bpe_dropout *dropout, struct qkv_corpus_side *side, int64_t count,
                           struct qkv_random random)
 {
-    uint64_t threshold = (uint64_t)(dropout->text->bpe_dropout * 4294967296.0);
+    uint64_t threshold = (uint64_t)(dropout->text.bpe_dropout * 4294967296.0);
     for (int64_t i = 0; i < count; i++) {
         int32_t *ids = side->ids + side->start[i];
         struct draws draws = {

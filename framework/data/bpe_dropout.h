@@ -10,11 +10,11 @@
 
 /* The words of one side of a corpus, which each epoch cuts into different pieces. */
 struct qkv_bpe_dropout {
-    const struct qkv_text_config *text;
-    struct qkv_tokens tokens; /* of the current sentence, of level word */
-    struct qkv_types words;   /* the different words */
-    int64_t *start;           /* [sentences + 1] */
-    int32_t *word;            /* [start[sentences]]: sentence i is word[start[i]] .. word[start[i + 1] - 1] */
+    struct qkv_text_config text; /* a copy, whose max_length the memory was reserved for */
+    struct qkv_tokens tokens;    /* of the current sentence, of level word */
+    struct qkv_types words;      /* the different words */
+    int64_t *start;              /* [sentences + 1] */
+    int32_t *word; /* [start[sentences]]: sentence i is word[start[i]] .. word[start[i + 1] - 1] */
     int64_t start_capacity, word_capacity;
     /* From here on set by qkv_bpe_dropout_encode. */
     int64_t *character_start; /* [words + 1] */
@@ -25,7 +25,8 @@ struct qkv_bpe_dropout {
     bool *kept;                   /* the same: the merge of this piece and the next one is not left out */
 };
 
-/* Returns NULL when there is no memory. The caller frees the result with qkv_bpe_dropout_free. `text` must outlive it. */
+/* Returns NULL when there is no memory. The caller frees the result with qkv_bpe_dropout_free. Copies `text`,
+ * whose merges must outlive it. */
 struct qkv_bpe_dropout *qkv_bpe_dropout_new(const struct qkv_text_config *text);
 
 /* Adds the words of sentence `index`, one after another from 0. False when there is no memory. */

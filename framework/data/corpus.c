@@ -135,6 +135,11 @@ static enum qkv_status read_text(struct qkv_corpus *corpus, const char *path,
     if (!begin_side(&corpus->source, &data->src, options) ||
         !begin_side(&corpus->target, &data->trg, options))
         return no_memory(path, error);
+    if (options.keep_words && (corpus->source.dropout || corpus->target.dropout))
+        return qkv_error_set(error,
+                             "%s: BPE dropout changes which word a token is part of: read the corpus without "
+                             "options.bpe_dropout, or without options.keep_words",
+                             path);
     enum qkv_status status = qkv_parallel_text_read(&text, error);
     qkv_parallel_text_release(&text);
     corpus->read = text.read;
@@ -148,6 +153,7 @@ enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
                                 const struct qkv_data_config *data, struct qkv_corpus_options options,
                                 struct qkv_error *error)
 {
+    if (options.types_only) options.keep_raw = options.keep_words = false; /* there are no sentences */
     *corpus = (struct qkv_corpus){.types_only = options.types_only};
     enum qkv_status status;
     bool no_merges = (data->src.level == QKV_LEVEL_BPE && !data->src.bpe) ||
@@ -240,6 +246,7 @@ static void draw_side(struct qkv_corpus_side *side, int64_t count, uint64_t seed
 void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch)
 {
     if (!corpus->encoded) return;
+    if (corpus->source.dropout || corpus->target.dropout) corpus->resampled++;
     draw_side(&corpus->source, corpus->count, seed, 0, epoch);
     draw_side(&corpus->target, corpus->count, seed, 1, epoch);
 }

@@ -29,11 +29,11 @@ static enum qkv_status count_words(const struct qkv_corpus *corpus, const struct
                                    struct qkv_error *error)
 {
     for (int64_t pair = 0; pair < corpus->count; pair++) {
-        struct qkv_word_counts *counts = &words[corpus->line[pair] - 1];
         struct qkv_pair_texts texts;
         if (qkv_corpus_texts(corpus, pair, &texts, error) ||
             qkv_tokenize(tokens, &data->src, texts.source, texts.source_size, error))
             return QKV_INVALID;
+        struct qkv_word_counts *counts = &words[corpus->line[pair] - 1];
         counts->source = tokens->words;
         if (qkv_tokenize(tokens, &data->trg, texts.target, texts.target_size, error)) return QKV_INVALID;
         counts->target = tokens->words;

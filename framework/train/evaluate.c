@@ -72,6 +72,7 @@ static enum qkv_status side_fits(const struct qkv_corpus *corpus, const struct q
 enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
                                 const struct qkv_model_config *model, struct qkv_error *error)
 {
+    if (corpus->types_only) return qkv_error_set(error, "%s: a corpus of types only has no sentences", path);
     int64_t source = qkv_stack_max_length(&model->encoder), target = qkv_stack_max_length(&model->decoder);
     if (side_fits(corpus, &corpus->source, "source", path, source, "encoder", error)) return QKV_INVALID;
     return side_fits(corpus, &corpus->target, "target", path, target, "decoder", error);
@@ -116,6 +117,9 @@ static enum qkv_status check_arguments(const struct qkv_model *model, const stru
     if (!corpus->encoded || !corpus->source.raw_start || !corpus->target.raw_start)
         return qkv_error_set(error,
                              "a corpus can be evaluated when it is encoded and was read with keep_raw");
+    if (corpus->source.dropout || corpus->target.dropout)
+        return qkv_error_set(error, "a corpus with BPE dropout, which changes its references, cannot be "
+                                    "evaluated: read it without options.bpe_dropout");
     if (target->size != model->target_size)
         return qkv_error_set(error, "the target vocabulary has %d entries, but the model was made for %d",
                              (int)target->size, (int)model->target_size);

@@ -1,7 +1,9 @@
 /* BPE dropout: the pieces that epochs draw for the same words. */
-#include "qkv/corpus.h"
+#include "qkv/batch.h"
+#include "qkv/evaluate.h"
 
 #include "support.h"
+#include "tiny.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -195,5 +197,75 @@ Test(bpe_dropout, a_sentence_never_exceeds_max_length)
     release(&text);
     read_text(&text, "ab xyz", 0.5, 0, 100);
     cr_expect_eq(text.corpus.source.longest, 5);
+    release(&text);
+}
+
+/* ---- calls that a program should not make ---- */
+
+/* Batches that were planned for other pieces would exceed the memory that was reserved for them. */
+Test(bpe_dropout, batches_are_planned_again_after_the_pieces_change)
+{
+    struct text text;
+    struct qkv_batches batches;
+    struct qkv_batch batch = {0};
+    struct qkv_error error = {""};
+    read_text(&text, "ab xyz cccc", 0.9, 0.9, 100);
+    const struct qkv_batches_options options = {QKV_BATCH_TOKEN, 40, QKV_BATCH_ORDER_CORPUS, 1};
+    cr_assert_eq(qkv_batches_init(&batches, &text.corpus, options, &error), QKV_OK);
+    qkv_corpus_resample(&text.corpus, 1, 1);
+    cr_expect_eq(qkv_batches_get(&batches, 0, &batch, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message,
+                     "the corpus was resampled: plan its batches again with qkv_batches_epoch");
+    qkv_batches_epoch(&batches, 1);
+    for (int64_t i = 0; i < batches.count; i++)
+        cr_assert_eq(qkv_batches_get(&batches, i, &batch, &error), QKV_OK);
+    qkv_batch_release(&batch);
+    qkv_batches_release(&batches);
+    release(&text);
+}
+
+/* The memory for the pieces was reserved for the max_length with which the corpus was read. */
+Test(bpe_dropout, a_later_change_of_the_settings_has_no_effect)
+{
+    struct text text, same;
+    read_text(&text, "ab ab xyz", 0.5, 0.9, 4);
+    read_text(&same, "ab ab xyz", 0.5, 0.9, 4);
+    text.data.src.max_length = text.data.trg.max_length = 1000;
+    text.data.src.bpe_dropout = text.data.trg.bpe_dropout = 1;
+    text.data.src.bpe = text.data.trg.bpe = NULL;
+    qkv_corpus_resample(&text.corpus, 1, 1);
+    qkv_corpus_resample(&same.corpus, 1, 1);
+    for (int64_t i = 0; i < SENTENCES; i++)
+        cr_assert_str_eq(source_pieces(&text, i), source_pieces(&same, i));
+    release(&text);
+    release(&same);
+}
+
+/* Links between words become links between tokens, and log-probabilities have their places, only while the pieces stay. */
+Test(bpe_dropout, what_needs_the_same_pieces_in_each_epoch_is_refused)
+{
+    struct text text;
+    struct qkv_corpus corpus;
+    struct qkv_error error = {""};
+    read_text(&text, "ab xyz", 0.5, 0, 100);
+    struct qkv_corpus_options options = {
+        .drop_long = true, .bpe_dropout = true, .keep_words = true, .keep_raw = true};
+    const char *path = write_text(scratch("words"), "x.tsv", "ab xyz\tab xyz\n");
+    cr_expect_eq(qkv_corpus_read(&corpus, path, &text.data, options, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message,
+                     format("%s: BPE dropout changes which word a token is part of: read the corpus without "
+                            "options.bpe_dropout, or without options.keep_words",
+                            path));
+    options.keep_words = false;
+    cr_assert_eq(qkv_corpus_read(&corpus, path, &text.data, options, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_corpus_encode(&corpus, &text.source, &text.target, &error), QKV_OK);
+    const struct qkv_model_config config = tiny_config();
+    struct qkv_model *model = tiny_model(&config, text.source.size, text.target.size, QKV_FLOAT32, 1);
+    const struct qkv_testing_config testing = {.batch_size = 2, .beam_size = 1};
+    cr_expect_null(qkv_evaluator_new(model, &corpus, &text.data.trg, &text.target, NULL, &testing, &error));
+    cr_expect_str_eq(error.message, "a corpus with BPE dropout, which changes its references, cannot be "
+                                    "evaluated: read it without options.bpe_dropout");
+    qkv_model_free(model);
+    qkv_corpus_release(&corpus);
     release(&text);
 }

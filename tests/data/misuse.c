@@ -1,6 +1,8 @@
 /* Calls that a program should not make: each is refused, or does what its header says, and none reaches memory that it must
  * not. */
+#include "qkv/alignment_score.h"
 #include "qkv/batch.h"
+#include "qkv/evaluate.h"
 #include "qkv/file.h"
 
 #include "support.h"
@@ -126,6 +128,30 @@ Test(misuse, of_a_corpus)
     qkv_corpus_release(&corpus);
     qkv_corpus_release(&corpus);
     qkv_vocabulary_release(&vocabulary);
+}
+
+/* Such a corpus has no sentences, whatever else its options ask for. */
+Test(misuse, of_a_corpus_of_types_only)
+{
+    struct qkv_error error;
+    const struct qkv_data_config data = {.src = TEXT, .trg = TEXT};
+    const struct qkv_corpus_options options = {.types_only = true, .keep_raw = true, .keep_words = true};
+    struct qkv_corpus corpus;
+    const char *folder = scratch("types"), *path = write_text(folder, "x.tsv", "a\tb\nc\td e\n");
+    cr_assert_eq(qkv_corpus_read(&corpus, path, &data, options, &error), QKV_OK);
+    cr_expect_null(qkv_corpus_source(&corpus, 0));
+    cr_expect_null(qkv_corpus_target(&corpus, 1));
+    const struct qkv_model_config model = {.encoder.positions = {QKV_POSITION_LEARNED, .max_length = 2},
+                                           .decoder.positions = {QKV_POSITION_LEARNED, .max_length = 2}};
+    cr_expect_eq(qkv_corpus_fits(&corpus, path, &model, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s: a corpus of types only has no sentences", path));
+    struct qkv_run run = {.config.data = data};
+    struct qkv_alignment_score score;
+    cr_expect_eq(
+        qkv_alignment_evaluate(&run, &corpus, write_text(folder, "x.align", "0-0\n0-0\n"), 0, &score, &error),
+        QKV_INVALID);
+    cr_expect_str_eq(error.message, "alignment scores need a corpus that keeps its raw lines");
+    qkv_corpus_release(&corpus);
 }
 
 Test(misuse, of_vocabularies_and_types)

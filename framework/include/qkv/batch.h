@@ -125,6 +125,7 @@ struct qkv_batches {
     int64_t *start;    /* [pool_batches + 1]: where each batch begins in `order` */
     int64_t *sequence; /* [pool_batches]: the batches, in the order in which they are used */
     int64_t max_sentences, max_source_tokens, max_target_tokens; /* of any batch in any epoch */
+    int64_t resampled; /* that of the corpus when the epoch was planned */
 };
 
 /* Reserves the memory for every epoch and plans epoch 0. The corpus must be encoded and outlive the batches. options.size
@@ -139,7 +140,8 @@ QKV_API void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch);
 /* Fills `batch` with batch i of the epoch, 0 <= i < count. The first call reserves the memory of the largest batch of any
  * epoch; later calls with the same `batch` do not call malloc. In the shuffled order, plans the pool of batch i if the
  * previous call was for another pool: ask for batches in their order, and from one thread. In the other orders, different
- * batches may be filled from different threads. Fails when there is no such batch or no memory. */
+ * batches may be filled from different threads. Fails when there is no such batch or no memory, and when qkv_corpus_resample
+ * has changed the corpus since the epoch was planned. */
 QKV_API enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
                                         struct qkv_error *error);
 

@@ -61,6 +61,7 @@ struct qkv_corpus {
     /* private */
     struct qkv_prepared *prepared; /* the mapped file that the arrays are in; NULL: they are in memory */
     bool types_only;
+    int64_t resampled; /* calls of qkv_corpus_resample that have cut the words again */
     int64_t line_capacity;
     uint32_t checksum;
 };
@@ -70,10 +71,11 @@ struct qkv_corpus_options {
     /* For training: keep the words of each side with bpe_dropout, for qkv_corpus_resample; needs drop_long. */
     bool bpe_dropout;
     /* Keep no sentences, only `types`, `longest` and the counts, so that memory grows only with the number of types.
-     * Vocabularies can be built from such a corpus, but it cannot be encoded. */
+     * Vocabularies can be built from such a corpus, but it cannot be encoded. Without effect: keep_raw and keep_words. */
     bool types_only;
-    bool keep_raw;     /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
-    bool keep_words;   /* keep which word each token is part of */
+    bool keep_raw; /* keep the original lines for qkv_corpus_source and qkv_corpus_target */
+    /* Keep which word each token is part of. Refused for a side that bpe_dropout cuts anew in each epoch. */
+    bool keep_words;
     int64_t max_pairs; /* keep only this many pairs and check the rest; 0: all. Not with types_only */
     /* Lines of a .tsv may have a second tab; what follows it, such as links, is not read. */
     bool third_column;
@@ -121,8 +123,8 @@ QKV_API enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struc
  * with options.bpe_dropout: a pure function of seed, epoch, side and sentence (Provilkov et al. 2020). At each step of
  * cutting a word, each place where a merge applies is skipped with the probability bpe_dropout; a sentence that would
  * become longer than max_length is cut without dropout. Until the first call, all words are cut without dropout. Afterwards
- * batches must be planned again with qkv_batches_epoch. `data` of qkv_corpus_read must still exist. Does not call malloc.
- * Does nothing where no side has dropout. */
+ * batches must be planned again with qkv_batches_epoch: qkv_batches_get refuses until then. The values of `data` are those
+ * that qkv_corpus_read saw; the merges must still exist. Does not call malloc. Does nothing where no side has dropout. */
 QKV_API void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch);
 
 /* The source or target side of pair i, 0 <= i < count, exactly as in the file, without tab and line end. i counts only the

@@ -27,7 +27,8 @@
 #include "qkv/workers.h"
 
 /* Fails unless the model has a position for every token of a corpus, </s> included; the message names the line of the first
- * sentence that is too long. Always succeeds for models without a table of positions. `path`: of the corpus, for the
+ * sentence that is too long. Fails for a corpus of types only; otherwise always succeeds for models without a table of
+ * positions. `path`: of the corpus, for the
  * message. */
 QKV_API enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
                                         const struct qkv_model_config *model, struct qkv_error *error);
@@ -36,8 +37,8 @@ struct qkv_evaluator;
 
 /* Prepares to score `model` on an encoded corpus that kept its raw lines. All arguments must outlive the
  * evaluator. workers NULL: the calling thread computes alone. Returns NULL, with a message, when memory is
- * out, when the corpus is not encoded or has no raw lines, when the target vocabulary is not of the model's size,
- * and when a field of `testing` is out of range. */
+ * out, when the corpus is not encoded, has no raw lines, or was read with options.bpe_dropout for a side with BPE dropout,
+ * when the target vocabulary is not of the model's size, and when a field of `testing` is out of range. */
 QKV_API struct qkv_evaluator *
 qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
                   const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
