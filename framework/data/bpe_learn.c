@@ -12,6 +12,9 @@ enum {
     PRUNE_EVERY = 100,    /* rare pairs are set aside after every 100 merges */
 };
 
+/* Counts stay within this, so that sums of two of them do not overflow. */
+#define LARGEST_COUNT (INT64_MAX / 4)
+
 /* A pair is either active, with a count that every merge updates, or set aside because it is rare. A pair that is set aside
  * becomes active again, with a count of 0, when a merge changes its count. When it is then set aside again, a negative count
  * is added to pruned_count, but any other count replaces it. */
@@ -118,6 +121,13 @@ static int32_t best_pair(struct learning *l)
 
 /* ---- counts of pairs ---- */
 
+/* The sum; beyond LARGEST_COUNT, the number that is closest to it. A count that is so far from 0 does not change sign. */
+static int64_t sum_counts(int64_t a, int64_t b)
+{
+    int64_t sum = a + b;
+    return sum > LARGEST_COUNT ? LARGEST_COUNT : sum < -LARGEST_COUNT ? -LARGEST_COUNT : sum;
+}
+
 /* Adds `sign` times the frequency of a word to the count of a pair: 1 when the pair appeared in the word, -1 when it
  * disappeared. */
 static void count_pair(struct learning *l, int32_t left, int32_t right, int64_t word, int sign)
@@ -134,7 +144,7 @@ static void count_pair(struct learning *l, int32_t left, int32_t right, int64_t 
     struct pair *pair = &l->pairs[p];
     if (!pair->is_active) pair->count = 0;
     pair->is_active = true;
-    pair->count += sign * l->frequency[word];
+    pair->count = sum_counts(pair->count, sign * l->frequency[word]);
     bool lists = sign > 0 && !pair->is_changed;
     if (!QKV_RESERVE(pair->word, pair->capacity, pair->words + 1) ||
         (lists && !QKV_RESERVE(l->changed, l->changed_capacity, l->changed_count + 1))) {
@@ -164,7 +174,7 @@ static void prune(struct learning *l, double threshold)
     for (int64_t p = 0; p < l->table.size; p++) {
         struct pair *pair = &l->pairs[p];
         if (!pair->is_active || (double)pair->count >= threshold) continue;
-        pair->pruned_count = pair->count < 0 ? pair->pruned_count + pair->count : pair->count;
+        pair->pruned_count = pair->count < 0 ? sum_counts(pair->pruned_count, pair->count) : pair->count;
         pair->was_pruned = true;
         pair->is_active = false;
     }
@@ -258,7 +268,7 @@ static void learn(struct learning *l, struct qkv_bpe *bpe, int64_t merges)
             rebuild_heap(l);
             best = l->failed ? -1 : best_pair(l);
             if (best < 0) return;
-            threshold = (double)(l->pairs[best].count * i) / ((double)i + 10000.0);
+            threshold = (double)l->pairs[best].count * (double)i / ((double)i + 10000.0);
             prune(l, threshold);
         }
         if (best < 0 || l->pairs[best].count < LOWEST_FREQUENCY) return;
@@ -284,7 +294,7 @@ static int32_t add_character(struct qkv_types *symbols, const char *character, i
 static bool add_word(struct learning *l, const char *text, int64_t frequency)
 {
     int64_t w = l->words, at = l->start[w];
-    l->frequency[w] = frequency;
+    l->frequency[w] = frequency < 0 ? 0 : frequency > LARGEST_COUNT ? LARGEST_COUNT : frequency;
     for (const char *c = text; *c;) {
         int32_t point;
         int size = qkv_point(c, &point);
@@ -317,6 +327,21 @@ static bool add_words(struct learning *l, const struct qkv_types *types)
     return true;
 }
 
+/* Words with white space would make merges that a codes file cannot hold. */
+static enum qkv_status check_words(const struct qkv_types *words, struct qkv_error *error)
+{
+    for (int64_t i = 0; i < words->size; i++) {
+        const char *word = qkv_types_token(words, i);
+        size_t size = strlen(word);
+        bool is_valid = qkv_text_valid_size(word, size) == size;
+        for (int32_t point; is_valid && *word; is_valid = !qkv_is_space(point))
+            word += qkv_point(word, &point);
+        if (!is_valid)
+            return qkv_error_set(error, "word %lld contains white space or is not valid UTF-8", (long long)i);
+    }
+    return QKV_OK;
+}
+
 static void release(struct learning *l)
 {
     for (int64_t p = 0; l->pairs && p < l->pairs_capacity; p++) free(l->pairs[p].word);
@@ -336,6 +361,8 @@ static void release(struct learning *l)
 struct qkv_bpe *qkv_bpe_learn(int64_t count, const struct qkv_types *const *texts, int64_t merges,
                               struct qkv_error *error)
 {
+    for (int64_t t = 0; t < count; t++)
+        if (check_words(texts[t], error)) return NULL;
     struct learning learning = {0};
     struct qkv_types sum = {0};
     struct qkv_bpe *bpe = calloc(1, sizeof *bpe);

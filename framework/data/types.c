@@ -43,6 +43,26 @@ static bool double_slots(struct qkv_types *types)
     return true;
 }
 
+/* The sum, or the number that is closest to it. */
+static int64_t sum_saturated(int64_t a, int64_t b)
+{
+    if (b > 0 && a > INT64_MAX - b) return INT64_MAX;
+    if (b < 0 && a < INT64_MIN - b) return INT64_MIN;
+    return a + b;
+}
+
+/* Appends a string and its NUL to the text, also a part of the text itself, which growing moves. False when there is no
+ * memory. */
+static bool append(struct qkv_types *types, const char *token, int64_t size)
+{
+    uintptr_t begin = (uintptr_t)types->text, at = (uintptr_t)token;
+    bool is_part = begin && at >= begin && at < begin + (uintptr_t)types->text_size;
+    if (!QKV_RESERVE(types->text, types->text_capacity, types->text_size + size)) return false;
+    memcpy(types->text + types->text_size, is_part ? types->text + (at - begin) : token, (size_t)size);
+    types->text_size += size;
+    return true;
+}
+
 int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t frequency)
 {
     size_t size;
@@ -50,22 +70,19 @@ int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t freque
     if (2 * (types->size + 1) > types->slot_count && !double_slots(types)) return -1;
     int64_t slot = slot_of(types, token, hash), type = types->slots[slot];
     if (type >= 0) {
-        bool overflows = frequency > 0 && types->frequency[type] > INT64_MAX - frequency;
-        types->frequency[type] = overflows ? INT64_MAX : types->frequency[type] + frequency;
+        types->frequency[type] = sum_saturated(types->frequency[type], frequency);
         return (int32_t)type;
     }
     type = types->size;
-    int64_t text_size = types->text_size + (int64_t)size + 1;
+    int64_t start = types->text_size;
     if (type == INT32_MAX || !QKV_RESERVE(types->frequency, types->capacity, type + 1) ||
         !QKV_RESERVE(types->start, types->start_capacity, type + 1) ||
         !QKV_RESERVE(types->hash, types->hash_capacity, type + 1) ||
-        !QKV_RESERVE(types->text, types->text_capacity, text_size)) {
+        !append(types, token, (int64_t)size + 1)) {
         qkv_types_release(types);
         return -1;
     }
-    memcpy(types->text + types->text_size, token, size + 1);
-    types->start[type] = types->text_size;
-    types->text_size = text_size;
+    types->start[type] = start;
     types->hash[type] = hash;
     types->frequency[type] = frequency;
     types->slots[slot] = (int32_t)type;

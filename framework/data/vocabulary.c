@@ -115,10 +115,31 @@ void qkv_vocabulary_write(const struct qkv_vocabulary *vocabulary, FILE *file)
         fprintf(file, "%s\n", qkv_vocabulary_token(vocabulary, id));
 }
 
+/* Whether a token, valid UTF-8, contains white space. */
+static bool has_space(const char *token)
+{
+    while (*token) {
+        int32_t point;
+        token += qkv_point(token, &point);
+        if (qkv_is_space(point)) return true;
+    }
+    return false;
+}
+
 enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabulary, const char *path,
                                     struct qkv_error *error)
 {
     struct qkv_file_writer writer;
+    for (int32_t id = 0; id < vocabulary->size; id++) {
+        const char *token = qkv_vocabulary_token(vocabulary, id);
+        size_t size = strlen(token);
+        if (!size || qkv_text_valid_size(token, size) < size || has_space(token))
+            return qkv_error_set(
+                error,
+                "%s: the token of id %d is empty, contains white space or is not valid UTF-8: "
+                "a file with it could not be read",
+                path, (int)id);
+    }
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
     qkv_vocabulary_write(vocabulary, writer.file);
     return qkv_file_commit(&writer, error);
@@ -134,13 +155,9 @@ static enum qkv_status add_line(struct qkv_vocabulary *vocabulary, const struct 
         return qkv_error_set(error, "%s:%lld: is \"%s\", but a vocabulary begins with <unk>, <s>, </s>", path,
                              number, token);
     if (!lines->size) return qkv_error_set(error, "%s:%lld: the line is empty", path, number);
-    for (const char *c = token; *c;) {
-        int32_t point;
-        c += qkv_point(c, &point);
-        if (qkv_is_space(point))
-            return qkv_error_set(error, "%s:%lld: \"%s\" contains white space, which no token does", path,
-                                 number, token);
-    }
+    if (has_space(token))
+        return qkv_error_set(error, "%s:%lld: \"%s\" contains white space, which no token does", path, number,
+                             token);
     int32_t before = qkv_types_find(&vocabulary->types, token);
     if (before >= 0)
         return qkv_error_set(error, "%s:%lld: \"%s\" repeats line %d", path, number, token, before + 1);

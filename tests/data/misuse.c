@@ -175,9 +175,71 @@ Test(misuse, of_vocabularies_and_types)
     cr_expect_null(qkv_vocabulary_token(&vocabulary, 0));
     for (int i = 0; i < 2; i++) cr_expect_eq(qkv_types_add(&types, "a", INT64_MAX), 0);
     cr_expect_eq(types.frequency[0], INT64_MAX);
+    cr_expect_eq(qkv_types_add(&types, "b", INT64_MIN), 1);
+    cr_expect_eq(qkv_types_add(&types, "b", -1), 1);
+    cr_expect_eq(types.frequency[1], INT64_MIN);
     const struct qkv_types *texts[] = {&types, &types};
     cr_expect_eq(qkv_vocabulary_build(&vocabulary, 2, texts, INT64_MAX, INT64_MAX, &error), QKV_OK);
     qkv_vocabulary_release(&vocabulary);
+    qkv_types_release(&types);
+}
+
+/* Adding a part of the text moves the text that it is a part of. */
+Test(misuse, a_part_of_the_types_is_added_to_them)
+{
+    struct qkv_types types = {0};
+    for (int i = 0; i < 2000; i++) {
+        int32_t number = qkv_types_add(&types, format("w%d_x", i), 1);
+        int32_t part = qkv_types_add(&types, qkv_types_token(&types, number) + 1, 1);
+        cr_assert_str_eq(qkv_types_token(&types, part), format("%d_x", i));
+    }
+    qkv_types_release(&types);
+}
+
+Test(misuse, of_tokens_that_no_file_can_hold)
+{
+    static const char *const tokens[] = {"a\nb", "", "a b", "\u00A0", "\xE2\x82"};
+    const char *folder = scratch("tokens");
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        struct qkv_types types = {0};
+        struct qkv_vocabulary vocabulary;
+        struct qkv_error error;
+        const struct qkv_types *const texts[] = {&types};
+        qkv_types_add(&types, tokens[i], 5);
+        cr_assert_eq(qkv_vocabulary_build(&vocabulary, 1, texts, 0, 1, &error), QKV_OK);
+        const char *path = format("%s/%zu", folder, i);
+        cr_expect_eq(qkv_vocabulary_save(&vocabulary, path, &error), QKV_INVALID);
+        cr_expect_str_eq(
+            error.message,
+            format("%s: the token of id 3 is empty, contains white space or is not valid UTF-8: a "
+                   "file with it could not be read",
+                   path));
+        cr_expect_null(read_file(path, NULL));
+        cr_expect_null(qkv_bpe_learn(1, texts, 1, &error));
+        cr_expect_str_eq(
+            error.message,
+            i == 1 ? "1 merges are wanted, but the text has only 0: no other pair of symbols occurs "
+                     "twice"
+                   : "word 0 contains white space or is not valid UTF-8");
+        qkv_vocabulary_release(&vocabulary);
+        qkv_types_release(&types);
+    }
+}
+
+Test(misuse, of_frequencies_of_words)
+{
+    static const int64_t frequencies[] = {INT64_MAX, INT64_MIN, -1, INT64_MAX / 2};
+    struct qkv_types types = {0};
+    struct qkv_error error;
+    const struct qkv_types *const texts[] = {&types, &types};
+    for (int i = 0; i < 4; i++) {
+        qkv_types_add(&types, format("abab%d", i), frequencies[i]);
+        qkv_types_add(&types, format("cdcd%d", i), -1);
+    }
+    struct qkv_bpe *bpe = qkv_bpe_learn(2, texts, 3, &error);
+    cr_assert_not_null(bpe, "%s", error.message);
+    cr_expect_eq(qkv_bpe_count(bpe), 3);
+    qkv_bpe_free(bpe);
     qkv_types_release(&types);
 }
 

@@ -34,7 +34,8 @@ struct qkv_types {
     int64_t capacity, start_capacity, hash_capacity, slot_count, text_capacity, text_size;
 };
 
-/* Adds `frequency` to the frequency of a string, which is copied if it is new. Returns its number.
+/* Adds `frequency` to the frequency of a string, which is copied if it is new. The sum stays within int64_t. Returns its
+ * number.
  * When there is no memory, returns -1 and empties the types. */
 QKV_API int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t frequency);
 
@@ -86,7 +87,8 @@ QKV_API const char **qkv_vocabulary_tokens(const struct qkv_vocabulary *vocabula
 /* The first id whose token differs, or that only one of the vocabularies has; -1: they are the same. */
 QKV_API int32_t qkv_vocabulary_difference(const struct qkv_vocabulary *a, const struct qkv_vocabulary *b);
 
-/* Writes one token per line, in the order of the ids. On failure the file is left as it was. */
+/* Writes one token per line, in the order of the ids. Fails for a token that qkv_vocabulary_load would refuse: one that is
+ * empty, contains white space, or is not valid UTF-8. On failure the file is left as it was. */
 QKV_API enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabulary, const char *path,
                                             struct qkv_error *error);
 
