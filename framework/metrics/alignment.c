@@ -30,16 +30,18 @@ void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_a
     }
 }
 
-static double ratio(int64_t part, int64_t total)
+static double ratio(double part, double total)
 {
-    return total > 0 ? (double)part / (double)total : 0;
+    return total > 0 ? part / total : 0;
 }
 
 void qkv_alignment_rate(struct qkv_alignment_result *result)
 {
-    result->precision = ratio(result->found_possible, result->links);
-    result->recall = ratio(result->found_sure, result->sure);
-    result->error_rate = 1 - ratio(result->found_sure + result->found_possible, result->links + result->sure);
+    double links = (double)result->links, sure = (double)result->sure;
+    double found_sure = (double)result->found_sure, found_possible = (double)result->found_possible;
+    result->precision = ratio(found_possible, links);
+    result->recall = ratio(found_sure, sure);
+    result->error_rate = 1 - ratio(found_sure + found_possible, links + sure);
 }
 
 struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score, int64_t index)

@@ -49,6 +49,12 @@ enum qkv_status qkv_links_find_first_word(const struct file_links *links, int wa
         links->file);
 }
 
+/* The number of a word, which counts from 0, in a file whose words count from 1 if `from` is 1. */
+static long long number_of(int64_t word, int from)
+{
+    return from == 1 && word < INT64_MAX ? word + 1 : word;
+}
+
 enum qkv_status qkv_alignment_check(const struct qkv_alignment *alignment, struct qkv_word_counts words,
                                     struct qkv_error *error)
 {
@@ -61,8 +67,8 @@ enum qkv_status qkv_alignment_check(const struct qkv_alignment *alignment, struc
         return qkv_error_set(
             error, "%s:%lld:%lld: link %lld%c%lld has no %s word %lld: the sentence has %lld, from %d",
             alignment->file ? alignment->file : "links", (long long)link->line, (long long)link->column,
-            (long long)link->source + from, link->sure ? '-' : 'p', (long long)link->target + from,
-            source ? "source" : "target", (long long)(source ? link->source : link->target) + from,
+            number_of(link->source, from), link->sure ? '-' : 'p', number_of(link->target, from),
+            source ? "source" : "target", number_of(source ? link->source : link->target, from),
             (long long)(source ? words.source : words.target), from);
     }
     return QKV_OK;

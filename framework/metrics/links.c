@@ -276,6 +276,8 @@ enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const cha
     *alignments = (struct qkv_alignments){0};
     if (from != 0 && from != 1 && from != QKV_LINKS_DETECT && from != QKV_LINKS_BY_FORMAT)
         return qkv_error_set(error, "%s: words count from 0 or from 1, not from %d", path, from);
+    if (words && count < 0)
+        return qkv_error_set(error, "%s: there cannot be %lld sentence pairs", path, (long long)count);
     if (qkv_lines_open(&reading.lines, path, error)) return QKV_INVALID;
     enum qkv_status status = read_file(&reading, from, words, alignments);
     qkv_lines_close(&reading.lines);

@@ -209,6 +209,24 @@ Test(formats, refuse_what_does_not_fit_the_text)
         cr_expect_str_eq(read_as("fits", cases[i].from, cases[i].text), cases[i].message);
 }
 
+/* Neither reaches a pair that `words` does not have, nor a number that int64_t does not have. */
+Test(formats, refuse_counts_and_words_out_of_range)
+{
+    struct qkv_alignments alignments;
+    struct qkv_error error;
+    const struct qkv_word_counts *words = calloc(1, sizeof *words);
+    const char *path = write_text(scratch("count"), "links", "0-0\n");
+    cr_expect_eq(qkv_alignments_read(&alignments, path, QKV_LINKS_DETECT, words, -1, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, format("%s: there cannot be -1 sentence pairs", path));
+    free((void *)words);
+    const struct qkv_alignment_link link = {.source = INT64_MAX, .target = INT64_MAX, .sure = true};
+    const struct qkv_alignment alignment = {.links = &link, .count = 1, .from = 1};
+    cr_expect_eq(qkv_alignment_check(&alignment, (struct qkv_word_counts){1, 1}, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message,
+                     "links:0:0: link 9223372036854775807-9223372036854775807 has no source word "
+                     "9223372036854775807: the sentence has 1, from 1");
+}
+
 /* ---- drawing links ---- */
 
 /* Links as text: "0-0 1-1". */
@@ -312,6 +330,28 @@ Test(drawing, refuses_maps_of_other_sentences)
     qkv_arena_release(&arena);
 }
 
+Test(drawing, refuses_maps_that_no_memory_holds)
+{
+    static const int64_t sizes[][2] = {
+        {-1, 2}, {2, INT64_MIN}, {INT64_MAX, 2}, {(int64_t)1 << 32, (int64_t)1 << 32}};
+    struct qkv_arena arena = {0};
+    struct qkv_error error;
+    struct qkv_alignment links;
+    for (int i = 0; i < 4; i++) {
+        const struct qkv_word_map wrong = {map.weights, sizes[i][0], sizes[i][1]};
+        cr_assert_eq(qkv_alignment_draw(&wrong, NULL, QKV_DRAWING_UNION, 0, &arena, &links, &error),
+                     QKV_INVALID);
+        cr_expect_str_eq(error.message,
+                         format("a word map has shape [%lld, %lld], but each side has 0 to 2147483647 words",
+                                (long long)sizes[i][0], (long long)sizes[i][1]));
+    }
+    const struct qkv_word_map largest = {map.weights, INT32_MAX, INT32_MAX};
+    cr_assert_eq(qkv_alignment_draw(&largest, NULL, QKV_DRAWING_UNION, 0, &arena, &links, &error),
+                 QKV_INVALID);
+    cr_expect_str_eq(error.message, "out of memory for word alignment");
+    qkv_arena_release(&arena);
+}
+
 /* ---- counting ---- */
 
 Test(rates, count_links_that_are_gold)
@@ -340,6 +380,10 @@ Test(rates, count_links_that_are_gold)
     struct qkv_alignment_result empty = {0};
     qkv_alignment_rate(&empty);
     cr_expect(empty.precision == 0 && empty.recall == 0 && empty.error_rate == 1);
+    struct qkv_alignment_result huge = {
+        .links = INT64_MAX, .sure = INT64_MAX, .found_sure = INT64_MAX, .found_possible = INT64_MAX};
+    qkv_alignment_rate(&huge);
+    cr_expect(huge.precision == 1 && huge.recall == 1 && huge.error_rate == 0);
 }
 
 Test(rates, find_the_best_of_a_drawing)

@@ -90,7 +90,7 @@ enum { QKV_LINKS_DETECT = -1, QKV_LINKS_BY_FORMAT = -2 };
  * `from` 1, links of a .wa file to word 0, which means no word, are left out. Duplicate links of a pair count once, as sure
  * if any of them is sure.
  *
- * `words`: [count], the sentence pairs that the links belong to; NULL, with any `count`: not known.
+ * `words`: [count], at least 0, the sentence pairs that the links belong to; NULL, with any `count`: not known.
  *
  * Without `words`, a .wa file can have a million sentence pairs.
  *
@@ -131,7 +131,8 @@ QKV_API const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawin
 
 /* Draws links: T from the rows of `map`, and S from the rows of `reverse`, in which sources and targets are exchanged
  * (NULL: from the columns of `map`). threshold: if above 0, draws all links with a greater weight. The links are in the
- * arena. Fails when the maps do not fit each other, for a drawing that does not exist, and out of memory. */
+ * arena. Fails when the maps do not fit each other, for more than 2^31 - 1 words, for a drawing that does not exist, and out
+ * of memory. */
 QKV_API enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const struct qkv_word_map *reverse,
                                            enum qkv_alignment_drawing drawing, double threshold,
                                            struct qkv_arena *arena, struct qkv_alignment *drawn,
