@@ -154,6 +154,8 @@ static uint32_t next_bits(struct qkv_numpy_generator *generator)
 uint32_t qkv_numpy_generator_below(struct qkv_numpy_generator *generator, uint32_t bound)
 {
     if (bound <= 1) return 0; /* NumPy draws nothing for a single choice */
+    /* Never seeded: a seed makes the increment odd, and a state of zeros would stay zeros. */
+    if (!(generator->increment[0] & 1)) qkv_numpy_generator_seed(generator, 0);
     uint64_t product = (uint64_t)next_bits(generator) * bound;
     /* 2^32 mod bound of the lower halves are rejected, so that each result has equally many. */
     if ((uint32_t)product < bound)

@@ -25,6 +25,15 @@ Test(misuse, a_generator_that_was_not_seeded_has_the_seed_0)
     qkv_numpy_bits(&none);
 }
 
+/* 3 rejects the product of a word of zeros, which would repeat for ever. */
+Test(misuse, a_default_rng_that_was_not_seeded_has_the_seed_0, .timeout = 30)
+{
+    struct qkv_numpy_generator none = {0}, seeded;
+    qkv_numpy_generator_seed(&seeded, 0);
+    for (int i = 0; i < 10; i++)
+        cr_assert_eq(qkv_numpy_generator_below(&none, 3), qkv_numpy_generator_below(&seeded, 3));
+}
+
 Test(misuse, no_number_is_drawn_below_0)
 {
     struct qkv_numpy_random random, untouched;

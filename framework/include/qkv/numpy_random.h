@@ -43,7 +43,7 @@ QKV_API double qkv_numpy_normal(struct qkv_numpy_random *random);
 QKV_API uint32_t qkv_numpy_below(struct qkv_numpy_random *random, uint32_t bound);
 
 /* State of numpy.random.default_rng, in the caller's storage: two 128-bit numbers, lower half first, and the unused half of
- * the last word. Must be seeded first. */
+ * the last word. All zero: as if seeded with 0. */
 struct qkv_numpy_generator {
     uint64_t state[2], increment[2];
     bool has_half;
