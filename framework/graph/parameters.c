@@ -2,6 +2,7 @@
 
 #include "config/choices.h"
 #include "core/grow.h"
+#include "core/plain_text.h"
 #include "graph/graph.h"
 
 #include <math.h>
@@ -35,6 +36,10 @@ static bool may_declare(struct qkv_parameters *parameters, struct qkv_shape shap
     if (!*name || strlen(name) > LONGEST_NAME)
         qkv_parameters_refuse(parameters, "a parameter's name has %zu bytes, but must have 1 to %d",
                               strlen(name), LONGEST_NAME);
+    else if (!qkv_is_utf8(name))
+        qkv_parameters_refuse(
+            parameters, "the parameter %s: its name is not valid UTF-8, so that no checkpoint could be read",
+            name);
     else if (!strncmp(name, "__", 2) || !strncmp(name, "optimizer.", 10))
         qkv_parameters_refuse(parameters,
                               "%s: names that begin with `__` or `optimizer.` belong to checkpoints", name);

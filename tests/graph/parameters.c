@@ -99,6 +99,19 @@ Test(parameters, names_that_checkpoints_use_are_refused)
     }
 }
 
+/* The header of a checkpoint is UTF-8: it could be written, but not read. */
+Test(parameters, names_that_are_not_utf_8_are_refused)
+{
+    struct qkv_parameters parameters = {0};
+    struct qkv_error error = {""};
+    cr_expect_null(qkv_parameters_add(&parameters, QKV_SHAPE(2), ZEROS, "caf\xE9.weight"));
+    cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, "its name is not valid UTF-8"), "%s", error.message);
+    qkv_parameters_release(&parameters);
+    cr_expect_not_null(qkv_parameters_add(&parameters, QKV_SHAPE(2), ZEROS, "caf\u00E9.weight"));
+    qkv_parameters_release(&parameters);
+}
+
 Test(parameters, single_elements_are_read_and_written)
 {
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
