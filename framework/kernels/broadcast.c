@@ -60,8 +60,8 @@ OP(multiply_column, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .element
 static bool broadcast_shape(struct qkv_tensor *y)
 {
     struct qkv_shape x = y->input[0]->shape, shape = y->options.shape;
-    int missing = shape.rank - x.rank;
-    bool fits = shape.rank <= QKV_MAX_RANK && missing >= 0;
+    bool fits = shape.rank >= x.rank && shape.rank <= QKV_MAX_RANK;
+    int missing = fits ? shape.rank - x.rank : 0;
     int64_t max = INT64_MAX / (int64_t)sizeof(double); /* the product must not overflow */
     for (int i = 0; fits && i < shape.rank; i++) {
         int64_t size = shape.size[i];

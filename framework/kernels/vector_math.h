@@ -47,10 +47,10 @@ static inline float fast_log(float x)
 {
     union {
         float value;
-        int32_t bits;
-    } m = {x < 1.17549435e-38f ? x * 8388608.0f : x}; /* a subnormal number has no leading 1: times 2^23 */
-    int32_t n = (m.bits - 0x3F3504F3) >> 23;          /* 0x3F3504F3: 1/sqrt(2) */
-    m.bits -= n * (1 << 23);
+        uint32_t bits;                                 /* unsigned: those of a negative x would overflow */
+    } m = {x < 1.17549435e-38f ? x * 8388608.0f : x};  /* a subnormal number has no leading 1: times 2^23 */
+    int32_t n = (int32_t)(m.bits - 0x3F3504F3u) >> 23; /* 0x3F3504F3: 1/sqrt(2) */
+    m.bits -= (uint32_t)n << 23;
     float exponent = (float)n - (x < 1.17549435e-38f ? 23.0f : 0.0f);
     float s = (m.value - 1) / (m.value + 1), z = s * s;
     float p = fused(z, 2.0f / 11, 2.0f / 9);

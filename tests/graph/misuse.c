@@ -3,6 +3,7 @@
 #include "qkv/ops.h"
 
 #include <criterion/criterion.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -325,7 +326,7 @@ Test(misuse, arrays_that_cannot_be_are_refused)
 
 Test(misuse, shapes_ops_and_precisions_that_do_not_exist_are_refused)
 {
-    const struct qkv_shape none = {0}, many = {.rank = 1000, .size = {1}}, negative = {.rank = -1};
+    const struct qkv_shape none = {0}, many = {.rank = 1000, .size = {1}}, negative = {.rank = INT_MIN};
     const struct qkv_shape shapes[] = {none, many, negative};
     cr_expect_null(qkv_graph_new((enum qkv_dtype)9));
     for (int i = 0; i < 3; i++) {
@@ -334,6 +335,8 @@ Test(misuse, shapes_ops_and_precisions_that_do_not_exist_are_refused)
         expect_graph_error(graph, "a tensor cannot have shape");
         cr_expect_null(qkv_reshape(graph, qkv_variable(graph, QKV_SHAPE(1)), shapes[i]));
         expect_graph_error(graph, "reshape: ");
+        cr_expect_null(qkv_broadcast(graph, qkv_variable(graph, QKV_SHAPE(1)), shapes[i]));
+        expect_graph_error(graph, "broadcast: ");
     }
     const int64_t huge = (int64_t)1 << 62;
     cr_expect_eq(qkv_shape_count(QKV_SHAPE(huge, huge, huge)), 0);

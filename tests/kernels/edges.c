@@ -96,6 +96,18 @@ Test(edges, sqrt)
                (double[]){0.25, INFINITY, NAN, 0, 1, NAN}, NULL);
 }
 
+static struct qkv_tensor *first_log(struct qkv_graph *graph, struct qkv_tensor *a, struct qkv_tensor *b)
+{
+    (void)b;
+    return qkv_log(graph, a);
+}
+
+Test(edges, log)
+{
+    const double x[COUNT] = {-0.0, 0, -1e-40, -1, INFINITY, 1};
+    check_pair("log", first_log, x, x, (double[]){-INFINITY, -INFINITY, NAN, NAN, INFINITY, 0}, NULL, NULL);
+}
+
 static struct qkv_tensor *clamped(struct qkv_graph *graph, struct qkv_tensor *a, struct qkv_tensor *b)
 {
     (void)b;
