@@ -215,7 +215,7 @@ const struct qkv_next_scores *qkv_decoding_step(struct qkv_decoding *decoding, i
 
 void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
-    if (rows < 0 || rows > decoding->rows) decoding->misused = true;
+    if (!decoding->rows || rows < 0 || rows > decoding->rows) decoding->misused = true;
     for (int64_t i = 0; i < rows && !decoding->misused; i++)
         decoding->misused = parents[i] < 0 || parents[i] >= decoding->active;
     if (decoding->misused) return;

@@ -64,7 +64,7 @@ struct qkv_tensor *qkv_guided_alignment_loss(const struct qkv_model *model, stru
             layer = guided->layer ? guided->layer
                     : layers > 1  ? layers - 1
                                   : 1,
-            head = guided->head - 1;
+            head = guided->head < 1 ? -1 : guided->head - 1;
     const struct qkv_part *query = qkv_trace_attention(trace, QKV_PART_QUERY, QKV_ATTENTION_CROSS, layer),
                           *key = qkv_trace_attention(trace, QKV_PART_KEY, QKV_ATTENTION_CROSS, layer);
     struct qkv_attention_layers layers_of = {0};

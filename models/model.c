@@ -55,7 +55,8 @@ static enum qkv_status declare(struct qkv_model *model, enum qkv_dtype dtype, st
 struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
                                 int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error)
 {
-    if (source_size < 1 || target_size < 1 || (config->tied_embeddings && source_size != target_size)) {
+    if (source_size < QKV_SPECIALS || target_size < QKV_SPECIALS ||
+        (config->tied_embeddings && source_size != target_size)) {
         qkv_error_set(error, "a model cannot have vocabularies of %d and %d entries%s", (int)source_size,
                       (int)target_size, config->tied_embeddings ? " and tied embeddings" : "");
         return NULL;

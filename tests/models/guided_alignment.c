@@ -165,9 +165,9 @@ Test(guided_alignment, the_first_pass_of_simcut_is_guided)
 Test(guided_alignment, a_head_that_does_not_exist_is_refused)
 {
     static const struct qkv_guided_alignment wrong[] = {
-        {1, 3, 1, &LINKS}, {1, 1, 5, &LINKS}, {1, 1, 0, &LINKS}};
+        {1, 3, 1, &LINKS}, {1, 1, 5, &LINKS}, {1, 1, 0, &LINKS}, {1, 1, INT64_MIN, &LINKS}};
     struct subject subject = make_subject(0, 0);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         struct qkv_error error = {""};
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
         qkv_graph_bind(graph, &subject.model->parameters, NULL, false);

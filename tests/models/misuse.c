@@ -112,6 +112,50 @@ Test(misuse, searches_decodings_and_translations_out_of_range)
     qkv_translator_free(translator);
 }
 
+/* Every source ends with </s>, and search compares its score, so that both vocabularies need the special tokens. */
+Test(misuse, a_vocabulary_has_the_special_tokens)
+{
+    const struct qkv_model_config config = tiny_config();
+    static const int SIZES[][2] = {{2, 9}, {9, 2}, {0, 9}, {9, -1}};
+    for (int i = 0; i < 4; i++) {
+        cr_expect_null(qkv_model_new(&config, SIZES[i][0], SIZES[i][1], QKV_FLOAT32, &error));
+        expect_message("a model cannot have vocabularies of");
+    }
+    struct qkv_model *least = tiny_model(&config, QKV_SPECIALS, QKV_SPECIALS, QKV_FLOAT32, 1);
+    struct qkv_decoding *decoding = qkv_decoding_new(least);
+    const struct qkv_ids source = {0, NULL};
+    struct qkv_batch empty = {0};
+    struct qkv_translations translations = {0};
+    const struct qkv_search_options options = {
+        .beam_size = 1, .n_best = 1, .min_output_length = 1, .allow_unknown = true};
+    cr_assert_eq(qkv_batch_make(&empty, 1, &source, NULL, &error), QKV_OK);
+    const struct qkv_batch_view view = tiny_view(&empty);
+    cr_expect_eq(qkv_search(decoding, &view, &options, &translations, &error), QKV_OK, "%s", error.message);
+    qkv_translations_release(&translations);
+    qkv_batch_release(&empty);
+    qkv_decoding_free(decoding);
+    qkv_model_free(least);
+}
+
+Test(misuse, a_decoding_that_has_not_started_has_no_rows_to_reorder)
+{
+    const struct qkv_model_config config = tiny_recurrent_config();
+    struct qkv_model *recurrent = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 1);
+    const struct qkv_batch_view view = tiny_view(&batch);
+    const int64_t sentences[] = {0};
+    const int32_t ids[] = {QKV_BEGIN};
+    for (int i = 0; i < 2; i++) {
+        struct qkv_decoding *decoding = qkv_decoding_new(i ? recurrent : model);
+        qkv_decoding_reorder(decoding, 0, NULL);
+        cr_expect_null(qkv_decoding_step(decoding, 1, ids, sentences, &error));
+        expect_message("has not started");
+        cr_assert_eq(qkv_decoding_start(decoding, &view, 1, 2, false, &error), QKV_OK, "%s", error.message);
+        cr_expect_not_null(qkv_decoding_step(decoding, 1, ids, sentences, &error), "%s", error.message);
+        qkv_decoding_free(decoding);
+    }
+    qkv_model_free(recurrent);
+}
+
 Test(misuse, checks_metrics_and_charts_out_of_range)
 {
     struct qkv_check_report report = {0};

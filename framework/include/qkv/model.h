@@ -158,7 +158,7 @@ struct qkv_model {
 
 /* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. Returns NULL with a message
  * when memory is out, when the config is not valid (qkv_config_finish) or names a network that is not registered
- * (network.h), when a vocabulary has no entries, and when embeddings are tied but the vocabularies differ in size. */
+ * (network.h), when a vocabulary has fewer than QKV_SPECIALS entries, and when embeddings are tied but the vocabularies differ in size. */
 QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
                                         int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
@@ -346,7 +346,7 @@ QKV_API const struct qkv_next_scores *qkv_decoding_step(struct qkv_decoding *dec
                                                         struct qkv_error *error);
 
 /* Makes row i the continuation of row parents[i] of the last step. Rows that are not in parents are dropped. When a
- * parent is not a row of the last step, later steps fail. */
+ * parent is not a row of the last step, later steps fail. Does nothing before qkv_decoding_start. */
 QKV_API void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
 QKV_API void qkv_decoding_free(struct qkv_decoding *decoding);
 
