@@ -427,6 +427,13 @@ static enum qkv_status render(const struct sheet *sheet, const char *path, struc
 /* Fails for numbers that no axis can show, and for indices of lines or symbols that do not exist. */
 static enum qkv_status check_chart(const struct qkv_chart *chart, const char *path, struct qkv_error *error)
 {
+    if (chart->line_count < 0 || chart->point_count < 0)
+        return qkv_error_set(error, "%s: a chart has %lld lines and %lld points", path,
+                             (long long)chart->line_count, (long long)chart->point_count);
+    for (int64_t i = 0; i < chart->line_count; i++)
+        if (chart->lines[i].count < 0)
+            return qkv_error_set(error, "%s: line %lld has %lld points", path, (long long)i,
+                                 (long long)chart->lines[i].count);
     double number = qkv_chart_unshown_number(chart);
     if (!(number >= 0 && number <= 0))
         return qkv_error_set(error, "%s: a chart cannot show %g; its numbers are 0 to 1e15", path, number);

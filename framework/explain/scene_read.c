@@ -43,10 +43,12 @@ enum qkv_status qkv_scene_read_text(struct qkv_scene *scene, struct qkv_arena *a
 
 const char *qkv_scene_place(const struct qkv_scene *scene, const char *key, struct qkv_arena *arena)
 {
-    const struct qkv_key_check keys = {&qkv_scene_schema, scene->places->sources, NULL};
-    const struct qkv_place *place = &qkv_key_source_of(&keys, key)->place;
-    const char *text = place->line
+    const struct qkv_scene_places *places = scene->places;
+    const struct qkv_key *row = qkv_schema_find(&qkv_scene_schema, key);
+    if (!places) return ""; /* the scene was not read */
+    const struct qkv_place *place = row ? &places->sources[row - qkv_scene_schema.keys].place : NULL;
+    const char *text = place && place->line
                            ? qkv_arena_format(arena, "%s:%d:%d: ", place->name, place->line, place->column)
-                           : qkv_arena_format(arena, "%s: ", scene->places->file);
+                           : qkv_arena_format(arena, "%s: ", places->file);
     return text ? text : "";
 }

@@ -202,6 +202,7 @@ static enum qkv_status report_missing(int kind, int layer, int head, struct exte
 static bool select_of_kind(struct selection *selection, enum qkv_attention_kind kind, int layer, int head,
                            struct extent extent)
 {
+    if (layer > extent.layers || head > extent.heads) return true; /* there is no such map */
     if (head == QKV_ATTENTION_BEST) return append_best(selection, kind, layer);
     bool each_layer = layer == QKV_ATTENTION_EACH, each_head = head == QKV_ATTENTION_EACH;
     int last_layer = each_layer ? extent.layers : layer, last_head = each_head ? extent.heads : head;

@@ -75,6 +75,9 @@ static enum qkv_status finish(enum qkv_status status, struct qkv_arena *arena, s
 enum qkv_status qkv_report_check_tokens(const struct qkv_attention_report *report, struct qkv_error *error)
 {
     if (qkv_report_check(report, error)) return QKV_INVALID;
+    if (report->source_length < 0 || report->target_length < 0)
+        return qkv_error_set(error, "a report has %lld source tokens and %lld target tokens",
+                             (long long)report->source_length, (long long)report->target_length);
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
         int64_t rows = map->kind == QKV_ATTENTION_ENCODER ? report->source_length : report->target_length;

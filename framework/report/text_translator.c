@@ -40,10 +40,10 @@ const char *qkv_text_translator_run(struct qkv_text_translator *t, const char *t
                                     struct qkv_error *error)
 {
     t->has_pair = false;
-    qkv_arena_reset(&t->arena);
     struct qkv_search_options options = qkv_search_options_from_config(&t->run.config.testing);
     if (beam_size) options.beam_size = beam_size;
     if (qkv_user_sentence_encode(&t->source, &t->run, false, "the sentence", text, error)) return NULL;
+    qkv_arena_reset(&t->arena); /* not before: `text` may be the last translation */
     const struct qkv_ids source = {t->source.tokens.count, t->source.ids};
     const struct qkv_hypothesis *best;
     if (qkv_translator_run(t->translator, 1, &source, 1, &options, &best, error)) return NULL;

@@ -250,6 +250,23 @@ Test(chart, refuses_numbers_that_name_no_line_or_symbol)
     }
 }
 
+Test(chart, refuses_counts_below_0)
+{
+    static const int64_t wrong[] = {-1, INT64_MIN};
+    static const double x[] = {1, 2};
+    const char *path = format("%s/chart.svg", scratch("counts"));
+    struct qkv_error error = {""};
+    for (int i = 0; i < 2; i++) {
+        const struct qkv_chart_line line = {"a", wrong[i], x, x, .low = x, .high = x};
+        const struct qkv_chart charts[] = {{.lines = &line, .line_count = 1},
+                                           {.lines = &line, .line_count = wrong[i]},
+                                           {.point_count = wrong[i]}};
+        for (int c = 0; c < 3; c++) cr_expect_eq(qkv_chart_write(&charts[c], path, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message,
+                         format("%s: a chart has 0 lines and %lld points", path, (long long)wrong[i]));
+    }
+}
+
 Test(chart, refuses_other_file_names)
 {
     struct qkv_error error;

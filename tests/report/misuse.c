@@ -95,6 +95,40 @@ Test(misuse, maps_that_cannot_be_are_refused)
     expect_refused("a report has -1 attention maps");
 }
 
+Test(misuse, layers_and_heads_out_of_range_are_refused, .timeout = 30)
+{
+    static const int wrong[] = {3, INT32_MAX, INT32_MIN};
+    struct qkv_arena arena = {0};
+    struct qkv_attention_report selected;
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(qkv_attention_select(&report, 0, wrong[i], 1, &arena, &selected, &error), QKV_INVALID);
+        if (wrong[i] > 0) expect_message("the cross attention has no layer");
+        cr_expect_eq(qkv_attention_select(&report, 0, 1, wrong[i], &arena, &selected, &error), QKV_INVALID);
+        expect_message("the cross attention has no head");
+        cr_expect_eq(
+            qkv_attention_select(&report, 0, wrong[i], QKV_ATTENTION_BEST, &arena, &selected, &error),
+            QKV_INVALID);
+    }
+    qkv_arena_release(&arena);
+}
+
+Test(misuse, numbers_of_tokens_below_0_are_refused)
+{
+    static const int64_t wrong[] = {-1, INT64_MIN};
+    struct qkv_arena arena = {0};
+    for (int i = 0; i < 4; i++) {
+        struct qkv_attention_report merged;
+        report.map_count = 0;
+        *(i < 2 ? &report.source_length : &report.target_length) = wrong[i % 2];
+        cr_expect_eq(
+            qkv_attention_merge_words(&report, (struct qkv_attention_words){0}, &arena, &merged, &error),
+            QKV_INVALID);
+        expect_message(i < 2 ? "source tokens" : "target tokens");
+        setup();
+    }
+    qkv_arena_release(&arena);
+}
+
 Test(misuse, kinds_without_a_name_have_one_that_says_so)
 {
     char name[64];

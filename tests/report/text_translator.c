@@ -1,6 +1,7 @@
 /* qkv/text_translator.h: text in, translation and maps out. tests/examples/programs.c compares its numbers with those of
  * `qkv attention`. */
 #include "qkv/text_translator.h"
+#include "qkv/arena.h"
 
 #include "support.h"
 
@@ -39,6 +40,22 @@ Test(text_translator, gives_translations_and_maps_of_one_sentence_after_another)
         cr_expect_null(report->precision);
     }
     qkv_text_translator_free(translator);
+}
+
+/* The text may be the last translation, whose memory the call takes. */
+Test(text_translator, translates_its_own_translation)
+{
+    struct qkv_error error = {""};
+    struct qkv_text_translator *translator = opened();
+    qkv_arena_guard(true);
+    const char *first = qkv_text_translator_run(translator, "a b c", 1, &error);
+    cr_assert_not_null(first, "%s", error.message);
+    const char *copy = format("%s", first), *second = qkv_text_translator_run(translator, first, 1, &error);
+    cr_assert_not_null(second, "%s", error.message);
+    const char *expected = format("%s", second);
+    cr_expect_str_eq(qkv_text_translator_run(translator, copy, 1, &error), expected);
+    qkv_text_translator_free(translator);
+    qkv_arena_guard(false);
 }
 
 static void expect_failure(struct qkv_text_translator *translator, const char *text, int64_t beam_size,
