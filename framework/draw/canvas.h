@@ -52,7 +52,7 @@ typedef bool draw_function(const void *picture, struct canvas *canvas);
  * out->failed. */
 void qkv_svg_draw(draw_function *draw, const void *picture, struct bytes *out);
 
-/* `scale`: pixels per unit. A picture with a side of more than 32767 pixels is drawn at a smaller scale, down
+/* `scale`: pixels per unit, at most 32. A picture with a side of more than 32767 pixels is drawn at a smaller scale, down
  * to a tenth; fails if that is not enough, and if Cairo and Pango are not installed. */
 enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale, struct bytes *out,
                              struct qkv_error *error);

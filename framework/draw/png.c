@@ -10,6 +10,9 @@
 /* The largest side of a Cairo image. */
 #define LARGEST 32767.
 
+/* The largest scale: FreeType fails for letters of more than about 1000 pixels, and Pango then prints warnings. */
+#define LARGEST_SCALE 32.
+
 struct png {
     struct canvas canvas;
     const struct cairo_library *call;
@@ -135,6 +138,8 @@ static cairo_status_t append(void *out, const unsigned char *data, unsigned int 
 enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale, struct bytes *out,
                              struct qkv_error *error)
 {
+    if (scale > LARGEST_SCALE)
+        return qkv_error_set(error, "the scale of a png is %g, but must be at most %g", scale, LARGEST_SCALE);
     const struct cairo_library *call = qkv_cairo_library(error);
     struct png png = {.canvas = {begin, rectangle, runs, path, text}, .call = call, .scale = scale};
     if (!call) return QKV_INVALID;

@@ -7,6 +7,7 @@
 #include "qkv/explanation.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,6 +194,23 @@ Test(misuse, more_digits_than_a_double_has_are_not_printed)
 }
 
 /* A head that select_head has removed is not there any more. */
+/* Letters of a thousand pixels are too large for FreeType, and Pango would print warnings. */
+Test(misuse, the_scale_of_a_png_is_at_most_32)
+{
+    static const double scales[] = {33, 100, 1e300, INFINITY};
+    char *bytes;
+    size_t size;
+    for (int i = 0; i < 4; i++) {
+        const struct qkv_format_options options = {.scale = scales[i]};
+        cr_expect_eq(qkv_attention_render(&report, qkv_format_find("png"), &options, &bytes, &size, &error),
+                     QKV_INVALID);
+        expect_message(format("the scale of a png is %g, but must be at most 32", scales[i]));
+        cr_assert_eq(qkv_attention_render(&report, qkv_format_find("svg"), &options, &bytes, &size, &error),
+                     QKV_OK);
+        free(bytes);
+    }
+}
+
 Test(misuse, of_a_selected_head_no_other_can_be_selected)
 {
     struct qkv_arena arena = {0};

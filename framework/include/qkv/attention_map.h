@@ -138,9 +138,9 @@ QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_rep
  * - html: one table per map.
  * - svg, png: one figure of heat maps with one colour bar.
  *
- * Fails for an unknown colormap, a report without maps, an image of more than 32767 pixels a side, if memory runs out, for
- * a format that is NULL, and for maps whose kind, layer or head (at most 4096) is invalid or whose shape does not fit the
- * tokens. */
+ * Fails for an unknown colormap, a report without maps, an image of more than 32767 pixels a side or with a scale
+ * above 32, if memory runs out, for a format that is NULL, and for maps whose kind, layer or head (at most 4096) is invalid or
+ * whose shape does not fit the tokens. */
 QKV_API enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
                                              const struct qkv_format *format,
                                              const struct qkv_format_options *options, char **bytes,

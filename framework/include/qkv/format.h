@@ -71,7 +71,7 @@ struct qkv_format_options {
     const char *colormap; /* of weights (qkv/colormap.h); NULL: viridis, in html YlOrRd */
     bool annotate;        /* svg, png: print the weight in each cell */
     double maximum;       /* svg, png, text: weight of the last colour; 0: the largest weight, rounded up */
-    double scale;         /* png: pixels per unit of svg; 0: 2 */
+    double scale;         /* png: pixels per unit of svg, at most 32; 0: 2 */
     int64_t width;        /* text: columns of the terminal; 0: 80 */
     enum qkv_terminal_colors colors; /* text */
     bool full;  /* text and html of explanations: all rows and columns of large matrices */
