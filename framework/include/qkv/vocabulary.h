@@ -35,8 +35,7 @@ struct qkv_types {
 };
 
 /* Adds `frequency` to the frequency of a string, which is copied if it is new. The sum stays within int64_t. Returns its
- * number.
- * When there is no memory, returns -1 and empties the types. */
+ * number. When there is no memory, returns -1 and empties the types. */
 QKV_API int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t frequency);
 
 /* Returns the number of a string, or -1 when it was not added. */
