@@ -86,7 +86,8 @@ void init_config_write(FILE *file, const struct init_plan *plan, const struct in
     print_plain(file, names->origin);
     fputs(". Made by `qkv init`; train it with\n#   qkv train ", file);
     print_plain(file, slash ? slash + 1 : names->file);
-    fputs("\n# Keys that are not here have defaults: `qkv config --full` prints all.\n", file);
+    fprintf(file, "\n# Keys that are not here have defaults: `qkv config %s --full` prints all.\n",
+            slash ? slash + 1 : names->file);
     fprintf(file, "name: %s  # the run folder is runs/%s\n\n", names->name, names->name);
     fprintf(file, "data:\n  train: %s\n", init_part_file(part, names, QKV_PAIRS_TRAIN));
     fprintf(file, "  dev: %s  # decides which checkpoint is best and when training stops\n",

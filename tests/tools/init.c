@@ -52,6 +52,10 @@ Test(init, makes_a_config_that_trains_at_once)
     cr_expect_str_eq(
         run_ok("cd '%s' && cat spa.*.tsv | sort >all && cut -f 1,2 spa.txt | sort | cmp - all", folder), "");
     cr_expect_eq(lines_of(folder, "spa.dev.tsv"), 3);
+    /* The command that the config names prints defaults, too. */
+    cr_expect_not_null(
+        strstr(run_ok("cd '%s' && eval \"$(sed -n 's/.*`\\(qkv config .*\\)`.*/\\1/p' spa.yaml)\"", folder),
+               "\n  repetition_penalty: 1\n"));
     outcome = run("cd '%s' && qkv train spa.yaml && qkv evaluate runs/spa && "
                   "echo 'a dog' | qkv translate runs/spa",
                   folder);
