@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { NOT_GIVEN = -1, MIN_PAIRS = 10, PART_MAX = 1000, PART_SHARE = 20, MIN_EPOCHS = 3 };
 
@@ -42,10 +43,11 @@ static bool is_name_letter(char letter)
     return isalnum((unsigned char)letter) || letter == '.' || letter == '_' || letter == '-';
 }
 
+/* Length of a text without this end, in upper or lower case; `size` if it has another end. */
 static size_t without_end(const char *text, size_t size, const char *end)
 {
     size_t end_size = strlen(end);
-    return size > end_size && !strncmp(text + size - end_size, end, end_size) ? size - end_size : size;
+    return size > end_size && !strncasecmp(text + size - end_size, end, end_size) ? size - end_size : size;
 }
 
 static const char *base_of(const char *path)
@@ -314,7 +316,9 @@ const struct command command_init = {
         (const struct command_option[]){
             {"output", 'o', "CONFIG", OPTION_TEXT, &options.config,
              "the config to write (default: NAME.yaml in this folder, where PAIRS is NAME.txt, or the two "
-             "files are NAME.en and NAME.de)",
+             "files are NAME.en and NAME.de; characters other than letters, digits, '.', '_' and '-', such "
+             "as "
+             "spaces, become underscores)",
              .completes = VALUE_FILE},
             {"src", 0, "CODE", OPTION_TEXT, &options.lang[0],
              "language of the source (default: by names of files and columns, else `src`); where these name "

@@ -359,6 +359,13 @@ Test(init, makes_a_plain_name_of_an_odd_one)
     output = run_ok("cd '%s' && qkv init \"my 'pairs' (1).txt\" --updates 5 -o 'a b/x.yaml'", folder);
     cr_expect_not_null(strstr(output, "next: qkv train 'a b/x.yaml'\n"), "%s", output);
     run_ok("cd '%s' && qkv config 'a b/x.yaml' >/dev/null", folder);
+    /* The case of an extension does not matter. */
+    write_pairs(folder, "SPA-ENG.TXT", 40, "%s\t%s\n");
+    run_ok("cd '%s' && gzip -c SPA-ENG.TXT >Deck.TSV.GZ", folder);
+    output = run_ok("cd '%s' && qkv init SPA-ENG.TXT --updates 5", folder);
+    cr_expect_not_null(strstr(output, "next: qkv train SPA-ENG.yaml\n"), "%s", output);
+    output = run_ok("cd '%s' && qkv init Deck.TSV.GZ --updates 5", folder);
+    cr_expect_not_null(strstr(output, "next: qkv train Deck.yaml\n"), "%s", output);
 }
 
 Test(init, shows_each_example_once)
