@@ -7,6 +7,25 @@
 
 enum { FEW_PAIRS = 2000 };
 
+/* Says which header lines of Anki, and which columns that they name, were skipped. */
+static void report_anki(const struct qkv_pairs *pairs)
+{
+    static const char *const names[QKV_ANKI_COLUMNS] = {[QKV_ANKI_GUID] = "guid",
+                                                        [QKV_ANKI_NOTETYPE] = "notetype",
+                                                        [QKV_ANKI_DECK] = "deck",
+                                                        [QKV_ANKI_TAGS] = "tags"};
+    const char *before = ", and the columns that they name: ";
+    if (!pairs->anki_lines) return;
+    printf("  skipped %lld header line%s of Anki", (long long)pairs->anki_lines,
+           pairs->anki_lines == 1 ? "" : "s");
+    for (int k = 0; k < QKV_ANKI_COLUMNS; k++) {
+        if (!pairs->anki_column[k]) continue;
+        printf("%s%s (%d)", before, names[k], pairs->anki_column[k]);
+        before = ", ";
+    }
+    putchar('\n');
+}
+
 static void report_left_out(const struct qkv_pairs *pairs)
 {
     const struct {
@@ -48,6 +67,7 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
         printf(" in columns %d and %d of %d", pairs->column[0], pairs->column[1], pairs->columns);
     fputs(pairs->has_header ? ", below a header\n" : "\n", stdout);
     if (pairs->is_quoted) puts("  took off the quotation marks that a program had put around cells");
+    report_anki(pairs);
     report_left_out(pairs);
     report_side(pairs, &facts->side[0], lang[0], "source");
     report_side(pairs, &facts->side[1], lang[1], "target");

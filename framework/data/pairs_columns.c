@@ -67,7 +67,7 @@ void qkv_pairs_columns_add(struct pairs_columns *columns, const struct pairs_fie
 
 static bool has_letters(const struct pairs_column *column)
 {
-    return column->letterless * 2 < column->filled;
+    return !column->is_excluded && column->letterless * 2 < column->filled;
 }
 
 /* Whether a column may hold sentences: it has text in most lines, not always the same text, and no attributions. */
@@ -75,7 +75,8 @@ static bool holds_text(const struct pairs_columns *columns, const struct pairs_c
 {
     enum { FEW = 10 /* in fewer lines than this, repeated text proves nothing */ };
     bool is_constant = columns->lines >= FEW && column->repeated * 10 > columns->lines * 9 - 10;
-    return column->filled * 2 > columns->lines && column->attribution * 2 < column->filled && !is_constant;
+    return !column->is_excluded && column->filled * 2 > columns->lines &&
+           column->attribution * 2 < column->filled && !is_constant;
 }
 
 int qkv_pairs_columns_find(const struct pairs_columns *columns, int found[2])

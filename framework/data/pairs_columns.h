@@ -21,6 +21,7 @@ struct pairs_field qkv_pairs_trim(struct pairs_field field);
 
 /* Statistics of a column: the number of lines in which its field ... */
 struct pairs_column {
+    bool is_excluded;    /* set by the caller: the column holds no sentences, whatever its text is */
     int64_t filled;      /* ... has text */
     int64_t letterless;  /* ... has text without a letter: a number, a date */
     int64_t attribution; /* ... says who wrote the sentence */

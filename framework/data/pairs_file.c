@@ -2,6 +2,7 @@
 
 #include "core/grow.h"
 #include "data/languages.h"
+#include "data/pairs_anki.h"
 #include "data/pairs_columns.h"
 #include "data/pairs_paths.h"
 #include "data/pairs_quotes.h"
@@ -9,7 +10,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 static enum qkv_status no_memory(const char *path, struct qkv_error *error)
@@ -69,28 +69,10 @@ static bool add_pair(struct qkv_pairs *pairs, int64_t line, const struct pairs_f
 /* The lines of a table: one text, in which each line ends in a NUL. */
 struct table {
     char *text;
-    int64_t capacity, size, comments, returns; /* returns: CR within lines */
+    int64_t capacity, size, returns; /* returns: CR within lines */
     struct pairs_columns columns;
     struct pairs_quotes quotes;
 };
-
-/* Checks a line `#key:value`, as at the beginning of files that the program Anki exports. */
-static enum qkv_status check_comment(const struct qkv_lines *lines, struct qkv_error *error)
-{
-    static const char separator[] = "#separator:";
-    const char *value = lines->line + strlen(separator);
-    if (strncmp(lines->line, separator, strlen(separator)) || !strcasecmp(value, "tab")) return QKV_OK;
-    return qkv_error_set(error,
-                         "%s:%lld: the columns are separated by %s; export the notes with tabs between them",
-                         lines->path, (long long)lines->number, value);
-}
-
-/* Whether a line is such a comment of Anki: `#separator:tab`, `#html:true`, `#tags column:3`. */
-static bool is_comment(const struct table *table, const char *line, int64_t number)
-{
-    return number == table->comments + 1 && *line == '#' && line[1] >= 'a' && line[1] <= 'z' &&
-           strchr(line, ':');
-}
 
 static enum qkv_status read_lines(struct table *table, struct qkv_pairs *pairs, struct qkv_lines *lines,
                                   struct qkv_error *error)
@@ -105,9 +87,9 @@ static enum qkv_status read_lines(struct table *table, struct qkv_pairs *pairs, 
         memcpy(table->text + table->size, lines->line, lines->size + 1);
         table->size = end;
         for (const char *at = lines->line; (at = strchr(at, '\r')); at++) table->returns++;
-        if (is_comment(table, lines->line, lines->number)) {
-            if (check_comment(lines, error)) return QKV_INVALID;
-            table->comments++;
+        if (pairs->anki_lines == lines->number - 1 && qkv_pairs_is_anki_line(lines->line)) {
+            if (qkv_pairs_read_anki_line(lines, pairs->anki_column, error)) return QKV_INVALID;
+            pairs->anki_lines++;
             continue;
         }
         int count = qkv_pairs_fields(lines->line, lines->size, field);
@@ -157,10 +139,14 @@ static enum qkv_status too_few_columns(const struct table *table, const struct q
         path);
 }
 
-static enum qkv_status choose_columns(const struct table *table, struct qkv_pairs *pairs,
-                                      const int64_t column[2], struct qkv_error *error)
+static enum qkv_status choose_columns(struct table *table, struct qkv_pairs *pairs, const int64_t column[2],
+                                      struct qkv_error *error)
 {
     pairs->columns = table->columns.count;
+    for (int k = 0; k < QKV_ANKI_COLUMNS; k++) {
+        if (column[0]) pairs->anki_column[k] = 0;
+        if (pairs->anki_column[k]) table->columns.column[pairs->anki_column[k] - 1].is_excluded = true;
+    }
     if (!column[0]) {
         int count = qkv_pairs_columns_find(&table->columns, pairs->column);
         return count == 2 ? QKV_OK : too_few_columns(table, pairs, count, error);
@@ -194,8 +180,8 @@ static enum qkv_status take_pairs(const struct table *table, struct qkv_pairs *p
         size_t size = strlen(at);
         int count = qkv_pairs_fields(at, size, field);
         at += size + 1;
-        number++;
-        if (number <= table->comments || (count == 1 && !field[0].size)) {
+        if (++number <= pairs->anki_lines) continue;
+        if (count == 1 && !field[0].size) {
             leave_out(&pairs->blank, number);
         } else if (count < pairs->column[0] || count < pairs->column[1]) {
             leave_out(&pairs->incomplete, number);

@@ -194,11 +194,35 @@ Test(pairs_file, reads_an_export_of_the_program_anki)
     cr_expect_str_eq(
         read_text(folder, "in.txt", "#separator:tab\n#html:true\n#tags column:3\na b\tc\tx\nd\te\t\n", &seen),
         "a b=c|d=e|");
-    cr_expect_eq(seen.blank.count, 3);
+    cr_expect_eq(seen.anki_lines, 3);
+    cr_expect_eq(seen.blank.count, 0);
+    cr_expect_eq(seen.anki_column[QKV_ANKI_TAGS], 3);
+    cr_expect_eq(seen.anki_column[QKV_ANKI_GUID], 0);
     cr_expect_str_eq(
         read_text(folder, "in.txt", "#separator:Semicolon\na;b\n", NULL),
         "in.txt:1: the columns are separated by Semicolon; export the notes with tabs between them");
     cr_expect_str_eq(read_text(folder, "in.txt", "#1 is best\tel primero\n", NULL), "#1 is best=el primero|");
+}
+
+/* The columns that the header names hold no sentences, unless they are asked for. */
+Test(pairs_file, skips_the_columns_that_the_header_of_anki_names)
+{
+    static const char text[] =
+        "#separator:tab\n#html:true\n#guid column:1\n#notetype column:2\n#deck column:3\n#tags column:6\n"
+        "aB(c\tBasic\tSpanish::One\tGo.\tVe.\tverb\nx{Yz\tCloze\tSpanish::Two\tRun!\tCorre.\tverb two\n";
+    static const int named[QKV_ANKI_COLUMNS] = {1, 2, 3, 6};
+    struct qkv_pairs seen = {0};
+    const char *folder = scratch("anki_columns");
+    cr_expect_str_eq(read_text(folder, "in.txt", text, &seen), "Go.=Ve.|Run!=Corre.|");
+    cr_expect_eq(seen.anki_lines, 6);
+    for (int k = 0; k < QKV_ANKI_COLUMNS; k++) cr_expect_eq(seen.anki_column[k], named[k]);
+    struct qkv_pairs_request chosen = {.path = format("%s/in.txt", folder), .column = {6, 5}};
+    cr_expect_str_eq(read_pairs(folder, chosen, &seen), "verb=Ve.|verb two=Corre.|");
+    for (int k = 0; k < QKV_ANKI_COLUMNS; k++) cr_expect_eq(seen.anki_column[k], 0);
+    /* A number that no column can have is ignored. */
+    cr_expect_str_eq(
+        read_text(folder, "in.txt", "#guid column:0\n#deck column:33\n#tags column:x\na\tb\n", &seen),
+        "a=b|");
 }
 
 Test(pairs_file, reads_two_line_aligned_files_and_their_prefix)

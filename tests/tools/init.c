@@ -183,6 +183,24 @@ Test(init, slow_validations_become_fewer)
               "%s", line);
 }
 
+/* A reader must see that the header is no text, and which columns it took away. */
+Test(init, reports_the_header_of_anki)
+{
+    const char *folder = scratch("anki_header");
+    write_pairs(folder, "notes.tsv", 40, "%s\t%s\n");
+    run_ok("cd '%s' && { printf '#separator:tab\\n#html:true\\n#guid column:1\\n#deck column:2\\n'; "
+           "awk '{print \"id\" NR \"x\\tdeck\" NR %% 5 \"\\t\" $0}' notes.tsv; } >anki.txt",
+           folder);
+    const char *output = run_ok("cd '%s' && qkv init anki.txt --updates 5", folder);
+    cr_expect_not_null(strstr(output,
+                              "anki.txt: 40 pairs in columns 3 and 4 of 4\n"
+                              "  skipped 4 header lines of Anki, and the columns that they name: guid (1), "
+                              "deck (2)\n  source"),
+                       "%s", output);
+    output = run_ok("cd '%s' && qkv init anki.txt --updates 5 --overwrite --columns 4,3", folder);
+    cr_expect_not_null(strstr(output, "\n  skipped 4 header lines of Anki\n  source"), "%s", output);
+}
+
 Test(init, warns_of_few_and_of_repeated_pairs)
 {
     const char *folder = scratch("few_pairs");

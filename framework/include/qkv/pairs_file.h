@@ -42,18 +42,23 @@ struct qkv_skipped_lines {
 
 enum { QKV_PAIRS_COLUMNS = 32 /* columns of a table that are considered */ };
 
+/* Columns that the header of an export from Anki may name. They hold no sentences. */
+enum qkv_anki_column { QKV_ANKI_GUID, QKV_ANKI_NOTETYPE, QKV_ANKI_DECK, QKV_ANKI_TAGS, QKV_ANKI_COLUMNS };
+
 /* Caller's storage; qkv_pairs_release frees the memory, which is proportional to the text. */
 struct qkv_pairs {
     int64_t count;
-    int64_t read;     /* lines of the file */
-    int columns;      /* greatest number of columns in a line; 0: two files */
-    int column[2];    /* the columns that were used, from 1 */
-    bool has_header;  /* the first line names the columns */
-    bool is_quoted;   /* quotation marks around cells were removed */
-    char *path[2];    /* both the same for a table */
-    char lang[2][16]; /* language codes; "" if unknown */
-    struct qkv_skipped_lines
-        blank; /* lines without any text, and the first lines of an export from Anki (#separator:tab) */
+    int64_t read;       /* lines of the file */
+    int columns;        /* greatest number of columns in a line; 0: two files */
+    int column[2];      /* the columns that were used, from 1 */
+    bool has_header;    /* the first line names the columns */
+    bool is_quoted;     /* quotation marks around cells were removed */
+    char *path[2];      /* both the same for a table */
+    char lang[2][16];   /* language codes; "" if unknown */
+    int64_t anki_lines; /* header lines of an export from Anki (#separator:tab), which were skipped */
+    /* Columns, from 1, that the header of an export from Anki names and that were therefore skipped; 0: none. */
+    int anki_column[QKV_ANKI_COLUMNS];
+    struct qkv_skipped_lines blank;      /* lines without any text */
     struct qkv_skipped_lines incomplete; /* lines of a table that end before one of its columns */
     struct qkv_skipped_lines empty;      /* pairs of which one sentence is empty or white space */
     /* private */
@@ -64,8 +69,8 @@ struct qkv_pairs {
 
 /* Reads pairs. Sentences lose white space at their ends; a tab within one becomes a space. Quotation marks that a
  * spreadsheet put around cells are removed. Columns of a table without sentences are skipped: empty columns, numbers and
- * dates, the attribution in Anki's files, and columns that are the same in all lines, such as a language code; the first
- * two remaining columns are used.
+ * dates, the attribution in Anki's files, those that the header of an export from Anki names (#guid column:1), and columns
+ * that are the same in all lines, such as a language code; the first two remaining columns are used.
  *
  * Fails with `path: ...` or `path:line: ...` when a file cannot be read or is not text (qkv_lines_next), when a table has
  * fewer than two columns of sentences, when it names another separator than tabs, when two files differ in their number of
