@@ -67,6 +67,9 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
         printf(" in columns %d and %d of %d", pairs->column[0], pairs->column[1], pairs->columns);
     fputs(pairs->has_header ? ", below a header\n" : "\n", stdout);
     if (pairs->is_quoted) puts("  took off the quotation marks that a program had put around cells");
+    if (pairs->joined)
+        printf("  joined the lines of %lld cell%s with line breaks\n", (long long)pairs->joined,
+               pairs->joined == 1 ? "" : "s");
     report_anki(pairs);
     report_left_out(pairs);
     report_side(pairs, &facts->side[0], lang[0], "source");

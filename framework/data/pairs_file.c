@@ -29,7 +29,7 @@ static void set_language(char lang[16], const char *code)
 
 /* ---- adding a pair ---- */
 
-/* Appends a sentence and a NUL; a tab becomes a space. */
+/* Appends a sentence and a NUL; a tab and a line break become a space. */
 static bool add_sentence(struct qkv_pairs *pairs, int side, struct pairs_field sentence)
 {
     int64_t begin = pairs->text_size, end = begin + (int64_t)sentence.size + 1;
@@ -38,7 +38,7 @@ static bool add_sentence(struct qkv_pairs *pairs, int side, struct pairs_field s
     pairs->start[side][pairs->count] = begin;
     for (size_t i = 0; i < sentence.size; i++) {
         char byte = sentence.text[i];
-        pairs->text[begin + (int64_t)i] = byte == '\t' ? ' ' : byte;
+        pairs->text[begin + (int64_t)i] = byte == '\t' || byte == '\n' ? ' ' : byte;
     }
     pairs->text[end - 1] = '\0';
     pairs->text_size = end;
@@ -66,7 +66,7 @@ static bool add_pair(struct qkv_pairs *pairs, int64_t line, const struct pairs_f
 
 /* ---- tables ---- */
 
-/* The lines of a table: one text, in which each line ends in a NUL. */
+/* The lines of a table below the header of Anki: one text, in which each line ends in a NUL. */
 struct table {
     char *text;
     int64_t capacity, size, returns; /* returns: CR within lines */
@@ -77,25 +77,22 @@ struct table {
 static enum qkv_status read_lines(struct table *table, struct qkv_pairs *pairs, struct qkv_lines *lines,
                                   struct qkv_error *error)
 {
-    struct pairs_field field[QKV_PAIRS_COLUMNS];
     enum qkv_status status;
     bool found;
+    /* So that the text is never NULL, even if the header of Anki is all there is. */
+    if (!QKV_RESERVE(table->text, table->capacity, 1)) return no_memory(lines->path, error);
     while (!(status = qkv_lines_next(lines, &found, error)) && found) {
         pairs->read++;
-        int64_t end = table->size + (int64_t)lines->size + 1;
-        if (!QKV_RESERVE(table->text, table->capacity, end)) return no_memory(lines->path, error);
-        memcpy(table->text + table->size, lines->line, lines->size + 1);
-        table->size = end;
         for (const char *at = lines->line; (at = strchr(at, '\r')); at++) table->returns++;
         if (pairs->anki_lines == lines->number - 1 && qkv_pairs_is_anki_line(lines->line)) {
             if (qkv_pairs_read_anki_line(lines, pairs->anki_column, error)) return QKV_INVALID;
             pairs->anki_lines++;
             continue;
         }
-        int count = qkv_pairs_fields(lines->line, lines->size, field);
-        if (count > 1 || field[0].size) qkv_pairs_columns_add(&table->columns, field, count);
-        for (int c = 0; c < count && c < QKV_PAIRS_COLUMNS; c++)
-            qkv_pairs_quotes_add(&table->quotes, field[c]);
+        int64_t end = table->size + (int64_t)lines->size + 1;
+        if (!QKV_RESERVE(table->text, table->capacity, end)) return no_memory(lines->path, error);
+        memcpy(table->text + table->size, lines->line, lines->size + 1);
+        table->size = end;
     }
     if (!status && table->returns > pairs->read)
         return qkv_error_set(
@@ -103,6 +100,20 @@ static enum qkv_status read_lines(struct table *table, struct qkv_pairs *pairs, 
             "%s: its lines end in CR alone, as on old Macs; convert them, as in: tr '\\r' '\\n' <OLD >NEW",
             lines->path);
     return status ? status : qkv_lines_check_read(lines, error);
+}
+
+/* Collects the statistics of columns and quotation marks. */
+static void count_fields(struct table *table)
+{
+    struct pairs_field field[QKV_PAIRS_COLUMNS];
+    for (const char *at = table->text, *end = at + table->size; at < end;) {
+        size_t size = strlen(at);
+        int count = qkv_pairs_fields(at, size, field);
+        at += size + 1;
+        if (count > 1 || field[0].size) qkv_pairs_columns_add(&table->columns, field, count);
+        for (int c = 0; c < count && c < QKV_PAIRS_COLUMNS; c++)
+            qkv_pairs_quotes_add(&table->quotes, field[c]);
+    }
 }
 
 /* Reports why two columns of sentences cannot be found in a table. */
@@ -161,11 +172,12 @@ static enum qkv_status choose_columns(struct table *table, struct qkv_pairs *pai
     return QKV_OK;
 }
 
-/* The sentence in a field, without quoting and outer white space. May change the text of the table. */
+/* The sentence in a field, without quoting and outer white space. A field with line breaks is always quoted. May change the
+ * text of the table. */
 static struct pairs_field sentence_of(const struct table *table, const struct qkv_pairs *pairs,
                                       struct pairs_field field)
 {
-    if (pairs->is_quoted)
+    if (pairs->is_quoted || memchr(field.text, '\n', field.size))
         field.size = qkv_pairs_unquote(table->text + (field.text - table->text), field.size);
     return qkv_pairs_trim(field);
 }
@@ -174,13 +186,14 @@ static struct pairs_field sentence_of(const struct table *table, const struct qk
 static enum qkv_status take_pairs(const struct table *table, struct qkv_pairs *pairs, struct qkv_error *error)
 {
     struct pairs_field field[QKV_PAIRS_COLUMNS];
-    int64_t number = 0;
+    int64_t next = pairs->anki_lines + 1;
     pairs->is_quoted = qkv_pairs_quotes_found(&table->quotes);
     for (const char *at = table->text, *end = at + table->size; at < end;) {
         size_t size = strlen(at);
         int count = qkv_pairs_fields(at, size, field);
+        int64_t number = next++;
+        for (const char *byte = at; (byte = strchr(byte, '\n')); byte++) next++;
         at += size + 1;
-        if (++number <= pairs->anki_lines) continue;
         if (count == 1 && !field[0].size) {
             leave_out(&pairs->blank, number);
         } else if (count < pairs->column[0] || count < pairs->column[1]) {
@@ -222,7 +235,11 @@ static enum qkv_status read_table(struct qkv_pairs *pairs, const int64_t column[
     enum qkv_status status = pairs->path[0] && pairs->path[1] ? QKV_OK : no_memory(lines.path, error);
     if (!status) status = read_lines(&table, pairs, &lines, error);
     qkv_lines_close(&lines);
-    if (!status) status = choose_columns(&table, pairs, column, error);
+    if (!status) {
+        pairs->joined = qkv_pairs_join_cells(table.text, table.size);
+        count_fields(&table);
+        status = choose_columns(&table, pairs, column, error);
+    }
     if (!status) status = take_pairs(&table, pairs, error);
     if (!status) name_languages(&table, pairs);
     free(table.text);

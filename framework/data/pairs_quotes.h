@@ -13,16 +13,22 @@ struct pairs_quotes {
     int64_t other;        /* ... have a quotation mark, but are not quoted */
     int64_t quoted_comma; /* ... are quoted and have a comma */
     int64_t plain_comma;  /* ... have a comma and no quotation mark */
+    int64_t joined;       /* ... have line breaks (qkv_pairs_join_cells) */
 };
 
 /* Counts a field. */
 void qkv_pairs_quotes_add(struct pairs_quotes *quotes, struct pairs_field field);
 
 /* Whether a program has quoted the cells of the table: hardly any quotation mark contradicts that, and there are doubled marks
- * within fields, or commas occur almost only in quoted fields. */
+ * or line breaks within fields, or commas occur almost only in quoted fields. */
 bool qkv_pairs_quotes_found(const struct pairs_quotes *quotes);
 
 /* Undoes the quoting of a field in place, if it is quoted. Returns its new size. */
 size_t qkv_pairs_unquote(char *text, size_t size);
+
+/* Joins the lines of quoted cells that have line breaks: `text` is a sequence of lines that end in a NUL; an LF replaces the
+ * NUL between the lines of such a cell. A quotation mark at the beginning of a sentence is taken for that of a cell only if the
+ * following lines close it, without a tab before. Returns the number of such cells. */
+int64_t qkv_pairs_join_cells(char *text, int64_t size);
 
 #endif

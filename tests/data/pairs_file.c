@@ -96,6 +96,35 @@ Test(pairs_file, takes_the_quotation_marks_of_cells_off)
     }
 }
 
+/* A cell with line breaks is quoted, and goes on in the next line. */
+Test(pairs_file, joins_the_lines_of_a_cell)
+{
+    static const struct {
+        const char *text, *pairs;
+        int joined;
+    } cases[] = {
+        {"Go.\t\"first line\nsecond line\"\nNo.\tNo.\n", "Go.=first line second line|No.=No.|", 1},
+        {"\"a\r\n\r\nb\"\t\"c\r\nd\"\r\ne\tf\r\n", "a  b=c d|e=f|", 2},
+        {"\"say \"\"no\n\"\"\"\tb\nc\td\n", "say \"no \"=b|c=d|", 1},
+        {"a\t\"b\n\"\nc\t\"d\ne\"", "a=b|c=d e|", 2},
+        /* Sentences that begin with a quotation mark of their own. */
+        {"a\t\"b\nc\td\"\ne\tf\n", "a=\"b|c=d\"|e=f|", 0},
+        {"a\t\"b\n\"c\"\td\ne\tf\n", "a=\"b|\"c\"=d|e=f|", 0},
+        {"a\t\"b\nc\td\ne\t\"f", "a=\"b|c=d|e=\"f|", 0},
+        {"a\t\"b\" c\nd\"\te\n", "a=\"b\" c|d\"=e|", 0},
+    };
+    const char *folder = scratch("joined");
+    struct qkv_pairs seen = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_expect_str_eq(read_text(folder, "in.tsv", cases[i].text, &seen), cases[i].pairs);
+        cr_expect_eq(seen.joined, cases[i].joined, "%s", cases[i].text);
+    }
+    /* Lines are still counted as in the file. */
+    read_text(folder, "in.tsv", "#html:false\n\"a\nb\"\tc\nd\te\n\n", &seen);
+    cr_expect_eq(seen.blank.first, 5);
+    cr_expect_eq(seen.read, 5);
+}
+
 Test(pairs_file, exchanges_sides_that_are_named_the_other_way_round)
 {
     const char *folder = scratch("exchanged");
@@ -201,6 +230,8 @@ Test(pairs_file, reads_an_export_of_the_program_anki)
     cr_expect_str_eq(
         read_text(folder, "in.txt", "#separator:Semicolon\na;b\n", NULL),
         "in.txt:1: the columns are separated by Semicolon; export the notes with tabs between them");
+    cr_expect_not_null(
+        strstr(read_text(folder, "in.txt", "#separator:tab\n", NULL), "its lines have no tab"));
     cr_expect_str_eq(read_text(folder, "in.txt", "#1 is best\tel primero\n", NULL), "#1 is best=el primero|");
 }
 

@@ -183,6 +183,17 @@ Test(init, slow_validations_become_fewer)
               "%s", line);
 }
 
+Test(init, joins_the_lines_of_a_cell)
+{
+    const char *folder = scratch("joined");
+    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
+    run_ok("cd '%s' && printf 'two\\t\"first line\\nsecond line\"\\n' >>x.tsv", folder);
+    const char *output = run_ok("cd '%s' && qkv init x.tsv --updates 5", folder);
+    cr_expect_not_null(strstr(output, "x.tsv: 41 pairs in "), "%s", output);
+    cr_expect_not_null(strstr(output, "\n  joined the lines of 1 cell with line breaks\n"), "%s", output);
+    cr_expect_eq(atoi(run_ok("cat '%s'/x.*.tsv | grep -c '^two\tfirst line second line$'", folder)), 1);
+}
+
 /* A reader must see that the header is no text, and which columns it took away. */
 Test(init, reports_the_header_of_anki)
 {

@@ -53,6 +53,7 @@ struct qkv_pairs {
     int column[2];      /* the columns that were used, from 1 */
     bool has_header;    /* the first line names the columns */
     bool is_quoted;     /* quotation marks around cells were removed */
+    int64_t joined;     /* quoted cells with line breaks, which became spaces */
     char *path[2];      /* both the same for a table */
     char lang[2][16];   /* language codes; "" if unknown */
     int64_t anki_lines; /* header lines of an export from Anki (#separator:tab), which were skipped */
@@ -68,7 +69,7 @@ struct qkv_pairs {
 };
 
 /* Reads pairs. Sentences lose white space at their ends; a tab within one becomes a space. Quotation marks that a
- * spreadsheet put around cells are removed. Columns of a table without sentences are skipped: empty columns, numbers and
+ * spreadsheet put around cells are removed; a quoted cell may have line breaks, which become spaces. Columns of a table without sentences are skipped: empty columns, numbers and
  * dates, the attribution in Anki's files, those that the header of an export from Anki names (#guid column:1), and columns
  * that are the same in all lines, such as a language code; the first two remaining columns are used.
  *
