@@ -286,10 +286,21 @@ static enum qkv_status different_lengths(struct qkv_lines lines[2], int longer, 
         lines[longer].path, (long long)lines[longer].number, lines[!longer].path, (long long)count);
 }
 
+/* Fails when most lines of both files have a tab: these are two tables of pairs, not two sides. */
+static enum qkv_status check_tabs(const struct qkv_lines lines[2], int64_t count, const int64_t tabs[2],
+                                  struct qkv_error *error)
+{
+    if (tabs[0] * 2 <= count || tabs[1] * 2 <= count) return QKV_OK;
+    return qkv_error_set(error,
+                         "%s and %s: both have columns (tabs), so each is a table of pairs and not one side; "
+                         "join them: cat %s %s >all.txt",
+                         lines[0].path, lines[1].path, lines[0].path, lines[1].path);
+}
+
 static enum qkv_status read_aligned(struct qkv_pairs *pairs, struct qkv_lines lines[2],
                                     struct qkv_error *error)
 {
-    for (;;) {
+    for (int64_t tabs[2] = {0, 0};;) {
         bool found[2];
         struct pairs_field sentence[2];
         for (int side = 0; side < 2; side++) {
@@ -298,9 +309,13 @@ static enum qkv_status read_aligned(struct qkv_pairs *pairs, struct qkv_lines li
             if (found[side])
                 sentence[side] = qkv_pairs_trim((struct pairs_field){lines[side].line, lines[side].size});
         }
-        if (!found[0] && !found[1]) return QKV_OK;
-        if (found[0] != found[1]) return different_lengths(lines, found[0] ? 0 : 1, error);
+        if (!found[0] || !found[1]) {
+            if (check_tabs(lines, pairs->read, tabs, error)) return QKV_INVALID;
+            if (!found[0] && !found[1]) return QKV_OK;
+            return different_lengths(lines, found[0] ? 0 : 1, error);
+        }
         pairs->read++;
+        for (int side = 0; side < 2; side++) tabs[side] += strchr(lines[side].line, '\t') != NULL;
         if (!add_pair(pairs, lines[0].number, sentence)) return no_memory(lines[0].path, error);
     }
 }

@@ -332,6 +332,17 @@ Test(pairs_file, says_what_is_wrong)
     cr_expect_str_eq(read_pairs(folder, request, NULL),
                      "x.en has 3 lines, but x.de has 2: line n of one file must be the "
                      "translation of line n of the other");
+    /* Two tables, of different lengths or the same. */
+    for (int same = 0; same < 2; same++) {
+        request = (struct qkv_pairs_request){
+            .path = write_text(folder, "a.tsv", "a\tb\nc\td\n"),
+            .target = write_text(folder, "b.tsv", same ? "e\tf\ng\th\n" : "e\tf\ng\th\ni\tj\n")};
+        const char *message = read_pairs(format("%s/", folder), request, NULL);
+        cr_expect_not_null(strstr(message,
+                                  "both have columns (tabs), so each is a table of pairs and not one "
+                                  "side; join them: cat "),
+                           "%s", message);
+    }
     request = (struct qkv_pairs_request){.path = folder};
     cr_expect_str_eq(read_pairs(format("%s/", folder), request, NULL),
                      format("%s: cannot be read: it is a folder", folder));

@@ -75,7 +75,7 @@ struct qkv_pairs {
  *
  * Fails with `path: ...` or `path:line: ...` when a file cannot be read or is not text (qkv_lines_next), when a table has
  * fewer than two columns of sentences, when it names another separator than tabs, when two files differ in their number of
- * lines, when a prefix has other than two files, and when no pair is left. After a failure nothing needs to be released. */
+ * lines or both have a tab in most lines, when a prefix has other than two files, and when no pair is left. After a failure nothing needs to be released. */
 QKV_API enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request request,
                                        struct qkv_error *error);
 
