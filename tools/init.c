@@ -8,6 +8,10 @@
 #include "init_report.h"
 #include "terminal.h"
 
+#include "framework/data/languages.h"
+
+#include "qkv/file.h"
+
 #include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -108,12 +112,38 @@ static int name_by_config(struct state *state, const char *config)
     return QKV_OK;
 }
 
-static int check_language(const char *option, const char *lang)
+/* Whether a text has the form of a language code: two or three letters, perhaps with a script or a region, as in pt-BR. */
+static bool is_language_code(const char *text)
 {
-    bool valid = !lang || (*lang && strlen(lang) < sizeof((struct qkv_pairs){0}.lang[0]));
-    for (const char *at = lang; valid && at && *at; at++)
-        valid = isalnum((unsigned char)*at) || *at == '-' || *at == '_';
-    return valid ? QKV_OK : print_error("%s is '%s', but must be a language code such as en", option, lang);
+    const char *at = text;
+    while (isalpha((unsigned char)*at)) at++;
+    bool valid = at - text == 2 || at - text == 3;
+    for (; valid && *at; at++) valid = isalnum((unsigned char)*at) || *at == '-' || *at == '_';
+    return valid;
+}
+
+/* Whether a text consists of letters, digits, '-' and '_', as does the end of the name of a file. */
+static bool is_file_suffix(const char *text)
+{
+    bool valid = *text;
+    for (; valid && *text; text++) valid = isalnum((unsigned char)*text) || *text == '-' || *text == '_';
+    return valid;
+}
+
+/* Replaces the name of a language, or its code of three letters, by the code of two letters. has_prefix: PAIRS is the prefix
+ * of two files, of which the option may name any suffix. Returns the exit code. */
+static int read_language(const char *option, const char **lang, bool has_prefix)
+{
+    if (!*lang) return QKV_OK;
+    const char *code = qkv_language_code(*lang, strlen(*lang));
+    if (code) *lang = code;
+    bool valid = strlen(*lang) < sizeof((struct qkv_pairs){0}.lang[0]) &&
+                 (is_language_code(*lang) || (has_prefix && is_file_suffix(*lang)));
+    return valid
+               ? QKV_OK
+               : print_error("%s is '%s', but must be a language code, such as en or pt-BR, or the name of a "
+                             "language that qkv knows, such as English",
+                             option, *lang);
 }
 
 /* Sets the language codes of the config: src and trg if the languages are not known. */
@@ -258,14 +288,16 @@ static enum qkv_status make_all(struct state *state, const struct qkv_pairs_requ
 
 static int run(int operands, char **operand)
 {
+    bool has_prefix = operands == 1 && strcmp(operand[0], "-") != 0 && !qkv_path_exists(operand[0]);
+    if (read_language("--src", &options.lang[0], has_prefix) ||
+        read_language("--trg", &options.lang[1], has_prefix))
+        return QKV_INVALID;
     struct qkv_pairs_request request = {.path = operand[0],
                                         .target = operands > 1 ? operand[1] : NULL,
                                         .lang = {options.lang[0], options.lang[1]}};
     static struct state state;
     struct qkv_error error = {""};
-    if (check_language("--src", options.lang[0]) || check_language("--trg", options.lang[1]) ||
-        read_columns(request.column))
-        return QKV_INVALID;
+    if (read_columns(request.column)) return QKV_INVALID;
     if (operands > 2) return print_usage_error(&command_init, "there are more than two files");
     if (!options.config)
         name_by_input(&state, operand[0], request.target);
@@ -321,7 +353,8 @@ const struct command command_init = {
              "spaces, become underscores)",
              .completes = VALUE_FILE},
             {"src", 0, "CODE", OPTION_TEXT, &options.lang[0],
-             "language of the source (default: by names of files and columns, else `src`); where these name "
+             "language of the source: a code such as en or pt-BR, or a name such as English (default: by "
+             "names of files and columns, else `src`); where these name "
              "it for the other side, the sides are exchanged"},
             {"trg", 0, "CODE", OPTION_TEXT, &options.lang[1],
              "language of the target (default: likewise, else `trg`)"},

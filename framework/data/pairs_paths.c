@@ -74,14 +74,18 @@ static enum qkv_status list_files(struct names *names, const char *folder, const
     return QKV_OK;
 }
 
-/* The index of the file of a language; -1: there is none. */
+/* The index of the file whose suffix is a language, or else is another name of it, as in x.eng for en; -1: there is none. */
 static int find_language(const struct names *names, size_t prefix_size, const char *lang)
 {
-    for (int i = 0; i < names->count; i++)
-        if (strlen(lang) == names->language_size[i] &&
-            !strncmp(names->name[i] + prefix_size + 1, lang, names->language_size[i]))
-            return i;
-    return -1;
+    int found = -1;
+    for (int i = 0; i < names->count; i++) {
+        const char *suffix = names->name[i] + prefix_size + 1;
+        size_t size = names->language_size[i];
+        if (strlen(lang) == size && !strncmp(suffix, lang, size)) return i;
+        const char *code = qkv_language_code(suffix, size);
+        if (found < 0 && code && !strcmp(code, lang)) found = i;
+    }
+    return found;
 }
 
 static enum qkv_status refuse_count(const struct names *names, const char *prefix, struct qkv_error *error)

@@ -212,6 +212,30 @@ Test(init, reports_the_header_of_anki)
     cr_expect_not_null(strstr(output, "\n  skipped 4 header lines of Anki\n  source"), "%s", output);
 }
 
+/* Names and codes of three letters become those of two, which decide about apostrophes and spaces. */
+Test(init, takes_names_of_languages)
+{
+    const char *folder = scratch("language_names");
+    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
+    static const struct {
+        const char *options, *lang;
+    } cases[] = {{"--src English --trg french", "en fr"},
+                 {"--src eng --trg FRA", "en fr"},
+                 {"--src pt-BR --trg zh_CN", "pt-BR zh_CN"},
+                 {"--src haw --trg Fran\u00e7ais", "haw fr"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run_ok("cd '%s' && qkv init x.tsv --updates 5 --overwrite -q %s", folder, cases[i].options);
+        cr_expect_str_eq(run_ok("cd '%s' && echo $(sed -n 's/^ *lang: //p' x.yaml)", folder),
+                         format("%s\n", cases[i].lang));
+    }
+    /* The files of a prefix may have any names of the languages, or other suffixes. */
+    run_ok("cd '%s' && for name in p.eng p.fr q.human q.post; do cut -f 1 x.tsv >$name; done", folder);
+    const char *output = run_ok("cd '%s' && qkv init p --updates 5 --src English", folder);
+    cr_expect_not_null(strstr(output, "p.eng and p.fr: 40 pairs"), "%s", output);
+    output = run_ok("cd '%s' && qkv init q --updates 5 --src human --trg post", folder);
+    cr_expect_not_null(strstr(output, "q.human and q.post: 40 pairs"), "%s", output);
+}
+
 Test(init, warns_of_few_and_of_repeated_pairs)
 {
     const char *folder = scratch("few_pairs");
@@ -362,7 +386,12 @@ Test(init, says_what_is_wrong)
         {"x.tsv --columns 1,1",
          "qkv: --columns is '1,1', but must be the numbers of two columns, such as 1,2"},
         {"x.tsv --columns 1,9", "qkv: x.tsv: there is no column 9; the lines have up to 2"},
-        {"x.tsv --src 'e n'", "qkv: --src is 'e n', but must be a language code such as en"},
+        {"x.tsv --src 'e n'",
+         "qkv: --src is 'e n', but must be a language code, such as en or pt-BR, or the name "
+         "of a language that qkv knows, such as English"},
+        {"x.tsv --trg Frensh",
+         "qkv: --trg is 'Frensh', but must be a language code, such as en or pt-BR, or the "
+         "name of a language that qkv knows, such as English"},
         {"x.tsv -o mine", "qkv: -o mine: the name of a config must end in .yaml"},
         {"x.tsv -o 'my data.yaml'", "qkv: -o my data.yaml: the run takes its name from the config, so the "
                                     "name must be made of letters, digits, '.', "
