@@ -263,7 +263,7 @@ static enum qkv_status read_and_report(struct state *state, const struct qkv_pai
         init_files_check(&state->paths, &state->pairs, options.overwrite, error))
         return QKV_INVALID;
     name_languages(state);
-    if (!options.quiet) init_report_pairs(&state->pairs, &state->facts, state->names.lang);
+    if (!options.quiet) init_report_pairs(&state->pairs, &state->facts, state->names.lang, options.clean);
     return QKV_OK;
 }
 

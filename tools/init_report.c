@@ -54,8 +54,21 @@ static void report_side(const struct qkv_pairs *pairs, const struct qkv_pairs_si
     putchar('\n');
 }
 
+/* Says that the languages follow from the name of the file, and how to correct them: --src and --trg alone would exchange the
+ * columns, too. */
+static void report_order(const struct qkv_pairs *pairs)
+{
+    if (!pairs->has_named_order) return;
+    int first = pairs->column[0] > pairs->column[1], second = !first;
+    printf("  languages from the name of the file: %s in column %d, %s in column %d; if it is the other way "
+           "round: "
+           "--columns %d,%d --src %s --trg %s\n",
+           pairs->lang[first], pairs->column[first], pairs->lang[second], pairs->column[second],
+           pairs->column[first], pairs->column[second], pairs->lang[second], pairs->lang[first]);
+}
+
 void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_statistics *facts,
-                       const char *const lang[2])
+                       const char *const lang[2], bool is_cleaned)
 {
     print_result(stdout, pairs->path[0]);
     if (!pairs->columns) {
@@ -70,6 +83,7 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
     if (pairs->joined)
         printf("  joined the lines of %lld cell%s with line breaks\n", (long long)pairs->joined,
                pairs->joined == 1 ? "" : "s");
+    report_order(pairs);
     report_anki(pairs);
     report_left_out(pairs);
     report_side(pairs, &facts->side[0], lang[0], "source");
@@ -84,7 +98,7 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
     printf("  %.1f %% of the pairs repeat an earlier one; %.1f %% share a sentence with another\n",
            100 * (double)facts->repeated / (double)pairs->count,
            100 * (double)facts->shared / (double)pairs->count);
-    if (facts->repeated * 10 > pairs->count)
+    if (facts->repeated * 10 > pairs->count && !is_cleaned)
         puts("  repeated pairs teach nothing new: remove them with --clean");
     if (pairs->count - facts->repeated < FEW_PAIRS)
         puts("  few pairs: a model learns them by heart; to translate takes some thousands");

@@ -214,6 +214,7 @@ static void name_languages(const struct table *table, struct qkv_pairs *pairs)
 {
     const char *code[2];
     qkv_languages_of_path(pairs->path[0], code);
+    pairs->has_named_order = code[1] && !*pairs->lang[0] && !*pairs->lang[1];
     if (code[0] && !code[1] && table->columns.count == 3 &&
         table->columns.column[2].attribution * 2 > table->columns.lines) {
         code[1] = code[0];
@@ -371,10 +372,16 @@ static void swap_sides(struct qkv_pairs *pairs)
 /* Sets the languages that are asked for, and swaps the sides if that is needed. */
 static void apply_languages(struct qkv_pairs *pairs, const struct qkv_pairs_request *request)
 {
-    if (!request->column[0] && is_reversed(pairs, request->lang)) swap_sides(pairs);
-    for (int side = 0; side < 2; side++)
-        if (request->lang[side])
-            snprintf(pairs->lang[side], sizeof pairs->lang[side], "%s", request->lang[side]);
+    bool is_swapped = !request->column[0] && is_reversed(pairs, request->lang);
+    if (is_swapped) swap_sides(pairs);
+    /* Languages that are asked for, and agree with the name of the file without a swap, do not follow from the name. */
+    if (!is_swapped && request->lang[0] && request->lang[1]) pairs->has_named_order = false;
+    for (int side = 0; side < 2; side++) {
+        const char *lang = request->lang[side];
+        if (!lang) continue;
+        if (strcmp(lang, pairs->lang[side]) != 0) pairs->has_named_order = false;
+        snprintf(pairs->lang[side], sizeof pairs->lang[side], "%s", lang);
+    }
 }
 
 /* ---- public functions ---- */

@@ -212,6 +212,33 @@ Test(init, reports_the_header_of_anki)
     cr_expect_not_null(strstr(output, "\n  skipped 4 header lines of Anki\n  source"), "%s", output);
 }
 
+/* The name of a file may have another order than its columns; --src and --trg alone would exchange the columns. */
+Test(init, says_that_the_name_of_the_file_gave_the_languages)
+{
+    const char *folder = scratch("named");
+    write_pairs(folder, "spa-eng.txt", 40, "%s\t%s\n");
+    static const char advice[] =
+        "\n  languages from the name of the file: es in column 1, en in column 2; if it is "
+        "the other way round: --columns 1,2 --src en --trg es\n";
+    static const char *const advised[] = {"",         "--src es",     "--trg en", "--src en --trg es",
+                                          "--src en", "--columns 2,1"};
+    for (size_t i = 0; i < sizeof advised / sizeof *advised; i++) {
+        const char *output =
+            run_ok("cd '%s' && qkv init spa-eng.txt --updates 5 --overwrite %s", folder, advised[i]);
+        cr_expect_not_null(strstr(output, advice), "%s: %s", advised[i], output);
+    }
+    static const char *const silent[] = {"--src es --trg en", "--columns 1,2 --src en --trg es", "--src de"};
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        const char *output =
+            run_ok("cd '%s' && qkv init spa-eng.txt --updates 5 --overwrite %s", folder, silent[i]);
+        cr_expect_null(strstr(output, "name of the file"), "%s: %s", silent[i], output);
+    }
+    /* The advice corrects both. */
+    const char *output = run_ok(
+        "cd '%s' && qkv init spa-eng.txt --updates 5 --overwrite --columns 1,2 --src en --trg es", folder);
+    cr_expect_not_null(strstr(output, "in columns 1 and 2 of 2\n  source (en): 4.0 words"), "%s", output);
+}
+
 /* Names and codes of three letters become those of two, which decide about apostrophes and spaces. */
 Test(init, takes_names_of_languages)
 {
@@ -283,6 +310,9 @@ Test(init, cleans_on_request)
                         "other; 40 remain\n"),
         "%s", cleaned);
     cr_expect_eq(lines_of(folder, "x.train.tsv"), 36);
+    /* The advice is only for those who have not followed it. */
+    cr_expect_not_null(strstr(kept, "remove them with --clean"), "%s", kept);
+    cr_expect_null(strstr(cleaned, "remove them with --clean"), "%s", cleaned);
 }
 
 /* A script without spaces becomes characters; much text becomes pieces of words, as many as it yields. */

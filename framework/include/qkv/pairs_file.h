@@ -48,11 +48,13 @@ enum qkv_anki_column { QKV_ANKI_GUID, QKV_ANKI_NOTETYPE, QKV_ANKI_DECK, QKV_ANKI
 /* Caller's storage; qkv_pairs_release frees the memory, which is proportional to the text. */
 struct qkv_pairs {
     int64_t count;
-    int64_t read;       /* lines of the file */
-    int columns;        /* greatest number of columns in a line; 0: two files */
-    int column[2];      /* the columns that were used, from 1 */
-    bool has_header;    /* the first line names the columns */
-    bool is_quoted;     /* quotation marks around cells were removed */
+    int64_t read;    /* lines of the file */
+    int columns;     /* greatest number of columns in a line; 0: two files */
+    int column[2];   /* the columns that were used, from 1 */
+    bool has_header; /* the first line names the columns */
+    bool is_quoted;  /* quotation marks around cells were removed */
+    /* The languages follow from the name of the table's file, whose order may differ from that of its columns. */
+    bool has_named_order;
     int64_t joined;     /* quoted cells with line breaks, which became spaces */
     char *path[2];      /* both the same for a table */
     char lang[2][16];   /* language codes; "" if unknown */
