@@ -238,6 +238,9 @@ static void report_end(const struct state *state)
         printf("training: %lld parameters, %lld updates (%.1f epochs)\ntime: at most %s on this machine\n",
                (long long)cost->parameters, (long long)state->plan.updates,
                cost->batches ? updates / (double)cost->batches : 0, duration);
+        if (state->plan.updates < cost->batches)
+            printf("  this is less than one pass over the text; --minutes %lld would suit it\n",
+                   (long long)init_plan_minutes(cost, MIN_EPOCHS));
         if (cost->seconds_per_validation > seconds / 2)
             printf("  a validation takes %.0f s: a smaller dev set, as with --dev %lld, leaves more for "
                    "training\n",

@@ -185,3 +185,16 @@ int64_t init_plan_updates(struct init_plan *plan, const struct qkv_train_cost *c
     rounded = rounded / unit * unit;
     return rounded < 1 ? 1 : rounded;
 }
+
+int64_t init_plan_minutes(const struct qkv_train_cost *cost, int64_t epochs)
+{
+    enum { DIGITS = 100 };
+    double training = (double)(epochs * cost->batches) * cost->seconds_per_update;
+    /* As in init_plan_updates, validations take at most a third of the time, if one validation does. */
+    double validations = MAX_VALIDATIONS * cost->seconds_per_validation;
+    if (validations > training / 2) validations = training / 2;
+    if (validations < cost->seconds_per_validation) validations = cost->seconds_per_validation;
+    int64_t minutes = (int64_t)((training + validations) / 60) + 1, unit = 1;
+    while (minutes / unit >= DIGITS) unit *= 10;
+    return (minutes + unit - 1) / unit * unit;
+}

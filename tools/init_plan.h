@@ -50,6 +50,9 @@ bool init_plan_shrink(struct init_plan *plan);
  * updates that fit into the rest of `seconds`, at most that of the longest training that the sizes allow. */
 int64_t init_plan_updates(struct init_plan *plan, const struct qkv_train_cost *cost, double seconds);
 
+/* Minutes of training in which so many epochs and their validations fit, rounded up to one or two digits. */
+int64_t init_plan_minutes(const struct qkv_train_cost *cost, int64_t epochs);
+
 /* Updates between two validations, rounded up to one or two digits. */
 int64_t init_validation_freq(const struct init_plan *plan);
 

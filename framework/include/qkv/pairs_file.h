@@ -71,13 +71,15 @@ struct qkv_pairs {
 };
 
 /* Reads pairs. Sentences lose white space at their ends; a tab within one becomes a space. Quotation marks that a
- * spreadsheet put around cells are removed; a quoted cell may have line breaks, which become spaces. Columns of a table without sentences are skipped: empty columns, numbers and
- * dates, the attribution in Anki's files, those that the header of an export from Anki names (#guid column:1), and columns
- * that are the same in all lines, such as a language code; the first two remaining columns are used.
+ * spreadsheet put around cells are removed; a quoted cell may have line breaks, which become spaces. Columns of a table
+ * without sentences are skipped: empty columns, numbers and dates, the attribution in Anki's files, those that the header of
+ * an export from Anki names (#guid column:1), and columns that are the same in all lines, such as a language code; the first
+ * two remaining columns are used.
  *
  * Fails with `path: ...` or `path:line: ...` when a file cannot be read or is not text (qkv_lines_next), when a table has
  * fewer than two columns of sentences, when it names another separator than tabs, when two files differ in their number of
- * lines or both have a tab in most lines, when a prefix has other than two files, and when no pair is left. After a failure nothing needs to be released. */
+ * lines or both have a tab in most lines, when a prefix has other than two files, and when no pair is left. After a failure
+ * nothing needs to be released. */
 QKV_API enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request request,
                                        struct qkv_error *error);
 

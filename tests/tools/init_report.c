@@ -1,0 +1,176 @@
+/* What qkv init prints about the pairs that it has read. */
+#include "init_pairs.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+Test(init_report, joins_the_lines_of_a_cell)
+{
+    const char *folder = scratch("joined");
+    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
+    run_ok("cd '%s' && printf 'two\\t\"first line\\nsecond line\"\\n' >>x.tsv", folder);
+    const char *output = run_ok("cd '%s' && qkv init x.tsv --updates 5", folder);
+    cr_expect_not_null(strstr(output, "x.tsv: 41 pairs in "), "%s", output);
+    cr_expect_not_null(strstr(output, "\n  joined the lines of 1 cell with line breaks\n"), "%s", output);
+    cr_expect_eq(atoi(run_ok("cat '%s'/x.*.tsv | grep -c '^two\tfirst line second line$'", folder)), 1);
+}
+
+Test(init_report, reports_the_header_of_anki)
+{
+    const char *folder = scratch("anki_header");
+    write_pairs(folder, "notes.tsv", 40, "%s\t%s\n");
+    run_ok("cd '%s' && { printf '#separator:tab\\n#html:true\\n#guid column:1\\n#deck column:2\\n'; "
+           "awk '{print \"id\" NR \"x\\tdeck\" NR %% 5 \"\\t\" $0}' notes.tsv; } >anki.txt",
+           folder);
+    const char *output = run_ok("cd '%s' && qkv init anki.txt --updates 5", folder);
+    cr_expect_not_null(strstr(output,
+                              "anki.txt: 40 pairs in columns 3 and 4 of 4\n"
+                              "  skipped 4 header lines of Anki, and the columns that they name: guid (1), "
+                              "deck (2)\n  source"),
+                       "%s", output);
+    output = run_ok("cd '%s' && qkv init anki.txt --updates 5 --overwrite --columns 4,3", folder);
+    cr_expect_not_null(strstr(output, "\n  skipped 4 header lines of Anki\n  source"), "%s", output);
+}
+
+Test(init_report, says_that_the_name_of_the_file_gave_the_languages)
+{
+    const char *folder = scratch("named");
+    write_pairs(folder, "spa-eng.txt", 40, "%s\t%s\n");
+    static const char advice[] =
+        "\n  languages from the name of the file: es in column 1, en in column 2; if it is "
+        "the other way round: --columns 1,2 --src en --trg es\n";
+    static const char *const advised[] = {"",         "--src es",     "--trg en", "--src en --trg es",
+                                          "--src en", "--columns 2,1"};
+    for (size_t i = 0; i < sizeof advised / sizeof *advised; i++) {
+        const char *output =
+            run_ok("cd '%s' && qkv init spa-eng.txt --updates 5 --overwrite %s", folder, advised[i]);
+        cr_expect_not_null(strstr(output, advice), "%s: %s", advised[i], output);
+    }
+    static const char *const silent[] = {"--src es --trg en", "--columns 1,2 --src en --trg es", "--src de"};
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        const char *output =
+            run_ok("cd '%s' && qkv init spa-eng.txt --updates 5 --overwrite %s", folder, silent[i]);
+        cr_expect_null(strstr(output, "name of the file"), "%s: %s", silent[i], output);
+    }
+    /* The advice corrects both. */
+    const char *output = run_ok(
+        "cd '%s' && qkv init spa-eng.txt --updates 5 --overwrite --columns 1,2 --src en --trg es", folder);
+    cr_expect_not_null(strstr(output, "in columns 1 and 2 of 2\n  source (en): 4.0 words"), "%s", output);
+}
+
+Test(init_report, says_that_the_time_is_too_short_for_one_epoch)
+{
+    enum { PAIRS = 4900, WORDS = 160, SIZE = 2 * WORDS * 4 };
+    const char *folder = scratch("short");
+    char *text = remember(calloc(PAIRS, SIZE + 1)), *end = text;
+    for (unsigned i = 0, number = 1; i < PAIRS; i++)
+        for (unsigned w = 1; w <= 2 * WORDS; w++) {
+            number = number * 1103515245 + 12345;
+            end += sprintf(end, "%c%c%c%c", 'a' + (number >> 16) % 26, 'a' + (number >> 8) % 2, 'z',
+                           w == WORDS       ? '\t'
+                           : w == 2 * WORDS ? '\n'
+                                            : ' ');
+        }
+    write_text(folder, "x.tsv", text);
+    const char *output = run_ok("cd '%s' && qkv init x.tsv --minutes 0.25 -j 1 --dev 500", folder);
+    const char *line = strstr(output, " updates ("),
+               *advice = strstr(output, "  this is less than one pass ");
+    cr_assert_not_null(line, "%s", output);
+    double epochs = atof(line + strlen(" updates ("));
+    int minutes = 0;
+    if (epochs < 1) cr_expect_not_null(advice, "%s", line);
+    if (epochs > 1) cr_expect_null(advice, "%s", line);
+    if (!advice) return;
+    cr_expect_eq(
+        sscanf(advice, "  this is less than one pass over the text; --minutes %d would suit it\n", &minutes),
+        1, "%s", advice);
+    cr_expect_geq(minutes, 1);
+}
+
+Test(init_report, warns_of_few_and_of_repeated_pairs)
+{
+    const char *folder = scratch("few_pairs");
+    write_pairs(folder, "few.tsv", 40, "%s\t%s\n");
+    write_pairs(folder, "many.tsv", 2000, "%s\t%s\n");
+    run_ok("cd '%s' && cat few.tsv few.tsv >twice.tsv", folder);
+    const char *few = "  few pairs: a model learns them by heart; to translate takes some thousands\n",
+               *repeated = "  repeated pairs teach nothing new: remove them with --clean\n";
+    const char *output = run_ok("cd '%s' && qkv init few.tsv --updates 5", folder);
+    cr_expect(strstr(output, few) && !strstr(output, repeated), "%s", output);
+    output = run_ok("cd '%s' && qkv init twice.tsv --updates 5", folder);
+    cr_expect(strstr(output, few) && strstr(output, repeated), "%s", output);
+    output = run_ok("cd '%s' && qkv init many.tsv --updates 5", folder);
+    cr_expect(!strstr(output, few) && !strstr(output, repeated), "%s", output);
+}
+
+Test(init_report, warns_of_markup)
+{
+    const char *folder = scratch("markup");
+    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
+    run_ok("cd '%s' && printf 'a<br>\\tb\\n' >>x.tsv", folder);
+    const char *output = run_ok("cd '%s' && qkv init x.tsv --updates 5", folder);
+    cr_expect_not_null(
+        strstr(output,
+               "\n  1 pair contains HTML, such as <br> or &nbsp;, which the model would learn to write: "
+               "better remove it\n"),
+        "%s", output);
+}
+
+Test(init_report, cleans_on_request)
+{
+    const char *folder = scratch("clean");
+    write_pairs(folder, "x.tsv", 40, "%s\t%s\n%1$s\t%2$s\n");
+    run_ok("cd '%s' && printf 'no\\tfar far far far far far far far far too long\\nempty\\t \\n' >>x.tsv",
+           folder);
+    const char *kept = run_ok("cd '%s' && qkv init x.tsv --updates 5", folder);
+    cr_expect_not_null(strstr(kept, "x.tsv: 81 pairs in"), "%s", kept);
+    cr_expect_not_null(strstr(kept, "  left out 1 pair with an empty side (the first is line 82)\n"), "%s",
+                       kept);
+    cr_expect_not_null(strstr(kept, "49.4 % of the pairs repeat an earlier one; 98.8 % share"), "%s", kept);
+    cr_expect_null(strstr(kept, "cleaned"));
+    const char *cleaned = run_ok("cd '%s' && qkv init x.tsv --updates 5 --clean --overwrite", folder);
+    cr_expect_not_null(
+        strstr(cleaned, "cleaned: removed 40 repeated pairs and 1 in which one side is far too long for the "
+                        "other; 40 remain\n"),
+        "%s", cleaned);
+    cr_expect_eq(lines_of(folder, "x.train.tsv"), 36);
+    /* The advice is only for those who have not followed it. */
+    cr_expect_not_null(strstr(kept, "remove them with --clean"), "%s", kept);
+    cr_expect_null(strstr(cleaned, "remove them with --clean"), "%s", cleaned);
+}
+
+Test(init_report, shows_each_example_once)
+{
+    const char *folder = scratch("few");
+    write_text(folder, "two.tsv", "a\tb\nc\td\n");
+    struct outcome outcome = run("cd '%s' && qkv init two.tsv --src en --trg es", folder);
+    const char *shown = strstr(outcome.output, "  for example: ");
+    cr_assert_not_null(shown, "%s", outcome.output);
+    cr_expect_str_eq(shown, "  for example: a = b\n               c = d\n");
+}
+
+Test(init_report, leaves_tokenized_text_as_it_is)
+{
+    const char *folder = scratch("tokenized");
+    char *text = remember(calloc(60, 80)), *end = text;
+    for (int i = 0; i < 60; i++)
+        end += sprintf(end, "it &apos;s %c%c dog %d .\ten %c%c perro <b> %d.\n", 'a' + i % 7, 'a' + i % 11, i,
+                       'n' + i % 7, 'm' + i % 11, i);
+    write_text(folder, "pairs.tsv", text);
+    struct outcome outcome = run("cd '%s' && qkv init pairs.tsv --src en --trg es --updates 6", folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_not_null(
+        strstr(outcome.output,
+               "\n  the source is tokenized (spaces before full stops, or marks such as &apos;): "),
+        "%s", outcome.output);
+    /* &apos; is of the tokenizer, <b> is not. */
+    cr_expect_not_null(strstr(outcome.output, "\n  60 pairs contain HTML"), "%s", outcome.output);
+    cr_expect_str_eq(run_ok("grep -o 'split_punctuation: [a-z]*' '%s/pairs.yaml'", folder),
+                     "split_punctuation: false\nsplit_punctuation: true\n");
+    run_ok("cd '%s' && sed 's/<b> //' pairs.tsv >plain.tsv", folder);
+    outcome = run("cd '%s' && qkv init plain.tsv --src en --trg es --updates 6", folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_null(strstr(outcome.output, "HTML"), "%s", outcome.output);
+}
