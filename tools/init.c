@@ -171,11 +171,18 @@ static int read_columns(int64_t column[2])
     return QKV_OK;
 }
 
-/* Removes the pairs that --clean asks for, and reports them. */
+/* Removes the markup and the pairs that --clean asks for, and reports them. */
 static enum qkv_status clean(struct state *state, struct qkv_error *error)
 {
     struct qkv_pairs_removed removed;
     if (!options.clean) return QKV_OK;
+    int64_t before = state->pairs.count, changed = qkv_pairs_remove_markup(&state->pairs, &state->facts),
+            emptied = before - state->pairs.count;
+    if (changed && !options.quiet) {
+        printf("cleaned: took HTML out of %lld pair%s", (long long)changed, changed == 1 ? "" : "s");
+        if (emptied) printf("; removed %lld in which a side had nothing else", (long long)emptied);
+        putchar('\n');
+    }
     if (qkv_pairs_clean(&state->pairs, &removed, error)) return QKV_INVALID;
     if (!options.quiet)
         printf(
@@ -369,7 +376,8 @@ const struct command command_init = {
             {"updates", 0, "N", OPTION_INTEGER, &options.updates,
              "train for N updates instead of --minutes; skips the measurement of speed", 1, 1e9},
             {"clean", 'c', NULL, OPTION_FLAG, &options.clean,
-             "remove pairs that repeat an earlier one, or whose lengths differ so much that one is probably "
+             "remove HTML from sentences, and pairs that repeat an earlier one, or whose lengths differ so "
+             "much that one is probably "
              "not "
              "the translation of the other"},
             {"dev", 0, "N", OPTION_INTEGER, &options.dev,

@@ -102,9 +102,11 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
         puts("  repeated pairs teach nothing new: remove them with --clean");
     if (pairs->count - facts->repeated < FEW_PAIRS)
         puts("  few pairs: a model learns them by heart; to translate takes some thousands");
-    if (facts->markup)
-        printf("  %lld pair%s HTML, such as <br> or &nbsp;, which the model would learn to write: better "
-               "remove it\n",
+    if (facts->markup && !is_cleaned)
+        printf("  %lld pair%s HTML, such as <br> or &nbsp;, which the model would learn to write: remove it "
+               "with "
+               "--clean; Anki leaves it out if you untick \"Include HTML and media references\" when you "
+               "export\n",
                (long long)facts->markup, facts->markup == 1 ? " contains" : "s contain");
     if (!*pairs->lang[0] || !*pairs->lang[1])
         puts("  the languages are not known: name them, as in --src en --trg fr");

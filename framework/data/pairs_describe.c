@@ -1,5 +1,6 @@
 #include "qkv/pairs_set.h"
 
+#include "data/pairs_markup.h"
 #include "data/sentence_numbers.h"
 #include "data/unicode.h"
 #include "qkv/tokenizer.h"
@@ -102,26 +103,10 @@ static bool describe_side(const struct qkv_pairs *pairs, int side, struct qkv_pa
     return true;
 }
 
-static bool is_letter(char byte)
-{
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-}
-
-/* Whether a text has a tag such as <br>, </b> or <div class="x"> or, with `entities`, an entity such as &nbsp;. */
 static bool has_markup(const char *text, bool entities)
 {
-    enum { NAME_LONGEST = 8 };
-    for (; *text; text++) {
-        const char *name = text + 1 + (*text == '<' && text[1] == '/');
-        size_t size = 0;
-        while (size <= NAME_LONGEST && is_letter(name[size])) size++;
-        if (!size || size > NAME_LONGEST) continue;
-        if (entities && *text == '&' && name[size] == ';') return true;
-        if (*text == '<' && (name[size] == '>' || name[size] == '/' || name[size] == ' ') &&
-            strchr(name, '>'))
-            return true;
-    }
-    return false;
+    while (*text && !qkv_markup_size(text, entities)) text++;
+    return *text;
 }
 
 enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pairs_statistics *facts,

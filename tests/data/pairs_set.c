@@ -66,6 +66,34 @@ Test(pairs_set, finds_markup)
     qkv_pairs_release(&pairs);
 }
 
+Test(pairs_set, removes_markup)
+{
+    struct qkv_pairs pairs = pairs_of(
+        "a<br>b\tx &amp; y\n<div class=x><b>Go</b>!</div>\tun<i>o</i>\na&nbsp;&nbsp;b\t&lt;b&gt; "
+        "&quot;c&#39;s&#x41;\n"
+        "<img src=\"x.png\">\tx\n1 < 2 and 3 > 2\tR&D; &#xD800; &#0;&#x1F600;\n&nbsp;\ty\n<br><br>\t<hr>\n");
+    static const char *const expected[][2] = {{"a b", "x & y"},
+                                              {"Go!", "uno"},
+                                              {"a b", "<b> \"c'sA"},
+                                              {"1 < 2 and 3 > 2", "R&D; &#xD800; \U0001F600"}};
+    struct qkv_pairs_statistics facts;
+    struct qkv_error error;
+    cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
+    cr_expect_eq(facts.markup, 7);
+    cr_expect_eq(qkv_pairs_remove_markup(&pairs, &facts), 7);
+    cr_assert_eq(pairs.count, 4);
+    for (int64_t i = 0; i < 4; i++)
+        for (int side = 0; side < 2; side++)
+            cr_expect_str_eq(qkv_pairs_text(&pairs, i, side), expected[i][side]);
+    qkv_pairs_release(&pairs);
+    /* The tokenizer of Moses writes entities, which are no markup. */
+    pairs = pairs_of("it &apos;s <b>red</b> .\tx\nit &apos;s .\ty\n");
+    cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
+    cr_expect_eq(qkv_pairs_remove_markup(&pairs, &facts), 1);
+    cr_expect_str_eq(qkv_pairs_text(&pairs, 0, 0), "it &apos;s red .");
+    qkv_pairs_release(&pairs);
+}
+
 Test(pairs_set, cleans_repeated_and_unbalanced_pairs)
 {
     struct qkv_pairs pairs =

@@ -111,11 +111,18 @@ Test(init_report, warns_of_markup)
     write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
     run_ok("cd '%s' && printf 'a<br>\\tb\\n' >>x.tsv", folder);
     const char *output = run_ok("cd '%s' && qkv init x.tsv --updates 5", folder);
+    cr_expect_not_null(strstr(output,
+                              "\n  1 pair contains HTML, such as <br> or &nbsp;, which the model would learn "
+                              "to write: remove it with --clean; Anki leaves it out if you untick \"Include "
+                              "HTML and media references\" when you export\n"),
+                       "%s", output);
+    run_ok("cd '%s' && printf '<hr>\\tb\\n' >>x.tsv", folder);
+    output = run_ok("cd '%s' && qkv init x.tsv --updates 5 --overwrite --clean", folder);
+    cr_expect_null(strstr(output, "contain HTML"), "%s", output);
     cr_expect_not_null(
-        strstr(output,
-               "\n  1 pair contains HTML, such as <br> or &nbsp;, which the model would learn to write: "
-               "better remove it\n"),
+        strstr(output, "\ncleaned: took HTML out of 2 pairs; removed 1 in which a side had nothing else\n"),
         "%s", output);
+    cr_expect_eq(atoi(run_ok("cat '%s'/x.*.tsv | grep -c '<' || :", folder)), 0);
 }
 
 Test(init_report, cleans_on_request)

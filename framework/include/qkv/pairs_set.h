@@ -43,6 +43,11 @@ struct qkv_pairs_statistics {
 QKV_API enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pairs_statistics *facts,
                                            struct qkv_error *error);
 
+/* Removes tags of HTML and replaces entities, such as &nbsp; or &#39;, by their characters; entities of a side that is
+ * tokenized stay, as do unknown ones. Pairs of which a side has nothing else are removed. facts: of these pairs. Returns the
+ * number of pairs that had markup. */
+QKV_API int64_t qkv_pairs_remove_markup(struct qkv_pairs *pairs, const struct qkv_pairs_statistics *facts);
+
 /* Pairs that qkv_pairs_clean removed. */
 struct qkv_pairs_removed {
     int64_t repeated;   /* equal to an earlier pair, in every character */

@@ -85,6 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     REQUIRE(facts.repeated < pairs.count && facts.shared >= facts.repeated);
     if (switches & CLEAN) {
         int64_t before = pairs.count;
+        REQUIRE(qkv_pairs_remove_markup(&pairs, &facts) >= before - pairs.count);
+        before = pairs.count;
         REQUIRE(!qkv_pairs_clean(&pairs, &removed, &error));
         REQUIRE(pairs.count + removed.repeated + removed.unbalanced == before);
     }
