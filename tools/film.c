@@ -19,6 +19,7 @@ enum { FRAME_MILLISECONDS = 700, LAST_MILLISECONDS = 3000 };
 
 static struct sentence_pair_options pair_options;
 static const char *output, *layer, *head, *kind, *colormap;
+static bool words;
 
 struct film {
     struct sentence_pair pair;
@@ -30,13 +31,23 @@ struct film {
     int64_t count;
 };
 
+/* Collects the maps of the sentence with the present parameters, between words with --words. */
+static enum qkv_status collect(struct film *film, struct qkv_attention_report *report,
+                               struct qkv_error *error)
+{
+    struct sentence_pair *pair = &film->pair;
+    enum qkv_status status =
+        qkv_attention_collect(film->collector, 1, &pair->pair, film->kinds, report, error);
+    if (status || !words) return status;
+    return qkv_attention_merge_words(report, pair->words, &pair->arena, report, error);
+}
+
 /* Chooses the head by the trained model, so that all frames show the same head. By default, it is the best head of the last
  * layer of the kind. */
 static enum qkv_status choose_head(struct film *film, struct qkv_error *error)
 {
     struct qkv_attention_report all, one;
-    enum qkv_status status =
-        qkv_attention_collect(film->collector, 1, &film->pair.pair, film->kinds, &all, error);
+    enum qkv_status status = collect(film, &all, error);
     if (status) return status;
     if (!all.map_count) return qkv_error_set(error, "%s has no such attention", film->pair.run.path);
     if (film->layer == QKV_ATTENTION_EACH) film->layer = all.maps[all.map_count - 1].layer;
@@ -53,8 +64,7 @@ static enum qkv_status add_frame(struct film *film, int64_t update, double loss,
     struct qkv_arena *arena = &film->pair.arena;
     char *bytes;
     size_t size;
-    enum qkv_status status =
-        qkv_attention_collect(film->collector, 1, &film->pair.pair, film->kinds, &all, error);
+    enum qkv_status status = collect(film, &all, error);
     if (!status)
         status = qkv_attention_select(&all, film->kinds, film->layer, film->head, arena, &one, error);
     if (status) return status;
@@ -172,6 +182,8 @@ const struct command command_film = {
              .choices = output_colormap_name},
             {"target", 't', "TEXT", OPTION_TEXT, &pair_options.target,
              "show the attention for this translation instead of the run's own"},
+            {"words", 0, NULL, OPTION_FLAG, &words,
+             "merge the tokens of each word, such as pieces of byte-pair encoding"},
             COMMAND_OPTION_CHECKPOINT(&pair_options.checkpoint),
             {"quiet", 'q', NULL, OPTION_FLAG, &pair_options.quiet,
              "do not print the translation, nor warn about unknown words"},

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { NAME_LONGEST = 8 /* of a tag or an entity */ };
+enum { MAX_NAME = 8 /* of a tag or an entity */ };
 
 /* ---- finding ---- */
 
@@ -17,11 +17,11 @@ static bool is_letter(char byte)
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
-/* The number of leading letters, at most NAME_LONGEST + 1. */
+/* The number of leading letters, at most MAX_NAME + 1. */
 static size_t name_size(const char *text)
 {
     size_t size = 0;
-    while (size <= NAME_LONGEST && is_letter(text[size])) size++;
+    while (size <= MAX_NAME && is_letter(text[size])) size++;
     return size;
 }
 
@@ -38,7 +38,7 @@ static size_t entity_size(const char *text)
             is_hexadecimal ? strspn(digits, "0123456789abcdefABCDEF") : strspn(digits, "0123456789");
         if (count) size = (size_t)(digits - text) + count;
     }
-    return size && size <= NAME_LONGEST && text[size] == ';' ? size + 1 : 0;
+    return size && size <= MAX_NAME && text[size] == ';' ? size + 1 : 0;
 }
 
 size_t qkv_markup_size(const char *text, bool entities)
@@ -50,7 +50,7 @@ size_t qkv_markup_size(const char *text, bool entities)
     if (*text != '<') return 0;
     const char *name = text + 1 + (text[1] == '/');
     size_t size = name_size(name);
-    if (!size || size > NAME_LONGEST || !name[size] || !strchr("> /", name[size])) return 0;
+    if (!size || size > MAX_NAME || !name[size] || !strchr("> /", name[size])) return 0;
     const char *end = name + strcspn(name, "<>");
     return *end == '>' ? (size_t)(end - text) + 1 : 0;
 }

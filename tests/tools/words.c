@@ -13,7 +13,7 @@ static const char *pieces(void)
     const char *folder = scratch("pieces");
     run_ok("cp '%s/train.tsv' '%s/tiny.yaml' '%s'", tiny_folder("words"), tiny_folder("words"), folder);
     run_ok("cd '%s' && qkv train tiny.yaml -q -s data.src.level=bpe -s data.src.num_merges=3 -s "
-           "data.trg.level=bpe "
+           "data.trg.level=bpe -s training.snapshots=2 "
            "-s data.trg.num_merges=2 -s model.encoder.positions.max_length=50 "
            "-s model.decoder.positions.max_length=50 -s data.src.max_length=40 -s data.trg.max_length=40",
            folder);
@@ -144,6 +144,13 @@ static void expect_word_weights(const char *folder, const char *options)
                       column_word, columns);
 }
 
+static int width_of_png(const char *path)
+{
+    const unsigned char *header = (const unsigned char *)read_file(path, NULL);
+    cr_assert_not_null(header);
+    return header[16] << 24 | header[17] << 16 | header[18] << 8 | header[19];
+}
+
 Test(words, merge_the_pieces_of_words)
 {
     const char *folder = pieces();
@@ -164,6 +171,11 @@ Test(words, merge_the_pieces_of_words)
     struct outcome text =
         run("cd '%s' && qkv explain run 'one four' -t 'uno cuatro' --words --head best", folder);
     cr_expect_not_null(strstr(text.output, "weights between words"), "%s", text.error);
+    run_ok("cd '%s' && qkv film run 'one four' -t 'uno cuatro' -q -o tokens.png && qkv film run 'one four' "
+           "-t 'uno "
+           "cuatro' -q --words -o words.png",
+           folder);
+    cr_expect_lt(width_of_png(format("%s/words.png", folder)), width_of_png(format("%s/tokens.png", folder)));
     cr_expect(refused(
         run("cd '%s' && qkv explain '%s/configs/seeds/general_attention.yaml' --words", folder,
             QKV_SOURCE_DIR),

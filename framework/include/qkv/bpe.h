@@ -64,8 +64,9 @@ QKV_API enum qkv_status qkv_bpe_save(const struct qkv_bpe *bpe, const char *path
 QKV_API enum qkv_status qkv_bpe_restrict(struct qkv_bpe *bpe, const struct qkv_types *pieces, int64_t minimum,
                                          struct qkv_error *error);
 
-/* Calls qkv_bpe_restrict with all pieces of a vocabulary file of subword-nmt: lines with a piece, a space and its frequency. Fails
- * with `path:line: ...` for another line, a repeated piece, and a last line without a newline, as in a truncated file. */
+/* Calls qkv_bpe_restrict with all pieces of a vocabulary file of subword-nmt: lines with a piece, a space and its
+ * frequency. Fails with `path:line: ...` for another line, a repeated piece, and a last line without a newline, as in a
+ * truncated file. */
 QKV_API enum qkv_status qkv_bpe_load_pieces(struct qkv_bpe *bpe, const char *path, struct qkv_error *error);
 
 /* Writes the pieces that cutting keeps to a file that qkv_bpe_load_pieces and subword-nmt read. On failure the file is left
@@ -76,8 +77,8 @@ QKV_API enum qkv_status qkv_bpe_save_pieces(const struct qkv_bpe *bpe, const cha
 /* The number of merges, repeated ones included. */
 QKV_API int64_t qkv_bpe_count(const struct qkv_bpe *bpe);
 
-/* The CRC-32 of the file that qkv_bpe_save writes, followed by the pieces of qkv_bpe_restrict, one per line. A checkpoint stores
- * it and refuses other merges. */
+/* The CRC-32 of the file that qkv_bpe_save writes, followed by the pieces of qkv_bpe_restrict, one per line. A checkpoint
+ * stores it and refuses other merges. */
 QKV_API uint32_t qkv_bpe_checksum(const struct qkv_bpe *bpe);
 
 /* NULL is allowed. */

@@ -55,8 +55,8 @@ struct qkv_chart {
 
 /* Writes a chart to a file. The name must end in .svg or .png. A text that is wider than 400 units is cut; control
  * characters and bytes that are not UTF-8 are shown as U+FFFD. Fails for another extension, a number outside 0 to 1e15, a
- * count below 0, a line or symbol that does not exist, if the file cannot be written, and if memory runs out; the file is then left as it
- * was. */
+ * count below 0, a line or symbol that does not exist, if the file cannot be written, and if memory runs out; the file is
+ * then left as it was. */
 QKV_API enum qkv_status qkv_chart_write(const struct qkv_chart *chart, const char *path,
                                         struct qkv_error *error);
 

@@ -28,8 +28,7 @@
 
 /* Fails unless the model has a position for every token of a corpus, </s> included; the message names the line of the first
  * sentence that is too long. Fails for a corpus of types only; otherwise always succeeds for models without a table of
- * positions. `path`: of the corpus, for the
- * message. */
+ * positions. `path`: of the corpus, for the message. */
 QKV_API enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
                                         const struct qkv_model_config *model, struct qkv_error *error);
 

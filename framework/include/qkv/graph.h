@@ -85,9 +85,9 @@ struct qkv_segments {
 
 /* Creates a graph that records gradients and has dropout off. Returns NULL when memory is out, or for an unknown dtype.
  *
- * Sets OpenBLAS to one thread for the whole process, unless qkv_set_openblas_single_threaded (workers.h) has turned that off: qkv
- * runs sentences in parallel instead, and results must not depend on the number of threads. The graph and its tensors
- * change nothing else in the process. */
+ * Sets OpenBLAS to one thread for the whole process, unless qkv_set_openblas_single_threaded (workers.h) has turned that
+ * off: qkv runs sentences in parallel instead, and results must not depend on the number of threads. The graph and its
+ * tensors change nothing else in the process. */
 QKV_API struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype);
 QKV_API void qkv_graph_free(struct qkv_graph *graph); /* NULL is allowed */
 

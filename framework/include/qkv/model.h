@@ -158,7 +158,8 @@ struct qkv_model {
 
 /* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. Returns NULL with a message
  * when memory is out, when the config is not valid (qkv_config_finish) or names a network that is not registered
- * (network.h), when a vocabulary has fewer than QKV_SPECIALS entries, and when embeddings are tied but the vocabularies differ in size. */
+ * (network.h), when a vocabulary has fewer than QKV_SPECIALS entries, and when embeddings are tied but the vocabularies
+ * differ in size. */
 QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
                                         int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
@@ -290,8 +291,9 @@ QKV_API enum qkv_status qkv_ensemble_check(struct qkv_ensemble ensemble, struct 
 
 /* Makes the decoding of an ensemble, whose models must outlive it. The probability of a token is the mean of its
  * probabilities by all models: log p = log((p_1 + .. + p_n) / n), computed in float64. It is used like the decoding of one
- * model: qkv_next_scores.log_sum_exp holds the means of the members' log_sum_exp, and logits are log p plus these. The member with the
- * fewest positions limits the length. NULL with a message when memory is out, and where qkv_ensemble_check fails. */
+ * model: qkv_next_scores.log_sum_exp holds the means of the members' log_sum_exp, and logits are log p plus these. The
+ * member with the fewest positions limits the length. NULL with a message when memory is out, and where qkv_ensemble_check
+ * fails. */
 QKV_API struct qkv_decoding *qkv_decoding_new_ensemble(struct qkv_ensemble ensemble, struct qkv_error *error);
 
 /* The decoding of model i of an ensemble, owned by `decoding`. For the decoding of one model, i = 0 returns `decoding`
