@@ -321,7 +321,7 @@ Test(attention, names_the_file_that_cannot_be_written)
     expect_refusal("one -q >/dev/full", "<stdout>: cannot be written: No space left on device");
     outcome = attention("one --checkpoint none.safetensors");
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "run/none.safetensors"));
+    cr_expect_not_null(strstr(outcome.error, "there is no checkpoint none.safetensors"), "%s", outcome.error);
 }
 
 /* Row and column of map `map`. */

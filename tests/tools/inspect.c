@@ -131,7 +131,7 @@ Test(inspect, refuses_a_folder_that_is_not_a_run)
                      format("qkv: %s: not a run: it holds no config.yaml; `qkv train` makes runs\n", folder));
     outcome = inspect("--checkpoint none.safetensors");
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "run/none.safetensors"));
+    cr_expect_not_null(strstr(outcome.error, "there is no checkpoint none.safetensors"), "%s", outcome.error);
     outcome = inspect("--json >/dev/full");
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_str_eq(outcome.error, "qkv: <stdout>: cannot be written: No space left on device\n");
