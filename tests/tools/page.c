@@ -119,7 +119,8 @@ Test(page, says_what_is_wrong_and_writes_nothing)
     const char *folder = trained();
     cr_expect(refused(run("cd '%s' && qkv page nothing", folder),
                       "qkv: nothing: there is no such run, and no such scene"));
-    write_text(folder, "c.yaml", "name: c\ndata: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\n");
+    write_text(folder, "c.yaml",
+               "name: c\ndata: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\ntraining: {updates: 1}\n");
     cr_expect(refused(run("cd '%s' && qkv page c.yaml", folder),
                       "qkv: c.yaml is a config of training, but `qkv page` needs a run or scenes; `qkv page "
                       "runs/c` makes the page of its run"));
