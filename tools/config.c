@@ -104,11 +104,17 @@ enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, 
     return read_swept_config(config, arena, path, settings, 0, 0);
 }
 
-const char *run_of_config(const char *path, struct qkv_arena *arena)
+enum qkv_status refuse_scene(const char *path, const struct qkv_messages *messages, struct qkv_arena *arena,
+                             struct qkv_error *error)
 {
     struct qkv_config config;
-    struct qkv_messages messages;
-    return qkv_config_read(&config, arena, path, NULL, 0, &messages) ? NULL : config.training.model_dir;
+    struct qkv_messages others;
+    if (!qkv_config_read(&config, arena, path, NULL, 0, &others))
+        return qkv_error_set(error,
+                             "%s is a config of training, not a scene as in configs/seeds; its run is %s",
+                             path, config.training.model_dir);
+    for (int i = 0; i < messages->count; i++) print_located_error(messages->text[i]);
+    return qkv_error_set(error, "%s", "");
 }
 
 bool is_run_folder(const char *path)

@@ -15,9 +15,10 @@ enum qkv_status read_config(struct qkv_config *config, struct qkv_arena *arena, 
 enum qkv_status read_swept_config(struct qkv_config *config, struct qkv_arena *arena, const char *path,
                                   const struct option_list *settings, int first, int count);
 
-/* The run that a config of training names, in the arena; NULL when the file is no valid config. For messages about a config that
- * is given where something else is expected. */
-const char *run_of_config(const char *path, struct qkv_arena *arena);
+/* Says why a file is not a scene: it is a config of training, whose run the error names, or else it has the mistakes of
+ * `messages`, which are printed; the error is then empty. Returns QKV_INVALID. */
+enum qkv_status refuse_scene(const char *path, const struct qkv_messages *messages, struct qkv_arena *arena,
+                             struct qkv_error *error);
 
 /* True when an operand, which may be a run folder, a config or a scene, is a folder. */
 bool is_run_folder(const char *path);

@@ -82,16 +82,8 @@ static enum qkv_status explain_scene(struct request *r, const char *path, struct
     const char **overrides = overrides_of(r, arena, &count);
     if (!overrides) return qkv_error_set(error, "out of memory");
     if (!strcmp(path, "-")) path = "/dev/stdin";
-    if (qkv_scene_read(&scene, arena, path, overrides, count, &messages)) {
-        if (run_of_config(path, arena))
-            return qkv_error_set(
-                error,
-                "%s is a config of training, but `qkv explain` reads scenes, such as those in "
-                "configs/seeds; `qkv config %s` shows a config",
-                path, path);
-        for (int i = 0; i < messages.count; i++) print_located_error(messages.text[i]);
-        return qkv_error_set(error, "%s", ""); /* all messages are printed */
-    }
+    if (qkv_scene_read(&scene, arena, path, overrides, count, &messages))
+        return refuse_scene(path, &messages, arena, error);
     enum qkv_status status = qkv_explain_scene(&scene, arena, &walk, error);
     if (status) return status;
     if (!*walk.title) walk.title = path;

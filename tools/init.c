@@ -8,8 +8,7 @@
 #include "init_report.h"
 #include "terminal.h"
 
-#include "framework/data/languages.h"
-
+#include "data/languages.h"
 #include "qkv/file.h"
 
 #include <ctype.h>

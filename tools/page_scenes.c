@@ -61,17 +61,8 @@ static enum qkv_status read_scene(struct qkv_scene *scene, const char *path, con
                                   struct qkv_arena *arena, struct qkv_error *error)
 {
     struct qkv_messages messages;
-    if (qkv_scene_read_text(scene, arena, path, text, NULL, 0, &messages)) {
-        const char *run = text ? NULL : run_of_config(path, arena);
-        if (run)
-            return qkv_error_set(
-                error,
-                "%s is a config of training, but `qkv page` needs a run or scenes; `qkv page "
-                "%s` makes the page of its run",
-                path, run);
-        for (int i = 0; i < messages.count; i++) print_located_error(messages.text[i]);
-        return qkv_error_set(error, "%s", "");
-    }
+    if (qkv_scene_read_text(scene, arena, path, text, NULL, 0, &messages))
+        return refuse_scene(path, &messages, arena, error);
     if (*scene->run.path)
         return qkv_error_set(error,
                              "%strained numbers cannot be in a page of scenes: `qkv page %s` makes the page "

@@ -121,9 +121,9 @@ Test(page, says_what_is_wrong_and_writes_nothing)
                       "qkv: nothing: there is no such run, and no such scene"));
     write_text(folder, "c.yaml",
                "name: c\ndata: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\ntraining: {updates: 1}\n");
-    cr_expect(refused(run("cd '%s' && qkv page c.yaml", folder),
-                      "qkv: c.yaml is a config of training, but `qkv page` needs a run or scenes; `qkv page "
-                      "runs/c` makes the page of its run"));
+    cr_expect(
+        refused(run("cd '%s' && qkv page c.yaml", folder),
+                "qkv: c.yaml is a config of training, not a scene as in configs/seeds; its run is runs/c"));
     cr_expect_eq(run("cd '%s' && qkv page run -o none/page.html", folder).exit_code, 2);
     cr_expect_eq(run("cd '%s' && qkv page run -o run", folder).exit_code, 2);
     cr_expect_eq(run("cd '%s' && qkv page run --numbers half >/dev/full -o -", folder).exit_code, 2);

@@ -115,10 +115,10 @@ Test(plain_output, escapes_the_names_of_written_files)
 }
 
 /* A config of training is no scene. */
-Test(plain_output, explain_says_which_command_shows_a_config)
+Test(plain_output, explain_says_that_a_config_is_no_scene)
 {
     const char *folder = tiny_task("config");
-    cr_expect(refused(run("cd '%s' && qkv explain c.yaml", folder),
-                      "qkv: c.yaml is a config of training, but `qkv explain` reads scenes, such as those in "
-                      "configs/seeds; `qkv config c.yaml` shows a config"));
+    cr_expect(
+        refused(run("cd '%s' && qkv explain c.yaml", folder),
+                "qkv: c.yaml is a config of training, not a scene as in configs/seeds; its run is run"));
 }
