@@ -13,7 +13,7 @@ enum {
 };
 
 /* Counts stay within this, so that sums of two of them do not overflow. */
-#define LARGEST_COUNT (INT64_MAX / 4)
+#define MAX_COUNT (INT64_MAX / 4)
 
 /* A pair is either active, with a count that every merge updates, or set aside because it is rare. A pair that is set aside
  * becomes active again, with a count of 0, when a merge changes its count. When it is then set aside again, a negative count
@@ -121,11 +121,11 @@ static int32_t best_pair(struct learning *l)
 
 /* ---- counts of pairs ---- */
 
-/* The sum; beyond LARGEST_COUNT, the number that is closest to it. A count that is so far from 0 does not change sign. */
+/* The sum; beyond MAX_COUNT, the number that is closest to it. A count that is so far from 0 does not change sign. */
 static int64_t sum_counts(int64_t a, int64_t b)
 {
     int64_t sum = a + b;
-    return sum > LARGEST_COUNT ? LARGEST_COUNT : sum < -LARGEST_COUNT ? -LARGEST_COUNT : sum;
+    return sum > MAX_COUNT ? MAX_COUNT : sum < -MAX_COUNT ? -MAX_COUNT : sum;
 }
 
 /* Adds `sign` times the frequency of a word to the count of a pair: 1 when the pair appeared in the word, -1 when it
@@ -294,7 +294,7 @@ static int32_t add_character(struct qkv_types *symbols, const char *character, i
 static bool add_word(struct learning *l, const char *text, int64_t frequency)
 {
     int64_t w = l->words, at = l->start[w];
-    l->frequency[w] = frequency < 0 ? 0 : frequency > LARGEST_COUNT ? LARGEST_COUNT : frequency;
+    l->frequency[w] = frequency < 0 ? 0 : frequency > MAX_COUNT ? MAX_COUNT : frequency;
     for (const char *c = text; *c;) {
         int32_t point;
         int size = qkv_point(c, &point);
