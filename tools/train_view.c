@@ -5,6 +5,8 @@
 #include "terminal.h"
 #include "train_signals.h"
 
+#include "draw/cells.h"
+
 #include "framework/core/clock.h"
 
 #include "qkv/run.h"
@@ -241,6 +243,38 @@ static void show_traffic(const struct train_view *view, const struct qkv_train_r
             1e-6 * (double)result->sent / updates, 1e-6 * (double)result->sent_by_others / updates);
 }
 
+/* A sentence that the model can translate: a short sample of the dev set that echo and options leave as it is; "a sentence"
+ * if there is none. */
+static const char *example_sentence(const struct train_view *view)
+{
+    enum { WIDEST = 60 };
+    for (int64_t i = 0; i < view->block.samples; i++) {
+        const char *source = view->block.sample[i].source;
+        if (*source && *source != '-' && !strpbrk(source, "'\\") && qkv_cell_width(source) <= WIDEST)
+            return source;
+    }
+    return "a sentence";
+}
+
+/* Prints the commands that use the trained run. */
+static void print_next(const struct train_view *view, const struct qkv_config *config)
+{
+    const struct qkv_stack_config *decoder = &config->model.decoder;
+    const char *sentence = example_sentence(view);
+    fputs("next: echo ", stderr);
+    print_shell_word(stderr, sentence);
+    fputs(" | qkv translate ", stderr);
+    print_shell_word(stderr, config->training.model_dir);
+    fputc('\n', stderr);
+    if (decoder->type == QKV_NETWORK_RECURRENT && decoder->attention.score == QKV_ATTENTION_SCORE_NONE)
+        return; /* it has no attention */
+    fputs("      qkv attention ", stderr);
+    print_shell_word(stderr, config->training.model_dir);
+    fputc(' ', stderr);
+    print_shell_word(stderr, sentence);
+    fputc('\n', stderr);
+}
+
 void train_view_end(struct train_view *view, const struct qkv_config *config,
                     const struct qkv_train_result *result)
 {
@@ -251,6 +285,7 @@ void train_view_end(struct train_view *view, const struct qkv_config *config,
         fprintf(
             stderr, "already finished after %lld updates; raise %s to go on\n", (long long)result->updates,
             result->end == QKV_TRAIN_PATIENCE ? "training.patience" : "training.updates or training.epochs");
+        print_next(view, config);
         return;
     }
     fprintf(stderr, "%s after %lld updates (%lld target tokens)", describe_end(result->end),
@@ -268,7 +303,10 @@ void train_view_end(struct train_view *view, const struct qkv_config *config,
     if (result->averaged && worse)
         fputs("the average is worse than the best checkpoint, which --checkpoint best names\n", stderr);
     show_traffic(view, result);
-    if (!stopped) return;
+    if (!stopped) {
+        print_next(view, config);
+        return;
+    }
     fputs("saved; continue with: ", stderr);
     print_resume(view);
 }
