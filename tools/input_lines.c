@@ -146,6 +146,10 @@ enum qkv_status input_lines_encode(struct input_lines *input, const char *place,
     }
     size_t size = tab ? (size_t)(tab - text) : strlen(text);
     if (read_column(input, place, text, size, false, error)) return QKV_INVALID;
+    if (input->sentence.respelled) {
+        text = input->sentence.respelled;
+        size = strlen(text);
+    }
     int64_t length = input->sentence.tokens.count;
     if (length > input->longest) {
         char subject[320];

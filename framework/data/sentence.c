@@ -3,17 +3,23 @@
 
 #include "core/grow.h"
 
-enum qkv_status qkv_sentence_encode(struct qkv_sentence *sentence, const struct qkv_text_config *text,
-                                    const struct qkv_vocabulary *vocabulary, const char *line, size_t size,
-                                    struct qkv_error *error)
+#include <stdlib.h>
+#include <string.h>
+
+static enum qkv_status no_memory(struct qkv_sentence *sentence, struct qkv_error *error)
+{
+    sentence->tokens.count = 0;
+    return qkv_error_set(error, "out of memory");
+}
+
+static enum qkv_status encode(struct qkv_sentence *sentence, const struct qkv_text_config *text,
+                              const struct qkv_vocabulary *vocabulary, const char *line, size_t size,
+                              struct qkv_error *error)
 {
     sentence->unknown = 0;
     if (qkv_tokenize(&sentence->tokens, text, line, size, error)) return QKV_INVALID;
     int64_t count = sentence->tokens.count;
-    if (!QKV_RESERVE(sentence->ids, sentence->ids_capacity, count)) {
-        sentence->tokens.count = 0;
-        return qkv_error_set(error, "out of memory");
-    }
+    if (!QKV_RESERVE(sentence->ids, sentence->ids_capacity, count)) return no_memory(sentence, error);
     for (int64_t i = 0; i < count; i++) {
         sentence->ids[i] = qkv_vocabulary_id(vocabulary, sentence->tokens.token[i]);
         sentence->unknown += sentence->ids[i] == QKV_UNKNOWN;
@@ -21,10 +27,77 @@ enum qkv_status qkv_sentence_encode(struct qkv_sentence *sentence, const struct 
     return QKV_OK;
 }
 
+/* Marks that look alike. Word processors and phones replace those of the keyboard, `other`, by typographic ones, and back. */
+static const struct mark {
+    const char *mark, *other;
+} marks[] = {
+    {"\u2019", "'"}, {"\u2018", "'"}, {"\u201C", "\""}, {"\u201D", "\""}, {"\u201E", "\""},
+    {"\u2010", "-"}, {"\u2011", "-"}, {"\u2013", "-"},  {"\u2014", "-"},  {"'", "\u2019"},
+};
+
+static bool is_in_unknown_token(const struct qkv_sentence *sentence, const char *mark)
+{
+    for (int64_t i = 0; i < sentence->tokens.count; i++)
+        if (sentence->ids[i] == QKV_UNKNOWN && strstr(sentence->tokens.token[i], mark)) return true;
+    return false;
+}
+
+/* Copies a line to the heap, with the other mark for each one. NULL: out of memory. */
+static char *replace_mark(const char *line, size_t size, const struct mark *mark)
+{
+    const size_t longest = strlen("\u2019"), length = strlen(mark->mark), other = strlen(mark->other);
+    char *copy = malloc(longest * size + 1), *to = copy;
+    for (const char *at = line, *end = line + size; copy && at < end;) {
+        if ((size_t)(end - at) >= length && !memcmp(at, mark->mark, length)) {
+            memcpy(to, mark->other, other);
+            to += other;
+            at += length;
+        } else {
+            *to++ = *at++;
+        }
+    }
+    if (copy) *to = '\0';
+    return copy;
+}
+
+/* Encodes the line again, with the other mark for each one, and keeps that if fewer tokens are then unknown. */
+static enum qkv_status try_other_mark(struct qkv_sentence *sentence, const struct qkv_text_config *text,
+                                      const struct qkv_vocabulary *vocabulary, const char *line, size_t size,
+                                      const struct mark *mark, struct qkv_error *error)
+{
+    int64_t unknown = sentence->unknown;
+    char *respelled = replace_mark(line, size, mark);
+    if (!respelled) return no_memory(sentence, error);
+    enum qkv_status status = encode(sentence, text, vocabulary, respelled, strlen(respelled), error);
+    if (!status && sentence->unknown < unknown) {
+        free(sentence->respelled);
+        sentence->respelled = respelled;
+        return QKV_OK;
+    }
+    free(respelled);
+    return status ? status : encode(sentence, text, vocabulary, line, size, error);
+}
+
+enum qkv_status qkv_sentence_encode(struct qkv_sentence *sentence, const struct qkv_text_config *text,
+                                    const struct qkv_vocabulary *vocabulary, const char *line, size_t size,
+                                    struct qkv_error *error)
+{
+    free(sentence->respelled);
+    sentence->respelled = NULL;
+    enum qkv_status status = encode(sentence, text, vocabulary, line, size, error);
+    for (size_t i = 0; i < sizeof marks / sizeof *marks && !status && sentence->unknown; i++) {
+        if (sentence->respelled) line = sentence->respelled, size = strlen(line);
+        if (is_in_unknown_token(sentence, marks[i].mark))
+            status = try_other_mark(sentence, text, vocabulary, line, size, &marks[i], error);
+    }
+    return status;
+}
+
 void qkv_sentence_release(struct qkv_sentence *sentence)
 {
     qkv_tokens_release(&sentence->tokens);
     free(sentence->ids);
+    free(sentence->respelled);
     *sentence = (struct qkv_sentence){0};
 }
 

@@ -221,6 +221,17 @@ Test(search, unknown_words_are_replaced_by_words_as_they_are_spelled)
     cr_expect_str_eq(translated(pieces, "a b n57\\nn168 c d\\n", "--replace-unk"), "A B n57\nn168 C D\n");
 }
 
+/* The dash makes three tokens of c\u2013c, the hyphen that the model knows makes one. */
+Test(search, unknown_words_are_found_in_a_line_that_is_read_with_other_marks)
+{
+    const char *folder = run_with_names("marks", "-s training.updates=1");
+    run_ok("cd '%s' && sed -i 's/\\bc\\b/c-c/' train.tsv && qkv train c.yaml -q --overwrite -s "
+           "training.updates=400 -s training.validation_freq=400 -s training.scheduling=cosine -s "
+           "data.src.voc_min_freq=2 -s data.trg.voc_min_freq=2 -s data.src.split_punctuation=true",
+           folder);
+    cr_expect_str_eq(translated(folder, "b c\u2013c n9\\n", "--replace-unk"), "B C n9\n");
+}
+
 Test(search, unknown_words_are_replaced_by_what_they_are_aligned_with)
 {
     const char *folder = run_with_names("names", "");

@@ -1,0 +1,103 @@
+/* Sentences as a model reads them: words whose punctuation marks are typographic in the line, and not in the vocabulary, or the
+ * reverse. */
+#include "support.h"
+
+#include "qkv/bpe.h"
+#include "qkv/corpus.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* Makes a vocabulary of words, which have spaces between them. */
+static struct qkv_vocabulary vocabulary_of(const char *words)
+{
+    struct qkv_types types = {0};
+    struct qkv_vocabulary vocabulary;
+    char *copy = format("%s", words), *rest = NULL;
+    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        qkv_types_add(&types, word, 1);
+    const struct qkv_types *texts[] = {&types};
+    cr_assert_eq(qkv_vocabulary_build(&vocabulary, 1, texts, 0, 1, NULL), QKV_OK);
+    qkv_types_release(&types);
+    return vocabulary;
+}
+
+/* The tokens of a line with spaces between them; unknown ones are in brackets. */
+static const char *read_line(const struct qkv_text_config *text, const char *known, const char *line)
+{
+    struct qkv_vocabulary vocabulary = vocabulary_of(known);
+    struct qkv_sentence sentence = {0};
+    const char *shown = "";
+    /* A line need not end with a NUL. */
+    char *longer = format("%s\u2019s", line);
+    cr_assert_eq(qkv_sentence_encode(&sentence, text, &vocabulary, longer, strlen(line), NULL), QKV_OK);
+    int64_t unknown = 0;
+    for (int64_t i = 0; i < sentence.tokens.count; i++) {
+        bool is_unknown = sentence.ids[i] == QKV_UNKNOWN;
+        unknown += is_unknown;
+        shown = format(is_unknown ? "%s%s[%s]" : "%s%s%s", shown, i ? " " : "", sentence.tokens.token[i]);
+    }
+    cr_expect_eq(sentence.unknown, unknown);
+    qkv_sentence_release(&sentence);
+    qkv_vocabulary_release(&vocabulary);
+    return shown;
+}
+
+Test(sentence, reads_marks_that_look_alike_as_the_vocabulary_has_them)
+{
+    static const struct {
+        const char *known, *line, *read;
+    } cases[] = {
+        {"it isn't he", "it isn\u2019t he", "it isn't he"},
+        {"it isn't he", "it isn\u2018t he", "it isn't he"},
+        {"it isn\u2019t he", "it isn't he", "it isn\u2019t he"},
+        /* What is known stays, and so does what remains unknown. */
+        {"isn't isn\u2019t", "isn\u2019t isn't", "isn\u2019t isn't"},
+        {"a", "a isn\u2019t", "a [isn\u2019t]"},
+        {"a isn't", "a\u2019s isn\u2019t", "[a's] isn't"},
+        {"don\u2019t isn't", "don\u2019t isn\u2019t", "don\u2019t [isn\u2019t]"},
+        {"a b \"", "\u201Ca\u201D \u201Eb\u201C", "\" a \" \" b \""},
+        {"\u201C ' a isn't", "\u201Cisn\u2019t\u201D a", "\u201C isn't [\u201D] a"},
+        {"a - co-op", "a \u2013 co\u2011op \u2014 co\u2010op", "a - co-op - co-op"},
+        {"1990 1995 \u2013", "1990\u20131995", "1990 \u2013 1995"},
+        {"a", "", ""},
+        {"a", "\u2019", "[\u2019]"},
+    };
+    const struct qkv_text_config words = {.lang = "en", .level = QKV_LEVEL_WORD, .split_punctuation = true};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect_str_eq(read_line(&words, cases[i].known, cases[i].line), cases[i].read, "%s: %s, not %s",
+                         cases[i].line, read_line(&words, cases[i].known, cases[i].line), cases[i].read);
+    const struct qkv_text_config characters = {.lang = "en", .level = QKV_LEVEL_CHAR};
+    cr_expect_str_eq(read_line(&characters, "a ' s", "a\u2019s"), "a ' s");
+}
+
+/* A word that is read with another mark is cut into the pieces of training. */
+Test(sentence, cuts_the_word_with_the_known_mark_into_pieces)
+{
+    const char *path =
+        write_text(scratch("sentence_merges"), "merges", "#version: 0.2\ni s\nn '\nn' t</w>\nis n't</w>\n");
+    struct qkv_error error = {""};
+    struct qkv_bpe *bpe = qkv_bpe_load(path, &error);
+    cr_assert_not_null(bpe, "%s", error.message);
+    const struct qkv_text_config pieces = {.lang = "en", .level = QKV_LEVEL_BPE, .bpe = bpe};
+    cr_expect_str_eq(read_line(&pieces, "it@@ isn't i@@ t", "it isn\u2019t"), "i@@ t isn't");
+    cr_expect_str_eq(read_line(&pieces, "is@@ n@@ t", "isn\u2019t"), "is@@ n@@ [\u2019@@] t");
+    qkv_bpe_free(bpe);
+}
+
+Test(sentence, says_what_it_has_read)
+{
+    struct qkv_vocabulary vocabulary = vocabulary_of("isn't");
+    const struct qkv_text_config words = {.lang = "en", .level = QKV_LEVEL_WORD, .lowercase = true};
+    struct qkv_sentence sentence = {0};
+    const char *const lines[] = {"Isn\u2019t it", "isn't it", "", "Isn\u2019t"};
+    const char *const respelled[] = {"Isn't it", NULL, NULL, "Isn't"};
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(qkv_sentence_encode(&sentence, &words, &vocabulary, lines[i], strlen(lines[i]), NULL),
+                     QKV_OK);
+        cr_expect_eq(!sentence.respelled, !respelled[i], "%s", lines[i]);
+        if (respelled[i]) cr_expect_str_eq(sentence.respelled, respelled[i]);
+    }
+    qkv_sentence_release(&sentence);
+    qkv_vocabulary_release(&vocabulary);
+}
