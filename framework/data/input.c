@@ -15,6 +15,9 @@
  * expands by more than EXPANSION_MAX is refused: it would fill the memory. */
 enum { EXPANSION_FREE = 1 << 28, EXPANSION_MAX = 200 };
 
+/* Bytes of `pending`, and of these the first ones, which show the encoding. */
+enum { PENDING = 1 << 14, SHOW_ENCODING = 512 };
+
 struct qkv_input {
     const char *path;           /* in messages */
     int descriptor;             /* -1: the bytes are in memory */
@@ -28,7 +31,7 @@ struct qkv_input {
     unsigned char raw[1 << 16];
     bool encoding_known, is_utf16, big_endian;
     size_t pending_size; /* bytes of `pending`, which are not converted yet */
-    unsigned char pending[1 << 14];
+    unsigned char pending[PENDING];
 };
 
 struct qkv_input *qkv_input_open(const char *path, struct qkv_error *error)
@@ -150,54 +153,78 @@ static enum qkv_status read_bytes(struct qkv_input *input, char *to, size_t size
     return QKV_OK;
 }
 
-/* Detects UTF-16 at the start of the text; stores the bytes that it reads for that in `pending`. */
-static enum qkv_status find_encoding(struct qkv_input *input, struct qkv_error *error)
+/* The most bytes of UTF-16 that are read for `size` bytes of UTF-8: two of them become up to three. */
+static size_t bytes_of_utf16(size_t size)
+{
+    size_t max = size / 3 * 2;
+    QKV_BUG(max < 4, "a buffer of %zu bytes is too small for a pair of surrogates", size);
+    return max < PENDING ? max : PENDING;
+}
+
+/* Fails if the start of a text looks like UTF-16 without a byte order mark: several bytes are 0, and all of them have even
+ * offsets, or all have odd ones. In UTF-16, spaces, tabs, line ends and the letters of English have such a byte. */
+static enum qkv_status refuse_unmarked_utf16(const struct qkv_input *input, struct qkv_error *error)
+{
+    int64_t zeros[2] = {0};
+    for (size_t i = 0; i < input->pending_size && i < SHOW_ENCODING; i++) zeros[i % 2] += !input->pending[i];
+    bool is_utf16 = (zeros[0] > 1 && !zeros[1]) || (zeros[1] > 1 && !zeros[0]);
+    if (!is_utf16) return QKV_OK;
+    return qkv_error_set(
+        error, "%s: looks like UTF-16 without a byte order mark; convert it: iconv -f UTF-16%s -t UTF-8",
+        input->path, zeros[0] ? "BE" : "LE");
+}
+
+/* Detects UTF-16 at the start of the text; stores the bytes that it reads for that, `size` at most, in `pending`. */
+static enum qkv_status find_encoding(struct qkv_input *input, size_t size, struct qkv_error *error)
 {
     size_t got = 1;
     while (got && (!input->pending_size || (input->pending_size == 1 && input->pending[0] >= 0xFE))) {
-        if (read_bytes(input, (char *)input->pending + input->pending_size, 2 - input->pending_size, &got,
+        if (read_bytes(input, (char *)input->pending + input->pending_size, size - input->pending_size, &got,
                        error))
             return QKV_INVALID;
         input->pending_size += got;
     }
     input->encoding_known = true;
-    input->is_utf16 = input->pending_size == 2 && qkv_is_utf16(input->pending, &input->big_endian);
-    if (input->is_utf16) input->pending_size = 0; /* without the byte order mark */
+    input->is_utf16 = input->pending_size >= 2 && qkv_is_utf16(input->pending, &input->big_endian);
+    if (!input->is_utf16) return refuse_unmarked_utf16(input, error);
+    input->pending_size -= 2; /* without the byte order mark */
+    memmove(input->pending, input->pending + 2, input->pending_size);
     return QKV_OK;
+}
+
+static enum qkv_status refuse_utf16(const struct qkv_input *input, const char *mistake,
+                                    struct qkv_error *error)
+{
+    return qkv_error_set(error, "%s: is not valid UTF-16 (%s), although it begins like it; save it as UTF-8",
+                         input->path, mistake);
 }
 
 /* Reads UTF-16 and converts it to UTF-8. */
 static enum qkv_status read_utf16(struct qkv_input *input, char *to, size_t size, size_t *got,
                                   struct qkv_error *error)
 {
-    /* Two bytes of UTF-16 become up to three of UTF-8. */
-    size_t max = size / 3 * 2, loaded = 1;
-    if (max > sizeof input->pending) max = sizeof input->pending;
-    QKV_BUG(max < 4, "a buffer of %zu bytes is too small for a pair of surrogates", size);
-    while (!*got) {
-        char *end = (char *)input->pending + input->pending_size;
-        bool valid;
-        if (read_bytes(input, end, max - input->pending_size, &loaded, error)) return QKV_INVALID;
-        if (!loaded && !input->pending_size) return QKV_OK;
-        input->pending_size += loaded;
+    size_t max = bytes_of_utf16(size), loaded;
+    bool valid;
+    for (;;) {
         size_t used =
             qkv_utf16_convert(input->pending, input->pending_size, input->big_endian, to, got, &valid);
-        if (!valid || !loaded)
-            return qkv_error_set(
-                error, "%s: is not valid UTF-16 (%s), although it begins like it; save it as UTF-8",
-                input->path,
-                !valid ? "half of a pair of surrogates is missing" : "it ends within a character");
+        if (!valid) return refuse_utf16(input, "half of a pair of surrogates is missing", error);
         input->pending_size -= used;
         memmove(input->pending, input->pending + used, input->pending_size);
+        if (*got) return QKV_OK;
+        char *end = (char *)input->pending + input->pending_size;
+        if (read_bytes(input, end, max - input->pending_size, &loaded, error)) return QKV_INVALID;
+        if (!loaded && !input->pending_size) return QKV_OK;
+        if (!loaded) return refuse_utf16(input, "it ends within a character", error);
+        input->pending_size += loaded;
     }
-    return QKV_OK;
 }
 
 enum qkv_status qkv_input_read(struct qkv_input *input, char *to, size_t size, size_t *got,
                                struct qkv_error *error)
 {
     *got = 0;
-    if (!input->encoding_known && find_encoding(input, error)) return QKV_INVALID;
+    if (!input->encoding_known && find_encoding(input, bytes_of_utf16(size), error)) return QKV_INVALID;
     if (input->is_utf16) return read_utf16(input, to, size, got, error);
     if (!input->pending_size) return read_bytes(input, to, size, got, error);
     *got = input->pending_size;

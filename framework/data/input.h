@@ -17,7 +17,7 @@ struct qkv_input *qkv_input_open_bytes(const char *path, const void *bytes, size
 
 /* Reads up to `size` bytes (`size` is at least 6). Returns as soon as there are some, so that a terminal is read line by line;
  * *got is 0 at the end. Fails when reading fails, when a gzip file is truncated or damaged or expands far more than text does,
- * and when text that begins as UTF-16 is not valid UTF-16. */
+ * when text that begins as UTF-16 is not valid UTF-16, and when it looks like UTF-16 without a byte order mark. */
 enum qkv_status qkv_input_read(struct qkv_input *input, char *to, size_t size, size_t *got,
                                struct qkv_error *error);
 

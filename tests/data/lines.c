@@ -114,6 +114,34 @@ Test(lines, converts_utf16_of_both_byte_orders)
     cr_expect_str_eq(read_all(wide), format("%s:1:1: a NUL byte is not allowed in text", wide));
 }
 
+Test(lines, refuses_utf16_without_byte_order_mark)
+{
+    /* "a dog", TAB, "ein", U+00E4; U+732B, TAB, U+72AC U+3002, LF; one letter in each line */
+    static const uint16_t texts[][10] = {
+        {'a', ' ', 'd', 'o', 'g', '\t', 'e', 'i', 'n', 0xE4},
+        {0x732B, '\t', 0x72AC, 0x3002, '\n', 0x732B, '\t', 0x72AC, 0x3002, '\n'},
+        {'a', '\n', 'b', '\n', 'c', '\n', 'd', '\n', 'e', '\n'}};
+    const char *folder = scratch("unmarked");
+    unsigned char bytes[64];
+    for (int i = 0; i < 6; i++) {
+        bool big_endian = i % 2;
+        size_t size = utf16_of(texts[i / 2], 10, big_endian, bytes);
+        const char *path = write_bytes(folder, "in", bytes, size), *packed = format("%s/packed%d", folder, i);
+        const char *advice = "looks like UTF-16 without a byte order mark; convert it: iconv -f UTF-16";
+        cr_expect_str_eq(read_all(path), format("%s: %s%s -t UTF-8", path, advice, big_endian ? "BE" : "LE"));
+        add_member(packed, bytes, size);
+        cr_expect_str_eq(read_all(packed),
+                         format("%s: %s%s -t UTF-8", packed, advice, big_endian ? "BE" : "LE"));
+    }
+    /* One byte, or bytes with even and odd offsets, are mistakes of another kind. */
+    const char *one = write_bytes(folder, "one", "dog\0cat\n", 8);
+    cr_expect_str_eq(read_all(one), format("%s:1:4: a NUL byte is not allowed in text", one));
+    const char *even = write_bytes(folder, "even", "dogs\0cat\n", 9);
+    cr_expect_str_eq(read_all(even), format("%s:1:5: a NUL byte is not allowed in text", even));
+    const char *both = write_bytes(folder, "both", "a\0\0\0b\0\0\0", 8);
+    cr_expect_str_eq(read_all(both), format("%s:1:2: a NUL byte is not allowed in text", both));
+}
+
 /* Buffers end within pairs of surrogates. */
 Test(lines, converts_utf16_that_is_longer_than_a_buffer)
 {
