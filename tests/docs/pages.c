@@ -121,6 +121,22 @@ Test(pages, links_lead_somewhere)
     cr_assert_gt(links, 20);
 }
 
+/* docs/README.md lists every page of docs/, and README.md leads there. */
+Test(pages, are_all_in_the_list)
+{
+    char *pages[MAX_PAGES];
+    int count = list_pages(pages), listed = 0;
+    const char *list = read_page("docs/README.md"), *folder = "docs/";
+    for (int i = 0; i < count; i++) {
+        if (!starts_with(pages[i], folder) || !strcmp(pages[i], "docs/README.md")) continue;
+        const char *link = format("](%s)", pages[i] + strlen(folder));
+        cr_expect_not_null(strstr(list, link), "docs/README.md does not list %s", pages[i]);
+        listed++;
+    }
+    cr_expect_gt(listed, 15);
+    cr_expect_not_null(strstr(read_page("README.md"), "](docs/README.md)"));
+}
+
 Test(pages, readme_takes_a_minute)
 {
     char *text = read_page("README.md");
