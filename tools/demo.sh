@@ -51,7 +51,7 @@ for format in png svg; do
 done
 
 show "$qkv" attention "$run" "$sentence" --target "el gato está durmiendo en la estera" --head best \
-    --versus random --annotate --colormap YlOrRd -o "$run/random_and_learned.png"
+    --versus random --annotate -o "$run/random_and_learned.png"
 
 show "$qkv" film "$run" "$sentence" --quiet -o "$run/film.png"
 

@@ -178,8 +178,8 @@ const struct command command_film = {
             {"head", 0, "H", OPTION_TEXT, &head,
              "a head from 1, mean, or best: the one of this layer that agrees most with the mean of its "
              "heads (default: best)"},
-            {"colormap", 0, "NAME", OPTION_CHOICE, &colormap, "colours of weights: {choices}",
-             .choices = output_colormap_name},
+            {"colormap", 0, "NAME", OPTION_CHOICE, &colormap,
+             "colours of weights: {choices} (default: YlOrRd)", .choices = output_colormap_name},
             {"target", 't', "TEXT", OPTION_TEXT, &pair_options.target,
              "show the attention for this translation instead of the run's own"},
             {"words", 0, NULL, OPTION_FLAG, &words,

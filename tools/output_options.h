@@ -19,7 +19,7 @@ struct output_options {
      "{choices} (default: from the extension of FILE, else text)", .choices = output_format_name},           \
     {"output", 'o', "FILE", OPTION_TEXT, &(o)->output,                                                       \
      "the file to write; -: standard output (default)", .completes = VALUE_FILE},                            \
-    {"colormap", 0, "NAME", OPTION_CHOICE, &(o)->colormap, "colours of weights: {choices}",                  \
+    {"colormap", 0, "NAME", OPTION_CHOICE, &(o)->colormap, "colours of weights: {choices} (default: YlOrRd)", \
      .choices = output_colormap_name},                                                                       \
     {"annotate", 0, NULL, OPTION_FLAG, &(o)->annotate, "svg, png: write the weight in each cell"}
 /* clang-format on */

@@ -46,10 +46,10 @@ static uint32_t diverging_color(double value)
 /* How to colour the cells of a step. */
 struct painting {
     struct number_style style;
-    double largest;       /* absolute value */
-    bool tokens;          /* cells stay white */
-    bool weights;         /* cells use the colormap, not the diverging colours */
-    const char *colormap; /* never NULL */
+    double largest; /* absolute value */
+    bool tokens;    /* cells stay white */
+    bool weights;   /* cells use the colormap, not the diverging colours */
+    const char *colormap;
 };
 
 static void append_cell(const struct painting *painting, double value, struct bytes *out)
@@ -113,13 +113,12 @@ static void append_matrix(const struct explanations_job *job, const struct qkv_s
 static void append_step(const struct explanations_job *job, int64_t at, struct bytes *out)
 {
     const struct qkv_step *first = &job->explanations[0].steps[at];
-    const char *colormap = job->options.colormap;
     const struct painting painting = {
         .style = qkv_step_number_style(job, at),
         .largest = qkv_step_largest(job, at),
         .tokens = first->content == QKV_STEP_TOKENS,
         .weights = first->content == QKV_STEP_WEIGHTS,
-        .colormap = colormap ? colormap : "YlOrRd",
+        .colormap = job->options.colormap,
     };
     char shape[64];
     qkv_step_shape(&job->explanations[0], first, shape);

@@ -129,7 +129,7 @@ Test(attention_map, refuses_empty_reports_unknown_colormaps_and_missing_folders)
     cr_assert_str_eq(error.message, "there is no attention map to show");
     cr_assert_eq(qkv_attention_render(&report, qkv_format(0), &rainbow, &bytes, &size, &error), QKV_INVALID);
     cr_assert_str_eq(error.message,
-                     "no colormap is called jet: choose viridis, plasma, magma, YlOrRd or gray");
+                     "no colormap is called jet: choose YlOrRd, viridis, plasma, magma or gray");
     cr_assert_null(bytes);
     const char *path = format("%s/no/such/folder.json", scratch("refuses"));
     cr_assert_eq(qkv_attention_write(&report, qkv_format(0), NULL, path, &error), QKV_INVALID);

@@ -27,21 +27,26 @@ static void expect_strings(const cJSON *array, const char *const *tokens, int co
     for (int i = 0; i < count; i++) cr_assert_str_eq(cJSON_GetArrayItem(array, i)->valuestring, tokens[i]);
 }
 
+static const char *const step_names[] = {"perro", "</s>"};
+static const struct qkv_step weights_step = {.name = "weights",
+                                             .title = "weights",
+                                             .formula = "softmax(S)",
+                                             .content = QKV_STEP_WEIGHTS,
+                                             .heads = 1,
+                                             .rows = 2,
+                                             .columns = 2,
+                                             .values = causal,
+                                             .row_names = step_names,
+                                             .column_names = step_names};
+static const struct qkv_explanation two_words = {.title = "two words",
+                                                 .first_head = 1,
+                                                 .heads = 1,
+                                                 .layer_heads = 1,
+                                                 .step_count = 1,
+                                                 .steps = &weights_step};
+
 Test(formats, each_row_is_found_and_writes_maps_and_explanations)
 {
-    static const char *const names[] = {"perro", "</s>"};
-    const struct qkv_step step = {.name = "weights",
-                                  .title = "weights",
-                                  .formula = "softmax(S)",
-                                  .content = QKV_STEP_WEIGHTS,
-                                  .heads = 1,
-                                  .rows = 2,
-                                  .columns = 2,
-                                  .values = causal,
-                                  .row_names = names,
-                                  .column_names = names};
-    const struct qkv_explanation explanation = {
-        .title = "two words", .first_head = 1, .heads = 1, .layer_heads = 1, .step_count = 1, .steps = &step};
     cr_assert_not_null(qkv_format(0));
     for (int64_t i = 0; qkv_format(i); i++) {
         const struct qkv_format *row = qkv_format(i);
@@ -56,7 +61,7 @@ Test(formats, each_row_is_found_and_writes_maps_and_explanations)
                      row->name, error.message);
         cr_expect_gt(size, 0);
         free(bytes);
-        cr_expect_eq(qkv_explanation_render(&explanation, 1, row, NULL, &bytes, &size, &error), QKV_OK,
+        cr_expect_eq(qkv_explanation_render(&two_words, 1, row, NULL, &bytes, &size, &error), QKV_OK,
                      "%s: %s", row->name, error.message);
         cr_expect_gt(size, 0);
         free(bytes);
@@ -65,6 +70,36 @@ Test(formats, each_row_is_found_and_writes_maps_and_explanations)
     cr_expect_null(qkv_format_find("gif"));
     cr_expect_null(qkv_format_of_path("cross.gif"));
     cr_expect_null(qkv_format_of_path("cross"));
+}
+
+/* Writes maps (`explains` false) or an explanation. The caller frees the bytes. */
+static char *colored(const struct qkv_format *format, bool explains, const char *colormap, size_t *size)
+{
+    const struct qkv_format_options options = {.colormap = colormap, .colors = QKV_COLORS_TRUE};
+    char *bytes = NULL;
+    cr_assert_eq(explains ? qkv_explanation_render(&two_words, 1, format, &options, &bytes, size, NULL)
+                          : qkv_attention_render(&report, format, &options, &bytes, size, NULL),
+                 QKV_OK);
+    return bytes;
+}
+
+Test(formats, have_the_same_colours_unless_others_are_asked_for)
+{
+    for (int64_t i = 0; qkv_format(i); i++)
+        for (int explains = 0; explains < 2; explains++) {
+            const struct qkv_format *row = qkv_format(i);
+            size_t size, same_size, other_size;
+            char *bytes = colored(row, explains, NULL, &size),
+                 *same = colored(row, explains, "YlOrRd", &same_size),
+                 *other = colored(row, explains, "viridis", &other_size);
+            bool is_same = size == same_size && !memcmp(bytes, same, size),
+                 is_other = size == other_size && !memcmp(bytes, other, size);
+            cr_expect(is_same, "%s", row->name);
+            cr_expect_eq(is_other, row->use == QKV_FORMAT_DATA, "%s", row->name);
+            free(bytes);
+            free(same);
+            free(other);
+        }
 }
 
 Test(formats, csv_of_an_explanation_has_one_line_per_number)

@@ -38,7 +38,7 @@ Test(svg, holds_escaped_tokens_and_weights)
     cr_assert(strstr(svg, ">attention weight</text>") && strstr(svg, ">1.0</text>") &&
               strstr(svg, ">0.2</text>"));
     cr_assert_eq(occurrences(svg, "<title>"), 6, "one cell per weight");
-    cr_assert(strstr(svg, " fill=\"#fde725\"><title>&lt;/s&gt; → &lt;/s&gt;: 1.00</title></rect>"));
+    cr_assert(strstr(svg, " fill=\"#800026\"><title>&lt;/s&gt; → &lt;/s&gt;: 1.00</title></rect>"));
     cr_assert_null(strstr(svg, "<b>"));
     cr_assert_str_eq(svg + strlen(svg) - 7, "</svg>\n");
     free(svg);
@@ -162,7 +162,7 @@ Test(svg, stays_small_with_many_heads_and_words)
 Test(svg, uses_the_requested_maximum_of_the_colour_bar)
 {
     char *svg = rendered(&report, "svg", &(struct qkv_format_options){.maximum = 0.25}, NULL);
-    cr_assert_eq(occurrences(svg, " fill=\"#fde725\"><title>"), 3, "0.25, 0.75 and 1 get the last colour");
+    cr_assert_eq(occurrences(svg, " fill=\"#800026\"><title>"), 3, "0.25, 0.75 and 1 get the last colour");
     cr_assert(strstr(svg, ">0.25</text>") && strstr(svg, ">0.05</text>"));
     free(svg);
 }

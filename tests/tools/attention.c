@@ -304,7 +304,7 @@ Test(attention, refuses_unknown_names_and_lists_the_known)
         "one -o cross.pdf",
         format("cross.pdf: the extension is no known format; choose one with --format: %s", formats));
     expect_refusal("one --colormap jet",
-                   "--colormap is 'jet', but must be one of viridis, plasma, magma, YlOrRd, gray");
+                   "--colormap is 'jet', but must be one of YlOrRd, viridis, plasma, magma, gray");
     expect_refusal("one --mean --head 1", "--mean is the same as --head mean: give one of them");
     expect_refusal("one --target uno --beam 2",
                    "--target and --beam exclude each other: a given translation is not searched for");

@@ -42,16 +42,16 @@ Test(page_colors, are_those_of_the_colormaps)
 {
     const char *folder = tiny_task("colors");
     struct browser *browser = opened(folder, "s=a+b&head=cross-1-1");
-    static const char *const names[] = {"viridis", "YlOrRd"};
+    static const char *const names[] = {"YlOrRd", "viridis"};
     for (int map = 0; map < 2; map++) {
         browser_value(browser, format("element('colors').value = '%s', element('colors').dispatchEvent(new "
                                       "Event('change')), ''",
                                       names[map]));
         for (int dark = 0; dark < 2; dark++) {
             browser_value(browser, format("setTheme(%s), ''", dark ? "true" : "false"));
-            /* viridis grows brighter, YlOrRd darker */
-            expect_color(browser, names[map], map == 0 ? !dark : dark, 1);
-            expect_color(browser, names[map], map == 0 ? !dark : dark, 0.6);
+            /* YlOrRd grows darker, viridis brighter */
+            expect_color(browser, names[map], map == 0 ? dark : !dark, 1);
+            expect_color(browser, names[map], map == 0 ? dark : !dark, 0.6);
             cr_expect_geq(weakest_contrast(browser), 4.5, "%s, %s", names[map], dark ? "dark" : "light");
             cr_expect_str_eq(browser_value(browser, "document.querySelector('[data-test=cell-0-0]')"
                                                     ".style.backgroundColor.replaceAll(' ', '') === "
@@ -67,25 +67,25 @@ Test(page_colors, are_those_of_the_colormaps)
                 "true");
         }
     }
-    cr_expect_not_null(strstr(browser_value(browser, "location.hash"), "colors=YlOrRd"));
+    cr_expect_not_null(strstr(browser_value(browser, "location.hash"), "colors=viridis"));
     cr_expect_not_null(strstr(browser_value(browser, "svgOfHead(selectedHead()).svg"),
                               browser_value(browser, "`rgb(${colorOf(selectedHead().weights[0])})`")));
     browser_value(browser, "history.back(), ''");
-    browser_wait(browser, "state.colors === null && element('colors').value === 'viridis'");
+    browser_wait(browser, "state.colors === null && element('colors').value === 'YlOrRd'");
     browser_close(browser);
 }
 
 Test(page_colors, are_kept_in_the_address)
 {
     const char *folder = tiny_task("colors_of_address");
-    struct browser *browser = opened(folder, "s=a+b&colors=YlOrRd");
-    browser_value(browser, "setTheme(false), ''");
-    expect_color(browser, "YlOrRd", false, 1);
-    cr_expect_str_eq(browser_value(browser, "element('colors').value"), "YlOrRd");
-    browser_close(browser);
-    browser = opened(folder, "s=a+b&colors=%3Cb%3Enone");
+    struct browser *browser = opened(folder, "s=a+b&colors=viridis");
     browser_value(browser, "setTheme(false), ''");
     expect_color(browser, "viridis", true, 1);
     cr_expect_str_eq(browser_value(browser, "element('colors').value"), "viridis");
+    browser_close(browser);
+    browser = opened(folder, "s=a+b&colors=%3Cb%3Enone");
+    browser_value(browser, "setTheme(false), ''");
+    expect_color(browser, "YlOrRd", false, 1);
+    cr_expect_str_eq(browser_value(browser, "element('colors').value"), "YlOrRd");
     browser_close(browser);
 }

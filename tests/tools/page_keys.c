@@ -161,7 +161,7 @@ Test(page_keys, play_choose_heads_and_walk_the_map)
     cr_expect_str_eq(browser_value(browser, "state.cell"), "null");
     tab_to(browser, "colors");
     press(browser, "ArrowDown", 1);
-    browser_wait(browser, "state.colors === 'YlOrRd'");
+    browser_wait(browser, "state.colors === 'viridis'");
     browser_value(browser, "saved = null, saveFile = (blob, name) => { saved = name; }, ''");
     tab_to(browser, "save-svg");
     press(browser, "Enter", 1);

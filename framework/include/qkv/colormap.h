@@ -12,13 +12,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Returns the name of the colormap at `index`, counted from 0: viridis, plasma, magma, YlOrRd,
+/* Returns the name of the colormap at `index`, counted from 0: YlOrRd, viridis, plasma, magma,
  * gray; NULL after the last. The table is framework/draw/colormaps.def. */
 QKV_API const char *qkv_colormap_name(int64_t index);
 
 /* Sets `color` to the colour of `value`, as 0xRRGGBB, within 2/255 of matplotlib's colormap of that
  * name. Values below 0 get the first colour, values above 1 the last, NaN the first. `name` NULL
- * means viridis. Returns false, and leaves `color` as it was, if there is no such colormap. */
+ * means the first, YlOrRd. Returns false, and leaves `color` as it was, if there is no such colormap. */
 QKV_API bool qkv_colormap_color(const char *name, double value, uint32_t *color);
 
 /* Which colours a terminal shows. */

@@ -68,7 +68,7 @@ QKV_API const struct qkv_format *qkv_format_of_path(const char *path);
 /* Options for writing. All zero, or NULL in place of the options, are good defaults. A format ignores options that do not
  * apply to it. */
 struct qkv_format_options {
-    const char *colormap; /* of weights (qkv/colormap.h); NULL: viridis, in html YlOrRd */
+    const char *colormap; /* of weights (qkv/colormap.h); NULL: YlOrRd */
     bool annotate;        /* svg, png: print the weight in each cell */
     double maximum;       /* svg, png, text: weight of the last colour; 0: the largest weight, rounded up */
     double scale;         /* png: pixels per unit of svg, at most 32; 0: 2 */

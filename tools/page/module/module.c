@@ -164,12 +164,12 @@ int page_training_show_forced(size_t source_size, size_t target_size)
 }
 
 /* The colours of weights from 0 to 1, as 0xRRGGBB, of each colormap (qkv/colormap.h) that the page offers. */
-#define COLORMAP_NAMES "viridis\nYlOrRd\n"
+#define COLORMAP_NAMES "YlOrRd\nviridis\n"
 enum { COLORMAPS = 2, COLORS = 256 };
 
 static const uint32_t *colors(void)
 {
-    static const char *const names[COLORMAPS] = {"viridis", "YlOrRd"};
+    static const char *const names[COLORMAPS] = {"YlOrRd", "viridis"};
     static uint32_t color[COLORMAPS][COLORS];
     for (int map = 0; map < COLORMAPS; map++)
         for (int i = 0; i < COLORS; i++)
