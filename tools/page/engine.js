@@ -8,7 +8,7 @@
 const TEXTS = ['source_tokens', 'target_inputs', 'target_outputs', 'translations', 'next_words'];
 const ARRAYS = {
     scores: Float64Array, log_probability: Float64Array, known_sources: Int32Array, known_targets: Int32Array, probabilities: Float64Array,
-    next_probabilities: Float64Array, maps: Int32Array, silent: Int32Array, silent_sources: Int32Array, entropies: Float64Array, weights: Float32Array,
+    source_words: Int32Array, target_words: Int32Array, next_probabilities: Float64Array, maps: Int32Array, silent: Int32Array, silent_sources: Int32Array, entropies: Float64Array, weights: Float32Array,
 };
 
 const STEP_TEXTS = ['step_names', 'step_titles', 'step_formulas', 'step_notes', 'step_words'];

@@ -8,6 +8,7 @@ const AXES = {
     cross: 'Each row: where a word of the translation looks in the sentence.',
     encoder: 'Each row: where a word of the sentence looks in the sentence.',
     decoder: 'Each row: where the decoder looks in what it has read, when it reads the left word and chooses the right one.',
+    words: 'Each row: where the decoder looks in what it has read, when it reads a word.',
 };
 
 // Two decimals; a weight that is not quite 1 is not said to be 1.
@@ -36,7 +37,7 @@ function cellsOfRow(head, row) {
 // The line above the large map. With the score local_p (Luong et al. 2015), rows sum to less than 1.
 function axesText(head) {
     const isWhole = head.rowWords.every((_, row) => sumOf(cellsOfRow(head, row)) > 0.99);
-    return (scenes ? 'Each row: how a query divides its attention among the keys.' : AXES[head.kind]) + (isWhole ? ' A row sums to 1.' : '');
+    return (scenes ? 'Each row: how a query divides its attention among the keys.' : AXES[head.kind === 'decoder' && state.words ? 'words' : head.kind]) + (isWhole ? ' A row sums to 1.' : '');
 }
 
 // “gato” takes 0.90 of its attention from “cat”, 0.06 from “the”, 0.04 elsewhere

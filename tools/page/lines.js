@@ -11,9 +11,10 @@ let points = null; // anchors of both sides, until words or their places change:
 // Where lines may touch each word of one side, from the corner of the pair.
 function anchors(side) {
     const origin = element('pair').getBoundingClientRect();
-    return wordButtons[side].map(word => {
-        const box = word.getBoundingClientRect();
-        return { x: (box.left + box.right) / 2 - origin.left, top: box.top - origin.top, bottom: box.bottom - origin.top };
+    const boxes = wordButtons[side].map(word => word.getBoundingClientRect());
+    return boxes.map((box, index) => {
+        const last = boxes[tokensOf({ side, index }).at(-1)], right = last.top === box.top ? last.right : box.right;
+        return { x: (box.left + right) / 2 - origin.left, top: box.top - origin.top, bottom: box.bottom - origin.top };
     });
 }
 

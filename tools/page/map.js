@@ -13,15 +13,15 @@ function headerCell(head, axis, index, text) {
     const cell = make('th', { scope: axis === 'row' ? 'row' : 'col', className: `${axis} ${columnClass(text)}` },
         make('span', { textContent: text, dir: 'auto' }));
     const word = wordOf(head, axis, index);
-    cell.classList.toggle('silent-word', word?.side === 'source' && isSilentWord(word.index));
+    cell.classList.toggle('silent-word', word?.side === 'source' && tokensOf(word).every(isSilentWord));
     cell.addEventListener('pointerenter', () => change({ hover: word, cell: null }));
     cell.addEventListener('pointerleave', unlight);
     return cell;
 }
 
-// A row of the decoder's own attention is a step, which reads one word and chooses the next.
+// A row of the decoder's own attention is a step, which reads one token and chooses the next.
 function rowTitle(head, row) {
-    return head.kind === 'decoder' ? `${isolated(head.columnWords[row])} → ${isolated(head.rowWords[row])}` : head.rowWords[row];
+    return head.kind === 'decoder' && !state.words ? `${isolated(head.columnWords[row])} → ${isolated(head.rowWords[row])}` : head.rowWords[row];
 }
 
 // Shows the weights in their cells. Their names follow when no view follows this one.

@@ -36,7 +36,7 @@ function showView(view) {
     // An address may name heads and words that are not there.
     const silent = view.heads.filter(head => head.isSilent).map(head => head.name).join();
     const silentWords = [...view.silent_sources].flatMap((isSilent, i) => (isSilent ? [i + 1] : [])).join();
-    change({ view, head, silent, silentWords, cell: null, hover: null, held: null, step: Math.min(state.step, view.target_outputs.length - 1) });
+    change({ view: viewInWords(view), head, silent, silentWords, cell: null, hover: null, held: null, step: Math.min(state.step, view.target_outputs.length - 1) });
 }
 
 function openAddress() {

@@ -103,7 +103,7 @@ moveByArrows(element('target-words'), '.word');
 
 function lightWords() {
     const head = selectedHead(), key = state.cell && head ? wordOf(head, 'column', state.cell.column) : null;
-    const isAt = (place, side, index) => place?.side === side && place.index === index;
+    const isAt = (place, side, index) => place?.side === side && tokensOf(place).includes(index);
     for (const side of ['source', 'target'])
         wordButtons[side].forEach((word, i) => {
             word.classList.toggle('lit', isAt(state.hover, side, i) || isAt(key, side, i));

@@ -12,6 +12,7 @@ const state = {
     head: null,       // name of the selected head, such as 'cross-2-1'
     silent: '',       // names of the silent heads, in the order of the model, with commas between
     silentWords: '',  // numbers from 1 of the words of the sentence to which nothing attends, with commas between
+    words: false,     // the maps show words in place of tokens (words.js)
     colors: null,     // name of the colormap of weights; null: the usual one
     hover: null,      // {side: 'source' or 'target', index}: the word that is lit up
     held: null,       // the word that was clicked: lit up while the pointer is on no other
@@ -101,7 +102,7 @@ function readAddress() {
     return { source: fields.get('s') ?? '', own: fields.get('t'), beam: beam >= 1 && beam <= 100 ? Math.floor(beam) : 1,
         choice: Number(fields.get('n')) || 0, head: fields.get('head'), silent: fields.get('silent') ?? '',
         silentWords: fields.get('silent-words') ?? '', colors: readColors(fields.get('colors')),
-        update: readUpdate(fields.get('update')), isWalking: fields.get('steps') === '1' };
+        words: fields.get('words') === '1', update: readUpdate(fields.get('update')), isWalking: fields.get('steps') === '1' };
 }
 
 // After the last of several changes that follow one another fast, as while one types or slides: a new address costs the
@@ -122,6 +123,7 @@ function writeAddress(isStep) {
     if (state.head) fields.set('head', state.head);
     if (state.silent) fields.set('silent', state.silent);
     if (state.silentWords) fields.set('silent-words', state.silentWords);
+    if (state.words) fields.set('words', 1);
     if (state.colors !== null) fields.set('colors', state.colors);
     if (state.isWalking && !scenes) fields.set('steps', 1);
     const address = '#' + fields;
@@ -152,6 +154,7 @@ function readView(answer) {
         });
         offset += rows * columns;
     }
+    view.tokenHeads = view.heads;
     return view;
 }
 
@@ -162,19 +165,23 @@ function selectedHead() {
 const NOWHERE = { row: -1, column: -1 };
 
 // The row and the column of a head's map that belong to a word of the sentence pair; -1: none. In the decoder's own
-// attention a word is the row of the step that chooses it, and the column of the next step, which reads it.
+// attention a word is the row of the step that chooses it, and the column of the next step, which reads it; where tokens are
+// merged, both the row and the column of the steps that read it.
 function placeOf(head, word) {
-    const { side, index } = word;
+    const { side } = word, index = indexInMap(word);
     if (head.kind === 'cross') return side === 'source' ? { row: -1, column: index } : { row: index, column: -1 };
     if ((head.kind === 'encoder') !== (side === 'source')) return NOWHERE;
     if (side === 'source') return { row: index, column: index };
-    return { row: index, column: index + 1 < head.columns ? index + 1 : -1 };
+    const next = index + 1 < head.columns ? index + 1 : -1;
+    return { row: state.words ? next : index, column: next };
 }
 
 // The word of the sentence pair that a row or a column of a head's map stands for; null: <s>.
 function wordOf(head, axis, index) {
-    if (head.kind === 'decoder' && axis === 'column') return index ? { side: 'target', index: index - 1 } : null;
-    return { side: head.kind === 'encoder' || axis === 'column' ? 'source' : 'target', index };
+    if (head.kind === 'decoder' && (axis === 'column' || state.words))
+        return index ? { side: 'target', index: firstToken('target', index - 1) } : null;
+    const side = head.kind === 'encoder' || (head.kind === 'cross' && axis === 'column') ? 'source' : 'target';
+    return { side, index: firstToken(side, index) };
 }
 
 // The row and the column of a head's map that are lit up: those of the cell under the pointer, in all maps of its kind;

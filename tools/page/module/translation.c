@@ -196,6 +196,33 @@ static enum qkv_status show_probabilities(struct page_translation *t, const stru
 
 /* ---- sentence pairs ---- */
 
+/* Numbers the words of tokens. Tokens 0 .. known - 1 belong to word[0 .. known - 1]; a token of no word (below 0), and each
+ * other token, is a word of its own. NULL when there is no memory. */
+static int32_t *number_words(struct qkv_arena *arena, const int64_t *word, int64_t known, int64_t count)
+{
+    int32_t *numbers = qkv_arena_allocate(arena, (size_t)count * sizeof *numbers), next = -1;
+    for (int64_t i = 0; numbers && i < count; i++) {
+        bool continues = i > 0 && i < known && word[i] >= 0 && word[i] == word[i - 1];
+        next += !continues;
+        numbers[i] = next;
+    }
+    return numbers;
+}
+
+/* As `qkv attention --words` finds the words; false when there is no memory. */
+static bool show_words(struct page_translation *t, const struct qkv_attention_pair *pair)
+{
+    const int64_t *target = t->target.tokens.word;
+    if (t->hypotheses)
+        target =
+            qkv_token_words(&t->run.config.data.trg, pair->target.length, pair->target_tokens, &t->arena);
+    if (!target && pair->target.length) return false;
+    t->view.source_words =
+        number_words(&t->arena, t->source.tokens.word, pair->source.length, t->view.source_count);
+    t->view.target_words = number_words(&t->arena, target, pair->target.length, t->view.step_count);
+    return t->view.source_words && t->view.target_words;
+}
+
 /* Which tokens the vocabularies know, and the ids that the steps predict; NULL when there is no memory. */
 static const int32_t *show_tokens(struct page_translation *t, const struct qkv_attention_pair *pair,
                                   const struct qkv_attention_report *report)
@@ -237,7 +264,8 @@ static enum qkv_status show(struct page_translation *t, const struct qkv_attenti
     if (qkv_attention_collect(t->collector, 1, pair, 0, &report, error)) return QKV_INVALID;
     t->pair = *pair;
     const int32_t *outputs = show_tokens(t, pair, &report);
-    if (!outputs || !show_maps(t, &report)) return qkv_error_set(error, "out of memory");
+    if (!outputs || !show_words(t, pair) || !show_maps(t, &report))
+        return qkv_error_set(error, "out of memory");
     return show_probabilities(t, &pair->source, outputs, error);
 }
 
