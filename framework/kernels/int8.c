@@ -5,9 +5,9 @@
 #include "kernels/vectors.h"
 
 #ifdef QKV_KERNEL_IS_float32
-/* ---- panels: scales [padded n], then for each 32 columns and 4 rows of b' the bytes [32 columns, 4 rows] of weight + 128,
- * which the instruction that multiplies unsigned by signed bytes needs. Each row of a is stored with the sum of its
- * numbers; 128 times this sum is subtracted from the products ---- */
+/* ---- panels: scales [padded n], the initial values of sums [padded n], then for each 32 columns and 4 rows of b' the bytes
+ * [32 columns, 4 rows]. The instruction multiplies unsigned by signed bytes, so rows of a are stored as number + 128; a sum
+ * begins with -128 times the sum of its column ---- */
 
 enum { ZERO = 128 };
 
@@ -15,50 +15,53 @@ void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real
 {
     float *scale = panels;
     int64_t padded = int8_padded_columns(n), inner = int8_padded_inner(k);
-    unsigned char *panel = (unsigned char *)(scale + padded);
+    int32_t *start = (int32_t *)(scale + padded);
+    int8_t *panel = (int8_t *)(start + padded);
     int64_t column_step = transpose_b ? k : 1, row_step = transpose_b ? 1 : n;
-    memset(panel, ZERO, (size_t)(padded * inner));
+    memset(panel, 0, (size_t)(padded * inner));
     for (int64_t j = 0; j < padded; j++) {
         const real *column = b + j * column_step;
-        unsigned char *to =
+        int8_t *to =
             panel + j / INT8_PANEL_COLUMNS * INT8_PANEL_COLUMNS * inner + j % INT8_PANEL_COLUMNS * INT8_GROUP;
         scale[j] = j < n ? qkv_int8_scale(k, column, row_step) : 0;
+        start[j] = 0;
         if (scale[j] <= 0) continue;
-        for (int64_t l = 0; l < k; l++)
-            to[l / INT8_GROUP * INT8_GROUP * INT8_PANEL_COLUMNS + l % INT8_GROUP] =
-                (unsigned char)(ZERO + qkv_int8_of(column[l * row_step], scale[j]));
+        for (int64_t l = 0; l < k; l++) {
+            int8_t weight = (int8_t)qkv_int8_of(column[l * row_step], scale[j]);
+            to[l / INT8_GROUP * INT8_GROUP * INT8_PANEL_COLUMNS + l % INT8_GROUP] = weight;
+            start[j] -= ZERO * weight;
+        }
     }
 }
 
 /* ---- rows of a ---- */
 
 struct rows {
-    float *scale;   /* [m] */
-    int32_t *start; /* [m]: initial value of sums: -ZERO times the sum of the row's numbers */
-    int8_t *value;  /* [m, padded k] */
+    float *scale;         /* [m] */
+    unsigned char *value; /* [m, padded k]: number + ZERO */
 };
 
 static struct rows rows_in(void *memory, int64_t m)
 {
     float *scale = memory;
-    int32_t *start = (int32_t *)(scale + m);
-    return (struct rows){scale, start, (int8_t *)(start + m)};
+    return (struct rows){scale, (unsigned char *)(scale + m)};
 }
 
 typedef int32_t integers __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
 enum { PARTS = INT8_INNER / LANES };
 
 /* to [INT8_INNER] = the lowest bytes of x. (GCC 12 takes the vectors apart where plain C does the same.) */
-static inline void store_bytes(const integers x[PARTS], int8_t *to)
+static inline void store_bytes(const integers x[PARTS], unsigned char *to)
 {
 #    if defined(__AVX512F__)
     _mm_storeu_si128((__m128i *)to, _mm512_cvtepi32_epi8((__m512i)x[0]));
 #    elif defined(__AVX2__)
-    __m256i pairs = _mm256_permute4x64_epi64(_mm256_packs_epi32((__m256i)x[0], (__m256i)x[1]), 0xd8);
+    __m256i left = (__m256i)(x[0] & 255), right = (__m256i)(x[1] & 255);
+    __m256i pairs = _mm256_permute4x64_epi64(_mm256_packus_epi32(left, right), 0xd8);
     _mm_storeu_si128((__m128i *)to,
-                     _mm_packs_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1)));
+                     _mm_packus_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1)));
 #    else
-    for (int i = 0; i < INT8_INNER; i++) to[i] = (int8_t)x[i / LANES][i % LANES];
+    for (int i = 0; i < INT8_INNER; i++) to[i] = (unsigned char)x[i / LANES][i % LANES];
 #    endif
 }
 
@@ -82,25 +85,21 @@ static inline int32_t largest_bits(int64_t n, const real *x)
     return first > second ? first : second;
 }
 
-/* value [inner] = round(x [k] * factor), to even, then zeros; returns its sum. Adding ROUNDING, 1.5 * 2^23, to a number of at
- * most 127 leaves the rounded number in the lowest bits. */
-static inline int32_t round_row(int64_t k, const real *x, real factor, int64_t inner, int8_t *restrict value)
+/* value [inner] = ZERO + round(x [k] * factor), to even; after k, ZERO. Adding 1.5 * 2^23 + ZERO to a number of at most 127
+ * leaves this integer in the lowest byte. */
+static inline void round_row(int64_t k, const real *x, real factor, int64_t inner,
+                             unsigned char *restrict value)
 {
-    const vector rounding = all_lanes(12582912), factors = all_lanes(factor);
-    integers sum = {0}, rounded[PARTS];
+    const vector rounding = all_lanes(12582912 + ZERO), factors = all_lanes(factor);
     for (int64_t i = 0; i < inner; i += INT8_INNER) {
+        integers rounded[PARTS];
 #    pragma GCC unroll 4
         for (int part = 0; part < PARTS; part++) {
             int64_t at = i + part * LANES;
-            vector shifted = load_first(k - at, x + at) * factors + rounding;
-            rounded[part] = (integers)shifted - (integers)rounding;
-            sum += rounded[part];
+            rounded[part] = (integers)(load_first(k - at, x + at) * factors + rounding);
         }
         store_bytes(rounded, value + i);
     }
-#    pragma GCC unroll 4
-    for (int by = LANES / 2; by >= 4; by /= 2) sum += (integers)rotated((vector)sum, by);
-    return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
 /* A row of zeros, or of numbers too small to divide by, has scale 0; one with infinity or NaN has NaN, as in float32. */
@@ -111,16 +110,15 @@ static void quantize_rows(int64_t m, int64_t k, const real *a, struct rows rows)
     for (int64_t i = 0; i < m; i++) {
         const real *x = a + i * k;
         int32_t bits = largest_bits(k, x);
-        int8_t *value = rows.value + i * inner;
+        unsigned char *value = rows.value + i * inner;
         real max;
         memcpy(&max, &bits, sizeof max);
         if (max >= SMALLEST && max < INFINITY) {
             rows.scale[i] = max / 127;
-            rows.start[i] = -ZERO * round_row(k, x, 127 / max, inner, value);
+            round_row(k, x, 127 / max, inner, value);
         } else {
             rows.scale[i] = max < SMALLEST ? 0 : NAN;
-            rows.start[i] = 0;
-            memset(value, 0, (size_t)inner);
+            memset(value, ZERO, (size_t)inner);
         }
     }
 }
@@ -131,7 +129,8 @@ struct int8_job {
     int64_t m, n, inner; /* inner: padded k */
     struct rows rows;
     const float *scale;
-    const unsigned char *panels;
+    const int32_t *start;
+    const int8_t *panels;
     const real *bias;
     real *c;
     int64_t part_panels; /* panels of a part of the job */
@@ -152,19 +151,20 @@ static void store_sums(const struct int8_job *job, int64_t row, int64_t rows, in
 }
 
 #    ifdef __AVX2__
-/* `rows` rows in one panel. A panel's even bytes and odd bytes are multiplied as 16-bit numbers: the instruction for bytes
+/* `rows` rows in one panel. Even bytes and odd bytes are multiplied as 16-bit numbers: the instruction for bytes
  * would saturate. */
 static inline __attribute__((always_inline)) void tile_avx2(const int rows, const struct int8_job *job,
                                                             int64_t row, int64_t column)
 {
     const __m256i even = _mm256_set1_epi16(255);
-    const unsigned char *b = job->panels + column * job->inner;
-    const int8_t *a = job->rows.value + row * job->inner;
+    const int8_t *b = job->panels + column * job->inner;
+    const unsigned char *a = job->rows.value + row * job->inner;
     __m256i sum[2][4];
 #        pragma GCC unroll 2
     for (int i = 0; i < rows; i++)
 #        pragma GCC unroll 4
-        for (int v = 0; v < 4; v++) sum[i][v] = _mm256_set1_epi32(job->rows.start[row + i]);
+        for (int v = 0; v < 4; v++)
+            sum[i][v] = _mm256_loadu_si256((const __m256i *)(job->start + column + v * 8));
     for (int64_t l = 0; l < job->inner; l += INT8_GROUP, b += INT8_GROUP * INT8_PANEL_COLUMNS) {
         __m256i x_even[2], x_odd[2];
 #        pragma GCC unroll 2
@@ -172,16 +172,17 @@ static inline __attribute__((always_inline)) void tile_avx2(const int rows, cons
             int32_t group;
             memcpy(&group, a + i * job->inner + l, sizeof group);
             __m256i x = _mm256_set1_epi32(group);
-            x_even[i] = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8);
-            x_odd[i] = _mm256_srai_epi16(x, 8);
+            x_even[i] = _mm256_and_si256(x, even);
+            x_odd[i] = _mm256_srli_epi16(x, 8);
         }
 #        pragma GCC unroll 4
         for (int v = 0; v < 4; v++) {
-            __m256i w = _mm256_loadu_si256((const __m256i *)(b + v * 32));
+            __m256i w = _mm256_loadu_si256((const __m256i *)(b + v * 32)), w_odd = _mm256_srai_epi16(w, 8),
+                    w_even = _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8);
 #        pragma GCC unroll 2
             for (int i = 0; i < rows; i++) {
-                __m256i products = _mm256_add_epi32(_mm256_madd_epi16(_mm256_and_si256(w, even), x_even[i]),
-                                                    _mm256_madd_epi16(_mm256_srli_epi16(w, 8), x_odd[i]));
+                __m256i products = _mm256_add_epi32(_mm256_madd_epi16(w_even, x_even[i]),
+                                                    _mm256_madd_epi16(w_odd, x_odd[i]));
                 sum[i][v] = _mm256_add_epi32(sum[i][v], products);
             }
         }
@@ -204,13 +205,13 @@ static void panel_simple(const struct int8_job *job, int64_t column)
 /* One panel, in plain C. */
 static void panel_simple(const struct int8_job *job, int64_t column)
 {
-    const unsigned char *panel = job->panels + column * job->inner;
+    const int8_t *panel = job->panels + column * job->inner;
     for (int64_t i = 0; i < job->m; i++) {
         int32_t sums[1][INT8_PANEL_COLUMNS];
-        const int8_t *a = job->rows.value + i * job->inner;
-        for (int j = 0; j < INT8_PANEL_COLUMNS; j++) sums[0][j] = job->rows.start[i];
+        const unsigned char *a = job->rows.value + i * job->inner;
+        memcpy(sums, job->start + column, sizeof sums);
         for (int64_t l = 0; l < job->inner; l += INT8_GROUP) {
-            const unsigned char *b = panel + l * INT8_PANEL_COLUMNS;
+            const int8_t *b = panel + l * INT8_PANEL_COLUMNS;
             for (int j = 0; j < INT8_PANEL_COLUMNS; j++)
                 for (int g = 0; g < INT8_GROUP; g++) sums[0][j] += a[l + g] * b[j * INT8_GROUP + g];
         }
@@ -259,14 +260,16 @@ static inline __attribute__((always_inline)) WITH_VNNI void
 tile_vnni(const int rows, const int chains, const struct int8_job *job, int64_t row, int64_t column)
 {
     const int64_t inner = job->inner, next_panel = row == 0 ? inner * INT8_PANEL_COLUMNS : 0;
-    const unsigned char *b = job->panels + column * inner;
-    const int8_t *a[VNNI_ROWS / 3];
+    const int8_t *b = job->panels + column * inner;
+    const unsigned char *a[VNNI_ROWS / 3];
     __m512i sum[VNNI_ROWS][2];
 #        pragma GCC unroll 4
     for (int i = 0; i < rows; i += 3) a[i / 3] = job->rows.value + (row + i) * inner;
 #        pragma GCC unroll 16
-    for (int i = 0; i < rows * chains; i++)
-        sum[i][0] = sum[i][1] = _mm512_set1_epi32(i < rows ? job->rows.start[row + i] : 0);
+    for (int i = 0; i < rows * chains; i++) {
+        sum[i][0] = i < rows ? _mm512_loadu_si512(job->start + column) : _mm512_setzero_si512();
+        sum[i][1] = i < rows ? _mm512_loadu_si512(job->start + column + 16) : _mm512_setzero_si512();
+    }
     for (int64_t l = inner; l > 0; l -= chains * INT8_GROUP) {
 #        pragma GCC unroll 4
         for (int g = 0; g < chains; g++, b += INT8_GROUP * INT8_PANEL_COLUMNS) {
@@ -280,8 +283,8 @@ tile_vnni(const int rows, const int chains, const struct int8_job *job, int64_t 
                 int32_t group; /* by four addresses: those of all rows would not fit into registers */
                 memcpy(&group, a[i / 3] + i % 3 * inner + g * INT8_GROUP, sizeof group);
                 __m512i x = _mm512_set1_epi32(group);
-                sum[g * rows + i][0] = _mm512_dpbusd_epi32(sum[g * rows + i][0], left, x);
-                sum[g * rows + i][1] = _mm512_dpbusd_epi32(sum[g * rows + i][1], right, x);
+                sum[g * rows + i][0] = _mm512_dpbusd_epi32(sum[g * rows + i][0], x, left);
+                sum[g * rows + i][1] = _mm512_dpbusd_epi32(sum[g * rows + i][1], x, right);
             }
         }
 #        pragma GCC unroll 4
@@ -365,7 +368,8 @@ void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t
                            .inner = inner,
                            .rows = rows,
                            .scale = panels,
-                           .panels = (const unsigned char *)((const float *)panels + padded),
+                           .start = (const int32_t *)((const float *)panels + padded),
+                           .panels = (const int8_t *)((const float *)panels + 2 * padded),
                            .bias = bias,
                            .c = c,
                            .part_panels = padded / INT8_PANEL_COLUMNS};

@@ -26,16 +26,16 @@ static inline int64_t int8_padded_inner(int64_t k)
     return (k + INT8_INNER - 1) / INT8_INNER * INT8_INNER;
 }
 
-/* Bytes of the panels of b' [k, n]: the scales of the columns, then the panels. */
+/* Bytes of the panels of b' [k, n]: a scale and a number for each column, then the panels. */
 static inline size_t int8_panels_size(int64_t n, int64_t k)
 {
-    return (size_t)int8_padded_columns(n) * (sizeof(float) + (size_t)int8_padded_inner(k));
+    return (size_t)int8_padded_columns(n) * (sizeof(float) + sizeof(int32_t) + (size_t)int8_padded_inner(k));
 }
 
-/* Bytes of a [m, k] as int8: a scale and a sum for each row, then the rows. */
+/* Bytes of a [m, k] as int8: a scale for each row, then the rows. */
 static inline size_t int8_rows_size(int64_t m, int64_t k)
 {
-    return (size_t)m * (sizeof(float) + sizeof(int32_t) + (size_t)int8_padded_inner(k));
+    return (size_t)m * (sizeof(float) + (size_t)int8_padded_inner(k));
 }
 
 /* Whether products of x and this weight, `inner` long, are int8. */
