@@ -35,6 +35,7 @@ static bool allocate(struct search *s, int64_t longest)
     s->live = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->live);
     s->continued = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->continued);
     s->candidates = qkv_arena_allocate(s->arena, 2 * (size_t)s->width * sizeof *s->candidates);
+    s->bounds = qkv_arena_allocate(s->arena, (size_t)s->capacity * sizeof *s->bounds);
     s->ids = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->ids);
     s->sentence_of = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->sentence_of);
     s->parents = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->parents);
@@ -42,8 +43,8 @@ static bool allocate(struct search *s, int64_t longest)
     if (s->options->sampling.enabled &&
         !(s->choices = qkv_arena_allocate(s->arena, (size_t)classes * sizeof *s->choices)))
         return false;
-    return s->nodes && s->done && s->live && s->continued && s->candidates && s->ids && s->sentence_of &&
-           s->parents;
+    return s->nodes && s->done && s->live && s->continued && s->candidates && s->bounds && s->ids &&
+           s->sentence_of && s->parents;
 }
 
 /* Refuses a sentence number that is out of range: its samples would be those of another sentence. */
@@ -281,6 +282,7 @@ enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch
         .decoding = decoding,
         .width = samples ? options->n_best : options->beam_size,
         .sentences = batch->count,
+        .capacity = options->beam_size > 1 ? 2 * options->beam_size : 1,
         .scored = (!samples && options->beam_size > 1) || !options->skip_scores,
         .constrained = qkv_search_is_constrained(options),
         .excluded = options->allow_unknown ? QKV_BEGIN : QKV_UNKNOWN,

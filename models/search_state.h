@@ -64,7 +64,9 @@ struct search {
     struct live *live,
         *continued; /* rows of this step and of the next; those of a sentence are consecutive */
     int64_t rows, next_rows;
-    struct candidate *candidates; /* [2 * width] */
+    int64_t capacity;             /* candidates of a sentence: 1 in greedy search, else 2 * width */
+    struct candidate *candidates; /* [capacity], or a row each */
+    double *bounds;               /* [capacity], of raise_bounds in candidates.c */
     int32_t *ids;                 /* [rows]: token that each row feeds to qkv_decoding_step */
     int64_t *sentence_of;         /* [rows] */
     int64_t *parents;             /* [next_rows], for qkv_decoding_reorder */
