@@ -28,10 +28,11 @@ real row_squares(int64_t n, const real *x, real mean);
 /* The sum of a b (x - mean). */
 real row_moment(int64_t n, const real *a, const real *b, const real *x, real mean);
 
-/* to [n] = exp(from - shift); returns the sum of `to`. `from` and `to` may be the same. */
+/* to [n] = exp(from - shift), where no number of `from` is above `shift`; returns the sum of `to`. `from` and `to` may be the
+ * same. */
 real row_exp(int64_t n, const real *from, real shift, real *to);
 
-/* The sum of exp(x - shift): the sums of 256 numbers each, one after the other. */
+/* The sum of exp(x - shift), where no number is above `shift`: the sums of 256 numbers each, one after the other. */
 real row_exp_sum(int64_t n, const real *x, real shift);
 
 /* to [n] = softmax(from); `from` and `to` may be the same. n > 0. */

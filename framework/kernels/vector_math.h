@@ -10,6 +10,18 @@
 
 #ifdef QKV_KERNEL_IS_float32
 
+/* exp(r) for |r| <= ln 2 / 2. */
+static inline float exp_polynomial(float r)
+{
+    float p = fused(r, 1.98756912e-4f, 1.39819994e-3f);
+    p = fused(r, p, 8.33345205e-3f);
+    p = fused(r, p, 4.16657962e-2f);
+    p = fused(r, p, 1.66666546e-1f);
+    p = fused(r, p, 0.5f);
+    p = fused(r, p, 1.0f);
+    return fused(r, p, 1.0f);
+}
+
 /* exp(x) = 2^n exp(r) with |r| <= ln 2 / 2 and a polynomial for exp(r) (Cody and Waite 1980). Within 2 units in the last
  * place. */
 static inline float fast_exp(float x)
@@ -22,13 +34,7 @@ static inline float fast_exp(float x)
     float n = fused(limited, 1.44269504f, round) - round;
     /* ln 2 as the difference of two constants, for more digits. */
     float r = fused(n, 2.12194440e-4f, fused(n, -0.693359375f, limited));
-    float p = fused(r, 1.98756912e-4f, 1.39819994e-3f);
-    p = fused(r, p, 8.33345205e-3f);
-    p = fused(r, p, 4.16657962e-2f);
-    p = fused(r, p, 1.66666546e-1f);
-    p = fused(r, p, 0.5f);
-    p = fused(r, p, 1.0f);
-    p = fused(r, p, 1.0f);
+    float p = exp_polynomial(r);
     /* 2^n as a product of two powers, because 2^128 alone would overflow although p * 2^128 need not. */
     int32_t half = (int32_t)n / 2, rest = (int32_t)n - half;
     union {
@@ -39,6 +45,24 @@ static inline float fast_exp(float x)
     result = x < -87.3f ? 0.0f : result;
     result = x > 88.72f ? INFINITY : result;
     return x == x ? result : x; /* x, if x is NaN */
+}
+
+/* exp(x) for x <= 0 or NaN: the bits of fast_exp, in two thirds of its operations. Adding n to the exponent of exp(r)
+ * multiplies by 2^n, because the result is a normal number; for x > 0 it might not be one. */
+static inline float fast_exp_below_0(float x)
+{
+    float limited = x > -87.3f ? x : -87.3f;
+    const float round = 12582912.0f;
+    union {
+        float value;
+        uint32_t bits;
+    } shifted = {fused(limited, 1.44269504f, round)}, power;
+    float n = shifted.value - round;
+    float r = fused(n, 2.12194440e-4f, fused(n, -0.693359375f, limited));
+    power.value = exp_polynomial(r);
+    power.bits += shifted.bits << 23; /* the lowest bits of `shifted` are n */
+    float result = x < -87.3f ? 0.0f : power.value;
+    return x == x ? result : x;
 }
 
 /* log(x) = n ln 2 + log(m) with 1/sqrt(2) <= m < sqrt(2), and log(m) = 2 artanh(s) with s = (m - 1) / (m + 1), by its
@@ -105,6 +129,11 @@ static inline float normal_cdf(float x)
 #else
 
 static inline double fast_exp(double x)
+{
+    return qkv_scalar_exp(x);
+}
+
+static inline double fast_exp_below_0(double x)
 {
     return qkv_scalar_exp(x);
 }
