@@ -1,6 +1,7 @@
 #include "qkv/translator.h"
 
 #include "core/gather.h"
+#include "models/network.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -106,6 +107,30 @@ static int longer_first(const void *a, const void *b)
     const struct sorted_sentence *x = a, *y = b;
     if (x->length != y->length) return x->length > y->length ? -1 : 1;
     return x->sentence < y->sentence ? -1 : x->sentence > y->sentence;
+}
+
+/* The most hypotheses that a model should decode together. In int8, more are slower: their logits, of four bytes, leave the
+ * second-level cache and take more memory than the output layer's weights, of one byte, which smaller batches read more
+ * often. In other types weights are larger, and the number of rows of a product may change its rounding: no limit. */
+static int64_t most_rows(const struct qkv_model *model)
+{
+    enum { LOGITS = 1 << 18, LOGIT_BYTES = 4 };
+    if (model->parameters.products != QKV_PRECISION_INT8) return INT64_MAX;
+    int64_t cached = LOGITS / model->target_size,
+            as_weights = model->config.decoder.hidden_size / LOGIT_BYTES;
+    return cached > as_weights ? cached : as_weights;
+}
+
+/* Sentences of a batch: `wanted`, halved until their hypotheses are few enough. */
+static int64_t batch_size_of(const struct qkv_translator *t, int64_t wanted)
+{
+    const struct qkv_search_options *options = t->options;
+    int64_t size = wanted < t->count ? wanted : t->count,
+            hypotheses = options->sampling.enabled ? options->n_best : options->beam_size;
+    const struct qkv_decoding *member;
+    for (int64_t i = 0; (member = qkv_decoding_member(t->slot[0].decoding, i)); i++)
+        while (size > 1 && size > most_rows(member->model) / hypotheses) size = (size + 1) / 2;
+    return size > 0 ? size : 1;
 }
 
 /* Where translation i of a batch, whose first sentence in sorted order is `first`, belongs. */
@@ -243,8 +268,8 @@ enum qkv_status qkv_translator_run(struct qkv_translator *t, int64_t count, cons
     if (qkv_search_options_check(options, error)) return QKV_INVALID;
     t->options = options;
     t->count = count;
-    t->batch_size = batch_size;
-    t->batches = count / batch_size + (count % batch_size > 0);
+    t->batch_size = batch_size_of(t, batch_size);
+    t->batches = count / t->batch_size + (count % t->batch_size > 0);
     t->next = 0;
     const struct qkv_parcel_contents contents = {t, move_batches};
     enum qkv_status status = qkv_gather(t->processes, &contents, run_own(t, sources, error), error);

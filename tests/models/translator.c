@@ -175,3 +175,25 @@ Test(translator, each_run_reads_the_current_parameters)
     qkv_batch_release(&input.batch);
     qkv_model_free(model);
 }
+
+/* With so many classes, in int8, a batch of more than two sentences is divided. Its sums are exact, so that all sizes give
+ * the same bits. */
+Test(translator, int8_translates_any_batch_like_batches_of_one)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_model *model = tiny_model(&config, 11, 40000, QKV_FLOAT32, 5);
+    struct qkv_error error = {""};
+    struct input input = {0};
+    make_input(&input, model, SENTENCES);
+    cr_assert_eq(qkv_parameters_set_precision(&model->parameters, QKV_PRECISION_INT8, &error), QKV_OK, "%s",
+                 error.message);
+    struct qkv_translator *one = qkv_translator_new(model, NULL, &error),
+                          *all = qkv_translator_new(model, NULL, &error);
+    const struct qkv_hypothesis *expected = translated(one, SENTENCES, input.ids, 1, &BEAM),
+                                *found = translated(all, SENTENCES, input.ids, SENTENCES, &BEAM);
+    for (int64_t i = 0; i < SENTENCES * BEAM.n_best; i++) expect_same(&found[i], &expected[i], i);
+    qkv_translator_free(one);
+    qkv_translator_free(all);
+    qkv_batch_release(&input.batch);
+    qkv_model_free(model);
+}
