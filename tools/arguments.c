@@ -146,11 +146,20 @@ static const char *option_name(const void *context, int64_t index)
     return ((const struct command_option *)context)[index].name;
 }
 
-static bool sets_keys(const struct command *command)
+static bool has_option(const struct command *command, const char *name)
 {
     const struct command_option *o = command->options;
-    while (o->name && strcmp(o->name, "set") != 0) o++;
+    while (o->name && strcmp(o->name, name) != 0) o++;
     return o->name != NULL;
+}
+
+/* What to do instead of giving -o or --output to a command without that option; "" for other options. */
+static const char *hint_of_output(const struct command *command, char letter, const char *name)
+{
+    bool is_output = letter == 'o' || !strcmp(name, "output");
+    return !is_output || command->writes_run || has_option(command, "output")
+               ? ""
+               : "; results go to standard output: append >FILE";
 }
 
 /* Reports a word that getopt_long refused. */
@@ -159,7 +168,8 @@ static int print_option_error(const struct command *command, const char *word)
     char title[TITLE_SIZE], candidates[512] = "", given[64] = "";
     write_title(command, title);
     if (optopt > 0 && optopt < FIRST_LONG_ONLY && optopt != 'h')
-        return print_error("unknown option '-%c' (see `%s --help`)", optopt, title);
+        return print_error("unknown option '-%c'%s (see `%s --help`)", optopt,
+                           hint_of_output(command, (char)optopt, ""), title);
     if (optopt) return print_error("option '%.*s' takes no value", (int)strcspn(word, "="), word);
     const char *name = word + 2; /* after the dashes */
     size_t length = strcspn(name, "=");
@@ -175,9 +185,12 @@ static int print_option_error(const struct command *command, const char *word)
     if (count > 1) return print_error("option '--%.*s' is ambiguous: %s", (int)length, name, candidates);
     if (length < sizeof given) memcpy(given, name, length);
     qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name, command->options);
-    const char *hint = *candidates          ? "; did you mean "
-                       : sets_keys(command) ? "; keys of the config are set by -s KEY=VALUE"
-                                            : "";
+    const char *output = hint_of_output(command, 0, given);
+    const char *hint = *output                      ? output
+                       : *candidates                ? "; did you mean "
+                       : has_option(command, "set") ? "; keys of the config are set by -s KEY=VALUE"
+                                                    : "";
+    if (*output) *candidates = '\0';
     return print_error("unknown option '--%.*s'%s%s (see `%s --help`)", (int)length, name, hint, candidates,
                        title);
 }
@@ -221,7 +234,9 @@ static int print_unexpected(const struct command *command, const char *last, con
         return print_usage_error(command, "unexpected operand '%s'; -s takes KEY=VALUE, such as -s %s=%s",
                                  word, setting, word);
     return print_usage_error(command, "unexpected operand '%s'%s", word,
-                             strcmp(last, "SENTENCE") ? "" : "; put the sentence in quotes");
+                             !strcmp(last, "SENTENCE") ? "; put the sentence in quotes"
+                             : !strcmp(last, "FILE")   ? "; a sentence is read from standard input"
+                                                       : "");
 }
 
 /* Checks the number of operands, and that none is empty. */

@@ -76,6 +76,7 @@ struct command {
     /* Runs the command with `operands` operands, operand[0 ..]; returns the exit code. */
     int (*run)(int operands, char **operand);
     bool standalone; /* a program called `name`, not a subcommand of qkv */
+    bool writes_run; /* the results are in a run folder, not on standard output */
     /* The processes that mpirun starts share its work; all other subcommands refuse to be several. */
     bool is_divided;
 };

@@ -35,7 +35,21 @@ static size_t shown_length(const char *word, size_t length)
     return length;
 }
 
-void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence)
+/* Whether a sentence seems to be of the other side of the run: most of its tokens are unknown, and the vocabulary of the other
+ * side knows most of these. */
+static bool is_of_other_side(const struct qkv_sentence *sentence, const struct qkv_run *run, bool is_target)
+{
+    const struct qkv_vocabulary *other = is_target ? &run->source : &run->target;
+    int64_t known = 0;
+    for (int64_t i = 0; i < sentence->tokens.count; i++)
+        if (sentence->ids[i] == QKV_UNKNOWN)
+            known += qkv_vocabulary_id(other, sentence->tokens.token[i]) != QKV_UNKNOWN;
+    return sentence->unknown > 1 && 2 * sentence->unknown > sentence->tokens.count &&
+           2 * known > sentence->unknown;
+}
+
+void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence, const struct qkv_run *run,
+                           bool is_target)
 {
     if (!sentence->unknown) return;
     struct qkv_types unknown = {0};
@@ -55,6 +69,14 @@ void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentenc
     }
     if (unknown.size > WORDS_SHOWN)
         fprintf(stderr, " and %lld more", (long long)(unknown.size - WORDS_SHOWN));
+    if (is_of_other_side(sentence, run, is_target)) {
+        const struct qkv_data_config *data = &run->config.data;
+        fprintf(stderr, "; most of them are words of the %s language: this run translates from ",
+                is_target ? "source" : "target");
+        print_plain(stderr, data->src.lang);
+        fputs(" to ", stderr);
+        print_plain(stderr, data->trg.lang);
+    }
     fputc('\n', stderr);
     qkv_types_release(&unknown);
 }
@@ -111,7 +133,7 @@ static enum qkv_status read_column(struct input_lines *input, const char *place,
     if (qkv_sentence_encode(&input->sentence, is_prefix ? &data->trg : &data->src,
                             is_prefix ? &input->run->target : &input->run->source, text, size, NULL))
         return qkv_error_set(error, "%s: out of memory", place);
-    if (!input->quiet) warn_of_unknown_words(place, &input->sentence);
+    if (!input->quiet) warn_of_unknown_words(place, &input->sentence, input->run, is_prefix);
     return QKV_OK;
 }
 

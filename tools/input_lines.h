@@ -53,7 +53,9 @@ enum qkv_status input_lines_encode(struct input_lines *input, const char *place,
 
 void input_lines_close(struct input_lines *input);
 
-/* Warns on stderr about words of a sentence that are not in the vocabulary: each only once, and at most eight. */
-void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence);
+/* Warns on stderr about words of a sentence that are not in the vocabulary of its side of the run: each only once, and at most
+ * eight. Says so if the sentence seems to be of the other side. */
+void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence, const struct qkv_run *run,
+                           bool is_target);
 
 #endif

@@ -32,9 +32,14 @@ int output_read(struct output *output, const struct output_options *options)
     const struct qkv_format *format = path && !options->format
                                           ? qkv_format_of_path(path)
                                           : qkv_format_find(options->format ? options->format : "text");
-    if (!format)
-        return print_error("%s: the extension is no known format; choose one with --format: %s", path,
+    if (!format) {
+        const char *name = strrchr(path, '/');
+        return print_error("%s: %s; choose one with --format: %s", path,
+                           strchr(name ? name : path, '.')
+                               ? "the extension is no known format"
+                               : "the name has no extension, which would choose a format",
                            list_names(known, sizeof known, output_format_name, NULL));
+    }
     if (format->binary && !path && isatty(STDOUT_FILENO))
         return print_error("%s is binary and standard output is a terminal: name a file with -o",
                            format->name);

@@ -152,7 +152,11 @@ static int check_scenes(int count, char **files)
             return count ? print_error("%s is for runs, but %s is not a run folder", runs[i].option, files[0])
                          : print_error("%s is for runs: give a run folder", runs[i].option);
     for (int i = 0; i < count; i++) {
-        if (is_run_folder(files[i])) return print_error("a page holds one run, or scenes");
+        if (is_run_folder(files[i]))
+            return print_error("a page holds one run, or scenes%s",
+                               count == 2 && !qkv_path_exists(files[!i])
+                                   ? "; --sentence gives the sentence that it opens with"
+                                   : "");
         if (!qkv_path_exists(files[i]))
             return print_error("%s: there is no such run, and no such scene", files[i]);
     }

@@ -1,6 +1,7 @@
 #include "sentence_pair.h"
 
 #include "attention_text.h"
+#include "error_messages.h"
 #include "input_lines.h"
 #include "precision_option.h"
 #include "terminal.h"
@@ -70,7 +71,12 @@ static enum qkv_status encode(const struct sentence_pair *v, const char *what, c
                               struct qkv_sentence *sentence, struct qkv_error *error)
 {
     if (qkv_user_sentence_encode(sentence, &v->run, target, what, text, error)) return QKV_INVALID;
-    if (!v->options->quiet) warn_of_unknown_words(what, sentence);
+    if (v->options->quiet) return QKV_OK;
+    warn_of_unknown_words(what, sentence, &v->run, target);
+    if (!target && sentence->unknown && qkv_path_exists(text))
+        print_error(
+            "%s is read as a sentence, but is a file; to read its lines, give - as the sentence, and <%s",
+            text, text);
     return QKV_OK;
 }
 

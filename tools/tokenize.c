@@ -31,7 +31,8 @@ static void print_tokens(const struct qkv_tokens *tokens)
 }
 
 /* Prints the tokens of each line, separated by spaces, and warns of those that the model reads as <unk>. */
-static enum qkv_status tokenize(struct qkv_sentence_reader *reader, struct qkv_error *error)
+static enum qkv_status tokenize(struct qkv_sentence_reader *reader, const struct qkv_run *run, bool is_target,
+                                struct qkv_error *error)
 {
     const struct qkv_lines *lines = &reader->lines;
     enum qkv_status status;
@@ -39,7 +40,7 @@ static enum qkv_status tokenize(struct qkv_sentence_reader *reader, struct qkv_e
     while (!(status = qkv_sentence_reader_next(reader, &found, error)) && found) {
         char place[300];
         snprintf(place, sizeof place, "%.250s:%lld", lines->path, (long long)lines->number);
-        if (!quiet) warn_of_unknown_words(place, &reader->sentence);
+        if (!quiet) warn_of_unknown_words(place, &reader->sentence, run, is_target);
         print_tokens(&reader->sentence.tokens);
     }
     if (!status && (fflush(stdout) || ferror(stdout)))
@@ -57,7 +58,7 @@ static int run(int operands, char **operand)
     struct qkv_sentence_reader reader = {.text = is_source ? &data->src : &data->trg,
                                          .vocabulary = is_source ? &opened.source : &opened.target};
     if (!status) status = qkv_lines_open(&reader.lines, operands > 1 ? operand[1] : "-", &error);
-    if (!status) status = tokenize(&reader, &error);
+    if (!status) status = tokenize(&reader, &opened, !is_source, &error);
     qkv_sentence_reader_release(&reader);
     qkv_run_release(&opened);
     return conclude(status, &error);

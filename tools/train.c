@@ -123,5 +123,6 @@ const struct command command_train = {
             {0},
         },
     .run = run,
+    .writes_run = true,
     .is_divided = true,
 };

@@ -13,6 +13,10 @@
 
 static enum qkv_status cannot_write(const char *path, int code, struct qkv_error *error)
 {
+    const char *name = strrchr(path, '/');
+    if (code == ENOENT && name)
+        return qkv_error_set(error, "%s: cannot be written: there is no folder %.*s", path,
+                             name > path ? (int)(name - path) : 1, path);
     return qkv_error_set(error, "%s: cannot be written: %s", path, code ? strerror(code) : "a write failed");
 }
 

@@ -465,7 +465,7 @@ Test(align, refuses_bad_input_and_keeps_the_old_file)
         {"no -o links", "no: there is no such file, and no no.en or no.en.gz (a data path is x.tsv, "
                         "x.tsv.gz, or the common prefix of two files)"},
         {"pairs.tsv -o links --links short", "short: has 1 line, but the corpus has 3 pairs"},
-        {"pairs.tsv -o no/links", "no/links: cannot be written: No such file or directory"},
+        {"pairs.tsv -o no/links", "no/links: cannot be written: there is no folder no"},
         {"pairs.tsv --layer 2", "RUN: the cross attention has no layer 2: its layers are 1 to 1"},
         {"pairs.tsv --head 3", "RUN: the cross attention has no head 3: its heads are 1 to 2"},
         {"pairs.tsv --layer 4 --head best", "RUN: the cross attention has no layer 4: its layers are 1 to 1"},

@@ -207,7 +207,7 @@ Test(compare, refuses_files_that_are_no_evaluations)
         {"plain.json -o x.svg",
          "qkv: x.svg: no evaluation has scores by length; make them with `qkv evaluate "
          "--by-length 5 --json`"},
-        {"a1.json -o none/x.md", "qkv: none/x.md: cannot be written: No such file or directory"},
+        {"a1.json -o none/x.md", "qkv: none/x.md: cannot be written: there is no folder none"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         cr_expect(refused(run("cd '%s' && qkv compare %s", folder, cases[i][0]), cases[i][1]), "%s",

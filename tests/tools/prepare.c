@@ -279,7 +279,7 @@ Test(prepare, what_cannot_be_prepared_is_refused_and_leaves_no_file)
     static const char *const REFUSED[][2] = {
         {"-o x", "x: the name of a prepared corpus must end in .prepared"},
         {"-o .prepared", ".prepared: the name of a prepared corpus must end in .prepared"},
-        {"-o made/x.prepared", "made/x.prepared: cannot be written: No such file or directory"},
+        {"-o made/x.prepared", "made/x.prepared: cannot be written: there is no folder made"},
         {"-o x.prepared -s data.train=-", "-: the text is read twice: data.train must be a file"},
         {"-o x.prepared -s data.train=missing.tsv",
          "missing.tsv: there is no such text: set data.train to its path"},

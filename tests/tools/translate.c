@@ -179,7 +179,8 @@ Test(translate, refuses_bad_arguments)
 {
     static const char *const cases[][2] = {
         {"", "qkv: RUN is missing (usage: qkv translate RUN [FILE] [options])"},
-        {"a b c", "qkv: unexpected operand 'c' (usage: qkv translate RUN [FILE] [options])"},
+        {"a b c", "qkv: unexpected operand 'c'; a sentence is read from standard input (usage: qkv translate "
+                  "RUN [FILE] [options])"},
         {"a --b 2", "qkv: option '--b' is ambiguous: --beam, --batch"},
         {"a --beam", "qkv: option '--beam' needs a value (see `qkv translate --help`)"},
         {"a -k", "qkv: option '-k' needs a value (see `qkv translate --help`)"},

@@ -1,0 +1,85 @@
+/* Mistakes of first-time users, and messages that say what to do instead. */
+#include "support.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* Expects a command to print this line on standard error, alone or among others. */
+static void expect_line(const char *folder, const char *command, const char *line)
+{
+    struct outcome outcome = run("cd '%s' && %s", folder, command);
+    const char *errors = format("\n%s", outcome.error);
+    cr_expect_not_null(strstr(errors, format("\n%s\n", line)), "%s prints\n%s", command, outcome.error);
+}
+
+Test(mistakes, a_sentence_where_a_file_is_expected)
+{
+    const char *folder = tiny_run("sentence", 2);
+    expect_line(folder, "qkv translate run a b c",
+                "qkv: unexpected operand 'b'; a sentence is read from standard input (usage: qkv translate "
+                "RUN [FILE] [options])");
+    expect_line(folder, "qkv train c.yaml run",
+                "qkv: unexpected operand 'run' (usage: qkv train CONFIG [options])");
+    if (!has_page()) return;
+    expect_line(folder, "qkv page run 'a b'",
+                "qkv: a page holds one run, or scenes; --sentence gives the sentence that it opens with");
+    expect_line(folder, "qkv page run run", "qkv: a page holds one run, or scenes");
+}
+
+Test(mistakes, a_file_where_a_sentence_is_expected)
+{
+    const char *folder = tiny_run("file", 2);
+    const char *line = "qkv: dev.tsv is read as a sentence, but is a file; to read its lines, give - as the "
+                       "sentence, and <dev.tsv";
+    expect_line(folder, "qkv attention run dev.tsv", line);
+    cr_expect_null(strstr(run("cd '%s' && touch a && qkv attention run a", folder).error, "file"),
+                   "a is a word");
+    cr_expect_null(strstr(run("cd '%s' && qkv attention run dev.tsv -q", folder).error, "file"));
+}
+
+Test(mistakes, an_output_file_of_a_command_that_prints)
+{
+    const char *folder = tiny_run("output", 2);
+    static const char *const commands[] = {"translate run dev.tsv -o x", "evaluate run --output=x",
+                                           "tokenize run --output x"};
+    for (int i = 0; i < 3; i++) {
+        const char *command = commands[i];
+        const char *option = strstr(command, " -") + 1;
+        expect_line(
+            folder, format("qkv %s </dev/null", command),
+            format("qkv: unknown option '%.*s'; results go to standard output: append >FILE (see `qkv "
+                   "%.*s --help`)",
+                   (int)strcspn(option, " ="), option, (int)strcspn(command, " "), command));
+    }
+    expect_line(folder, "qkv train c.yaml -o x", "qkv: unknown option '-o' (see `qkv train --help`)");
+    expect_line(folder, "qkv attention run a -o x.y/map",
+                "qkv: x.y/map: the name has no extension, which would choose a format; choose one with "
+                "--format: text, json, csv, npz, html, svg, png");
+    expect_line(folder, "qkv attention run a -o x.y/map.jpg",
+                "qkv: x.y/map.jpg: the extension is no known format; choose one with --format: text, json, "
+                "csv, npz, html, svg, png");
+    expect_line(folder, "qkv attention run a -o x.y/map.svg",
+                "qkv: x.y/map.svg: cannot be written: there is no folder x.y");
+}
+
+Test(mistakes, a_sentence_of_the_target)
+{
+    const char *folder = tiny_run("side", 2);
+    static const char hint[] =
+        "; most of them are words of the target language: this run translates from a to b";
+    expect_line(folder, "echo A B a | qkv translate run",
+                format("qkv: <stdin>:1: not in the vocabulary: A, B%s", hint));
+    expect_line(folder, "qkv attention run 'A B'",
+                format("qkv: the sentence: not in the vocabulary: A, B%s", hint));
+    expect_line(folder, "qkv attention run a --target 'a b'",
+                "qkv: --target: not in the vocabulary: a, b; most of them are words of the source language: "
+                "this run translates from a to b");
+    expect_line(folder, "echo a b | qkv tokenize run --side trg",
+                "qkv: <stdin>:1: not in the vocabulary: a, b; most of them are words of the source language: "
+                "this run translates from a to b");
+    /* Names may be in both languages, and one word is not enough to tell. */
+    static const char *const others[] = {"A B a b", "A", "x y", "A x y"};
+    for (int i = 0; i < 4; i++)
+        cr_expect_null(strstr(run("cd '%s' && echo %s | qkv translate run", folder, others[i]).error, hint),
+                       "%s", others[i]);
+}
