@@ -46,19 +46,27 @@ static bool layer_norm_shape(struct qkv_tensor *y)
     return check_epsilon(y) && same_as_input(y);
 }
 
+/* Rows whose means are computed together, then their variances, and so on: the sums of several rows overlap, while each step
+ * of one row waits for the result of the step before. */
+enum { NORM_ROWS = 8 };
+
 static void layer_norm_forward(struct qkv_tensor *y)
 {
     int64_t rows = qkv_rows(y), columns = qkv_columns(y);
     const real *gain = vector_or(y->input[1], y, 0, 1), *bias = vector_or(y->input[2], y, 1, 0);
-    real *saved = y->saved, epsilon = (real)y->options.epsilon;
-    for (int64_t i = 0; i < rows; i++) {
-        const real *restrict x = (const real *)y->input[0]->value + i * columns;
-        real *restrict out = (real *)y->value + i * columns;
-        real mean = row_sum(columns, x) / (real)columns;
-        real r = 1 / REAL(sqrt)(row_squares(columns, x, mean) / (real)columns + epsilon);
-        for (int64_t j = 0; j < columns; j++) out[j] = (x[j] - mean) * r * gain[j] + bias[j];
-        saved[2 * i] = mean;
-        saved[2 * i + 1] = r;
+    real epsilon = (real)y->options.epsilon, variance[NORM_ROWS];
+    for (int64_t first = 0; first < rows; first += NORM_ROWS) {
+        int64_t n = rows - first < NORM_ROWS ? rows - first : NORM_ROWS;
+        const real *restrict x = (const real *)y->input[0]->value + first * columns;
+        real *restrict out = (real *)y->value + first * columns, *saved = (real *)y->saved + 2 * first;
+        for (int64_t i = 0; i < n; i++) saved[2 * i] = row_sum(columns, x + i * columns) / (real)columns;
+        for (int64_t i = 0; i < n; i++) variance[i] = row_squares(columns, x + i * columns, saved[2 * i]);
+        for (int64_t i = 0; i < n; i++)
+            saved[2 * i + 1] = 1 / REAL(sqrt)(variance[i] / (real)columns + epsilon);
+        for (int64_t i = 0; i < n; i++, x += columns, out += columns) {
+            real mean = saved[2 * i], r = saved[2 * i + 1];
+            for (int64_t j = 0; j < columns; j++) out[j] = (x[j] - mean) * r * gain[j] + bias[j];
+        }
     }
 }
 
