@@ -45,6 +45,9 @@ struct qkv_tensor {
     int64_t scratch;     /* set by the shape rule: numbers of workspace that forward or backward needs */
     int64_t scratch_forward; /* workspace for forward if that is more than `scratch`; see scratch_kept */
     int64_t kept_indices;    /* arrays.c: number of indices that the graph has copied */
+    /* Set by the shape rule: the result is kept for backward, which reads it, or to which computing it again would cost too
+     * much. For ops in which this depends on shapes or options; others declare it in struct qkv_op. */
+    bool keeps_result;
 
     struct qkv_tensor *first_consumer; /* first node with gradient that uses it; backward reaches it last */
     struct qkv_tensor *last_consumer;
@@ -205,7 +208,6 @@ struct qkv_op {
      * in tensor->forward_gradient. */
     unsigned forward_gradient;
     unsigned alias;        /* INPUT(0): the result is stored in the memory of input 0 (reshape, store_rows) */
-    bool recompute;        /* cheap: backward may compute the result again instead of keeping it */
     bool stops_gradient;   /* detach: the result needs no gradient, whatever the inputs need */
     unsigned weights_read; /* values that `weights` reads after forward */
 
@@ -215,6 +217,9 @@ struct qkv_op {
     bool (*shape)(struct qkv_tensor *y);
     void (*forward)(struct qkv_tensor *y);
     void (*backward)(struct qkv_tensor *y); /* NULL: the op has no gradient */
+    /* Computes the result again, from values in backward_reads and `saved`, which it leaves as they are. Backward calls it for
+     * results that are not kept. NULL: it would take too long, so results are kept. */
+    void (*recompute)(struct qkv_tensor *y);
 
     /* Attention: returns all weights, sentence by sentence and head by head, each block [Tq, Tk]. If forward has not kept
      * them, computes them in the graph's arena. NULL when memory is out. */
@@ -257,6 +262,9 @@ void qkv_graph_reuse_gradients(struct qkv_graph *graph, const struct qkv_paramet
 /* run.c: makes backward set is_complete of each parameter as soon as its gradient no longer changes. Parameters that no
  * node computes a gradient for are not marked; when backward has ended, all gradients are complete. Survives resets. */
 void qkv_graph_set_progress(struct qkv_graph *graph, struct qkv_progress progress);
+
+/* nodes.c: the values that must be available, as forward computed them, when backward comes to node y. */
+unsigned qkv_backward_reads(const struct qkv_tensor *y);
 
 /* nodes.c: the input that the op declares as forward_gradient; NULL if it declares none, or if that input or the result needs
  * no gradient. */

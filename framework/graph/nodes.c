@@ -21,6 +21,11 @@ static bool set_count(struct qkv_tensor *tensor)
     return tensor->count > 0;
 }
 
+unsigned qkv_backward_reads(const struct qkv_tensor *y)
+{
+    return y->graph->ops[y->op]->backward_reads | (y->keeps_result ? QKV_RESULT : 0);
+}
+
 struct qkv_tensor *qkv_early_input(const struct qkv_tensor *y)
 {
     unsigned early = y->op == QKV_OP_leaf ? 0 : y->graph->ops[y->op]->forward_gradient;

@@ -57,7 +57,7 @@ static bool is_forward_only(const struct qkv_graph *graph)
 
 static unsigned backward_reads(const struct qkv_tensor *y)
 {
-    return y->needs_gradient ? y->graph->ops[y->op]->backward_reads : 0;
+    return y->needs_gradient ? qkv_backward_reads(y) : 0;
 }
 
 /* Whether y may be written over its i-th input: nothing reads that value after y has run. */

@@ -23,14 +23,14 @@ static void run_guarded(struct qkv_tensor *y, void (*function)(struct qkv_tensor
     graph->scratch = scratch;
 }
 
-static void run(struct qkv_tensor *y, bool backward)
+/* `function` is one of the op's. */
+static void run(struct qkv_tensor *y, void (*function)(struct qkv_tensor *y), bool backward)
 {
     const struct qkv_graph *graph = y->graph;
-    const struct qkv_op *op = graph->ops[y->op];
     if (graph->guards_scratch)
-        run_guarded(y, backward ? op->backward : op->forward);
+        run_guarded(y, function);
     else
-        (backward ? op->backward : op->forward)(y);
+        function(y);
     if (graph->observer.ran) graph->observer.ran(graph->observer.context, y, backward);
 }
 
@@ -45,7 +45,7 @@ void qkv_forward(struct qkv_graph *graph)
     graph->rewound = false;
     struct qkv_tensor *y = graph->last_run ? graph->last_run->next : graph->first;
     for (; y; y = y->next) {
-        if (y->op != QKV_OP_leaf) run(y, false);
+        if (y->op != QKV_OP_leaf) run(y, graph->ops[y->op]->forward, false);
         graph->last_run = y;
     }
 }
@@ -85,12 +85,12 @@ static void start_gradient(struct qkv_tensor *tensor, const double *cotangent)
 /* Recomputes the inputs that x's backward reads and that forward has overwritten with other values. */
 static void recompute_inputs(const struct qkv_tensor *x)
 {
-    unsigned reads = x->graph->ops[x->op]->backward_reads;
+    unsigned reads = qkv_backward_reads(x);
     for (int i = 0; i < QKV_MAX_INPUTS; i++) {
         struct qkv_tensor *input = x->input[i];
         if (!input || !(reads & QKV_INPUT(i)) || !input->value_slot || input->recomputed) continue;
         input->recomputed = true;
-        run(input, false);
+        run(input, x->graph->ops[input->op]->recompute, false);
     }
 }
 
@@ -150,7 +150,7 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
         if (x->op == QKV_OP_leaf || !x->touched) continue;
         recompute_inputs(x);
         qkv_pair_before(x);
-        run(x, true);
+        run(x, graph->ops[x->op]->backward, true);
         qkv_pair_after(x);
         announce_complete(x);
     }

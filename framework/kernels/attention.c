@@ -9,6 +9,11 @@
  * at 1,024 words; at 128 words it takes a sixth longer. */
 enum { FLASH_PAIRS = 1 << 16 };
 
+/* Backward computes the result again, from the kept weights, if it has at least this many columns for each key that a query
+ * sees on average. Per row, the product of weights and values grows with keys times columns, and the linear layers with
+ * columns times columns. Measured at 8.5 columns per key: 0.7 % of a training step; at 6.4: 1.2 %. */
+enum { RECOMPUTED_WIDTH = 8 };
+
 static struct attention attention_of(const struct qkv_tensor *y)
 {
     const struct qkv_tensor *query = y->input[0], *key = y->input[1], *value = y->input[2];
@@ -66,6 +71,8 @@ static bool attention_shape(struct qkv_tensor *y)
         kernels_of(&a) == &VARIANT(qkv_attention_, flash) ? QKV_KERNEL_FLASH : QKV_KERNEL_EXACT;
     y->saved_count = kernels_of(&a)->saved(&a);
     y->scratch = kernels_of(&a)->scratch(&a);
+    y->keeps_result =
+        !kernels_of(&a)->mix || RECOMPUTED_WIDTH * y->saved_count > a.heads * a.query_rows * a.out_ld;
     return true;
 }
 
@@ -77,6 +84,16 @@ static void attention_forward(struct qkv_tensor *y)
     if (a.options->queries.count)
         memset(y->value, 0, (size_t)y->count * sizeof(real)); /* rows outside all segments */
     kernels_of(&a)->forward(y, &a);
+}
+
+static void attention_recompute(struct qkv_tensor *y)
+{
+    struct attention a = attention_of(y);
+    const struct qkv_segments *queries = &a.options->queries;
+    int64_t rows = 0;
+    for (int64_t s = 0; s < queries->count; s++) rows += queries->length[s];
+    if (queries->count && rows < a.query_rows) memset(y->value, 0, (size_t)y->count * sizeof(real));
+    kernels_of(&a)->mix(y, &a);
 }
 
 static void attention_backward(struct qkv_tensor *y)
@@ -205,6 +222,12 @@ static const struct qkv_sample attention_good[] = {
     {"rows outside",
      {SHAPE(9, 4), SHAPE(9, 4), SHAPE(9, 4)},
      .options = OPTIONS(ATTENTION(.heads = 1), RAGGED)},
+    {"wide, dropout, rows outside",
+     {SHAPE(9, 32), SHAPE(9, 32), SHAPE(9, 32)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .dropout = 0.3), RAGGED)},
+    {"wide, causal window",
+     {SHAPE(6, 8), SHAPE(6, 8), SHAPE(6, 32)},
+     .options = OPTIONS(ATTENTION(.heads = 2, .causal = true, .window = 2), SELF)},
     {"one sentence, library products",
      {SHAPE(48, 32), SHAPE(48, 32), SHAPE(48, 32)},
      .options = OPTIONS(ATTENTION(.heads = 1))},
@@ -264,7 +287,7 @@ static const struct qkv_sample attention_bad[] = {
     {0},
 };
 OP(attention, .inputs = 5, .optional = INPUT(3) | INPUT(4), .random = true,
-   .backward_reads = INPUT(0) | INPUT(1) | INPUT(2) | INPUT(3) | INPUT(4) | RESULT,
+   .backward_reads = INPUT(0) | INPUT(1) | INPUT(2) | INPUT(3) | INPUT(4),
    .weights_read = INPUT(0) | INPUT(1) | INPUT(3) | INPUT(4), .shape = RULE(attention_shape),
-   .forward = attention_forward, .backward = attention_backward, .weights = attention_all_weights,
-   .good = RULE(attention_good), .bad = RULE(attention_bad));
+   .forward = attention_forward, .backward = attention_backward, .recompute = attention_recompute,
+   .weights = attention_all_weights, .good = RULE(attention_good), .bad = RULE(attention_bad));

@@ -380,6 +380,11 @@ static void block_forward(struct qkv_tensor *y, const struct attention *a, const
     block_mix(y, a, place);
 }
 
+static void exact_mix(struct qkv_tensor *y, const struct attention *a)
+{
+    visit_blocks(y, a, block_mix, NULL);
+}
+
 static void exact_forward(struct qkv_tensor *y, const struct attention *a)
 {
     distance_table(y, a);
@@ -392,7 +397,7 @@ static void exact_forward(struct qkv_tensor *y, const struct attention *a)
         visit_blocks(y, a, drop_block, NULL);
     else
         drop_all(y, a, y->saved_count, y->saved);
-    visit_blocks(y, a, block_mix, NULL);
+    exact_mix(y, a);
 }
 
 /* ---- backward ---- */
@@ -488,4 +493,4 @@ static void exact_unpack_weights(struct qkv_tensor *y, const struct attention *a
 }
 
 const struct qkv_attention_kernels VARIANT(qkv_attention_, exact) = {
-    RULE(exact_saved), RULE(exact_scratch), exact_forward, exact_backward, exact_unpack_weights};
+    RULE(exact_saved), RULE(exact_scratch), exact_forward, exact_backward, exact_mix, exact_unpack_weights};

@@ -340,4 +340,4 @@ static void flash_unpack_weights(struct qkv_tensor *y, const struct attention *a
 }
 
 const struct qkv_attention_kernels VARIANT(qkv_attention_, flash) = {
-    RULE(flash_saved), RULE(flash_scratch), flash_forward, flash_backward, flash_unpack_weights};
+    RULE(flash_saved), RULE(flash_scratch), flash_forward, flash_backward, NULL, flash_unpack_weights};

@@ -159,6 +159,8 @@ struct qkv_attention_kernels {
     int64_t (*scratch)(const struct attention *a); /* size of the scratch */
     void (*forward)(struct qkv_tensor *y, const struct attention *a);
     void (*backward)(struct qkv_tensor *y, const struct attention *a);
+    /* Computes the result from the weights in y->saved. NULL: they are not kept, and backward reads the result. */
+    void (*mix)(struct qkv_tensor *y, const struct attention *a);
     /* Writes all weights before dropout into y->weights, a ragged block of zeros. */
     void (*unpack_weights)(struct qkv_tensor *y, const struct attention *a);
 };

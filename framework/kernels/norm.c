@@ -118,7 +118,7 @@ static const struct qkv_sample layer_norm_bad[] = {
     {0},
 };
 OP(layer_norm, .inputs = 3, .optional = INPUT(1) | INPUT(2), .backward_reads = INPUT(0) | INPUT(1),
-   .recompute = true, .shape = RULE(layer_norm_shape), .forward = layer_norm_forward,
+   .shape = RULE(layer_norm_shape), .forward = layer_norm_forward, .recompute = layer_norm_forward,
    .backward = layer_norm_backward, .good = RULE(layer_norm_good), .bad = RULE(layer_norm_bad));
 
 /* ---- rms_norm (Zhang and Sennrich 2019): y = x r gain, with r = 1 / sqrt(mean(x^2) + epsilon).
@@ -176,6 +176,6 @@ static const struct qkv_sample rms_norm_bad[] = {
     {"gain", {SHAPE(3, 5), SHAPE(3)}, .message = "gain is [3], but must be [5]"},
     {0},
 };
-OP(rms_norm, .inputs = 2, .optional = INPUT(1), .backward_reads = INPUT(0) | INPUT(1), .recompute = true,
-   .shape = RULE(rms_norm_shape), .forward = rms_norm_forward, .backward = rms_norm_backward,
-   .good = RULE(rms_norm_good), .bad = RULE(rms_norm_bad));
+OP(rms_norm, .inputs = 2, .optional = INPUT(1), .backward_reads = INPUT(0) | INPUT(1),
+   .shape = RULE(rms_norm_shape), .forward = rms_norm_forward, .recompute = rms_norm_forward,
+   .backward = rms_norm_backward, .good = RULE(rms_norm_good), .bad = RULE(rms_norm_bad));

@@ -297,6 +297,53 @@ Test(sharing, norms_are_recomputed_once)
     cr_expect_eq(memcmp(found[0], found[1], sizeof found[0]), 0);
 }
 
+enum { WIDE = 32, MOST_ROWS = 5 };
+
+static void count_attentions(void *context, const struct qkv_tensor *tensor, bool backward)
+{
+    int *counts = context;
+    if (!strcmp(qkv_tensor_op(tensor), "attention")) counts[backward]++;
+}
+
+/* Runs three attentions of [rows, WIDE], each squared. counts: how often attention runs forward and backward. */
+static void run_attentions(int64_t rows, bool share, int counts[2], double gradient[MOST_ROWS * WIDE])
+{
+    const struct qkv_attention attention = {.rule = {.heads = 2, .dropout = 0.2}};
+    const struct qkv_random random = {.seed = 9};
+    const struct qkv_observer observer = {count_attentions, counts};
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    qkv_graph_share_memory(graph, share);
+    qkv_graph_set_dropout(graph, &random);
+    qkv_graph_observe(graph, &observer);
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(rows, WIDE)), *y = x;
+    double values[MOST_ROWS * WIDE];
+    for (int i = 0; i < MOST_ROWS * WIDE; i++) values[i] = (i * 7 % 31) / 10.0 - 1.5;
+    qkv_tensor_write(x, values);
+    for (int i = 0; i < 3; i++) y = square(graph, qkv_attention(graph, y, y, y, NULL, attention));
+    y = qkv_sum(graph, y, QKV_ALL);
+    qkv_graph_plan(graph, y);
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+    cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
+    qkv_tensor_read_gradient(x, gradient);
+    qkv_graph_free(graph);
+}
+
+/* Backward recomputes the results of attention if they have at least 8 columns for each key. */
+Test(sharing, results_of_attention_are_recomputed_if_they_are_wide)
+{
+    for (int64_t rows = MOST_ROWS - 1; rows <= MOST_ROWS; rows++) {
+        double gradient[2][MOST_ROWS * WIDE] = {{0}};
+        for (int share = 0; share < 2; share++) {
+            int counts[2] = {0, 0};
+            run_attentions(rows, share, counts, gradient[share]);
+            cr_expect_eq(counts[0], share && 8 * rows <= WIDE ? 6 : 3, "%d rows: %d", (int)rows, counts[0]);
+            cr_expect_eq(counts[1], 3);
+        }
+        cr_expect_eq(memcmp(gradient[0], gradient[1], sizeof gradient[0]), 0, "%d rows", (int)rows);
+    }
+}
+
 Test(sharing, gradients_reuse_the_workspace_of_the_loss)
 {
     enum { TOKENS = 40, WIDTH = 24, CLASSES = 700 };
