@@ -23,9 +23,12 @@ struct projection qkv_learned_projection(const struct qkv_model *model, struct w
 struct qkv_matrix qkv_position_table(const struct qkv_model *model, const struct qkv_positions *positions,
                                      struct walk *walk)
 {
-    return positions->table
-               ? parameter_matrix(model, walk, positions->table)
-               : (struct qkv_matrix){positions->length, positions->width, positions->sinusoids[QKV_FLOAT64]};
+    if (positions->table) return parameter_matrix(model, walk, positions->table);
+    int64_t rows = positions->length, columns = positions->width;
+    double *values = qkv_walk_memory(walk, rows * columns, sizeof *values);
+    for (int64_t i = 0; values && i < rows * columns; i++)
+        values[i] = qkv_sinusoid(i / columns, i % columns, columns, positions->base);
+    return (struct qkv_matrix){values ? rows : 0, columns, values};
 }
 
 void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_multi_head *layer,

@@ -23,7 +23,7 @@ static enum qkv_status check_inputs(const struct model_walk *m, const struct rec
     if (!layers.embedding) return no_layer(m, "inputs", "embedding", owner);
     if (!qkv_trace_stack(m->trace, QKV_PART_POSITIONS, stack)) return QKV_OK;
     if (!qkv_recorded_stack(pass, QKV_PART_POSITIONS, stack, shape)) return QKV_INVALID;
-    if (!layers.positions || !(layers.positions->table || layers.positions->sinusoids[QKV_FLOAT64]))
+    if (!layers.positions || !(layers.positions->table || layers.positions->sinusoids))
         return no_layer(m, "inputs", "positions", owner);
     return QKV_OK;
 }

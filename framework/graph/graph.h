@@ -288,6 +288,20 @@ bool qkv_refuse(struct qkv_tensor *y, const char *format, ...) QKV_PRINTF(2, 3);
 /* parameters.c: makes the parameters fail. qkv_parameters_allocate returns the message of the first call. */
 void qkv_parameters_refuse(struct qkv_parameters *parameters, const char *format, ...) QKV_PRINTF(2, 3);
 
+/* A matrix of constants that a layer needs, in the precision of the layer's parameters. */
+struct qkv_table {
+    struct qkv_table *next; /* of the same parameters */
+    int64_t rows, columns;
+    double base;
+    void (*fill)(const struct qkv_table *table); /* computes `values` from the other fields */
+    enum qkv_dtype dtype;                        /* of `values` */
+    void *values;                                /* [rows, columns]; NULL before qkv_parameters_allocate */
+};
+
+/* parameters.c: a table that qkv_parameters_allocate will fill, or at once if it has run already. Equal tables are one.
+ * NULL, and the parameters fail, when memory is out. */
+const struct qkv_table *qkv_parameters_add_table(struct qkv_parameters *parameters, struct qkv_table table);
+
 /* parameters.c: must be called after all values were replaced: the new values are not rounded to int8, even if the old ones
  * were. */
 void qkv_parameters_replaced(struct qkv_parameters *parameters);

@@ -106,6 +106,31 @@ void qkv_parameters_mark_table(struct qkv_parameters *parameters, const struct q
     if (declares(parameters, table)) parameters->list[table->index]->is_table = true;
 }
 
+static bool fill_table(struct qkv_parameters *parameters, struct qkv_table *table)
+{
+    table->dtype = parameters->dtype;
+    size_t bytes = (size_t)(table->rows * table->columns) * qkv_dtype_size(table->dtype);
+    table->values = qkv_arena_allocate(&parameters->arena, bytes);
+    if (table->values) table->fill(table);
+    return table->values;
+}
+
+const struct qkv_table *qkv_parameters_add_table(struct qkv_parameters *parameters, struct qkv_table table)
+{
+    for (const struct qkv_table *other = parameters->tables; other; other = other->next)
+        if (other->rows == table.rows && other->columns == table.columns && other->fill == table.fill &&
+            !memcmp(&other->base, &table.base, sizeof table.base))
+            return other;
+    struct qkv_table *added = qkv_arena_allocate(&parameters->arena, sizeof *added);
+    if (added) {
+        *added = table;
+        added->next = parameters->tables;
+        if (!parameters->values || fill_table(parameters, added)) return parameters->tables = added;
+    }
+    parameters->failed = true;
+    return NULL;
+}
+
 /* Rows of the largest parameter with orthogonal initial values; 0: none. */
 static int64_t largest_orthogonal(const struct qkv_parameters *parameters)
 {
@@ -131,9 +156,13 @@ enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum 
     size_t size = (size_t)parameters->elements * qkv_dtype_size(dtype);
     int64_t side = largest_orthogonal(parameters);
     parameters->dtype = dtype;
-    if (side)
+    bool has_memory = true;
+    for (struct qkv_table *table = parameters->tables; table && has_memory; table = table->next)
+        has_memory = fill_table(parameters, table);
+    if (side && has_memory)
         parameters->square = qkv_arena_allocate(&parameters->arena, (size_t)(side * side) * sizeof(double));
-    if (!side || parameters->square) parameters->values = qkv_arena_zeroed(&parameters->arena, size);
+    if (has_memory && (!side || parameters->square))
+        parameters->values = qkv_arena_zeroed(&parameters->arena, size);
     if (parameters->values) return QKV_OK;
     parameters->failed = true;
     return qkv_error_set(error, "out of memory for %lld parameters", (long long)parameters->elements);

@@ -21,10 +21,19 @@ double qkv_sinusoid(int64_t position, int64_t column, int64_t width, double base
     return sinusoid_of(position, column, width, positions_per_radian(column, width, base));
 }
 
-/* Computes the table in both precisions: the layer does not know which graphs will use it. */
-static void make_sinusoids(struct qkv_positions *layer, struct qkv_parameters *parameters, double base)
+static void fill_sinusoids(const struct qkv_table *table)
 {
-    size_t count = (size_t)qkv_shape_count(QKV_SHAPE(layer->length, layer->width));
+    for (int64_t j = 0; j < table->columns; j++) {
+        double per_radian = positions_per_radian(j, table->columns, table->base); /* one pow per column */
+        for (int64_t p = 0; p < table->rows; p++)
+            qkv_dtype_set(table->dtype, table->values, p * table->columns + j,
+                          sinusoid_of(p, j, table->columns, per_radian));
+    }
+}
+
+static void make_sinusoids(struct qkv_positions *layer, struct qkv_parameters *parameters)
+{
+    int64_t count = qkv_shape_count(QKV_SHAPE(layer->length, layer->width));
     if (!count && (!layer->length || !layer->width)) return; /* an empty table; every op refuses it */
     if (!count) {
         qkv_parameters_refuse(parameters, "positions %s: no table can have shape [%lld, %lld]",
@@ -32,22 +41,10 @@ static void make_sinusoids(struct qkv_positions *layer, struct qkv_parameters *p
                               (long long)layer->width);
         return;
     }
-    float *float32 = qkv_arena_allocate(&parameters->arena, count * sizeof *float32);
-    double *float64 = qkv_arena_allocate(&parameters->arena, count * sizeof *float64);
-    if (!float32 || !float64) {
-        parameters->failed = true;
-        return;
-    }
-    for (int64_t j = 0; j < layer->width; j++) {
-        double per_radian = positions_per_radian(j, layer->width, base); /* one pow per column */
-        for (int64_t p = 0; p < layer->length; p++) {
-            double value = sinusoid_of(p, j, layer->width, per_radian);
-            float32[p * layer->width + j] = (float)value;
-            float64[p * layer->width + j] = value;
-        }
-    }
-    layer->sinusoids[QKV_FLOAT32] = float32;
-    layer->sinusoids[QKV_FLOAT64] = float64;
+    layer->sinusoids = qkv_parameters_add_table(parameters, (struct qkv_table){.rows = layer->length,
+                                                                               .columns = layer->width,
+                                                                               .base = layer->base,
+                                                                               .fill = fill_sinusoids});
 }
 
 void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
@@ -59,9 +56,10 @@ void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *para
         .kind = options->kind,
         .length = options->length,
         .width = options->width,
+        .base = options->base,
     };
     if (layer->kind == QKV_POSITION_SINUSOIDAL || layer->kind == QKV_POSITION_ROTARY)
-        make_sinusoids(layer, parameters, options->base);
+        make_sinusoids(layer, parameters);
     if (layer->kind == QKV_POSITION_LEARNED || layer->kind == QKV_POSITION_RELATIVE)
         layer->table = qkv_parameters_add(parameters, QKV_SHAPE(options->length, options->width),
                                           options->initial, "%s.table", name);
@@ -70,7 +68,11 @@ void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *para
 
 static struct qkv_tensor *sinusoids_of(const struct qkv_positions *layer, struct qkv_graph *graph)
 {
-    return qkv_wrap(graph, QKV_SHAPE(layer->length, layer->width), layer->sinusoids[qkv_graph_dtype(graph)]);
+    const struct qkv_table *table = layer->sinusoids;
+    if (table && table->values && table->dtype != qkv_graph_dtype(graph))
+        return qkv_graph_fail(graph, "positions %s: the precision of the graph is not that of the parameters",
+                              layer->name);
+    return qkv_wrap(graph, QKV_SHAPE(layer->length, layer->width), table ? table->values : NULL);
 }
 
 struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,

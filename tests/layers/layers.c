@@ -30,6 +30,38 @@ Test(layers, sinusoids_follow_vaswani_2017)
     cr_assert_eq(qkv_sinusoid(3, 2, 3, 10000), 0.0, "the last column of an odd width has no partner");
 }
 
+/* Equal tables of sinusoids are one, in the precision of the parameters. */
+Test(layers, sinusoids_have_the_precision_of_the_parameters)
+{
+    struct qkv_parameters parameters = {0};
+    struct qkv_positions positions[3];
+    for (int i = 0; i < 3; i++) {
+        const struct qkv_positions_options options = {QKV_POSITION_SINUSOIDAL, 5, 3, i < 2 ? 100 : 10, {0}};
+        qkv_positions_init(&positions[i], &parameters, &options, "x");
+    }
+    cr_expect_eq(positions[0].sinusoids, positions[1].sinusoids);
+    cr_expect_neq(positions[0].sinusoids, positions[2].sinusoids);
+    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
+    for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
+        struct qkv_error error = {""};
+        struct qkv_graph *graph = qkv_graph_new((enum qkv_dtype)dtype);
+        struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(5, 3)),
+                          *y = qkv_positions_apply(&positions[2], graph, x, (struct qkv_segments){0}, NULL);
+        qkv_forward(graph);
+        if (dtype == QKV_FLOAT32) {
+            cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+            float *value = qkv_tensor_value(y);
+            for (int i = 0; i < 15; i++) cr_expect_eq(value[i], (float)qkv_sinusoid(i / 3, i % 3, 3, 10));
+        } else {
+            cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+            cr_expect_str_eq(error.message,
+                             "positions x: the precision of the graph is not that of the parameters");
+        }
+        qkv_graph_free(graph);
+    }
+    qkv_parameters_release(&parameters);
+}
+
 /* ---- enums without such a value ---- */
 
 enum { NONE = 99 };

@@ -102,7 +102,8 @@ struct qkv_positions {
     enum qkv_position_kind kind;
     int64_t length, width;
     const struct qkv_parameter *table; /* learned, relative: [length, width]; else NULL */
-    void *sinusoids[2]; /* sinusoidal, rotary: [length, width] for each dtype, in the parameters' arena */
+    double base;                       /* sinusoidal, rotary */
+    const struct qkv_table *sinusoids; /* sinusoidal, rotary: [length, width]; else NULL */
 };
 
 QKV_API void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,

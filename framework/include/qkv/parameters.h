@@ -55,10 +55,11 @@ struct qkv_parameters {
      * `values` directly only while no graph runs, and add 1 afterwards. */
     uint64_t changes;
     enum qkv_precision
-        products;           /* precision of linear layers' products; set by qkv_parameters_set_precision */
-    bool failed;            /* a declaration was refused, or memory ran out while declaring */
-    struct qkv_error error; /* the first reason for that; empty: memory */
-    double *square;         /* workspace for the largest orthogonal matrix; NULL if there is none */
+        products;             /* precision of linear layers' products; set by qkv_parameters_set_precision */
+    bool failed;              /* a declaration was refused, or memory ran out while declaring */
+    struct qkv_error error;   /* the first reason for that; empty: memory */
+    double *square;           /* workspace for the largest orthogonal matrix; NULL if there is none */
+    struct qkv_table *tables; /* constants of layers, such as sinusoids; NULL: none */
     struct qkv_arena arena;
 };
 
