@@ -115,7 +115,7 @@ static void add_distance_terms(const struct qkv_tensor *y, const struct attentio
 }
 
 /* Softmax of short rows, in place. Row i sees its first `seen_by_first + seen_more * i` keys; the others become
- * 0, whatever fast_exp_below_0 returns for them. All exponentials are computed in one loop, because a single row would not
+ * 0, whatever fast_exp_nonpositive returns for them. All exponentials are computed in one loop, because a single row would not
  * fill a vector. */
 static void short_softmax(int64_t rows, int64_t columns, int64_t seen_by_first, int64_t seen_more,
                           real *weights)
@@ -126,7 +126,7 @@ static void short_softmax(int64_t rows, int64_t columns, int64_t seen_by_first, 
             maximum = row[j] > maximum ? row[j] : maximum;
         for (int64_t j = 0; j < columns; j++) row[j] -= maximum;
     }
-    for (int64_t i = 0; i < rows * columns; i++) weights[i] = fast_exp_below_0(weights[i]);
+    for (int64_t i = 0; i < rows * columns; i++) weights[i] = fast_exp_nonpositive(weights[i]);
     for (int64_t i = 0; i < rows; i++) {
         real *row = weights + i * columns, sum = 0;
         int64_t seen = seen_by_first + seen_more * i;
@@ -242,7 +242,7 @@ static void short_heads(struct qkv_tensor *y, const struct attention *a, const s
     for (int64_t g = 0; g < groups; g++)
         for (int i = 0; i < SUM_PARTS; i++) {
             x[g][i] -= shift;
-            for (int lane = 0; lane < LANES; lane++) x[g][i][lane] = fast_exp_below_0(x[g][i][lane]);
+            for (int lane = 0; lane < LANES; lane++) x[g][i][lane] = fast_exp_nonpositive(x[g][i][lane]);
             sum[i] += x[g][i];
         }
     vector inverse = 1 / reduce_keys(sum, true);

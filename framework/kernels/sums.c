@@ -101,7 +101,7 @@ ROW_SUM(row_moment,
 real row_exp(int64_t n, const real *from, real shift, real *to)
 {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) to[i] = fast_exp_below_0(from[i] - shift);
+    for (int64_t i = 0; i < n; i++) to[i] = fast_exp_nonpositive(from[i] - shift);
     return row_sum(n, to);
 }
 

@@ -49,7 +49,7 @@ static inline float fast_exp(float x)
 
 /* exp(x) for x <= 0 or NaN: the bits of fast_exp, in two thirds of its operations. Adding n to the exponent of exp(r)
  * multiplies by 2^n, because the result is a normal number; for x > 0 it might not be one. */
-static inline float fast_exp_below_0(float x)
+static inline float fast_exp_nonpositive(float x)
 {
     float limited = x > -87.3f ? x : -87.3f;
     const float round = 12582912.0f;
@@ -133,7 +133,7 @@ static inline double fast_exp(double x)
     return qkv_scalar_exp(x);
 }
 
-static inline double fast_exp_below_0(double x)
+static inline double fast_exp_nonpositive(double x)
 {
     return qkv_scalar_exp(x);
 }

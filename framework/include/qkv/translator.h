@@ -46,12 +46,12 @@ QKV_API struct qkv_translator *qkv_translator_new_ensemble(struct qkv_ensemble e
 QKV_API void qkv_translator_divide(struct qkv_translator *translator, struct qkv_processes *processes);
 
 /* Translates `count` sentences. Sentences are sorted by length, longest first, and divided into batches of `batch_size` >
- * 0, in int8 of fewer where large batches are slower. Each batch is searched by one thread; a single batch uses all threads
- * for its large products. Sets *best to [count * options->n_best] translations, those of sentence s from s * n_best, best
- * first, valid until the next call, whose sources and prefixes must not point into them. options->prefixes and
- * options->numbers, unless NULL, have an element for each source. The results are the same bits for any number of threads; batch_size and the other sentences affect them only by
- * rounding. Fails where qkv_search fails, when memory is out, and for a negative `count` or a `batch_size` below 1; *best
- * is then NULL. */
+ * 0; in int8, large batches are divided further, because smaller ones are faster. Each batch is searched by one thread; a
+ * single batch uses all threads for its large products. Sets *best to [count * options->n_best] translations, those of
+ * sentence s from s * n_best, best first, valid until the next call, whose sources and prefixes must not point into them.
+ * options->prefixes and options->numbers, unless NULL, have an element for each source. The results are the same bits for any
+ * number of threads; batch_size and the other sentences affect them only by rounding. Fails where qkv_search fails, when
+ * memory is out, and for a negative `count` or a `batch_size` below 1; *best is then NULL. */
 QKV_API enum qkv_status qkv_translator_run(struct qkv_translator *translator, int64_t count,
                                            const struct qkv_ids *sources, int64_t batch_size,
                                            const struct qkv_search_options *options,
