@@ -1,6 +1,6 @@
 #!/bin/sh
-# Shows everything with one command: installs missing packages, builds, trains the English-Spanish toy (one or two minutes
-# on two cores), scores it, translates sentences that are not in the training data, and draws its attention. Each run
+# Shows everything with one command: installs missing packages, builds, trains the English-Spanish toy (about half a
+# minute on two cores), scores it, translates sentences that are not in the training data, and draws its attention. Each run
 # trains from scratch.
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
@@ -53,7 +53,7 @@ done
 show "$qkv" attention "$run" "$sentence" --target "el gato está durmiendo en la estera" --head best \
     --versus random --annotate -o "$run/random_and_learned.png"
 
-show "$qkv" film "$run" "$sentence" --quiet -o "$run/film.png"
+show "$qkv" film "$run" "$sentence" --layer 1 --quiet -o "$run/film.png"
 
 page=
 if [ -s build/release/tools/page/engine.wasm ]; then
@@ -70,7 +70,7 @@ In $root:
   $run/attention.png     the attention of the translation, head by head
   $run/attention.svg     the same as vector graphics
   $run/random_and_learned.png  the head that agrees most with all, before training and after it
-  $run/film.png          a head of the last layer while it learned: open it in a browser, which plays it$page
+  $run/film.png          the same head while it learned: open it in a browser, which plays it$page
 
 Try next:
   echo "the old teacher reads the book" | $qkv translate $run --beam 5 --n-best 3 --scores
