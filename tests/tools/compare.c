@@ -305,7 +305,7 @@ Test(history, compares_configs)
         cr_expect_not_null(read_file(format("%s/%s", folder, files[i]), NULL), "%s", files[i]);
     const char *table = read_file(format("%s/comparison.md", folder), NULL);
     cr_expect_not_null(strstr(table, "\n| vaswani_2017 | 64"), "%s", table);
-    cr_expect_not_null(strstr(table, "\n| toy_en_es | 64"), "%s", table);
+    cr_expect_not_null(strstr(table, "\n| toy_en_es | 31"), "%s", table);
     cJSON *inspected = cJSON_Parse(run_ok("qkv inspect '%s/toy_en_es,seed=42' --json", folder));
     double learned = cJSON_GetNumberValue(cJSON_GetObjectItem(inspected, "total"));
     cr_expect_str_eq(cell(read_file(format("%s/comparison.tsv", folder), NULL), "toy_en_es", "parameters"),
