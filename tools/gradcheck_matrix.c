@@ -59,8 +59,10 @@ static enum qkv_status check_faults(struct row *row, const struct qkv_check_opti
     return status;
 }
 
+/* The last column is not padded, so that no line ends with a space. */
 static int column_width(enum qkv_fault fault)
 {
+    if (fault == QKV_FAULT_COUNT - 1) return 0;
     int name = (int)strlen(qkv_fault_name(fault)), cell = (int)strlen(CELLS[MISSED]);
     return name > cell ? name : cell;
 }
