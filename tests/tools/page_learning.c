@@ -94,14 +94,14 @@ Test(page_learning, shows_every_snapshot_as_the_command_line_does)
     cr_expect_str_eq(browser_value(browser, "document.querySelectorAll('.snapshot-data').length"), "0");
     expect_checkpoint(browser, folder, "last", 1e-5);
     cr_expect_str_eq(said(browser),
-                     format("update 20, training loss %.2f", logged_cross_entropy(folder, 20)));
+                     format("update 20, training loss %.4f", logged_cross_entropy(folder, 20)));
     slide(browser, "Home");
     cr_expect_str_eq(said(browser), "before training: random weights");
     /* The engine makes the random weights in float32; the snapshot of them has half precision. */
     expect_checkpoint(browser, folder, "snapshot-0", 2e-3);
     slide(browser, "ArrowRight");
     cr_expect_not_null(strstr(browser_value(browser, "location.hash"), "update=2"));
-    cr_expect_str_eq(said(browser), format("update 2, training loss %.2f up to update 10",
+    cr_expect_str_eq(said(browser), format("update 2, training loss %.4f up to update 10",
                                            logged_cross_entropy(folder, 10)));
     expect_checkpoint(browser, folder, "snapshot-2", 1e-5);
     slide(browser, "ArrowRight");

@@ -148,7 +148,7 @@ static void expect_loss(struct browser *browser, const char *folder, const char 
            loss = atof(browser_value(browser, "learning.moments[momentNumber()].loss"));
     cr_expect_float_eq(loss, expected, tolerance, "%s: %g, but %g", checkpoint, loss, expected);
     char *said = browser_value(browser, "element('moment').textContent");
-    cr_expect_not_null(strstr(said, format(", loss %.2f, alignment error ", loss)), "%s", said);
+    cr_expect_not_null(strstr(said, format(", loss %.4f, alignment error ", loss)), "%s", said);
     cr_expect_not_null(strstr(said, " on 12 pairs of pairs.tsv"), "%s", said);
     cJSON_Delete(report);
 }

@@ -71,9 +71,9 @@ function sayFall(name) {
 
 // The loss at a moment: measured on the pairs, or else that of training, which is a mean of updates.
 function sayLoss({ update, loss, training_loss: mean, training_until: until }) {
-    if (loss !== undefined) return `, loss ${loss.toFixed(2)}`;
+    if (loss !== undefined) return `, loss ${loss.toFixed(4)}`;
     if (mean === undefined) return '';
-    return `, training loss ${mean.toFixed(2)}${until > update && update >= 0 ? ` up to update ${until}` : ''}`;
+    return `, training loss ${mean.toFixed(4)}${until > update && update >= 0 ? ` up to update ${until}` : ''}`;
 }
 
 function sayMoment() {
