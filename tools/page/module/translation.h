@@ -26,8 +26,7 @@ struct page_view {
     double *scores;             /* [translation_count] log-probability / length penalty */
     int32_t *known_sources;     /* [source_count] 0: the vocabulary lacks the token */
     int32_t *known_targets;     /* [step_count] */
-    int32_t *
-        source_words; /* [source_count] number of the word, from 0, that the token is part of: tokens that spaces separate */
+    int32_t *source_words;      /* [source_count] number of the word, from 0, that the token is part of */
     int32_t *target_words;      /* [step_count] */
     double *probabilities;      /* [step_count] of the token that the step predicts */
     double log_probability;     /* of the translation that is shown */
