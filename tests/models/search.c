@@ -183,23 +183,32 @@ Test(search, hypotheses_are_sorted_distinct_and_scored_right)
         }
 }
 
+/* Log-probabilities of the token that follows `ids`, by a forced pass; to be freed. */
+static double *next_log_probabilities(const struct qkv_model *model, const struct qkv_batch_view *batch,
+                                      int64_t s, int64_t length, const int32_t *ids)
+{
+    struct qkv_ids source = source_ids(batch, s), target = {length, ids};
+    struct qkv_batch one = {0};
+    cr_assert_eq(qkv_batch_make(&one, 1, &source, &target, NULL), QKV_OK);
+    struct qkv_batch_view view = tiny_view(&one);
+    double *forced = tiny_log_probabilities(model, &view);
+    memmove(forced, forced + length * model->target_size, (size_t)model->target_size * sizeof *forced);
+    qkv_batch_release(&one);
+    return forced;
+}
+
 /* The most probable token at each step, until </s> or the limit, by forced passes. */
 static struct qkv_hypothesis chain(const struct qkv_model *model, const struct qkv_batch_view *batch,
                                    int64_t s, int64_t limit, int32_t *ids)
 {
     struct qkv_hypothesis h = {.ids = ids};
     for (;;) {
-        struct qkv_ids source = source_ids(batch, s), target = {h.length, ids};
-        struct qkv_batch one = {0};
-        cr_assert_eq(qkv_batch_make(&one, 1, &source, &target, NULL), QKV_OK);
-        struct qkv_batch_view view = tiny_view(&one);
-        double *forced = tiny_log_probabilities(model, &view), *last = forced + h.length * model->target_size;
+        double *next = next_log_probabilities(model, batch, s, h.length, ids);
         int32_t best = QKV_END;
         for (int32_t c = QKV_SPECIALS; c < model->target_size; c++)
-            if (last[c] > last[best]) best = c;
-        double value = last[best];
-        free(forced);
-        qkv_batch_release(&one);
+            if (next[c] > next[best]) best = c;
+        double value = next[best];
+        free(next);
         h.finished = best == QKV_END;
         if (!h.finished && h.length == limit) return h;
         h.log_probability += value;
@@ -257,6 +266,122 @@ Test(search, greedy_finds_the_most_probable_of_many_words)
         qkv_model_free(model);
     }
     cr_expect(finished > 3 && cut > 10, "%d and %d: both kinds occur", finished, cut);
+}
+
+/* ---- beams over many words ---- */
+
+enum { MANY = 400, BEAM = 4 };
+
+struct partial {
+    int64_t length;
+    int32_t ids[LONGEST];
+    double log_probability;
+    bool finished;
+};
+
+struct continuation {
+    int row;
+    int32_t token;
+    double log_probability;
+};
+
+static int by_log_probability(const void *left, const void *right)
+{
+    const struct continuation *a = left, *b = right;
+    return (a->log_probability < b->log_probability) - (a->log_probability > b->log_probability);
+}
+
+/* Every continuation of the rows by a word or </s>, best first. Returns their number. */
+static int all_continuations(const struct qkv_model *model, const struct qkv_batch_view *batch, int rows,
+                             const struct partial *row, struct continuation *all)
+{
+    int count = 0;
+    for (int r = 0; r < rows; r++) {
+        double *next = next_log_probabilities(model, batch, 0, row[r].length, row[r].ids);
+        for (int32_t c = 0; c < model->target_size; c++)
+            if (c == QKV_END || c >= QKV_SPECIALS)
+                all[count++] = (struct continuation){r, c, row[r].log_probability + next[c]};
+        free(next);
+    }
+    qsort(all, (size_t)count, sizeof *all, by_log_probability);
+    return count;
+}
+
+static void add_done(struct partial *done, int *count, int beam, struct partial partial)
+{
+    if (*count == beam && partial.log_probability <= done[beam - 1].log_probability) return;
+    int i = *count < beam ? (*count)++ : beam - 1;
+    for (; i > 0 && partial.log_probability > done[i - 1].log_probability; i--) done[i] = done[i - 1];
+    done[i] = partial;
+}
+
+/* Beam search without a length penalty that looks at every continuation, by forced passes. Returns the number of outputs. */
+static int plain_beam(const struct qkv_model *model, const struct qkv_batch_view *batch, int beam,
+                      struct partial done[BEAM])
+{
+    struct partial live[BEAM] = {{0}}, next[BEAM] = {{0}};
+    struct continuation all[BEAM * MANY];
+    int rows = 1, count = 0;
+    for (int64_t step = 0; rows; step++) {
+        bool is_last = step == LONGEST, ended[BEAM] = {false};
+        int next_rows = 0;
+        all_continuations(model, batch, rows, live, all);
+        for (int i = 0; i < 2 * beam && next_rows < beam; i++) {
+            struct partial partial = live[all[i].row];
+            if (all[i].token == QKV_END && i < beam) {
+                ended[all[i].row] = partial.finished = true;
+                partial.log_probability = all[i].log_probability;
+                add_done(done, &count, beam, partial);
+            }
+            if (all[i].token == QKV_END || is_last) continue;
+            partial.ids[partial.length++] = all[i].token;
+            partial.log_probability = all[i].log_probability;
+            next[next_rows++] = partial;
+        }
+        for (int r = 0; r < rows && is_last; r++)
+            if (!ended[r]) add_done(done, &count, beam, live[r]);
+        bool is_settled =
+            count == beam && next_rows && done[beam - 1].log_probability >= next[0].log_probability;
+        rows = is_settled ? 0 : next_rows;
+        memcpy(live, next, sizeof live);
+    }
+    return count;
+}
+
+/* Search skips groups of tokens, and tokens, that cannot be among the best. */
+Test(search, a_beam_finds_the_most_probable_of_many_words)
+{
+    int finished = 0, cut = 0;
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        struct qkv_model_config config = tiny_config();
+        enum qkv_dtype dtype = seed % 2 ? QKV_FLOAT32 : QKV_FLOAT64;
+        struct qkv_model *model = tiny_model(&config, SOURCE_SIZE, MANY, dtype, seed);
+        favour(model, QKV_END, seed % 3 ? 3.5 : 0);
+        favour(model, QKV_BEGIN, seed % 4 ? 0 : 50);
+        const int beam = 2 + (int)(seed % 3);
+        struct qkv_batch batch = {0};
+        struct qkv_translations found = {0};
+        struct qkv_batch_view view = sources_of(&batch, model, 1, (int64_t[]){4});
+        search(model, &view, (struct qkv_search_options){beam, 0, beam, LONGEST}, &found);
+        struct partial expected[BEAM];
+        int count = plain_beam(model, &view, beam, expected);
+        for (int i = 0; i < count; i++) {
+            struct partial *e = &expected[i];
+            struct qkv_hypothesis as_found = {
+                .length = e->length, .ids = e->ids, .finished = e->finished};
+            cr_assert_not_null(found.best[i].ids);
+            cr_expect(equal(&found.best[i], &as_found), "seed %d, output %d", (int)seed, i);
+            cr_expect_float_eq(found.best[i].log_probability, e->log_probability,
+                               dtype == QKV_FLOAT32 ? 1e-5 : 1e-11);
+            finished += e->finished;
+            cut += !e->finished;
+        }
+        cr_expect(count == beam || !found.best[count].ids);
+        qkv_translations_release(&found);
+        qkv_batch_release(&batch);
+        qkv_model_free(model);
+    }
+    cr_expect(finished > 10 && cut > 10, "%d and %d: both kinds occur", finished, cut);
 }
 
 Test(search, a_beam_finds_better_translations_than_greedy)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The result of a command. The texts live until the test ends. */
 struct outcome {
@@ -45,6 +46,12 @@ char *read_file(const char *path, size_t *size);
  * then report no leak of memory that a test does not free, only leaks of qkv. All functions here do
  * this with what they return. */
 void *remember(void *memory);
+
+/* Whether valgrind or an emulator runs the test, where everything takes fifty times as long. */
+bool is_emulated(void);
+
+/* Whether case `i` of many alike is left out: all but each tenth under emulation, none elsewhere. */
+bool is_left_out(int64_t i);
 
 /* Formats a path (or any short text) on the heap. */
 char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -10,8 +10,8 @@
     "-s data.train='" QKV_SOURCE_DIR "/datasets/en_es/dev.tsv' -s data.dev='" QKV_SOURCE_DIR                 \
     "/datasets/en_es/dev.tsv'"
 
-/* Runs a command with CONFIG replaced for each config of a folder; it must exit 0. */
-static int for_each_in(const char *place, const char *pattern, const char *folder)
+/* Runs a command with CONFIG replaced for each config of a folder, or for some of them where it is slow; it must exit 0. */
+static int for_each_in(const char *place, const char *pattern, const char *folder, bool is_slow)
 {
     DIR *configs = opendir(place);
     int count = 0;
@@ -19,18 +19,18 @@ static int for_each_in(const char *place, const char *pattern, const char *folde
     for (struct dirent *entry; (entry = readdir(configs));) {
         size_t length = strlen(entry->d_name);
         if (length < 5 || strcmp(entry->d_name + length - 5, ".yaml") != 0) continue;
+        if (is_left_out(count++) && is_slow) continue;
         struct outcome outcome =
             run(pattern, format("%s/%s", place, entry->d_name), format("%s/%s", folder, entry->d_name));
         cr_expect_eq(outcome.exit_code, 0, "%s: %s%s", entry->d_name, outcome.output, outcome.error);
-        count++;
     }
     closedir(configs);
     return count;
 }
 
-static int for_each(const char *pattern, const char *folder)
+static int for_each(const char *pattern, const char *folder, bool is_slow)
 {
-    return for_each_in(QKV_SOURCE_DIR "/configs", pattern, folder);
+    return for_each_in(QKV_SOURCE_DIR "/configs", pattern, folder, is_slow);
 }
 
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -49,18 +49,18 @@ static int for_each(const char *pattern, const char *folder)
 
 Test(shipped, is_valid)
 {
-    cr_assert_geq(for_each("qkv config '%s' # %s", ""), 4);
-    cr_assert_geq(for_each_in(HISTORY, "qkv config '%s' # %s", ""), 2);
-    cr_assert_geq(for_each_in(SIZES, "qkv config '%s' " PAIRS " " OWN "# %s", ""), 4);
+    cr_assert_geq(for_each("qkv config '%s' # %s", "", false), 4);
+    cr_assert_geq(for_each_in(HISTORY, "qkv config '%s' # %s", "", false), 2);
+    cr_assert_geq(for_each_in(SIZES, "qkv config '%s' " PAIRS " " OWN "# %s", "", false), 4);
 }
 
 Test(shipped, trains)
 {
     /* Two updates of a tenth of a batch: the shapes are those of the config. */
-    for_each(TWO_UPDATES, scratch("tools_shipped"));
-    for_each_in(SIZES, TWO_UPDATES OWN, scratch("tools_shipped_sizes"));
+    for_each(TWO_UPDATES, scratch("tools_shipped"), false);
+    for_each_in(SIZES, TWO_UPDATES OWN, scratch("tools_shipped_sizes"), false);
     const char *folder = scratch("tools_shipped_history");
-    for_each_in(HISTORY, TWO_UPDATES, folder);
+    for_each_in(HISTORY, TWO_UPDATES, folder, false);
     struct outcome outcome = run("qkv inspect '%s/longformer_2020.yaml'", folder);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_not_null(strstr(outcome.output, "  attention.window           5            6\n"), "%s",
@@ -77,6 +77,6 @@ Test(shipped, gradients_agree_with_differences)
     for_each(FEW_MERGES "qkv gradcheck - " PAIRS
                         " -s model.encoder.num_layers=2 -s model.decoder.num_layers=2 "
                         "--sample 1 --sentences 2 --quiet # %s",
-             "");
-    for_each_in(HISTORY, "qkv gradcheck '%s' " PAIRS " --sample 1 --sentences 1 --quiet # %s", "");
+             "", true);
+    for_each_in(HISTORY, "qkv gradcheck '%s' " PAIRS " --sample 1 --sentences 1 --quiet # %s", "", true);
 }

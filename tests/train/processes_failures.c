@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -210,12 +211,12 @@ struct interruption {
     int signal;
 };
 
-/* Starts mpirun, whose standard error is a pipe; each process leaves its id in <folder>/process.RANK. */
-static pid_t start(const struct interruption *interruption, const char *folder, FILE **progress)
+/* Starts mpirun, whose standard error is a pipe. The target writes its id into the FIFO and waits until it is read. */
+static pid_t start(const struct interruption *interruption, const char *fifo, FILE **progress)
 {
     const char *command = format(
-        "exec %s -n %d sh -c \"echo \\$\\$ > '%s/process.'\\$OMPI_COMM_WORLD_RANK; exec '%s' %s\"", mpirun(),
-        interruption->processes, folder, QKV_BINARY, train_arguments(&interruption->training));
+        "exec %s -n %d sh -c \"[ \\$OMPI_COMM_WORLD_RANK -ne %d ] || echo \\$\\$ > '%s'; exec '%s' %s\"", mpirun(),
+        interruption->processes, interruption->target, fifo, QKV_BINARY, train_arguments(&interruption->training));
     int ends[2];
     cr_assert_eq(pipe(ends), 0);
     pid_t child = fork();
@@ -232,11 +233,6 @@ static pid_t start(const struct interruption *interruption, const char *folder, 
     return child;
 }
 
-static pid_t process_id(const char *folder, int rank)
-{
-    return (pid_t)atol(read_file(format("%s/process.%d", folder, rank), NULL));
-}
-
 /* Sends the signal after the lines; returns the exit code of mpirun and what was printed. */
 static struct outcome interrupt(const struct interruption *interruption, const char *folder)
 {
@@ -244,13 +240,15 @@ static struct outcome interrupt(const struct interruption *interruption, const c
     char *text = NULL, *line = NULL;
     size_t size = 0, capacity = 0;
     int status, lines = 0;
-    pid_t child = start(interruption, folder, &progress);
+    const char *fifo = format("%s/process", folder);
+    unlink(fifo);
+    cr_assert_eq(mkfifo(fifo, 0600), 0);
+    pid_t child = start(interruption, fifo, &progress), target = child;
+    if (interruption->target >= 0) target = (pid_t)atol(read_file(fifo, NULL));
     FILE *copy = open_memstream(&text, &size);
     while (getline(&line, &capacity, progress) > 0) {
         fputs(line, copy);
-        if (++lines != interruption->lines) continue;
-        kill(interruption->target < 0 ? child : process_id(folder, interruption->target),
-             interruption->signal);
+        if (++lines == interruption->lines) kill(target, interruption->signal);
     }
     fclose(progress);
     fclose(copy);
