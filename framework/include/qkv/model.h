@@ -90,9 +90,9 @@ enum qkv_part_role {
 struct qkv_part {
     enum qkv_part_role role;
     enum qkv_stack_id stack;
-    enum qkv_attention_kind attention; /* set for the roles INPUT to AROUND */
+    enum qkv_attention_kind attention; /* set for the roles INPUT to RESIDUAL */
     int64_t layer;                     /* from 1; 0: of the stack: embeddings, positions, last norm */
-    int64_t heads;                     /* heads of the queries; set for the roles INPUT to AROUND */
+    int64_t heads;                     /* heads of the queries; set for the roles INPUT to RESIDUAL */
     struct qkv_tensor *node;
     const struct qkv_part *next; /* in the order of computation */
 };
@@ -109,7 +109,7 @@ struct qkv_trace {
 };
 
 /* Returns the part with this role of an attention layer (`layer` from 1), or of a stack (layer 0).
- * NULL when the pass has no such part. qkv_trace_attention finds only the roles INPUT to AROUND. */
+ * NULL when the pass has no such part. qkv_trace_attention finds only the roles INPUT to RESIDUAL. */
 QKV_API const struct qkv_part *qkv_trace_attention(const struct qkv_trace *trace, enum qkv_part_role role,
                                                    enum qkv_attention_kind attention, int64_t layer);
 QKV_API const struct qkv_part *qkv_trace_stack(const struct qkv_trace *trace, enum qkv_part_role role,

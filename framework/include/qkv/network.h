@@ -183,10 +183,10 @@ QKV_API struct qkv_decoding *qkv_decoding_new_plain(const struct qkv_model *mode
  *   qkv_model_head; and norms.
  * - norms (qkv_attention_collector_measure_norms, qkv_aligner_options.norms): VALUE of each layer with a map, whose layers
  *   attention gives, with attentional in those of a single head.
- * - explanations (explain.h): INPUT and MEMORY of the layer, which attention gives, and with a pre-norm residual AROUND; of a
- *   single head OUTPUT, too, if model.decoder.input_feeding is on, and attentional. EMBEDDING of the stack of the queries,
- *   of cross attention and of a single head of both stacks, whose embeddings the function inputs gives; its positions where
- *   POSITIONS are recorded. */
+ * - explanations (explain.h): INPUT and MEMORY of the layer, which attention gives; RESIDUAL, too, if the layer is
+ *   pre-norm; of a single head OUTPUT, too, if model.decoder.input_feeding is on, and attentional. EMBEDDING of the stack of
+ *   the queries, of cross attention and of a single head of both stacks, whose embeddings the function inputs gives; its
+ *   positions where POSITIONS are recorded. */
 QKV_API void qkv_trace_record(struct qkv_trace *trace, struct qkv_graph *graph, const struct qkv_part *owner,
                               enum qkv_part_role role, struct qkv_tensor *node);
 
