@@ -100,21 +100,26 @@ QKV_API enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph);
 /* QKV_OK, or QKV_INVALID with the graph's first error. */
 QKV_API enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qkv_error *error);
 
-/* Computes the nodes that were recorded since the last call. Does nothing in a graph that has failed. A graph that shares
- * memory fails here if it has no plan (qkv_graph_plan), and a rewound one if an array no longer fits its op. */
+/* Computes the nodes that were recorded since the last call, so that a second call in a row computes nothing: results stay
+ * those of the old numbers, without an error, even if parameters or leaves have been written to. To compute with new numbers,
+ * as in each update of a training, reset the graph and build it again, or call qkv_graph_rewind. Does nothing in a graph that
+ * has failed. A graph that shares memory fails here if it has no plan (qkv_graph_plan), and a rewound one if an array no
+ * longer fits its op. */
 QKV_API void qkv_forward(struct qkv_graph *graph);
 
-/* Makes the next qkv_forward compute every node again, with the current contents of variables, constants, and the arrays
- * that were passed to ops (indices, segments, first positions). It copies and checks all arrays again, so they must still
- * exist and have the same number of elements. Without this call, later changes to the arrays have no effect. Indices must
- * lie within their bounds, no segment may be longer than the longest one was when its op was called, and results must keep
- * their shapes (the shape of attention scores and weights follows from the segments); otherwise the graph fails. Meant for
- * graphs that run many times, such as a decoding step. */
+/* Makes the next qkv_forward compute every node again, with the current contents of parameters, variables, constants, and
+ * the arrays that were passed to ops (indices, labels, segments, first positions). It copies and checks all arrays again,
+ * so they must still exist and have the same number of elements. Without this call, later changes to the arrays have no
+ * effect. Indices must lie within their bounds, no segment may be longer than the longest one was when its op was called,
+ * and results must keep their shapes (the shape of attention scores and weights follows from the segments); otherwise the
+ * graph fails. Meant for graphs that run many times, such as a decoding step. */
 QKV_API void qkv_graph_rewind(struct qkv_graph *graph);
 
-/* Computes d(sum(cotangent * y)) / dx for every x that needs a gradient. The graph fails if qkv_forward has not computed y,
- * or y is a tensor of another graph. `cotangent` holds one number for each element of y; NULL means all ones. Overwrites
- * the gradients of earlier calls, except those of parameters that were bound with `accumulate`. */
+/* Computes d(sum(cotangent * y)) / dx for every x that needs a gradient: zero where y does not depend on x, so all zero if
+ * y is a constant. Does nothing if y is NULL. The graph fails if qkv_forward has not computed y, or y is a tensor of another
+ * graph. `cotangent` holds one number for each element of y; NULL means all ones. Overwrites the gradients of earlier calls,
+ * except those of parameters that were bound with `accumulate`. Ops read some values again: write to parameters and leaves
+ * only after this call, otherwise gradients mix old and new numbers. */
 QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent);
 
 /* ---- leaves ---- */
@@ -157,8 +162,8 @@ QKV_API const char *qkv_tensor_op(const struct qkv_tensor *tensor); /* "matmul";
 
 /* Copy all elements and convert between double and the graph's dtype. Arrays hold qkv_tensor_count numbers. If the tensor
  * keeps no gradient, or has no value yet because qkv_graph_plan has not been called, they read NaN, write nothing, and the
- * graph fails. Values that qkv_forward has not computed yet are arbitrary. What is written after qkv_forward has an effect
- * only in a rewound graph (qkv_graph_rewind). */
+ * graph fails. Values that qkv_forward, and gradients that qkv_backward, has not computed yet are arbitrary. What is written
+ * after qkv_forward has an effect only in a rewound graph (qkv_graph_rewind). */
 QKV_API void qkv_tensor_write(struct qkv_tensor *tensor, const double *values);
 QKV_API void qkv_tensor_read(const struct qkv_tensor *tensor, double *values);
 QKV_API void qkv_tensor_read_gradient(const struct qkv_tensor *tensor, double *gradient);
@@ -166,7 +171,8 @@ QKV_API void qkv_tensor_read_gradient(const struct qkv_tensor *tensor, double *g
 /* The first element: the value of a loss. */
 QKV_API double qkv_tensor_scalar(const struct qkv_tensor *tensor);
 
-/* The tensor's own memory: numbers of the graph's dtype, row-major. The gradient is NULL if none is kept. */
+/* The tensor's own memory: numbers of the graph's dtype, row-major, valid until the graph is reset or freed. The gradient is
+ * NULL if none is kept. */
 QKV_API void *qkv_tensor_value(struct qkv_tensor *tensor);
 QKV_API void *qkv_tensor_gradient(struct qkv_tensor *tensor);
 
