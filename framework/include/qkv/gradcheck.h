@@ -113,8 +113,10 @@ struct qkv_check_report {
 };
 
 /* Checks the gradients of y with respect to every variable and bound parameter of a float64 graph, at the current values,
- * which are restored afterwards. Wrong gradients become failed rows of the report; the status is still QKV_OK. Finite
- * differences do not stop at qkv_detach: the gradient of a variable that affects y through a detach is reported as wrong.
+ * which are restored afterwards. It runs the graph itself, and overwrites gradients: call qkv_backward if you need them
+ * afterwards. Rows name a variable by the scope in which it was created (qkv_graph_scope), or without one by its number:
+ * "input 1". Wrong gradients become failed rows of the report; the status is still QKV_OK. Finite differences do not stop at
+ * qkv_detach: the gradient of a variable that affects y through a detach is reported as wrong.
  * QKV_INVALID when the graph has failed, is float32, shares memory between tensors (qkv_graph_share_memory), or adds to
  * gradients (qkv_graph_bind with `accumulate`); when y is of another graph or depends on no variable and no bound
  * parameter; when an option is out of range; or when memory is out. */
