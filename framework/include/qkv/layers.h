@@ -1,8 +1,9 @@
 /* Layers: named parameters, and functions that apply them to tensors.
  *
  * All layers follow one pattern. qkv_<layer>_init declares the parameters "<name>.weight" and so on; call it before
- * qkv_parameters_allocate, which also reports errors of qkv_<layer>_init: memory ran out, or an option has an unknown enum
- * value, such as an activation or a kind of norm. qkv_<layer>_apply records the ops; call it after qkv_graph_bind.
+ * qkv_parameters_allocate, which also reports errors of qkv_<layer>_init: memory ran out, a name is taken, a size is below 1,
+ * or an option has an unknown enum value, such as an activation or a kind of norm. qkv_<layer>_apply records the ops; call it
+ * after qkv_graph_bind. The graph then reports what only ops check, such as rates, epsilons and the rule of attention.
  *
  * Example:
  *     struct qkv_parameters parameters = {0};
