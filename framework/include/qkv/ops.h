@@ -113,12 +113,13 @@ QKV_API struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op,
 QKV_API const char *qkv_op_name(enum qkv_op_id op);
 
 /* Attention weights of one head of one sentence (both from 0), after qkv_forward: [rows, columns] of the graph's
- * dtype, row-major, in the graph's memory. For nodes of the ops attention (weights before dropout),
+ * dtype, row-major, with a row for each query and a column for each key of the sentence. They are in the graph's memory, and
+ * valid until it runs again, is reset or freed. For nodes of the ops attention (weights before dropout),
  * attention_weights, attention_local and attention_arrange.
  *
  * Weights that the kernel did not keep (flash attention, windows) are computed at the first call. NULL when there
  * is no such sentence or head, when the node has no weights, before qkv_forward, when memory is out, when the graph has
- * failed, or when it shares memory and has overwritten the operands. */
+ * failed, or when it shares memory and has overwritten the operands; rows and columns are then arbitrary. */
 QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence,
                                              int64_t head, int64_t *rows, int64_t *columns);
 
