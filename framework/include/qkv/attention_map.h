@@ -121,10 +121,9 @@ QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_rep
                                                   struct qkv_attention_report *merged,
                                                   struct qkv_error *error);
 
-/* Renders a report into memory that the caller frees. Equal arguments give equal bytes, except for
- * png, which depends on the installed fonts. Depending on the format:
- *
- * Every format names what the cells hold if it is not attention weights (report->value_name).
+/* Renders a report into *bytes, *size bytes of memory that the caller releases with free(). Equal arguments give equal
+ * bytes, except for png, which depends on the installed fonts. Every format names what the cells hold if it is not attention
+ * weights (report->value_name). The formats:
  *
  * - text: one table per map. Without colours, weights below 0.005 are shown as dots.
  * - json: {format, about, title, model, value, source, target_input, target_output, maps: [{name, kind,
