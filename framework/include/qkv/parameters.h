@@ -114,7 +114,8 @@ QKV_API const struct qkv_parameter *qkv_parameters_find(const struct qkv_paramet
 QKV_API const struct qkv_parameter *qkv_parameters_find_not_finite(const struct qkv_parameters *parameters,
                                                                    const void *block);
 
-/* Reads or writes element i, row-major. If the block has no such element, reading returns NaN and writing does nothing. */
+/* Reads or writes element i, row-major; writing adds 1 to `changes`. If the block has no such element, reading returns NaN
+ * and writing does nothing. */
 QKV_API double qkv_parameter_get(const struct qkv_parameters *parameters,
                                  const struct qkv_parameter *parameter, int64_t i);
 QKV_API void qkv_parameter_set(struct qkv_parameters *parameters, const struct qkv_parameter *parameter,
