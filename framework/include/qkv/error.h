@@ -38,7 +38,8 @@ enum qkv_status {
     QKV_INVALID = 2, /* bad usage or input */
 };
 
-/* One sentence without a full stop. The place of the error comes first:
+/* One sentence without a full stop. Functions fill it when they fail; after a success its contents are arbitrary. The place
+ * of the error comes first:
  * `configs/x.yaml:14:7: model.encoder.num_heads is 3, but must divide 64`. */
 struct qkv_error {
     char message[1024];
