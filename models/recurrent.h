@@ -71,13 +71,13 @@ struct qkv_tensor *qkv_recurrent_embed(const struct qkv_model *model, struct qkv
 
 /* The arguments of qkv_recurrent_decode. */
 struct decoder_input {
-    struct qkv_tensor
-        *gates; /* [rows, G H]: qkv_recurrent_embed, plus qkv_recurrent_add_input if input is fed */
+    /* [rows, G H]: qkv_recurrent_embed, plus qkv_recurrent_add_input if input is fed */
+    struct qkv_tensor *gates;
     /* [layers]: the initial states [B, S], NULL for zeros. qkv_recurrent_decode replaces them by the states after each row,
      * [rows, S]. */
     struct qkv_tensor **state;
-    struct qkv_segments
-        queries; /* of the rows: a segment has all tokens of a sentence, or the one of a step */
+    /* Of the rows: a segment has all tokens of a sentence, or the one of a step */
+    struct qkv_segments queries;
     const struct encoded_source *source;
     struct qkv_segments keys; /* of source->memory: sentence i of queries attends to sentence i of keys */
 };

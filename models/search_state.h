@@ -56,13 +56,12 @@ struct search {
     bool constrained;          /* the scores of each row are copied to `row` and changed there */
     int32_t excluded;          /* a token that is never chosen, besides <s>: <unk>, or <s> again */
     struct progress *progress; /* [sentences] */
-    struct qkv_hypothesis
-        *done; /* [sentences * width]: finished hypotheses of each sentence, best first; samples
-                                    in the order of their numbers */
+    /* [sentences * width]: finished hypotheses of each sentence, best first; samples in the order of their numbers */
+    struct qkv_hypothesis *done;
     struct node *nodes;
     int64_t node_count, node_capacity;
-    struct live *live,
-        *continued; /* rows of this step and of the next; those of a sentence are consecutive */
+    /* Rows of this step and of the next; those of a sentence are consecutive */
+    struct live *live, *continued;
     int64_t rows, next_rows;
     int64_t capacity;             /* candidates of a sentence: 1 in greedy search, else 2 * width */
     struct candidate *candidates; /* [capacity], or a row each */

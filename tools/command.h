@@ -48,8 +48,8 @@ struct command_option {
     void *destination;
     const char *help;       /* "{choices}" becomes the list of the row's choices */
     double lowest, highest; /* bounds of numbers; both 0: no bounds */
-    qkv_name_lister
-        *choices; /* names that completions offer; OPTION_CHOICE and OPTION_LIST accept no others */
+    /* Names that completions offer; OPTION_CHOICE and OPTION_LIST accept no others */
+    qkv_name_lister *choices;
     enum value_kind completes;
     bool needs_translations; /* has no effect where a command does not translate (--no-translation) */
 };

@@ -24,8 +24,8 @@ static inline struct pair exact_sum(double a, double b)
 /* a b exactly, unless a part of it overflows or underflows */
 static inline struct pair exact_product(double a, double b)
 {
-    double scaled_a = 134217729.0 * a,
-           scaled_b = 134217729.0 * b; /* 2^27 + 1 splits 53 bits into 26 and 26 */
+    const double split = 134217729.0; /* 2^27 + 1 splits 53 bits into 26 and 26 */
+    double scaled_a = split * a, scaled_b = split * b;
     double high_a = scaled_a - (scaled_a - a), high_b = scaled_b - (scaled_b - b);
     double low_a = a - high_a, low_b = b - high_b;
     double product = a * b;

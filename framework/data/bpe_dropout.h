@@ -18,8 +18,8 @@ struct qkv_bpe_dropout {
     int64_t start_capacity, word_capacity;
     /* From here on set by qkv_bpe_dropout_encode. */
     int64_t *character_start; /* [words + 1] */
-    int32_t
-        *character; /* the characters of the words as symbols; ~id, which is negative, if no merge has it */
+    /* The characters of the words as symbols; ~id, which is negative, if no merge has it */
+    int32_t *character;
     int32_t *inside_id, *last_id; /* [symbols]: the ids of each symbol inside a word and at its end */
     int32_t *pieces, *ranks;      /* [characters of the longest word]: of the current word */
     bool *kept;                   /* the same: the merge of this piece and the next one is not left out */

@@ -27,8 +27,8 @@ struct attention {
 struct head {
     struct sentence sentence;
     int64_t index; /* 0 .. H - 1 */
-    int64_t query, key, value,
-        out;        /* offsets in each matrix: first row of the sentence, first column of the head */
+    /* Offsets in each matrix: first row of the sentence, first column of the head */
+    int64_t query, key, value, out;
     int64_t ragged; /* offset of its [Tq, Tk] matrix in the ragged block: dropout masks depend on it */
 };
 

@@ -134,8 +134,8 @@ struct batch {
     const struct qkv_segments *segments;
     int64_t rows;                       /* of gates and result, those outside all sentences included */
     int64_t sentences, longest, tokens; /* longest: most tokens of a sentence; tokens: of all sentences */
-    int64_t n, product, activations,
-        state; /* columns: H, and those of h W, of activations and of the result */
+    /* Columns: H, and those of h W, of activations and of the result */
+    int64_t n, product, activations, state;
     bool reverse;
     const real *initial; /* [sentences, state] or NULL */
 };

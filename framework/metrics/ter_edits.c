@@ -39,8 +39,8 @@ struct edits {
 /* A shift of a block of the hypothesis. */
 struct shift {
     int64_t from, length;
-    int64_t
-        target;   /* the word before which the block is inserted, in the present order; ranks equal shifts */
+    /* The word before which the block is inserted, in the present order; ranks equal shifts */
+    int64_t target;
     int64_t to;   /* where the block begins afterwards */
     int32_t gain; /* decrease of the edit distance */
 };

@@ -14,8 +14,8 @@ static const char *const CONFIG_KEYS[] = {
 
 /* The arguments and the working data of an average. */
 struct averaging {
-    struct qkv_run
-        run; /* opened with last.safetensors; `run.model` then holds one checkpoint after the other */
+    /* Opened with last.safetensors; `run.model` then holds one checkpoint after the other */
+    struct qkv_run run;
     enum qkv_average_choice choice;
     double *sum; /* [elements], of the block of parameters */
     struct qkv_average *average;

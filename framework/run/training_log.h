@@ -13,8 +13,8 @@ struct qkv_log_place {
 /* A logging interval, at its last update. NaN: not recorded, as by an older qkv. */
 struct qkv_log_interval {
     struct qkv_log_place place;
-    double loss,
-        cross_entropy; /* mean over the interval, nats per target token: the objective, and without smoothing */
+    /* Mean over the interval, nats per target token: the objective, and without smoothing */
+    double loss, cross_entropy;
     double learning_rate;
     double gradient_norm;     /* before clipping */
     double tokens_per_second; /* source and target */

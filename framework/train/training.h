@@ -51,8 +51,8 @@ struct progress {
     int64_t waited;    /* validations since the best one */
     int64_t validated; /* update of the last validation; 0: none */
     double log_loss;   /* sum of the loss, with label smoothing, since the last log line, nats */
-    double
-        log_cross_entropy; /* the same without label smoothing; NaN: not known, in a checkpoint of an older qkv */
+    /* The same without label smoothing; NaN: not known, in a checkpoint of an older qkv */
+    double log_cross_entropy;
     double log_alignment; /* sum of the cross entropy of guided alignment since the last log line, nats */
     int64_t log_tokens;   /* target tokens since the last log line */
     int64_t best_count;
@@ -92,8 +92,8 @@ struct warm_start {
     bool is_open;            /* `run` is open */
     bool has_old_vocabulary; /* vocabularies and merges are those of `run` */
     struct qkv_run run;
-    int64_t
-        known[2]; /* source and target tokens, except special ones, that are also in the run's vocabularies */
+    /* Source and target tokens, except special ones, that are also in the run's vocabularies */
+    int64_t known[2];
 };
 
 struct training {

@@ -144,8 +144,8 @@ QKV_API enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const
 struct qkv_alignment_result {
     enum qkv_alignment_drawing drawing;
     enum qkv_alignment_reading reading;
-    int layer,
-        head; /* from 1. Head 0: the mean over the heads of the layer; both 0: over all heads of all layers */
+    /* From 1. Head 0: the mean over the heads of the layer; both 0: over all heads of all layers */
+    int layer, head;
     int64_t links, sure, found_sure, found_possible; /* |A|, |S|, |A∩S|, |A∩P| */
     double precision, recall, error_rate;            /* 0 to 1; an empty denominator gives 0, 0 and 1 */
 };

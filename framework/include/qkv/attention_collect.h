@@ -33,10 +33,11 @@
 struct qkv_attention_pair {
     struct qkv_ids source, target;                           /* without <s> and </s> */
     const char *const *source_tokens, *const *target_tokens; /* their texts, which name rows and columns */
-    bool unfinished; /* the translation was cut before </s> (qkv_hypothesis.finished is false): the decoder
-                        outputs its last token, but does not read it */
-    const bool
-        *source_masked; /* [source.length + 1], with </s>: tokens that attention must ignore; NULL: none */
+    /* The translation was cut before </s> (qkv_hypothesis.finished is false): the decoder outputs its last token, but does
+     * not read it */
+    bool unfinished;
+    /* [source.length + 1], with </s>: tokens that attention must ignore; NULL: none */
+    const bool *source_masked;
 };
 
 struct qkv_attention_collector;

@@ -39,10 +39,10 @@ QKV_API enum qkv_status qkv_bootstrap_run(struct qkv_bootstrap *bootstrap, int64
 struct qkv_bootstrap_result {
     double score;          /* of all segments */
     double mean, interval; /* of the samples: mean and half of the 95 % interval: mean +- interval */
-    double
-        p_value; /* probability of a difference from the first system at least this large under the null hypothesis that the
-                    systems are equal; 1 for the first system. With equal scores it is 1/(samples + 1), its lowest value,
-                    and has no meaning. */
+    /* Probability of a difference from the first system at least this large under the null hypothesis that the
+     * systems are equal; 1 for the first system. With equal scores it is 1/(samples + 1), its lowest value, and has
+     * no meaning. */
+    double p_value;
 };
 
 /* The results of the last run; all zero before it, and for a system or text metric that does not exist. */

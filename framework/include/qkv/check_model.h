@@ -36,8 +36,8 @@ struct qkv_checked_sizes {
 struct qkv_checked_model {
     const char *subject; /* its name in the report; must outlive the report */
     const struct qkv_config *config;
-    const struct qkv_run
-        *run; /* values as trained, and its vocabularies; NULL: values as training starts with them */
+    /* Values as trained, and its vocabularies; NULL: values as training starts with them */
+    const struct qkv_run *run;
     int64_t sentences; /* pairs from the beginning of data.train, at least 1; fewer where it has fewer */
     /* Called before the first derivative; NULL: not called. */
     void (*begin)(void *context, const struct qkv_checked_sizes *sizes);

@@ -107,8 +107,8 @@ struct qkv_position_config {
 enum { QKV_WINDOW_NONE = 1000000 };
 
 struct qkv_attention_config {
-    int64_t key_width,
-        value_width; /* transformer: per head; recurrent: key_width is the width of the score's layer */
+    /* Transformer: per head; recurrent: key_width is the width of the score's layer */
+    int64_t key_width, value_width;
     bool bias;
     /* Incomplete: only the fields that are keys of this section. qkv_attention_rule_from_config returns the
      * complete rule, with heads, causal, alibi and others that follow from other keys. */
@@ -144,8 +144,8 @@ struct qkv_stack_config {
 };
 
 struct qkv_model_config {
-    const char
-        *network; /* a network that the program has registered (network.h); "" or NULL: by encoder.type */
+    /* A network that the program has registered (network.h); "" or NULL: by encoder.type */
+    const char *network;
     const char *settings; /* of that network: "name=number name=number"; "" or NULL: its defaults */
     enum qkv_initializer initializer, embed_initializer;
     double init_gain, embed_init_gain;

@@ -79,8 +79,8 @@ struct qkv_corpus_options {
     int64_t max_pairs; /* keep only this many pairs and check the rest; 0: all. Not with types_only */
     /* Lines of a .tsv may have a second tab; what follows it, such as links, is not read. */
     bool third_column;
-    const char
-        *key; /* config key of the path, which the message about a missing text suggests to set; NULL: none */
+    /* Config key of the path, which the message about a missing text suggests to set; NULL: none */
+    const char *key;
 };
 
 /* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz, or `-` for standard input, with lines

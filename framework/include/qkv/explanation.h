@@ -77,8 +77,8 @@ struct qkv_term {
 struct qkv_terms {
     double value; /* the number itself; -INFINITY: a masked score */
     int64_t count;
-    const struct qkv_term
-        *terms; /* [count], in the order of the sum; NULL: the step's rule is QKV_STEP_RULE_NONE */
+    /* [count], in the order of the sum; NULL: the step's rule is QKV_STEP_RULE_NONE */
+    const struct qkv_term *terms;
     double sum; /* of the terms: the value up to rounding; of a softmax, the divisor of each term */
 };
 

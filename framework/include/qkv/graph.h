@@ -247,8 +247,8 @@ QKV_API void qkv_graph_observe(struct qkv_graph *graph, const struct qkv_observe
  * customary; with a window it counts the visible pairs of queries and keys. */
 struct qkv_cost {
     double operations; /* multiplications and additions of matrix products; 0 for ops without products */
-    double
-        bytes; /* of operands, result and saved values; in backward an input's gradient counts like the input */
+    /* Of operands, result and saved values; in backward an input's gradient counts like the input */
+    double bytes;
 };
 
 /* Cost of the forward or the backward pass of a node. The fused cross entropies compute their gradients in forward, so

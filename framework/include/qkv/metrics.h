@@ -196,8 +196,8 @@ enum { QKV_COLUMN_BY_LENGTH = 1, QKV_COLUMN_COMPARE = 2 };
 struct qkv_metric_info {
     const char *key;   /* in JSON */
     const char *title; /* in the table of `qkv evaluate`, which has a row for each metric: "token accuracy" */
-    const char
-        *label; /* where there is less room, in the line of a validation and in heads of columns: "tokens" */
+    /* Where there is less room, in the line of a validation and in heads of columns: "tokens" */
+    const char *label;
     const char *unit; /* shown after the title; NULL: none, or percent */
     int digits;       /* after the decimal point, in tables */
     int line_digits;  /* after the decimal point, in the line that a validation prints */

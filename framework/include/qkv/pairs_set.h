@@ -23,8 +23,8 @@ struct qkv_pairs_side {
     int64_t words, longest; /* between white space: of all sentences, of the longest one */
     int64_t characters;     /* code points of all sentences */
     int64_t alphabet;       /* different code points, without white space */
-    const char
-        *script; /* the script of most letters, such as "Latin"; "unknown" if it is not in scripts.def */
+    /* The script of most letters, such as "Latin"; "unknown" if it is not in scripts.def */
+    const char *script;
     double script_share; /* of the letters, 0 .. 1 */
     bool has_spaces;     /* false: that script does not separate words */
     bool is_tokenized;   /* qkv_looks_tokenized is true of more than half of the sentences */
@@ -34,9 +34,9 @@ struct qkv_pairs_statistics {
     struct qkv_pairs_side side[2];
     int64_t repeated; /* pairs that are equal to an earlier one, in every character */
     int64_t shared;   /* pairs of which a sentence is also in another pair */
-    int64_t
-        markup; /* pairs with a tag or an entity of HTML, such as <br> or &nbsp;; entities of a side that is tokenized
-                         do not count: the tokenizer of Moses writes &apos; and the like */
+    /* Pairs with a tag or an entity of HTML, such as <br> or &nbsp;; entities of a side that is tokenized do not count:
+     * the tokenizer of Moses writes &apos; and the like */
+    int64_t markup;
 };
 
 /* Fails when memory is out. */

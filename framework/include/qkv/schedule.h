@@ -37,8 +37,8 @@
 /* Caller's storage. */
 struct qkv_schedule {
     enum qkv_schedule_kind kind;
-    double learning_rate, factor, minimum,
-        decrease_factor;     /* lr, factor, min, decrease_factor of the formulas */
+    /* In the formulas: lr, factor, min, decrease_factor */
+    double learning_rate, factor, minimum, decrease_factor;
     int64_t warmup, updates; /* in updates: w, and the length of the training */
     int64_t patience;        /* in validations */
     int64_t hidden_size;     /* D */

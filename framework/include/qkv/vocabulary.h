@@ -59,8 +59,8 @@ enum {
 /* Caller's storage. Once built or loaded, it does not change and may be shared between threads. */
 struct qkv_vocabulary {
     int32_t size; /* special tokens included: ids are 0 .. size-1 */
-    struct qkv_types
-        types; /* the tokens, by id; frequencies are 0 for special tokens, and for all after a load */
+    /* The tokens, by id; frequencies are 0 for special tokens, and for all after a load */
+    struct qkv_types types;
 };
 
 /* Builds one vocabulary for `count` texts (two texts: a joint vocabulary): the special tokens, then the types, the most

@@ -12,9 +12,9 @@ struct page_scenes {
     struct qkv_scene *list; /* [count] */
     int64_t count;
     struct qkv_arena view_arena;
-    struct page_view
-        view; /* of the scene that is shown: words with keys as source, words with queries as target outputs, and
-                            * the maps of its weights, which count as cross-attention; nothing else */
+    /* Of the scene that is shown: words with keys as source, words with queries as target outputs, and the maps of its
+     * weights, which count as cross-attention; nothing else */
+    struct page_view view;
 };
 
 /* Opens scenes that were packed one after another (explain/packed_scene.h). */
