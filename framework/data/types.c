@@ -67,7 +67,10 @@ int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t freque
 {
     size_t size;
     uint32_t hash = hash_of(token, &size);
-    if (2 * (types->size + 1) > types->slot_count && !double_slots(types)) return -1;
+    if (2 * (types->size + 1) > types->slot_count && !double_slots(types)) {
+        qkv_types_release(types);
+        return -1;
+    }
     int64_t slot = slot_of(types, token, hash), type = types->slots[slot];
     if (type >= 0) {
         types->frequency[type] = sum_saturated(types->frequency[type], frequency);
