@@ -88,7 +88,7 @@ static bool insert_row(struct search *s, const struct qkv_next_scores *next, int
     return true;
 }
 
-/* Each of the at most `beam` rows can end with </s> only once, so at least `beam` of the 2 * beam candidates
+/* Each of the at most s->width rows can end with </s> only once, so at least s->width of the 2 * s->width candidates
  * continue, unless constraints exclude tokens. */
 int64_t qkv_search_best(struct search *s, const struct qkv_next_scores *next, int64_t first, int64_t end)
 {

@@ -102,8 +102,8 @@ static const int32_t *collect_ids(struct search *s, int64_t node, int64_t length
     return ids;
 }
 
-/* Makes room for a finished hypothesis with this score in the sorted list of its sentence, and returns its place; -1 if it
- * is not among the `beam` best. */
+/* Makes room for a finished hypothesis with this score in the sorted list of its sentence, and returns its place; -1 if the
+ * list is full and none of its hypotheses is worse. */
 static int64_t find_place(struct search *s, struct progress *progress, struct qkv_hypothesis *list,
                           double score)
 {
@@ -114,8 +114,8 @@ static int64_t find_place(struct search *s, struct progress *progress, struct qk
     return i;
 }
 
-/* Adds a hypothesis to the finished ones of its sentence, if it is among the `beam` best; samples are always added. length:
- * tokens without </s>. ended: whether it ends with </s>. False when memory is out. */
+/* Adds a hypothesis to the finished ones of its sentence, if it is among the s->width best; samples are always added.
+ * length: tokens without </s>. ended: whether it ends with </s>. False when memory is out. */
 static bool finish(struct search *s, const struct live *live, int64_t length, double log_probability,
                    bool ended)
 {
@@ -140,14 +140,13 @@ static bool finish(struct search *s, const struct live *live, int64_t length, do
 static bool is_settled(const struct search *s, int64_t sentence, double best_live)
 {
     const struct progress *progress = &s->progress[sentence];
-    int64_t beam = s->width;
-    if (progress->finished < beam) return false;
-    return beam == 1 ||
-           s->done[sentence * beam + beam - 1].score >= best_live / penalty(s, progress->max_length);
+    const struct qkv_hypothesis *list = s->done + sentence * s->width;
+    if (progress->finished < s->width) return false;
+    return s->width == 1 || list[s->width - 1].score >= best_live / penalty(s, progress->max_length);
 }
 
 /* At the greatest length only </s> may follow. Finishes, without </s>, the rows for which </s> is
- * not among the `beam` best candidates. */
+ * not among the s->width best candidates. */
 static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t candidates)
 {
     int64_t considered = candidates < s->width ? candidates : s->width;
@@ -197,7 +196,7 @@ static int64_t find_candidates(struct search *s, const struct qkv_next_scores *n
 static enum qkv_status advance_sentence(struct search *s, const struct qkv_next_scores *next, int64_t first,
                                         int64_t end, struct qkv_error *error)
 {
-    int64_t sentence = s->live[first].sentence, beam = s->width, begin = s->next_rows;
+    int64_t sentence = s->live[first].sentence, begin = s->next_rows;
     int64_t count = find_candidates(s, next, first, end);
     if (!count) {
         qkv_error_set(error,
@@ -206,11 +205,12 @@ static enum qkv_status advance_sentence(struct search *s, const struct qkv_next_
         return QKV_FAILED;
     }
     bool last = s->step + 1 >= s->progress[sentence].max_length;
-    for (int64_t i = 0; i < count && s->next_rows - begin < beam; i++) {
+    for (int64_t i = 0; i < count && s->next_rows - begin < s->width; i++) {
         struct candidate c = s->candidates[i];
         const struct live *live = &s->live[c.row];
         if (c.token == QKV_END) {
-            if (i < beam && !finish(s, live, s->step, c.log_probability, true)) return out_of_memory(error);
+            bool may_finish = i < s->width;
+            if (may_finish && !finish(s, live, s->step, c.log_probability, true)) return out_of_memory(error);
             continue;
         }
         if (last) continue;

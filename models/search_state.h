@@ -94,7 +94,7 @@ const struct qkv_next_scores *qkv_search_constrain(struct search *s, const struc
                                                    int64_t row);
 
 /* candidates.c: stores the best continuations of rows first .. end-1, the rows of one sentence, in s->candidates
- * and returns their number: 1 in greedy search, else up to 2 * beam; 0 if scores are not finite. */
+ * and returns their number: 1 in greedy search, else up to 2 * width; 0 if scores are not finite. */
 int64_t qkv_search_best(struct search *s, const struct qkv_next_scores *next, int64_t first, int64_t end);
 
 /* sampling.c: stores one candidate for each of these rows, drawn at random, and returns their number; 0 if scores are
