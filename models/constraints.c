@@ -57,7 +57,9 @@ static void penalize_repetition(struct search *s, const struct qkv_next_scores *
 /* Excludes each token that would repeat an n-gram of `size` tokens. */
 static void exclude_repeated_ngrams(struct search *s, int64_t size)
 {
-    const int32_t *history = s->row.history, *last = history + s->step - (size - 1);
+    const int32_t *history = s->row.history;
+    if (size > s->step) return;
+    const int32_t *last = history + s->step - (size - 1); /* the tokens that the next one would follow */
     for (int64_t begin = 0; begin + size <= s->step; begin++) {
         int64_t same = 0;
         while (same < size - 1 && history[begin + same] == last[same]) same++;
