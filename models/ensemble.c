@@ -53,7 +53,8 @@ static double log_mean(int64_t count, const double *log_probability, double log_
     return greatest + (qkv_scalar_log(sum) - log_count);
 }
 
-/* The mean of the members' log-sum-exps of a row; not finite if one of them is not. */
+/* The mean of the members' log-sum-exps of a row; not finite if one of them is not. The search subtracts it from the
+ * logits of an ensemble, so any finite number would do. */
 static double mean_of_sums(const struct ensemble_decoding *d, int64_t row)
 {
     double sum = 0;
@@ -62,8 +63,8 @@ static double mean_of_sums(const struct ensemble_decoding *d, int64_t row)
     return sum / (double)d->count;
 }
 
-/* The log-probability of a token, by all members. */
-static double combine(struct ensemble_decoding *d, int64_t row, int64_t token, double log_count)
+/* The logarithm of the mean of the members' probabilities of a token. */
+static double mean_log_probability(struct ensemble_decoding *d, int64_t row, int64_t token, double log_count)
 {
     for (int64_t i = 0; i < d->count; i++) {
         const struct qkv_next_scores *scores = d->scores[i];
@@ -73,16 +74,18 @@ static double combine(struct ensemble_decoding *d, int64_t row, int64_t token, d
     return log_mean(d->count, d->log_probability, log_count);
 }
 
+/* Sets the scores of a row: logits, from which the search gets the averaged log-probabilities when it subtracts the row's
+ * log-sum-exp, and the maxima of their groups. All are NaN if a member's scores are not finite. */
 static void combine_row(struct ensemble_decoding *d, int64_t row, double log_count)
 {
     int64_t classes = d->base.next.classes, groups = qkv_next_groups(&d->base.next);
     double *logits = d->logits + row * classes, *group_max = d->group_max + row * groups;
     double sum = mean_of_sums(d, row);
-    bool finite = isfinite(sum);
+    bool is_finite = isfinite(sum);
     d->sums[row] = sum;
-    for (int64_t group = 0; group < groups; group++) group_max[group] = finite ? -HUGE_VAL : (double)NAN;
+    for (int64_t group = 0; group < groups; group++) group_max[group] = is_finite ? -HUGE_VAL : (double)NAN;
     for (int64_t token = 0; token < classes; token++) {
-        logits[token] = finite ? combine(d, row, token, log_count) + sum : (double)NAN;
+        logits[token] = is_finite ? mean_log_probability(d, row, token, log_count) + sum : (double)NAN;
         if (logits[token] > group_max[token / QKV_GROUP]) group_max[token / QKV_GROUP] = logits[token];
     }
 }
