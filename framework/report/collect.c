@@ -17,7 +17,7 @@ struct qkv_attention_collector {
     struct qkv_trace trace;
     const struct value_norms *norms; /* NULL: maps hold weights; otherwise weights times norms */
     struct value_norms own_norms;
-    struct qkv_arena arena; /* of the reports of the last pass */
+    struct qkv_arena arena; /* of the reports of the last call */
 };
 
 struct qkv_attention_collector *qkv_attention_collector_new(const struct qkv_model *model,
@@ -117,8 +117,9 @@ static bool mask_sources(struct qkv_attention_collector *collector, int64_t coun
     return true;
 }
 
-static enum qkv_status run(struct qkv_attention_collector *collector, int64_t count,
-                           const struct qkv_attention_pair *pairs, struct qkv_error *error)
+/* Runs the forced pass of the pairs and records its parts in collector->trace. */
+static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64_t count,
+                                const struct qkv_attention_pair *pairs, struct qkv_error *error)
 {
     struct qkv_ids *source = qkv_arena_allocate(&collector->arena, (size_t)count * sizeof *source);
     struct qkv_ids *target = qkv_arena_allocate(&collector->arena, (size_t)count * sizeof *target);
@@ -141,7 +142,8 @@ static enum qkv_status run(struct qkv_attention_collector *collector, int64_t co
     return qkv_graph_check(collector->graph, error);
 }
 
-/* Tokens with a special token before or after them; NULL when memory is out. */
+/* Copies the list of tokens with one special token before it, or after it; the other one is NULL. NULL when memory is
+ * out. */
 static const char *const *with_special(struct qkv_arena *arena, const char *before, const char *const *tokens,
                                        int64_t count, const char *after)
 {
@@ -252,7 +254,7 @@ static enum qkv_status fill_maps(struct qkv_attention_collector *collector, unsi
     return QKV_OK;
 }
 
-/* Names the silent heads of the model; all sentences share the list. */
+/* Lists the silent heads of the model in a report that name_tokens has just made. */
 static bool name_silent_heads(struct qkv_attention_collector *collector, struct qkv_attention_report *report)
 {
     const struct qkv_model *model = collector->model;
@@ -302,7 +304,7 @@ enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector,
     if (!kinds) kinds = all;
     if (!(kinds & all)) return qkv_error_set(error, "there is no kind of attention in 0x%x", kinds);
     qkv_arena_reset(&collector->arena);
-    if (run(collector, count, pairs, error)) return QKV_INVALID;
+    if (run_pass(collector, count, pairs, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         if (!name_tokens(&collector->arena, &pairs[i], &reports[i]) ||
             !name_silent_heads(collector, &reports[i]))
