@@ -75,21 +75,21 @@ static enum qkv_status write_finished(struct sweep *sweep, struct qkv_error *err
 static void train(const struct sweep *sweep, const struct sweep_run *run, const sigset_t *mask)
 {
     enum { CAPACITY = 2 * sizeof run->settings.value / sizeof run->settings.value[0] + 8 };
-    static char words[6][16] = {"train", "--threads", "--resume", "--overwrite", "-s", ""};
-    char *arguments[CAPACITY] = {words[0], (char *)run->file, words[1], words[5]};
-    char *last = NULL;
+    static char name[] = "train", threads_option[] = "--threads", set_option[] = "-s";
+    static char resume_option[] = "--resume", overwrite_option[] = "--overwrite", threads[16];
+    char *arguments[CAPACITY] = {name, (char *)run->file, threads_option, threads};
     int count = 4, log = open(run->log, O_WRONLY | O_CREAT | O_APPEND, 0666);
     setpgid(0, 0); /* so that Ctrl-C is sent only to the sweep, which passes it on */
     if (log < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0) _exit(QKV_INVALID);
     close(log);
-    snprintf(words[5], sizeof words[5], "%d", sweep->threads);
+    snprintf(threads, sizeof threads, "%d", sweep->threads);
     for (int i = 0; i < run->settings.count; i++) {
-        arguments[count++] = words[4];
+        arguments[count++] = set_option;
         arguments[count++] = (char *)run->settings.value[i];
     }
     struct qkv_arena arena = {0};
-    last = (char *)qkv_run_file(&arena, run->folder, QKV_RUN_LAST);
-    arguments[count++] = last && qkv_path_exists(last) ? words[2] : words[3];
+    const char *last = qkv_run_file(&arena, run->folder, QKV_RUN_LAST);
+    arguments[count++] = last && qkv_path_exists(last) ? resume_option : overwrite_option;
     qkv_arena_release(&arena);
     sigprocmask(SIG_SETMASK, mask, NULL);
     int code = parse_and_run(&command_train, count, arguments);
