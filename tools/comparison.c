@@ -202,6 +202,13 @@ static enum qkv_status read_checkpoint(const char *path, struct run_facts *facts
     return QKV_OK;
 }
 
+/* Whether score a is better than b. NaN, a score that was not recorded, is never better. */
+static bool is_better(double a, double b, bool lower_is_better)
+{
+    if (isnan(a)) return false;
+    return isnan(b) || (lower_is_better ? a < b : a > b);
+}
+
 /* Makes the object that `qkv evaluate --json` would write for the best validation, as far as the run has recorded it. The log
  * of a quantised run is that of the run that it was made of, whose scores are not its own. */
 static cJSON *best_validation(const struct recorded_run *run, const struct run_facts *facts)
@@ -212,8 +219,7 @@ static cJSON *best_validation(const struct recorded_run *run, const struct run_f
     cJSON *object = cJSON_CreateObject();
     for (int64_t i = 0; i < run->log.validations && !facts->is_quantised; i++) {
         const struct qkv_log_validation *validation = &run->log.validation[i];
-        double score = validation->score[metric], before = best ? best->score[metric] : (double)NAN;
-        if (!best || (lower ? score < before : score > before)) best = validation;
+        if (!best || is_better(validation->score[metric], best->score[metric], lower)) best = validation;
     }
     cJSON_AddStringToObject(object, "run", run->path);
     cJSON_AddStringToObject(object, "test", *run->config.data.dev ? run->config.data.dev : "dev");
@@ -310,16 +316,17 @@ static enum qkv_status name_tests(struct comparison *c, struct qkv_error *error)
 /* Adds a run to the row of its group, or to a new row. */
 static void add_to_rows(struct comparison *c, int run)
 {
-    int group = c->run[run].in_set < 0 ? -1 : c->set.run[c->run[run].in_set].group, row = 0;
-    for (; row < c->rows; row++) {
-        int other = c->run[c->row[row].run[0]].in_set;
+    int group = c->run[run].in_set < 0 ? -1 : c->set.run[c->run[run].in_set].group, i = 0;
+    for (; i < c->rows; i++) {
+        int other = c->run[c->row[i].run[0]].in_set;
         if (group >= 0 && other >= 0 && c->set.run[other].group == group) break;
     }
-    struct compared_row *found = &c->row[row];
-    if (row == c->rows) c->rows++;
-    found->run[found->runs++] = run;
-    bool is_path = (c->run[run].folder && !strcmp(c->run[run].folder, c->run[run].name)) || found->runs > 1;
-    found->name = group >= 0 && is_path ? c->set.group[group].name : c->run[run].name;
+    if (i == c->rows) c->rows++;
+    struct compared_row *row = &c->row[i];
+    row->run[row->runs++] = run;
+    bool is_path = c->run[run].folder && !strcmp(c->run[run].folder, c->run[run].name);
+    bool has_group_name = group >= 0 && (is_path || row->runs > 1);
+    row->name = has_group_name ? c->set.group[group].name : c->run[run].name;
 }
 
 enum qkv_status comparison_finish(struct comparison *c, struct qkv_error *error)
@@ -349,17 +356,17 @@ void comparison_check_signatures(const struct comparison *c,
     for (int t = 0; t < c->tests; t++)
         for (int m = 0; m < QKV_METRIC_COUNT; m++) {
             const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
-            struct signature_difference found = {.test = c->test[t].name, .metric = info->title};
+            struct signature_difference difference = {.test = c->test[t].name, .metric = info->title};
             char key[64];
             snprintf(key, sizeof key, "%s_signature", info->key);
-            for (int i = 0; i < c->runs && !found.run[1]; i++) {
+            for (int i = 0; i < c->runs && !difference.run[1]; i++) {
                 const char *signature = text_of(c->run[i].evaluation[t], key);
-                int at = found.run[0] != NULL;
-                if (!signature || (at && !signatures_differ(found.signature[0], signature))) continue;
-                found.run[at] = c->run[i].name;
-                found.signature[at] = signature;
+                int at = difference.run[0] != NULL;
+                if (!signature || (at && !signatures_differ(difference.signature[0], signature))) continue;
+                difference.run[at] = c->run[i].name;
+                difference.signature[at] = signature;
             }
-            if (found.run[1]) warn(&found);
+            if (difference.run[1]) warn(&difference);
         }
 }
 
