@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WORDS_SHOWN = 8, WORD_SHOWN = 60 /* bytes */ };
+enum { MAX_WORDS = 8, MAX_WORD_BYTES = 60 };
 
 enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run *run, const char *path,
                                  struct qkv_error *error)
@@ -30,22 +30,22 @@ static size_t length_without_mark(const char *token)
 /* Number of bytes to print of a word of this length. A long word is cut between two characters. */
 static size_t shown_length(const char *word, size_t length)
 {
-    if (length <= WORD_SHOWN) return length;
-    for (length = WORD_SHOWN; ((unsigned char)word[length] & 0xC0) == 0x80;) length--;
+    if (length <= MAX_WORD_BYTES) return length;
+    for (length = MAX_WORD_BYTES; ((unsigned char)word[length] & 0xC0) == 0x80;) length--;
     return length;
 }
 
-/* Whether a sentence seems to be of the other side of the run: most of its tokens are unknown, and the vocabulary of the other
- * side knows most of these. */
+/* Whether a sentence seems to be of the other side of the run: most of its tokens are unknown, and most of the unknown ones
+ * are in the vocabulary of the other side. */
 static bool is_of_other_side(const struct qkv_sentence *sentence, const struct qkv_run *run, bool is_target)
 {
     const struct qkv_vocabulary *other = is_target ? &run->source : &run->target;
-    int64_t known = 0;
+    int64_t in_other = 0;
     for (int64_t i = 0; i < sentence->tokens.count; i++)
         if (sentence->ids[i] == QKV_UNKNOWN)
-            known += qkv_vocabulary_id(other, sentence->tokens.token[i]) != QKV_UNKNOWN;
+            in_other += qkv_vocabulary_id(other, sentence->tokens.token[i]) != QKV_UNKNOWN;
     return sentence->unknown > 1 && 2 * sentence->unknown > sentence->tokens.count &&
-           2 * known > sentence->unknown;
+           2 * in_other > sentence->unknown;
 }
 
 void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence, const struct qkv_run *run,
@@ -59,16 +59,16 @@ void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentenc
     fputs("qkv: ", stderr);
     print_plain(stderr, place);
     fputs(": not in the vocabulary: ", stderr);
-    for (int64_t i = 0; i < unknown.size && i < WORDS_SHOWN; i++) {
+    for (int64_t i = 0; i < unknown.size && i < MAX_WORDS; i++) {
         const char *word = qkv_types_token(&unknown, i);
         size_t full = length_without_mark(word), length = shown_length(word, full);
-        char shown[WORD_SHOWN + 4];
+        char shown[MAX_WORD_BYTES + 4];
         snprintf(shown, sizeof shown, "%.*s%s", (int)length, word, length < full ? "..." : "");
         fputs(i ? ", " : "", stderr);
         print_plain(stderr, shown);
     }
-    if (unknown.size > WORDS_SHOWN)
-        fprintf(stderr, " and %lld more", (long long)(unknown.size - WORDS_SHOWN));
+    if (unknown.size > MAX_WORDS)
+        fprintf(stderr, " and %lld more", (long long)(unknown.size - MAX_WORDS));
     if (is_of_other_side(sentence, run, is_target)) {
         const struct qkv_data_config *data = &run->config.data;
         fprintf(stderr, "; most of them are words of the %s language: this run translates from ",

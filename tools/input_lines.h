@@ -29,10 +29,10 @@ struct input_lines {
     struct qkv_sentence sentence; /* of the current line */
     bool interactive;             /* the input is a terminal */
     int64_t count;                /* lines so far */
+    bool has_told_of_tab;         /* the warning about a tab that does not start a prefix was printed */
     /* Set by the caller after opening. */
     bool quiet, has_prefixes;        /* has_prefixes: a line may be a source, a tab and a prefix */
     bool needs_words;                /* input_tokens.words of the source */
-    bool has_told_of_tab;            /* the warning about a tab that does not start a prefix was printed */
     int64_t longest, longest_prefix; /* maximal numbers of tokens of source and prefix, without </s> */
 };
 
