@@ -165,15 +165,15 @@ enum stored_as { STORED_FULL, STORED_HALF, STORED_INT8 };
 /* Converts the tensors of all values to the type in which they are stored. False when memory is out. */
 static bool convert(struct contents *contents, const struct qkv_parameters *parameters, enum stored_as type)
 {
-    bool done = true;
-    int64_t count = contents->count;
-    for (int64_t i = 0; done && i < count; i++) {
+    bool ok = true;
+    int64_t count = contents->count; /* without the scales, which store_int8 appends */
+    for (int64_t i = 0; ok && i < count; i++) {
         if (type == STORED_HALF)
-            done = store_half(&contents->tensors[i], parameters->dtype, &contents->arena);
+            ok = store_half(&contents->tensors[i], parameters->dtype, &contents->arena);
         else if (type == STORED_INT8 && contents->tensors[i].shape.rank == 2)
-            done = store_int8(contents, &contents->tensors[i], parameters->list[i]);
+            ok = store_int8(contents, &contents->tensors[i], parameters->list[i]);
     }
-    return done;
+    return ok;
 }
 
 static enum qkv_status save(const char *path, const struct qkv_parameters *parameters,
@@ -353,16 +353,16 @@ static enum qkv_status check_average(const struct loading *loading)
 
 static enum qkv_status place_tensors(struct loading *loading)
 {
-    int64_t slices = loading->parameters->count;
-    loading->source = qkv_arena_zeroed(&loading->file.arena, (size_t)(BLOCKS * slices) * sizeof(void *));
-    loading->scale = qkv_arena_zeroed(&loading->file.arena, (size_t)slices * sizeof(void *));
+    int64_t count = loading->parameters->count;
+    loading->source = qkv_arena_zeroed(&loading->file.arena, (size_t)(BLOCKS * count) * sizeof(void *));
+    loading->scale = qkv_arena_zeroed(&loading->file.arena, (size_t)count * sizeof(void *));
     if (!loading->source || !loading->scale)
         return qkv_error_set(loading->error, "%s: out of memory", loading->path);
     for (int64_t i = 0; i < loading->file.count; i++)
         if (place_tensor(loading, &loading->file.tensors[i])) return QKV_INVALID;
     for (int block = 0; block < BLOCKS; block++)
-        for (int64_t p = 0; p < slices && loading->blocks[block]; p++)
-            if (!loading->source[block * slices + p])
+        for (int64_t p = 0; p < count && loading->blocks[block]; p++)
+            if (!loading->source[block * count + p])
                 return qkv_error_set(loading->error, "%s: has no %s%s, which the model needs", loading->path,
                                      PREFIX[block], loading->parameters->list[p]->name);
     return check_scales(loading);
@@ -393,7 +393,8 @@ static void multiply_by_scales(const struct qkv_parameter *parameter, const stru
     }
 }
 
-static void copy_slices(const struct loading *loading)
+/* Copies the tensors to the blocks in memory; multiplies int8 matrices by their scales. */
+static void copy_tensors(const struct loading *loading)
 {
     enum qkv_dtype dtype = loading->parameters->dtype;
     for (int block = 0; block < BLOCKS; block++) {
@@ -427,7 +428,7 @@ enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *par
     if (!status) status = check_average(&loading);
     if (!status) status = place_tensors(&loading);
     if (!status) {
-        copy_slices(&loading);
+        copy_tensors(&loading);
         qkv_parameters_replaced(parameters);
         if (is_quantized(&loading) && parameters->dtype == QKV_FLOAT32)
             parameters->products = QKV_PRECISION_INT8;

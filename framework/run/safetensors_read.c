@@ -157,13 +157,13 @@ static enum qkv_status compare_checksums(const struct reading *reading)
     if (!digits || digits + QKV_CHECKSUM_DIGITS > reading->bytes + reading->data_offset)
         return qkv_error_set(reading->error, "%s: is not a checkpoint of qkv: its header has no %s",
                              reading->path, QKV_CHECKSUM_KEY);
-    char found[QKV_CHECKSUM_DIGITS + 1] = "", computed[QKV_CHECKSUM_DIGITS + 1];
-    memcpy(found, digits, QKV_CHECKSUM_DIGITS);
+    char stored[QKV_CHECKSUM_DIGITS + 1] = "", computed[QKV_CHECKSUM_DIGITS + 1];
+    memcpy(stored, digits, QKV_CHECKSUM_DIGITS);
     memcpy(digits, QKV_CHECKSUM_NONE, QKV_CHECKSUM_DIGITS);
     snprintf(computed, sizeof computed, "%08lx", crc32_z(0, reading->bytes, reading->size) & 0xFFFFFFFFu);
-    if (!strcmp(found, computed)) return QKV_OK;
+    if (!strcmp(stored, computed)) return QKV_OK;
     return qkv_error_set(reading->error, "%s: is damaged: its checksum is %s, but that of its bytes is %s",
-                         reading->path, found, computed);
+                         reading->path, stored, computed);
 }
 
 /* Fails when two items of a JSON object have the same name. what: what the items are, for the message. */
@@ -171,7 +171,7 @@ static enum qkv_status check_names(const struct reading *reading, const cJSON *o
 {
     struct qkv_types names = {0};
     enum qkv_status status = QKV_OK;
-    int32_t count = 0;
+    int32_t count = 0; /* a new name gets this number; a repeated one has a lower number */
     for (const cJSON *item = object->child; item && !status; item = item->next, count++) {
         int32_t number = qkv_types_add(&names, item->string, 0);
         if (number < 0)
