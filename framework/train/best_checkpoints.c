@@ -16,15 +16,15 @@ static bool link_best(const struct training *training, const char *name)
     int folder = dirfd(training->lock);
     unlinkat(folder, temporary, 0);
     qkv_temporary_add(training->best_temporary);
-    bool done = linkat(folder, name, folder, temporary, 0) == 0 &&
-                renameat(folder, temporary, folder, QKV_RUN_BEST) == 0;
+    bool is_linked = linkat(folder, name, folder, temporary, 0) == 0 &&
+                     renameat(folder, temporary, folder, QKV_RUN_BEST) == 0;
     unlinkat(folder, temporary, 0); /* rename does nothing when both names are links to the same file */
     qkv_temporary_forget(training->best_temporary);
-    return done;
+    return is_linked;
 }
 
 /* True when score a is better than b. NaN is never better. */
-static bool better(double a, double b, bool higher)
+static bool is_better(double a, double b, bool higher)
 {
     if (isnan(a)) return false;
     return isnan(b) || (higher ? a > b : a < b);
@@ -39,7 +39,7 @@ enum qkv_status qkv_best_record(struct training *training, double score, bool *i
     int64_t max = settings->keep_best_ckpts, place = 0;
     QKV_BUG(max < 1 || max > MAX_BEST, "%lld best checkpoints", (long long)max);
     if (progress->best_count > max) progress->best_count = max; /* a resumed run may keep fewer */
-    while (place < progress->best_count && !better(score, progress->best[place].score, higher)) place++;
+    while (place < progress->best_count && !is_better(score, progress->best[place].score, higher)) place++;
     *is_best = place == 0;
     if (place >= max) return QKV_OK;
 
@@ -47,7 +47,7 @@ enum qkv_status qkv_best_record(struct training *training, double score, bool *i
     memmove(&progress->best[place + 1], &progress->best[place],
             (size_t)(progress->best_count - 1 - place) * sizeof progress->best[0]);
     progress->best[place] = (struct best_checkpoint){progress->update, score};
-    char memory[48];
+    char memory[NUMBERED_NAME_SIZE];
     const char *name = qkv_numbered_name(memory, NUMBERED_UPDATE, progress->update);
     if (qkv_training_save(training, name, CHECKPOINT_VALUES, error)) return QKV_INVALID;
     if (!*is_best || link_best(training, name)) return QKV_OK;
