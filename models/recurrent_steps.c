@@ -40,8 +40,8 @@ static bool make_room(struct steps *s, struct qkv_graph *graph, int64_t layers)
            s->key_start && s->key_length && s->query_start && s->query_length;
 }
 
-/* Sorts the sentences (counting sort by length, which keeps the order of equal lengths) and sets
- * the segments, ids and rows of all steps. */
+/* Sorts the sentences, longest first and those of equal length in the order of the batch, and sets the segments, ids and
+ * rows of all steps. */
 static void sort_sentences(struct steps *s)
 {
     const struct qkv_batch_view *batch = s->batch;
