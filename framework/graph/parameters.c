@@ -134,13 +134,13 @@ const struct qkv_table *qkv_parameters_add_table(struct qkv_parameters *paramete
 /* Rows of the largest parameter with orthogonal initial values; 0: none. */
 static int64_t largest_orthogonal(const struct qkv_parameters *parameters)
 {
-    int64_t side = 0;
+    int64_t rows = 0;
     for (int64_t p = 0; p < parameters->count; p++) {
         const struct qkv_parameter *parameter = parameters->list[p];
-        if (parameter->initial.kind == QKV_INITIALIZER_ORTHOGONAL && parameter->shape.size[0] > side)
-            side = parameter->shape.size[0];
+        if (parameter->initial.kind == QKV_INITIALIZER_ORTHOGONAL && parameter->shape.size[0] > rows)
+            rows = parameter->shape.size[0];
     }
-    return side;
+    return rows;
 }
 
 enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum qkv_dtype dtype,
@@ -154,14 +154,14 @@ enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum 
                              *parameters->error.message ? parameters->error.message
                                                         : "out of memory for the declaration of parameters");
     size_t size = (size_t)parameters->elements * qkv_dtype_size(dtype);
-    int64_t side = largest_orthogonal(parameters);
+    int64_t rows = largest_orthogonal(parameters);
     parameters->dtype = dtype;
     bool has_memory = true;
     for (struct qkv_table *table = parameters->tables; table && has_memory; table = table->next)
         has_memory = fill_table(parameters, table);
-    if (side && has_memory)
-        parameters->square = qkv_arena_allocate(&parameters->arena, (size_t)(side * side) * sizeof(double));
-    if (has_memory && (!side || parameters->square))
+    if (rows && has_memory)
+        parameters->square = qkv_arena_allocate(&parameters->arena, (size_t)(rows * rows) * sizeof(double));
+    if (has_memory && (!rows || parameters->square))
         parameters->values = qkv_arena_zeroed(&parameters->arena, size);
     if (parameters->values) return QKV_OK;
     parameters->failed = true;
@@ -258,7 +258,7 @@ const struct qkv_parameter *qkv_parameters_find(const struct qkv_parameters *par
 
 static bool is_finite(enum qkv_dtype dtype, const void *block, int64_t first, int64_t count)
 {
-    bool finite = true; /* without a way out, so that compilers vectorise the loops */
+    bool finite = true; /* no early exit, so that compilers vectorise the loops */
     if (dtype == QKV_FLOAT32)
         for (int64_t i = first; i < first + count; i++) finite &= isfinite(((const float *)block)[i]) != 0;
     else
