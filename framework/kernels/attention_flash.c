@@ -12,8 +12,7 @@ static int64_t block_rows(const struct attention *a)
     return a->rule->window ? window_rows(a->rule) : MAX_ROWS;
 }
 
-/* A tile of the scores of a block: all rows of the block, and keys first .. first + count - 1 of the
- * sentence. */
+/* A tile of the scores of a block: all rows of the block, and keys first .. first + count - 1 of the sentence. */
 struct tile {
     int64_t first, count;
 };
@@ -72,8 +71,8 @@ static real *log_sums(const struct qkv_tensor *y, const struct attention *a, con
 
 /* ---- visiting tiles ---- */
 
-/* Functions that are called at the beginning of each block, for each of its tiles, and at its end. NULL:
- * none. */
+/* Functions that are called at the beginning of each block, for each of its tiles, and at its end; begin and end may be
+ * NULL. */
 struct walk {
     void (*begin)(struct qkv_tensor *y, const struct attention *a, const struct head *head,
                   const struct block *b, const struct workspace *workspace);
@@ -92,8 +91,8 @@ static void walk_head(struct qkv_tensor *y, const struct attention *a, const str
         if (walk->begin) walk->begin(y, a, head, &b, workspace);
         for (int r = 0; r < 2; r++)
             for (int64_t done = 0; done < b.length[r]; done += MAX_KEYS) {
-                int64_t used = b.length[r] - done;
-                struct tile tile = {b.start[r] + done, used < MAX_KEYS ? used : MAX_KEYS};
+                int64_t left = b.length[r] - done;
+                struct tile tile = {b.start[r] + done, left < MAX_KEYS ? left : MAX_KEYS};
                 walk->tile(y, a, head, &b, tile, workspace);
             }
         if (walk->end) walk->end(y, a, head, &b, workspace);
@@ -166,8 +165,8 @@ static void begin_forward(struct qkv_tensor *y, const struct attention *a, const
     }
 }
 
-/* row = exp(row - m) with m the largest score so far. If m has grown, the sum and the output so far are
- * rescaled. */
+/* row = exp(row - m), with m the largest score of the row in this tile and those before. If m has grown, rescales the sum
+ * and the output so far. */
 static void add_row(const struct workspace *workspace, int64_t i, int64_t count, const struct span span[2],
                     real *row, int64_t width, real *restrict out)
 {
@@ -255,8 +254,7 @@ static void begin_backward(struct qkv_tensor *y, const struct attention *a, cons
     }
 }
 
-/* Applies dropout to dw, then ds = scale w (dw - do . o) in its place; w becomes u, the weights after
- * dropout. */
+/* Replaces du, which `ds` holds at first, by ds, and the weights w by u, the weights after dropout (see tile_backward). */
 static void row_backward(const struct attention *a, const struct dropper *dropper, int64_t count, real dot,
                          const uint16_t *restrict words, real *restrict weights, real *restrict ds)
 {
@@ -272,8 +270,8 @@ static void row_backward(const struct attention *a, const struct dropper *droppe
 }
 
 /* One tile, with w the weights and u the weights after dropout:
- *     dv += u^T do,  du = do v^T,  dw = du * mask / (1 - rate),  ds = scale w (dw - do . o),  dq += ds k,  dk
- * += ds^T q */
+ *     dv += u^T do,  du = do v^T,  dw = du * mask / (1 - rate),  ds = scale w (dw - do . o)
+ *     dq += ds k,  dk += ds^T q */
 static void tile_backward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
                           const struct block *b, struct tile tile, const struct workspace *workspace)
 {

@@ -12,18 +12,19 @@ static void gather(const struct qkv_tensor *y, const real *from, real *to, int64
     }
 }
 
-/* ---- scatter: to[indices[i]] += factor * from[i] for each row i < count. If there are many rows, each block of SUM_ROWS
- * rows is summed by index before it is added to `to`, so that an index that occurs a million times loses no precision
- * ---- */
+/* ---- scatter: to[indices[i]] += factor * from[i] for each row i < count ----
+ *
+ * If there are many rows, each block of SUM_ROWS rows is summed by index before it is added to `to`, so that an index that
+ * occurs a million times loses no precision. */
 
-/* The indices of a block of rows. An open hash table: an index is at its hash, or at the next free place. */
+/* The different indices of a block of rows: a hash table with open addressing. */
 struct index_sums {
     int32_t index[2 * SUM_ROWS]; /* -1: free */
-    int16_t sum[2 * SUM_ROWS];   /* which row of the sums is that of the index */
-    int count;                   /* of sums */
+    int16_t sum[2 * SUM_ROWS];   /* the row of the workspace that holds the sum for the index */
+    int count;                   /* different indices so far */
 };
 
-/* Returns the row of the sums for this index. If the index is new, its row is appended as the last one. */
+/* Returns the row of the workspace for the sum of this index. A new index gets the next row. */
 static int sum_of_index(struct index_sums *sums, int32_t index)
 {
     uint32_t at = (uint32_t)index * 2654435769u >> 23; /* Knuth's multiplicative hash, of 9 bits */
@@ -47,21 +48,21 @@ static void add_scaled_row(int64_t columns, real factor, const real *restrict fr
     for (int64_t j = 0; j < columns; j++) to[j] += factor * from[j];
 }
 
-/* Rows first .. end - 1, at most SUM_ROWS. */
+/* Scatters rows first .. end - 1, at most SUM_ROWS. */
 static void scatter_block(struct qkv_tensor *y, int64_t first, int64_t end, const real *from, real *to,
                           real factor)
 {
     int64_t columns = qkv_columns(y);
     real *sums = scratch_of(y);
-    struct index_sums found = {.count = 0};
-    memset(found.index, -1, sizeof found.index);
+    struct index_sums table = {.count = 0};
+    memset(table.index, -1, sizeof table.index);
     for (int64_t i = first; i < end; i++) {
-        int known = found.count, at = sum_of_index(&found, y->options.indices[i]);
-        accumulate(columns, at < known, from + i * columns, sums + at * columns);
+        int known = table.count, row = sum_of_index(&table, y->options.indices[i]);
+        accumulate(columns, row < known, from + i * columns, sums + row * columns);
     }
     for (int at = 0; at < 2 * SUM_ROWS; at++)
-        if (found.index[at] >= 0)
-            add_scaled_row(columns, factor, sums + found.sum[at] * columns, to + found.index[at] * columns);
+        if (table.index[at] >= 0)
+            add_scaled_row(columns, factor, sums + table.sum[at] * columns, to + table.index[at] * columns);
 }
 
 static void scatter(struct qkv_tensor *y, const real *from, real *to, int64_t count, real factor)
@@ -211,8 +212,7 @@ static const struct qkv_sample scatter_rows_bad[] = {
 OP(scatter_rows, .inputs = 1, .shape = RULE(scatter_rows_shape), .forward = scatter_rows_forward,
    .backward = scatter_rows_backward, .good = RULE(scatter_rows_good), .bad = RULE(scatter_rows_bad));
 
-/* ---- add_positions: y[i] = x[i] + table[position], with position = first + row within its segment
- * ---- */
+/* ---- add_positions: y[i] = x[i] + table[position], with position = first + row within its segment ---- */
 
 static int64_t first_of(const struct qkv_tensor *y)
 {
@@ -306,9 +306,9 @@ OP(add_positions, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_positi
    .forward = add_positions_forward, .backward = add_positions_backward, .good = RULE(add_positions_good),
    .bad = RULE(add_positions_bad));
 
-/* ---- rotate (RoPE, Su et al. 2021): with s and c the sine and cosine of an angle, which the table has in the
- * even and the odd column for the row's position, turns each pair of an even column a and an odd column b into
- * (a c - b s, a s + b c) ---- */
+/* ---- rotate (RoPE, Su et al. 2021): rotates each pair of an even column a and an odd column b to
+ * (a c - b s, a s + b c). The table has the sine s in its even columns and the cosine c in its odd ones, a row for each
+ * position ---- */
 
 static bool rotate_shape(struct qkv_tensor *y)
 {
@@ -339,7 +339,7 @@ static void rotate_rows(struct qkv_tensor *y, const real *from, real *to,
     }
 }
 
-/* The products are fused: GCC 12 fuses a pair a c - b s, a s + b c by itself, even where it may not. */
+/* Fuses the products explicitly: GCC 12 fuses a pair a c - b s, a s + b c by itself, even where contraction is off. */
 static void rotate_row(int64_t columns, int64_t width, const real *restrict angles, const real *restrict from,
                        real *restrict to)
 {
@@ -351,8 +351,8 @@ static void rotate_row(int64_t columns, int64_t width, const real *restrict angl
         }
 }
 
-/* to += from rotated by the opposite angle - from. Rows outside all segments are not rotated, so
- * rotate_backward first adds the gradient of all rows as it is; this replaces it in the rows that are. */
+/* to += rotated - from, where `rotated` is `from` rotated by the opposite angle. rotate_backward has already added the
+ * unrotated gradient to all rows, because rows outside all segments are not rotated; this replaces it in the other rows. */
 static void rotate_row_back(int64_t columns, int64_t width, const real *restrict angles,
                             const real *restrict from, real *restrict to)
 {

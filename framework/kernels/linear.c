@@ -3,8 +3,8 @@
 #include "kernels/int8.h"
 #include "kernels/sums.h"
 
-/* ---- matmul: y [.., m, n] = a' [.., m, k] b' [.., k, n] (b' may have no leading axes), with a' =
- * a or its transpose, b' = b or its transpose ---- */
+/* ---- matmul: y [.., m, n] = a' [.., m, k] b' [.., k, n], with a' = a or its transpose, b' = b or its transpose. b' may
+ * have no leading axes ---- */
 
 /* The sizes and strides of a batch of products. */
 struct batched_product {
@@ -199,7 +199,7 @@ static const real *panels_of(const struct qkv_tensor *weight, bool transposed, i
 
 static void linear_forward(struct qkv_tensor *y)
 {
-    if (y->scratch_forward > 0) {
+    if (y->scratch_forward > 0) { /* linear_shape reserves it for products in int8 only */
         linear_int8(y);
         return;
     }
