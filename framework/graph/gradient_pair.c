@@ -26,7 +26,7 @@ struct part {
     enum addition addition;
     char *memory; /* NULL: no part of the stage */
     size_t bytes;
-    struct region *region; /* NULL: none, or its own place */
+    struct region *region; /* NULL: no part, or the own place of the parameter in `places` */
     struct part *next;     /* in the region */
 };
 
@@ -41,11 +41,13 @@ struct region {
 
 struct qkv_gradient_pair {
     const struct qkv_parameters *parameters;
-    size_t number; /* bytes of a number */
-    /* The stage consists of `kept`, the values that the node where backward starts has saved, which nothing reads after its
-     * backward (the loss saves a gradient larger than most others), and `reserve`, [stage_bytes]. If both are too
-     * fragmented for a parameter, it uses its own place in `places`, [stage_bytes]. Memory that is never written takes no
-     * physical memory. */
+    size_t number_size; /* bytes of one number */
+    /* The stage takes memory from three regions, in this order:
+     * - kept: what the node where backward starts has saved. Nothing reads it after the backward of that node, and it is
+     *   large, because the loss saves a gradient larger than most others.
+     * - reserve [stage_bytes].
+     * - places [stage_bytes], laid out as the parameters: a parameter that fits in no gap of the others uses its own place.
+     * Pages that are never written take no physical memory. */
     struct region kept, reserve;
     char *places;
     size_t stage_bytes;
@@ -60,8 +62,8 @@ struct qkv_gradient_pair *qkv_gradient_pair_new(const struct qkv_parameters *par
     struct qkv_gradient_pair *pair = calloc(1, sizeof *pair + count * sizeof pair->is_done[0]);
     if (!pair) return NULL;
     pair->parameters = parameters;
-    pair->number = qkv_dtype_size(parameters->dtype);
-    pair->stage_bytes = (size_t)parameters->elements * pair->number + ALIGNMENT;
+    pair->number_size = qkv_dtype_size(parameters->dtype);
+    pair->stage_bytes = (size_t)parameters->elements * pair->number_size + ALIGNMENT;
     pair->part = calloc(count, sizeof *pair->part);
     pair->reserve = (struct region){qkv_block_new(pair->stage_bytes, 0), pair->stage_bytes, NULL};
     pair->places = qkv_block_new(pair->stage_bytes, 0);
@@ -121,7 +123,7 @@ static void take_stage(struct qkv_gradient_pair *pair, int64_t index, size_t byt
     struct part *part = &pair->part[index];
     part->bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (fit(&pair->kept, part) || fit(&pair->reserve, part)) return;
-    part->memory = pair->places + (size_t)pair->parameters->list[index]->offset * pair->number;
+    part->memory = pair->places + (size_t)pair->parameters->list[index]->offset * pair->number_size;
 }
 
 static void return_stage(struct part *part)
@@ -163,7 +165,7 @@ static void add(enum qkv_dtype dtype, int64_t n, const void *from, void *to)
 
 /* ---- rows of an embedding table: rows of tokens that do not occur have no gradient and need no addition ---- */
 
-/* Number of indices of the embeddings that use the table x, or -1 if another op uses it, too. */
+/* Number of indices of the embedding nodes that use the table x; -1 if another op uses it, or if it is used more than twice. */
 static int64_t embedded_rows(const struct qkv_tensor *x)
 {
     const struct qkv_tensor *user[] = {x->first_consumer, x->last_consumer};
@@ -176,8 +178,8 @@ static int64_t embedded_rows(const struct qkv_tensor *x)
     return rows;
 }
 
-/* The part of the stage: one bit for each row of the table, then the saved rows. */
-static size_t row_bits(const struct qkv_tensor *x)
+/* Bytes at the start of a part BY_ROWS, which hold one bit for each row of the table. The saved rows follow. */
+static size_t row_bits_size(const struct qkv_tensor *x)
 {
     return ((size_t)qkv_rows(x) / 8 + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
 }
@@ -190,8 +192,8 @@ static void move_rows(struct qkv_tensor *x, const struct part *part, bool save)
     int64_t columns = qkv_columns(x);
     size_t bytes = (size_t)columns * x->graph->size;
     unsigned char *bits = (unsigned char *)part->memory;
-    char *saved = part->memory + row_bits(x);
-    if (save) memset(bits, 0, row_bits(x));
+    char *saved = part->memory + row_bits_size(x);
+    if (save) memset(bits, 0, row_bits_size(x));
     for (int u = 0; u < (user[0] == user[1] ? 1 : 2); u++)
         for (int64_t i = 0; i < user[u]->options.index_count; i++) {
             int64_t row = user[u]->options.indices[i];
@@ -232,7 +234,8 @@ static bool accumulates_once(const struct qkv_tensor *x, const struct qkv_tensor
     return x->consumers == 1 && y->consumers == 0;
 }
 
-/* Prepares the gradient of the parameter x. y: the first node of the second graph whose backward adds to it. */
+/* Chooses how the second graph adds the gradient of the parameter x, and prepares it. y: the first node whose backward adds
+ * to it, or x itself if backward starts there. Called again for later nodes, it does nothing. */
 static void begin(struct qkv_tensor *x, const struct qkv_tensor *y)
 {
     struct qkv_gradient_pair *pair = x->graph->pair;
@@ -240,8 +243,8 @@ static void begin(struct qkv_tensor *x, const struct qkv_tensor *y)
     struct part *part = &pair->part[index];
     if (part->addition != NOT_BEGUN) return;
     int64_t rows = x == y ? -1 : embedded_rows(x);
-    size_t bytes = (size_t)x->count * pair->number,
-           bytes_by_rows = row_bits(x) + (size_t)(rows * qkv_columns(x)) * pair->number;
+    size_t bytes = (size_t)x->count * pair->number_size,
+           bytes_by_rows = row_bits_size(x) + (size_t)(rows * qkv_columns(x)) * pair->number_size;
     if (x != y && accumulates_once(x, y)) {
         part->addition = IN_PLACE;
         wait_for_first(pair, index);
@@ -266,7 +269,7 @@ static void complete(struct qkv_tensor *x)
     struct part *part = &pair->part[index];
     if (part->addition == BY_ROWS) move_rows(x, part, false);
     if (part->addition == STAGED) {
-        x->gradient = x->binding->gradients + (size_t)x->parameter->offset * pair->number;
+        x->gradient = x->binding->gradients + (size_t)x->parameter->offset * pair->number_size;
         wait_for_first(pair, index);
         if (x->touched) add(x->graph->dtype, x->count, part->memory, x->gradient);
         x->touched = true;
