@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LABEL = 8, APART = 2, WIDEST = 60 /* of the bar and of the losses */ };
+/* In columns: the margin with the label, the space between two texts of a line, the widest bar and history of the loss. */
+enum { LABEL = 8, APART = 2, WIDEST = 60 };
 
 void train_block_progress(struct train_block *block, const struct qkv_train_progress *progress)
 {
@@ -46,7 +47,7 @@ void train_block_release(struct train_block *block)
     qkv_arena_release(&block->arena);
 }
 
-/* A paragraph with a label in its margin. */
+/* Lines with a label in the margin of the first one. */
 struct paragraph {
     struct bytes *out;
     bool is_colored;
@@ -114,7 +115,8 @@ static void append_position(const struct train_block *block, int width, struct b
     add(&line, text);
     if (has_end) {
         double share = fmin((double)p->update / (double)p->updates, 1);
-        int cells = width - LABEL - 8 < WIDEST - 8 ? width - LABEL - 8 : WIDEST - 8; /* brackets, " 100 %" */
+        int columns = width - LABEL < WIDEST ? width - LABEL : WIDEST;
+        int cells = columns - (int)strlen("[] 100 %");
         break_line(&line);
         qkv_bytes_text(out, "[");
         for (int i = 0; i < cells; i++) qkv_bytes_text(out, i < (int)(share * cells) ? "#" : "-");
@@ -150,7 +152,7 @@ static void append_loss(const struct train_block *block, int width, struct bytes
     qkv_bytes_text(out, "\n");
 }
 
-/* "loss 0.0590" */
+/* Formats a score as "loss 0.0590". */
 static const char *score_text(enum qkv_metric metric, double value, char text[64])
 {
     const struct qkv_metric_info *info = qkv_metric_info(metric);
@@ -170,9 +172,10 @@ static void append_scores(const struct train_block *block, int width, struct byt
     snprintf(text, sizeof text, "at update %lld", (long long)block->validated);
     add(&line, text);
     if (block->best_update == block->validated) {
-        if (line.used + 7 > width) break_line(&line);
+        const char mark[] = "(best)";
+        if (line.used + 1 + (int)strlen(mark) > width) break_line(&line);
         if (line.used > LABEL) qkv_bytes_text(out, " ");
-        add_colored(&line, green, "(best)");
+        add_colored(&line, green, mark);
     }
     qkv_bytes_text(out, "\n");
     if (!block->best_update || block->best_update == block->validated) return;

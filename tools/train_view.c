@@ -275,6 +275,25 @@ static void print_next(const struct train_view *view, const struct qkv_config *c
     fputc('\n', stderr);
 }
 
+/* Prints how training has ended, and its scores. */
+static void print_end(const struct qkv_config *config, const struct qkv_train_result *result)
+{
+    const enum qkv_metric metric = config->training.early_stopping_metric;
+    fprintf(stderr, "%s after %lld updates (%lld target tokens)", describe_end(result->end),
+            (long long)result->updates, (long long)result->tokens);
+    if (result->validated)
+        fprintf(stderr, "; best %s %.4f at update %lld", qkv_metric_name(metric), result->best,
+                (long long)result->best_update);
+    if (result->averaged)
+        fprintf(stderr, "; average of %lld: %s %.4f", (long long)result->averaged, qkv_metric_name(metric),
+                result->average);
+    fputc('\n', stderr);
+    bool lower_is_better = qkv_metric_info(metric)->lower_is_better;
+    bool is_worse = lower_is_better ? result->average > result->best : result->average < result->best;
+    if (result->averaged && is_worse)
+        fputs("the average is worse than the best checkpoint, which --checkpoint best names\n", stderr);
+}
+
 void train_view_end(struct train_view *view, const struct qkv_config *config,
                     const struct qkv_train_result *result)
 {
@@ -288,20 +307,7 @@ void train_view_end(struct train_view *view, const struct qkv_config *config,
         print_next(view, config);
         return;
     }
-    fprintf(stderr, "%s after %lld updates (%lld target tokens)", describe_end(result->end),
-            (long long)result->updates, (long long)result->tokens);
-    if (result->validated)
-        fprintf(stderr, "; best %s %.4f at update %lld",
-                qkv_metric_name(config->training.early_stopping_metric), result->best,
-                (long long)result->best_update);
-    const struct qkv_metric_info *metric = qkv_metric_info(config->training.early_stopping_metric);
-    bool worse = metric->lower_is_better ? result->average > result->best : result->average < result->best;
-    if (result->averaged)
-        fprintf(stderr, "; average of %lld: %s %.4f", (long long)result->averaged,
-                qkv_metric_name(config->training.early_stopping_metric), result->average);
-    fprintf(stderr, "\n");
-    if (result->averaged && worse)
-        fputs("the average is worse than the best checkpoint, which --checkpoint best names\n", stderr);
+    print_end(config, result);
     show_traffic(view, result);
     if (!stopped) {
         print_next(view, config);
