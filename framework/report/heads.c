@@ -87,7 +87,7 @@ static enum qkv_status check_maps(const struct measuring *m, const struct qkv_at
     if (fits) return QKV_OK;
     return qkv_error_set(
         error,
-        "network %s: its function hidden must record QKV_PART_WEIGHTS of the %lld heads that "
+        "network %s: its function forward must record QKV_PART_WEIGHTS of the %lld heads that "
         "its function attention gives, in their order, but records %lld",
         m->run->model->interface->name, (long long)m->measured->count, (long long)report->map_count);
 }

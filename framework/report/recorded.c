@@ -24,8 +24,8 @@ static const struct qkv_part *check(const struct recorded_pass *pass, const stru
     const char *network = pass->model->interface->name;
     if (!part) {
         qkv_error_set(pass->error,
-                      "network %s: its function hidden does not record %s of %s (qkv_trace_record), which %s "
-                      "need",
+                      "network %s: its function forward does not record %s of %s (qkv_trace_record), "
+                      "which %s need",
                       network, ROLES[role], owner, pass->purpose);
         return NULL;
     }

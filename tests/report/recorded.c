@@ -324,9 +324,9 @@ Test(recorded, heads_and_aligners_of_a_run_name_what_is_missing)
     cr_expect(aligns(&run), "%s", error.message);
     mistake.left_out = FIRST_VALUE;
     cr_expect_eq(measure(&run, &corpus), QKV_INVALID);
-    expect_message("network recorded: its function hidden does not record QKV_PART_VALUE of layer 1");
+    expect_message("network recorded: its function forward does not record QKV_PART_VALUE of layer 1");
     cr_expect_not(aligns(&run));
-    expect_message("network recorded: its function hidden does not record QKV_PART_VALUE of layer 1");
+    expect_message("network recorded: its function forward does not record QKV_PART_VALUE of layer 1");
     make_no_mistake();
     mistake.leaves_out_weights = true;
     cr_expect_eq(measure(&run, &corpus), QKV_INVALID);
