@@ -55,8 +55,8 @@ static const struct {
 /* Data that processes exchange when they join. */
 struct peer {
     char host[128];
-    char machine
-        [128]; /* where its id is valid: host, start of the kernel, and, for containers, namespace of ids */
+    /* Where its id is valid: host, start of the kernel, and, for containers, namespace of ids */
+    char machine[128];
     long process; /* process id on that machine */
 };
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Computes G of a head: the dot products of all pairs of `rows` of a matrix [any, outputs]. values: receives these rows. */
+/* Computes G = W W^T of a head, whose W is `rows` of a matrix [any, outputs]. values: workspace for W. */
 static void multiply_rows(const struct qkv_parameters *parameters, struct qkv_rows rows, double *values,
                           double *gram)
 {
@@ -89,7 +89,7 @@ void qkv_value_norms_release(struct value_norms *norms)
     *norms = (struct value_norms){0};
 }
 
-/* norm(v W) for one value. product: workspace for V numbers. */
+/* norm(v W) for one value v [V], from G = W W^T: the square root of v G v^T. product: workspace for V numbers. */
 static double norm_of(const double *value, const double *gram, int64_t width, double *product)
 {
     double square = 0;
@@ -106,8 +106,8 @@ struct pass_norms {
     struct recorded_pass recorded;
     struct qkv_arena *arena;
     double **of_layer[QKV_ATTENTION_KINDS]; /* [layers]: [heads, rows]; NULL: no map has needed them yet */
-    int64_t rows[QKV_ATTENTION_KINDS],
-        first[QKV_ATTENTION_KINDS]; /* number of keys of the pass, and of the previous sentences */
+    int64_t rows[QKV_ATTENTION_KINDS];  /* keys of the pass */
+    int64_t first[QKV_ATTENTION_KINDS]; /* keys of the sentences before the current one */
 };
 
 /* Sets pass->of_layer for the layer of a map. */
