@@ -165,15 +165,15 @@ enum stored_as { STORED_FULL, STORED_HALF, STORED_INT8 };
 /* Converts the tensors of all values to the type in which they are stored. False when memory is out. */
 static bool convert(struct contents *contents, const struct qkv_parameters *parameters, enum stored_as type)
 {
-    bool ok = true;
+    bool complete = true;
     int64_t count = contents->count; /* without the scales, which store_int8 appends */
-    for (int64_t i = 0; ok && i < count; i++) {
+    for (int64_t i = 0; complete && i < count; i++) {
         if (type == STORED_HALF)
-            ok = store_half(&contents->tensors[i], parameters->dtype, &contents->arena);
+            complete = store_half(&contents->tensors[i], parameters->dtype, &contents->arena);
         else if (type == STORED_INT8 && contents->tensors[i].shape.rank == 2)
-            ok = store_int8(contents, &contents->tensors[i], parameters->list[i]);
+            complete = store_int8(contents, &contents->tensors[i], parameters->list[i]);
     }
-    return ok;
+    return complete;
 }
 
 static enum qkv_status save(const char *path, const struct qkv_parameters *parameters,
