@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The blocks of a checkpoint: the values; the moments of the optimizer; and, if the values are a moving average, the
@@ -208,11 +209,28 @@ enum qkv_status qkv_checkpoint_save_half(const char *path, const struct qkv_para
     return save(path, parameters, NULL, state, STORED_HALF, error);
 }
 
+/* Fails when a parameter has the name that the scales of a matrix will have: no reader accepts two tensors of one name. */
+static enum qkv_status check_scale_names(const char *path, const struct qkv_parameters *parameters,
+                                         struct qkv_error *error)
+{
+    for (int64_t p = 0; p < parameters->count; p++) {
+        const struct qkv_parameter *matrix = parameters->list[p];
+        char name[512];
+        if (matrix->shape.rank != 2) continue;
+        snprintf(name, sizeof name, "%s" SCALE, matrix->name);
+        if (qkv_parameters_find(parameters, name))
+            return qkv_error_set(error, "%s: the parameter %s has the name of the scales of %s: rename it",
+                                 path, name, matrix->name);
+    }
+    return QKV_OK;
+}
+
 enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct qkv_parameters *parameters,
                                          const struct qkv_state *state, struct qkv_error *error)
 {
     if (parameters->dtype != QKV_FLOAT32)
         return qkv_error_set(error, "%s: only float32 parameters can be stored as int8", path);
+    if (check_scale_names(path, parameters, error)) return QKV_INVALID;
     return save(path, parameters, NULL, state, STORED_INT8, error);
 }
 

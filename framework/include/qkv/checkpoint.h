@@ -109,7 +109,8 @@ QKV_API enum qkv_status qkv_checkpoint_save_half(const char *path, const struct 
                                                  const struct qkv_state *state, struct qkv_error *error);
 
 /* Writes only the values: matrices in int8 with a float32 scale for each output (a quarter of the size), all else in
- * float32. Values that qkv_parameters_set_precision has rounded to int8 are kept exactly. Fails for float64. */
+ * float32. Values that qkv_parameters_set_precision has rounded to int8 are kept exactly. Fails for float64, and if
+ * a parameter is called as the scales of a matrix will be, `<name>.scale`. */
 QKV_API enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct qkv_parameters *parameters,
                                                  const struct qkv_state *state, struct qkv_error *error);
 
