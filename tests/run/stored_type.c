@@ -128,3 +128,18 @@ Test(stored_type, a_checkpoint_of_int8_is_loaded)
         qkv_parameters_release(&parameters);
     }
 }
+
+Test(stored_type, a_parameter_with_the_name_of_scales_is_refused)
+{
+    const char *path = format("%s/x.safetensors", scratch("scales"));
+    struct qkv_parameters parameters = {0};
+    struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
+    struct qkv_error error = {""};
+    qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), zeros, "a");
+    qkv_parameters_add(&parameters, QKV_SHAPE(3), zeros, "a.scale");
+    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
+    cr_expect_eq(qkv_checkpoint_save_int8(path, &parameters, NULL, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message,
+                     format("%s: the parameter a.scale has the name of the scales of a: rename it", path));
+    qkv_parameters_release(&parameters);
+}
