@@ -67,8 +67,7 @@ void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentenc
         fputs(i ? ", " : "", stderr);
         print_plain(stderr, shown);
     }
-    if (unknown.size > MAX_WORDS)
-        fprintf(stderr, " and %lld more", (long long)(unknown.size - MAX_WORDS));
+    if (unknown.size > MAX_WORDS) fprintf(stderr, " and %lld more", (long long)(unknown.size - MAX_WORDS));
     if (is_of_other_side(sentence, run, is_target)) {
         const struct qkv_data_config *data = &run->config.data;
         fprintf(stderr, "; most of them are words of the %s language: this run translates from ",

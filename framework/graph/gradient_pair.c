@@ -41,7 +41,7 @@ struct region {
 
 struct qkv_gradient_pair {
     const struct qkv_parameters *parameters;
-    size_t number_size; /* bytes of one number */
+    size_t element_size; /* bytes of one number */
     /* The stage takes memory from three regions, in this order:
      * - kept: what the node where backward starts has saved. Nothing reads it after the backward of that node, and it is
      *   large, because the loss saves a gradient larger than most others.
@@ -62,8 +62,8 @@ struct qkv_gradient_pair *qkv_gradient_pair_new(const struct qkv_parameters *par
     struct qkv_gradient_pair *pair = calloc(1, sizeof *pair + count * sizeof pair->is_done[0]);
     if (!pair) return NULL;
     pair->parameters = parameters;
-    pair->number_size = qkv_dtype_size(parameters->dtype);
-    pair->stage_bytes = (size_t)parameters->elements * pair->number_size + ALIGNMENT;
+    pair->element_size = qkv_dtype_size(parameters->dtype);
+    pair->stage_bytes = (size_t)parameters->elements * pair->element_size + ALIGNMENT;
     pair->part = calloc(count, sizeof *pair->part);
     pair->reserve = (struct region){qkv_block_new(pair->stage_bytes, 0), pair->stage_bytes, NULL};
     pair->places = qkv_block_new(pair->stage_bytes, 0);
@@ -123,7 +123,7 @@ static void take_stage(struct qkv_gradient_pair *pair, int64_t index, size_t byt
     struct part *part = &pair->part[index];
     part->bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (fit(&pair->kept, part) || fit(&pair->reserve, part)) return;
-    part->memory = pair->places + (size_t)pair->parameters->list[index]->offset * pair->number_size;
+    part->memory = pair->places + (size_t)pair->parameters->list[index]->offset * pair->element_size;
 }
 
 static void return_stage(struct part *part)
@@ -243,8 +243,8 @@ static void begin(struct qkv_tensor *x, const struct qkv_tensor *y)
     struct part *part = &pair->part[index];
     if (part->addition != NOT_BEGUN) return;
     int64_t rows = x == y ? -1 : embedded_rows(x);
-    size_t bytes = (size_t)x->count * pair->number_size,
-           bytes_by_rows = row_bits_size(x) + (size_t)(rows * qkv_columns(x)) * pair->number_size;
+    size_t bytes = (size_t)x->count * pair->element_size,
+           bytes_by_rows = row_bits_size(x) + (size_t)(rows * qkv_columns(x)) * pair->element_size;
     if (x != y && accumulates_once(x, y)) {
         part->addition = IN_PLACE;
         wait_for_first(pair, index);
@@ -269,7 +269,7 @@ static void complete(struct qkv_tensor *x)
     struct part *part = &pair->part[index];
     if (part->addition == BY_ROWS) move_rows(x, part, false);
     if (part->addition == STAGED) {
-        x->gradient = x->binding->gradients + (size_t)x->parameter->offset * pair->number_size;
+        x->gradient = x->binding->gradients + (size_t)x->parameter->offset * pair->element_size;
         wait_for_first(pair, index);
         if (x->touched) add(x->graph->dtype, x->count, part->memory, x->gradient);
         x->touched = true;

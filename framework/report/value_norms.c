@@ -106,8 +106,8 @@ struct pass_norms {
     struct recorded_pass recorded;
     struct qkv_arena *arena;
     double **of_layer[QKV_ATTENTION_KINDS]; /* [layers]: [heads, rows]; NULL: no map has needed them yet */
-    int64_t rows[QKV_ATTENTION_KINDS];  /* keys of the pass */
-    int64_t first[QKV_ATTENTION_KINDS]; /* keys of the sentences before the current one */
+    int64_t rows[QKV_ATTENTION_KINDS];      /* keys of the pass */
+    int64_t first[QKV_ATTENTION_KINDS];     /* keys of the sentences before the current one */
 };
 
 /* Sets pass->of_layer for the layer of a map. */
