@@ -50,28 +50,31 @@ static bool is_checkpoint(const char *name)
     return length > end && !strcmp(name + length - end, CHECKPOINT_END);
 }
 
-static enum qkv_status list_files(struct inspection *i, struct qkv_error *error)
+static enum qkv_status list_files(struct inspection *inspection, struct qkv_error *error)
 {
-    DIR *folder = opendir(i->run.path);
-    if (!folder) return qkv_error_set(error, "%s: %s", i->run.path, strerror(errno));
+    DIR *folder = opendir(inspection->run.path);
+    if (!folder) return qkv_error_set(error, "%s: %s", inspection->run.path, strerror(errno));
     enum qkv_status status = QKV_OK;
     for (struct dirent *entry; !status && (errno = 0, entry = readdir(folder));) {
         struct stat file;
         if (!is_checkpoint(entry->d_name)) continue;
-        const char *path = qkv_run_file(&i->run.arena, i->run.path, entry->d_name);
-        const char *name = qkv_arena_string(&i->run.arena, entry->d_name);
-        struct checkpoint_file *more = realloc(i->files, (size_t)(i->file_count + 1) * sizeof *more);
-        if (more) i->files = more;
+        const char *path = qkv_run_file(&inspection->run.arena, inspection->run.path, entry->d_name);
+        const char *name = qkv_arena_string(&inspection->run.arena, entry->d_name);
+        struct checkpoint_file *more =
+            realloc(inspection->files, (size_t)(inspection->file_count + 1) * sizeof *more);
+        if (more) inspection->files = more;
         if (!path || !name || !more)
             status = qkv_error_set(error, "out of memory");
         else if (stat(path, &file) == 0)
-            i->files[i->file_count++] = (struct checkpoint_file){name, (int64_t)file.st_size};
+            inspection->files[inspection->file_count++] =
+                (struct checkpoint_file){name, (int64_t)file.st_size};
         else if (errno != ENOENT) /* training may just have removed it */
             status = qkv_error_set(error, "%s: %s", path, strerror(errno));
     }
-    if (!status && errno) status = qkv_error_set(error, "%s: %s", i->run.path, strerror(errno));
+    if (!status && errno) status = qkv_error_set(error, "%s: %s", inspection->run.path, strerror(errno));
     closedir(folder);
-    if (i->file_count) qsort(i->files, (size_t)i->file_count, sizeof *i->files, by_name);
+    if (inspection->file_count)
+        qsort(inspection->files, (size_t)inspection->file_count, sizeof *inspection->files, by_name);
     return status;
 }
 
@@ -152,10 +155,10 @@ static bool add_stack_key(void *context, const char *path, const char *value)
     return true;
 }
 
-static enum qkv_status print_stacks(struct inspection *i, struct qkv_error *error)
+static enum qkv_status print_stacks(struct inspection *inspection, struct qkv_error *error)
 {
-    struct stack_table table = {.arena = &i->run.arena};
-    if (qkv_config_each(&i->run.config, QKV_KEYS_WITH_EFFECT, add_stack_key, &table))
+    struct stack_table table = {.arena = &inspection->run.arena};
+    if (qkv_config_each(&inspection->run.config, QKV_KEYS_WITH_EFFECT, add_stack_key, &table))
         return qkv_error_set(error, "out of memory");
     printf("  %-26s %-12s %s\n", "", "encoder", "decoder");
     for (int k = 0; k < table.count; k++) {
@@ -170,29 +173,30 @@ static enum qkv_status print_stacks(struct inspection *i, struct qkv_error *erro
 }
 
 /* A name that is safe to print. */
-static const char *plain(struct inspection *i, const char *text)
+static const char *plain(struct inspection *inspection, const char *text)
 {
-    const char *copy = qkv_arena_plain(&i->run.arena, text);
+    const char *copy = qkv_arena_plain(&inspection->run.arena, text);
     return copy ? copy : "?";
 }
 
-static enum qkv_status print_model(struct inspection *i, struct qkv_error *error)
+static enum qkv_status print_model(struct inspection *inspection, struct qkv_error *error)
 {
-    const struct qkv_config *config = &i->run.config;
-    printf("%s (%s, loaded from %s)\n\nmodel\n", plain(i, config->name), plain(i, i->run.path),
-           plain(i, i->run.checkpoint));
-    if (print_stacks(i, error)) return QKV_INVALID;
-    printf("  %-26s %d source types (%s), %d target types (%s)%s%s\n", "vocabulary", (int)i->run.source.size,
-           plain(i, config->data.src.lang), (int)i->run.target.size, plain(i, config->data.trg.lang),
+    const struct qkv_config *config = &inspection->run.config;
+    printf("%s (%s, loaded from %s)\n\nmodel\n", plain(inspection, config->name),
+           plain(inspection, inspection->run.path), plain(inspection, inspection->run.checkpoint));
+    if (print_stacks(inspection, error)) return QKV_INVALID;
+    printf("  %-26s %d source types (%s), %d target types (%s)%s%s\n", "vocabulary",
+           (int)inspection->run.source.size, plain(inspection, config->data.src.lang),
+           (int)inspection->run.target.size, plain(inspection, config->data.trg.lang),
            config->model.tied_embeddings ? ", tied embeddings" : "",
            config->model.tied_softmax ? ", tied softmax" : "");
     return QKV_OK;
 }
 
-static void print_training(const struct inspection *i)
+static void print_training(const struct inspection *inspection)
 {
-    const struct training *t = &i->training;
-    const struct qkv_training_config *config = &i->run.config.training;
+    const struct training *t = &inspection->training;
+    const struct qkv_training_config *config = &inspection->run.config.training;
     printf("\ntraining\n  %-12s %s, learning rate %g, %s schedule\n", "optimizer",
            qkv_optimizer_kind_name(config->optimizer), config->learning_rate,
            qkv_schedule_kind_name(config->scheduling));
@@ -205,26 +209,28 @@ static void print_training(const struct inspection *i)
 }
 
 /* The k-th file, from 1, that went into the average that was loaded; NULL: it is not an average, or has no more files. */
-static const char *averaged(const struct inspection *i, int64_t k)
+static const char *averaged(const struct inspection *inspection, int64_t k)
 {
     char key[48];
     snprintf(key, sizeof key, "average.%lld", (long long)k);
-    return qkv_state_get(&i->run.state, key);
+    return qkv_state_get(&inspection->run.state, key);
 }
 
-static void print_average(struct inspection *i)
+static void print_average(struct inspection *inspection)
 {
-    if (!averaged(i, 1)) return;
+    if (!averaged(inspection, 1)) return;
     printf("  %-12s", "average of");
-    for (int64_t k = 1; averaged(i, k); k++) printf("%s %s", k > 1 ? "," : "", plain(i, averaged(i, k)));
+    for (int64_t k = 1; averaged(inspection, k); k++)
+        printf("%s %s", k > 1 ? "," : "", plain(inspection, averaged(inspection, k)));
     putchar('\n');
 }
 
-static void print_files(struct inspection *i)
+static void print_files(struct inspection *inspection)
 {
     puts("\ncheckpoints");
-    for (int64_t f = 0; f < i->file_count; f++)
-        printf("  %-28s %12lld bytes\n", plain(i, i->files[f].name), (long long)i->files[f].bytes);
+    for (int64_t f = 0; f < inspection->file_count; f++)
+        printf("  %-28s %12lld bytes\n", plain(inspection, inspection->files[f].name),
+               (long long)inspection->files[f].bytes);
 }
 
 static const char *shape_text(struct qkv_shape shape, char text[96])
@@ -257,13 +263,13 @@ static void print_parameters(const struct qkv_parameters *p)
     printf("  %-*s %14s %12lld\n", width, "total", "", (long long)qkv_parameters_total(p));
 }
 
-static enum qkv_status print_text(struct inspection *i, struct qkv_error *error)
+static enum qkv_status print_text(struct inspection *inspection, struct qkv_error *error)
 {
-    if (print_model(i, error)) return QKV_INVALID;
-    print_training(i);
-    print_average(i);
-    print_files(i);
-    print_parameters(&i->run.model->parameters);
+    if (print_model(inspection, error)) return QKV_INVALID;
+    print_training(inspection);
+    print_average(inspection);
+    print_files(inspection);
+    print_parameters(&inspection->run.model->parameters);
     return QKV_OK;
 }
 
@@ -284,11 +290,12 @@ static bool add_model_key(void *context, const char *path, const char *value)
     return cJSON_AddItemToObject(section, path, item ? item : cJSON_CreateString(value));
 }
 
-static cJSON *training_json(const struct inspection *i)
+static cJSON *training_json(const struct inspection *inspection)
 {
-    const struct training *t = &i->training;
+    const struct training *t = &inspection->training;
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "optimizer", qkv_optimizer_kind_name(i->run.config.training.optimizer));
+    cJSON_AddStringToObject(object, "optimizer",
+                            qkv_optimizer_kind_name(inspection->run.config.training.optimizer));
     if (t->known) {
         cJSON_AddNumberToObject(object, "update", (double)t->update);
         cJSON_AddNumberToObject(object, "epoch", (double)t->epoch);
@@ -297,12 +304,13 @@ static cJSON *training_json(const struct inspection *i)
     if (t->has_best) {
         cJSON *best = cJSON_AddObjectToObject(object, "best");
         cJSON_AddStringToObject(best, "metric",
-                                qkv_metric_name(i->run.config.training.early_stopping_metric));
+                                qkv_metric_name(inspection->run.config.training.early_stopping_metric));
         cJSON_AddNumberToObject(best, "value", t->best);
         cJSON_AddNumberToObject(best, "update", (double)t->best_update);
     }
-    cJSON *list = averaged(i, 1) ? cJSON_AddArrayToObject(object, "average") : NULL;
-    for (int64_t k = 1; averaged(i, k); k++) cJSON_AddItemToArray(list, cJSON_CreateString(averaged(i, k)));
+    cJSON *list = averaged(inspection, 1) ? cJSON_AddArrayToObject(object, "average") : NULL;
+    for (int64_t k = 1; averaged(inspection, k); k++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(averaged(inspection, k)));
     return object;
 }
 
@@ -328,28 +336,28 @@ static void add_parameters(cJSON *root, const struct qkv_parameters *p)
     }
 }
 
-static enum qkv_status print_json(const struct inspection *i, struct qkv_error *error)
+static enum qkv_status print_json(const struct inspection *inspection, struct qkv_error *error)
 {
     cJSON *root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "name", i->run.config.name);
-    cJSON_AddStringToObject(root, "run", i->run.path);
-    cJSON_AddStringToObject(root, "checkpoint", i->run.checkpoint);
-    if (qkv_config_each(&i->run.config, QKV_KEYS_WITH_EFFECT, add_model_key, root)) {
+    cJSON_AddStringToObject(root, "name", inspection->run.config.name);
+    cJSON_AddStringToObject(root, "run", inspection->run.path);
+    cJSON_AddStringToObject(root, "checkpoint", inspection->run.checkpoint);
+    if (qkv_config_each(&inspection->run.config, QKV_KEYS_WITH_EFFECT, add_model_key, root)) {
         cJSON_Delete(root);
         return qkv_error_set(error, "out of memory");
     }
     cJSON *vocabulary = cJSON_AddObjectToObject(root, "vocabulary");
-    cJSON_AddNumberToObject(vocabulary, "source", i->run.source.size);
-    cJSON_AddNumberToObject(vocabulary, "target", i->run.target.size);
-    cJSON_AddItemToObject(root, "training", training_json(i));
+    cJSON_AddNumberToObject(vocabulary, "source", inspection->run.source.size);
+    cJSON_AddNumberToObject(vocabulary, "target", inspection->run.target.size);
+    cJSON_AddItemToObject(root, "training", training_json(inspection));
     cJSON *files = cJSON_AddArrayToObject(root, "checkpoints");
-    for (int64_t f = 0; f < i->file_count; f++) {
+    for (int64_t f = 0; f < inspection->file_count; f++) {
         cJSON *file = cJSON_CreateObject();
         cJSON_AddItemToArray(files, file);
-        cJSON_AddStringToObject(file, "name", i->files[f].name);
-        cJSON_AddNumberToObject(file, "bytes", (double)i->files[f].bytes);
+        cJSON_AddStringToObject(file, "name", inspection->files[f].name);
+        cJSON_AddNumberToObject(file, "bytes", (double)inspection->files[f].bytes);
     }
-    add_parameters(root, &i->run.model->parameters);
+    add_parameters(root, &inspection->run.model->parameters);
     return json_print(root, error);
 }
 
@@ -360,15 +368,15 @@ static bool json;
 
 static int run(int operands, char **operand)
 {
-    struct inspection i = {0};
+    struct inspection inspection = {0};
     struct qkv_error error = {""};
     (void)operands;
-    enum qkv_status status = qkv_run_open(&i.run, operand[0], checkpoint, QKV_FLOAT32, &error);
-    if (!status) status = list_files(&i, &error);
-    if (!status) i.training = training_of(&i.run.state);
-    if (!status) status = json ? print_json(&i, &error) : print_text(&i, &error);
-    free(i.files);
-    qkv_run_release(&i.run);
+    enum qkv_status status = qkv_run_open(&inspection.run, operand[0], checkpoint, QKV_FLOAT32, &error);
+    if (!status) status = list_files(&inspection, &error);
+    if (!status) inspection.training = training_of(&inspection.run.state);
+    if (!status) status = json ? print_json(&inspection, &error) : print_text(&inspection, &error);
+    free(inspection.files);
+    qkv_run_release(&inspection.run);
     return conclude(status, &error);
 }
 
