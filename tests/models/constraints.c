@@ -46,17 +46,13 @@ static struct qkv_ids source_of(const struct setting *s, int64_t i)
 
 static void search(struct setting *s, struct qkv_search_options options)
 {
-    struct qkv_error error = {""};
-    struct qkv_decoding *decoding = qkv_decoding_new(s->model);
-    cr_assert_eq(qkv_search(decoding, &s->view, &options, &s->found, &error), QKV_OK, "%s", error.message);
-    qkv_decoding_free(decoding);
+    tiny_search(s->model, &s->view, options, &s->found);
 }
 
 /* Makes </s> less likely, so that translations are long. */
 static void discourage_end(struct setting *s, double by)
 {
-    double bias = qkv_parameter_get(&s->model->parameters, s->model->output_bias, QKV_END);
-    qkv_parameter_set(&s->model->parameters, s->model->output_bias, QKV_END, bias - by);
+    tiny_favour(s->model, QKV_END, -by);
 }
 
 static bool has(int64_t length, const int32_t *ids, int32_t token)

@@ -67,6 +67,22 @@ static struct qkv_ids words(int64_t length, int32_t size, struct qkv_random rand
     return (struct qkv_ids){length, ids};
 }
 
+void tiny_favour(struct qkv_model *model, int32_t token, double by)
+{
+    double bias = qkv_parameter_get(&model->parameters, model->output_bias, token);
+    qkv_parameter_set(&model->parameters, model->output_bias, token, bias + by);
+}
+
+void tiny_search(const struct qkv_model *model, const struct qkv_batch_view *batch,
+                 struct qkv_search_options options, struct qkv_translations *translations)
+{
+    struct qkv_error error = {""};
+    struct qkv_decoding *decoding = qkv_decoding_new(model);
+    cr_assert_eq(qkv_search(decoding, batch, &options, translations, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(translations->count, batch->count);
+    qkv_decoding_free(decoding);
+}
+
 void tiny_batch(struct qkv_batch *batch, const struct qkv_model *model, int64_t count,
                 const int64_t *source_length, const int64_t *target_length, uint64_t seed)
 {

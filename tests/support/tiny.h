@@ -4,6 +4,7 @@
 
 #include "qkv/batch.h"
 #include "qkv/model.h"
+#include "qkv/search.h"
 
 /* Returns a config with two layers, two heads, width 8, no dropout and positions for 24 tokens. */
 struct qkv_model_config tiny_config(void);
@@ -15,6 +16,13 @@ struct qkv_model_config tiny_recurrent_config(void);
  * equal, and predictions are far from uniform. */
 struct qkv_model *tiny_model(const struct qkv_model_config *config, int32_t source_size, int32_t target_size,
                              enum qkv_dtype dtype, uint64_t seed);
+
+/* Makes a token of the target more or less likely everywhere. */
+void tiny_favour(struct qkv_model *model, int32_t token, double by);
+
+/* Translates a batch, which must succeed. */
+void tiny_search(const struct qkv_model *model, const struct qkv_batch_view *batch,
+                 struct qkv_search_options options, struct qkv_translations *translations);
 
 /* Fills a batch with random words. Lengths do not count </s>. `target_length` NULL: no targets. */
 void tiny_batch(struct qkv_batch *batch, const struct qkv_model *model, int64_t count,

@@ -354,8 +354,7 @@ Test(evaluate, ties_are_found_in_vocabularies_of_any_size)
 Test(evaluate, sequences_are_right_when_every_word_and_the_end_is)
 {
     /* </s> comes often enough for some outputs to end by themselves. */
-    double bias = qkv_parameter_get(&model->parameters, model->output_bias, QKV_END);
-    qkv_parameter_set(&model->parameters, model->output_bias, QKV_END, bias + 0.5);
+    tiny_favour(model, QKV_END, 0.5);
     char *texts[PAIRS];
     scores_of(&corpus, 1, GREEDY, texts);
     for (int wrong = 0; wrong < 4; wrong += 3) expect_own_words(wrong, texts);

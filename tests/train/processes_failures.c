@@ -215,8 +215,9 @@ struct interruption {
 static pid_t start(const struct interruption *interruption, const char *fifo, FILE **progress)
 {
     const char *command = format(
-        "exec %s -n %d sh -c \"[ \\$OMPI_COMM_WORLD_RANK -ne %d ] || echo \\$\\$ > '%s'; exec '%s' %s\"", mpirun(),
-        interruption->processes, interruption->target, fifo, QKV_BINARY, train_arguments(&interruption->training));
+        "exec %s -n %d sh -c \"[ \\$OMPI_COMM_WORLD_RANK -ne %d ] || echo \\$\\$ > '%s'; exec '%s' %s\"",
+        mpirun(), interruption->processes, interruption->target, fifo, QKV_BINARY,
+        train_arguments(&interruption->training));
     int ends[2];
     cr_assert_eq(pipe(ends), 0);
     pid_t child = fork();
