@@ -108,8 +108,11 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
                "--clean; Anki leaves it out if you untick \"Include HTML and media references\" when you "
                "export\n",
                (long long)facts->markup, facts->markup == 1 ? " contains" : "s contain");
-    if (!*pairs->lang[0] || !*pairs->lang[1])
+    if (!*pairs->lang[0] && !*pairs->lang[1])
         puts("  the languages are not known: name them, as in --src en --trg fr");
+    else if (!*pairs->lang[0] || !*pairs->lang[1])
+        printf("  the language of the %s is not known: name it, as in %s\n",
+               *pairs->lang[0] ? "target" : "source", *pairs->lang[0] ? "--trg fr" : "--src en");
     int64_t examples = pairs->count < 3 ? pairs->count : 3;
     for (int64_t k = 0; k < examples; k++) {
         int64_t i = (2 * k + 1) * pairs->count / (2 * examples); /* evenly over the file */

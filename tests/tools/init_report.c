@@ -60,6 +60,25 @@ Test(init_report, says_that_the_name_of_the_file_gave_the_languages)
     cr_expect_not_null(strstr(output, "in columns 1 and 2 of 2\n  source (en): 4.0 words"), "%s", output);
 }
 
+Test(init_report, says_which_language_is_not_known)
+{
+    const char *folder = scratch("unknown_language");
+    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
+    static const char *const cases[][2] = {
+        {"", "\n  the languages are not known: name them, as in --src en --trg fr\n"},
+        {"--src en", "\n  the language of the target is not known: name it, as in --trg fr\n"},
+        {"--trg fr", "\n  the language of the source is not known: name it, as in --src en\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *output =
+            run_ok("cd '%s' && qkv init x.tsv --updates 5 --overwrite %s", folder, cases[i][0]);
+        cr_expect_not_null(strstr(output, cases[i][1]), "%s: %s", cases[i][0], output);
+    }
+    const char *output =
+        run_ok("cd '%s' && qkv init x.tsv --updates 5 --overwrite --src en --trg fr", folder);
+    cr_expect_null(strstr(output, "not known"), "%s", output);
+}
+
 Test(init_report, says_that_the_time_is_too_short_for_one_epoch)
 {
     enum { PAIRS = 4900, WORDS = 160, SIZE = 2 * WORDS * 4 };
