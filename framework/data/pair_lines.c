@@ -92,7 +92,9 @@ static enum qkv_status split_at_tab(const struct qkv_lines *lines, bool third_co
                              number, lines->size + 1);
     char *second = memchr(tab + 1, '\t', (size_t)(end - tab - 1));
     if (second && !third_column)
-        return qkv_error_set(error, "%s:%lld:%td: the line has a second tab; a line is source<TAB>target",
+        return qkv_error_set(error,
+                             "%s:%lld:%td: the line has a second tab; a line is source<TAB>target "
+                             "(cut -f1,2 takes two columns)",
                              path, number, second - lines->line + 1);
     if (second) end = second;
     *tab = *end = '\0';

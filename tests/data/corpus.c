@@ -91,7 +91,8 @@ Test(corpus, reports_the_place_of_an_error_in_a_table)
     } rows[] = {
         {"a\tb\nabc\n", ":2:4: the line has no tab; a line is source<TAB>target"},
         {"a\tb\n\na\tb\n", ":2:1: the line has no tab; a line is source<TAB>target"},
-        {"a\tb\tc\n", ":1:4: the line has a second tab; a line is source<TAB>target"},
+        {"a\tb\tc\n", ":1:4: the line has a second tab; a line is source<TAB>target "
+                      "(cut -f1,2 takes two columns)"},
         {"a\tb\n\tb\n", ":2:1: the source side is empty"},
         {"a\tb\nä\t\r\n", ":2:4: the target side is empty"},
         {"a\tb\nab\t \u00A0\u3000\n", ":2:4: the target side is empty"},

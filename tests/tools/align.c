@@ -459,7 +459,8 @@ Test(align, refuses_bad_input_and_keeps_the_old_file)
         const char *arguments, *message;
     } cases[] = {
         {"bad.tsv -o links", "bad.tsv:2:8: the line has no tab; a line is source<TAB>target"},
-        {"three.tsv -o links", "three.tsv:1:8: the line has a second tab; a line is source<TAB>target"},
+        {"three.tsv -o links", "three.tsv:1:8: the line has a second tab; a line is source<TAB>target "
+                               "(cut -f1,2 takes two columns)"},
         {"none.tsv -o links", "none.tsv: the file is empty"},
         {"absent.tsv -o links", "absent.tsv: cannot be read: No such file or directory"},
         {"no -o links", "no: there is no such file, and no no.en or no.en.gz (a data path is x.tsv, "
@@ -482,9 +483,8 @@ Test(align, refuses_bad_input_and_keeps_the_old_file)
         {"pairs.tsv --threshold 0.5 --drawing union", "--drawing union needs links of both directions, but "
                                                       "those above a --threshold are the same in both of one "
                                                       "run: give --reverse"},
-        {"pairs.tsv --reverse RUN",
-         "RUN and RUN both translate from en to es, but the second run of an alignment must "
-         "translate in the other direction"},
+        {"pairs.tsv --reverse RUN", "RUN and RUN both translate from en to es, but the second run of an "
+                                    "alignment must translate in the other direction"},
     };
     run("ln -sfn '%s/run' '%s/RUN'", tiny(), folder);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -58,7 +58,8 @@ Test(bad_input, every_command_refuses_bad_parallel_text)
         {"", ": the file is empty"},
         {"\\n", ":1:1: the line has no tab; a line is source<TAB>target"},
         {"a\\tA\\na b\\n", ":2:4: the line has no tab; a line is source<TAB>target"},
-        {"a\\tA\\tA\\n", ":1:4: the line has a second tab; a line is source<TAB>target"},
+        {"a\\tA\\tA\\n", ":1:4: the line has a second tab; a line is source<TAB>target "
+                         "(cut -f1,2 takes two columns)"},
         {"a\\tA\\n \\tA\\n", ":2:1: the source side is empty"},
         {"a\\tA\\na\\t\\n", ":2:3: the target side is empty"},
         {"a\\tA\\na\\tA \\303\\n", ":2:5: byte 0xC3 is not valid UTF-8"},
