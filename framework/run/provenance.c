@@ -127,9 +127,11 @@ static bool check_key(void *context, const char *path, const char *value)
     bool is_of_schedule = role == QKV_ROLE_FREE; /* fixed because the schedule depends on it */
     qkv_error_set(
         checking->error,
-        "%s: was trained with %s %s, but the config has %s%s%s: put it back, or train a new run%s",
-        checking->path, path, trained, value, is_of_schedule ? ", which changes the learning rates of " : "",
+        "%s: was trained with %s %s, but the config has %s%s%s%s: put it back, or train a new run%s",
+        checking->path, path, trained, value,
+        is_of_schedule ? ", which changes the learning rates of the " : "",
         is_of_schedule ? qkv_schedule_kind_choices.list[checking->config->training.scheduling].name : "",
+        is_of_schedule ? " schedule" : "",
         is_of_model ? "" : ", which --from can start with these parameters");
     checking->refused = true;
     return false;

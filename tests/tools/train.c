@@ -246,7 +246,7 @@ Test(train, resume_refuses_changes_of_the_schedule)
         cr_assert_eq(run("%s --overwrite", train).exit_code, 0);
         cr_expect(refused(run("%s --resume -s %s=%s", train, cases[i][1], cases[i][3]),
                           format("qkv: run/last.safetensors: was trained with %s %s, but the config has %s, "
-                                 "which changes the learning rates of %s: put "
+                                 "which changes the learning rates of the %s schedule: put "
                                  "it back, or train a new run, which --from can start with these parameters",
                                  cases[i][1], cases[i][2], cases[i][3], cases[i][0])));
     }
