@@ -162,11 +162,29 @@ static const char *hint_of_output(const struct command *command, char letter, co
                : "; results go to standard output: append >FILE";
 }
 
-/* Reports a word that getopt_long refused. */
-static int print_option_error(const struct command *command, const char *word)
+/* Whether a word looks like a sentence that begins with a dash: it has a space, and no = before it. */
+static bool is_dashed_sentence(const char *word)
+{
+    return word && *word == '-' && word[strcspn(word, " =")] == ' ';
+}
+
+static bool takes_sentence(const struct command *command)
+{
+    const struct command_operand *o = command->operands;
+    while (o && o->name && strcmp(o->name, "SENTENCE") != 0) o++;
+    return o && o->name;
+}
+
+/* Reports a word that getopt_long refused; `next`: the word behind it, or NULL. getopt_long goes on to the next word only
+ * after the last letter of a word, so a sentence with an unknown letter may be in `next`. */
+static int print_option_error(const struct command *command, const char *word, const char *next)
 {
     char title[TITLE_SIZE], candidates[512] = "", given[64] = "";
     write_title(command, title);
+    const char *sentence = optopt && is_dashed_sentence(next) ? next : word;
+    if (takes_sentence(command) && is_dashed_sentence(sentence))
+        return print_error("'%s' is read as an option; put -- before a sentence that begins with a dash",
+                           sentence);
     if (optopt > 0 && optopt < FIRST_LONG_ONLY && optopt != 'h')
         return print_error("unknown option '-%c'%s (see `%s --help`)", optopt,
                            hint_of_output(command, (char)optopt, ""), title);
@@ -284,7 +302,8 @@ int parse_and_run(const struct command *command, int argc, char **argv)
         if (code == ':')
             return print_error("option '%s' needs a value (see `%s --help`)", argv[optind - 1],
                                write_title(command, title));
-        if (code == '?') return print_option_error(command, argv[optind - 1]);
+        if (code == '?')
+            return print_option_error(command, argv[optind - 1], optind < argc ? argv[optind] : NULL);
         wants_help = code == 'h';
         if (wants_help) break;
         const struct command_option *option = find_option(command->options, code);

@@ -26,6 +26,24 @@ Test(mistakes, a_sentence_where_a_file_is_expected)
     expect_line(folder, "qkv page run run", "qkv: a page holds one run, or scenes");
 }
 
+Test(mistakes, a_sentence_that_begins_with_a_dash)
+{
+    const char *folder = tiny_run("dash", 2);
+    static const char *const sentences[] = {"-a b", "- a b", "-- a b", "-qa b"};
+    for (int i = 0; i < 4; i++) {
+        const char *line = format(
+            "qkv: '%s' is read as an option; put -- before a sentence that begins with a dash", sentences[i]);
+        expect_line(folder, format("qkv attention run '%s'", sentences[i]), line);
+        expect_line(folder, format("qkv attention '%s' run", sentences[i]), line);
+    }
+    run_ok("cd '%s' && qkv attention run -- '-a b'", folder);
+    expect_line(folder, "qkv attention run a -xy", "qkv: unknown option '-x' (see `qkv attention --help`)");
+    expect_line(folder, "qkv attention run a '--bem=a b'",
+                "qkv: unknown option '--bem'; did you mean --beam (see `qkv attention --help`)");
+    expect_line(folder, "echo a | qkv translate run '-x y'",
+                "qkv: unknown option '-x' (see `qkv translate --help`)");
+}
+
 Test(mistakes, a_file_where_a_sentence_is_expected)
 {
     const char *folder = tiny_run("file", 2);
