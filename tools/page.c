@@ -14,6 +14,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *output = "page.html", *checkpoint, *numbers, *opening;
 enum { MAX_SNAPSHOTS = 6 };
@@ -165,6 +166,13 @@ static int check_scenes(int count, char **files)
 
 /* ---- a run or scenes ---- */
 
+/* Browsers display other files as text, or save them. */
+static bool is_html(const char *path)
+{
+    const char *extension = strrchr(path, '.');
+    return extension && (!strcasecmp(extension, ".html") || !strcasecmp(extension, ".htm"));
+}
+
 static int run(int operands, char **operand)
 {
     if (!page_html().bytes)
@@ -174,6 +182,8 @@ static int run(int operands, char **operand)
             "and builds qkv");
     if (measured.links.path && !measured.pairs) return print_error("--links needs --pairs");
     if (measured.links.from && !measured.links.path) return print_error("--links-from needs --links");
+    if (strcmp(output, "-") != 0 && !is_html(output))
+        return print_error("-o %s: a page is HTML: name it .html", output);
     struct qkv_error error = {""};
     if (operands == 1 && is_run_folder(operand[0]))
         return conclude(make_page_of_run(operand[0], &error), &error);

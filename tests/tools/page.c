@@ -125,7 +125,10 @@ Test(page, says_what_is_wrong_and_writes_nothing)
         refused(run("cd '%s' && qkv page c.yaml", folder),
                 "qkv: c.yaml is a config of training, not a scene as in configs/seeds; its run is runs/c"));
     cr_expect_eq(run("cd '%s' && qkv page run -o none/page.html", folder).exit_code, 2);
-    cr_expect_eq(run("cd '%s' && qkv page run -o run", folder).exit_code, 2);
+    cr_expect(
+        refused(run("cd '%s' && qkv page run -o run", folder), "qkv: -o run: a page is HTML: name it .html"));
+    cr_expect(refused(run("cd '%s' && qkv page run -o page.pdf", folder),
+                      "qkv: -o page.pdf: a page is HTML: name it .html"));
     cr_expect_eq(run("cd '%s' && qkv page run --numbers half >/dev/full -o -", folder).exit_code, 2);
     cr_expect_eq(run("cd '%s' && ls *.html", folder).exit_code, 2);
 }
