@@ -199,6 +199,20 @@ Test(page_steps, close_the_sum)
     browser_close(browser);
 }
 
+/* A second request for the same sentence drops the answer to the first one, which is under way: the page shows all of it. */
+Test(page_steps, belong_to_the_sentence_that_was_under_way)
+{
+    const char *folder = tiny_task("under_way");
+    struct browser *browser = opened(folder, "");
+    browser_value(browser, "element('source').value = 'b c a', "
+                           "element('source').dispatchEvent(new Event('input')), "
+                           "change({ isWalking: true }), ''");
+    browser_wait(browser, "isSettled()");
+    cr_expect_str_eq(browser_value(browser, "state.view.source_tokens.join(' ')"), "b c a </s>");
+    cr_expect_str_eq(browser_value(browser, "String(state.walk !== null)"), "true");
+    browser_close(browser);
+}
+
 /* Matrices grow with the text of a wide window, so that the words at their edge stay apart. */
 Test(page_steps, grow_with_the_text)
 {

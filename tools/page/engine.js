@@ -140,10 +140,11 @@ async function goTo(wanted) {
     return true;
 }
 
-// Computes what a request asks for beyond what was sent last; false: page_message says why not.
+// Computes what a request asks for beyond what was sent last, or all of it if the page has dropped that (isAgain); false:
+// page_message says why not.
 async function compute(request, result) {
-    const { sequence, walk, number, ...asked } = request, key = JSON.stringify(asked);
-    if (key !== shown) {
+    const { sequence, walk, number, isAgain, ...asked } = request, key = JSON.stringify(asked);
+    if (isAgain || key !== shown) {
         shown = walked = null;
         if (!holdsScenes && !await goTo(request.moment)) return false;
         if (!holdsScenes) silence(request.silent);

@@ -30,7 +30,7 @@ function receive({ data }) {
         const terms = data.terms && state.number ? { ...data.terms, of: state.number } : null;
         if (data.walk) change({ walk: readWalk(data.walk), terms });
         else if (!data.error) change({ terms });
-    }
+    } else if (waiting) waiting.isAgain = true; // the answer is dropped, so the engine may not rely on it
     sendNext();
 }
 
