@@ -71,10 +71,10 @@ function silenceText(head) {
     return head.isSilent ? 'This head is silent: it looks, but passes on nothing. ' : '';
 }
 
-// The whole map. A row of entropy H is as sharp as one that looks at exp(H) words alike.
+// The whole map. A row of entropy H is as spread out as equal weights on exp(H) words.
 function sentenceOfHead(head) {
-    return `This head’s rows have a mean entropy of ${head.entropy.toFixed(2)} nats, as if each looked at ` +
-        `${Math.exp(head.entropy).toFixed(1)} words alike. Point at a word or a cell.`;
+    return `This head’s rows have a mean entropy of ${head.entropy.toFixed(2)} nats: they are as spread ` +
+        `out as equal weights on ${Math.exp(head.entropy).toFixed(1)} words. Point at a word or a cell.`;
 }
 
 function sentenceOf(head) {
