@@ -103,10 +103,26 @@ static bool is_temporary(const struct qkv_tensor *x)
 
 /* ---- values, in the order of forward ---- */
 
-/* Stores x's value in a free slot or a new one. In forward, the values that share a slot occupy it one after the other,
- * each from its own node to its last consumer. Backward visits the nodes in reverse order, so the recomputed values occupy
- * the slot one after the other as well. */
-static void *assign_value_slot(struct qkv_tensor *x, struct qkv_slot **free_slots)
+/* Memory that is free for the values of later nodes. */
+struct free_memory {
+    struct qkv_slot *slots;     /* of values that no later node of forward reads */
+    struct qkv_slot *gradients; /* of parameters, or parts of these: free until backward computes them */
+};
+
+/* Memory of the input that x overwrites. If it is a slot, the slot passes from the input to x, and becomes free after the
+ * last consumer of x. */
+static void *overwritten_memory(struct qkv_tensor *x)
+{
+    x->overwrites->is_overwritten = true;
+    if (!x->is_aliased && x != x->graph->planned) x->value_slot = x->overwrites->value_slot;
+    x->overwrites->value_slot = NULL;
+    return x->overwrites->value;
+}
+
+/* Memory that holds the value of x until its last consumer has run forward: a free slot or a new one. In forward, the values
+ * that share a slot occupy it one after the other, each from its own node to its last consumer. Backward visits the nodes in
+ * reverse order, so the recomputed values occupy the slot one after the other as well. */
+static void *temporary_memory(struct qkv_tensor *x, struct qkv_slot **free_slots)
 {
     x->is_overwritten = true;
     x->value_slot = take_free_slot(free_slots, x->count);
@@ -116,30 +132,27 @@ static void *assign_value_slot(struct qkv_tensor *x, struct qkv_slot **free_slot
     return x->new_value_slot.memory = qkv_arena_allocate(&x->graph->arena, (size_t)x->count * x->graph->size);
 }
 
-/* Adds the gradient of the parameter x, whose last consumer is y, to the memory that later values may use. */
-static void offer_gradient(struct qkv_tensor *x, const struct qkv_tensor *y, struct qkv_slot **reusable)
+/* Memory that holds the value of x until backward has passed its node: the start of a free gradient, or new memory. */
+static void *kept_memory(const struct qkv_tensor *x, struct qkv_slot **free_gradients)
 {
-    if (!x->binding || !x->binding->is_reusable || !x->needs_gradient || x->gradient == y->forward_gradient)
-        return;
-    for (struct qkv_slot *slot = *reusable; slot; slot = slot->next_free)
-        if ((char *)slot->memory + (size_t)slot->capacity * x->graph->size == x->gradient) {
-            slot->capacity += x->count;
-            return;
-        }
-    x->new_gradient_slot = (struct qkv_slot){NULL, x->gradient, x->count};
-    free_slot(reusable, &x->new_gradient_slot);
-}
-
-/* Memory that holds the value of x until backward has passed its node: the start of a reusable gradient, or new memory. */
-static void *kept_memory(const struct qkv_tensor *x, struct qkv_slot **reusable)
-{
-    struct qkv_slot *slot = take_free_slot(reusable, rounded_count(x->count));
+    struct qkv_slot *slot = take_free_slot(free_gradients, rounded_count(x->count));
     if (!slot) return qkv_arena_allocate(&x->graph->arena, (size_t)x->count * x->graph->size);
     void *memory = slot->memory;
     slot->memory = (char *)memory + (size_t)rounded_count(x->count) * x->graph->size;
     slot->capacity -= rounded_count(x->count);
-    free_slot(reusable, slot);
+    free_slot(free_gradients, slot);
     return memory;
+}
+
+/* Chooses the memory of x's value: that of an input, if x is an alias of it or may overwrite it; a slot, if the value is
+ * temporary; otherwise memory that keeps the value for backward. NULL when memory is out. */
+static void *choose_value_memory(struct qkv_tensor *x, struct free_memory *available)
+{
+    if (x->graph->ops[x->op]->alias) return x->input[0]->value;
+    x->overwrites = input_to_overwrite(x);
+    if (x->overwrites) return overwritten_memory(x);
+    if (is_temporary(x)) return temporary_memory(x, &available->slots);
+    return kept_memory(x, &available->gradients);
 }
 
 /* Memory for the gradient that y computes in forward: the gradient of the input itself, if y is the first node in backward
@@ -154,47 +167,43 @@ static bool assign_early_gradient(struct qkv_tensor *y)
     return y->forward_gradient;
 }
 
-/* Frees the slots of the inputs whose last consumer is y. */
-static void free_value_slots(const struct qkv_tensor *y, struct qkv_slot **free_slots)
+/* Lets later values use the gradient of x, whose last consumer is y, if x is a parameter whose gradient may be reused. */
+static void offer_gradient(struct qkv_tensor *x, const struct qkv_tensor *y, struct qkv_slot **free_gradients)
+{
+    if (!x->binding || !x->binding->is_reusable || !x->needs_gradient || x->gradient == y->forward_gradient)
+        return;
+    if (qkv_arena_is_guarded()) return; /* a value in a gradient would not end at a guard */
+    for (struct qkv_slot *slot = *free_gradients; slot; slot = slot->next_free)
+        if ((char *)slot->memory + (size_t)slot->capacity * x->graph->size == x->gradient) {
+            slot->capacity += x->count;
+            return;
+        }
+    x->new_gradient_slot = (struct qkv_slot){NULL, x->gradient, x->count};
+    free_slot(free_gradients, &x->new_gradient_slot);
+}
+
+/* Frees the memory that the inputs whose last consumer is y no longer need in forward. */
+static void free_input_memory(const struct qkv_tensor *y, struct free_memory *available)
 {
     for (int i = 0; i < QKV_MAX_INPUTS; i++) {
         struct qkv_tensor *x = y->input[i];
-        if (x && x->value_slot && x->last_consumer == y && !has_earlier(y, i))
-            free_slot(free_slots, x->value_slot);
+        if (!x || x->last_consumer != y || has_earlier(y, i)) continue;
+        if (x->value_slot) free_slot(&available->slots, x->value_slot);
+        offer_gradient(x, y, &available->gradients);
     }
-}
-
-/* Stores x's value in the memory of the input that it overwrites. If that memory is a slot, the slot passes from the input
- * to x, and becomes free after the last consumer of x. */
-static void overwrite_input(struct qkv_tensor *x)
-{
-    x->value = x->overwrites->value;
-    x->overwrites->is_overwritten = true;
-    if (!x->is_aliased && x != x->graph->planned) x->value_slot = x->overwrites->value_slot;
-    x->overwrites->value_slot = NULL;
 }
 
 static bool assign_values(struct qkv_graph *graph)
 {
-    struct qkv_slot *free_slots = NULL, *reusable = NULL;
+    struct free_memory available = {NULL, NULL};
     for (struct qkv_tensor *x = graph->first; x; x = x->next) {
         if (x->op == QKV_OP_leaf) continue;
-        if (graph->ops[x->op]->alias)
-            x->value = x->input[0]->value;
-        else if ((x->overwrites = input_to_overwrite(x)))
-            overwrite_input(x);
-        else if (is_temporary(x))
-            x->value = assign_value_slot(x, &free_slots);
-        else
-            x->value = kept_memory(x, &reusable);
+        x->value = choose_value_memory(x, &available);
         if (!x->value || !assign_early_gradient(x)) {
             qkv_graph_fail(graph, "out of memory for a tensor of shape %s", qkv_shape_text(x->shape));
             return false;
         }
-        free_value_slots(x, &free_slots);
-        for (int i = 0; i < QKV_MAX_INPUTS && !qkv_arena_is_guarded(); i++)
-            if (x->input[i] && x->input[i]->last_consumer == x && !has_earlier(x, i))
-                offer_gradient(x->input[i], x, &reusable);
+        free_input_memory(x, &available);
     }
     return true;
 }
