@@ -184,6 +184,12 @@ static size_t row_bits_size(const struct qkv_tensor *x)
     return ((size_t)qkv_rows(x) / 8 + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
 }
 
+/* Bytes of a part BY_ROWS. Only embedding nodes may use the table x. */
+static size_t part_size_by_rows(const struct qkv_tensor *x)
+{
+    return row_bits_size(x) + (size_t)(embedded_rows(x) * qkv_columns(x)) * x->graph->size;
+}
+
 /* With `save`, moves the rows that backward will compute from the block to the stage; otherwise adds the moved rows to the
  * block. */
 static void move_rows(struct qkv_tensor *x, const struct part *part, bool save)
@@ -234,31 +240,62 @@ static bool accumulates_once(const struct qkv_tensor *x, const struct qkv_tensor
     return x->consumers == 1 && y->consumers == 0;
 }
 
-/* Chooses how the second graph adds the gradient of the parameter x, and prepares it. y: the first node whose backward adds
- * to it, or x itself if backward starts there. Called again for later nodes, it does nothing. */
-static void begin(struct qkv_tensor *x, const struct qkv_tensor *y)
+static size_t gradient_size(const struct qkv_tensor *x)
+{
+    return (size_t)x->count * x->graph->size;
+}
+
+/* Whether x is an embedding table of which backward computes so few rows that saving them takes no more memory than a
+ * second gradient. */
+static bool has_few_rows(const struct qkv_tensor *x)
+{
+    int64_t rows = embedded_rows(x);
+    return rows >= 0 && rows <= qkv_rows(x) / 2 && part_size_by_rows(x) <= gradient_size(x);
+}
+
+/* Chooses how the second graph adds the gradient of the parameter x. y: the first node whose backward adds to it, or x
+ * itself if backward starts there. */
+static enum addition choose_addition(const struct qkv_tensor *x, const struct qkv_tensor *y)
+{
+    if (x == y) return STAGED;
+    if (accumulates_once(x, y)) return IN_PLACE;
+    return has_few_rows(x) ? BY_ROWS : STAGED;
+}
+
+/* Prepares the addition that was chosen for the parameter x. If backward writes to the block, the gradient of the first
+ * graph must be complete there. */
+static void prepare_addition(struct qkv_tensor *x, struct part *part)
 {
     struct qkv_gradient_pair *pair = x->graph->pair;
     int64_t index = x->parameter->index;
-    struct part *part = &pair->part[index];
-    if (part->addition != NOT_BEGUN) return;
-    int64_t rows = x == y ? -1 : embedded_rows(x);
-    size_t bytes = (size_t)x->count * pair->element_size,
-           bytes_by_rows = row_bits_size(x) + (size_t)(rows * qkv_columns(x)) * pair->element_size;
-    if (x != y && accumulates_once(x, y)) {
-        part->addition = IN_PLACE;
+    switch (part->addition) {
+    case IN_PLACE:
         wait_for_first(pair, index);
-    } else if (rows >= 0 && rows <= qkv_rows(x) / 2 && bytes_by_rows <= bytes) {
-        part->addition = BY_ROWS;
-        take_stage(pair, index, bytes_by_rows);
+        break;
+    case BY_ROWS:
+        take_stage(pair, index, part_size_by_rows(x));
         wait_for_first(pair, index);
         move_rows(x, part, true);
-    } else {
-        part->addition = STAGED;
-        take_stage(pair, index, bytes);
+        break;
+    case STAGED:
+        take_stage(pair, index, gradient_size(x));
         x->gradient = part->memory;
         x->touched = false;
+        break;
+    case NOT_BEGUN:
+    case COMPLETE:
+        break;
     }
+}
+
+/* Begins the addition of the gradient of the parameter x before the backward of y: the first node whose backward adds to it,
+ * or x itself if backward starts there. Called again for later nodes, it does nothing. */
+static void begin(struct qkv_tensor *x, const struct qkv_tensor *y)
+{
+    struct part *part = &x->graph->pair->part[x->parameter->index];
+    if (part->addition != NOT_BEGUN) return;
+    part->addition = choose_addition(x, y);
+    prepare_addition(x, part);
 }
 
 /* Completes the sum of both gradients of the parameter x. */
