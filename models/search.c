@@ -133,36 +133,29 @@ static bool finish(struct search *s, const struct live *live, int64_t length, do
     return ids != NULL;
 }
 
-/* Whether the list of finished hypotheses is final: it is full, and its last score is at least what the best
- * live hypothesis can still reach. That bound is its log-probability, which can only fall, divided by the
+/* Whether the list of finished hypotheses of a sentence is final: it is full, and its last score is at least what the
+ * best live hypothesis can still reach. That bound is its log-probability, which can only fall, divided by the
  * greatest penalty, that of the greatest length: log-probabilities are negative, so dividing by more gives a
- * higher score. Greedy search ends at the first </s>. */
-static bool is_settled(const struct search *s, int64_t sentence, double best_live)
+ * higher score. Greedy search ends at the first </s>. A list of samples is never final while one of them is live. */
+static bool is_settled(const struct search *s, const struct live *best)
 {
-    const struct progress *progress = &s->progress[sentence];
-    const struct qkv_hypothesis *list = s->done + sentence * s->width;
-    if (progress->finished < s->width) return false;
-    return s->width == 1 || list[s->width - 1].score >= best_live / penalty(s, progress->max_length);
-}
-
-/* At the greatest length only </s> may follow. Finishes, without </s>, the rows for which </s> is
- * not among the s->width best candidates. */
-static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t candidates)
-{
-    int64_t considered = candidates < s->width ? candidates : s->width;
-    for (int64_t row = first; row < end; row++) {
-        const struct live *live = &s->live[row];
-        bool ended = false;
-        for (int64_t i = 0; i < considered; i++)
-            ended = ended || (s->candidates[i].row == row && s->candidates[i].token == QKV_END);
-        if (!ended && !finish(s, live, s->step, live->log_probability, false)) return false;
-    }
-    return true;
+    const struct progress *progress = &s->progress[best->sentence];
+    const struct qkv_hypothesis *list = s->done + best->sentence * s->width;
+    if (s->options->sampling.enabled || progress->finished < s->width) return false;
+    return s->width == 1 ||
+           list[s->width - 1].score >= best->log_probability / penalty(s, progress->max_length);
 }
 
 static enum qkv_status out_of_memory(struct qkv_error *error)
 {
     return qkv_error_set(error, "out of memory while searching");
+}
+
+static enum qkv_status not_finite(struct qkv_error *error)
+{
+    qkv_error_set(error, "the model's scores of the next token are not finite: its weights are too large, or "
+                         "infinity or NaN");
+    return QKV_FAILED;
 }
 
 /* Stores the next token of the prefix as the one candidate of each row. Returns their number; 0 if scores are not
@@ -192,37 +185,60 @@ static int64_t find_candidates(struct search *s, const struct qkv_next_scores *n
     return count;
 }
 
-/* Chooses the next rows of one sentence, whose rows are first .. end-1. */
+/* Finishes the hypotheses that end with </s> among the best `count` candidates. False when memory is out. */
+static bool finish_ended(struct search *s, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const struct candidate *c = &s->candidates[i];
+        if (c->token == QKV_END && !finish(s, &s->live[c->row], s->step, c->log_probability, true))
+            return false;
+    }
+    return true;
+}
+
+/* At the greatest length only </s> may follow. Finishes, without </s>, the rows first .. end-1 for which </s> is
+ * not among the best `count` candidates. False when memory is out. */
+static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t count)
+{
+    for (int64_t row = first; row < end; row++) {
+        const struct live *live = &s->live[row];
+        bool ended = false;
+        for (int64_t i = 0; i < count; i++)
+            ended = ended || (s->candidates[i].row == row && s->candidates[i].token == QKV_END);
+        if (!ended && !finish(s, live, s->step, live->log_probability, false)) return false;
+    }
+    return true;
+}
+
+/* Makes the best of the `count` candidates, at most s->width that do not end with </s>, the next rows of their
+ * sentence. */
+static void continue_rows(struct search *s, int64_t count)
+{
+    int64_t limit = s->next_rows + s->width;
+    for (int64_t i = 0; i < count && s->next_rows < limit; i++) {
+        const struct candidate *c = &s->candidates[i];
+        const struct live *live = &s->live[c->row];
+        if (c->token == QKV_END) continue;
+        s->nodes[s->node_count] = (struct node){live->node, c->token};
+        s->parents[s->next_rows] = c->row;
+        s->continued[s->next_rows++] =
+            (struct live){live->sentence, s->node_count++, c->log_probability, live->sample};
+    }
+}
+
+/* Advances one sentence, whose rows are first .. end-1: finishes hypotheses and chooses the next rows. Only the s->width
+ * best candidates may finish; the others replace them among the next rows. */
 static enum qkv_status advance_sentence(struct search *s, const struct qkv_next_scores *next, int64_t first,
                                         int64_t end, struct qkv_error *error)
 {
-    int64_t sentence = s->live[first].sentence, begin = s->next_rows;
-    int64_t count = find_candidates(s, next, first, end);
-    if (!count) {
-        qkv_error_set(error,
-                      "the model's scores of the next token are not finite: its weights are too large, or "
-                      "infinity or NaN");
-        return QKV_FAILED;
-    }
-    bool last = s->step + 1 >= s->progress[sentence].max_length;
-    for (int64_t i = 0; i < count && s->next_rows - begin < s->width; i++) {
-        struct candidate c = s->candidates[i];
-        const struct live *live = &s->live[c.row];
-        if (c.token == QKV_END) {
-            bool may_finish = i < s->width;
-            if (may_finish && !finish(s, live, s->step, c.log_probability, true)) return out_of_memory(error);
-            continue;
-        }
-        if (last) continue;
-        s->nodes[s->node_count] = (struct node){live->node, c.token};
-        s->parents[s->next_rows] = c.row;
-        s->continued[s->next_rows++] =
-            (struct live){sentence, s->node_count++, c.log_probability, live->sample};
-    }
-    if (last) return cut_rows(s, first, end, count) ? QKV_OK : out_of_memory(error);
-    if (s->next_rows > begin && !s->options->sampling.enabled &&
-        is_settled(s, sentence, s->continued[begin].log_probability))
-        s->next_rows = begin;
+    int64_t begin = s->next_rows, count = find_candidates(s, next, first, end);
+    int64_t best_count = count < s->width ? count : s->width;
+    if (!count) return not_finite(error);
+    if (!finish_ended(s, best_count)) return out_of_memory(error);
+    if (s->step + 1 >= s->progress[s->live[first].sentence].max_length)
+        return cut_rows(s, first, end, best_count) ? QKV_OK : out_of_memory(error);
+    continue_rows(s, count);
+    if (s->next_rows > begin && is_settled(s, &s->continued[begin])) s->next_rows = begin;
     return QKV_OK;
 }
 
