@@ -219,21 +219,32 @@ static enum qkv_status make_map(struct qkv_attention_collector *collector, const
     return map->weights ? QKV_OK : no_memory(error);
 }
 
-/* The next part of a pass, from `part` on, that has weights of this kind of attention; NULL: none. */
-static const struct qkv_part *next_weights(const struct qkv_part *part, int kind)
+/* The first part, from `part` on, that has weights of this kind of attention; NULL: none. */
+static const struct qkv_part *find_weights(const struct qkv_part *part, int kind)
 {
     while (part && (part->role != QKV_PART_WEIGHTS || (int)part->attention != kind)) part = part->next;
     return part;
+}
+
+/* Iterates over the parts of a pass that have weights of these kinds of attention, kind by kind. Returns the part after
+ * `part`, or the first one if that is NULL; NULL: there are no more. */
+static const struct qkv_part *next_weights(const struct qkv_trace *trace, unsigned kinds,
+                                           const struct qkv_part *part)
+{
+    const struct qkv_part *from = part ? part->next : trace->first;
+    for (int kind = part ? (int)part->attention : 0; kind < QKV_ATTENTION_KINDS; kind++) {
+        const struct qkv_part *next = kinds & 1u << kind ? find_weights(from, kind) : NULL;
+        if (next) return next;
+        from = trace->first;
+    }
+    return NULL;
 }
 
 /* Counts the maps of these kinds of attention of a sentence. */
 static int64_t count_maps(const struct qkv_trace *trace, unsigned kinds)
 {
     int64_t count = 0;
-    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
-        for (const struct qkv_part *part = trace->first;
-             kinds & 1u << kind && (part = next_weights(part, kind)); part = part->next)
-            count += part->heads;
+    for (const struct qkv_part *part = NULL; (part = next_weights(trace, kinds, part));) count += part->heads;
     return count;
 }
 
@@ -245,12 +256,10 @@ static enum qkv_status fill_maps(struct qkv_attention_collector *collector, unsi
     struct qkv_attention_map *maps = qkv_arena_allocate(&collector->arena, (size_t)capacity * sizeof *maps);
     if (!maps) return no_memory(error);
     report->maps = maps;
-    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
-        for (const struct qkv_part *part = trace->first;
-             kinds & 1u << kind && (part = next_weights(part, kind)); part = part->next)
-            for (int head = 0; head < part->heads; head++)
-                if (make_map(collector, part, sentence, head, report, &maps[report->map_count++], error))
-                    return QKV_INVALID;
+    for (const struct qkv_part *part = NULL; (part = next_weights(trace, kinds, part));)
+        for (int head = 0; head < part->heads; head++)
+            if (make_map(collector, part, sentence, head, report, &maps[report->map_count++], error))
+                return QKV_INVALID;
     return QKV_OK;
 }
 
