@@ -77,27 +77,28 @@ static bool same_run(const struct compared_run *run, const char *name, const cha
     return run->folder && folder ? same_file(run->folder, folder) : !strcmp(run->name, name);
 }
 
-/* Returns the index of a run, and adds it if it is new; -1, with a message, when the table is full or the run cannot be read.
- * The folder may no longer exist, because the run may have been deleted after its evaluation. */
-static int find_or_add_run(struct comparison *c, const char *path, const char *name, const char *folder,
-                           struct qkv_error *error)
+/* Returns a run, and adds it if it is new; NULL, with a message, when the table is full or the run cannot be read. The folder
+ * may no longer exist, because the run may have been deleted after its evaluation. */
+static struct compared_run *find_or_add_run(struct comparison *c, const char *path, const char *name,
+                                            const char *folder, struct qkv_error *error)
 {
     for (int i = 0; i < c->runs; i++)
-        if (same_run(&c->run[i], name, folder)) return i;
+        if (same_run(&c->run[i], name, folder)) return &c->run[i];
     if (c->runs == MAX_RUNS) {
         qkv_error_set(error, "%s: too many runs; at most %d can be compared", path, MAX_RUNS);
-        return -1;
+        return NULL;
     }
     const char *config = folder ? qkv_run_file(&c->arena, folder, QKV_RUN_CONFIG) : NULL;
     if (folder && !config) {
         qkv_error_set(error, "%s: out of memory", path);
-        return -1;
+        return NULL;
     }
     bool in_set = config && qkv_path_exists(config);
-    if (in_set && run_set_add(&c->set, folder, error)) return -1;
-    c->run[c->runs] = (struct compared_run){
+    if (in_set && !run_set_add(&c->set, folder, error)) return NULL;
+    struct compared_run *run = &c->run[c->runs++];
+    *run = (struct compared_run){
         .name = name, .folder = in_set ? folder : NULL, .in_set = in_set ? c->set.runs - 1 : -1};
-    return c->runs++;
+    return run;
 }
 
 /* Returns the index of a test, and adds it if it is new; -1 when the table is full. */
@@ -120,31 +121,40 @@ static void describe(struct compared_run *run, const cJSON *evaluation)
     run->max_length = longest > 0 ? longest : 0;
 }
 
-/* Adds an evaluation, which the comparison then owns. `folder`: of its run, or NULL. */
-static enum qkv_status add(struct comparison *c, const char *path, cJSON *file, const char *folder,
-                           struct qkv_error *error)
+/* Adds an evaluation to its run. `folder`: of the run, or NULL. */
+static enum qkv_status add_to_run(struct comparison *c, const char *path, const cJSON *file,
+                                  const char *folder, struct compared_run *run, struct qkv_error *error)
+{
+    int test = find_or_add_test(c, text_of(file, "test"));
+    if (test < 0)
+        return qkv_error_set(error, "%s: too many tests; at most %d can be compared", path, MAX_TESTS);
+    if (run->evaluation[test] && folder && !strcmp(path, folder))
+        return qkv_error_set(error, "%s: is named twice; name each run once", path);
+    if (run->evaluation[test])
+        return qkv_error_set(error, "%s: a second evaluation of run %s on %s; give the runs different names",
+                             path, run->name, c->test[test].path);
+    run->evaluation[test] = file;
+    c->test[test].aligned = c->test[test].aligned || !isnan(evaluation_alignment_error(file));
+    c->test[test].of_training = c->test[test].of_training || !isnan(evaluation_number(file, "update"));
+    return QKV_OK;
+}
+
+/* Adds an evaluation, which the comparison then owns, and returns its run; NULL with a message. `folder`: of the run, or
+ * NULL. */
+static struct compared_run *add(struct comparison *c, const char *path, cJSON *file, const char *folder,
+                                struct qkv_error *error)
 {
     if (c->files == MAX_RUNS * MAX_TESTS) {
         cJSON_Delete(file);
-        return qkv_error_set(error, "%s: too many evaluations; at most %d can be compared", path,
-                             MAX_RUNS * MAX_TESTS);
+        qkv_error_set(error, "%s: too many evaluations; at most %d can be compared", path,
+                      MAX_RUNS * MAX_TESTS);
+        return NULL;
     }
     c->file[c->files++] = file;
-    int run = find_or_add_run(c, path, text_of(file, "run"), folder, error),
-        test = find_or_add_test(c, text_of(file, "test"));
-    if (run < 0) return QKV_INVALID;
-    if (test < 0)
-        return qkv_error_set(error, "%s: too many tests; at most %d can be compared", path, MAX_TESTS);
-    if (c->run[run].evaluation[test] && folder && !strcmp(path, folder))
-        return qkv_error_set(error, "%s: is named twice; name each run once", path);
-    if (c->run[run].evaluation[test])
-        return qkv_error_set(error, "%s: a second evaluation of run %s on %s; give the runs different names",
-                             path, c->run[run].name, c->test[test].path);
-    c->run[run].evaluation[test] = file;
-    c->test[test].aligned = c->test[test].aligned || !isnan(evaluation_alignment_error(file));
-    c->test[test].of_training = c->test[test].of_training || !isnan(evaluation_number(file, "update"));
-    describe(&c->run[run], file);
-    return QKV_OK;
+    struct compared_run *run = find_or_add_run(c, path, text_of(file, "run"), folder, error);
+    if (!run || add_to_run(c, path, file, folder, run, error)) return NULL;
+    describe(run, file);
+    return run;
 }
 
 /* Sets *folder, in the arena, to the folder of the run whose checkpoint an evaluation names; NULL: none. False when memory
@@ -169,7 +179,7 @@ static enum qkv_status read_evaluation(struct comparison *c, const char *path, s
         return qkv_error_set(error, "%s: is not an evaluation; make one with `qkv evaluate --json`", path);
     }
     const char *folder;
-    if (find_folder(c, file, &folder)) return add(c, path, file, folder, error);
+    if (find_folder(c, file, &folder)) return add(c, path, file, folder, error) ? QKV_OK : QKV_INVALID;
     cJSON_Delete(file);
     return qkv_error_set(error, "%s: out of memory", path);
 }
@@ -235,23 +245,23 @@ static cJSON *best_validation(const struct recorded_run *run, const struct run_f
 
 static enum qkv_status read_run(struct comparison *c, const char *path, struct qkv_error *error)
 {
-    /* The set may already have this run, from one of its evaluations, so it is read into a set of its own. */
-    static struct run_set alone;
+    /* The set may already have this run, from one of its evaluations, so it is read separately. */
+    struct recorded_run recorded;
     struct run_facts facts = {0};
-    enum qkv_status status = run_set_add(&alone, path, error);
-    if (!status) status = qkv_training_log_speed(&alone.run[0].log, &facts.speed, error);
+    if (recorded_run_read(&recorded, path, &c->arena, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_training_log_speed(&recorded.log, &facts.speed, error);
     if (!status) status = read_checkpoint(path, &facts, error);
-    cJSON *object = status ? NULL : best_validation(&alone.run[0], &facts);
-    run_set_release(&alone);
+    cJSON *object = status ? NULL : best_validation(&recorded, &facts);
+    qkv_training_log_release(&recorded.log);
     if (status) return status;
     if (json_memory_is_out() || !text_of(object, "test")) {
         cJSON_Delete(object);
         return qkv_error_set(error, "%s: out of memory", path);
     }
-    status = add(c, path, object, path, error);
-    for (int i = 0; !status && facts.is_quantised && i < c->runs; i++)
-        if (same_run(&c->run[i], path, path)) c->run[i].is_unmeasured = true;
-    return status;
+    struct compared_run *run = add(c, path, object, path, error);
+    if (!run) return QKV_INVALID;
+    run->is_unmeasured = run->is_unmeasured || facts.is_quantised;
+    return QKV_OK;
 }
 
 enum qkv_status comparison_read(struct comparison *c, const char *path, struct qkv_error *error)

@@ -237,8 +237,8 @@ static bool has_times(const struct qkv_training_log *log)
 static enum qkv_status read_runs(struct run_set *set, int count, char **paths, struct qkv_error *error)
 {
     for (int i = 0; i < count; i++) {
-        if (run_set_add(set, paths[i], error)) return QKV_INVALID;
-        struct recorded_run *run = &set->run[set->runs - 1];
+        struct recorded_run *run = run_set_add(set, paths[i], error);
+        if (!run) return QKV_INVALID;
         bool has_metrics = run->log.intervals || run->log.validations;
         if (has_metrics && (chosen_axis() != CURVE_TIME || has_times(&run->log))) continue;
         if (has_metrics)

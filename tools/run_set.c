@@ -10,22 +10,31 @@
 
 #include <string.h>
 
-enum qkv_status run_set_add(struct run_set *set, const char *path, struct qkv_error *error)
+enum qkv_status recorded_run_read(struct recorded_run *run, const char *path, struct qkv_arena *arena,
+                                  struct qkv_error *error)
 {
-    if (set->runs == RUN_SET_MAX)
-        return qkv_error_set(error, "%s: too many runs; at most %d can be shown together", path, RUN_SET_MAX);
-    for (int i = 0; i < set->runs; i++)
-        if (!strcmp(set->run[i].path, path))
-            return qkv_error_set(error, "%s: is named twice; name each run once", path);
-    struct recorded_run *run = &set->run[set->runs];
     *run = (struct recorded_run){.path = path};
-    if (qkv_run_read_config(path, &run->config, &set->arena, error)) return QKV_INVALID;
-    if (qkv_training_log_read(&run->log, path, error)) {
-        qkv_training_log_release(&run->log);
-        return QKV_INVALID;
+    if (qkv_run_read_config(path, &run->config, arena, error)) return QKV_INVALID;
+    if (!qkv_training_log_read(&run->log, path, error)) return QKV_OK;
+    qkv_training_log_release(&run->log);
+    return QKV_INVALID;
+}
+
+struct recorded_run *run_set_add(struct run_set *set, const char *path, struct qkv_error *error)
+{
+    struct recorded_run *run = &set->run[set->runs];
+    if (set->runs == RUN_SET_MAX) {
+        qkv_error_set(error, "%s: too many runs; at most %d can be shown together", path, RUN_SET_MAX);
+        return NULL;
     }
+    for (int i = 0; i < set->runs; i++)
+        if (!strcmp(set->run[i].path, path)) {
+            qkv_error_set(error, "%s: is named twice; name each run once", path);
+            return NULL;
+        }
+    if (recorded_run_read(run, path, &set->arena, error)) return NULL;
     set->runs++;
-    return QKV_OK;
+    return run;
 }
 
 void run_set_release(struct run_set *set)

@@ -30,9 +30,14 @@ struct run_set {
     struct qkv_arena arena;
 };
 
-/* Adds a run folder. Fails, and leaves the set unchanged, when it is not a run, is named a second time, or when there are too
- * many runs. */
-enum qkv_status run_set_add(struct run_set *set, const char *path, struct qkv_error *error);
+/* Reads the config, whose texts live in the arena, and the log of a run folder. The caller releases the log, unless
+ * reading fails. */
+enum qkv_status recorded_run_read(struct recorded_run *run, const char *path, struct qkv_arena *arena,
+                                  struct qkv_error *error);
+
+/* Adds a run folder and returns the run. Returns NULL, and leaves the set unchanged, when the folder is not a run, is named a
+ * second time, or when there are too many runs. */
+struct recorded_run *run_set_add(struct run_set *set, const char *path, struct qkv_error *error);
 
 /* Makes the groups and names them; call it after the last run. */
 enum qkv_status run_set_group(struct run_set *set, struct qkv_error *error);
