@@ -38,13 +38,38 @@ void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parame
     }
     if (!binding) {
         binding = &graph->binding[graph->binding_count++];
-        *binding = (struct qkv_binding){parameters, gradients, accumulate, false, NULL};
+        *binding =
+            (struct qkv_binding){.parameters = parameters, .gradients = gradients, .accumulate = accumulate};
     }
     if (binding->leaf && (binding->gradients != (char *)gradients || binding->accumulate != accumulate))
         qkv_graph_fail(graph, "qkv_graph_bind: the graph already uses these parameters with other gradients: "
                               "reset it first");
     binding->gradients = gradients; /* after that error they hold from the next reset on */
     binding->accumulate = accumulate;
+}
+
+void qkv_note_parameters(struct qkv_graph *graph)
+{
+    for (int i = 0; i < graph->binding_count; i++) {
+        struct qkv_binding *binding = &graph->binding[i];
+        if (!binding->leaf || binding->is_read) continue;
+        binding->is_read = true;
+        binding->changes = binding->parameters->changes;
+    }
+}
+
+void qkv_forget_parameters(struct qkv_graph *graph)
+{
+    for (int i = 0; i < graph->binding_count; i++) graph->binding[i].is_read = false;
+}
+
+bool qkv_parameters_changed(const struct qkv_graph *graph)
+{
+    for (int i = 0; i < graph->binding_count; i++) {
+        const struct qkv_binding *binding = &graph->binding[i];
+        if (binding->is_read && binding->changes != binding->parameters->changes) return true;
+    }
+    return false;
 }
 
 void qkv_graph_reuse_gradients(struct qkv_graph *graph, const struct qkv_parameters *parameters)

@@ -74,6 +74,8 @@ struct qkv_binding {
     /* [parameters->count] in the arena: the leaf of each parameter, or NULL if the graph does not use it; NULL before
      * the first qkv_graph_parameter */
     struct qkv_tensor **leaf;
+    bool is_read;     /* a forward since the last reset or rewind has read parameters of the block */
+    uint64_t changes; /* parameters->changes at the first such forward */
 };
 
 /* Which gradients backward has completed, for a thread that reads them while backward is still running. */
@@ -251,6 +253,14 @@ void qkv_graph_rewind_unchecked(struct qkv_graph *graph);
 
 /* bindings.c: the binding of `parameters`; NULL: they are not bound to the graph. */
 struct qkv_binding *qkv_binding_of(struct qkv_graph *graph, const struct qkv_parameters *parameters);
+
+/* bindings.c: notes the `changes` of each bound block that the graph uses, unless they are noted already. Called by each
+ * forward, so that they are those of the first forward that has read the block; forgotten by a reset and a rewind. */
+void qkv_note_parameters(struct qkv_graph *graph);
+void qkv_forget_parameters(struct qkv_graph *graph);
+
+/* bindings.c: whether a block has changed since it was noted. */
+bool qkv_parameters_changed(const struct qkv_graph *graph);
 
 /* bindings.c: sets the gradients of parameters that the graph does not use to zero. */
 void qkv_clear_unused_gradients(const struct qkv_graph *graph);

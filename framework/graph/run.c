@@ -43,6 +43,7 @@ void qkv_forward(struct qkv_graph *graph)
     }
     if (graph->rewound && !qkv_read_arrays_again(graph)) return;
     graph->rewound = false;
+    qkv_note_parameters(graph);
     struct qkv_tensor *y = graph->last_run ? graph->last_run->next : graph->first;
     for (; y; y = y->next) {
         if (y->op != QKV_OP_leaf) run(y, graph->ops[y->op]->forward, false);
@@ -53,6 +54,7 @@ void qkv_forward(struct qkv_graph *graph)
 void qkv_graph_rewind(struct qkv_graph *graph)
 {
     graph->last_run = NULL;
+    qkv_forget_parameters(graph);
     graph->rewound = true;
     graph->trusts_arrays = false;
 }
@@ -132,13 +134,16 @@ static void begin_backward(struct qkv_graph *graph)
 
 void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent)
 {
-    if (graph->failed || !y) return;
+    if (graph->failed) return;
     const char *refusal =
-        y->graph != graph ? "the tensor belongs to another graph"
+        !y                  ? "y is NULL"
+        : y->graph != graph ? "the tensor belongs to another graph"
         : graph->shares_memory && graph->planned != y
             ? "the graph shares memory: start from the tensor that qkv_graph_plan was called for"
         : !qkv_is_computed(y) ? "qkv_forward has not computed the tensor"
-                              : NULL;
+        : qkv_parameters_changed(graph)
+            ? "the parameters have changed since qkv_forward: reset the graph, or call qkv_graph_rewind"
+            : NULL;
     if (refusal) {
         qkv_graph_fail(graph, "qkv_backward: %s", refusal);
         return;

@@ -1,6 +1,7 @@
 /* Blocks of parameters: several in one graph, some of them frozen; and declarations and bindings that are refused. */
 #include "one_graph.h"
 #include "qkv/ops.h"
+#include "qkv/optimizer.h"
 #include "qkv/parameters.h"
 
 #include <criterion/criterion.h>
@@ -274,6 +275,94 @@ Test(blocks, parameters_are_declared_once_allocated_once_and_read_within_bounds)
     qkv_parameters_release(&empty);
     qkv_parameters_release(&block.parameters);
     qkv_parameters_release(&other.parameters);
+}
+
+/* ---- parameters that change between forward and backward ---- */
+
+static const char CHANGED[] =
+    "the parameters have changed since qkv_forward: reset the graph, or call qkv_graph_rewind";
+
+/* The sum of the squares of the block's vector. */
+static struct qkv_tensor *squares_of(const struct block *block)
+{
+    struct qkv_tensor *vector = qkv_graph_parameter(graph, block->vector);
+    return qkv_sum(graph, qkv_multiply(graph, vector, vector), QKV_ALL);
+}
+
+static void run_graph(struct qkv_tensor *y)
+{
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+}
+
+Test(blocks, a_loop_that_forgets_to_reset_or_rewind_is_refused)
+{
+    for (int remedy = 0; remedy < 3; remedy++) { /* neither, rewind, reset */
+        struct block block;
+        struct qkv_optimizer optimizer = {0};
+        struct qkv_error error;
+        void *blocks[] = {block.gradients};
+        const struct qkv_training_config settings = {.optimizer = QKV_OPTIMIZER_SGD};
+        make_block(&block, "a");
+        memset(block.gradients, 0, sizeof block.gradients);
+        cr_assert_eq(qkv_optimizer_init(&optimizer, &settings, &block.parameters, &error), QKV_OK, "%s",
+                     error.message);
+        qkv_graph_bind(graph, &block.parameters, block.gradients, false);
+        struct qkv_tensor *y = squares_of(&block);
+        for (int update = 0; update < 3; update++) {
+            run_graph(y);
+            if (remedy == 0 && update == 1) break;
+            expect_no_graph_error(graph);
+            qkv_optimizer_step(&optimizer, &block.parameters, NULL, 1, blocks, 1, 0.25);
+            if (remedy == 1) qkv_graph_rewind(graph);
+            if (remedy == 2) qkv_graph_reset(graph), y = squares_of(&block);
+        }
+        if (remedy == 0) expect_graph_error(graph, CHANGED);
+        double expected = remedy == 0 ? 0.5 : 0.125; /* each update halves it: w -= 0.25 * 2 w */
+        cr_expect_eq(qkv_parameter_get(&block.parameters, block.vector, 0), expected, "remedy %d", remedy);
+        qkv_graph_reset(graph);
+        qkv_optimizer_release(&optimizer);
+        qkv_parameters_release(&block.parameters);
+    }
+}
+
+Test(blocks, only_changes_after_the_forward_that_read_a_block_are_refused)
+{
+    struct block trained, frozen, unused;
+    make_block(&trained, "trained");
+    make_block(&frozen, "frozen");
+    make_block(&unused, "unused");
+    qkv_graph_bind(graph, &trained.parameters, trained.gradients, true);
+    qkv_graph_bind(graph, &frozen.parameters, NULL, false);
+    qkv_graph_bind(graph, &unused.parameters, unused.gradients, false);
+    struct qkv_tensor *y = squares_of(&trained);
+    qkv_parameter_set(&trained.parameters, trained.vector, 0, 2); /* before forward */
+    run_graph(y);
+    qkv_backward(graph, y, NULL); /* adds the same gradients once more */
+    expect_no_graph_error(graph);
+    cr_expect_eq(trained.gradients[0], 9 + 4 + 4);
+
+    /* Blocks that no forward has read yet may change, and so may those that the graph does not use. */
+    qkv_parameter_set(&frozen.parameters, frozen.vector, 0, 3);
+    qkv_parameter_set(&unused.parameters, unused.vector, 0, 3);
+    y = qkv_multiply(graph, y, squares_of(&frozen));
+    run_graph(y);
+    expect_no_graph_error(graph);
+    cr_expect_eq(qkv_tensor_scalar(y), (4 + 1) * (9 + 1));
+
+    qkv_parameter_set(&frozen.parameters, frozen.vector, 0, 4); /* a frozen block counts, too */
+    run_graph(y);
+    expect_graph_error(graph, CHANGED);
+
+    /* Nodes of a second forward do not hide that those of the first have old values. */
+    y = squares_of(&trained);
+    qkv_forward(graph);
+    qkv_parameter_set(&trained.parameters, trained.vector, 0, 5);
+    run_graph(qkv_scale(graph, y, 2));
+    expect_graph_error(graph, CHANGED);
+    qkv_parameters_release(&trained.parameters);
+    qkv_parameters_release(&frozen.parameters);
+    qkv_parameters_release(&unused.parameters);
 }
 
 /* ---- parts without gradient ---- */

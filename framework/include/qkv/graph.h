@@ -101,10 +101,10 @@ QKV_API enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph);
 QKV_API enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qkv_error *error);
 
 /* Computes the nodes that were recorded since the last call, so that a second call in a row computes nothing: results stay
- * those of the old numbers, without an error, even if parameters or leaves have been written to. To compute with new numbers,
- * as in each update of a training, reset the graph and build it again, or call qkv_graph_rewind. Does nothing in a graph that
- * has failed. A graph that shares memory fails here if it has no plan (qkv_graph_plan), and a rewound one if an array no
- * longer fits its op. */
+ * those of the old numbers, without an error, even if parameters or leaves have been written to; only qkv_backward refuses
+ * changed parameters. To compute with new numbers, as in each update of a training, reset the graph and build it again, or
+ * call qkv_graph_rewind. Does nothing in a graph that has failed. A graph that shares memory fails here if it has no plan
+ * (qkv_graph_plan), and a rewound one if an array no longer fits its op. */
 QKV_API void qkv_forward(struct qkv_graph *graph);
 
 /* Makes the next qkv_forward compute every node again, with the current contents of parameters, variables, constants, and
@@ -116,10 +116,14 @@ QKV_API void qkv_forward(struct qkv_graph *graph);
 QKV_API void qkv_graph_rewind(struct qkv_graph *graph);
 
 /* Computes d(sum(cotangent * y)) / dx for every x that needs a gradient: zero where y does not depend on x, so all zero if
- * y is a constant. Does nothing if y is NULL. The graph fails if qkv_forward has not computed y, or y is a tensor of another
- * graph. `cotangent` holds one number for each element of y; NULL means all ones. Overwrites the gradients of earlier calls,
- * except those of parameters that were bound with `accumulate`. Ops read some values again: write to parameters and leaves
- * only after this call, otherwise gradients mix old and new numbers. */
+ * y is a constant. `cotangent` holds one number for each element of y; NULL means all ones. Overwrites the gradients of
+ * earlier calls, except those of parameters that were bound with `accumulate`.
+ *
+ * Does nothing if y is NULL. The graph fails if y is a tensor of another graph, or qkv_forward has not computed y. Ops read some values
+ * again, so write to parameters and leaves only after this call: otherwise gradients mix old and new numbers. The graph
+ * fails, too, if a bound block that it uses has other `changes` (parameters.h) than when qkv_forward read its parameters
+ * first since the last reset or rewind, as after an optimizer step; blocks that the graph does not use may change. Writes
+ * to other leaves are not detected. */
 QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent);
 
 /* ---- leaves ---- */

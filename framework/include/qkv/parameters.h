@@ -51,8 +51,9 @@ struct qkv_parameters {
     struct qkv_parameter **list;
     int64_t elements; /* of the block, with the gaps between aligned slices, which stay 0 */
     void *values;     /* [elements] of dtype; NULL before qkv_parameters_allocate */
-    /* Number of writes to `values`. When it has changed, copies of the values (qkv_panels) are out of date. Write to
-     * `values` directly only while no graph runs, and add 1 afterwards. */
+    /* Number of writes to `values`. When it has changed, copies of the values (qkv_panels) are out of date, and qkv_backward
+     * refuses what qkv_forward has computed with the old ones. Write to `values` directly only while no graph runs, and add
+     * 1 afterwards. */
     uint64_t changes;
     enum qkv_precision
         products;             /* precision of linear layers' products; set by qkv_parameters_set_precision */
