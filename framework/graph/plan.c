@@ -243,10 +243,11 @@ static bool assign_gradient_slot(struct qkv_tensor *x, struct qkv_slot **free_sl
 void qkv_graph_plan(struct qkv_graph *graph, struct qkv_tensor *y)
 {
     struct qkv_slot *free_slots = NULL;
-    if (graph->failed || !y || !graph->shares_memory) return;
-    if (graph->planned || y->graph != graph) {
+    if (graph->failed || !graph->shares_memory) return;
+    if (graph->planned || !y || y->graph != graph) {
         qkv_graph_fail(graph, "qkv_graph_plan: %s",
                        graph->planned ? "it was called already: reset the graph first"
+                       : !y           ? "y is NULL"
                                       : "the tensor belongs to another graph");
         return;
     }

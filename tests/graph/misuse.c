@@ -110,8 +110,12 @@ Test(misuse, backward_needs_a_tensor_of_the_graph_that_forward_has_computed)
     qkv_graph_share_memory(graph, true);
     qkv_graph_plan(graph, foreign);
     expect_graph_error(graph, "belongs to another graph");
+    qkv_graph_plan(graph, NULL);
+    expect_graph_error(graph, "qkv_graph_plan: y is NULL");
     qkv_graph_share_memory(graph, false);
     qkv_graph_free(other);
+    qkv_backward(graph, NULL, NULL);
+    expect_graph_error(graph, "qkv_backward: y is NULL");
 
     struct qkv_tensor *y = qkv_relu(graph, variable_of(2, (double[]){1, 2}));
     qkv_backward(graph, y, NULL);

@@ -119,7 +119,7 @@ QKV_API void qkv_graph_rewind(struct qkv_graph *graph);
  * y is a constant. `cotangent` holds one number for each element of y; NULL means all ones. Overwrites the gradients of
  * earlier calls, except those of parameters that were bound with `accumulate`.
  *
- * Does nothing if y is NULL. The graph fails if y is a tensor of another graph, or qkv_forward has not computed y. Ops read some values
+ * The graph fails if y is NULL, y is a tensor of another graph, or qkv_forward has not computed y. Ops read some values
  * again, so write to parameters and leaves only after this call: otherwise gradients mix old and new numbers. The graph
  * fails, too, if a bound block that it uses has other `changes` (parameters.h) than when qkv_forward read its parameters
  * first since the last reset or rewind, as after an optimizer step; blocks that the graph does not use may change. Writes
