@@ -219,6 +219,8 @@ enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, 
     struct selection selection = {.report = report, .arena = arena};
     struct extent extents[QKV_ATTENTION_KINDS];
     if (qkv_report_check(report, error)) return QKV_INVALID;
+    if (kinds && !(kinds & ((1u << QKV_ATTENTION_KINDS) - 1)))
+        return qkv_error_set(error, "there is no kind of attention in 0x%x", kinds);
     size_t capacity = (size_t)report->map_count + QKV_ATTENTION_KINDS;
     for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) extents[kind] = extent_of(report, kind);
     selection.maps = qkv_arena_allocate(arena, capacity * sizeof *selection.maps);
@@ -232,6 +234,7 @@ enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, 
     }
     if (!complete)
         return qkv_error_set(error, "out of memory for %lld attention maps", (long long)report->map_count);
+    if (!selection.count) return qkv_error_set(error, "the report has no attention maps to select from");
     *selected = *report;
     selected->maps = selection.maps;
     selected->map_count = selection.count;

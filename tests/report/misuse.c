@@ -96,6 +96,25 @@ Test(misuse, maps_that_cannot_be_are_refused)
     expect_refused("a report has -1 attention maps");
 }
 
+Test(misuse, a_selection_that_no_map_can_match_is_refused)
+{
+    static const unsigned wrong[] = {1u << QKV_ATTENTION_KINDS, 1u << 9, 1u << 31};
+    struct qkv_arena arena = {0};
+    struct qkv_attention_report selected;
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(qkv_attention_select(&report, wrong[i], QKV_ATTENTION_EACH, QKV_ATTENTION_EACH, &arena,
+                                          &selected, &error),
+                     QKV_INVALID);
+        expect_message("there is no kind of attention in 0x");
+    }
+    report.map_count = 0;
+    cr_expect_eq(
+        qkv_attention_select(&report, 0, QKV_ATTENTION_EACH, QKV_ATTENTION_EACH, &arena, &selected, &error),
+        QKV_INVALID);
+    expect_message("the report has no attention maps");
+    qkv_arena_release(&arena);
+}
+
 Test(misuse, layers_and_heads_out_of_range_are_refused, .timeout = 30)
 {
     static const int wrong[] = {3, INT32_MAX, INT32_MIN};
