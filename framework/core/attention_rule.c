@@ -33,6 +33,9 @@ enum qkv_status qkv_attention_rule_check(const struct qkv_attention_rule *rule, 
                              rule->dropout);
     if (!isfinite(rule->scale))
         return qkv_error_set(error, "the scale is %g, but must be finite", rule->scale);
+    if ((int)rule->kernel < QKV_KERNEL_AUTO || (int)rule->kernel > QKV_KERNEL_FLASH)
+        return qkv_error_set(error, "kernel is %d, which is no value of enum qkv_attention_kernel",
+                             (int)rule->kernel);
     if ((int)rule->mask_values < QKV_MASK_VALUES_BINARY || (int)rule->mask_values > QKV_MASK_VALUES_ADDITIVE)
         return qkv_error_set(error, "mask_values is %d, which is no value of enum qkv_mask_values",
                              (int)rule->mask_values);

@@ -86,6 +86,24 @@ Test(misuse, slopes_and_buckets_of_any_rule_are_numbers)
     cr_expect_eq(qkv_attention_bucket(&rule, INT64_MAX), 7);
 }
 
+Test(misuse, a_rule_of_attention_with_an_unknown_enum_is_refused)
+{
+    static const int WRONG[] = {-1, 3, INT32_MAX, INT32_MIN};
+    struct qkv_attention_rule rule = {.heads = 2};
+    struct qkv_error error = {""};
+    cr_expect_eq(qkv_attention_rule_check(&rule, &error), QKV_OK, "%s", error.message);
+    for (int i = 0; i < 4; i++) {
+        rule = (struct qkv_attention_rule){.heads = 2, .kernel = (enum qkv_attention_kernel)WRONG[i]};
+        cr_expect_eq(qkv_attention_rule_check(&rule, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message,
+                         format("kernel is %d, which is no value of enum qkv_attention_kernel", WRONG[i]));
+        rule = (struct qkv_attention_rule){.heads = 2, .mask_values = (enum qkv_mask_values)WRONG[i]};
+        cr_expect_eq(qkv_attention_rule_check(&rule, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message,
+                         format("mask_values is %d, which is no value of enum qkv_mask_values", WRONG[i]));
+    }
+}
+
 /* qkv_attention_rule_check refuses most of these rules. */
 Test(misuse, a_bucket_is_one_of_the_rule)
 {
