@@ -102,11 +102,13 @@ check_includes() {
                 print from[i] ":" line[i] ": " a "/ must not include " to[i] ", which belongs to " b "/"
         }
     }' "$work/resolved"
-    # qkv/qkv.h includes every public header.
+    # qkv/qkv.h includes every public header, and the table of docs/library.md lists it.
     for header in "$public"/*.h; do
         name=qkv/$(basename "$header")
         [ "$name" = qkv/qkv.h ] || grep -q "#include [\"<]${name}[\">]" "$public/qkv.h" 2>/dev/null ||
             echo "$public/qkv.h:1: does not include $name"
+        [ "$name" = qkv/qkv.h ] || grep -q "^|.*\`${name#qkv/}\`" docs/library.md ||
+            echo "docs/library.md:1: the table of headers lacks ${name#qkv/}"
     done
 }
 
