@@ -46,7 +46,7 @@ void qkv_graph_reset(struct qkv_graph *graph)
     }
     graph->replaces_bindings = true;
     graph->arrays = NULL;
-    graph->rewound = false;
+    graph->rewound = graph->leaf_written = false;
     graph->planned = NULL;
     graph->pair_done = false;
     graph->failed = graph->lacks_kernels;

@@ -112,6 +112,7 @@ struct qkv_graph {
 
     struct qkv_array *arrays; /* arrays.c: copies of the callers' arrays, the newest first; NULL: none */
     bool rewound;             /* the next forward reads the callers' arrays again */
+    bool leaf_written;        /* qkv_tensor_write has changed a leaf that forward had read */
     bool trusts_arrays;       /* the next forward does not check these arrays */
     bool checks_again;        /* shape rules run again to check arrays: they must not copy them */
 

@@ -55,6 +55,7 @@ void qkv_graph_rewind(struct qkv_graph *graph)
 {
     graph->last_run = NULL;
     qkv_forget_parameters(graph);
+    graph->leaf_written = false;
     graph->rewound = true;
     graph->trusts_arrays = false;
 }
@@ -143,6 +144,8 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
         : !qkv_is_computed(y) ? "qkv_forward has not computed the tensor"
         : qkv_parameters_changed(graph)
             ? "the parameters have changed since qkv_forward: reset the graph, or call qkv_graph_rewind"
+        : graph->leaf_written
+            ? "a leaf has been written since qkv_forward: reset the graph, or call qkv_graph_rewind"
             : NULL;
     if (refusal) {
         qkv_graph_fail(graph, "qkv_backward: %s", refusal);

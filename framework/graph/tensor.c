@@ -67,6 +67,7 @@ void qkv_tensor_write(struct qkv_tensor *tensor, const double *values)
     if (!tensor || !has_memory(tensor, tensor->value, "value before qkv_graph_plan")) return;
     for (int64_t i = 0; i < tensor->count; i++)
         qkv_dtype_set(tensor->graph->dtype, tensor->value, i, values[i]);
+    if (tensor->op == QKV_OP_leaf && qkv_is_computed(tensor)) tensor->graph->leaf_written = true;
 }
 
 double qkv_tensor_scalar(const struct qkv_tensor *tensor)

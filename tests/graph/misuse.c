@@ -117,6 +117,20 @@ Test(misuse, backward_needs_a_tensor_of_the_graph_that_forward_has_computed)
     qkv_backward(graph, NULL, NULL);
     expect_graph_error(graph, "qkv_backward: y is NULL");
 
+    struct qkv_tensor *x = variable_of(2, (double[]){1, 2}), *square = qkv_multiply(graph, x, x);
+    for (int update = 0; update < 3; update++) { /* the last one forgets to rewind */
+        qkv_tensor_write(x, (double[]){update, 2});
+        if (update == 1) qkv_graph_rewind(graph);
+        qkv_forward(graph);
+        qkv_tensor_write(qkv_variable(graph, QKV_SHAPE(1)), (double[]){7}); /* which no forward has read */
+        qkv_backward(graph, square, NULL);
+        if (update == 2) break;
+        expect_no_graph_error(graph);
+        cr_expect_eq(gradient_at(x, 0), 2 * update);
+    }
+    expect_graph_error(
+        graph, "a leaf has been written since qkv_forward: reset the graph, or call qkv_graph_rewind");
+
     struct qkv_tensor *y = qkv_relu(graph, variable_of(2, (double[]){1, 2}));
     qkv_backward(graph, y, NULL);
     expect_graph_error(graph, "qkv_forward has not computed the tensor");

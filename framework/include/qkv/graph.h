@@ -102,8 +102,8 @@ QKV_API enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qk
 
 /* Computes the nodes that were recorded since the last call, so that a second call in a row computes nothing: results stay
  * those of the old numbers, without an error, even if parameters or leaves have been written to; only qkv_backward refuses
- * changed parameters. To compute with new numbers, as in each update of a training, reset the graph and build it again, or
- * call qkv_graph_rewind. Does nothing in a graph that has failed. A graph that shares memory fails here if it has no plan
+ * that. To compute with new numbers, as in each update of a training, reset the graph and build it again, or call
+ * qkv_graph_rewind. Does nothing in a graph that has failed. A graph that shares memory fails here if it has no plan
  * (qkv_graph_plan), and a rewound one if an array no longer fits its op. */
 QKV_API void qkv_forward(struct qkv_graph *graph);
 
@@ -122,8 +122,9 @@ QKV_API void qkv_graph_rewind(struct qkv_graph *graph);
  * The graph fails if y is NULL, y is a tensor of another graph, or qkv_forward has not computed y. Ops read some values
  * again, so write to parameters and leaves only after this call: otherwise gradients mix old and new numbers. The graph
  * fails, too, if a bound block that it uses has other `changes` (parameters.h) than when qkv_forward read its parameters
- * first since the last reset or rewind, as after an optimizer step; blocks that the graph does not use may change. Writes
- * to other leaves are not detected. */
+ * first since the last reset or rewind, as after an optimizer step; blocks that the graph does not use may change. The same
+ * holds for a leaf that qkv_tensor_write has written since qkv_forward read it; other writes, to the memory of
+ * qkv_tensor_value and qkv_wrap, are not detected. */
 QKV_API void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *cotangent);
 
 /* ---- leaves ---- */
