@@ -18,7 +18,8 @@ void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parame
     if (!parameters || !parameters->values || parameters->failed) {
         bool is_refused = parameters && parameters->failed && *parameters->error.message;
         qkv_graph_fail(graph, "qkv_graph_bind: %s",
-                       is_refused ? parameters->error.message : "the parameters are not allocated");
+                       is_refused ? parameters->error.message
+                                  : "the parameters are not allocated: call qkv_parameters_allocate");
         return;
     }
     if (parameters->dtype != graph->dtype) {
@@ -113,7 +114,9 @@ struct qkv_tensor *qkv_graph_parameter(struct qkv_graph *graph, const struct qkv
     if (graph->failed || !parameter) return NULL;
     struct qkv_binding *binding = holder_of(graph, parameter);
     if (!binding)
-        return qkv_graph_fail(graph, "%s does not belong to the parameters that are bound to the graph",
+        return qkv_graph_fail(graph,
+                              "%s does not belong to the parameters that are bound to the graph: call "
+                              "qkv_graph_bind with the block that declares it",
                               parameter->name);
     graph->replaces_bindings = false;
     if (binding->gradients && binding->parameters->products == QKV_PRECISION_INT8)

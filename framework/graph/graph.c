@@ -171,6 +171,13 @@ int64_t qkv_shape_count(struct qkv_shape shape)
     return count;
 }
 
+const char *qkv_shape_fault(struct qkv_shape shape)
+{
+    bool has_axes = shape.rank > 0 && shape.rank <= QKV_MAX_RANK;
+    for (int i = 0; has_axes && i < shape.rank; i++) has_axes = shape.size[i] >= 1;
+    return has_axes ? "at most 2^40 elements" : "1 to 4 axes, each of size 1 or more";
+}
+
 const char *qkv_shape_text(struct qkv_shape shape)
 {
     static _Thread_local char texts[4][96];

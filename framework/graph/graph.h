@@ -317,6 +317,12 @@ const struct qkv_table *qkv_parameters_add_table(struct qkv_parameters *paramete
  * were. */
 void qkv_parameters_replaced(struct qkv_parameters *parameters);
 
+/* op_names.c: the name of input i of an op, as ops.def spells it, such as "weight"; not terminated, but `length` long. */
+const char *qkv_op_input_name(enum qkv_op_id op, int i, int *length);
+
+/* graph.c: what a shape that no tensor can have should have, for messages: "at most 2^40 elements". */
+const char *qkv_shape_fault(struct qkv_shape shape);
+
 /* "[2, 3]". The fourth following call on this thread overwrites the text. */
 const char *qkv_shape_text(struct qkv_shape shape);
 

@@ -73,6 +73,14 @@ struct qkv_tensor *qkv_append_node(struct qkv_tensor *tensor)
     return tensor;
 }
 
+/* Refuses input i of y: "linear: weight is NULL". */
+static bool refuse_input(struct qkv_tensor *y, int i, const char *fault)
+{
+    int length;
+    const char *name = qkv_op_input_name(y->op, i, &length);
+    return qkv_refuse(y, "%.*s %s", length, name, fault);
+}
+
 /* Makes x input i of y. */
 static bool set_input(struct qkv_tensor *y, int i, struct qkv_tensor *x)
 {
@@ -80,8 +88,8 @@ static bool set_input(struct qkv_tensor *y, int i, struct qkv_tensor *x)
     if (i >= op->inputs)
         return !x || qkv_refuse(y, "input %d is given, but the op has only %d", i + 1, op->inputs);
     y->input[i] = x;
-    if (!x) return op->optional >> i & 1 || qkv_refuse(y, "input %d is NULL", i + 1);
-    if (x->graph != y->graph) return qkv_refuse(y, "input %d belongs to another graph", i + 1);
+    if (!x) return op->optional >> i & 1 || refuse_input(y, i, "is NULL");
+    if (x->graph != y->graph) return refuse_input(y, i, "belongs to another graph");
     y->needs_gradient |= x->needs_gradient;
     return true;
 }
@@ -128,12 +136,13 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id id, struct q
         if (!set_input(y, i, inputs[i])) return NULL;
     y->needs_gradient &= graph->gradients && !op->stops_gradient;
     if (y->needs_gradient && !op->backward) {
-        qkv_refuse(y, "has no gradient, but an input needs one");
+        qkv_refuse(y, "has no gradient, but an input needs one: use constants or qkv_detach");
         return NULL;
     }
     if (!qkv_keep_arrays(y) || !qkv_op_rule(id)->shape(y)) return NULL;
     if (!set_count(y)) {
-        qkv_refuse(y, "the result would have shape %s", qkv_shape_text(y->shape));
+        qkv_refuse(y, "the result would have shape %s, but must have %s", qkv_shape_text(y->shape),
+                   qkv_shape_fault(y->shape));
         return NULL;
     }
     if (op->random && graph->has_dropout) y->dropout_index = graph->dropout_count++;
@@ -149,9 +158,8 @@ static struct qkv_tensor *leaf(struct qkv_graph *graph, struct qkv_shape shape, 
     if (!tensor) return NULL;
     tensor->shape = shape;
     if (!set_count(tensor))
-        return qkv_graph_fail(graph,
-                              "a tensor cannot have shape %s: it needs 1 to %d axes, each of size 1 or more",
-                              qkv_shape_text(shape), QKV_MAX_RANK);
+        return qkv_graph_fail(graph, "a tensor cannot have shape %s: it must have %s", qkv_shape_text(shape),
+                              qkv_shape_fault(shape));
     tensor->needs_gradient = variable && graph->gradients;
     tensor->value = memory;
     if (!qkv_append_node(tensor)) return NULL;

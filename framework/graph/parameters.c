@@ -49,10 +49,10 @@ static bool may_declare(struct qkv_parameters *parameters, struct qkv_shape shap
         qkv_parameters_refuse(parameters,
                               "%s: two parameters have this name; give each layer a name of its own", name);
     else if (shape.rank < 1 || !qkv_shape_count(shape))
-        qkv_parameters_refuse(parameters, "%s: a parameter cannot have shape %s", name,
-                              qkv_shape_text(shape));
+        qkv_parameters_refuse(parameters, "%s: a parameter cannot have shape %s: it must have %s", name,
+                              qkv_shape_text(shape), qkv_shape_fault(shape));
     else if (parameters->elements > QKV_MAX_ELEMENTS - qkv_shape_count(shape))
-        qkv_parameters_refuse(parameters, "%s: the parameters have too many elements", name);
+        qkv_parameters_refuse(parameters, "%s: with it the parameters have more than 2^40 elements", name);
     else if (!qkv_choice_exists(&qkv_initializer_choices, (int)initial.kind))
         qkv_parameters_refuse(parameters, "%s: there is no initializer %d", name, (int)initial.kind);
     else if (initial.kind == QKV_INITIALIZER_ORTHOGONAL && (shape.rank != 2 || shape.size[1] % shape.size[0]))

@@ -192,7 +192,12 @@ static inline bool check_bias(struct qkv_tensor *y, const struct qkv_tensor *bia
 {
     const struct qkv_attention_rule *rule = &y->options.attention;
     if (!bias && !rule->buckets) return true;
-    if (!bias) return qkv_refuse(y, "there are %lld buckets, but no bias", (long long)rule->buckets);
+    if (!bias)
+        return qkv_refuse(
+            y,
+            "there are %lld buckets, but no bias: set attention.bias to a tensor [%lld, %lld], or "
+            "give the layer relative positions",
+            (long long)rule->buckets, (long long)rule->buckets, (long long)rule->heads);
     if (bias->shape.rank == 2 && bias->shape.size[0] == rule->buckets && bias->shape.size[1] == rule->heads)
         return true;
     return qkv_refuse(y, "bias is %s, but must be [%lld, %lld]: %lld buckets by %lld heads",
@@ -286,8 +291,9 @@ static inline bool find_sentences(struct qkv_tensor *y)
     for (int i = 0; i < 2; i++) {
         if (segments[i]->count) continue;
         if (!scores)
-            return qkv_refuse(
-                y, "needs query and key segments, because its input comes from no op that tells them");
+            return qkv_refuse(y,
+                              "needs attention.queries and attention.keys, because its first input does not "
+                              "come from attention_scores or attention_additive");
         int64_t *sentence = qkv_graph_memory(y->graph, 2 * sizeof *sentence);
         if (!sentence) return false;
         sentence[1] = scores->input[i]->shape.size[0];

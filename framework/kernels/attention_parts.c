@@ -139,7 +139,7 @@ static const struct qkv_sample attention_scores_bad[] = {
     {"buckets without bias",
      {SHAPE(6, 4), SHAPE(6, 4)},
      .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 4), SELF),
-     .message = "there are 6 buckets, but no bias"},
+     .message = "there are 6 buckets, but no bias: set attention.bias to a tensor [6, 2]"},
     {"odd buckets",
      {SHAPE(6, 4), SHAPE(6, 4), SHAPE(5, 2)},
      .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 5, .max_distance = 4), SELF),

@@ -242,7 +242,7 @@ static const struct qkv_sample attention_local_bad[] = {
     {"whole",
      {SHAPE(15), SHAPE(6, 1)},
      .options = OPTIONS(ATTENTION(.heads = 1)),
-     .message = "needs query and key segments"},
+     .message = "needs attention.queries and attention.keys"},
     {0},
 };
 OP(attention_local, .inputs = 2, .backward_reads = INPUT(1) | RESULT, .weights_read = RESULT,
@@ -256,7 +256,8 @@ static bool attention_arrange_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *x = y->input[0];
     const struct qkv_options *options = &y->options;
-    if (!options->queries.count || !options->keys.count) return qkv_refuse(y, "needs query and key segments");
+    if (!options->queries.count || !options->keys.count)
+        return qkv_refuse(y, "needs attention.queries and attention.keys");
     if (x->shape.rank != 1)
         return qkv_refuse(y, "input is %s, but must have 1 axis", qkv_shape_text(x->shape));
     if (!check_rule(y)) return false;

@@ -444,7 +444,7 @@ static const struct qkv_sample store_rows_bad[] = {
     {"needs a gradient",
      {SHAPE(4, 3), SHAPE(2, 3)},
      .options = OPTIONS(.indices = SAMPLE_INDICES),
-     .message = "has no gradient, but an input needs one"},
+     .message = "has no gradient, but an input needs one: use constants or qkv_detach"},
     {"row too large",
      {SHAPE(2, 3), SHAPE(1, 3)},
      .options = OPTIONS(.indices = SAMPLE_INDICES),

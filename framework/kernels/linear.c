@@ -254,7 +254,7 @@ static const struct qkv_sample linear_bad[] = {
     {"inner", {SHAPE(3, 4), SHAPE(5, 6)}, .message = "input is [3, 4], but weight is [5, 6]"},
     {"bias", {SHAPE(3, 4), SHAPE(4, 5), SHAPE(4)}, .message = "bias is [4], but must be [5]"},
     {"weight of 3 axes", {SHAPE(3, 4), SHAPE(1, 4, 5)}, .message = "weight is [1, 4, 5]"},
-    {"no weight", {SHAPE(3, 4)}, .message = "input 2 is NULL"},
+    {"no weight", {SHAPE(3, 4)}, .message = "weight is NULL"},
     {0},
 };
 OP(linear, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(0) | INPUT(1),

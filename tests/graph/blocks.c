@@ -84,7 +84,8 @@ Test(blocks, the_first_binding_after_a_reset_replaces_all)
     cr_expect_eq(first.gradients[0], 9, "a block that is no longer bound is not written");
     cr_expect_eq(second.gradients[0], 1);
     cr_expect_null(qkv_graph_parameter(graph, first.vector));
-    expect_graph_error(graph, "first does not belong to the parameters that are bound to the graph");
+    expect_graph_error(graph, "first does not belong to the parameters that are bound to the graph: call "
+                              "qkv_graph_bind with the block that declares it");
     qkv_parameters_release(&first.parameters);
     qkv_parameters_release(&second.parameters);
 }

@@ -55,16 +55,16 @@ Test(graph, what_cannot_be_is_refused_by_name)
     struct qkv_graph *other = qkv_graph_new(QKV_FLOAT64);
     struct qkv_tensor *foreign = qkv_variable(other, QKV_SHAPE(2));
     cr_expect_null(qkv_relu(graph, NULL));
-    cr_expect_str_eq(graph_error(), "relu: input 1 is NULL");
+    cr_expect_str_eq(graph_error(), "relu: x is NULL");
 
     qkv_graph_reset(graph);
     cr_expect_null(qkv_add(graph, qkv_variable(graph, QKV_SHAPE(2)), foreign));
-    cr_expect_str_eq(graph_error(), "add: input 2 belongs to another graph");
+    cr_expect_str_eq(graph_error(), "add: b belongs to another graph");
 
     qkv_graph_reset(graph);
     cr_expect_null(qkv_constant(graph, QKV_SHAPE(3, 0)));
     cr_expect_str_eq(graph_error(),
-                     "a tensor cannot have shape [3, 0]: it needs 1 to 4 axes, each of size 1 or more");
+                     "a tensor cannot have shape [3, 0]: it must have 1 to 4 axes, each of size 1 or more");
 
     qkv_graph_reset(graph);
     const int64_t huge = (int64_t)1 << 39;

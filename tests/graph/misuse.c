@@ -356,6 +356,9 @@ Test(misuse, shapes_ops_and_precisions_that_do_not_exist_are_refused)
         cr_expect_null(qkv_broadcast(graph, qkv_variable(graph, QKV_SHAPE(1)), shapes[i]));
         expect_graph_error(graph, "broadcast: ");
     }
+    cr_expect_null(qkv_variable(graph, QKV_SHAPE((int64_t)1 << 41)));
+    expect_graph_error(graph,
+                       "a tensor cannot have shape [2199023255552]: it must have at most 2^40 elements");
     const int64_t huge = (int64_t)1 << 62;
     cr_expect_eq(qkv_shape_count(QKV_SHAPE(huge, huge, huge)), 0);
     struct qkv_tensor *inputs[QKV_MAX_INPUTS] = {NULL};

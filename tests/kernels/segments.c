@@ -305,7 +305,8 @@ Test(segments, a_count_of_zero_is_one_sentence_of_all_rows)
     const struct qkv_attention unknown = {.rule = {.heads = 1}};
     expect_refusal("weights of a leaf", graph,
                    qkv_attention_weights(graph, qkv_variable(graph, QKV_SHAPE(12)), NULL, unknown),
-                   "needs query and key segments");
+                   "needs attention.queries and attention.keys, because its first input does not come from "
+                   "attention_scores or attention_additive");
     qkv_graph_free(graph);
 }
 

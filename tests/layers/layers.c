@@ -178,3 +178,8 @@ Test(layers, activations_and_cells_that_do_not_exist_make_the_graph_fail)
     cr_expect_eq(qkv_recurrent_state_width((enum qkv_cell)NONE, 2), 0);
     qkv_graph_free(graph);
 }
+    const struct qkv_dense uninitialised = {0};
+    cr_expect_null(qkv_dense_apply(&uninitialised, graph, qkv_variable(graph, QKV_SHAPE(3, 2))));
+    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "linear: weight is NULL");
+    qkv_graph_reset(graph);
