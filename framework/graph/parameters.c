@@ -55,6 +55,9 @@ static bool may_declare(struct qkv_parameters *parameters, struct qkv_shape shap
         qkv_parameters_refuse(parameters, "%s: with it the parameters have more than 2^40 elements", name);
     else if (!qkv_choice_exists(&qkv_initializer_choices, (int)initial.kind))
         qkv_parameters_refuse(parameters, "%s: there is no initializer %d", name, (int)initial.kind);
+    else if (!isfinite(initial.gain))
+        qkv_parameters_refuse(parameters, "%s: the gain of its initial values is %g, but must be finite",
+                              name, initial.gain);
     else if (initial.kind == QKV_INITIALIZER_ORTHOGONAL && (shape.rank != 2 || shape.size[1] % shape.size[0]))
         qkv_parameters_refuse(parameters,
                               "%s: %s is not a row of square matrices, so it cannot be orthogonal", name,

@@ -249,7 +249,16 @@ Test(blocks, parameters_that_cannot_be_are_refused_when_they_are_declared)
     expect_refused_parameter(none, ONES, "p", "p: a parameter cannot have shape []");
     expect_refused_parameter(too_many, ONES, "p", "[9 axes]");
     expect_refused_parameter(QKV_SHAPE(-3), ONES, "p", "[-3]");
-    expect_refused_parameter(QKV_SHAPE(huge, huge), ONES, "p", "cannot have shape");
+    expect_refused_parameter(
+        QKV_SHAPE(huge, huge), ONES, "p",
+        "cannot have shape [549755813888, 549755813888]: it must have at most 2^40 elements");
+    for (int kind = 0; kind <= QKV_INITIALIZER_FORGET; kind++) {
+        const struct qkv_initial wrong[] = {{(enum qkv_initializer)kind, NAN},
+                                            {(enum qkv_initializer)kind, INFINITY},
+                                            {(enum qkv_initializer)kind, -INFINITY}};
+        for (int i = 0; i < 3; i++)
+            expect_refused_parameter(QKV_SHAPE(4, 4), wrong[i], "p", "p: the gain of its initial values is ");
+    }
     expect_refused_parameter(QKV_SHAPE(3, 4), orthogonal, "p", "not a row of square matrices");
     expect_refused_parameter(QKV_SHAPE(3), orthogonal, "p", "not a row of square matrices");
 }

@@ -67,7 +67,7 @@ struct qkv_parameters {
 /* Declares a parameter; the name is a printf format. The result is valid until release. NULL when memory is out, the name
  * is empty, longer than 255 bytes or declared already (a checkpoint finds parameters by name) or begins with `__` or
  * `optimizer.` (names that checkpoints use), the shape is invalid (or not [n, k n] for orthogonal values), the initializer
- * is unknown, or the call comes after qkv_parameters_allocate. The parameters have then failed: qkv_parameters_allocate
+ * is unknown or its gain is not finite, or the call comes after qkv_parameters_allocate. The parameters have then failed: qkv_parameters_allocate
  * returns the first such error, and qkv_graph_bind refuses them. */
 QKV_API const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters,
                                                        struct qkv_shape shape, struct qkv_initial initial,
