@@ -38,12 +38,11 @@ struct qkv_tensor *qkv_silence_apply(const bool *is_silent, int64_t heads, struc
         QKV_INITIALIZER_XAVIER_UNIFORM, 1.0                                                                  \
     }
 
-/* The number of columns of `parts` parts, side by side, of `width` columns each. 0 if no tensor can have that many;
- * declaring a parameter with 0 columns fails. */
+/* The number of columns of `parts` (at least 1) parts, side by side, of `width` columns each; `width` if that is below 1, and
+ * INT64_MAX if the product is larger. Declaring a parameter with a size that no tensor can have fails. */
 static inline int64_t qkv_side_by_side(int64_t parts, int64_t width)
 {
-    const int64_t max = (int64_t)1 << 40;
-    return parts > 0 && width > 0 && width <= max / parts ? parts * width : 0;
+    return width < 1 ? width : width > INT64_MAX / parts ? INT64_MAX : parts * width;
 }
 
 #endif

@@ -1,5 +1,25 @@
 #include "layers/layer.h"
 
+#include "graph/graph.h"
+
+/* Whether heads of these options are possible; else the parameters fail. */
+static bool check_heads(struct qkv_parameters *parameters, const struct qkv_multi_head_options *options,
+                        const char *name)
+{
+    const struct qkv_attention_rule *rule = &options->rule;
+    int64_t widest = options->key_width > options->value_width ? options->key_width : options->value_width;
+    struct qkv_error error;
+    if (qkv_attention_rule_check(rule, &error))
+        qkv_parameters_refuse(parameters, "%s: %s", name, error.message);
+    else if (qkv_side_by_side(rule->heads, widest) > QKV_MAX_ELEMENTS)
+        qkv_parameters_refuse(
+            parameters, "%s: %lld heads of %lld columns are too many: a tensor has at most 2^40 elements",
+            name, (long long)rule->heads, (long long)widest);
+    else
+        return true;
+    return false;
+}
+
 void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *parameters,
                          const struct qkv_multi_head_options *options, const char *name)
 {
@@ -8,8 +28,8 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
         .name = qkv_arena_string(&parameters->arena, name),
         .rule = options->rule,
         .positions = options->positions,
-        .is_silent = qkv_silence_new(parameters, heads),
     };
+    if (!check_heads(parameters, options, name)) return;
     struct {
         struct qkv_dense *dense;
         const char *name;
@@ -30,6 +50,7 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
                                                 QKV_ACTIVATION_NONE, parts[i].initial};
         qkv_dense_init_part(parts[i].dense, parameters, &dense, name, parts[i].name);
     }
+    if (!parameters->failed) layer->is_silent = qkv_silence_new(parameters, heads);
 }
 
 struct qkv_tensor *qkv_multi_head_query(const struct qkv_multi_head *layer, struct qkv_graph *graph,

@@ -30,9 +30,11 @@ void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
     }
     if (score == QKV_ATTENTION_SCORE_GENERAL || score == QKV_ATTENTION_SCORE_LOCAL_P)
         qkv_dense_init_part(&layer->key, parameters, &memory_to_query, name, "key");
-    /* 0 if the sum could overflow; declaring a parameter of that size fails. */
-    const int64_t max = (int64_t)1 << 40,
-                  joint = query > 0 && memory > 0 && query < max && memory < max ? query + memory : 0;
+    /* INT64_MAX if the sum is larger. Declaring a parameter with a size that no tensor can have fails. */
+    int64_t joint = query < 1                    ? query
+                    : memory < 1                 ? memory
+                    : query > INT64_MAX - memory ? INT64_MAX
+                                                 : query + memory;
     if (score == QKV_ATTENTION_SCORE_CONCAT)
         layer->joint = qkv_parameters_add(parameters, QKV_SHAPE(joint, key),
                                           qkv_initial_scaled(initial, joint), "%s.joint.weight", name);

@@ -132,6 +132,66 @@ static void init_weight(struct qkv_parameters *parameters)
     qkv_dense_init(&layer, parameters, &options, "x");
 }
 
+/* ---- sizes and rules that cannot be ---- */
+
+static void init_recurrent_of_width(struct qkv_parameters *parameters, int64_t width)
+{
+    struct qkv_recurrent layer;
+    const struct qkv_recurrent_options options = {.cell = QKV_CELL_LSTM, .inputs = 3, .width = width};
+    qkv_recurrent_init(&layer, parameters, &options, "x");
+}
+
+static void init_no_width(struct qkv_parameters *parameters)
+{
+    init_recurrent_of_width(parameters, -1);
+}
+
+static void init_huge_width(struct qkv_parameters *parameters)
+{
+    init_recurrent_of_width(parameters, (int64_t)1 << 39);
+}
+
+/* Multi-head attention refuses the rule, and the key width, with the message. */
+static void expect_refused_heads(struct qkv_attention_rule rule, int64_t key_width, const char *message)
+{
+    struct qkv_parameters parameters = {0};
+    struct qkv_multi_head layer;
+    struct qkv_error error = {""};
+    const struct qkv_multi_head_options options = {
+        .rule = rule, .width = 2, .key_width = key_width, .value_width = 2};
+    qkv_multi_head_init(&layer, &parameters, &options, "x");
+    cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_INVALID, "%s", message);
+    cr_expect_str_eq(error.message, message);
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    qkv_graph_bind(graph, &parameters, NULL, false);
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2));
+    cr_expect_null(
+        qkv_multi_head_apply(&layer, graph, &(struct qkv_attention_inputs){.x = x, .memory = x}, NULL));
+    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+    qkv_graph_free(graph);
+    qkv_parameters_release(&parameters);
+}
+
+Test(layers, attention_with_an_impossible_rule_is_refused_when_it_is_declared)
+{
+    expect_refused_heads((struct qkv_attention_rule){0}, 2, "x: heads is 0, but must be at least 1");
+    expect_refused_heads((struct qkv_attention_rule){.heads = -1}, 2,
+                         "x: heads is -1, but must be at least 1");
+    expect_refused_heads((struct qkv_attention_rule){.heads = INT64_MAX}, 2,
+                         "x: 9223372036854775807 heads of 2 columns are too many: a tensor has at most 2^40 "
+                         "elements");
+    expect_refused_heads((struct qkv_attention_rule){.heads = 3, .key_value_heads = 2}, 2,
+                         "x: key_value_heads is 2, but must divide 3 heads");
+    expect_refused_heads((struct qkv_attention_rule){.heads = 1, .kernel = (enum qkv_attention_kernel)NONE},
+                         2, "x: kernel is 99, which is no value of enum qkv_attention_kernel");
+    expect_refused_heads((struct qkv_attention_rule){.heads = 1, .dropout = 1}, 2,
+                         "x: the dropout rate is 1, but must be at least 0 and below 1");
+    expect_refused_heads(
+        (struct qkv_attention_rule){.heads = 2}, -3,
+        "x.query.weight: a parameter cannot have shape [2, -3]: it must have 1 to 4 axes, each of "
+        "size 1 or more");
+}
+
 Test(layers, options_that_do_not_exist_are_refused)
 {
     static const struct {
@@ -147,6 +207,11 @@ Test(layers, options_that_do_not_exist_are_refused)
         {init_attention, "x: there is no score 99"},
         {init_attention_without_score, "x: attention needs a score, but has none"},
         {init_weight, "x.weight: there is no initializer 99"},
+        {init_no_width,
+         "x.input.weight: a parameter cannot have shape [3, -1]: it must have 1 to 4 axes, each of "
+         "size 1 or more"},
+        {init_huge_width, "x.input.weight: a parameter cannot have shape [3, 2199023255552]: it must have at "
+                          "most 2^40 elements"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct qkv_parameters parameters = {0};
@@ -160,7 +225,7 @@ Test(layers, options_that_do_not_exist_are_refused)
 }
 
 /* A layer without parameters of its own, or one whose fields were changed, meets the graph first. */
-Test(layers, activations_and_cells_that_do_not_exist_make_the_graph_fail)
+Test(layers, layers_that_were_not_initialised_and_unknown_enums_make_the_graph_fail)
 {
     struct qkv_error error = {""};
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
@@ -170,6 +235,11 @@ Test(layers, activations_and_cells_that_do_not_exist_make_the_graph_fail)
     cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "there is no activation 99");
     qkv_graph_reset(graph);
+    const struct qkv_dense uninitialised = {0};
+    cr_expect_null(qkv_dense_apply(&uninitialised, graph, qkv_variable(graph, QKV_SHAPE(3, 2))));
+    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "linear: weight is NULL");
+    qkv_graph_reset(graph);
     const struct qkv_recurrent layer = {.name = "x", .cell = (enum qkv_cell)NONE, .width = 2};
     x = qkv_variable(graph, QKV_SHAPE(3, 2));
     cr_expect_null(qkv_recurrent_run(&layer, graph, x, NULL, (struct qkv_segments){0}, false));
@@ -178,8 +248,3 @@ Test(layers, activations_and_cells_that_do_not_exist_make_the_graph_fail)
     cr_expect_eq(qkv_recurrent_state_width((enum qkv_cell)NONE, 2), 0);
     qkv_graph_free(graph);
 }
-    const struct qkv_dense uninitialised = {0};
-    cr_expect_null(qkv_dense_apply(&uninitialised, graph, qkv_variable(graph, QKV_SHAPE(3, 2))));
-    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "linear: weight is NULL");
-    qkv_graph_reset(graph);

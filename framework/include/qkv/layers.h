@@ -2,8 +2,9 @@
  *
  * All layers follow one pattern. qkv_<layer>_init declares the parameters "<name>.weight" and so on; call it before
  * qkv_parameters_allocate, which also reports errors of qkv_<layer>_init: memory ran out, a name is taken, a size is below 1,
- * or an option has an unknown enum value, such as an activation or a kind of norm. qkv_<layer>_apply records the ops; call it
- * after qkv_graph_bind. The graph then reports what only ops check, such as rates, epsilons and the rule of attention.
+ * an option has an unknown enum value, such as an activation or a kind of norm, or the rule of attention is inconsistent.
+ * qkv_<layer>_apply records the ops; call it after qkv_graph_bind. The graph then reports what only ops check, such as rates
+ * and epsilons.
  *
  * Example:
  *     struct qkv_parameters parameters = {0};
