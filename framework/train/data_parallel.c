@@ -40,23 +40,27 @@ static bool make_graphs(struct qkv_data_parallel *parallel)
     return true;
 }
 
-static bool is_memory_kind(enum qkv_gradient_memory memory)
+static enum qkv_status check_memory_kind(enum qkv_gradient_memory memory, struct qkv_error *error)
 {
-    return memory >= QKV_GRADIENTS_BY_SIZE && memory <= QKV_GRADIENTS_PAIRED;
+    if ((int)memory >= QKV_GRADIENTS_BY_SIZE && (int)memory <= QKV_GRADIENTS_PAIRED) return QKV_OK;
+    return qkv_error_set(error, "there is no memory for gradients of kind %d", (int)memory);
+}
+
+static enum qkv_status check(const struct qkv_parameters *parameters, int shards,
+                             enum qkv_gradient_memory memory, struct qkv_error *error)
+{
+    if (shards < 1 || shards > QKV_SHARDS_MAX)
+        return qkv_error_set(error, "%d shards, but there must be 1 to %d", shards, QKV_SHARDS_MAX);
+    if (!parameters->values)
+        return qkv_error_set(error, "the parameters are not allocated: call qkv_parameters_allocate");
+    return check_memory_kind(memory, error);
 }
 
 struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_parameters *parameters,
                                                 struct qkv_workers *workers, int shards,
                                                 enum qkv_gradient_memory memory, struct qkv_error *error)
 {
-    if (shards < 1 || shards > QKV_SHARDS_MAX || !is_memory_kind(memory) || !parameters->values) {
-        qkv_error_set(error,
-                      "%d shards of %s parameters, with memory for gradients of kind %d: shards must lie in "
-                      "1 to %d, the "
-                      "kind must be one of enum qkv_gradient_memory, and parameters must be allocated",
-                      shards, parameters->values ? "allocated" : "unallocated", (int)memory, QKV_SHARDS_MAX);
-        return NULL;
-    }
+    if (check(parameters, shards, memory, error)) return NULL;
     int threads = qkv_workers_count(workers);
     struct qkv_data_parallel *parallel = calloc(1, sizeof *parallel);
     if (!parallel) goto no_memory;
@@ -83,8 +87,7 @@ enum qkv_status qkv_data_parallel_divide(struct qkv_data_parallel *parallel, str
 {
     int shards = parallel->shards, count = qkv_processes_count(processes);
     if (count > shards) return qkv_error_set(error, "%d shards for %d processes", shards, count);
-    if (!is_memory_kind(memory))
-        return qkv_error_set(error, "there is no memory for gradients of kind %d", (int)memory);
+    if (check_memory_kind(memory, error)) return QKV_INVALID;
     struct qkv_gradient_tree *tree =
         qkv_gradient_tree_new(parallel->parameters, parallel->graphs, shards, memory, processes);
     if (!tree) return qkv_error_set(error, "out of memory for %d shards", shards);

@@ -51,8 +51,11 @@ Test(misuse, numbers_of_shards_and_kinds_of_memory_that_cannot_be)
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         cr_expect_null(
             qkv_replicas_new(model, NULL, CASES[i][0], (enum qkv_gradient_memory)CASES[i][1], NULL, &error));
-        expect_message("shards must lie in 1 to");
+        expect_message(i < 3 ? "shards, but there must be 1 to" : "there is no memory for gradients of kind");
     }
+    struct qkv_parameters none = {0};
+    cr_expect_null(qkv_data_parallel_new(&none, NULL, 1, QKV_GRADIENTS_BY_SIZE, &error));
+    expect_message("the parameters are not allocated: call qkv_parameters_allocate");
     struct qkv_batch_view view;
     for (int shard = -1; shard < 5; shard += 4) {
         qkv_batch_shard(&batch, shard, 2, &view);
