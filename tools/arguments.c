@@ -234,23 +234,46 @@ int print_usage_error(const struct command *command, const char *format, ...)
     return print_error("%s (usage: %s)", message, write_synopsis(command, usage));
 }
 
-/* The value of -s that has no `=`, as of `-s training.updates 5`; NULL: none. */
-static const char *setting_without_value(const struct command *command)
+/* The values of -s; NULL: the command has no such option. */
+static const struct option_list *settings_of(const struct command *command)
 {
     const struct command_option *o = command->options;
     while (o->name && strcmp(o->name, "set") != 0) o++;
-    const struct option_list *settings = o->name ? o->destination : NULL;
+    return o->name ? o->destination : NULL;
+}
+
+/* The value of -s that has no `=`, as of `-s training.updates 5`; NULL: none. */
+static const char *setting_without_value(const struct option_list *settings)
+{
     for (int i = 0; settings && i < settings->count; i++)
         if (!strchr(settings->value[i], '=')) return settings->value[i];
     return NULL;
 }
 
-static int print_unexpected(const struct command *command, const char *last, const char *word)
+/* The first operand that looks like a setting, as of `-s a=1 b=2`; NULL: none. A sentence may contain `=`. */
+static const char *setting_without_option(const struct option_list *settings, const char *last, int count,
+                                          char **operand)
 {
-    const char *setting = setting_without_value(command);
+    bool is_possible = settings && (settings->count || strcmp(last, "SENTENCE") != 0);
+    for (int i = 0; is_possible && i < count; i++)
+        if (strchr(operand[i], '=')) return operand[i];
+    return NULL;
+}
+
+/* last: the name of the last operand of the command, which takes `max` operands and has got more. */
+static int print_unexpected(const struct command *command, const char *last, int max, int count,
+                            char **operand)
+{
+    const char *word = operand[max];
+    const struct option_list *settings = settings_of(command);
+    const char *setting = setting_without_value(settings),
+               *operand_as_setting = setting_without_option(settings, last, count, operand);
     if (setting)
         return print_usage_error(command, "unexpected operand '%s'; -s takes KEY=VALUE, such as -s %s=%s",
                                  word, setting, word);
+    if (operand_as_setting)
+        return print_usage_error(command, "unexpected operand '%s'; write -s before each KEY=VALUE",
+                                 operand_as_setting);
     return print_usage_error(command, "unexpected operand '%s'%s", word,
                              !strcmp(last, "SENTENCE") ? "; put the sentence in quotes"
                              : !strcmp(last, "FILE")   ? "; a sentence is read from standard input"
@@ -269,7 +292,7 @@ static int check_operands(const struct command *command, int count, char **opera
         repeated = repeated || o->repeated;
         last = o->name;
     }
-    if (count > max && !repeated) return print_unexpected(command, last, operand[max]);
+    if (count > max && !repeated) return print_unexpected(command, last, max, count, operand);
     for (int i = 0; i < count; i++) {
         const struct command_operand *row = &command->operands[i < max ? i : max - 1];
         if (!*operand[i]) return print_usage_error(command, "%s is empty", row->name);

@@ -446,6 +446,12 @@ Test(train, refuses_bad_arguments)
         {"a b", "qkv: unexpected operand 'b' (usage: qkv train CONFIG [options])"},
         {"a -s training.updates 5", "qkv: unexpected operand '5'; -s takes KEY=VALUE, such as -s "
                                     "training.updates=5 (usage: qkv train CONFIG [options])"},
+        {"a -s name=x b=2", "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv train "
+                            "CONFIG [options])"},
+        {"-s name=x b=2 a", "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv train "
+                            "CONFIG [options])"},
+        {"a b=2", "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv train CONFIG "
+                  "[options])"},
         {"a -- --quiet", "qkv: unexpected operand '--quiet' (usage: qkv train CONFIG [options])"},
         {"--bogus a", "qkv: unknown option '--bogus'; keys of the config are set by -s KEY=VALUE (see `qkv "
                       "train --help`)"},
