@@ -3,6 +3,8 @@
 #include "graph/graph.h"
 #include "qkv/scalar_math.h"
 
+#include <math.h>
+
 /* The position at which the angle of a column reaches 1 radian: its wavelength / (2 pi). */
 static double positions_per_radian(int64_t column, int64_t width, double base)
 {
@@ -41,6 +43,11 @@ static void make_sinusoids(struct qkv_positions *layer, struct qkv_parameters *p
                               (long long)layer->width);
         return;
     }
+    if (!(layer->base > 0 && isfinite(layer->base))) {
+        qkv_parameters_refuse(parameters, "positions %s: the base is %g, but must be above 0, and finite",
+                              layer->name ? layer->name : "", layer->base);
+        return;
+    }
     layer->sinusoids = qkv_parameters_add_table(parameters, (struct qkv_table){.rows = layer->length,
                                                                                .columns = layer->width,
                                                                                .base = layer->base,
@@ -69,10 +76,16 @@ void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *para
 static struct qkv_tensor *sinusoids_of(const struct qkv_positions *layer, struct qkv_graph *graph)
 {
     const struct qkv_table *table = layer->sinusoids;
-    if (table && table->values && table->dtype != qkv_graph_dtype(graph))
+    if (!table || !table->values)
+        return qkv_graph_fail(graph,
+                              "positions %s: there is no table of shape [%lld, %lld]: it is made by "
+                              "qkv_positions_init and qkv_parameters_allocate, if both sizes are 1 or more",
+                              layer->name ? layer->name : "", (long long)layer->length,
+                              (long long)layer->width);
+    if (table->dtype != qkv_graph_dtype(graph))
         return qkv_graph_fail(graph, "positions %s: the precision of the graph is not that of the parameters",
                               layer->name);
-    return qkv_wrap(graph, QKV_SHAPE(layer->length, layer->width), table ? table->values : NULL);
+    return qkv_wrap(graph, QKV_SHAPE(layer->length, layer->width), table->values);
 }
 
 struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,

@@ -141,6 +141,23 @@ static void init_recurrent_of_width(struct qkv_parameters *parameters, int64_t w
     qkv_recurrent_init(&layer, parameters, &options, "x");
 }
 
+static void init_positions_of_base(struct qkv_parameters *parameters, double base)
+{
+    struct qkv_positions layer;
+    const struct qkv_positions_options options = {QKV_POSITION_ROTARY, 5, 4, base, {0}};
+    qkv_positions_init(&layer, parameters, &options, "x");
+}
+
+static void init_base_of_zero(struct qkv_parameters *parameters)
+{
+    init_positions_of_base(parameters, 0);
+}
+
+static void init_infinite_base(struct qkv_parameters *parameters)
+{
+    init_positions_of_base(parameters, (double)INFINITY);
+}
+
 static void init_no_width(struct qkv_parameters *parameters)
 {
     init_recurrent_of_width(parameters, -1);
@@ -207,6 +224,8 @@ Test(layers, options_that_do_not_exist_are_refused)
         {init_attention, "x: there is no score 99"},
         {init_attention_without_score, "x: attention needs a score, but has none"},
         {init_weight, "x.weight: there is no initializer 99"},
+        {init_base_of_zero, "positions x: the base is 0, but must be above 0, and finite"},
+        {init_infinite_base, "positions x: the base is inf, but must be above 0, and finite"},
         {init_no_width,
          "x.input.weight: a parameter cannot have shape [3, -1]: it must have 1 to 4 axes, each of "
          "size 1 or more"},
@@ -239,6 +258,13 @@ Test(layers, layers_that_were_not_initialised_and_unknown_enums_make_the_graph_f
     cr_expect_null(qkv_dense_apply(&uninitialised, graph, qkv_variable(graph, QKV_SHAPE(3, 2))));
     cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "linear: weight is NULL");
+    qkv_graph_reset(graph);
+    const struct qkv_positions no_table = {.name = "x", .kind = QKV_POSITION_SINUSOIDAL, .width = 2};
+    x = qkv_variable(graph, QKV_SHAPE(3, 2));
+    cr_expect_null(qkv_positions_apply(&no_table, graph, x, (struct qkv_segments){0}, NULL));
+    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, "positions x: there is no table of shape [0, 2]"), "%s",
+                       error.message);
     qkv_graph_reset(graph);
     const struct qkv_recurrent layer = {.name = "x", .cell = (enum qkv_cell)NONE, .width = 2};
     x = qkv_variable(graph, QKV_SHAPE(3, 2));

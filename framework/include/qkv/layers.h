@@ -95,7 +95,7 @@ struct qkv_positions_options {
     enum qkv_position_kind kind;
     int64_t length; /* rows of the table. Positions of the longest sentence; relative: rule.buckets */
     int64_t width;  /* columns of the table. Width of x; rotary: key width per head; relative: rule.heads */
-    double base;    /* sinusoidal, rotary */
+    double base;    /* sinusoidal, rotary: above 0 */
     struct qkv_initial initial; /* learned, relative */
 };
 
