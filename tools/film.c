@@ -4,6 +4,7 @@
 #include "layer_or_head.h"
 #include "output_options.h"
 #include "sentence_pair.h"
+#include "terminal.h"
 
 #include "draw/animation.h"
 #include "qkv/attention_map.h"
@@ -11,6 +12,7 @@
 #include "run/snapshots.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -113,7 +115,10 @@ static enum qkv_status write_film(struct film *film, struct qkv_error *error)
     if (!status && bytes.failed) status = qkv_error_set(error, "out of memory for the film");
     if (!status) status = qkv_file_write(output, bytes.data, bytes.size, error);
     free(bytes.data);
-    return status;
+    if (status || pair_options.quiet) return status;
+    print_plain(stderr, output);
+    fputs(" is written: browsers play it, other programs show its last frame\n", stderr);
+    return QKV_OK;
 }
 
 static enum qkv_status make_film(struct film *film, char **operand, struct qkv_error *error)
@@ -160,7 +165,7 @@ const struct command command_film = {
     .description = "Draws the attention map of one head for each snapshot of the training "
                    "(training.snapshots), from the random weights on, each with its update and loss. All "
                    "frames show the translation by the trained model, or that of --target. The file is an "
-                   "animated PNG, which browsers play; other programs show its first frame.\n",
+                   "animated PNG, which browsers play; other programs show its last frame.\n",
     .examples = "  qkv film runs/toy_en_es \"the cat is sleeping\" -o film.png\n"
                 "  qkv film runs/toy_en_es \"we paint\" --kind encoder --layer 2 --head 1\n",
     .operands =
@@ -186,7 +191,7 @@ const struct command command_film = {
              "merge the tokens of each word, such as pieces of byte-pair encoding"},
             COMMAND_OPTION_CHECKPOINT(&pair_options.checkpoint),
             {"quiet", 'q', NULL, OPTION_FLAG, &pair_options.quiet,
-             "do not print the translation, nor warn about unknown words"},
+             "do not print the translation nor the name of the file, nor warn about unknown words"},
             {0},
         },
     .run = run,

@@ -1,9 +1,11 @@
 /* Animated PNG: the chunks of still pictures in one file.
  *
  *     signature, IHDR, acTL        acTL: number of frames, number of plays (0: for ever)
- *     fcTL, IDAT ...               first frame
- *     fcTL, fdAT ... for each other frame; fdAT: a sequence number and the data of an IDAT
+ *     IDAT ...                     the default image: no frame, because no fcTL precedes it
+ *     fcTL, fdAT ... for each frame; fdAT: a sequence number and the data of an IDAT
  *     IEND
+ *
+ * The default image is what programs without APNG show. It repeats the last frame.
  *
  * fcTL and fdAT share one sequence of numbers from 0. Numbers are big-endian; a chunk is length, type, data, CRC-32 of type
  * and data. */
@@ -84,20 +86,22 @@ static void add_control(struct bytes *out, uint32_t *sequence, const struct anim
     add_chunk(out, "fcTL", data, sizeof data, NULL, 0);
 }
 
-static void add_frame(struct bytes *out, uint32_t *sequence, const struct animation_frame *frame,
-                      bool is_first)
+static void add_default_image(struct bytes *out, const struct animation_frame *frame)
+{
+    struct chunk chunk;
+    for (size_t used = SIGNATURE_SIZE; next_chunk(frame, &used, &chunk);)
+        if (!memcmp(chunk.type, "IDAT", 4)) add_chunk(out, "IDAT", chunk.type + 4, chunk.size, NULL, 0);
+}
+
+static void add_frame(struct bytes *out, uint32_t *sequence, const struct animation_frame *frame)
 {
     struct chunk chunk;
     add_control(out, sequence, frame);
     for (size_t used = SIGNATURE_SIZE; next_chunk(frame, &used, &chunk);) {
         char number[4];
         if (memcmp(chunk.type, "IDAT", 4) != 0) continue;
-        if (is_first) {
-            add_chunk(out, "IDAT", chunk.type + 4, chunk.size, NULL, 0);
-        } else {
-            put_number(number, (*sequence)++, 4);
-            add_chunk(out, "fdAT", number, sizeof number, chunk.type + 4, chunk.size);
-        }
+        put_number(number, (*sequence)++, 4);
+        add_chunk(out, "fdAT", number, sizeof number, chunk.type + 4, chunk.size);
     }
 }
 
@@ -113,7 +117,8 @@ enum qkv_status qkv_animation_write(const struct animation_frame *frames, int64_
     put_number(put_number(control, (uint32_t)count, 4), 0, 4);
     qkv_bytes_append(out, frames[0].png, SIGNATURE_SIZE + CHUNK_FRAME + IHDR_SIZE);
     add_chunk(out, "acTL", control, sizeof control, NULL, 0);
-    for (int64_t i = 0; i < count; i++) add_frame(out, &sequence, &frames[i], i == 0);
+    add_default_image(out, &frames[count - 1]);
+    for (int64_t i = 0; i < count; i++) add_frame(out, &sequence, &frames[i]);
     add_chunk(out, "IEND", "", 0, NULL, 0);
     return QKV_OK;
 }

@@ -1,5 +1,5 @@
 /* Private: makes an animated PNG from still pictures (PNG specification, third edition, section 4.9). Programs that do not know
- * APNG show its first frame. */
+ * APNG show its last frame. */
 #ifndef QKV_DRAW_ANIMATION_H
 #define QKV_DRAW_ANIMATION_H
 

@@ -23,8 +23,10 @@ struct pixels {
 
 enum { MAX_FRAMES = 8 };
 
-/* Reads a film by the PNG specification: lengths, CRCs, order of chunks, sequence numbers. Returns the number of frames. */
-static int read_film(const char *path, struct pixels frames[static MAX_FRAMES], uint32_t size[static 2])
+/* Reads a film by the PNG specification: lengths, CRCs, order of chunks, sequence numbers. *still becomes the image that is
+ * shown by programs that do not play films. Returns the number of frames. */
+static int read_film(const char *path, struct pixels *still, struct pixels frames[static MAX_FRAMES],
+                     uint32_t size[static 2])
 {
     size_t length, at = 8;
     char *file = read_file(path, &length);
@@ -54,16 +56,16 @@ static int read_film(const char *path, struct pixels frames[static MAX_FRAMES], 
         }
         uint32_t skipped = 0;
         if (!memcmp(type, "fdAT", 4)) {
-            cr_assert_gt(count, 1);
+            cr_assert_gt(count, 0);
             cr_expect_eq(number_at(bytes, 4), sequence++);
             skipped = 4;
         } else if (!memcmp(type, "IDAT", 4)) {
-            cr_assert_eq(count, 1);
+            cr_assert_eq(count, 0, "the default image is no frame");
         } else {
             ended = !memcmp(type, "IEND", 4);
             continue;
         }
-        struct pixels *frame = &frames[count - 1];
+        struct pixels *frame = count ? &frames[count - 1] : still;
         frame->bytes = realloc(frame->bytes, frame->size + data);
         memcpy(frame->bytes + frame->size, bytes + skipped, data - skipped);
         frame->size += data - skipped;
@@ -79,10 +81,12 @@ Test(film, has_a_frame_for_each_snapshot)
     run_ok("cd '%s' && qkv train c.yaml --quiet -s training.snapshots=4 && qkv film run 'a b c' -o a.png && "
            "qkv film run 'a b c' -o b.png && cmp a.png b.png",
            folder);
-    struct pixels frames[MAX_FRAMES];
+    struct pixels still = {0}, frames[MAX_FRAMES];
     uint32_t size[2] = {0};
-    int count = read_film(format("%s/a.png", folder), frames, size);
+    int count = read_film(format("%s/a.png", folder), &still, frames, size);
     cr_assert_eq(count, 4);
+    cr_assert_eq(still.size, frames[count - 1].size);
+    cr_expect_arr_eq(still.bytes, frames[count - 1].bytes, still.size, "the still image is the last frame");
     Bytef *all[MAX_FRAMES];
     for (int i = 0; i < count; i++) {
         uLongf inflated = (uLongf)size[1] * (3 * size[0] + 1), expected = inflated;
@@ -97,6 +101,18 @@ Test(film, has_a_frame_for_each_snapshot)
     }
     for (int i = 0; i < count; i++) free(all[i]);
     for (int i = 0; i < count; i++) free(frames[i].bytes);
+    free(still.bytes);
+}
+
+Test(film, says_what_it_wrote)
+{
+    const char *folder = tiny_task("name");
+    run_ok("cd '%s' && qkv train c.yaml --quiet -s training.snapshots=2", folder);
+    struct outcome outcome = run("cd '%s' && qkv film run 'a b' --target 'B A' -o a.png", folder);
+    cr_expect_str_eq(outcome.error,
+                     "a.png is written: browsers play it, other programs show its last frame\n");
+    cr_expect_str_empty(outcome.output);
+    cr_expect_str_empty(run("cd '%s' && qkv film run 'a b' --target 'B A' -q", folder).error);
 }
 
 Test(film, says_what_is_missing_and_writes_nothing)
