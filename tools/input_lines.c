@@ -1,83 +1,18 @@
 #include "input_lines.h"
 
 #include "error_messages.h"
-#include "terminal.h"
 
-#include "qkv/bpe.h"
 #include "report/user_sentence.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_WORDS = 8, MAX_WORD_BYTES = 60 };
-
 enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run *run, const char *path,
                                  struct qkv_error *error)
 {
     *input = (struct input_lines){.run = run, .interactive = !strcmp(path, "-") && isatty(STDIN_FILENO)};
     return qkv_lines_open(&input->lines, path, error);
-}
-
-/* Length of a token without the mark that the word continues in the next piece. */
-static size_t length_without_mark(const char *token)
-{
-    size_t length = strlen(token), mark = sizeof QKV_BPE_CONTINUES - 1;
-    bool is_marked = length > mark && !strcmp(token + length - mark, QKV_BPE_CONTINUES);
-    return is_marked ? length - mark : length;
-}
-
-/* Number of bytes to print of a word of this length. A long word is cut between two characters. */
-static size_t shown_length(const char *word, size_t length)
-{
-    if (length <= MAX_WORD_BYTES) return length;
-    for (length = MAX_WORD_BYTES; ((unsigned char)word[length] & 0xC0) == 0x80;) length--;
-    return length;
-}
-
-/* Whether a sentence seems to be of the other side of the run: most of its tokens are unknown, and most of the unknown ones
- * are in the vocabulary of the other side. */
-static bool is_of_other_side(const struct qkv_sentence *sentence, const struct qkv_run *run, bool is_target)
-{
-    const struct qkv_vocabulary *other = is_target ? &run->source : &run->target;
-    int64_t in_other = 0;
-    for (int64_t i = 0; i < sentence->tokens.count; i++)
-        if (sentence->ids[i] == QKV_UNKNOWN)
-            in_other += qkv_vocabulary_id(other, sentence->tokens.token[i]) != QKV_UNKNOWN;
-    return sentence->unknown > 1 && 2 * sentence->unknown > sentence->tokens.count &&
-           2 * in_other > sentence->unknown;
-}
-
-void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence, const struct qkv_run *run,
-                           bool is_target)
-{
-    if (!sentence->unknown) return;
-    struct qkv_types unknown = {0};
-    for (int64_t i = 0; i < sentence->tokens.count; i++)
-        if (sentence->ids[i] == QKV_UNKNOWN && qkv_types_add(&unknown, sentence->tokens.token[i], 1) < 0)
-            return;
-    fputs("qkv: ", stderr);
-    print_plain(stderr, place);
-    fputs(": not in the vocabulary: ", stderr);
-    for (int64_t i = 0; i < unknown.size && i < MAX_WORDS; i++) {
-        const char *word = qkv_types_token(&unknown, i);
-        size_t full = length_without_mark(word), length = shown_length(word, full);
-        char shown[MAX_WORD_BYTES + 4];
-        snprintf(shown, sizeof shown, "%.*s%s", (int)length, word, length < full ? "..." : "");
-        fputs(i ? ", " : "", stderr);
-        print_plain(stderr, shown);
-    }
-    if (unknown.size > MAX_WORDS) fprintf(stderr, " and %lld more", (long long)(unknown.size - MAX_WORDS));
-    if (is_of_other_side(sentence, run, is_target)) {
-        const struct qkv_data_config *data = &run->config.data;
-        fprintf(stderr, "; most of them are words of the %s language: this run translates from ",
-                is_target ? "source" : "target");
-        print_plain(stderr, data->src.lang);
-        fputs(" to ", stderr);
-        print_plain(stderr, data->trg.lang);
-    }
-    fputc('\n', stderr);
-    qkv_types_release(&unknown);
 }
 
 /* Copies the tokens of the current sentence into the arena, `length` at most. */
@@ -132,7 +67,12 @@ static enum qkv_status read_column(struct input_lines *input, const char *place,
     if (qkv_sentence_encode(&input->sentence, is_prefix ? &data->trg : &data->src,
                             is_prefix ? &input->run->target : &input->run->source, text, size, NULL))
         return qkv_error_set(error, "%s: out of memory", place);
-    if (!input->quiet) warn_of_unknown_words(place, &input->sentence, input->run, is_prefix);
+    if (input->quiet) return QKV_OK;
+    if (input->interactive)
+        warn_of_unknown_words(place, &input->sentence, input->run, is_prefix);
+    else
+        unknown_words_note(&input->unknown_words, place, &input->sentence, input->run, is_prefix,
+                           input->lines.number);
     return QKV_OK;
 }
 
@@ -203,6 +143,7 @@ enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *ar
 
 void input_lines_close(struct input_lines *input)
 {
+    unknown_words_end(&input->unknown_words);
     qkv_sentence_release(&input->sentence);
     qkv_lines_close(&input->lines);
 }

@@ -2,6 +2,8 @@
 #ifndef QKV_TOOLS_INPUT_LINES_H
 #define QKV_TOOLS_INPUT_LINES_H
 
+#include "unknown_words.h"
+
 #include "qkv/batch.h"
 #include "qkv/corpus.h"
 #include "qkv/run.h"
@@ -27,9 +29,10 @@ struct input_lines {
     const struct qkv_run *run;
     struct qkv_lines lines;
     struct qkv_sentence sentence; /* of the current line */
-    bool interactive;             /* the input is a terminal */
-    int64_t count;                /* lines so far */
-    bool has_told_of_tab;         /* the warning about a tab that does not start a prefix was printed */
+    bool interactive;             /* the input is a terminal: each line is answered, and warned of, at once */
+    struct unknown_words unknown_words;
+    int64_t count;        /* lines so far */
+    bool has_told_of_tab; /* the warning about a tab that does not start a prefix was printed */
     /* Set by the caller after opening. */
     bool quiet, has_prefixes;        /* has_prefixes: a line may be a source, a tab and a prefix */
     bool needs_words;                /* input_tokens.words of the source */
@@ -41,7 +44,7 @@ enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run
                                  struct qkv_error *error);
 
 /* Reads the next line; its tokens live in the arena. Sets *found to false at the end. Warns on stderr about unknown
- * words, unless quiet, and about a line that is cut because the model has no more positions. Fails on a prefix that is
+ * words, unless quiet (unknown_words.h), and about a line that is cut because the model has no more positions. Fails on a prefix that is
  * too long or has no source, and on further columns. */
 enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *arena, struct input_line *line,
                                  bool *found, struct qkv_error *error);
@@ -51,11 +54,7 @@ enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *ar
 enum qkv_status input_lines_encode(struct input_lines *input, const char *place, const char *text,
                                    struct qkv_arena *arena, struct input_line *line, struct qkv_error *error);
 
+/* Also prints how many warnings about unknown words were left out. */
 void input_lines_close(struct input_lines *input);
-
-/* Warns on stderr about words of a sentence that are not in the vocabulary of its side of the run: each only once, and at most
- * eight. Says so if the sentence seems to be of the other side. */
-void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence, const struct qkv_run *run,
-                           bool is_target);
 
 #endif

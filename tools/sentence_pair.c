@@ -2,9 +2,9 @@
 
 #include "attention_text.h"
 #include "error_messages.h"
-#include "input_lines.h"
 #include "precision_option.h"
 #include "terminal.h"
+#include "unknown_words.h"
 
 #include "report/user_sentence.h"
 

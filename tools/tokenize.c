@@ -1,8 +1,8 @@
 /* qkv tokenize: splits lines of text into the tokens of a run. */
 #include "commands.h"
 #include "error_messages.h"
-#include "input_lines.h"
 #include "terminal.h"
+#include "unknown_words.h"
 
 #include "qkv/corpus.h"
 #include "qkv/run.h"
@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *side = "src";
 static bool quiet;
@@ -31,18 +32,23 @@ static void print_tokens(const struct qkv_tokens *tokens)
 }
 
 /* Prints the tokens of each line, separated by spaces, and warns of those that the model reads as <unk>. */
-static enum qkv_status tokenize(struct qkv_sentence_reader *reader, const struct qkv_run *run, bool is_target,
-                                struct qkv_error *error)
+static enum qkv_status tokenize(struct qkv_sentence_reader *reader, const char *path,
+                                const struct qkv_run *run, bool is_target, struct qkv_error *error)
 {
     const struct qkv_lines *lines = &reader->lines;
     enum qkv_status status;
-    bool found;
+    struct unknown_words unknown_words = {0};
+    bool found, is_interactive = !strcmp(path, "-") && isatty(STDIN_FILENO);
     while (!(status = qkv_sentence_reader_next(reader, &found, error)) && found) {
         char place[300];
         snprintf(place, sizeof place, "%.250s:%lld", lines->path, (long long)lines->number);
-        if (!quiet) warn_of_unknown_words(place, &reader->sentence, run, is_target);
+        if (!quiet && is_interactive)
+            warn_of_unknown_words(place, &reader->sentence, run, is_target);
+        else if (!quiet)
+            unknown_words_note(&unknown_words, place, &reader->sentence, run, is_target, lines->number);
         print_tokens(&reader->sentence.tokens);
     }
+    unknown_words_end(&unknown_words);
     if (!status && (fflush(stdout) || ferror(stdout)))
         status = qkv_error_set(error, "<stdout>: cannot be written: %s", strerror(errno));
     return status;
@@ -57,8 +63,9 @@ static int run(int operands, char **operand)
     bool is_source = strcmp(side, "trg") != 0;
     struct qkv_sentence_reader reader = {.text = is_source ? &data->src : &data->trg,
                                          .vocabulary = is_source ? &opened.source : &opened.target};
-    if (!status) status = qkv_lines_open(&reader.lines, operands > 1 ? operand[1] : "-", &error);
-    if (!status) status = tokenize(&reader, &opened, !is_source, &error);
+    const char *path = operands > 1 ? operand[1] : "-";
+    if (!status) status = qkv_lines_open(&reader.lines, path, &error);
+    if (!status) status = tokenize(&reader, path, &opened, !is_source, &error);
     qkv_sentence_reader_release(&reader);
     qkv_run_release(&opened);
     return conclude(status, &error);
@@ -72,7 +79,7 @@ const struct command command_tokenize = {
         "words, characters, or pieces of words (data.src.level). A piece that ends in `@@` goes on with "
         "the next one; `▁` stands for white space. Tokens that are not in the vocabulary, which the model "
         "reads "
-        "as `<unk>`, are named on standard error.\n",
+        "as `<unk>`, are named on standard error, those of the first ten lines that have any.\n",
     .examples = "  echo \"the cat is sleeping\" | qkv tokenize runs/toy_en_es\n"
                 "  qkv tokenize runs/toy_en_es lines.es --side trg\n",
     .operands =

@@ -274,7 +274,7 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
 static enum qkv_status open_input(struct translator *t, const char *path, struct qkv_error *error)
 {
     if (t->has_prompt)
-        t->input = (struct input_lines){.run = &t->run};
+        t->input = (struct input_lines){.run = &t->run, .interactive = true};
     else if (input_lines_open(&t->input, &t->run, path, error))
         return QKV_INVALID;
     int64_t longest = t->search.max_output_length, possible = t->ensemble.longest_target - 1;
@@ -351,8 +351,8 @@ const struct command command_translate = {
     .description =
         "Translates FILE line by line and prints the translations. Without FILE, on a terminal, it shows a "
         "prompt: type sentences, or /help.\n\n"
-        "Warnings go to standard error: words that the vocabulary lacks, and lines longer "
-        "than the model's maximum length, which are cut.\n\n"
+        "Warnings go to standard error: words that the vocabulary lacks (in the first ten lines that have "
+        "any; the others are counted), and lines longer than the model's maximum length, which are cut.\n\n"
         "`mpirun -n N qkv translate RUN FILE` divides the lines among N processes, each of which opens RUN; "
         "process 0 alone reads FILE and prints the same as one process.\n",
     .examples = "  echo \"the cat is sleeping\" | qkv translate runs/toy_en_es\n"

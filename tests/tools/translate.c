@@ -107,6 +107,29 @@ Test(translate, warns_about_unknown_words)
                      "qkv: <stdin>:1: not in the vocabulary: xñññññññññññññññññññññññññññññ...\n");
 }
 
+/* Ten lines are named. A line with an unknown source and an unknown prefix is one line. */
+Test(translate, does_not_name_all_lines_with_unknown_words)
+{
+    const char *folder = tiny_run("many", 1), *const commands[] = {"translate run", "tokenize run"};
+    for (int c = 0; c < 2; c++) {
+        const char *all = format("cd '%s' && { echo a; yes zap | head -%%d; } | qkv %s", folder, commands[c]);
+        struct outcome ten = run(all, 10), eleven = run(all, 11), many = run(all, 73);
+        cr_expect_eq(count(ten.error, '\n'), 10, "%s", ten.error);
+        cr_expect_str_eq(eleven.error,
+                         format("%sqkv: 1 more line has words that are not in the vocabulary; -q "
+                                "leaves these notes out\n",
+                                ten.error));
+        cr_expect_str_eq(many.error, format("%sqkv: 63 more lines have words that are not in the vocabulary; "
+                                            "-q leaves these notes out\n",
+                                            ten.error));
+        cr_expect_eq(count(many.output, '\n'), 74);
+        cr_expect_str_empty(run("cd '%s' && yes zap | head -20 | qkv %s -q", folder, commands[c]).error);
+    }
+    struct outcome prefixes =
+        run("cd '%s' && yes \"$(printf 'zap\\tyak')\" | head -11 | qkv translate run --prefix", folder);
+    cr_expect_eq(count(prefixes.error, '\n'), 21, "%s", prefixes.error);
+}
+
 Test(translate, accepts_a_line_of_100000_words)
 {
     const char *folder = tiny_run("long", 1);
