@@ -7,6 +7,7 @@
 #include "links_options.h"
 #include "measure_option.h"
 #include "terminal.h"
+#include "unknown_words.h"
 
 #include "qkv/aligner.h"
 #include "qkv/file.h"
@@ -246,6 +247,11 @@ static void write_pair(struct alignment *a, const struct qkv_aligned_pair *pair,
     fprintf(stderr, ":%lld: %s: no links\n", (long long)number, pair->reason);
 }
 
+static const char *source_of_pair(const void *pairs, int64_t i)
+{
+    return ((const struct qkv_aligned_pair *)pairs)[i].texts.source;
+}
+
 static enum qkv_status align(struct alignment *a, struct qkv_error *error)
 {
     int64_t done = 0, count;
@@ -256,6 +262,7 @@ static enum qkv_status align(struct alignment *a, struct qkv_error *error)
     for (;; done += count) {
         if (read_block(a, &count, error)) return QKV_INVALID;
         if (!count) break;
+        if (!done) warn_of_swapped_sides(a->pairs.source.path, source_of_pair, a->pair, count, &a->run[0]);
         enum qkv_status status = choose_heads(a, count, error);
         if (!status) status = qkv_aligner_run(a->aligner, count, a->pair, error);
         if (status) return status;

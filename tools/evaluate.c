@@ -13,6 +13,7 @@
 #include "search_options.h"
 #include "terminal.h"
 #include "tokenized_text.h"
+#include "unknown_words.h"
 
 #include "qkv/alignment_score.h"
 #include "qkv/evaluate.h"
@@ -100,9 +101,11 @@ static enum qkv_status prepare(struct evaluation *e, const struct evaluate_optio
     for (int64_t i = 0; i < e->ensemble.models.count; i++)
         if (qkv_corpus_fits(&e->corpus, path, &e->ensemble.model[i]->config, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
-    const char *links = qkv_processes_rank(e->processes) == 0 ? wanted->links.path : NULL;
     enum qkv_status status = QKV_OK;
-    if (links)
+    bool leads = qkv_processes_rank(e->processes) == 0;
+    const char *links = wanted->links.path;
+    if (leads) warn_of_swapped_corpus(path, &e->corpus, &e->run);
+    if (leads && links)
         status = qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&wanted->links), &e->alignment,
                                         error);
     if (status) return status;

@@ -8,6 +8,7 @@
 #include "measure_option.h"
 #include "precision_option.h"
 #include "terminal.h"
+#include "unknown_words.h"
 
 #include "qkv/evaluate.h"
 #include "qkv/file.h"
@@ -89,6 +90,7 @@ static enum qkv_status measure_heads(struct heads *h, const char *test, struct q
         qkv_corpus_fits(&h->corpus, test, &h->run.model->config, error) ||
         qkv_corpus_encode(&h->corpus, &h->run.source, &h->run.target, error))
         return QKV_INVALID;
+    warn_of_swapped_corpus(test, &h->corpus, &h->run);
     h->workers = options.workers = qkv_workers_new((int)threads, error);
     if (!h->workers) return QKV_INVALID;
     h->bar = progress_bar_on(stderr);

@@ -60,6 +60,42 @@ static void print_direction(const struct qkv_run *run)
     print_plain(stderr, run->config.data.trg.lang);
 }
 
+void warn_of_swapped_sides(const char *place, const char *(*source)(const void *context, int64_t index),
+                           const void *context, int64_t count, const struct qkv_run *run)
+{
+    struct token_counts counts = {0};
+    struct qkv_sentence sentence = {0};
+    for (int64_t i = 0; i < count; i++) {
+        const char *text = source(context, i);
+        /* A line that cannot be read is reported elsewhere. */
+        if (qkv_sentence_encode(&sentence, &run->config.data.src, &run->source, text, strlen(text), NULL))
+            break;
+        count_tokens(&counts, &sentence, run, false);
+    }
+    qkv_sentence_release(&sentence);
+    if (!are_of_other_side(&counts)) return;
+    fputs("qkv: ", stderr);
+    print_plain(stderr, place);
+    fputs(": most of its source words are not in the vocabulary, but most of these are words of the target "
+          "language: ",
+          stderr);
+    print_direction(run);
+    fputs("; are the columns swapped?\n", stderr);
+}
+
+static const char *source_of_corpus(const void *corpus, int64_t i)
+{
+    return qkv_corpus_source(corpus, i);
+}
+
+void warn_of_swapped_corpus(const char *place, const struct qkv_corpus *corpus, const struct qkv_run *run)
+{
+    /* Only a suspicious text is tokenised a second time. */
+    if (2 * corpus->source.unknown > corpus->source.start[corpus->count])
+        warn_of_swapped_sides(strcmp(place, "-") ? place : "<stdin>", source_of_corpus, corpus, corpus->count,
+                              run);
+}
+
 /* ---- unknown words ---- */
 
 void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence, const struct qkv_run *run,

@@ -35,4 +35,13 @@ void unknown_words_note(struct unknown_words *notes, const char *place, const st
 /* Says how many lines were not named. */
 void unknown_words_end(const struct unknown_words *notes);
 
+/* ---- parallel text ---- */
+
+/* Warns if the source sides of a text, source(context, 0) .. source(context, count - 1), seem to be of the target language. */
+void warn_of_swapped_sides(const char *place, const char *(*source)(const void *context, int64_t index),
+                           const void *context, int64_t count, const struct qkv_run *run);
+
+/* The same for an encoded corpus that was read with keep_raw. */
+void warn_of_swapped_corpus(const char *place, const struct qkv_corpus *corpus, const struct qkv_run *run);
+
 #endif

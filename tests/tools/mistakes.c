@@ -101,3 +101,25 @@ Test(mistakes, a_sentence_of_the_target)
         cr_expect_null(strstr(run("cd '%s' && echo %s | qkv translate run", folder, others[i]).error, hint),
                        "%s", others[i]);
 }
+
+Test(mistakes, a_text_with_swapped_columns)
+{
+    const char *folder = tiny_run("swapped", 2);
+    static const char *const commands[] = {"evaluate run %s --no-translation",
+                                           "heads run %s --no-translation --quiet", "align run %s"};
+    run_ok("cd '%s' && awk -F '\\t' '{print $2 \"\\t\" $1}' dev.tsv >swapped.tsv && cp dev.tsv half.tsv && "
+           "head -4 swapped.tsv >>half.tsv",
+           folder);
+    for (int i = 0; i < 3; i++) {
+        char *command = format(format("cd '%%s' && qkv %s", commands[i]), folder, "swapped.tsv");
+        cr_expect_str_eq(run("%s", command).error,
+                         "qkv: swapped.tsv: most of its source words are not in the vocabulary, but most of "
+                         "these are words of the target language: this run translates from a to b; are the "
+                         "columns swapped?\n",
+                         "%s", command);
+        command = format(format("cd '%%s' && qkv %s", commands[i]), folder, "half.tsv");
+        cr_expect_str_empty(run("%s", command).error);
+    }
+    cr_expect_not_null(strstr(run("cd '%s' && qkv evaluate run - <swapped.tsv", folder).error,
+                              "qkv: <stdin>: most of its source words"));
+}
