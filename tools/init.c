@@ -285,6 +285,8 @@ static enum qkv_status make_all(struct state *state, const struct qkv_pairs_requ
     if (!status) status = clean(state, error);
     if (!status) status = split(state, error);
     if (!status) status = init_plan_choose(&state->plan, &state->data, error);
+    /* Before the measurement, which takes some seconds. */
+    if (!status) status = init_files_try(&state->paths, error);
     if (!status && !options.quiet && !options.updates) fflush(stdout);
     if (!status) status = choose_updates(state, error);
     if (!status) status = init_files_write(&state->paths, &state->plan, &state->data, &state->names, error);

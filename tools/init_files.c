@@ -58,6 +58,15 @@ static enum qkv_status make_folder_of(const char *path, struct qkv_error *error)
     return qkv_folder_make(folder, error);
 }
 
+enum qkv_status init_files_try(const struct init_paths *paths, struct qkv_error *error)
+{
+    const char *config = paths->path[QKV_PAIRS_PARTS];
+    struct qkv_file_writer writer;
+    if (make_folder_of(config, error) || qkv_file_begin(&writer, config, error)) return QKV_INVALID;
+    qkv_file_abandon(&writer);
+    return QKV_OK;
+}
+
 enum qkv_status init_files_write(const struct init_paths *paths, const struct init_plan *plan,
                                  const struct init_data *data, const struct init_names *names,
                                  struct qkv_error *error)
@@ -65,7 +74,7 @@ enum qkv_status init_files_write(const struct init_paths *paths, const struct in
     struct qkv_file_writer writer[INIT_FILES] = {{0}};
     bool existed[INIT_FILES];
     int committed = 0;
-    enum qkv_status status = make_folder_of(names->file, error);
+    enum qkv_status status = QKV_OK;
     for (int f = 0; f < INIT_FILES && !status; f++) {
         existed[f] = qkv_path_exists(paths->path[f]);
         status = qkv_file_begin(&writer[f], paths->path[f], error);

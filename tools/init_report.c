@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FEW_PAIRS = 2000 };
+enum { USUAL_PAIRS = 10000 };
 
 /* Says which header lines of Anki, and which columns that they name, were skipped. */
 static void report_anki(const struct qkv_pairs *pairs)
@@ -100,8 +100,10 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
            100 * (double)facts->shared / (double)pairs->count);
     if (facts->repeated * 10 > pairs->count && !is_cleaned)
         puts("  repeated pairs teach nothing new: remove them with --clean");
-    if (pairs->count - facts->repeated < FEW_PAIRS)
-        puts("  few pairs: a model learns them by heart; to translate takes some thousands");
+    if (pairs->count - facts->repeated < USUAL_PAIRS)
+        puts("  few pairs: expect good translations of sentences like these, and poor ones of others; 10,000 "
+             "to "
+             "100,000 pairs are usual");
     if (facts->markup && !is_cleaned)
         printf("  %lld pair%s HTML, such as <br> or &nbsp;, which the model would learn to write: remove it "
                "with "

@@ -154,6 +154,8 @@ static enum qkv_status choose_columns(struct table *table, struct qkv_pairs *pai
                                       struct qkv_error *error)
 {
     pairs->columns = table->columns.count;
+    if (!table->columns.lines && pairs->read > pairs->anki_lines)
+        return qkv_error_set(error, "%s: has only blank lines", pairs->path[0]);
     for (int k = 0; k < QKV_ANKI_COLUMNS; k++) {
         if (column[0]) pairs->anki_column[k] = 0;
         if (pairs->anki_column[k]) table->columns.column[pairs->anki_column[k] - 1].is_excluded = true;

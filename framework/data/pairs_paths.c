@@ -88,9 +88,22 @@ static int find_language(const struct names *names, size_t prefix_size, const ch
     return found;
 }
 
+/* The table x.tsv, x.txt or the like, if the user has named x; NULL if there is none. */
+static const char *suggest_table(const char *path, char *table, size_t size)
+{
+    static const char *const ends[] = {".tsv", ".txt", ".csv", ".tsv.gz", ".txt.gz", ".csv.gz"};
+    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+        int length = snprintf(table, size, "%s%s", path, ends[e]);
+        if ((size_t)length < size && qkv_path_exists(table)) return table;
+    }
+    return NULL;
+}
+
 static enum qkv_status refuse_count(const struct names *names, const char *prefix, struct qkv_error *error)
 {
-    char list[1024] = "";
+    char list[1024] = "", table[1024];
+    if (!names->count && suggest_table(prefix, table, sizeof table))
+        return qkv_error_set(error, "%s: there is no such file; did you mean %s", prefix, table);
     if (!names->count)
         return qkv_error_set(
             error,

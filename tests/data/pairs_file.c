@@ -297,9 +297,7 @@ Test(pairs_file, says_what_is_wrong)
         const char *text, *message;
     } cases[] = {
         {"", "in.tsv: the file is empty"},
-        {"\n \n", "in.tsv: its lines have no tab, but a line needs a sentence, a tab and its translation; "
-                  "for two files "
-                  "with a sentence in each line, name both"},
+        {"\n \n", "in.tsv: has only blank lines"},
         {"one\ntwo\n",
          "in.tsv: its lines have no tab, but a line needs a sentence, a tab and its translation; for two "
          "files with a sentence in each line, name both"},

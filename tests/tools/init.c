@@ -270,6 +270,8 @@ Test(init, says_what_is_wrong)
     write_text(folder, "three.tsv", "a\tb\nc\td\ne\tf\n");
     write_text(folder, "one.txt", "a\nb\n");
     write_text(folder, "empty.tsv", "");
+    write_text(folder, "blank.tsv", "\n \n\n");
+    run_ok("mkdir '%s/deep' && gzip -c '%s/one.txt' >'%s/deep/one.txt.gz'", folder, folder, folder);
     write_bytes(folder, "binary.tsv",
                 "\x7f"
                 "ELF\0\1\2",
@@ -289,6 +291,11 @@ Test(init, says_what_is_wrong)
                     "translation; for two "
                     "files with a sentence in each line, name both"},
         {"empty.tsv", "qkv: empty.tsv: the file is empty"},
+        {"blank.tsv", "qkv: blank.tsv: has only blank lines"},
+        {"blank.tsv --columns 1,2", "qkv: blank.tsv: has only blank lines"},
+        {"three", "qkv: three: there is no such file; did you mean three.tsv"},
+        {"deep/one", "qkv: deep/one: there is no such file; did you mean deep/one.txt.gz"},
+        {"x.tsv -o one.txt/x.yaml", "qkv: one.txt: cannot make this folder: Not a directory"},
         {"binary.tsv", "qkv: binary.tsv:1:5: a NUL byte is not allowed in text"},
         {"x.tsv --columns 1", "qkv: --columns is '1', but must be the numbers of two columns, such as 1,2"},
         {"x.tsv --columns 1,1",
@@ -313,6 +320,20 @@ Test(init, says_what_is_wrong)
         cr_expect(refused(run("cd '%s' && qkv init -q --updates 5 %s", folder, cases[i][0]), cases[i][1]),
                   "%s", cases[i][0]);
     cr_expect_str_eq(fingerprint(folder), before);
+}
+
+/* The measurement would fail because it has no temporary folder. */
+Test(init, checks_that_it_can_write_before_it_measures)
+{
+    const char *folder = scratch("unwritable");
+    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
+    write_text(folder, "file", "");
+    struct outcome outcome =
+        run("cd '%s' && TMPDIR=/dev/null qkv init x.tsv -o file/x.yaml --minutes 0.25", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_str_eq(outcome.error, "qkv: file: cannot make this folder: Not a directory\n");
+    outcome = run("cd '%s' && TMPDIR=/dev/null qkv init x.tsv --minutes 0.25", folder);
+    cr_expect(outcome.exit_code == 2 && !strstr(outcome.error, "file:"), "%s", outcome.error);
 }
 
 /* A name with spaces and quotes is fine for what is read; the run gets a plain one. */

@@ -112,11 +112,15 @@ Test(init_report, warns_of_few_and_of_repeated_pairs)
 {
     const char *folder = scratch("few_pairs");
     write_pairs(folder, "few.tsv", 40, "%s\t%s\n");
-    write_pairs(folder, "many.tsv", 2000, "%s\t%s\n");
-    run_ok("cd '%s' && cat few.tsv few.tsv >twice.tsv", folder);
-    const char *few = "  few pairs: a model learns them by heart; to translate takes some thousands\n",
+    write_pairs(folder, "many.tsv", 10000, "%s\t%s\n");
+    run_ok("cd '%s' && cat few.tsv few.tsv >twice.tsv && head -9999 many.tsv >some.tsv", folder);
+    const char *few =
+                   "  few pairs: expect good translations of sentences like these, and poor ones of others; "
+                   "10,000 to 100,000 pairs are usual\n",
                *repeated = "  repeated pairs teach nothing new: remove them with --clean\n";
     const char *output = run_ok("cd '%s' && qkv init few.tsv --updates 5", folder);
+    cr_expect(strstr(output, few) && !strstr(output, repeated), "%s", output);
+    output = run_ok("cd '%s' && qkv init some.tsv --updates 5", folder);
     cr_expect(strstr(output, few) && !strstr(output, repeated), "%s", output);
     output = run_ok("cd '%s' && qkv init twice.tsv --updates 5", folder);
     cr_expect(strstr(output, few) && strstr(output, repeated), "%s", output);
