@@ -162,6 +162,16 @@ static const char *hint_of_output(const struct command *command, char letter, co
                : "; results go to standard output: append >FILE";
 }
 
+/* Whether a name is one of the choices of --format, as is json in `--json`. */
+static bool is_format(const struct command *command, const char *name)
+{
+    const struct command_option *o = command->options;
+    while (o->name && strcmp(o->name, "format") != 0) o++;
+    for (int64_t i = 0; o->name && o->choices && o->choices(NULL, i); i++)
+        if (!strcmp(o->choices(NULL, i), name)) return true;
+    return false;
+}
+
 /* Whether a word looks like a sentence that begins with a dash: it has a space, and no = before it. */
 static bool is_dashed_sentence(const char *word)
 {
@@ -202,7 +212,10 @@ static int print_option_error(const struct command *command, const char *word, c
     }
     if (count > 1) return print_error("option '--%.*s' is ambiguous: %s", (int)length, name, candidates);
     if (length < sizeof given) memcpy(given, name, length);
-    qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name, command->options);
+    if (is_format(command, given))
+        snprintf(candidates, sizeof candidates, "-f %s", given);
+    else
+        qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name, command->options);
     const char *output = hint_of_output(command, 0, given);
     const char *hint = *output                      ? output
                        : *candidates                ? "; did you mean "

@@ -80,6 +80,20 @@ Test(mistakes, an_output_file_of_a_command_that_prints)
                 "qkv: x.y/map.svg: cannot be written: there is no folder x.y");
 }
 
+Test(mistakes, a_format_as_an_option)
+{
+    const char *folder = tiny_run("format", 2);
+    static const char *const commands[][2] = {{"heads run dev.tsv --json", "json"},
+                                              {"attention run a --json", "json"},
+                                              {"explain run a --json", "json"},
+                                              {"attention run a --svg", "svg"}};
+    for (int i = 0; i < 4; i++)
+        expect_line(folder, format("qkv %s", commands[i][0]),
+                    format("qkv: unknown option '--%s'; did you mean -f %s (see `qkv %.*s --help`)",
+                           commands[i][1], commands[i][1], (int)strcspn(commands[i][0], " "),
+                           commands[i][0]));
+}
+
 Test(mistakes, a_sentence_of_the_target)
 {
     const char *folder = tiny_run("side", 2);
