@@ -25,21 +25,34 @@ const char *output_colormap_name(const void *context, int64_t index)
     return qkv_colormap_name(index);
 }
 
-int output_read(struct output *output, const struct output_options *options)
+static const char *extension_name(const void *context, int64_t index)
+{
+    const struct qkv_format *format = qkv_format(index);
+    (void)context;
+    return format ? format->extension : NULL;
+}
+
+/* Reports that the name of a file does not choose a format. */
+static int print_unknown_format(const char *path)
 {
     char known[128];
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    if (dot && dot[1])
+        return print_error(
+            "%s: %s is no known extension (known: %s); choose a format with --format to keep it", path, dot,
+            list_names(known, sizeof known, extension_name, NULL));
+    return print_error("%s: the name has no extension, which would choose a format; choose one with "
+                       "--format: %s",
+                       path, list_names(known, sizeof known, output_format_name, NULL));
+}
+
+int output_read(struct output *output, const struct output_options *options)
+{
     const char *path = options->output && strcmp(options->output, "-") != 0 ? options->output : NULL;
     const struct qkv_format *format = path && !options->format
                                           ? qkv_format_of_path(path)
                                           : qkv_format_find(options->format ? options->format : "text");
-    if (!format) {
-        const char *name = strrchr(path, '/');
-        return print_error("%s: %s; choose one with --format: %s", path,
-                           strchr(name ? name : path, '.')
-                               ? "the extension is no known format"
-                               : "the name has no extension, which would choose a format",
-                           list_names(known, sizeof known, output_format_name, NULL));
-    }
+    if (!format) return print_unknown_format(path);
     if (format->binary && !path && isatty(STDOUT_FILENO))
         return print_error("%s is binary and standard output is a terminal: name a file with -o",
                            format->name);

@@ -62,6 +62,7 @@ static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node
 /* Reads one entry of a section: a key with its value, or a subsection. */
 static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *value, const char *prefix)
 {
+    char names[QKV_SECTION_SIZE];
     const struct qkv_yaml_node *name = value->key;
     struct qkv_place place = {reading->file->path, name->line, name->column};
     if (reading->extends && !*prefix && !strcmp(name->text, EXTENDS)) return; /* read_file has read it */
@@ -89,7 +90,8 @@ static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *
     } else if (value->kind == QKV_YAML_MAPPING) {
         read_section(reading, value, path);
     } else if (value->kind != QKV_YAML_REFUSED && !qkv_yaml_is_null(value)) {
-        qkv_collect(reading->collector, place, "%s must be a section of keys", path);
+        qkv_collect(reading->collector, place, "%s must be a section of keys: %s", path,
+                    qkv_schema_keys_of(reading->schema, path, names));
     }
 }
 
@@ -99,13 +101,15 @@ static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node
         read_entry(reading, value, prefix);
 }
 
-/* Reads one `key=value` of the command line. */
+/* Reads one `key=value` of the command line: of -s or, as `--key=value`, of an option that has the name of the key. */
 static void read_override(struct qkv_reading *reading, const char *text)
 {
     struct qkv_place place = {.name = "-s"};
-    const char *shown = qkv_arena_format(reading->arena, "-s %s", qkv_printable(reading->arena, text));
+    const char *option = strncmp(text, "--", 2) ? "-s " : "";
+    const char *shown = qkv_arena_format(reading->arena, "%s%s", option, qkv_printable(reading->arena, text));
+    if (!*option) text += 2;
     const char *equals = strchr(text, '=');
-    char *path = qkv_arena_string(reading->arena, text);
+    char *path = qkv_arena_string(reading->arena, text), names[QKV_SECTION_SIZE];
     if (!shown || !path) {
         qkv_collect_no_memory(reading->collector, reading->path);
         return;
@@ -129,7 +133,8 @@ static void read_override(struct qkv_reading *reading, const char *text)
     } else if (reading->extends && !strcmp(path, EXTENDS)) {
         qkv_collect(reading->collector, place, "extends can only be set in a file");
     } else if (qkv_schema_is_section(reading->schema, path)) {
-        qkv_collect(reading->collector, place, "%s is a section; set one of its keys", path);
+        qkv_collect(reading->collector, place, "%s is a section; set one of its keys: %s", path,
+                    qkv_schema_keys_of(reading->schema, path, names));
     } else {
         collect_unknown(reading, place, path);
     }

@@ -31,6 +31,24 @@ bool qkv_schema_is_section(const struct qkv_schema *schema, const char *path)
     return false;
 }
 
+const char *qkv_schema_keys_of(const struct qkv_schema *schema, const char *section,
+                               char text[static QKV_SECTION_SIZE])
+{
+    size_t length = strlen(section), used = 0;
+    int count = 0;
+    *text = '\0';
+    for (int i = 0; i < schema->count; i++) {
+        const char *path = schema->keys[i].path;
+        if (strncmp(path, section, length) != 0 || path[length] != '.') continue;
+        if (count++ >= QKV_SECTION_KEYS) continue;
+        snprintf(text + used, QKV_SECTION_SIZE - used, "%s%s", used ? ", " : "", path);
+        used += strlen(text + used);
+    }
+    if (count > QKV_SECTION_KEYS)
+        snprintf(text + used, QKV_SECTION_SIZE - used, " and %d more", count - QKV_SECTION_KEYS);
+    return text;
+}
+
 const struct qkv_key *qkv_key_without_effect(const struct qkv_schema *schema, const struct qkv_key *key,
                                              const void *config)
 {

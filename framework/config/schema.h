@@ -91,7 +91,14 @@ bool qkv_schema_is_section(const struct qkv_schema *schema, const char *path);
 enum {
     QKV_KEY_LONGEST = 64,
     QKV_HINT_SIZE = 4 * QKV_KEY_LONGEST,
+    QKV_SECTION_KEYS = 8, /* keys of a section that a message names */
+    QKV_SECTION_SIZE = (QKV_SECTION_KEYS + 1) * QKV_KEY_LONGEST,
 };
+
+/* Writes the keys of a section, "mask.type, mask.values, mask.padding", at most QKV_SECTION_KEYS and the number of the others.
+ * Returns `text`. */
+const char *qkv_schema_keys_of(const struct qkv_schema *schema, const char *section,
+                               char text[static QKV_SECTION_SIZE]);
 
 /* Writes to `hint` what an unknown `path` may mean: the keys that have this name in another program, or else the most similar
  * key or section; "" when there is none. Returns `hint`. */

@@ -15,7 +15,8 @@ static enum qkv_status no_memory(struct qkv_error *error)
     return qkv_error_set(error, "out of memory for alignment scores");
 }
 
-/* Lists the cross maps to score: for each layer its heads and their mean; last, the mean of all. */
+/* Lists the cross maps to score: for each layer its heads and, if there are several, their mean; last, the mean of all, if
+ * there are several layers or heads. */
 static enum qkv_status select_maps(const struct qkv_attention_report *report, struct qkv_arena *arena,
                                    struct qkv_attention_map **maps, int64_t *count, struct qkv_error *error)
 {
@@ -36,9 +37,9 @@ static enum qkv_status select_maps(const struct qkv_attention_report *report, st
     for (int64_t l = 0, h = 0; l < layers.map_count; l++) {
         while (h < heads.map_count && heads.maps[h].layer == layers.maps[l].layer)
             (*maps)[(*count)++] = heads.maps[h++];
-        (*maps)[(*count)++] = layers.maps[l];
+        if (layers.maps[l].head == QKV_ATTENTION_MEAN) (*maps)[(*count)++] = layers.maps[l];
     }
-    (*maps)[(*count)++] = all.maps[0];
+    if (all.maps[0].layer == QKV_ATTENTION_MEAN) (*maps)[(*count)++] = all.maps[0];
     return QKV_OK;
 }
 

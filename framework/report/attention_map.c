@@ -103,8 +103,8 @@ static bool is_selected(int number, int wanted)
     return wanted == QKV_ATTENTION_MEAN ? number > 0 : number == wanted;
 }
 
-/* Appends the map of a layer and head, or the mean of maps if layer or head is QKV_ATTENTION_MEAN. Appends
- * nothing if there is no such map. False if memory runs out. */
+/* Appends the map of a layer and head, or the mean of maps if layer or head is QKV_ATTENTION_MEAN; the mean of one map is that
+ * map, with its layer and head. Appends nothing if there is no such map. False if memory runs out. */
 static bool append_map(struct selection *selection, enum qkv_attention_kind kind, int layer, int head)
 {
     const struct qkv_attention_report *report = selection->report;
@@ -126,9 +126,9 @@ static bool append_map(struct selection *selection, enum qkv_attention_kind kind
     }
     struct qkv_attention_map *result = &selection->maps[selection->count++];
     *result = *first;
+    if (parts == 1) return true;
     result->layer = layer;
     result->head = head;
-    if (parts == 1) return true;
 
     int64_t cells = first->rows * first->columns;
     double *mean = qkv_arena_zeroed(selection->arena, (size_t)cells * sizeof *mean);

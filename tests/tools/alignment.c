@@ -64,6 +64,23 @@ Test(alignment, agrees_with_the_maps_of_each_sentence)
     cr_expect_not_null(strstr(outcome.output, "\nbest: "));
 }
 
+/* The mean of one head is that head, and is scored once. */
+Test(alignment, has_no_mean_of_a_single_head)
+{
+    const char *folder = scratch("single");
+    tiny_data(folder);
+    write_text(folder, "tiny.yaml", TINY_CONFIG);
+    run_ok("cd '%s' && qkv train tiny.yaml -q -s model.encoder.num_heads=1 -s model.decoder.num_heads=1 -s "
+           "training.updates=2 && printf 'one\\tuno\\n' >pairs.tsv && echo 0-0 >gold",
+           folder);
+    struct outcome outcome = run("cd '%s' && qkv evaluate run pairs.tsv --links gold", folder);
+    cr_expect_null(strstr(outcome.output, "mean"), "%s", outcome.output);
+    cr_expect_not_null(strstr(outcome.output, "\nlayer 1, head 1 "), "%s", outcome.output);
+    cr_expect_not_null(strstr(outcome.output, "best: layer 1, head 1, "), "%s", outcome.output);
+    const char *maps = run("cd '%s' && qkv attention run one --target uno", folder).output;
+    cr_expect_not_null(strstr(maps, "cross attention, layer 1, head 1"), "%s", maps);
+}
+
 /* What a wrong file is told, on two pairs. */
 static void expect_refusal(const char *name, const char *links, const char *message)
 {

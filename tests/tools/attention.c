@@ -302,7 +302,8 @@ Test(attention, refuses_unknown_names_and_lists_the_known)
     expect_refusal("one --format pdf", format("--format is 'pdf', but must be one of %s", formats));
     expect_refusal(
         "one -o cross.pdf",
-        format("cross.pdf: the extension is no known format; choose one with --format: %s", formats));
+        "cross.pdf: .pdf is no known extension (known: txt, json, csv, npz, html, svg, png); choose a format "
+        "with --format to keep it");
     expect_refusal("one --colormap jet",
                    "--colormap is 'jet', but must be one of YlOrRd, viridis, plasma, magma, gray");
     expect_refusal("one --mean --head 1", "--mean is the same as --head mean: give one of them");

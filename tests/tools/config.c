@@ -157,7 +157,6 @@ Test(config, refuses_values_of_the_wrong_type)
             "x.yaml:4:23: model.tied_softmax is 'yes', but must be true or false\n"},
            {BASE "model: {tied_softmax: 1}\n", "",
             "x.yaml:4:23: model.tied_softmax is 1, but must be true or false\n"},
-           {BASE "testing: 3\n", "", "x.yaml:4:1: testing must be a section of keys\n"},
            {"name: [x]\n" REST, "", "x.yaml:1:7: name is a list, but must be a text\n"},
            {"name:\n" REST, "", "x.yaml:1:1: name has no value\n"},
            {"name: \"\"\n" REST, "", "x.yaml:1:7: name must not be empty\n"},
@@ -415,7 +414,7 @@ Test(config, reports_all_errors_in_the_order_of_lines)
             "  updates: 3\n"
             "model: {tied_embeddings: true}\n"
             "testing: &t {}\n",
-            "-s oops -s =3 -s training=3",
+            "-s oops -s =3",
             "x.yaml:1:1: name is 'a b', but must be made of letters, digits, '.', '_' and '-', and not start "
             "with "
             "'.'\n"
@@ -427,8 +426,7 @@ Test(config, reports_all_errors_in_the_order_of_lines)
             "x.yaml:7:9: model.tied_embeddings is true, but needs data.joint_vocabulary\n"
             "x.yaml:8:10: anchors are refused (&t); write the value out where it is used\n"
             "-s oops: must have the form key=value\n"
-            "-s =3: must have the form key=value\n"
-            "-s training=3: training is a section; set one of its keys\n"},
+            "-s =3: must have the form key=value\n"},
            /* What stands behind a syntax error is not missing. */
            {"name: 1\nnme: x\ndata: [\n", "",
             "x.yaml:2:1: unknown key nme; did you mean name\n"

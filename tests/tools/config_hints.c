@@ -45,6 +45,25 @@ Test(config_hints, names_what_other_programs_call_a_key)
         cr_expect_str_eq(message_of(folder, cases[i].lines, cases[i].arguments), cases[i].message);
 }
 
+Test(config_hints, names_the_keys_of_a_section)
+{
+    const char *folder = scratch("section"), *updates = "training: {updates: 1}\n";
+    const char *keys = "model.encoder.positions.type, model.encoder.positions.base, "
+                       "model.encoder.positions.max_length, model.encoder.positions.buckets, "
+                       "model.encoder.positions.max_distance\n";
+    cr_expect_str_eq(message_of(folder, format("%smodel: {encoder: {positions: 3}}\n", updates), ""),
+                     format("x.yaml:4:19: model.encoder.positions must be a section of keys: %s", keys));
+    cr_expect_str_eq(message_of(folder, updates, "-s model.encoder.positions=3"),
+                     format("-s model.encoder.positions=3: model.encoder.positions is a section; set one of "
+                            "its keys: %s",
+                            keys));
+    cr_expect_str_eq(message_of(folder, updates, "-s testing=3"),
+                     "-s testing=3: testing is a section; set one of its keys: testing.batch_size, "
+                     "testing.beam_size, testing.length_penalty, testing.beam_alpha, testing.n_best, "
+                     "testing.max_output_length, testing.min_output_length, testing.no_repeat_ngram and 2 "
+                     "more\n");
+}
+
 static const struct {
     const char *name, *key;
 } OTHER_NAMES[] = {

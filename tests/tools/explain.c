@@ -295,6 +295,20 @@ Test(explain, takes_as_many_settings_as_an_option_may_be_repeated_and_follow)
     cr_expect(refused(outcome, "qkv: --set is given more than 64 times"), "%s", outcome.error);
 }
 
+/* A message names the option that was typed, and the keys of a section. */
+Test(explain, names_options_and_keys)
+{
+    const char *path =
+        write_text(scratch("typed"), "s.yaml", "tokens: [a, b]\nembeddings: {values: [[1], [2]]}\n");
+    cr_expect(refused(run("qkv explain '%s' --follow c", path),
+                      "--follow=c: follow is 'c', but must be one of the tokens, or a number from 1 to 2"));
+    cr_expect(refused(run("qkv explain '%s' -s follow=c", path),
+                      "-s follow=c: follow is 'c', but must be one of the tokens, or a number from 1 to 2"));
+    cr_expect(refused(run("qkv explain '%s' -s mask=causal", path),
+                      "-s mask=causal: mask is a section; set one of its keys: mask.type, mask.values, "
+                      "mask.padding"));
+}
+
 Test(explain, refuses_options_that_exclude_each_other)
 {
     static const struct {

@@ -73,9 +73,10 @@ Test(mistakes, an_output_file_of_a_command_that_prints)
     expect_line(folder, "qkv attention run a -o x.y/map",
                 "qkv: x.y/map: the name has no extension, which would choose a format; choose one with "
                 "--format: text, json, csv, npz, html, svg, png");
-    expect_line(folder, "qkv attention run a -o x.y/map.jpg",
-                "qkv: x.y/map.jpg: the extension is no known format; choose one with --format: text, json, "
-                "csv, npz, html, svg, png");
+    expect_line(
+        folder, "qkv attention run a -o x.y/map.jpg",
+        "qkv: x.y/map.jpg: .jpg is no known extension (known: txt, json, csv, npz, html, svg, png); choose a "
+        "format with --format to keep it");
     expect_line(folder, "qkv attention run a -o x.y/map.svg",
                 "qkv: x.y/map.svg: cannot be written: there is no folder x.y");
 }

@@ -90,11 +90,11 @@ enum {
 };
 
 /* Selects maps of a report, ordered by kind, layer and head. `kinds` is a set of bits 1u << kind; 0 means all kinds in the
- * report. A mean is the arithmetic mean of the maps of single heads of single layers. The best head is the one with the
- * largest sum of its weights times the mean weights of all heads of the selected layers. `selected` lives in the arena and
- * uses the tokens and weights of `report`. Fails with a message that names the existing layers or heads if no map matches,
- * if `kinds` has bits but none of a kind, if the report has no maps, if a map is invalid or maps of one kind differ in shape,
- * and if memory runs out. */
+ * report. A mean is the arithmetic mean of the maps of single heads of single layers; that of one map is the map itself, with
+ * the numbers of its layer and head. The best head is the one with the largest sum of its weights times the mean weights of all
+ * heads of the selected layers. `selected` lives in the arena and uses the tokens and weights of `report`. Fails with a message
+ * that names the existing layers or heads if no map matches, if `kinds` has bits but none of a kind, if the report has no maps,
+ * if a map is invalid or maps of one kind differ in shape, and if memory runs out. */
 QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds,
                                              int layer, int head, struct qkv_arena *arena,
                                              struct qkv_attention_report *selected, struct qkv_error *error);
