@@ -45,7 +45,22 @@ static bool is_noise(const struct qkv_check_row *row)
            row->rounding > 1e-3 * fmax(fabs(row->analytic), fabs(row->numeric));
 }
 
-static void print_row(const struct qkv_check_row *row, const char *name)
+/* The widths of the columns of names and of counts, which make 80 columns unless an index is long. */
+enum { NAME_WIDTH = 25, CHECKED_WIDTH = 7 };
+
+/* The width of the column of indices. */
+static int index_width(const struct qkv_check_report *report, const struct gradcheck_subject *subject)
+{
+    int width = (int)strlen("worst at") + 1;
+    for (int64_t i = subject->first; i < subject->end; i++) {
+        char where[64];
+        format_index(&report->rows[i], where, sizeof where);
+        if ((int)strlen(where) > width) width = (int)strlen(where);
+    }
+    return width;
+}
+
+static void print_row(const struct qkv_check_row *row, const char *name, int where_width)
 {
     char where[64], checked[32], error[32] = "", analytic[32] = "", numeric[32] = "";
     format_index(row, where, sizeof where);
@@ -58,8 +73,8 @@ static void print_row(const struct qkv_check_row *row, const char *name)
         else
             snprintf(error, sizeof error, "%.1e", row->error);
     }
-    printf("  %-26s %6s %9s %10s %10s %7s %s\n", name, checked, where, analytic, numeric, error,
-           row->failure ? "FAIL" : "ok");
+    printf("  %-*s %*s %*s %10s %10s %7s %s\n", NAME_WIDTH, name, CHECKED_WIDTH, checked, where_width, where,
+           analytic, numeric, error, row->failure ? "FAIL" : "ok");
     if (row->failure) printf("      %s\n", row->failure);
 }
 
@@ -81,6 +96,7 @@ static void print_rows(const struct qkv_check_report *report, const struct gradc
                        bool failures_only)
 {
     const char *above = "", *shown = "";
+    int where_width = index_width(report, subject);
     bool model = !strcmp(subject->kind, "config") || !strcmp(subject->kind, "run"),
          quiet_head = model && !failures_only; /* describe() has printed the path */
     for (int64_t i = subject->first; i < subject->end; i++) {
@@ -93,17 +109,17 @@ static void print_rows(const struct qkv_check_report *report, const struct gradc
                 putchar('\n');
             }
             if (!*shown && !failures_only)
-                printf("  %-26s %6s %9s %10s %10s %7s\n", "tensor", "checked", "worst at", "analytic",
-                       "numeric", "error");
+                printf("  %-*s %*s %*s %10s %10s %7s\n", NAME_WIDTH, "tensor", CHECKED_WIDTH, "checked",
+                       where_width, "worst at", "analytic", "numeric", "error");
             shown = row->subject;
             above = "";
         }
-        size_t length = strlen(row->tensor) > 26 ? prefix_length(row->tensor) : 0;
+        size_t length = strlen(row->tensor) > NAME_WIDTH ? prefix_length(row->tensor) : 0;
         if (model) length = prefix_length(row->tensor);
         if (length && (prefix_length(above) != length || strncmp(above, row->tensor, length) != 0))
             printf(" %.*s\n", (int)length - 1, row->tensor);
         above = row->tensor;
-        print_row(row, row->tensor + length);
+        print_row(row, row->tensor + length, where_width);
     }
 }
 

@@ -226,7 +226,8 @@ static void append_wrapped(const struct explanations_job *job, const char *text,
     if (used) qkv_bytes_text(out, "\n");
 }
 
-/* Appends the heading of a step: " 8  scores   S = Q Kᵀ                          [4, 4]". */
+/* Appends the heading of a step: " 8  scores   S = Q Kᵀ                          [4, 4]". A formula that would move the shape out
+ * of its column is below. */
 static void append_title(const struct explanations_job *job, int64_t at, struct bytes *out)
 {
     const struct qkv_step *step = &job->explanations[0].steps[at];
@@ -242,13 +243,16 @@ static void append_title(const struct explanations_job *job, int64_t at, struct 
     snprintf(number, sizeof number, "%2lld", (long long)at + 1);
     int used = (int)strlen(number) + 2 + qkv_cell_width(title);
     qkv_bytes_format(out, "%s%s  %s%s", colors ? "\033[1m" : "", number, title, colors ? "\033[0m" : "");
-    if (*formula) {
+    int width = smaller((int)job->options.width, 100);
+    int formula_width = *formula ? 3 + qkv_cell_width(formula) : 0;
+    bool is_below = used + formula_width + 2 + (int)strlen(shape) > width;
+    if (*formula && !is_below) {
         qkv_bytes_format(out, "   %s", formula);
-        used += 3 + qkv_cell_width(formula);
+        used += formula_width;
     }
-    int width = smaller((int)job->options.width, 100), spaces = width - used - (int)strlen(shape);
-    qkv_cell_spaces(out, larger(spaces, 2));
+    qkv_cell_spaces(out, larger(width - used - (int)strlen(shape), 2));
     qkv_bytes_format(out, "%s\n", shape);
+    if (*formula && is_below) append_wrapped(job, step->formula, INDENT, out);
     if (step->note) append_wrapped(job, step->note, INDENT, out);
 }
 

@@ -295,6 +295,26 @@ Test(explain, takes_as_many_settings_as_an_option_may_be_repeated_and_follow)
     cr_expect(refused(outcome, "qkv: --set is given more than 64 times"), "%s", outcome.error);
 }
 
+/* A formula that would move the shape out of its column is in the next line. */
+Test(explain, has_all_shapes_in_one_column)
+{
+    char *output =
+        run("cd '%s' && qkv explain configs/seeds/attention_from_scratch.yaml", QKV_SOURCE_DIR).output;
+    int shapes = 0;
+    cr_expect_not_null(
+        strstr(output, "\n    P[p, 2i] = sin(p / base^(2i/D)), P[p, 2i+1] = cos of the same\n"));
+    for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n")) {
+        bool is_title =
+            line[0] == ' ' && line[2] == ' ' && line[3] == ' ' && line[4] != ' ' && line[1] != ' ';
+        size_t length = strlen(line);
+        if (!is_title) continue;
+        shapes++;
+        for (const char *byte = line; *byte; byte++) length -= ((unsigned char)*byte & 0xC0) == 0x80;
+        cr_expect_eq(length, 80, "%s", line);
+    }
+    cr_expect_gt(shapes, 5);
+}
+
 /* A message names the option that was typed, and the keys of a section. */
 Test(explain, names_options_and_keys)
 {

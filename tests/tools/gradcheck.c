@@ -57,6 +57,27 @@ Test(gradcheck, fits_into_80_columns)
     }
 }
 
+/* The columns of all rows end where those of the head do, also behind an index that is wider than its title. */
+Test(gradcheck, has_columns_that_line_up)
+{
+    const char *config = tiny_config(scratch("line_up"), "");
+    struct outcome outcome = run(
+        "qkv gradcheck %s -n 1 --seed 2 -s model.encoder.ff_size=20000 -s model.encoder.hidden_size=20 -s "
+        "model.decoder.hidden_size=20",
+        config);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    size_t end = 0, longest = 0;
+    for (char *line = strtok(outcome.output, "\n"); line; line = strtok(NULL, "\n")) {
+        char *index = strstr(line, " [");
+        size_t length = strlen(line);
+        if (index && strcspn(index + 1, " ") > longest) longest = strcspn(index + 1, " ");
+        if (!strncmp(line, "  tensor ", 9)) end = length;
+        if (end && length > 3 && !strcmp(line + length - 3, " ok"))
+            cr_expect_eq(length, end + 3, "the columns end at %zu: %s", end, line);
+    }
+    cr_expect_geq(longest, 10);
+}
+
 Test(gradcheck, every_fault_in_an_op_is_caught_and_named)
 {
     for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
