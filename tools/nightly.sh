@@ -6,7 +6,7 @@
 #     tools/nightly.sh hashes training      # some of: fuzz random guard hashes bits training history
 #                                         # pytorch package faults aarch64 tsan valgrind
 #
-# fuzz        every fuzz target for half an hour (seven hours)
+# fuzz        every fuzz target for half an hour (eight hours)
 # random      50,000 random cases of every op, other ones every day (tests/kernels: half an hour)
 # guard       every op sample with inaccessible pages behind its tensors, for every instruction set (a minute)
 # hashes      checkpoints, translations and gradients have the same bits on one thread and on all (15 minutes)
