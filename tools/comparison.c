@@ -212,24 +212,17 @@ static enum qkv_status read_checkpoint(const char *path, struct run_facts *facts
     return QKV_OK;
 }
 
-/* Whether score a is better than b. NaN, a score that was not recorded, is never better. */
-static bool is_better(double a, double b, bool lower_is_better)
-{
-    if (isnan(a)) return false;
-    return isnan(b) || (lower_is_better ? a < b : a > b);
-}
-
 /* Makes the object that `qkv evaluate --json` would write for the best validation, as far as the run has recorded it. The log
  * of a quantised run is that of the run that it was made of, whose scores are not its own. */
 static cJSON *best_validation(const struct recorded_run *run, const struct run_facts *facts)
 {
     enum qkv_metric metric = run->config.training.early_stopping_metric;
     const struct qkv_log_validation *best = NULL;
-    bool lower = qkv_metric_info(metric)->lower_is_better;
     cJSON *object = cJSON_CreateObject();
     for (int64_t i = 0; i < run->log.validations && !facts->is_quantised; i++) {
         const struct qkv_log_validation *validation = &run->log.validation[i];
-        if (!best || is_better(validation->score[metric], best->score[metric], lower)) best = validation;
+        if (!best || qkv_metric_is_better(metric, validation->score[metric], best->score[metric]))
+            best = validation;
     }
     cJSON_AddStringToObject(object, "run", run->path);
     cJSON_AddStringToObject(object, "test", *run->config.data.dev ? run->config.data.dev : "dev");

@@ -102,12 +102,11 @@ bool curve_is_smoothed(const struct run_set *set, int g)
 int64_t curve_best(struct run_set *set, int g)
 {
     enum qkv_metric metric = set->run[set->group[g].run[0]].config.training.early_stopping_metric;
-    bool lower = qkv_metric_info(metric)->lower_is_better;
     struct curve curve;
     int64_t best = -1;
     if (!curve_read(set, g, (enum quantity)(QUANTITY_SCORES + (int)metric), CURVE_UPDATES, &curve)) return -1;
     for (int64_t i = 0; i < curve.count; i++)
-        if (best < 0 || (lower ? curve.y[i] < curve.y[best] : curve.y[i] > curve.y[best])) best = i;
+        if (best < 0 || qkv_metric_is_better(metric, curve.y[i], curve.y[best])) best = i;
     return best;
 }
 

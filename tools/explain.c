@@ -58,11 +58,11 @@ static enum qkv_status write_walks(struct request *r, struct qkv_explanation *wa
 
 /* ---- a scene ---- */
 
-/* The overrides of the scene, in the arena: those of --set, and --follow. NULL if memory runs out. */
+/* The overrides of the scene, in the arena: those of --set, and one for --follow. NULL if memory runs out. */
 static const char **overrides_of(const struct request *r, struct qkv_arena *arena, int *count)
 {
     const char **overrides = qkv_arena_allocate(arena, ((size_t)r->settings.count + 1) * sizeof *overrides);
-    const char *text = "--follow=";
+    const char *text = "follow=";
     if (!overrides) return NULL;
     memcpy(overrides, r->settings.value, (size_t)r->settings.count * sizeof *overrides);
     for (int i = 0; text && i < r->follow.count; i++)

@@ -102,8 +102,7 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
         puts("  repeated pairs teach nothing new: remove them with --clean");
     if (pairs->count - facts->repeated < USUAL_PAIRS)
         puts("  few pairs: expect good translations of sentences like these, and poor ones of others; 10,000 "
-             "to "
-             "100,000 pairs are usual");
+             "to 100,000 pairs are usual");
     if (facts->markup && !is_cleaned)
         printf("  %lld pair%s HTML, such as <br> or &nbsp;, which the model would learn to write: remove it "
                "with "

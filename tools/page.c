@@ -9,12 +9,12 @@
 
 #include "qkv/corpus.h"
 #include "qkv/file.h"
+#include "qkv/format.h"
 #include "run/packed_run.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static const char *output = "page.html", *checkpoint, *numbers, *opening;
 enum { MAX_SNAPSHOTS = 6 };
@@ -169,8 +169,8 @@ static int check_scenes(int count, char **files)
 /* Browsers display other files as text, or save them. */
 static bool is_html(const char *path)
 {
-    const char *extension = strrchr(path, '.');
-    return extension && (!strcasecmp(extension, ".html") || !strcasecmp(extension, ".htm"));
+    const struct qkv_format *format = qkv_format_of_path(path);
+    return format && !strcmp(format->name, "html");
 }
 
 static int run(int operands, char **operand)

@@ -288,9 +288,7 @@ static void print_end(const struct qkv_config *config, const struct qkv_train_re
         fprintf(stderr, "; average of %lld: %s %.4f", (long long)result->averaged, qkv_metric_name(metric),
                 result->average);
     fputc('\n', stderr);
-    bool lower_is_better = qkv_metric_info(metric)->lower_is_better;
-    bool is_worse = lower_is_better ? result->average > result->best : result->average < result->best;
-    if (result->averaged && is_worse)
+    if (result->averaged && qkv_metric_is_better(metric, result->best, result->average))
         fputs("the average is worse than the best checkpoint, which --checkpoint best names\n", stderr);
 }
 

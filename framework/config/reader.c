@@ -101,13 +101,11 @@ static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node
         read_entry(reading, value, prefix);
 }
 
-/* Reads one `key=value` of the command line: of -s or, as `--key=value`, of an option that has the name of the key. */
+/* Reads one `key=value` of the command line. */
 static void read_override(struct qkv_reading *reading, const char *text)
 {
     struct qkv_place place = {.name = "-s"};
-    const char *option = strncmp(text, "--", 2) ? "-s " : "";
-    const char *shown = qkv_arena_format(reading->arena, "%s%s", option, qkv_printable(reading->arena, text));
-    if (!*option) text += 2;
+    const char *shown = qkv_arena_format(reading->arena, "-s %s", qkv_printable(reading->arena, text));
     const char *equals = strchr(text, '=');
     char *path = qkv_arena_string(reading->arena, text), names[QKV_SECTION_SIZE];
     if (!shown || !path) {

@@ -52,6 +52,12 @@ const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric)
     return (int)metric >= 0 && (int)metric < QKV_METRIC_COUNT ? &METRICS[metric].info : NULL;
 }
 
+bool qkv_metric_is_better(enum qkv_metric metric, double a, double b)
+{
+    if (isnan(a)) return false;
+    return isnan(b) || (qkv_metric_info(metric)->lower_is_better ? a < b : a > b);
+}
+
 /* ---- the accumulator ---- */
 
 bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric)

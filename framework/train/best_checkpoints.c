@@ -4,7 +4,6 @@
 #include "run/numbered.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,23 +22,17 @@ static bool link_best(const struct training *training, const char *name)
     return is_linked;
 }
 
-/* True when score a is better than b. NaN is never better. */
-static bool is_better(double a, double b, bool higher)
-{
-    if (isnan(a)) return false;
-    return isnan(b) || (higher ? a > b : a < b);
-}
-
 enum qkv_status qkv_best_record(struct training *training, double score, bool *is_best,
                                 struct qkv_error *error)
 {
     const struct qkv_training_config *settings = &training->config->training;
     struct progress *progress = &training->progress;
-    bool higher = !qkv_metric_info(settings->early_stopping_metric)->lower_is_better;
+    enum qkv_metric metric = settings->early_stopping_metric;
     int64_t max = settings->keep_best_ckpts, place = 0;
     QKV_BUG(max < 1 || max > MAX_BEST, "%lld best checkpoints", (long long)max);
     if (progress->best_count > max) progress->best_count = max; /* a resumed run may keep fewer */
-    while (place < progress->best_count && !is_better(score, progress->best[place].score, higher)) place++;
+    while (place < progress->best_count && !qkv_metric_is_better(metric, score, progress->best[place].score))
+        place++;
     *is_best = place == 0;
     if (place >= max) return QKV_OK;
 

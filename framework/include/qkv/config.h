@@ -225,10 +225,9 @@ QKV_API struct qkv_attention_rule qkv_attention_rule_from_config(const struct qk
 QKV_API int64_t qkv_stack_max_length(const struct qkv_stack_config *stack);
 
 /* Reads a config: the defaults, then the YAML file at `path`, then the overrides, each of the form
- * `training.learning_rate=1e-3`; a later value replaces an earlier one. An override may begin with two dashes, as an option
- * does; messages call it so, and others `-s key=value`. Unknown and missing keys, values of the wrong type or out of range, and
- * values that contradict each other are errors. All errors are collected in `messages`. Returns QKV_OK and no message, or
- * QKV_INVALID and at least one; the config must then not be used.
+ * `training.learning_rate=1e-3`; a later value replaces an earlier one. Unknown and missing keys, values of the wrong
+ * type or out of range, and values that contradict each other are errors. All errors are collected in `messages`. Returns
+ * QKV_OK and no message, or QKV_INVALID and at least one; the config must then not be used.
  *
  * A file with the key `extends: other.yaml` extends that file, which may extend another one: the values of the extended
  * file are read first, and those of the extending file add to or replace them, key by key. The path is relative to the

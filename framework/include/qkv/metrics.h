@@ -211,6 +211,9 @@ struct qkv_metric_info {
 /* NULL for a metric that does not exist. */
 QKV_API const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric);
 
+/* Whether the score a of a metric, which must exist, is better than b. NaN, a missing score, is worse than any other. */
+QKV_API bool qkv_metric_is_better(enum qkv_metric metric, double a, double b);
+
 /* Sums over sentences, from which the metrics are computed whose `of_texts` is false. */
 struct qkv_score_counts {
     int64_t sentences, tokens;      /* target tokens, </s> counted */
