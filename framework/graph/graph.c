@@ -40,8 +40,10 @@ void qkv_graph_reset(struct qkv_graph *graph)
     graph->scratch_count = graph->scratch_wanted = graph->scratch_kept = 0;
     graph->guards_scratch = false;
     graph->dropout_count = 0;
-    for (int i = 0; i < graph->binding_count; i++) graph->binding[i].leaf = NULL;
-    qkv_forget_parameters(graph);
+    for (int i = 0; i < graph->binding_count; i++) {
+        graph->binding[i].leaf = NULL;
+        graph->binding[i].is_read = false;
+    }
     graph->replaces_bindings = true;
     graph->arrays = NULL;
     graph->rewound = graph->leaf_written = false;

@@ -240,6 +240,19 @@ Test(bleu, refuses_options_that_do_not_exist)
     qkv_bleu_release(&bleu);
 }
 
+Test(metrics, better_is_lower_for_a_loss_and_never_a_missing_score)
+{
+    const double missing = (double)NAN;
+    cr_expect(qkv_metric_is_better(QKV_METRIC_LOSS, 1, 2) && qkv_metric_is_better(QKV_METRIC_BLEU, 2, 1));
+    cr_expect(!qkv_metric_is_better(QKV_METRIC_LOSS, 2, 1) && !qkv_metric_is_better(QKV_METRIC_BLEU, 1, 2));
+    for (int metric = 0; metric < QKV_METRIC_COUNT; metric++) {
+        cr_expect_not(qkv_metric_is_better((enum qkv_metric)metric, 1, 1));
+        cr_expect_not(qkv_metric_is_better((enum qkv_metric)metric, missing, 1));
+        cr_expect_not(qkv_metric_is_better((enum qkv_metric)metric, missing, missing));
+        cr_expect(qkv_metric_is_better((enum qkv_metric)metric, 1, missing));
+    }
+}
+
 /* The first metric has taken the segment when the second one refuses it. */
 Test(scorer, a_segment_that_one_metric_refuses_is_added_to_none)
 {

@@ -256,6 +256,17 @@ Test(compare, shows_run_folders_at_their_best_validation_and_seeds_as_one_row)
                       "qkv: ./small-1: is named twice; name each run once"));
 }
 
+/* The first validation has no loss, as when early stopping used another metric then. */
+Test(compare, leaves_out_validations_without_the_metric_that_chooses)
+{
+    const char *folder = tiny_task("missing");
+    written_run(
+        folder, "a", 1, "",
+        format("{\"kind\":\"validation\",\"update\":5,\"bleu\":90}\n%s", written_validation_line(10, 2, 10)));
+    run_ok("cd '%s' && qkv compare a -o t.tsv", folder);
+    cr_expect_str_eq(cell(read_file(format("%s/t.tsv", folder), NULL), "a", "dev: BLEU"), "10.00");
+}
+
 Test(compare, evaluations_of_seeds_are_one_row_while_their_runs_are_there)
 {
     const char *folder = tiny_task("seeds");
