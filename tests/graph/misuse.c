@@ -441,3 +441,36 @@ Test(misuse, results_that_a_node_does_not_have_are_not_a_number)
     cr_expect_null(qkv_attention_weights_of(y, -1, 0, &rows, &columns));
     cr_expect_null(qkv_attention_weights_of(y, 0, 1, &rows, &columns));
 }
+
+/* Weights that the kernel did not keep cannot be computed from the queries of one pass and the bias of another. */
+Test(misuse, weights_are_not_computed_once_an_operand_has_been_written)
+{
+    static const enum qkv_attention_kernel kernels[] = {QKV_KERNEL_EXACT, QKV_KERNEL_FLASH};
+    static const double X[] = {1, 2, 3, 4, 5, 6}, BIAS[] = {1, 2, 3, 4}, OTHER_BIAS[] = {-5, 5, 0, 0};
+    for (int k = 0; k < 2; k++) {
+        for (int read_before = 0; read_before < 2; read_before++) {
+            qkv_graph_reset(graph);
+            struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2)), *scaled = qkv_scale(graph, x, 0.1);
+            struct qkv_tensor *bias = qkv_variable(graph, QKV_SHAPE(4, 1));
+            struct qkv_tensor *y =
+                qkv_attention(graph, scaled, scaled, scaled, NULL,
+                              (struct qkv_attention){
+                                  .rule = {.heads = 1, .buckets = 4, .max_distance = 8, .kernel = kernels[k]},
+                                  .bias = bias});
+            qkv_tensor_write(x, X);
+            qkv_tensor_write(bias, BIAS);
+            qkv_forward(graph);
+            int64_t rows, columns;
+            const double *before = read_before ? qkv_attention_weights_of(y, 0, 0, &rows, &columns) : NULL;
+            cr_expect_eq(before != NULL, read_before);
+            double weight = before ? before[0] : 0;
+            qkv_tensor_write(x, X); /* which the weights do not read */
+            qkv_tensor_write(bias, OTHER_BIAS);
+            const double *after = qkv_attention_weights_of(y, 0, 0, &rows, &columns);
+            bool is_kept = kernels[k] == QKV_KERNEL_EXACT || read_before;
+            cr_expect_eq(after != NULL, is_kept, "kernel %d, read before: %d", k, read_before);
+            if (before && after) cr_expect_eq(after[0], weight);
+            expect_no_graph_error(graph);
+        }
+    }
+}
