@@ -49,6 +49,23 @@ void init_part_write(FILE *file, const struct init_data *data, enum qkv_pairs_pa
     }
 }
 
+enum qkv_status init_files_try(const struct init_paths *paths, struct qkv_error *error)
+{
+    /* The file, or the first folder above it that is still missing. */
+    char path[sizeof paths->path[0]];
+    snprintf(path, sizeof path, "%s", paths->path[QKV_PAIRS_PARTS]);
+    for (char *slash = strrchr(path, '/'); slash && slash > path; slash = strrchr(path, '/')) {
+        *slash = '\0';
+        if (!qkv_path_exists(path)) continue;
+        *slash = '/';
+        break;
+    }
+    struct qkv_file_writer writer;
+    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
+    qkv_file_abandon(&writer);
+    return QKV_OK;
+}
+
 static enum qkv_status make_folder_of(const char *path, struct qkv_error *error)
 {
     char folder[4096];
@@ -58,15 +75,6 @@ static enum qkv_status make_folder_of(const char *path, struct qkv_error *error)
     return qkv_folder_make(folder, error);
 }
 
-enum qkv_status init_files_try(const struct init_paths *paths, struct qkv_error *error)
-{
-    const char *config = paths->path[QKV_PAIRS_PARTS];
-    struct qkv_file_writer writer;
-    if (make_folder_of(config, error) || qkv_file_begin(&writer, config, error)) return QKV_INVALID;
-    qkv_file_abandon(&writer);
-    return QKV_OK;
-}
-
 enum qkv_status init_files_write(const struct init_paths *paths, const struct init_plan *plan,
                                  const struct init_data *data, const struct init_names *names,
                                  struct qkv_error *error)
@@ -74,7 +82,7 @@ enum qkv_status init_files_write(const struct init_paths *paths, const struct in
     struct qkv_file_writer writer[INIT_FILES] = {{0}};
     bool existed[INIT_FILES];
     int committed = 0;
-    enum qkv_status status = QKV_OK;
+    enum qkv_status status = make_folder_of(paths->path[QKV_PAIRS_PARTS], error);
     for (int f = 0; f < INIT_FILES && !status; f++) {
         existed[f] = qkv_path_exists(paths->path[f]);
         status = qkv_file_begin(&writer[f], paths->path[f], error);

@@ -20,13 +20,13 @@ void init_paths_make(struct init_paths *paths, const char *folder, const struct 
 enum qkv_status init_files_check(const struct init_paths *paths, const struct qkv_pairs *pairs,
                                  bool overwrite, struct qkv_error *error);
 
-/* Makes the folder of the config. Fails when the config cannot be written there. */
+/* Fails when the config cannot be written, or its folder cannot be made. Leaves nothing behind. */
 enum qkv_status init_files_try(const struct init_paths *paths, struct qkv_error *error);
 
 /* Writes source, tab and target of each pair of a part. */
 void init_part_write(FILE *file, const struct init_data *data, enum qkv_pairs_part part, int64_t max);
 
-/* Writes all files, into a folder that exists. After a failure, files that did not exist before do not exist. */
+/* Makes the folder of the config and writes all files. After a failure, files that did not exist before do not exist. */
 enum qkv_status init_files_write(const struct init_paths *paths, const struct init_plan *plan,
                                  const struct init_data *data, const struct init_names *names,
                                  struct qkv_error *error);

@@ -295,7 +295,7 @@ Test(init, says_what_is_wrong)
         {"blank.tsv --columns 1,2", "qkv: blank.tsv: has only blank lines"},
         {"three", "qkv: three: there is no such file; did you mean three.tsv"},
         {"deep/one", "qkv: deep/one: there is no such file; did you mean deep/one.txt.gz"},
-        {"x.tsv -o one.txt/x.yaml", "qkv: one.txt: cannot make this folder: Not a directory"},
+        {"x.tsv -o one.txt/x.yaml", "qkv: one.txt/x.yaml: cannot be written: Not a directory"},
         {"binary.tsv", "qkv: binary.tsv:1:5: a NUL byte is not allowed in text"},
         {"x.tsv --columns 1", "qkv: --columns is '1', but must be the numbers of two columns, such as 1,2"},
         {"x.tsv --columns 1,1",
@@ -322,8 +322,8 @@ Test(init, says_what_is_wrong)
     cr_expect_str_eq(fingerprint(folder), before);
 }
 
-/* The measurement would fail because it has no temporary folder. */
-Test(init, checks_that_it_can_write_before_it_measures)
+/* The measurement fails because it has no temporary folder. */
+Test(init, checks_that_it_can_write_before_it_measures_and_leaves_no_folder_behind)
 {
     const char *folder = scratch("unwritable");
     write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
@@ -331,9 +331,12 @@ Test(init, checks_that_it_can_write_before_it_measures)
     struct outcome outcome =
         run("cd '%s' && TMPDIR=/dev/null qkv init x.tsv -o file/x.yaml --minutes 0.25", folder);
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_str_eq(outcome.error, "qkv: file: cannot make this folder: Not a directory\n");
-    outcome = run("cd '%s' && TMPDIR=/dev/null qkv init x.tsv --minutes 0.25", folder);
-    cr_expect(outcome.exit_code == 2 && !strstr(outcome.error, "file:"), "%s", outcome.error);
+    cr_expect_str_eq(outcome.error, "qkv: file/x.yaml: cannot be written: Not a directory\n");
+    outcome = run("cd '%s' && TMPDIR=/dev/null qkv init x.tsv -o new/deep/x.yaml --minutes 0.25", folder);
+    cr_expect(outcome.exit_code == 2 && strstr(outcome.error, "/dev/null"), "%s", outcome.error);
+    cr_expect_eq(run("cd '%s' && test -e new", folder).exit_code, 1);
+    run_ok("cd '%s' && qkv init x.tsv -o new/deep/x.yaml --updates 5 && test -e new/deep/x.train.tsv",
+           folder);
 }
 
 /* A name with spaces and quotes is fine for what is read; the run gets a plain one. */
