@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Compares the time of a training in qkv and in Joey NMT: the model of configs/toy_en_es.yaml on its text, 1,000 updates.
 
-    python3 -m venv VENV && VENV/bin/pip install torch==2.13.0 joeynmt importlib_metadata
+    python3 -m venv VENV && VENV/bin/pip install torch==2.13.0 joeynmt importlib_metadata pyyaml
     tools/bench/compare_joeynmt.py --python VENV/bin/python [--updates 1000] [--threads 2]
 
 Both train with sinusoidal positions, the only ones of Joey NMT. Joey NMT gets the sizes, dropout, batch size, optimizer and
