@@ -138,7 +138,7 @@ static void read_override(struct qkv_reading *reading, const char *text)
     }
 }
 
-static bool same_file(const struct stat *a, const struct stat *b)
+static bool is_same_inode(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
@@ -183,7 +183,7 @@ static void read_extended(struct qkv_reading *reading, const struct qkv_open_fil
         qkv_collect(reading->collector, place, "more than %d files extend each other", MAX_EXTENDED);
     } else {
         const struct qkv_open_file *same = file;
-        while (same && !same_file(&same->status, &status)) same = same->extended_by;
+        while (same && !is_same_inode(&same->status, &status)) same = same->extended_by;
         if (!same) {
             read_file(reading, path, file);
             return;

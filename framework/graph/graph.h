@@ -326,7 +326,7 @@ const char *qkv_shape_fault(struct qkv_shape shape);
 /* "[2, 3]". The fourth following call on this thread overwrites the text. */
 const char *qkv_shape_text(struct qkv_shape shape);
 
-/* run.c: whether the last forward has computed y; false for nodes that were recorded after it. */
+/* tensor.c: whether the last forward has computed y; false for nodes that were recorded after it. */
 bool qkv_is_computed(const struct qkv_tensor *y);
 
 /* A tensor as a matrix: rows are the product of all axes but the last; columns are the last

@@ -115,15 +115,6 @@ static void announce_complete(const struct qkv_tensor *y)
     }
 }
 
-bool qkv_is_computed(const struct qkv_tensor *y)
-{
-    const struct qkv_tensor *last = y->graph->last_run;
-    if (!last) return false;
-    for (const struct qkv_tensor *x = last->next; x; x = x->next)
-        if (x == y) return false;
-    return true;
-}
-
 /* Prepares all tensors for a backward pass. */
 static void begin_backward(struct qkv_graph *graph)
 {

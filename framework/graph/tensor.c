@@ -33,6 +33,15 @@ void *qkv_tensor_gradient(struct qkv_tensor *tensor)
     return tensor ? tensor->gradient : NULL;
 }
 
+bool qkv_is_computed(const struct qkv_tensor *y)
+{
+    const struct qkv_tensor *last = y->graph->last_run;
+    if (!last) return false;
+    for (const struct qkv_tensor *x = last->next; x; x = x->next)
+        if (x == y) return false;
+    return true;
+}
+
 /* Returns whether `memory` of the tensor exists; if not, the graph fails. */
 static bool has_memory(const struct qkv_tensor *tensor, const void *memory, const char *what)
 {
