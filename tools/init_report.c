@@ -105,9 +105,8 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
              "to 100,000 pairs are usual");
     if (facts->markup && !is_cleaned)
         printf("  %lld pair%s HTML, such as <br> or &nbsp;, which the model would learn to write: remove it "
-               "with "
-               "--clean; Anki leaves it out if you untick \"Include HTML and media references\" when you "
-               "export\n",
+               "with --clean; Anki leaves it out if you untick \"Include HTML and media references\" when "
+               "you export\n",
                (long long)facts->markup, facts->markup == 1 ? " contains" : "s contain");
     if (!*pairs->lang[0] && !*pairs->lang[1])
         puts("  the languages are not known: name them, as in --src en --trg fr");

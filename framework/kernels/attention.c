@@ -102,8 +102,8 @@ static void attention_backward(struct qkv_tensor *y)
     kernels_of(&a)->backward(y, &a);
 }
 
-/* Whether a leaf that the weights depend on has been written since forward. */
-static bool operands_changed(const struct qkv_tensor *y)
+/* Whether a leaf that the weights depend on may have been written since forward: some leaf of the graph has. */
+static bool operands_may_have_changed(const struct qkv_tensor *y)
 {
     if (!y->graph->leaf_written && !qkv_parameters_changed(y->graph)) return false;
     for (int i = 0; i < QKV_MAX_INPUTS; i++)
@@ -118,7 +118,7 @@ static const void *attention_all_weights(struct qkv_tensor *y)
     size_t bytes = (size_t)ragged_count(a.options, a.query_rows, a.key_rows) * sizeof(real);
     bool exact = kernels_of(&a) == &VARIANT(qkv_attention_, exact);
     if (exact && a.keep_weights && !a.rule->window && !a.drops) return y->saved;
-    if (y->weights || operands_changed(y)) return y->weights;
+    if (y->weights || operands_may_have_changed(y)) return y->weights;
     y->weights = qkv_arena_zeroed(&y->graph->arena, bytes);
     if (y->weights) kernels_of(&a)->unpack_weights(y, &a);
     return y->weights;

@@ -1,6 +1,7 @@
 /* Wrong calls of a graph: each ends in the graph's error and touches no memory that it must not. */
 #include "one_graph.h"
 #include "qkv/ops.h"
+#include "qkv/parameters.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
@@ -445,32 +446,51 @@ Test(misuse, results_that_a_node_does_not_have_are_not_a_number)
 /* Weights that the kernel did not keep cannot be computed from the queries of one pass and the bias of another. */
 Test(misuse, weights_are_not_computed_once_an_operand_has_been_written)
 {
-    static const enum qkv_attention_kernel kernels[] = {QKV_KERNEL_EXACT, QKV_KERNEL_FLASH};
-    static const double X[] = {1, 2, 3, 4, 5, 6}, BIAS[] = {1, 2, 3, 4}, OTHER_BIAS[] = {-5, 5, 0, 0};
-    for (int k = 0; k < 2; k++) {
-        for (int read_before = 0; read_before < 2; read_before++) {
-            qkv_graph_reset(graph);
-            struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2)), *scaled = qkv_scale(graph, x, 0.1);
-            struct qkv_tensor *bias = qkv_variable(graph, QKV_SHAPE(4, 1));
-            struct qkv_tensor *y =
-                qkv_attention(graph, scaled, scaled, scaled, NULL,
-                              (struct qkv_attention){
-                                  .rule = {.heads = 1, .buckets = 4, .max_distance = 8, .kernel = kernels[k]},
-                                  .bias = bias});
-            qkv_tensor_write(x, X);
+    static const struct {
+        const char *what;
+        enum qkv_attention_kernel kernel;
+        bool has_parameter; /* the bias is a parameter, not a variable */
+        bool writes_value;  /* there is no bias; the value is written, which the weights do not depend on */
+        bool is_read_before, is_read;
+    } cases[] = {
+        {"weights that are kept", QKV_KERNEL_EXACT, .is_read = true},
+        {"a variable", QKV_KERNEL_FLASH},
+        {"a parameter", QKV_KERNEL_FLASH, .has_parameter = true},
+        {"the value", QKV_KERNEL_FLASH, .writes_value = true, .is_read = true},
+        {"weights that were read before", QKV_KERNEL_FLASH, .is_read_before = true, .is_read = true},
+    };
+    static const double X[] = {1, 2, 3, 4, 5, 6}, OTHER_X[6] = {0}, BIAS[] = {-5, 5, 0, 0};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct qkv_parameters parameters = {0};
+        const struct qkv_initial ones = {QKV_INITIALIZER_ONES, 1};
+        const struct qkv_parameter *parameter =
+            qkv_parameters_add(&parameters, QKV_SHAPE(4, 1), ones, "bias");
+        cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT64, NULL), QKV_OK);
+        qkv_parameters_initialize(&parameters, 1);
+        qkv_graph_bind(graph, &parameters, NULL, false);
+        struct qkv_tensor *value = qkv_variable(graph, QKV_SHAPE(3, 2)), *x = qkv_scale(graph, value, 0.1);
+        struct qkv_tensor *bias = cases[c].has_parameter ? qkv_graph_parameter(graph, parameter)
+                                                         : qkv_variable(graph, QKV_SHAPE(4, 1));
+        struct qkv_attention attention = {.rule = {.heads = 1, .kernel = cases[c].kernel}};
+        if (!cases[c].writes_value)
+            attention.rule.buckets = 4, attention.rule.max_distance = 8, attention.bias = bias;
+        struct qkv_tensor *y = qkv_attention(graph, x, x, value, NULL, attention);
+        qkv_tensor_write(value, X);
+        qkv_forward(graph);
+        int64_t rows, columns;
+        if (cases[c].is_read_before) cr_expect_not_null(qkv_attention_weights_of(y, 0, 0, &rows, &columns));
+        if (cases[c].writes_value)
+            qkv_tensor_write(value, OTHER_X);
+        else if (cases[c].has_parameter)
+            qkv_parameter_set(&parameters, parameter, 0, -5);
+        else
             qkv_tensor_write(bias, BIAS);
-            qkv_forward(graph);
-            int64_t rows, columns;
-            const double *before = read_before ? qkv_attention_weights_of(y, 0, 0, &rows, &columns) : NULL;
-            cr_expect_eq(before != NULL, read_before);
-            double weight = before ? before[0] : 0;
-            qkv_tensor_write(x, X); /* which the weights do not read */
-            qkv_tensor_write(bias, OTHER_BIAS);
-            const double *after = qkv_attention_weights_of(y, 0, 0, &rows, &columns);
-            bool is_kept = kernels[k] == QKV_KERNEL_EXACT || read_before;
-            cr_expect_eq(after != NULL, is_kept, "kernel %d, read before: %d", k, read_before);
-            if (before && after) cr_expect_eq(after[0], weight);
-            expect_no_graph_error(graph);
-        }
+        const double *weights = qkv_attention_weights_of(y, 0, 0, &rows, &columns);
+        cr_expect_eq(weights != NULL, cases[c].is_read, "%s", cases[c].what);
+        /* Query (0.1, 0.2), keys (0.1, 0.2) and (0.3, 0.4), a bias that is the same for all keys. */
+        if (weights) cr_expect_float_eq(log(weights[1] / weights[0]), 0.06 / sqrt(2), 1e-12);
+        expect_no_graph_error(graph);
+        qkv_graph_reset(graph);
+        qkv_parameters_release(&parameters);
     }
 }

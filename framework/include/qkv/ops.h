@@ -120,8 +120,8 @@ QKV_API const char *qkv_op_name(enum qkv_op_id op);
  * Weights that the kernel did not keep (flash attention, windows) are computed at the first call: make it before the
  * optimizer changes a bias of the scores. NULL when there is no such sentence or head, when the node has no weights,
  * before qkv_forward, when memory is out, when the graph has failed, when it shares memory and has overwritten the operands,
- * or when weights must be computed and an operand has been written since qkv_forward; rows and columns are then
- * arbitrary. */
+ * or when weights must be computed that read a variable or parameter directly (such as the bias), and a variable or
+ * parameter of the graph has been written since qkv_forward; rows and columns are then arbitrary. */
 QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence,
                                              int64_t head, int64_t *rows, int64_t *columns);
 
