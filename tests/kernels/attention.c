@@ -2,6 +2,7 @@
  * biases) with the composition of scores, weights and mix: values, gradients and the weights that reports show,
  * at sizes that cross tiles, in both precisions, with the kernels of every instruction set. */
 #include "numbers.h"
+#include "support.h"
 
 #include "qkv/ops.h"
 
@@ -198,6 +199,8 @@ static void compare(const struct test *test, enum qkv_dtype dtype, const char *v
 
 static void expect_agreement(struct test test)
 {
+    static int64_t cases;
+    if (is_left_out(cases++)) return;
     struct numbers expected = compute(QKV_FLOAT64, &test, false);
     for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);

@@ -79,9 +79,18 @@ bool is_emulated(void)
 #endif
 }
 
+bool is_slow_build(void)
+{
+#ifdef __SANITIZE_THREAD__
+    return true;
+#else
+    return is_emulated();
+#endif
+}
+
 bool is_left_out(int64_t i)
 {
-    return is_emulated() && i % 10 != 0;
+    return is_slow_build() && i % 10 != 0;
 }
 
 /* Returns the file name of the test program. Criterion renames its worker processes, so argv[0] is

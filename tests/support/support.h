@@ -50,7 +50,10 @@ void *remember(void *memory);
 /* Whether valgrind or an emulator runs the test, where everything takes fifty times as long. */
 bool is_emulated(void);
 
-/* Whether case `i` of many alike is left out: all but each tenth under emulation, none elsewhere. */
+/* Whether the test is emulated or built with ThreadSanitizer: everything takes ten to fifty times as long. */
+bool is_slow_build(void);
+
+/* Whether case `i` of many alike is left out: all but each tenth in a slow build, none elsewhere. */
 bool is_left_out(int64_t i);
 
 /* Formats a path (or any short text) on the heap. */

@@ -131,7 +131,7 @@ Test(gradcheck, every_fault_in_a_config_is_caught)
 Test(gradcheck, a_config_passes_with_every_element)
 {
     const char *config = tiny_config(scratch("config"), "");
-    struct outcome outcome = run("qkv gradcheck %s --sample 0", config);
+    struct outcome outcome = run("qkv gradcheck %s --sample %d", config, is_slow_build() ? 2 : 0);
     cr_assert_eq(outcome.exit_code, 0, "%s%s", outcome.output, outcome.error);
     expect_in(outcome.output, "decoder.1");
     expect_in(outcome.output, "cross.query.weight");
@@ -162,6 +162,7 @@ Test(gradcheck, a_config_takes_overrides_and_sentences)
 
 Test(gradcheck, all_gives_a_line_for_each_op_and_layer)
 {
+    if (is_slow_build()) cr_skip_test("the test check_ops checks all ops");
     struct outcome outcome = run("qkv gradcheck --all");
     cr_assert_eq(outcome.exit_code, 0, "%s%s", outcome.output, outcome.error);
     expect_in(outcome.output, "op matmul");
@@ -173,6 +174,7 @@ Test(gradcheck, all_gives_a_line_for_each_op_and_layer)
 
 Test(gradcheck, all_with_a_fault_fails_at_each_op)
 {
+    if (is_slow_build()) cr_skip_test("the test check_ops plants faults in all ops");
     struct outcome outcome = run("qkv gradcheck --all --sample 4 --plant factor | grep -c 'ok$'");
     cr_expect_gt(atoi(outcome.output), 0);
     outcome = run("qkv gradcheck --all --sample 4 --plant factor | grep -E '^op [a-z_]+ .*ok$'");
