@@ -3,6 +3,7 @@
 #include "config.h"
 #include "json.h"
 
+#include "qkv/file.h"
 #include "qkv/metrics.h"
 
 #include <cjson/cJSON.h>
@@ -18,16 +19,18 @@
 /* Returns the text of a file, which the caller frees; NULL with an error. */
 static char *read_text(const char *path, struct qkv_error *error)
 {
-    FILE *file = fopen(path, "rb");
+    FILE *file = qkv_file_stream(path, false, error);
+    if (!file) return NULL;
     char *text = NULL;
     size_t capacity = 0;
-    ssize_t length = file ? getdelim(&text, &capacity, '\0', file) : -1;
-    if (length < 0 && file && feof(file))
+    /* After a failed read, getdelim returns what it read before. */
+    bool complete = getdelim(&text, &capacity, '\0', file) >= 0 && !ferror(file);
+    if (!complete && feof(file))
         qkv_error_set(error, "%s: the file is empty", path);
-    else if (length < 0) /* the file cannot be read, or memory is out */
-        qkv_error_set(error, "%s: %s", path, strerror(errno));
-    if (file) fclose(file);
-    if (length >= 0) return text;
+    else if (!complete) /* the file cannot be read, or memory is out */
+        qkv_error_set(error, "%s: cannot be read: %s", path, strerror(errno));
+    fclose(file);
+    if (complete) return text;
     free(text);
     return NULL;
 }

@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "error_messages.h"
 
+#include "qkv/file.h"
 #include "qkv/lines.h"
 #include "qkv/run.h"
 
@@ -120,7 +121,7 @@ enum qkv_status refuse_scene(const char *path, const struct qkv_messages *messag
 bool is_run_folder(const char *path)
 {
     struct stat status;
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    return stat(path, &status) == 0 ? S_ISDIR(status.st_mode) : qkv_path_exists(path);
 }
 
 bool same_file(const char *a, const char *b)

@@ -20,7 +20,8 @@ enum qkv_status read_swept_config(struct qkv_config *config, struct qkv_arena *a
 enum qkv_status refuse_scene(const char *path, const struct qkv_messages *messages, struct qkv_arena *arena,
                              struct qkv_error *error);
 
-/* True when an operand, which may be a run folder, a config or a scene, is a folder. */
+/* True when an operand, which may be a run folder, a config or a scene, is a folder, or when the system cannot tell; opening it
+ * as a run then reports why. */
 bool is_run_folder(const char *path);
 
 /* True when two paths name the same existing file or folder. */

@@ -1,6 +1,7 @@
 #include "log_probs.h"
 
 #include "error_messages.h"
+#include "json.h"
 
 #include "draw/format_text.h"
 #include "qkv/file.h"
@@ -65,8 +66,8 @@ static void append_object(const struct log_probs *l, int64_t i, struct bytes *ou
     cJSON *tokens = cJSON_AddArrayToObject(object, "tokens");
     for (int64_t t = 0; t < score.tokens; t++)
         cJSON_AddItemToArray(tokens, cJSON_CreateString(token(l, i, t)));
-    cJSON *list = cJSON_CreateDoubleArray(numbers, (int)score.tokens);
-    if (cJSON_GetArraySize(tokens) < score.tokens || !cJSON_AddItemToObject(object, "log_probs", list))
+    cJSON_AddItemToObject(object, "log_probs", cJSON_CreateDoubleArray(numbers, (int)score.tokens));
+    if (json_memory_is_out())
         out->failed = true;
     else
         qkv_json_append(out, object);
@@ -76,7 +77,7 @@ static void append_object(const struct log_probs *l, int64_t i, struct bytes *ou
 /* Appends a member of the object, and frees its value. */
 static void append_member(struct bytes *out, const char *key, cJSON *value)
 {
-    if (!value) out->failed = true;
+    if (json_memory_is_out()) out->failed = true;
     qkv_bytes_format(out, "\t\"%s\":\t", key);
     if (!out->failed) qkv_json_append(out, value);
     qkv_bytes_text(out, ",\n");

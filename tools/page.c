@@ -7,6 +7,7 @@
 #include "page_heads.h"
 #include "page_scenes.h"
 
+#include "config/path.h"
 #include "qkv/corpus.h"
 #include "qkv/file.h"
 #include "qkv/format.h"
@@ -29,33 +30,40 @@ static const char *numbers_name(const void *context, int64_t index)
 
 /* ---- a run ---- */
 
-/* The first source sentence of a text of the run, which the page shows when it is opened. NULL when the text no longer
- * exists. */
-static const char *first_sentence(struct qkv_run *run, const char *path)
+/* Sets *sentence to the first source sentence of a text of the run. It stays NULL when the text no longer exists. */
+static enum qkv_status first_sentence(struct qkv_run *run, const char *path, const char **sentence,
+                                      struct qkv_error *error)
 {
     const struct qkv_data_config *data = &run->config.data;
-    const char *const languages[2] = {data->src.lang, data->trg.lang}, *sentence = NULL;
+    const char *const languages[2] = {data->src.lang, data->trg.lang};
     struct qkv_pair_lines pairs;
     struct qkv_pair_texts texts;
-    struct qkv_error error; /* ignored: the page also works without the text */
+    struct qkv_error inner = {""};
     bool found = false;
-    if (!*path || !strcmp(path, "-") ||
-        qkv_pair_lines_open(&pairs, path, languages, (struct qkv_pair_lines_options){.third_column = true},
-                            &error))
-        return NULL;
-    if (!qkv_pair_lines_next(&pairs, &texts, &found, &error) && found)
-        sentence = qkv_arena_string(&run->arena, texts.source);
-    qkv_pair_lines_close(&pairs);
-    return sentence;
+    if (!*path || !strcmp(path, "-") || !qkv_path_is_text(path)) return QKV_OK;
+    enum qkv_status status = qkv_pair_lines_open(
+        &pairs, path, languages, (struct qkv_pair_lines_options){.third_column = true}, &inner);
+    if (!status) {
+        status = qkv_pair_lines_next(&pairs, &texts, &found, &inner);
+        if (!status && found && !(*sentence = qkv_arena_string(&run->arena, texts.source)))
+            status = qkv_error_set(&inner, "out of memory for the page");
+        qkv_pair_lines_close(&pairs);
+    }
+    return status
+               ? qkv_error_set(error, "%s; --sentence gives the page another first sentence", inner.message)
+               : QKV_OK;
 }
 
-/* The sentence that the page opens with. */
-static const char *opening_sentence(struct qkv_run *run)
+/* Sets the sentence that the page opens with. */
+static enum qkv_status set_opening_sentence(struct page_contents *contents, struct qkv_run *run,
+                                            struct qkv_error *error)
 {
     const char *sentence = opening;
-    if (!sentence) sentence = first_sentence(run, run->config.data.test);
-    if (!sentence) sentence = first_sentence(run, run->config.data.dev);
-    return sentence ? sentence : "";
+    enum qkv_status status = QKV_OK;
+    if (!sentence) status = first_sentence(run, run->config.data.test, &sentence, error);
+    if (!sentence && !status) status = first_sentence(run, run->config.data.dev, &sentence, error);
+    contents->opening_sentence = sentence ? sentence : "";
+    return status;
 }
 
 /* "encoder of 2 layers with 4 heads"; recurrent layers have none. */
@@ -114,7 +122,7 @@ static enum qkv_status make_page_of_run(const char *path, struct qkv_error *erro
     if (qkv_run_pack(&run, packed, &contents.model, &contents.model_size, &inner))
         status = qkv_error_set(error, "%s: %s%s", run.checkpoint, inner.message,
                                float32 ? "" : ": keep all digits with --numbers float32");
-    contents.opening_sentence = opening_sentence(&run);
+    if (!status) status = set_opening_sentence(&contents, &run, error);
     contents.model_summary = model_summary(&run, float32);
     if (!status) status = collect_learning(&contents, &run, packed, error);
     if (!status) status = page_write(&contents, output, error);

@@ -3,9 +3,8 @@
 
 #include "json.h"
 
-#include "qkv/file.h"
-#include "qkv/lines.h"
 #include "run/snapshots.h"
+#include "run/training_log.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -42,32 +41,16 @@ static enum qkv_status add_moment(const struct moments *moments, int64_t update,
     return page_heads_add_errors(moments->heads, moments->run, moment, error);
 }
 
-/* The losses in metrics.jsonl. */
+/* The losses in metrics.jsonl, [update, loss] each. Those of training are without label smoothing, so that they compare with
+ * those of validations. */
 struct metrics {
-    cJSON *curve; /* gets [update, loss] of each validation */
-    cJSON *
-        training; /* gets [update, loss] of each interval of training that was logged; without label smoothing, so that the
-                        losses compare with those of validations */
+    cJSON *curve;    /* of validations */
+    cJSON *training; /* of logged intervals */
 };
 
-static void add_point(cJSON *points, const cJSON *update, const cJSON *loss)
+static void add_point(cJSON *points, double update, double loss)
 {
-    const double pair[] = {update->valuedouble, loss->valuedouble};
-    cJSON_AddItemToArray(points, cJSON_CreateDoubleArray(pair, 2));
-}
-
-static void read_metrics_line(struct metrics *metrics, const char *line)
-{
-    cJSON *object = cJSON_Parse(line);
-    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItem(object, "kind"));
-    const cJSON *update = cJSON_GetObjectItem(object, "update"), *loss = cJSON_GetObjectItem(object, "loss");
-    bool complete = kind && cJSON_IsNumber(update) && cJSON_IsNumber(loss);
-    const cJSON *cross_entropy =
-        cJSON_GetObjectItem(object, "cross_entropy"); /* runs of old versions have none */
-    if (complete && !strcmp(kind, "validation")) add_point(metrics->curve, update, loss);
-    if (complete && !strcmp(kind, "train"))
-        add_point(metrics->training, update, cJSON_IsNumber(cross_entropy) ? cross_entropy : loss);
-    cJSON_Delete(object);
+    if (!isnan(loss)) cJSON_AddItemToArray(points, cJSON_CreateDoubleArray((double[]){update, loss}, 2));
 }
 
 /* The loss of the logged interval that contains an update: the first one that ends at the update or later. If there is none,
@@ -97,18 +80,20 @@ static void thin_out(cJSON *points)
 }
 
 /* Reads metrics.jsonl. If it does not exist, the curves stay empty. */
-static enum qkv_status read_metrics(struct metrics *metrics, struct qkv_run *run, struct qkv_error *error)
+static enum qkv_status read_metrics(struct metrics *metrics, const struct qkv_run *run,
+                                    struct qkv_error *error)
 {
-    const char *path = qkv_run_file(&run->arena, run->path, QKV_RUN_METRICS);
-    struct qkv_lines lines = {0};
-    bool found = true;
-    if (!path) return qkv_error_set(error, "out of memory for the page");
-    if (!qkv_path_exists(path)) return QKV_OK;
-    if (qkv_lines_open(&lines, path, error)) return QKV_INVALID;
-    enum qkv_status status = QKV_OK;
-    while (!status && !(status = qkv_lines_next(&lines, &found, error)) && found)
-        read_metrics_line(metrics, lines.line);
-    qkv_lines_close(&lines);
+    struct qkv_training_log log = {0};
+    enum qkv_status status = qkv_training_log_read(&log, run->path, error);
+    for (int64_t i = 0; i < log.validations && !status; i++)
+        add_point(metrics->curve, log.validation[i].place.update, log.validation[i].score[QKV_METRIC_LOSS]);
+    for (int64_t i = 0; i < log.intervals && !status; i++) {
+        const struct qkv_log_interval *interval = &log.interval[i];
+        /* Old versions of qkv did not log the cross-entropy. */
+        add_point(metrics->training, interval->place.update,
+                  isnan(interval->cross_entropy) ? interval->loss : interval->cross_entropy);
+    }
+    qkv_training_log_release(&log);
     return status;
 }
 

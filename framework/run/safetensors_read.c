@@ -166,8 +166,10 @@ static enum qkv_status compare_checksums(const struct reading *reading)
                          reading->path, stored, computed);
 }
 
-/* Fails when two items of a JSON object have the same name. what: what the items are, for the message. */
-static enum qkv_status check_names(const struct reading *reading, const cJSON *object, const char *what)
+/* Fails when two items of a JSON object have the same name. what: what the items are, for the message; tensor: the one that
+ * they belong to, or NULL. */
+static enum qkv_status check_names(const struct reading *reading, const cJSON *object, const char *what,
+                                   const char *tensor)
 {
     struct qkv_types names = {0};
     enum qkv_status status = QKV_OK;
@@ -177,8 +179,8 @@ static enum qkv_status check_names(const struct reading *reading, const cJSON *o
         if (number < 0)
             status = out_of_memory(reading);
         else if (number != count)
-            status =
-                qkv_error_set(reading->error, "%s: holds %s %s twice", reading->path, what, item->string);
+            status = qkv_error_set(reading->error, "%s: holds %s %s%s%s twice", reading->path, what,
+                                   item->string, tensor ? " of " : "", tensor ? tensor : "");
     }
     qkv_types_release(&names);
     return status;
@@ -189,7 +191,7 @@ static enum qkv_status read_metadata(const struct reading *reading, const cJSON 
     struct qkv_safetensors *file = reading->file;
     if (!cJSON_IsObject(object))
         return qkv_error_set(reading->error, "%s: __metadata__ must be an object of texts", reading->path);
-    if (check_names(reading, object, "the metadata key")) return QKV_INVALID;
+    if (check_names(reading, object, "the metadata key", NULL)) return QKV_INVALID;
     size_t count = (size_t)cJSON_GetArraySize(object);
     file->metadata = qkv_arena_zeroed(&file->arena, count * sizeof *file->metadata);
     if (!file->metadata) return out_of_memory(reading);
@@ -226,6 +228,7 @@ static enum qkv_status read_tensor(const struct reading *reading, const cJSON *i
 {
     const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "dtype"));
     size_t begin, end, max = reading->size - reading->data_offset;
+    if (check_names(reading, item, "the field", item->string)) return QKV_INVALID;
     if (!dtype || !qkv_stored_type_find(dtype, &tensor->type))
         return qkv_error_set(reading->error, "%s: %s is of type %s, but must be F32, F64, F16, BF16 or I8",
                              reading->path, item->string, dtype ? dtype : "none");
@@ -276,7 +279,7 @@ static enum qkv_status read_tensors(const struct reading *reading, const cJSON *
 {
     struct qkv_safetensors *file = reading->file;
     size_t max = (size_t)cJSON_GetArraySize(header);
-    if (check_names(reading, header, "the tensor")) return QKV_INVALID;
+    if (check_names(reading, header, "the tensor", NULL)) return QKV_INVALID;
     file->tensors = qkv_arena_zeroed(&file->arena, max * sizeof *file->tensors);
     if (!file->tensors) return out_of_memory(reading);
     enum qkv_status status = QKV_OK;

@@ -11,6 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int is_snapshot(const struct dirent *entry)
+{
+    return qkv_numbered_update(entry->d_name, NUMBERED_SNAPSHOT) >= 0;
+}
+
 static int by_update(const void *a, const void *b)
 {
     int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
@@ -20,21 +25,16 @@ static int by_update(const void *a, const void *b)
 enum qkv_status qkv_snapshots_find(struct qkv_run *run, int64_t **updates, int64_t *count,
                                    struct qkv_error *error)
 {
-    DIR *folder = opendir(run->path);
-    if (!folder) return qkv_error_set(error, "%s: cannot be opened: %s", run->path, strerror(errno));
-    int64_t capacity = 0;
-    while (errno = 0, readdir(folder)) capacity++;
-    int code = errno;
-    rewinddir(folder);
+    struct dirent **entries = NULL;
+    int found = scandir(run->path, &entries, is_snapshot, NULL);
+    if (found < 0) return qkv_error_set(error, "%s: cannot be read: %s", run->path, strerror(errno));
     *count = 0;
-    *updates = qkv_arena_allocate(&run->arena, (size_t)(capacity + 1) * sizeof **updates);
-    for (struct dirent *entry; *updates && *count < capacity && (errno = 0, entry = readdir(folder));) {
-        int64_t update = qkv_numbered_update(entry->d_name, NUMBERED_SNAPSHOT);
-        if (update >= 0) (*updates)[(*count)++] = update;
+    *updates = qkv_arena_allocate(&run->arena, (size_t)(found + 1) * sizeof **updates);
+    for (int i = 0; i < found; i++) {
+        if (*updates) (*updates)[(*count)++] = qkv_numbered_update(entries[i]->d_name, NUMBERED_SNAPSHOT);
+        free(entries[i]);
     }
-    if (*updates && !code) code = errno;
-    closedir(folder);
-    if (code) return qkv_error_set(error, "%s: cannot be read: %s", run->path, strerror(code));
+    free(entries);
     if (!*updates) return qkv_error_set(error, "out of memory for run %s", run->path);
     if (*count) qsort(*updates, (size_t)*count, sizeof **updates, by_update);
     return QKV_OK;

@@ -81,7 +81,8 @@ enum qkv_status qkv_training_log_read(struct qkv_training_log *log, const char *
     char *line = NULL;
     size_t capacity = 0;
     bool complete = true;
-    while (complete && getline(&line, &capacity, file) > 0) complete = add_line(log, line);
+    /* After a failed read, getline returns what it read before. */
+    while (complete && getline(&line, &capacity, file) > 0 && !ferror(file)) complete = add_line(log, line);
     if (!complete || !feof(file))
         qkv_error_set(error, "%s/" QKV_RUN_METRICS ": cannot be read: %s", folder,
                       strerror(complete ? errno : ENOMEM));

@@ -20,6 +20,13 @@ Test(calls, training_survives_calls_that_fail)
     fault_runs(FAULT_TRAINING, FAULT_COUNT, FAULTS, 6);
 }
 
+/* In each of their calls. */
+Test(calls, each_read_that_fails_is_reported)
+{
+    static const struct fault failing = {.kind = "call", .code = EIO};
+    fault_runs(FAULT_READING, 1, &failing, 1000);
+}
+
 Test(calls, other_commands_survive_calls_that_fail)
 {
     fault_runs(FAULT_OTHERS, FAULT_COUNT, FAULTS, 1);

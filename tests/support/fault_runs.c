@@ -44,6 +44,8 @@ static const struct command COMMANDS[] = {
     {FAULT_TRAINING, "train c.yaml -q -j 2 -s training.model_dir=half --resume"},
     {FAULT_TRAINING, "train c.yaml -q -j 1 -s data.train=half.prepared -s training.model_dir=half --resume"},
     {FAULT_TRAINING, "train c.yaml -q -j 1 -s training.from=run -s training.model_dir=made/new"},
+    {FAULT_READING, "compare one.json"},
+    {FAULT_READING, "plot run"},
     {FAULT_OTHERS, "prepare c.yaml -o out.prepared --overwrite"},
     {FAULT_OTHERS,
      "prepare c.yaml -o new.prepared -s data.train=words.tsv -s data.src.level=bpe -s data.src.num_merges=3 "
@@ -102,7 +104,9 @@ static const struct command COMMANDS[] = {
     {FAULT_OTHERS, "film run 'a b' -q -o out.png", true},
     {FAULT_OTHERS, "tokenize run in.txt", true},
     {FAULT_OTHERS, "evaluate run dev.tsv -j 1 --log-probs probabilities.tsv", true},
+    {FAULT_OTHERS, "evaluate run dev.tsv -j 1 --log-probs probabilities.json", true},
     {FAULT_OTHERS, "page run --sentence 'a b' -o out.html", true},
+    {FAULT_OTHERS, "page run -o out.html", true},
     {FAULT_OTHERS, "page run -j 1 --pairs dev.tsv --links dev.links -o out.html", true},
     {FAULT_OTHERS, "page -o out.html"},
     {FAULT_OTHERS, "generate sort -o made --train 4 --dev 2 --test 2"},
@@ -114,7 +118,7 @@ static const struct command COMMANDS[] = {
 /* A task, a trained run, one that is to be resumed, texts, evaluations, and files that outputs replace. */
 static const char *prepare(const char *name)
 {
-    const char *folder = tiny_task(name);
+    const char *folder = tiny_task(name), *padding = format("%08192d", 0); /* more than a buffer of stdio */
     run_ok("cd '%s' && sed -i 's/updates: 20/updates: 6/; s/validation_freq: 10/validation_freq: 3/; "
            "s/logging_freq: 5/logging_freq: 2/' c.yaml && "
            "qkv train c.yaml -q -j 1 -s training.snapshots=2 && "
@@ -123,9 +127,12 @@ static const char *prepare(const char *name)
            "sed 's/.*/0-0/' dev.tsv >dev.links && echo 'extends: c.yaml' >extending.yaml && "
            "qkv prepare c.yaml -o half.prepared && tr -d ' ' <train.tsv >words.tsv && "
            "qkv evaluate run dev.tsv --by-length 2 --json >one.json && "
-           "sed 's/tiny/half/; s|run/best|half/best|' one.json >two.json && "
            "for kind in json csv npz html svg png txt md tsv prepared; do echo old >out.$kind; done",
            folder);
+    run_ok("cd '%s' && echo '{\"kind\": \"%s\"}' >>run/metrics.jsonl && "
+           "sed -i '1 a \"padding\": \"%s\",' one.json && "
+           "sed 's/tiny/half/; s|run/best|half/best|' one.json >two.json",
+           folder, padding, padding);
     return folder;
 }
 

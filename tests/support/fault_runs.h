@@ -12,7 +12,8 @@ struct fault {
     bool lasting;     /* all from the n-th on fail, not only the n-th */
 };
 
-enum fault_commands { FAULT_TRAINING, FAULT_OTHERS };
+/* FAULT_READING: short commands that read files larger than a buffer of stdio, so that a read may fail after another one. */
+enum fault_commands { FAULT_TRAINING, FAULT_READING, FAULT_OTHERS };
 
 /* Injects each fault into each of these commands, one run for each n: `samples` values of n, evenly over the run. In the
  * environment, QKV_FAULTS is a number: one in so many n, 1: all (of lasting faults of memory an eighth); and

@@ -130,6 +130,14 @@ Test(page, says_what_is_wrong_and_writes_nothing)
     cr_expect(refused(run("cd '%s' && qkv page run -o page.pdf", folder),
                       "qkv: -o page.pdf: a page is HTML: name it .html"));
     cr_expect_eq(run("cd '%s' && qkv page run --numbers half >/dev/full -o -", folder).exit_code, 2);
+    run_ok("cd '%s' && mv run/metrics.jsonl kept && ln -s /dev/null run/metrics.jsonl", folder);
+    cr_expect(refused(run("cd '%s' && qkv page run", folder),
+                      "qkv: run/metrics.jsonl: cannot be read: it is not a regular file"));
+    run_ok("cd '%s' && mv kept run/metrics.jsonl && printf 'a\\377\\tA\\n' >train.tsv", folder);
+    cr_expect(
+        refused(run("cd '%s' && qkv page run", folder),
+                "qkv: train.tsv:1:2: byte 0xFF is not valid UTF-8; --sentence gives the page another first "
+                "sentence"));
     cr_expect_eq(run("cd '%s' && ls *.html", folder).exit_code, 2);
 }
 

@@ -93,12 +93,13 @@ Test(text, is_not_waited_for, .timeout = 60)
         {"run/last.safetensors", "train c.yaml --resume -s training.updates=3"},
         {"run/metrics.jsonl", "train c.yaml --resume -s training.updates=3"},
         {"links", "evaluate run dev.tsv --links links"},
+        {"evaluation.json", "compare evaluation.json"},
         {"c.yaml", "config c.yaml"},
         {"train.tsv", "train c.yaml --overwrite"},
     };
     run_ok("cd '%s' && test -e run/best.safetensors || cp run/last.safetensors run/best.safetensors; touch "
-           "'%s/links'",
-           folder, folder);
+           "links evaluation.json",
+           folder);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *file = cases[i].file;
         run_ok("cd '%s' && mv %s kept && mkfifo %s", folder, file, file);
