@@ -98,7 +98,7 @@ static int check_options(const struct alignment *a, const char *pairs)
             "--drawing %s needs links of both directions, but those above a --threshold are the same in both "
             "of one run: give --reverse",
             drawing_name);
-    if (links_options.from && !links_options.path) return print_error("--links-from needs --links");
+    if (links_options_check(&links_options, NULL)) return QKV_INVALID;
     if (links_options.path && !strcmp(pairs, "-"))
         return print_error("with --links the pairs are read twice: give a file instead of standard input");
     if (json && !links_options.path) return print_error("--json prints scores: give --links");

@@ -244,8 +244,9 @@ static enum qkv_status open_evaluation(struct evaluation *e, const char *run, co
 }
 
 /* Reports options that contradict each other. */
-static int check_options(void)
+static int check_options(const char *text)
 {
+    if (links_options_check(&evaluate_options.links, text)) return QKV_INVALID;
     if (evaluate_options.no_translation && print_translation_options_error(&command_evaluate))
         return QKV_INVALID;
     if (score_options_read(&score_options, &evaluate_options.text_options)) return QKV_INVALID;
@@ -260,12 +261,14 @@ static int run(int operands, char **operand)
     struct qkv_testing_config testing = {0};
     if (join_processes(&command_evaluate, &e.processes)) return QKV_INVALID;
     bool leads = qkv_processes_rank(e.processes) == 0;
-    enum qkv_status status = leads ? (enum qkv_status)check_options() : QKV_OK;
+    const char *text = operands > 1 ? operand[1] : NULL;
+    enum qkv_status status = leads ? (enum qkv_status)check_options(text) : QKV_OK;
     status = qkv_processes_share_status(e.processes, status);
-    if (!status && !leads && (status = (enum qkv_status)check_options())) qkv_processes_abort(e.processes);
+    if (!status && !leads && (status = (enum qkv_status)check_options(text)))
+        qkv_processes_abort(e.processes);
     if (!status) {
         e.scorer.options = evaluate_options.text_options;
-        status = open_evaluation(&e, operand[0], operands > 1 ? operand[1] : NULL, &testing, &error);
+        status = open_evaluation(&e, operand[0], text, &testing, &error);
         const struct opened_run opened = {
             .run = &e.run,
             .models = e.ensemble.models,

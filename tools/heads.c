@@ -145,7 +145,7 @@ static int run(int operands, char **operand)
     int format;
     if (output_path && !strcmp(output_path, "-")) output_path = NULL;
     if (choose_format(&format)) return QKV_INVALID;
-    if (links_options.from && !links_options.path) return print_error("--links-from needs --links");
+    if (links_options_check(&links_options, operand[1])) return QKV_INVALID;
     if (no_translation && print_translation_options_error(&command_heads)) return QKV_INVALID;
     (void)operands;
     enum qkv_status status = qkv_run_open(&h.run, operand[0], checkpoint, QKV_FLOAT32, &error);

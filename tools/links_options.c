@@ -1,11 +1,23 @@
 #include "links_options.h"
 
+#include "error_messages.h"
+
 #include "qkv/alignment.h"
+
+#include <string.h>
 
 const char *links_from_name(const void *context, int64_t index)
 {
     (void)context;
     return index == 0 ? "0" : index == 1 ? "1" : NULL;
+}
+
+int links_options_check(const struct links_options *options, const char *pairs)
+{
+    if (options->from && !options->path) return print_error("--links-from needs --links");
+    if (options->path && pairs && !strcmp(options->path, "-") && !strcmp(pairs, "-"))
+        return print_error("standard input can hold the pairs or the links, not both");
+    return QKV_OK;
 }
 
 int links_from(const struct links_options *options)

@@ -189,7 +189,7 @@ static int run(int operands, char **operand)
             "libclang-rt-14-dev-wasm32 and the source of utf8proc: run tools/test.sh, which installs them "
             "and builds qkv");
     if (measured.links.path && !measured.pairs) return print_error("--links needs --pairs");
-    if (measured.links.from && !measured.links.path) return print_error("--links-from needs --links");
+    if (links_options_check(&measured.links, measured.pairs)) return QKV_INVALID;
     if (strcmp(output, "-") != 0 && !is_html(output))
         return print_error("-o %s: a page is HTML: name it .html", output);
     struct qkv_error error = {""};

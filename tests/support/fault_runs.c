@@ -265,7 +265,8 @@ static struct outcome run_with(const struct sweep *sweep, long first, long last,
         .output = read_file(format("%s.out", sweep->work), NULL),
         .error = read_file(format("%s.err", sweep->work), NULL),
     };
-    cr_assert(outcome.output && outcome.error && outcome.exit_code != 99);
+    cr_assert(outcome.output && outcome.error && outcome.exit_code != 99, "qkv %s, %s: exit code %d, %s",
+              sweep->command->arguments, fault, outcome.exit_code, outcome.error ? outcome.error : "");
     file = fopen(sweep->report, "rb");
     cr_assert(file && fread(report, sizeof *report, 1, file) == 1 && !fclose(file));
     remove_times(outcome.output);

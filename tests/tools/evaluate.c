@@ -248,6 +248,8 @@ Test(evaluate, refuses_unreadable_runs_and_files)
         {"run folder.tsv", "qkv: folder.tsv: cannot be read: it is a folder"},
         {"run empty.tsv", "qkv: empty.tsv: the file is empty"},
         {"run - </dev/null", "qkv: <stdin>: the file is empty"},
+        {"run dev.tsv --links-from 0", "qkv: --links-from needs --links"},
+        {"run - --links -", "qkv: standard input can hold the pairs or the links, not both"},
         {"run dev.tsv --links none.align", "qkv: none.align: cannot be read: No such file or directory"},
         {"run dev.tsv --links short.align", "qkv: short.align: has 1 line, but the corpus has 8 pairs"},
         {"run dev.tsv --links long.align", "qkv: long.align: has 7 lines, but the corpus has 8 pairs"},
