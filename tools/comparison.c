@@ -134,8 +134,9 @@ static enum qkv_status add_to_run(struct comparison *c, const char *path, const 
     if (run->evaluation[test] && folder && !strcmp(path, folder))
         return qkv_error_set(error, "%s: is named twice; name each run once", path);
     if (run->evaluation[test])
-        return qkv_error_set(error, "%s: a second evaluation of run %s on %s; give the runs different names",
-                             path, run->name, c->test[test].path);
+        return qkv_error_set(
+            error, "%s: a second evaluation of run %s on %s: leave one out, or give the runs different names",
+            path, run->name, c->test[test].path);
     run->evaluation[test] = file;
     c->test[test].aligned = c->test[test].aligned || !isnan(evaluation_alignment_error(file));
     c->test[test].of_training = c->test[test].of_training || !isnan(evaluation_number(file, "update"));

@@ -201,8 +201,9 @@ Test(compare, refuses_files_that_are_no_evaluations)
         {"other.json", "qkv: other.json" NONE},
         {"broken.json", "qkv: broken.json" NONE},
         {"null.json", "qkv: null.json" NONE},
-        {"a1.json again.json", "qkv: again.json: a second evaluation of run cho on x/short/test.tsv; give "
-                               "the runs different names"},
+        {"a1.json again.json",
+         "qkv: again.json: a second evaluation of run cho on x/short/test.tsv: leave one out, or give "
+         "the runs different names"},
         {"a1.json -o x.bmp", "qkv: x.bmp: a comparison is written as .md, .tsv, .json, .txt, .svg or .png"},
         {"plain.json -o x.svg",
          "qkv: x.svg: no evaluation has scores by length; make them with `qkv evaluate "
