@@ -158,6 +158,7 @@ char *qkv_arena_string(struct qkv_arena *arena, const char *string)
 
 char *qkv_arena_format(struct qkv_arena *arena, const char *format, ...)
 {
+    if (!format) return NULL;
     va_list arguments, again;
     va_start(arguments, format);
     va_copy(again, arguments);

@@ -165,6 +165,8 @@ Test(arena, guarded_memory_can_be_used_up_to_its_end)
     memset(qkv_arena_allocate(&arena, 100000), 1, 100000);
     qkv_arena_release(&arena);
     cr_expect_null(qkv_arena_string(&arena, NULL));
+    const char *volatile no_format = NULL; /* of which the compiler must not know */
+    cr_expect_null(qkv_arena_format(&arena, no_format));
 }
 
 static volatile char seen; /* valgrind leaves out reads of what nobody uses */

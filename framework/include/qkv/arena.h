@@ -41,7 +41,7 @@ QKV_API void *qkv_arena_zeroed(struct qkv_arena *arena, size_t size);
 /* Copies a string into the arena; NULL when memory is out or `string` is NULL. */
 QKV_API char *qkv_arena_string(struct qkv_arena *arena, const char *string);
 
-/* Formats a string into the arena; NULL when memory is out. */
+/* Formats a string into the arena; NULL when memory is out or `format` is NULL. */
 QKV_API char *qkv_arena_format(struct qkv_arena *arena, const char *format, ...) QKV_PRINTF(2, 3);
 
 /* Frees every allocation but keeps the memory for the next ones: when the same amount is allocated again, malloc
