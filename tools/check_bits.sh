@@ -3,7 +3,7 @@
 # this processor runs: the same config and seed must give the same checkpoint everywhere. Prints a line for each config and
 # variant; exits 0 if all agree, 1 if one does not, 2 if training fails or nothing is recorded for a config.
 #
-#     tools/check_bits.sh 50 configs/toy_en_es.yaml configs/reverse.yaml     # 50 updates of these
+#     tools/check_bits.sh 50 configs/toy_en_es.yaml configs/reverse.yaml     # builds, and trains 50 updates of these
 #     QKV=/other/build/tools/qkv KERNELS=avx2 tools/check_bits.sh 200 configs/history/*.yaml
 #     RECORD=1 tools/check_bits.sh 50 configs/toy_en_es.yaml     # after a change that is meant to change numbers
 #
@@ -18,16 +18,24 @@ recorded=$root/tests/fixtures/bits.txt
 UPDATES=$1
 export UPDATES
 shift
+if [ -z "${QKV:-}" ]; then
+    # shellcheck source=tools/setup.sh
+    . "$root/tools/setup.sh"
+    # shellcheck disable=SC2119 # no arguments: only what the build needs
+    setup
+    build release
+    QKV=$root/build/release/tools/qkv
+fi
+export QKV
 
 # hash CONFIG: "HASH  NAME"
 hash() {
     "$root/tools/hash_checkpoints.sh" "$1"
 }
 
-# Whether the processor has the variant: another is used in its place where it has not. Without QKV the program is not
-# built yet, and all are tried.
+# Whether the processor has the variant: another is used in its place where it has not.
 runs_here() {
-    [ -z "${QKV:-}" ] || QKV_KERNELS=$1 "$QKV" --version | grep -q "kernels: $1 for float32"
+    QKV_KERNELS=$1 "$QKV" --version | grep -q "kernels: $1 for float32"
 }
 
 failed=0
