@@ -36,6 +36,7 @@ static enum qkv_status check(struct row *row, enum qkv_fault fault, const struct
     used.fault = fault;
     used.fault_op = row->op;
     used.progress = NULL;
+    used.first_failure = true;
     if (qkv_fault_is_declaration(fault)) used.sample = 1; /* derivatives do not reveal faulty declarations */
     enum qkv_status status = qkv_check_op(&report, row->op, &used, error);
     row->verdict[fault] = report.failures ? CAUGHT : report.fault_calls ? MISSED : NOT_APPLICABLE;

@@ -79,9 +79,13 @@ static bool can_be_one_tensor(const struct qkv_sample *sample, unsigned varied, 
            !memcmp(a->size, b->size, sizeof a->size);
 }
 
-/* Checks a good sample: declarations; float32; gradients of all varied inputs together, of each
- * alone, and of pairs of inputs that are the same tensor, as query and key are in self-
- * attention; the adjoint test. */
+static bool is_over(const struct qkv_check_report *report, const struct qkv_check_options *options)
+{
+    return options->first_failure && report->failures > 0;
+}
+
+/* Checks a good sample: declarations; float32; gradients of all varied inputs together; the adjoint test; gradients of
+ * each input alone, and of pairs of inputs that are the same tensor, as query and key are in self-attention. */
 static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op_id op,
                                     const struct qkv_sample *sample, const struct qkv_check_options *options,
                                     struct qkv_error *error)
@@ -96,13 +100,15 @@ static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op
     if (!subject) return qkv_error_set(error, "out of memory");
     enum qkv_status status = qkv_check_declarations(report, subject, &setting, options, error);
     if (!status) status = check_float32(report, subject, &setting, error);
-    if (status || !all) return status; /* an op without gradients has only values to check */
+    if (status || !all || is_over(report, options))
+        return status; /* without gradients there are only values to check */
     setting.used_again = true;
     status = check_gradients(report, subject, &setting, options, error);
     setting.used_again = false;
-    if (!status) status = qkv_check_adjoint(report, subject, &setting, options, error);
+    if (!status && !is_over(report, options))
+        status = qkv_check_adjoint(report, subject, &setting, options, error);
     for (int k = 0; !status && k < rule->inputs; k++) {
-        if (!(all >> k & 1)) continue;
+        if (!(all >> k & 1) || is_over(report, options)) continue;
         setting.varied = 1u << k;
         status = check_gradients(
             report, qkv_arena_format(arena, "op %s (%s), input %d alone", rule->name, sample->name, k + 1),
@@ -111,7 +117,7 @@ static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op
     setting.varied = all;
     for (int j = 1; !status && j < rule->inputs; j++)
         for (int i = 0; !status && i < j; i++) {
-            if (!can_be_one_tensor(sample, all, i, j)) continue;
+            if (!can_be_one_tensor(sample, all, i, j) || is_over(report, options)) continue;
             setting.alias[0] = i, setting.alias[1] = j;
             status = check_gradients(report,
                                      qkv_arena_format(arena, "op %s (%s), inputs %d and %d are one tensor",
@@ -162,9 +168,9 @@ enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
         return QKV_OK;
     }
     enum qkv_status status = QKV_OK;
-    for (const struct qkv_sample *s = rule->good; !status && s->name; s++)
+    for (const struct qkv_sample *s = rule->good; !status && s->name && !is_over(report, options); s++)
         status = check_sample(report, op, s, options, error);
-    for (const struct qkv_sample *s = rule->bad; !status && s && s->name; s++)
+    for (const struct qkv_sample *s = rule->bad; !status && s && s->name && !is_over(report, options); s++)
         status = check_refusal(report, op, s, error);
     return status;
 }

@@ -8,12 +8,17 @@
 #include <string.h>
 
 /* Faults are larger than 1e-4, or seen without differences: a small tolerance would only cost time. */
+#define TOLERANCE_OF_FAULTS 1e-5
+
 static void run_check(enum qkv_op_id op, enum qkv_fault fault, int64_t sample,
                       struct qkv_check_report *report)
 {
     struct qkv_error error = {""};
-    struct qkv_check_options options = {
-        .seed = 1, .fault = fault, .fault_op = op, .sample = sample, .tolerance = fault ? 1e-5 : 0};
+    struct qkv_check_options options = {.seed = 1,
+                                        .fault = fault,
+                                        .fault_op = op,
+                                        .sample = sample,
+                                        .tolerance = fault ? TOLERANCE_OF_FAULTS : 0};
     cr_assert_eq(qkv_check_op(report, op, &options, &error), QKV_OK, "%s", error.message);
 }
 
@@ -59,8 +64,15 @@ Test(ops, every_planted_fault_is_caught)
         for (int fault = QKV_FAULT_NONE + 1; fault < QKV_FAULT_COUNT; fault++) {
             if (is_left_out(op + fault)) continue;
             struct qkv_check_report report = {0};
-            run_check((enum qkv_op_id)op, (enum qkv_fault)fault,
-                      qkv_fault_is_declaration((enum qkv_fault)fault) ? 1 : 4, &report);
+            const struct qkv_check_options options = {
+                .seed = 1,
+                .fault = (enum qkv_fault)fault,
+                .fault_op = (enum qkv_op_id)op,
+                .sample = qkv_fault_is_declaration((enum qkv_fault)fault) ? 1 : 4,
+                .tolerance = TOLERANCE_OF_FAULTS,
+                .first_failure = true,
+            };
+            cr_assert_eq(qkv_check_op(&report, (enum qkv_op_id)op, &options, NULL), QKV_OK);
             changed[fault] += report.fault_calls > 0;
             cr_expect_eq(report.failures > 0, report.fault_calls > 0, "%s with fault %s",
                          qkv_op_name((enum qkv_op_id)op), qkv_fault_name((enum qkv_fault)fault));
@@ -75,6 +87,23 @@ Test(ops, every_planted_fault_is_caught)
     cr_expect_gt(changed[QKV_FAULT_READS], 20);
     cr_expect_gt(changed[QKV_FAULT_ELEMENTWISE], ops / 2);
     cr_expect_eq(changed[QKV_FAULT_ALIAS], ops);
+}
+
+Test(ops, a_check_may_stop_at_its_first_failure)
+{
+    struct qkv_check_report all = {0}, first = {0};
+    struct qkv_check_options options = {
+        .seed = 1, .fault = QKV_FAULT_SIGN, .fault_op = QKV_OP_softmax, .sample = 1};
+    cr_assert_eq(qkv_check_op(&all, QKV_OP_softmax, &options, NULL), QKV_OK);
+    options.first_failure = true;
+    cr_assert_eq(qkv_check_op(&first, QKV_OP_softmax, &options, NULL), QKV_OK);
+    cr_expect_gt(first.failures, 0);
+    cr_expect_lt(first.failures, all.failures);
+    cr_expect_lt(first.count, all.count);
+    for (int64_t i = 0; i < first.count; i++)
+        cr_expect_str_eq(first.rows[i].subject, all.rows[i].subject, "row %lld", (long long)i);
+    qkv_check_release(&all);
+    qkv_check_release(&first);
 }
 
 /* ---- the adjoint test ---- */

@@ -73,6 +73,8 @@ struct qkv_check_options {
     uint64_t seed;    /* of the cotangent, the directions, the sampled elements and the inputs of samples */
     enum qkv_fault fault;    /* fault to plant */
     enum qkv_op_id fault_op; /* op that gets the fault */
+    /* qkv_check_op stops when the report has a failure, which is enough to see that a fault is caught. */
+    bool first_failure;
     /* Called after every derivative, with the number of derivatives done and their total in this check. NULL: not
      * called. */
     void (*progress)(void *context, int64_t done, int64_t total);
