@@ -228,7 +228,7 @@ static enum qkv_status read_tensor(const struct reading *reading, const cJSON *i
 {
     const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "dtype"));
     size_t begin, end, max = reading->size - reading->data_offset;
-    if (check_names(reading, item, "the field", item->string)) return QKV_INVALID;
+    if (cJSON_IsObject(item) && check_names(reading, item, "the field", item->string)) return QKV_INVALID;
     if (!dtype || !qkv_stored_type_find(dtype, &tensor->type))
         return qkv_error_set(reading->error, "%s: %s is of type %s, but must be F32, F64, F16, BF16 or I8",
                              reading->path, item->string, dtype ? dtype : "none");

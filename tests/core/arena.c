@@ -166,7 +166,7 @@ Test(arena, guarded_memory_can_be_used_up_to_its_end)
     qkv_arena_release(&arena);
     cr_expect_null(qkv_arena_string(&arena, NULL));
     const char *volatile no_format = NULL; /* of which the compiler must not know */
-    cr_expect_null(qkv_arena_format(&arena, no_format));
+    cr_expect_null(qkv_arena_format(&arena, no_format, 0));
 }
 
 static volatile char seen; /* valgrind leaves out reads of what nobody uses */

@@ -81,6 +81,7 @@ static const struct {
      "byte 205: no tensor has the bytes before b"},
     {"{" META "," A("[4,28]") "}", 28, "byte 126: no tensor has the bytes before a"},
     {"{" META "," A("[0,24]") "," A("[24,48]") "}", 48, "holds the tensor a twice"},
+    {"{" META ",'a':['F32']}", 0, "a is of type none, but must be F32, F64, F16, BF16 or I8"},
     {"{" META ",'a':{'dtype':'F32','dtype':'F64','shape':[2,3],'data_offsets':[0,24]}}", 24,
      "holds the field dtype of a twice"},
     {"{" META ",'a':{'dtype':'F32','shape':[3,2],'data_offsets':[0,24]}}", 24,
