@@ -18,7 +18,7 @@ static const char *compiled_with(const char *name, const char *filter)
            "$(pkg-config --cflags --libs qkv) -o '%s/%s' && pkg-config --variable=libdir qkv >'%s/libdir'",
            folder, filter, QKV_SOURCE_DIR, name, folder, name, QKV_COMPILER, QKV_INSTRUMENTATION, folder,
            name, folder, name, folder);
-    return format("LD_LIBRARY_PATH=$(cat '%s/libdir') '%s/%s'", folder, folder, name);
+    return format("LD_LIBRARY_PATH=$(cat '%s/libdir') %s '%s/%s'", folder, QKV_EMULATOR, folder, name);
 }
 
 static const char *compiled(const char *name)

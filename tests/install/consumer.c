@@ -26,8 +26,8 @@ Test(consumer, is_built_by_cmake)
            "-DCMAKE_C_COMPILER='%s' "
            "-DCMAKE_C_FLAGS='-Wall -Wextra -Werror %s' && '%s' --build '%s/build'",
            QKV_CMAKE, QKV_SOURCE_DIR, folder, folder, QKV_COMPILER, QKV_INSTRUMENTATION, QKV_CMAKE, folder);
-    expect_xor(run_ok("'%s/build/xor'", folder));
-    expect_xor(run_ok("'%s/build/xor_static'", folder));
+    expect_xor(run_ok("%s '%s/build/xor'", QKV_EMULATOR, folder));
+    expect_xor(run_ok("%s '%s/build/xor_static'", QKV_EMULATOR, folder));
     char *with_shared = run_ok("readelf -d '%s/build/xor'", folder),
          *with_static = run_ok("readelf -d '%s/build/xor_static'", folder);
     cr_expect_not_null(strstr(with_shared, "[libqkv.so.0]"));
@@ -64,8 +64,9 @@ static char *build_with_pkg_config(const char *folder, const char *package)
         "PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") && export PKG_CONFIG_PATH && "
         "'%s' -std=c11 -Wall -Wextra -Werror %s -o '%s/xor' '%s/examples/xor.c' "
         "$(pkg-config --cflags --libs %s) && "
-        "LD_LIBRARY_PATH=$(pkg-config --variable=libdir qkv) '%s/xor' && readelf -d '%s/xor'",
-        folder, QKV_COMPILER, QKV_INSTRUMENTATION, folder, QKV_SOURCE_DIR, package, folder, folder);
+        "LD_LIBRARY_PATH=$(pkg-config --variable=libdir qkv) %s '%s/xor' && readelf -d '%s/xor'",
+        folder, QKV_COMPILER, QKV_INSTRUMENTATION, folder, QKV_SOURCE_DIR, package, QKV_EMULATOR, folder,
+        folder);
 }
 
 Test(consumer, is_built_by_pkg_config_shared)
@@ -119,7 +120,7 @@ Test(consumer, finds_the_same_version_everywhere)
     char *package =
         run_ok("PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") pkg-config --modversion qkv",
                folder);
-    char *binary = run_ok("'%s/prefix/bin/qkv' --version", folder);
+    char *binary = run_ok("%s '%s/prefix/bin/qkv' --version", QKV_EMULATOR, folder);
     char *expected = format("qkv %s", package);
     cr_expect(!strncmp(binary, expected, strlen(expected)), "%s", binary);
 }

@@ -163,7 +163,7 @@ Test(gradcheck, a_config_takes_overrides_and_sentences)
 Test(gradcheck, all_gives_a_line_for_each_op_and_layer)
 {
     if (is_slow_build()) cr_skip_test("the test check_ops checks all ops");
-    struct outcome outcome = run("qkv gradcheck --all");
+    struct outcome outcome = run("qkv gradcheck --all --sample 2"); /* check_ops takes all elements */
     cr_assert_eq(outcome.exit_code, 0, "%s%s", outcome.output, outcome.error);
     expect_in(outcome.output, "op matmul");
     expect_in(outcome.output, "op attention ");
@@ -175,19 +175,19 @@ Test(gradcheck, all_gives_a_line_for_each_op_and_layer)
 Test(gradcheck, all_with_a_fault_fails_at_each_op)
 {
     if (is_slow_build()) cr_skip_test("the test check_ops plants faults in all ops");
-    struct outcome outcome = run("qkv gradcheck --all --sample 4 --plant factor | grep -c 'ok$'");
-    cr_expect_gt(atoi(outcome.output), 0);
-    outcome = run("qkv gradcheck --all --sample 4 --plant factor | grep -E '^op [a-z_]+ .*ok$'");
+    struct outcome outcome = run("qkv gradcheck --all --sample 2 --plant factor | grep 'ok$'");
     static const char *const without_gradient[] = {"argmax", "argmin", "detach", "store_rows",
                                                    "top_k_indices"};
     const int expected = sizeof without_gradient / sizeof *without_gradient;
     int passed = 0;
-    for (char *line = strtok(outcome.output, "\n"); line; line = strtok(NULL, "\n"), passed++) {
+    for (char *line = strtok(outcome.output, "\n"); line; line = strtok(NULL, "\n")) {
+        if (strncmp(line, "op ", 3) != 0) continue;
         bool is_expected = false;
         for (int i = 0; i < expected; i++)
             is_expected |=
                 !strncmp(line, format("op %s ", without_gradient[i]), strlen(without_gradient[i]) + 4);
         cr_expect(is_expected, "passes: %s", line);
+        passed++;
     }
     cr_expect_eq(passed, expected);
 }
