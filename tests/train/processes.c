@@ -17,7 +17,7 @@ static void expect_same(const char *name, const char *settings, int max)
         .config = training_config(folder), .settings = settings, .run = format("%s/1", folder)};
     mpirun();
     training_run(training);
-    for (int processes = 2; processes <= max; processes++) {
+    for (int processes = 2; processes <= (is_slow_build() ? 2 : max); processes++) {
         training.run = format("%s/%d", folder, processes);
         training.threads = 1 + processes % 2;
         mpirun_training(processes, &training);
@@ -33,7 +33,7 @@ Test(processes, train_the_toy_config_to_the_bits_of_one)
     const char *settings = format("updates=5 logging_freq=1 validation_freq=2 data.dev=%s/dev.tsv", folder);
     struct training training = {.config = config, .settings = settings, .run = format("%s/1", folder)};
     training_run(training);
-    for (int processes = 1; processes <= 4; processes++) {
+    for (int processes = 1; processes <= (is_slow_build() ? 2 : 4); processes++) {
         training.run = format("%s/of_%d", folder, processes);
         training.threads = 1 + processes % 3;
         mpirun_training(processes, &training);
@@ -45,27 +45,32 @@ Test(processes, train_the_toy_config_to_the_bits_of_one)
  * last shard that is empty in some batches. */
 Test(processes, train_to_the_same_bits_with_all_settings)
 {
-    expect_same("multiplied",
-                "updates=9 batch_multiplier=3 batch_type=token batch_size=40 validation_freq=4 shards=5 "
-                "optimizer=adamw clip_grad_norm=1 precision=bfloat16 r_drop=1",
-                5);
-    expect_same(
-        "validated",
-        "updates=13 logging_freq=3 validation_freq=3 keep_best_ckpts=2 keep_last_ckpts=2 testing.average=2 "
-        "ema=0.8 snapshots=4 scheduling=plateau learning_rate_patience=0 learning_rate=0.05 "
-        "early_stopping_metric=token_accuracy",
-        3);
-    expect_same("empty", "epochs=1 data.dev= batch_size=4 shards=7 batch_type=sentence", 7);
-    /* So many parameters that two shards share a block of gradients. */
-    expect_same("paired",
-                "updates=3 data.dev= shards=5 batch_multiplier=2 model.encoder.hidden_size=64 "
-                "model.decoder.hidden_size=64 model.encoder.ff_size=9000",
-                4);
-    expect_same(
-        "pieces",
-        "epochs=2 batch_type=token batch_size=50 data.dev= data.joint_vocabulary=true data.src.level=bpe "
-        "data.src.num_merges=8 data.src.bpe_dropout=0.3 data.trg.level=bpe data.trg.num_merges=8",
-        3);
+    static const struct {
+        const char *name, *settings;
+        int processes;
+    } cases[] = {
+        {"multiplied",
+         "updates=9 batch_multiplier=3 batch_type=token batch_size=40 validation_freq=4 shards=5 "
+         "optimizer=adamw clip_grad_norm=1 precision=bfloat16 r_drop=1",
+         5},
+        {"validated",
+         "updates=13 logging_freq=3 validation_freq=3 keep_best_ckpts=2 keep_last_ckpts=2 testing.average=2 "
+         "ema=0.8 snapshots=4 scheduling=plateau learning_rate_patience=0 learning_rate=0.05 "
+         "early_stopping_metric=token_accuracy",
+         3},
+        {"empty", "epochs=1 data.dev= batch_size=4 shards=7 batch_type=sentence", 7},
+        /* So many parameters that two shards share a block of gradients. */
+        {"paired",
+         "updates=3 data.dev= shards=5 batch_multiplier=2 model.encoder.hidden_size=64 "
+         "model.decoder.hidden_size=64 model.encoder.ff_size=9000",
+         4},
+        {"pieces",
+         "epochs=2 batch_type=token batch_size=50 data.dev= data.joint_vocabulary=true data.src.level=bpe "
+         "data.src.num_merges=8 data.src.bpe_dropout=0.3 data.trg.level=bpe data.trg.num_merges=8",
+         3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (!is_left_out((int64_t)i)) expect_same(cases[i].name, cases[i].settings, cases[i].processes);
 }
 
 /* Trains in three processes and returns what it says of itself: megabytes of the parameters, of those that process 0 sends for each

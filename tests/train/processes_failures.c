@@ -292,7 +292,7 @@ Test(processes_failures, a_run_of_which_a_process_is_killed_is_resumed_by_any_nu
     killed.training.run = uninterrupted;
     training_run(killed.training);
     int kills = 0;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < (is_slow_build() ? 2 : 6); i++) {
         killed.training.run = format("%s/%d", folder, i);
         killed.training.resume = false;
         killed.processes = 2 + i % 2;
@@ -309,7 +309,7 @@ Test(processes_failures, a_run_of_which_a_process_is_killed_is_resumed_by_any_nu
         mpirun_training(1 + i % 3, &killed.training);
         training_expect_same(uninterrupted, killed.training.run);
     }
-    cr_expect_gt(kills, 3);
+    cr_expect_gt(kills, is_slow_build() ? 0 : 3);
 }
 
 /* Eight processes, of which one is killed; three go on. */
