@@ -269,6 +269,7 @@ void skip_without_browser(void)
     if (!has_page())
         cr_skip_test("this build has no page: it needs clang for WebAssembly and the source of utf8proc");
     if (!browser_exists()) cr_skip_test("this machine has no chromium, in which the page is tested");
+    if (is_sanitized()) cr_skip_test("sanitizers see nothing of a page; a release is tested in browsers");
 }
 
 struct browser *browser_open_page(const char *folder, const char *fragment)

@@ -31,6 +31,7 @@ void skip_without_firefox(void)
         cr_skip_test("this build has no page: it needs clang for WebAssembly and the source of utf8proc");
     if (run("command -v firefox-esr").exit_code)
         cr_skip_test("this machine has no firefox-esr, in which the page is tested, too");
+    if (is_sanitized()) cr_skip_test("sanitizers see nothing of a page; a release is tested in browsers");
 }
 
 /* ---- messages: their length, a colon, and JSON ---- */

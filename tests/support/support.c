@@ -79,6 +79,11 @@ bool is_emulated(void)
 #endif
 }
 
+bool is_sanitized(void)
+{
+    return strstr(QKV_INSTRUMENTATION, "-fsanitize") != NULL;
+}
+
 bool is_slow_build(void)
 {
 #ifdef __SANITIZE_THREAD__

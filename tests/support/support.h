@@ -50,6 +50,9 @@ void *remember(void *memory);
 /* Whether valgrind or an emulator runs the test, where everything takes fifty times as long. */
 bool is_emulated(void);
 
+/* Whether the build has sanitizers. */
+bool is_sanitized(void);
+
 /* Whether the test is emulated or built with ThreadSanitizer: everything takes ten to fifty times as long. */
 bool is_slow_build(void);
 

@@ -253,12 +253,14 @@ static char *examples_of(const char *command)
     return examples + strlen("\nExamples:\n");
 }
 
-/* A folder where the examples find what they name: a run of two updates under each name. */
+/* A folder where the examples find what they name: narrow models, and a run of two updates under each name. */
 static const char *folder_of_examples(void)
 {
     const char *folder = scratch("examples");
     struct outcome outcome = run(
-        "cd '%s' && ln -s '%s/configs' configs && mkdir datasets && cp -r '%s/datasets/en_es' datasets && "
+        "cd '%s' && cp -r '%s/configs' configs && find configs -name '*.yaml' -exec sed -i -E "
+        "'s/(hidden_size|embedding_dim): .*/\\1: 16/; s/ff_size: .*/ff_size: 32/' {} + && mkdir datasets && "
+        "cp -r '%s/datasets/en_es' datasets && "
         "for split in train dev test; do head -n 64 '%s'/datasets/en_es/$split.tsv "
         ">datasets/en_es/$split.tsv; done && head -n 64 '%s/datasets/en_es/test.align' "
         ">datasets/en_es/test.align && "
