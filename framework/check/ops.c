@@ -84,6 +84,16 @@ static bool is_over(const struct qkv_check_report *report, const struct qkv_chec
     return options->first_failure && report->failures > 0;
 }
 
+/* Options for the gradients of a sample once those of all its inputs together are checked: the same code computes them, so
+ * that a few elements of each tensor, and the tensor as a whole, show what changes. */
+static struct qkv_check_options few_elements(const struct qkv_check_options *options)
+{
+    enum { FEW = 8 };
+    struct qkv_check_options few = *options;
+    if (!few.sample || few.sample > FEW) few.sample = FEW;
+    return few;
+}
+
 /* Checks a good sample: declarations; float32; gradients of all varied inputs together; the adjoint test; gradients of
  * each input alone, and of pairs of inputs that are the same tensor, as query and key are in self-attention. */
 static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op_id op,
@@ -107,12 +117,13 @@ static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op
     setting.used_again = false;
     if (!status && !is_over(report, options))
         status = qkv_check_adjoint(report, subject, &setting, options, error);
+    const struct qkv_check_options few = few_elements(options);
     for (int k = 0; !status && k < rule->inputs; k++) {
         if (!(all >> k & 1) || is_over(report, options)) continue;
         setting.varied = 1u << k;
         status = check_gradients(
             report, qkv_arena_format(arena, "op %s (%s), input %d alone", rule->name, sample->name, k + 1),
-            &setting, options, error);
+            &setting, &few, error);
     }
     setting.varied = all;
     for (int j = 1; !status && j < rule->inputs; j++)
@@ -122,7 +133,7 @@ static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op
             status = check_gradients(report,
                                      qkv_arena_format(arena, "op %s (%s), inputs %d and %d are one tensor",
                                                       rule->name, sample->name, i + 1, j + 1),
-                                     &setting, options, error);
+                                     &setting, &few, error);
         }
     return status;
 }
