@@ -56,7 +56,7 @@ static void *declare(struct qkv_model *model, struct qkv_error *error)
     return network;
 }
 
-/* The forced pass. D: width; Ns, Nt: source and target tokens of the batch. */
+/* The teacher-forced pass. D: width; Ns, Nt: source and target tokens of the batch. */
 static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_graph *graph,
                                   const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
@@ -75,7 +75,8 @@ static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_grap
     struct qkv_tensor *gates = qkv_recurrent_gates(&network->cell, graph, words);
     struct qkv_tensor *states =
         qkv_recurrent_run(&network->cell, graph, gates, NULL, target, false); /* [Nt, D] */
-    const struct qkv_attention_inputs inputs = {states, memory, .queries = target, .keys = source};
+    const struct qkv_attention_inputs inputs = {states, memory, .mask = qkv_source_mask(graph, batch),
+                                                .queries = target, .keys = source};
     struct qkv_tensor *weights;
     struct qkv_tensor *context =
         qkv_multi_head_apply(&network->attention, graph, &inputs, &weights); /* [Nt, D] */

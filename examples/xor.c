@@ -12,7 +12,7 @@
 static const double INPUTS[] = {0, 0, 0, 1, 1, 0, 1, 1}, TARGETS[] = {0, 1, 1, 0};
 
 struct network {
-    struct qkv_parameters parameters; /* all learned numbers */
+    struct qkv_parameters parameters; /* all weights and biases */
     struct qkv_dense hidden, output;  /* the layers, which refer to them */
 };
 

@@ -114,7 +114,7 @@ void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_panels *p
     qkv_graph_set_panels(decoding->decoder, panels);
 }
 
-/* Copies numbers into the arena; NULL if `from` is NULL or memory is out. */
+/* Copies numbers into the arena; NULL if `from` is NULL or memory runs out. */
 static const void *copy(struct qkv_arena *arena, const void *from, int64_t count, size_t size)
 {
     void *to = from ? qkv_arena_allocate(arena, (size_t)count * size) : NULL;
@@ -123,7 +123,7 @@ static const void *copy(struct qkv_arena *arena, const void *from, int64_t count
 }
 
 /* Copies the sources of a batch to the arena of the decoding, because steps still read them after the caller may have
- * released or refilled the batch. The copy has no targets. NULL when memory is out. */
+ * released or refilled the batch. The copy has no targets. NULL when memory runs out. */
 static const struct qkv_batch_view *copy_sources(struct qkv_arena *arena, const struct qkv_batch_view *batch)
 {
     struct qkv_batch_view *sources = qkv_arena_allocate(arena, sizeof *sources);

@@ -45,7 +45,7 @@ static enum qkv_status declare(struct qkv_model *model, enum qkv_dtype dtype, st
     if (!model->network) {
         const char *reason = *refusal.message
                                  ? refusal.message
-                                 : "declare returned NULL without a message, as where memory is out";
+                                 : "declare returned NULL without a message, as where memory runs out";
         return qkv_error_set(error, "network %s: %s", model->interface->name, reason);
     }
     if (declare_output(model, error)) return QKV_INVALID;

@@ -115,7 +115,7 @@ static int64_t find_place(struct search *s, struct progress *progress, struct qk
 }
 
 /* Adds a hypothesis to the finished ones of its sentence, if it is among the s->width best; samples are always added.
- * length: tokens without </s>. ended: whether it ends with </s>. False when memory is out. */
+ * length: tokens without </s>. ended: whether it ends with </s>. False when memory runs out. */
 static bool finish(struct search *s, const struct live *live, int64_t length, double log_probability,
                    bool ended)
 {
@@ -185,7 +185,7 @@ static int64_t find_candidates(struct search *s, const struct qkv_next_scores *n
     return count;
 }
 
-/* Finishes the hypotheses that end with </s> among the best `count` candidates. False when memory is out. */
+/* Finishes the hypotheses that end with </s> among the best `count` candidates. False when memory runs out. */
 static bool finish_ended(struct search *s, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -197,7 +197,7 @@ static bool finish_ended(struct search *s, int64_t count)
 }
 
 /* At the greatest length only </s> may follow. Finishes, without </s>, the rows first .. end-1 for which </s> is
- * not among the best `count` candidates. False when memory is out. */
+ * not among the best `count` candidates. False when memory runs out. */
 static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t count)
 {
     for (int64_t row = first; row < end; row++) {

@@ -85,7 +85,7 @@ static inline void qkv_search_tokens(const struct search *s, int64_t node, int64
 /* Whether the options change or exclude scores of tokens. */
 bool qkv_search_is_constrained(const struct qkv_search_options *options);
 
-/* Allocates s->row, for C tokens and hypotheses of `length` tokens. False when memory is out. */
+/* Allocates s->row, for C tokens and hypotheses of `length` tokens. False when memory runs out. */
 bool qkv_search_allocate_row(struct search *s, int64_t classes, int64_t length);
 
 /* Applies the constraints of the options to a row of `next`: returns a struct with only the changed row, valid until the

@@ -58,7 +58,7 @@ static struct qkv_norm_options norm_options(const struct qkv_stack_config *confi
     return (struct qkv_norm_options){config->norm, config->hidden_size, config->norm_epsilon};
 }
 
-/* "<stack>.<layer>.<part>" in the arena of the parameters; "" when memory is out, which
+/* "<stack>.<layer>.<part>" in the arena of the parameters; "" when memory runs out, which
  * parameters->failed records. */
 static const char *part_name(struct qkv_parameters *parameters, const char *stack, int64_t layer,
                              const char *part)

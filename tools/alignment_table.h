@@ -12,12 +12,12 @@
  * must have at least one sentence. */
 void print_alignment(const struct qkv_alignment_score *score, FILE *file);
 
-/* Makes a JSON object of one result with its rates. The caller owns it; NULL when memory is out. */
+/* Makes a JSON object of one result with its rates. The caller owns it; NULL when memory runs out. */
 cJSON *alignment_result_json(const struct qkv_alignment_result *result);
 
 /* Makes a JSON object of the same results: sentences, best (target and union), and results, each with
  * drawing, reading, layer, head (numbers from 1, or "mean"), aer, precision, recall (0 to 1) and
- * the counts that they come from. The caller owns it; NULL when memory is out. */
+ * the counts that they come from. The caller owns it; NULL when memory runs out. */
 cJSON *alignment_json(const struct qkv_alignment_score *score);
 
 #endif

@@ -5,7 +5,7 @@
 #include "qkv/attention_collect.h"
 #include "qkv/run.h"
 
-/* "the cat → el gato", the silent heads, and a narrow precision; NULL when memory is out. */
+/* "the cat → el gato", the silent heads, and a narrow precision; NULL when memory runs out. */
 const char *attention_title(const struct qkv_model *model, const char *source, const char *target,
                             struct qkv_arena *arena);
 

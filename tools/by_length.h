@@ -11,7 +11,7 @@ struct by_length {
     struct qkv_scorer *class; /* [count]: sources of i * step + 1 to (i + 1) * step tokens */
 };
 
-/* Makes classes of `step` lengths each for sources of up to `longest` tokens. Fails when memory is out. */
+/* Makes classes of `step` lengths each for sources of up to `longest` tokens. Fails when memory runs out. */
 enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t longest,
                                const struct qkv_text_options *options, struct qkv_error *error);
 

@@ -27,7 +27,7 @@ static char *read_text(const char *path, struct qkv_error *error)
     bool complete = getdelim(&text, &capacity, '\0', file) >= 0 && !ferror(file);
     if (!complete && feof(file))
         qkv_error_set(error, "%s: the file is empty", path);
-    else if (!complete) /* the file cannot be read, or memory is out */
+    else if (!complete) /* the file cannot be read, or memory runs out */
         qkv_error_set(error, "%s: cannot be read: %s", path, strerror(errno));
     fclose(file);
     if (complete) return text;

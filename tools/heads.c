@@ -106,7 +106,7 @@ static bool comes_before(const struct qkv_measured_heads *measured, int by, int6
     return !isnan(x) && (isnan(y) || x > y);
 }
 
-/* The order of the heads; NULL when memory is out. The caller frees it. */
+/* The order of the heads; NULL when memory runs out. The caller frees it. */
 static int64_t *make_order(const struct qkv_measured_heads *measured)
 {
     int64_t *order = calloc((size_t)measured->count, sizeof *order);

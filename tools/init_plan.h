@@ -36,7 +36,7 @@ struct init_plan {
     int64_t validations;       /* maximal number of validations in the complete training */
 };
 
-/* Chooses sizes, tokenizer and lengths; updates stay 0. Fails when memory is out. */
+/* Chooses sizes, tokenizer and lengths; updates stay 0. Fails when memory runs out. */
 enum qkv_status init_plan_choose(struct init_plan *plan, const struct init_data *data,
                                  struct qkv_error *error);
 

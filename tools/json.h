@@ -15,7 +15,7 @@ void json_watch_memory(void);
 /* True once memory has run out: objects may be incomplete, and texts may not have been read as JSON for that reason. */
 bool json_memory_is_out(void);
 
-/* Prints an object and frees it, even on failure. Fails when memory is out; a failed write is reported when the program
+/* Prints an object and frees it, even on failure. Fails when memory runs out; a failed write is reported when the program
  * ends. */
 enum qkv_status json_print(struct cJSON *object, struct qkv_error *error);
 

@@ -44,7 +44,7 @@ enum qkv_status page_heads_add_errors(const struct page_heads *heads, const stru
                                       struct cJSON *object, struct qkv_error *error);
 
 /* {"pairs", "file", "loss", "bleu", "heads": [{"name", "loss", "bleu"}]}, where loss and BLEU of a head are the changes if only
- * this head is silenced; "null" without pairs. NULL when memory is out. The caller frees it with cJSON_free. */
+ * this head is silenced; "null" without pairs. NULL when memory runs out. The caller frees it with cJSON_free. */
 char *page_heads_json(const struct page_heads *heads);
 
 void page_heads_release(struct page_heads *heads);

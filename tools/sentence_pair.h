@@ -66,7 +66,7 @@ void sentence_pair_close(struct sentence_pair *v);
 enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence, bool *found,
                                    struct qkv_error *error);
 
-/* "the cat → el gato", the silent heads, and a narrow precision; NULL when memory is out. */
+/* "the cat → el gato", the silent heads, and a narrow precision; NULL when memory runs out. */
 const char *sentence_pair_title(struct sentence_pair *v);
 
 /* Returns the model as it was before its first update, which the caller frees; NULL with an error. */

@@ -115,7 +115,8 @@ const struct command command_train = {
              "continue from the last checkpoint of the run"},
             {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace an existing run folder"},
             {"from", 0, "RUN", OPTION_TEXT, &from,
-             "start from the parameters of another run (its best checkpoint), of a checkpoint, or of a "
+             "start from the parameters of another run (the checkpoint that qkv translate would use), of a "
+             "checkpoint, or of a "
              "safetensors file "
              "(training.from)"},
             COMMAND_OPTION_THREADS(&threads),

@@ -85,7 +85,7 @@ static bool check_linear_input(struct qkv_check_report *report, const char *subj
     return true;
 }
 
-/* Checks a single input of the sample; false when memory is out. */
+/* Checks a single input of the sample; false when memory runs out. */
 static bool check_input(struct qkv_check_report *report, const char *subject,
                         const struct qkv_sample_setting *setting, const struct qkv_check_options *options,
                         int input)

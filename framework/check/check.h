@@ -7,7 +7,7 @@
 
 #include "qkv/gradcheck.h"
 
-/* Adds a row to the report; NULL when memory is out. Copies `subject` and `tensor`. */
+/* Adds a row to the report; NULL when memory runs out. Copies `subject` and `tensor`. */
 struct qkv_check_row *qkv_check_add(struct qkv_check_report *report, const char *subject, const char *tensor);
 
 /* Marks a row as failed; the text is formatted into the report. */

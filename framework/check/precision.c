@@ -112,7 +112,7 @@ static void allow_cancelled_terms(const struct qkv_tensor *float64, double terms
 /* Measures the difference that rounding to float32 may cause in each gradient. It is far above the bound if a gradient is
  * ill-conditioned, such as that of a norm over four nearly equal numbers. Perturbs all values a few times in float64; the
  * result is ROUNDINGS times the largest change, because values are rounded not only once, but by every op. Returns one number
- * for each variable, in order, which the caller frees; NULL when memory is out. Restores the values of the graph. */
+ * for each variable, in order, which the caller frees; NULL when memory runs out. Restores the values of the graph. */
 static double *measure_rounding(struct qkv_tensor *float64, const double *cotangent, uint64_t seed)
 {
     enum { TIMES = 4, ROUNDINGS = 4 };
@@ -163,7 +163,7 @@ static double largest_of(const struct qkv_tensor *float64, const struct qkv_tens
     return fmax(max, other);
 }
 
-/* Compares gradients for a random cotangent; false when memory is out. */
+/* Compares gradients for a random cotangent; false when memory runs out. */
 static bool compare_backward(struct comparison *c, const struct qkv_precision_pair *pair, uint64_t seed,
                              double *cotangent)
 {

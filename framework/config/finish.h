@@ -16,7 +16,7 @@ enum qkv_status qkv_config_check_keys(const struct qkv_config *config, const cha
                                       struct qkv_error *error);
 
 /* Calls `each` with a sentence for each key that is not at its default although the chosen optimizer or schedule does not read
- * it. Such keys are not refused by the rules, so that run folders that have them can be opened. Fails when memory is out. */
+ * it. Such keys are not refused by the rules, so that run folders that have them can be opened. Fails when memory runs out. */
 enum qkv_status qkv_config_each_unread(const struct qkv_config *config,
                                        void (*each)(void *context, const char *sentence), void *context);
 

@@ -94,7 +94,7 @@ static bool is_unknown_folder(int code)
 }
 
 /* The absolute path without symbolic links in its folders, whether or not the last name exists. NULL, with errno set, when
- * memory is out or the system fails. */
+ * memory runs out or the system fails. */
 static const char *absolute_path(struct qkv_arena *arena, const char *path)
 {
     char real[PATH_MAX];

@@ -3,7 +3,7 @@
 #include "config/finish.h"
 #include "config/value.h"
 
-/* Whether a key has its default. When memory is out, returns false and sets *done to false. */
+/* Whether a key has its default. When memory runs out, returns false and sets *done to false. */
 static bool is_default(const struct qkv_config *config, const struct qkv_key *key, struct qkv_arena *arena,
                        bool *done)
 {
@@ -14,7 +14,7 @@ static bool is_default(const struct qkv_config *config, const struct qkv_key *ke
     return *done && qkv_value_equal(key, config, &changed);
 }
 
-/* Writes the sentence about a key that is read only when the choice key `reader` has one of `values`. False: memory is out. */
+/* Writes the sentence about a key that is read only when the choice key `reader` has one of `values`. False: memory runs out. */
 static bool describe(const struct qkv_config *config, const struct qkv_key *key, const struct qkv_key *reader,
                      uint32_t values, struct qkv_arena *arena, struct qkv_error *sentence)
 {

@@ -178,7 +178,7 @@ static void join_chunks(struct qkv_arena *arena)
     size_t peak = arena->peak;
     qkv_arena_release(arena);
     arena->peak = peak;
-    arena->first = chunk_new(size, peak); /* NULL when memory is out: a valid, empty arena */
+    arena->first = chunk_new(size, peak); /* NULL when memory runs out: a valid, empty arena */
 }
 
 void qkv_arena_reset(struct qkv_arena *arena)

@@ -13,7 +13,7 @@ struct qkv_parcel {
     char *bytes; /* NULL: the first pass, which only counts */
     size_t size; /* bytes moved so far */
     bool is_received;
-    bool has_failed; /* memory is out */
+    bool has_failed; /* memory runs out */
 };
 
 /* Moves an object into the parcel, or out of a received one. */
@@ -30,7 +30,7 @@ struct qkv_parcel_contents {
     void *context;
 
     /* Moves the data of process `rank`, in an order that is the same in all processes. Allocates memory for received data,
-     * and sets has_failed when memory is out. */
+     * and sets has_failed when memory runs out. */
     void (*move)(void *context, int rank, struct qkv_parcel *parcel);
 };
 

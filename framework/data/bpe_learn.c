@@ -49,7 +49,7 @@ struct learning {
     int64_t changed_count, changed_capacity;
     struct candidate *heap; /* the first is the greatest */
     int64_t heap_size, heap_capacity;
-    bool failed; /* memory is out */
+    bool failed; /* memory runs out */
 };
 
 /* ---- the heap of active pairs ---- */

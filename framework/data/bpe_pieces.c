@@ -51,7 +51,7 @@ static bool copy_pieces(struct qkv_types *kept, const struct qkv_types *pieces, 
 
 /* The merge to undo for each symbol, or -1 if no merge makes it. If several merges make the same symbol, chooses as subword-nmt
  * does: it reads the lines from the last to the first, ignores a merge that it has read before, and the last one read wins.
- * NULL when memory is out; the caller frees it. */
+ * NULL when memory runs out; the caller frees it. */
 static int32_t *find_merges(const struct qkv_bpe *bpe)
 {
     bool *is_read = calloc((size_t)bpe->pairs.size + 1, sizeof *is_read);

@@ -14,7 +14,7 @@ struct buffer {
 };
 
 /* Returns the letters, marks and digits of a sentence in lower case; or the sentence itself if it has none, such as "?!" or an
- * emoji. NULL when memory is out. */
+ * emoji. NULL when memory runs out. */
 static const char *comparable(struct buffer *buffer, const char *text)
 {
     size_t size = strlen(text);

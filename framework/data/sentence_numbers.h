@@ -15,7 +15,7 @@ struct qkv_sentence_numbers {
     struct qkv_types types[2];
 };
 
-/* False when memory is out: then there is nothing to release. */
+/* False when memory runs out: then there is nothing to release. */
 bool qkv_sentence_numbers_init(struct qkv_sentence_numbers *numbers, const struct qkv_pairs *pairs);
 void qkv_sentence_numbers_release(struct qkv_sentence_numbers *numbers);
 

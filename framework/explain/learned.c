@@ -93,7 +93,7 @@ void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_att
     case QKV_ATTENTION_SCORE_CONCAT:
         setup->score = QKV_SCENE_SCORE_ADDITIVE;
         setup->concat_weight = parameter_matrix(model, walk, layer->joint);
-        if (!setup->concat_weight.rows) break; /* memory is out */
+        if (!setup->concat_weight.rows) break; /* memory runs out */
         setup->additive_query = rows_of(setup->concat_weight, 0, setup->query_width);
         setup->additive_key = rows_of(setup->concat_weight, setup->query_width, setup->key_width);
         break;

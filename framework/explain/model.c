@@ -106,7 +106,7 @@ static bool find_words(struct model_walk *m, const struct qkv_attention_report *
                            &m->column_words);
 }
 
-/* Merges the weights of each head; NULL when memory is out. */
+/* Merges the weights of each head; NULL when memory runs out. */
 static const double *merge_heads(struct model_walk *m, const struct qkv_step *weights)
 {
     const struct word_labels *rows = &m->row_words.labels, *columns = &m->column_words.labels;

@@ -35,7 +35,7 @@ enum qkv_status qkv_model_walk_no_memory(struct qkv_error *error);
 enum qkv_status qkv_model_walk_check(const struct model_walk *m);
 
 /* A part of this attention layer in the forced pass, as a constant of the walk's graph; NULL when
- * memory is out or the layer has no such part. */
+ * memory runs out or the layer has no such part. */
 struct qkv_tensor *qkv_model_walk_part(struct model_walk *m, enum qkv_part_role role);
 
 /* The followed rows of x; x itself when all rows are shown. */

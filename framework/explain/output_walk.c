@@ -246,7 +246,7 @@ static void add_chosen(struct model_walk *m, const double *best)
     qkv_walk_note(m->walk, "Greedy search takes the most probable word of a step, and reads it in the next.");
 }
 
-/* Runs the graph so far and reads a tensor; NULL when memory is out or the graph has failed. */
+/* Runs the graph so far and reads a tensor; NULL when memory runs out or the graph has failed. */
 static const double *read_now(struct walk *walk, const struct qkv_tensor *tensor)
 {
     struct qkv_error error;

@@ -19,7 +19,7 @@ static bool is_given(const struct scene_check *check, const char *path)
     return qkv_key_source_of(&check->keys, path)->given;
 }
 
-/* "section.key" in the arena. When memory is out, "name", which is at least the path of a key. */
+/* "section.key" in the arena. When memory runs out, "name", which is at least the path of a key. */
 static const char *path_of(const struct scene_check *check, const char *section, const char *key)
 {
     const char *path = qkv_arena_format(check->keys.collector->arena, "%s.%s", section, key);

@@ -35,7 +35,7 @@ static struct qkv_tensor *general_queries(struct walk *walk, const struct attent
 /* All pairs of a query and a key, as row numbers. */
 struct pairs {
     int64_t count;
-    int32_t *query, *key; /* NULL when memory is out */
+    int32_t *query, *key; /* NULL when memory runs out */
 };
 
 static struct pairs pairs_of(struct walk *walk, const struct attention_setup *setup)

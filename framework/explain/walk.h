@@ -29,16 +29,16 @@ struct walk {
     } pending[WALK_MAX_STEPS];
 };
 
-/* A walk without steps that computes in `dtype`, in the arena. NULL with a message when memory is out. */
+/* A walk without steps that computes in `dtype`, in the arena. NULL with a message when memory runs out. */
 struct walk *qkv_walk_new(enum qkv_dtype dtype, struct qkv_arena *arena, struct qkv_error *error);
 
 /* Frees the graph; the steps stay in the arena. */
 void qkv_walk_free(struct walk *walk);
 
-/* Zeroed memory in the arena of the walk; NULL when memory is out. */
+/* Zeroed memory in the arena of the walk; NULL when memory runs out. */
 void *qkv_walk_memory(struct walk *walk, int64_t count, size_t size);
 
-/* A text in the arena; "" when memory is out. */
+/* A text in the arena; "" when memory runs out. */
 const char *qkv_walk_text(struct walk *walk, const char *format, ...) QKV_PRINTF(2, 3);
 
 /* The names of positions: "0", "1", ... */

@@ -23,7 +23,7 @@ static const struct qkv_array *find_copy(const struct qkv_graph *graph, const vo
     return NULL;
 }
 
-/* A copy of `count` elements; NULL when memory is out, which makes the graph fail. */
+/* A copy of `count` elements; NULL when memory runs out, which makes the graph fail. */
 static const void *keep(struct qkv_graph *graph, const void *source, int64_t count, size_t element_size)
 {
     size_t bytes = (size_t)count * element_size;

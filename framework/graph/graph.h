@@ -225,7 +225,7 @@ struct qkv_op {
     void (*recompute)(struct qkv_tensor *y);
 
     /* Attention: returns all weights, sentence by sentence and head by head, each block [Tq, Tk]. If forward has not kept
-     * them, computes them in the graph's arena. NULL when memory is out. */
+     * them, computes them in the graph's arena. NULL when memory runs out. */
     const void *(*weights)(struct qkv_tensor *y);
     const struct qkv_sample *good, *bad;
 };
@@ -234,7 +234,7 @@ struct qkv_op {
  * tensor, or NULL when the graph fails. */
 struct qkv_tensor *qkv_append_node(struct qkv_tensor *tensor);
 
-/* A tensor in the graph's arena, with the current scope as its name; NULL when memory is out. */
+/* A tensor in the graph's arena, with the current scope as its name; NULL when memory runs out. */
 struct qkv_tensor *qkv_tensor_new(struct qkv_graph *graph, enum qkv_op_id op);
 
 /* arrays.c: replaces the segments and the first position among y's options by copies in the graph's memory. Returns
@@ -310,7 +310,7 @@ struct qkv_table {
 };
 
 /* parameters.c: a table that qkv_parameters_allocate will fill, or at once if it has run already. Equal tables are one.
- * NULL, and the parameters fail, when memory is out. */
+ * NULL, and the parameters fail, when memory runs out. */
 const struct qkv_table *qkv_parameters_add_table(struct qkv_parameters *parameters, struct qkv_table table);
 
 /* parameters.c: must be called after all values were replaced: the new values are not rounded to int8, even if the old ones

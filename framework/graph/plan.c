@@ -145,7 +145,7 @@ static void *kept_memory(const struct qkv_tensor *x, struct qkv_slot **free_grad
 }
 
 /* Chooses the memory of x's value: that of an input, if x is an alias of it or may overwrite it; a slot, if the value is
- * temporary; otherwise memory that keeps the value for backward. NULL when memory is out. */
+ * temporary; otherwise memory that keeps the value for backward. NULL when memory runs out. */
 static void *choose_value_memory(struct qkv_tensor *x, struct free_memory *available)
 {
     if (x->graph->ops[x->op]->alias) return x->input[0]->value;
@@ -225,7 +225,7 @@ static bool needs_gradient_slot(const struct qkv_tensor *x)
     return x && x->needs_gradient && x->op != QKV_OP_leaf && !x->gradient_slot;
 }
 
-/* Returns false, with the graph's error set, when memory is out. */
+/* Returns false, with the graph's error set, when memory runs out. */
 static bool assign_gradient_slot(struct qkv_tensor *x, struct qkv_slot **free_slots)
 {
     x->gradient_slot = take_free_slot(free_slots, x->count);

@@ -21,7 +21,7 @@ void qkv_dense_init_part(struct qkv_dense *dense, struct qkv_parameters *paramet
 void qkv_require_choice(struct qkv_parameters *parameters, const char *name, const char *option,
                         const struct qkv_choices *choices, int value);
 
-/* Allocates the array is_silent of a layer, all false, in the arena of the parameters; NULL when memory is out, which sets
+/* Allocates the array is_silent of a layer, all false, in the arena of the parameters; NULL when memory runs out, which sets
  * parameters->failed. */
 bool *qkv_silence_new(struct qkv_parameters *parameters, int64_t heads);
 

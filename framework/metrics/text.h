@@ -1,5 +1,5 @@
 /* Private to the metrics: texts as code points, their words, and the n-grams that two texts share. All
- * results live in the caller's arena. A function returns NULL when memory is out or its argument is NULL,
+ * results live in the caller's arena. A function returns NULL when memory runs out or its argument is NULL,
  * so that a chain of calls needs one check at its end. */
 #ifndef QKV_METRICS_TEXT_H
 #define QKV_METRICS_TEXT_H

@@ -101,7 +101,7 @@ static enum qkv_status check_length(const struct qkv_model *model, const struct 
                                qkv_stack_max_length(long_source ? encoder : decoder) - 1, error);
 }
 
-/* Joins the masks of the pairs, if there are any, to the mask of the batch; false when memory is out. */
+/* Joins the masks of the pairs, if there are any, to the mask of the batch; false when memory runs out. */
 static bool mask_sources(struct qkv_attention_collector *collector, int64_t count,
                          const struct qkv_attention_pair *pairs)
 {
@@ -170,7 +170,7 @@ static bool name_tokens(struct qkv_arena *arena, const struct qkv_attention_pair
     return report->source && report->target_input && report->target_output;
 }
 
-/* The weights of a head as doubles; NULL when memory is out. */
+/* The weights of a head as doubles; NULL when memory runs out. */
 static const double *copy(struct qkv_arena *arena, const void *weights, enum qkv_dtype dtype, int64_t count)
 {
     double *numbers = qkv_arena_allocate(arena, (size_t)count * sizeof *numbers);

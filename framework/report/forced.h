@@ -29,14 +29,14 @@ struct forced_pair {
 };
 
 /* norms: maps hold weights times these norms, which must outlive the passes; NULL: maps hold weights. Passes that are all zero
- * can be released. Fails when memory is out. */
+ * can be released. Fails when memory runs out. */
 enum qkv_status qkv_forced_init(struct forced_passes *passes, const struct qkv_run *run,
                                 const struct value_norms *norms, struct qkv_error *error);
 void qkv_forced_release(struct forced_passes *passes);
 
 /* Collects the attention of at most FORCED_MAX pairs. `swapped`: the run translates targets to sources, and the
  * report has them exchanged, too. Results are valid until the next pass. Fails for text that is not valid UTF-8, for a
- * run without attention, and when memory is out. */
+ * run without attention, and when memory runs out. */
 enum qkv_status qkv_forced_collect(struct forced_passes *passes, int64_t count,
                                    const struct qkv_pair_texts *texts, bool swapped,
                                    struct forced_pair *pairs, struct qkv_error *error);

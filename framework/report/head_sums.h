@@ -28,7 +28,7 @@ struct head_maps {
     bool measures_norms;               /* measure `norms` instead of weights */
 };
 
-/* head_rows.c: adds the maps of a pair to sums [maps]. Fails when memory is out, and when links do not fit the pair. */
+/* head_rows.c: adds the maps of a pair to sums [maps]. Fails when memory runs out, and when links do not fit the pair. */
 enum qkv_status qkv_head_sums_add(const struct head_maps *maps, struct qkv_arena *arena,
                                   struct head_sums *sums, struct qkv_error *error);
 
@@ -48,14 +48,14 @@ struct head_gradients {
     struct qkv_batch batch;
 };
 
-/* A struct that is all zero can be released. Fails when memory is out. */
+/* A struct that is all zero can be released. Fails when memory runs out. */
 enum qkv_status qkv_head_gradients_init(struct head_gradients *gradients, const struct qkv_model *model,
                                         struct qkv_error *error);
 void qkv_head_gradients_release(struct head_gradients *gradients);
 
 /* Sets gradient [heads] to d loss / d mask for the sum of the cross entropy over the target tokens of a sentence, in nats. The
  * mask of a head is 1 and multiplies its context. Fails when the sentence has more tokens than the model has positions, and
- * when memory is out. */
+ * when memory runs out. */
 enum qkv_status qkv_head_gradients_of(struct head_gradients *gradients, struct qkv_ids source,
                                       struct qkv_ids target, double *gradient, struct qkv_error *error);
 

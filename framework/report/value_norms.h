@@ -22,7 +22,7 @@ struct norm_layer {
     const double *gram;    /* [heads, V, V] */
 };
 
-/* kinds: bits 1u << kind. Norms that are all zero can be released. Fails, with nothing to release, when memory is out, and when
+/* kinds: bits 1u << kind. Norms that are all zero can be released. Fails, with nothing to release, when memory runs out, and when
  * the network has no layer that multiplies the context of a head (qkv_model_head_rows). */
 enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv_model *model, unsigned kinds,
                                      struct qkv_error *error);
@@ -30,7 +30,7 @@ void qkv_value_norms_release(struct value_norms *norms);
 
 /* Replaces the maps of reports by maps of weights times norms, in the arena; the norms must have the kinds of these maps. The
  * reports must be all reports of one pass, in its order, made by a collector, so that their maps fit the sentences; trace: of
- * that pass. Fails when memory is out, and when the network has not recorded QKV_PART_VALUE for the layer of a map. */
+ * that pass. Fails when memory runs out, and when the network has not recorded QKV_PART_VALUE for the layer of a map. */
 enum qkv_status qkv_value_norms_apply(const struct value_norms *norms, const struct qkv_trace *trace,
                                       int64_t count, struct qkv_attention_report *reports,
                                       struct qkv_arena *arena, struct qkv_error *error);

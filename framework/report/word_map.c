@@ -17,7 +17,7 @@ static int64_t count_words(const int64_t *word, int64_t tokens, const char *side
     return words;
 }
 
-/* Sets the word of each of `count` rows or columns: row i belongs to token i - shift. False when memory is out. */
+/* Sets the word of each of `count` rows or columns: row i belongs to token i - shift. False when memory runs out. */
 static bool label(const int64_t *word, int64_t tokens, int64_t words, int64_t count, int64_t shift,
                   struct qkv_arena *arena, struct word_labels *labels)
 {

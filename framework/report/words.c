@@ -31,7 +31,7 @@ static size_t length_in_word(const char *token)
     return continues ? length - mark : length;
 }
 
-/* The texts of tokens without spaces between; NULL when memory is out. */
+/* The texts of tokens without spaces between; NULL when memory runs out. */
 static const char *join(const char *const *tokens, int64_t count, struct qkv_arena *arena)
 {
     size_t size = 1;

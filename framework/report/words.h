@@ -23,13 +23,13 @@ struct named_words {
 };
 
 /* Groups tokens into consecutive words: a token begins a new word if its word differs from that of the previous token, or is
- * -1. word: [count]; tokens: [count]. False when memory is out. */
+ * -1. word: [count]; tokens: [count]. False when memory runs out. */
 bool qkv_group_words(const char *const *tokens, const int64_t *word, int64_t count, struct qkv_arena *arena,
                      struct named_words *grouped);
 
 /* The words of the rows (columns) of maps of a kind. <s>, </s> and each token that belongs to no word are words of their own.
  * So is the last token of a sentence that was cut: the decoder does not read it, and this way there are as many words that it
- * reads as words that it predicts. False when memory is out. */
+ * reads as words that it predicts. False when memory runs out. */
 bool qkv_report_row_words(const struct qkv_attention_report *report, struct qkv_attention_words words,
                           enum qkv_attention_kind kind, struct qkv_arena *arena, struct named_words *grouped);
 bool qkv_report_column_words(const struct qkv_attention_report *report, struct qkv_attention_words words,

@@ -90,7 +90,7 @@ static bool list_tensors(struct contents *contents, const struct qkv_parameters 
     return true;
 }
 
-/* Stores a tensor in half precision, unless one of its numbers would become infinite. False when memory is out. */
+/* Stores a tensor in half precision, unless one of its numbers would become infinite. False when memory runs out. */
 static bool store_half(struct qkv_safetensor *tensor, enum qkv_dtype dtype, struct qkv_arena *arena)
 {
     int64_t count = qkv_shape_count(tensor->shape);
@@ -163,7 +163,7 @@ static enum qkv_status check_keys(const struct qkv_state *state, const char *pat
 
 enum stored_as { STORED_FULL, STORED_HALF, STORED_INT8 };
 
-/* Converts the tensors of all values to the type in which they are stored. False when memory is out. */
+/* Converts the tensors of all values to the type in which they are stored. False when memory runs out. */
 static bool convert(struct contents *contents, const struct qkv_parameters *parameters, enum stored_as type)
 {
     bool complete = true;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A buffer of bytes that grows; `failed` is set when memory is out. */
+/* A buffer of bytes that grows; `failed` is set when memory runs out. */
 struct block {
     unsigned char *bytes;
     size_t size, capacity;

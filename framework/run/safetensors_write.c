@@ -38,7 +38,7 @@ static bool add_tensor(cJSON *header, const struct qkv_safetensor *tensor, size_
            add_number(offsets, (double)(begin + qkv_safetensor_size(tensor)));
 }
 
-/* The header as text, with zeros for the checksum; NULL when memory is out. The caller frees it with
+/* The header as text, with zeros for the checksum; NULL when memory runs out. The caller frees it with
  * cJSON_free. */
 static char *make_header(int64_t count, const struct qkv_safetensor *tensors, int64_t metadata_count,
                          const struct qkv_state_entry *metadata)
@@ -55,7 +55,7 @@ static char *make_header(int64_t count, const struct qkv_safetensor *tensors, in
     return text;
 }
 
-/* The bytes of the file before the data: length, header, padding. NULL when memory is out. The caller frees
+/* The bytes of the file before the data: length, header, padding. NULL when memory runs out. The caller frees
  * them. */
 static unsigned char *make_preamble(const char *header, size_t *size)
 {

@@ -17,7 +17,7 @@ static struct qkv_state_entry *find(const struct qkv_state *state, const char *k
     return i < 0 || i >= state->count ? NULL : &state->list[i];
 }
 
-/* Appends an entry for a new key; NULL when memory is out, which may also have lost the existing entries. */
+/* Appends an entry for a new key; NULL when memory runs out, which may also have lost the existing entries. */
 static struct qkv_state_entry *append(struct qkv_state *state, const char *key)
 {
     const char *copy = qkv_arena_string(&state->arena, key);

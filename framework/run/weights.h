@@ -15,7 +15,7 @@ static inline bool qkv_shapes_equal(struct qkv_shape a, struct qkv_shape b)
 
 /* Finds the tensor of every parameter: source[parameter->index], or NULL if no tensor has its name and shape. Shapes are not
  * compared for parameters with may_differ[index]; may_differ NULL: all shapes are compared. Fills the report.
- * False when memory is out. */
+ * False when memory runs out. */
 bool qkv_weights_match(int64_t count, const struct qkv_safetensor *tensors,
                        const struct qkv_parameters *parameters, const bool *may_differ,
                        const struct qkv_safetensor **source, struct qkv_load_report *report);

@@ -138,7 +138,7 @@ static void release_loss(struct loss *loss)
 
 /* Makes a view of the batch with wrong labels, to estimate rounding errors: the loss of a trained model is
  * a small difference of large numbers, which do not cancel when the labels are wrong. Returns the labels,
- * which the caller frees; NULL when memory is out. */
+ * which the caller frees; NULL when memory runs out. */
 static int32_t *mislabel(const struct data *data, struct qkv_batch_view *view)
 {
     int32_t *labels = malloc((size_t)data->view.target_tokens * sizeof *labels);

@@ -8,7 +8,7 @@
 
 /* Writes for each target token of a batch, </s> included, its negative log-likelihood in nats, and 1 if no other token
  * is more probable (of equally probable tokens, the lowest id counts), else 0: both [target_tokens]. Uses the arena. Fails when
- * qkv_decoding_start or a step fails, and when memory is out. */
+ * qkv_decoding_start or a step fails, and when memory runs out. */
 enum qkv_status qkv_forced_steps(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                  struct qkv_arena *arena, double *negative_log_likelihood, double *correct,
                                  struct qkv_error *error);

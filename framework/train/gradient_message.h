@@ -9,7 +9,7 @@
 
 struct qkv_gradient_message;
 
-/* NULL when memory is out. The parameters, which are allocated, must outlive it. */
+/* NULL when memory runs out. The parameters, which are allocated, must outlive it. */
 struct qkv_gradient_message *qkv_gradient_message_new(const struct qkv_parameters *parameters);
 void qkv_gradient_message_free(struct qkv_gradient_message *message); /* NULL: does nothing */
 

@@ -27,7 +27,7 @@ struct qkv_gradient_leaf {
 };
 
 /* threads: maximal number of shards that run at the same time. processes: the processes that share the shards; NULL: this one
- * computes all of them. Returns NULL when memory is out. */
+ * computes all of them. Returns NULL when memory runs out. */
 struct qkv_gradient_tree *qkv_gradient_tree_new(const struct qkv_parameters *parameters, int threads,
                                                 int shards, enum qkv_gradient_memory memory,
                                                 struct qkv_processes *processes);

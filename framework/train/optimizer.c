@@ -34,7 +34,7 @@ static enum qkv_status check_settings(const struct qkv_training_config *settings
 }
 
 /* Finds the stretches of parameters with the same learning rate. A gap between parameters, which stays 0, belongs to the
- * parameter before it. False when memory is out. */
+ * parameter before it. False when memory runs out. */
 static bool find_stretches(struct qkv_optimizer *optimizer, const struct qkv_parameters *parameters)
 {
     size_t size = (size_t)(parameters->count + 1) * sizeof *optimizer->stretch;

@@ -175,7 +175,7 @@ enum qkv_status qkv_run_folder_log(struct training *training, struct cJSON *line
 /* A line of metrics.jsonl. qkv_log_write frees it. */
 struct log_line {
     struct cJSON *object;
-    bool complete; /* false: memory is out */
+    bool complete; /* false: memory runs out */
 };
 
 struct log_line qkv_log_line(const char *kind, int64_t update);

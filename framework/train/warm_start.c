@@ -44,7 +44,7 @@ static enum qkv_status compare_texts(const struct training *training, struct qkv
     return status;
 }
 
-/* The folder of the run that a checkpoint lies in; NULL: it lies in no run, or memory is out. */
+/* The folder of the run that a checkpoint lies in; NULL: it lies in no run, or memory runs out. */
 static const char *run_folder_of(const char *path, struct qkv_arena *arena)
 {
     const char *slash = strrchr(path, '/');

@@ -153,7 +153,7 @@ Test(networks, that_declare_nothing_are_refused)
     cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
     const struct qkv_model_config config = config_of("nothing", "");
     expect_refused(&config,
-                   "network nothing: declare returned NULL without a message, as where memory is out");
+                   "network nothing: declare returned NULL without a message, as where memory runs out");
 }
 
 Test(networks, have_settings)

@@ -311,7 +311,7 @@ static const char *check_failure(const struct sweep *sweep, const struct outcome
     if (!strcmp(sweep->fault.kind, "memory"))
         return strstr(outcome->error, "out of memory") || strstr(outcome->error, strerror(ENOMEM))
                    ? NULL
-                   : "does not say that memory is out";
+                   : "does not say that memory ran out";
     bool named =
         strstr(outcome->error, strerror(sweep->fault.code)) || strstr(outcome->error, "a write failed");
     return named ? NULL : "does not name the reason";

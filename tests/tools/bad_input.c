@@ -291,8 +291,7 @@ static void expect_unwritable(const char *folder, const char *stream, const char
 
 Test(bad_input, closed_standard_streams_are_an_error)
 {
-    if (run("/usr/bin/test -e /proc/self/fd/1 >&-").exit_code != 1)
-        cr_skip_test("closed streams are opened again, as valgrind does");
+    if (is_emulated()) cr_skip_test("valgrind opens closed streams again");
     const char *folder = tiny_run("closed", 2);
     expect_unwritable(folder, ">&-", "Bad file descriptor");
     cr_expect(refused(run("cd '%s' && qkv attention run - <&-", folder),

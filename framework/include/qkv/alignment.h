@@ -3,8 +3,9 @@
  *
  * Words are separated by white space. A word map has the weight of each source word for each target word. A decoder step
  * reads one target word and predicts the next, so its row of weights can be read in two ways (enum qkv_alignment_reading of
- * attention_kind.h): it belongs to the word that the step predicts, or to the word that it reads, which is often better in
- * the upper layers (Chen et al. 2020, "Accurate word alignment induction from neural machine translation").
+ * attention_kind.h): it belongs to the word that the step predicts, or to the word that it reads (Naive-Att and Shift-Att of
+ * Chen et al. 2020, "Accurate word alignment induction from neural machine translation"). Which is better depends on the
+ * model and the layer.
  *
  * Two sets of links are drawn from a map: T links each target word to its strongest source word, and S links each source
  * word to its strongest target word; of equally strong words the first is linked. A word whose weights are all 0 has no

@@ -27,7 +27,7 @@
  * mean over all, where these are several; each with the drawings target and union and with every reading of alignment.h. All
  * reports of a score must have the same layers and heads. Fails, and adds nothing, when the report has no cross maps, when a
  * gold link names a word that the sentence pair does not have, when the index of a word is not below the number of tokens, when
- * maps do not fit their tokens, or when memory is out. */
+ * maps do not fit their tokens, or when memory runs out. */
 QKV_API enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
                                                 const struct qkv_attention_report *report,
                                                 struct qkv_attention_words words,

@@ -17,7 +17,7 @@
 #include <stddef.h>
 
 /* Allocates `size` bytes, not zeroed, aligned to 64 bytes, or to 2 MB if `size` is at least 1 MB. Requests huge pages for
- * the first `written` bytes: as many as the caller will write. NULL when memory is out. */
+ * the first `written` bytes: as many as the caller will write. NULL when memory runs out. */
 QKV_API void *qkv_block_new(size_t size, size_t written);
 
 /* Frees a block (or NULL); `size` as in qkv_block_new. */
@@ -32,16 +32,16 @@ struct qkv_arena {
     size_t peak; /* most bytes ever allocated between two resets */
 };
 
-/* Allocates `size` bytes, not zeroed, aligned to 64 bytes. NULL when memory is out. Size 0 gives a valid pointer. */
+/* Allocates `size` bytes, not zeroed, aligned to 64 bytes. NULL when memory runs out. Size 0 gives a valid pointer. */
 QKV_API void *qkv_arena_allocate(struct qkv_arena *arena, size_t size);
 
 /* The same, filled with zeros. */
 QKV_API void *qkv_arena_zeroed(struct qkv_arena *arena, size_t size);
 
-/* Copies a string into the arena; NULL when memory is out or `string` is NULL. */
+/* Copies a string into the arena; NULL when memory runs out or `string` is NULL. */
 QKV_API char *qkv_arena_string(struct qkv_arena *arena, const char *string);
 
-/* Formats a string into the arena; NULL when memory is out or `format` is NULL. */
+/* Formats a string into the arena; NULL when memory runs out or `format` is NULL. */
 QKV_API char *qkv_arena_format(struct qkv_arena *arena, const char *format, ...) QKV_PRINTF(2, 3);
 
 /* Frees every allocation but keeps the memory for the next ones: when the same amount is allocated again, malloc

@@ -43,14 +43,14 @@ struct qkv_attention_pair {
 struct qkv_attention_collector;
 
 /* Makes a collector, which reuses its memory from pass to pass. The model must outlive it; each
- * pass reads the current parameters. NULL with a message when memory is out. */
+ * pass reads the current parameters. NULL with a message when memory runs out. */
 QKV_API struct qkv_attention_collector *qkv_attention_collector_new(const struct qkv_model *model,
                                                                     struct qkv_error *error);
 QKV_API void qkv_attention_collector_free(struct qkv_attention_collector *collector);
 
 /* From the next pass on, maps hold norms: each weight times the norm of the vector that it multiplies, which is the value
  * after the output projection of its head (Kobayashi et al. 2020, "Attention is Not Only a Weight"). All passes use the
- * output projections as they are at this call. Fails when memory is out, and for a program's own network whose single head
+ * output projections as they are at this call. Fails when memory runs out, and for a program's own network whose single head
  * has no attentional layer; maps then still hold weights. A pass fails if a program's own network does not record the
  * values (qkv_trace_record in network.h). */
 QKV_API enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector,
@@ -61,7 +61,7 @@ QKV_API enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attenti
  * with </s>; its target begins with <s> (target_input) or ends with </s> (target_output); title and model are NULL. Reports
  * are valid until the next pass or the end of the collector. Fails when `count` is below 1, `kinds` has bits but none of a
  * kind, a sentence has more tokens than the model has positions, a program's own network records weights whose shapes do
- * not fit the sentences (network.h), or memory is out. QKV_FAILED: a map holds infinity or NaN, because parameters of the
+ * not fit the sentences (network.h), or memory runs out. QKV_FAILED: a map holds infinity or NaN, because parameters of the
  * model are too large. */
 QKV_API enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector, int64_t count,
                                               const struct qkv_attention_pair *pairs, unsigned kinds,

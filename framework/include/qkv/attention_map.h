@@ -116,7 +116,7 @@ struct qkv_attention_words {
 /* Merges the tokens of each word, which follow one another, into one: the columns of the tokens are summed and their rows
  * averaged (Clark et al. 2019, "What does BERT look at?"), so that the sum of a row does not change. <s>, </s> and tokens
  * of no word stay as they are. `merged`, which may be `report`, lives in the arena and shares all other data with `report`.
- * Fails for maps that do not fit their tokens, and when memory is out. */
+ * Fails for maps that do not fit their tokens, and when memory runs out. */
 QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_report *report,
                                                   struct qkv_attention_words words, struct qkv_arena *arena,
                                                   struct qkv_attention_report *merged,

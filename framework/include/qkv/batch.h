@@ -70,7 +70,7 @@ struct qkv_ids {
 
 /* Makes a batch of `count` given sentences and adds <s> and </s>. `target` NULL: no target side, for translation
  * (target_tokens and all target lengths are 0). index is 0 .. count-1. Fails, and leaves the
- * batch as it was, when a count or length is negative; when memory is out, the batch is empty. */
+ * batch as it was, when a count or length is negative; when memory runs out, the batch is empty. */
 QKV_API enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const struct qkv_ids *source,
                                        const struct qkv_ids *target, struct qkv_error *error);
 
@@ -129,7 +129,7 @@ struct qkv_batches {
 };
 
 /* Reserves the memory for every epoch and plans epoch 0. The corpus must be encoded and outlive the batches. options.size
- * must be above 0, and its type and order must exist. Fails otherwise, and when memory is out. */
+ * must be above 0, and its type and order must exist. Fails otherwise, and when memory runs out. */
 QKV_API enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_corpus *corpus,
                                          struct qkv_batches_options options, struct qkv_error *error);
 

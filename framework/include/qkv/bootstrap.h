@@ -20,7 +20,7 @@
 
 struct qkv_bootstrap;
 
-/* NULL, with a message, when `systems` is below 1 or memory is out. */
+/* NULL, with a message, when `systems` is below 1 or memory runs out. */
 QKV_API struct qkv_bootstrap *qkv_bootstrap_new(const struct qkv_text_options *options, int systems,
                                                 struct qkv_error *error);
 

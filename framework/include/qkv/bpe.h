@@ -40,13 +40,13 @@ struct qkv_bpe;
 
 /* Learns `merges` merges, at least 1, from the words of `count` texts together; two texts: joint merges. Time grows with
  * the number of different words, not with the length of the text; memory is some 100 bytes per letter of the different
- * words. NULL when memory is out, when a word contains white space or is not valid UTF-8, and when fewer merges can be learned
+ * words. NULL when memory runs out, when a word contains white space or is not valid UTF-8, and when fewer merges can be learned
  * because no other pair occurs twice; the message then gives the number of merges that can be learned. A word whose frequency
  * is below 0 counts as one that does not occur. The caller frees the result. */
 QKV_API struct qkv_bpe *qkv_bpe_learn(int64_t count, const struct qkv_types *const *texts, int64_t merges,
                                       struct qkv_error *error);
 
-/* Copies the merges, without the restriction of qkv_bpe_restrict; the caller frees the copy. NULL when memory is out. */
+/* Copies the merges, without the restriction of qkv_bpe_restrict; the caller frees the copy. NULL when memory runs out. */
 QKV_API struct qkv_bpe *qkv_bpe_copy(const struct qkv_bpe *bpe);
 
 /* Reads a codes file of subword-nmt: `#version: 0.2`, then one merge per line, two symbols with a space between. Fails

@@ -29,7 +29,7 @@
 
 /* Sizes of the model and the text. */
 struct qkv_checked_sizes {
-    int64_t parameters;                              /* learned numbers */
+    int64_t parameters;                              /* number of parameters */
     int64_t sentences, source_tokens, target_tokens; /* of the batch, with </s> */
 };
 
@@ -51,7 +51,7 @@ struct qkv_checked_model {
 /* Checks a model with the vocabularies, dropout, label smoothing and loss scale of training: the gradient of every
  * parameter (qkv_check_graph), and float32 against float64 (qkv_check_precision). Wrong gradients become failed rows of the
  * report; the status is still QKV_OK. QKV_INVALID when the text cannot be read, the model cannot be made from the config,
- * `run` does not fit the config, qkv_check_graph refuses the options, or memory is out. */
+ * `run` does not fit the config, qkv_check_graph refuses the options, or memory runs out. */
 QKV_API enum qkv_status qkv_check_model(struct qkv_check_report *report,
                                         const struct qkv_checked_model *model,
                                         const struct qkv_check_options *options, struct qkv_error *error);

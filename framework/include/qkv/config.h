@@ -248,7 +248,7 @@ QKV_API enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_ar
 
 /* The default config, for programs that set fields themselves and then call qkv_config_finish. It holds the defaults of the
  * table of keys; some of them are 0, -1 or "" for values that follow from other keys. The required strings (data.train, the
- * languages) are empty. `name` is not copied. QKV_INVALID when memory is out.
+ * languages) are empty. `name` is not copied. QKV_INVALID when memory runs out.
  *
  *     struct qkv_arena arena = {0};
  *     struct qkv_config config;

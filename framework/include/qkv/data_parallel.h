@@ -80,7 +80,7 @@ enum qkv_gradient_memory {
 enum { QKV_PAIRED_FROM = 1 << 20 };
 
 /* Prepares steps of `shards` shards (1 .. QKV_SHARDS_MAX of batch.h) over allocated parameters. Parameters and workers must
- * outlive the result; workers NULL: the calling thread alone. Returns NULL, with a message, when memory is out, and for
+ * outlive the result; workers NULL: the calling thread alone. Returns NULL, with a message, when memory runs out, and for
  * arguments out of range. */
 QKV_API struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_parameters *parameters,
                                                         struct qkv_workers *workers, int shards,
@@ -98,7 +98,7 @@ QKV_API enum qkv_status qkv_data_parallel_divide(struct qkv_data_parallel *paral
 
 /* Reserves memory for shards up to the size of shard 0 of `largest`, of which only context and build are used: steps then
  * never call malloc. Reserving does not write to the memory, so that unused pages take no physical memory.
- * Fails when memory is out, and where the graph cannot be built. */
+ * Fails when memory runs out, and where the graph cannot be built. */
 QKV_API enum qkv_status qkv_data_parallel_reserve(struct qkv_data_parallel *parallel,
                                                   const struct qkv_shard_loss *largest,
                                                   struct qkv_error *error);

@@ -10,7 +10,8 @@
  * - wrong calls: functions return a status, NULL, NaN or an empty result; a graph keeps the error until qkv_graph_check
  *   (graph.h);
  * - faults of the library itself: QKV_BUG calls the handler of qkv_set_bug_handler and aborts.
- * The library never exits and never prints, except in QKV_BUG. */
+ * The library never exits and never prints, with two exceptions: QKV_BUG prints a line and aborts, and
+ * qkv_processes_leave ends all processes when one of them has died. */
 #ifndef QKV_ERROR_H
 #define QKV_ERROR_H
 
@@ -33,9 +34,10 @@
 
 /* Result of functions that can fail, and exit code of the command line. */
 enum qkv_status {
-    QKV_OK = 0,      /* done */
-    QKV_FAILED = 1,  /* a check failed, or training diverged */
-    QKV_INVALID = 2, /* bad usage or input */
+    QKV_OK = 0,     /* done */
+    QKV_FAILED = 1, /* a check failed, or training diverged */
+    QKV_INVALID =
+        2, /* anything else: bad usage or input, no memory, a file that cannot be written; the message says it */
 };
 
 /* One sentence without a full stop. Functions fill it when they fail; after a success its contents are arbitrary. The place

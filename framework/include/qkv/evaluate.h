@@ -58,7 +58,7 @@ qkv_evaluator_new_ensemble(struct qkv_ensemble ensemble, const struct qkv_corpus
 QKV_API void qkv_evaluator_divide(struct qkv_evaluator *evaluator, struct qkv_processes *processes);
 
 /* Scores the model with its current parameters. QKV_FAILED: the scores are not finite; QKV_INVALID: a sentence is longer
- * than its positions, or memory is out. The result is the same bits for any number of threads. */
+ * than its positions, or memory runs out. The result is the same bits for any number of threads. */
 QKV_API enum qkv_status qkv_evaluator_run(struct qkv_evaluator *evaluator, struct qkv_scores *scores,
                                           struct qkv_error *error);
 

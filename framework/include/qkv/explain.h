@@ -49,7 +49,7 @@
 #include "qkv/vocabulary.h"
 
 /* Explains a scene. The explanation is in the arena and points into the scene, which must outlive it. Fails when a run that
- * the scene names cannot be opened or does not fit the scene, and when memory is out. */
+ * the scene names cannot be opened or does not fit the scene, and when memory runs out. */
 QKV_API enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_arena *arena,
                                           struct qkv_explanation *explanation, struct qkv_error *error);
 

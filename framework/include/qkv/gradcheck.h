@@ -121,7 +121,7 @@ struct qkv_check_report {
  * qkv_detach: the gradient of a variable that affects y through a detach is reported as wrong.
  * QKV_INVALID when the graph has failed, is float32, shares memory between tensors (qkv_graph_share_memory), or adds to
  * gradients (qkv_graph_bind with `accumulate`); when y is of another graph or depends on no variable and no bound
- * parameter; when an option is out of range; or when memory is out. */
+ * parameter; when an option is out of range; or when memory runs out. */
 QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *subject,
                                         struct qkv_graph *graph, struct qkv_tensor *y,
                                         const struct qkv_check_options *options, struct qkv_error *error);
@@ -139,7 +139,7 @@ struct qkv_precision_pair {
 /* Compares values of both results, and gradients of all variables and parameters for the same random cotangent. Adds one
  * row: the largest difference, relative to the largest number of its tensor or to 1/100 of the largest gradient of all
  * tensors, whichever is more. A difference above the bound still passes if rounding to float32 explains it. QKV_INVALID
- * when a graph has failed, when the graphs do not have the same nodes or not these precisions, or when memory is out. */
+ * when a graph has failed, when the graphs do not have the same nodes or not these precisions, or when memory runs out. */
 QKV_API enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
                                             const struct qkv_precision_pair *pair, uint64_t seed,
                                             struct qkv_error *error);
@@ -147,12 +147,12 @@ QKV_API enum qkv_status qkv_check_precision(struct qkv_check_report *report, con
 /* Checks an op on all its samples. For good samples it checks the op's declarations about its memory; float32 against
  * float64; the adjoint test of the inputs in which the op is linear; and the gradients of all inputs together while other
  * ops use them too; then, on at most eight elements of each tensor and on the whole tensor, the gradients of each input
- * alone and of pairs of inputs that are the same tensor. Bad samples must be refused with their message. An op without samples fails. QKV_INVALID when there is no such op, or memory is out. */
+ * alone and of pairs of inputs that are the same tensor. Bad samples must be refused with their message. An op without samples fails. QKV_INVALID when there is no such op, or memory runs out. */
 QKV_API enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
                                      const struct qkv_check_options *options, struct qkv_error *error);
 
 /* Checks the gradients of a layer's parameters and inputs on all its samples. A layer without samples fails.
- * QKV_INVALID when there is no such layer, or memory is out. */
+ * QKV_INVALID when there is no such layer, or memory runs out. */
 QKV_API enum qkv_status qkv_check_layer(struct qkv_check_report *report, enum qkv_layer_id layer,
                                         const struct qkv_check_options *options, struct qkv_error *error);
 

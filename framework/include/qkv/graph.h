@@ -83,7 +83,7 @@ struct qkv_segments {
 
 /* ---- the graph ---- */
 
-/* Creates a graph that records gradients and has dropout off. Returns NULL when memory is out, or for an unknown dtype.
+/* Creates a graph that records gradients and has dropout off. Returns NULL when memory runs out, or for an unknown dtype.
  *
  * Sets OpenBLAS to one thread for the whole process, unless qkv_set_openblas_single_threaded (workers.h) has turned that
  * off: qkv runs sentences in parallel instead, and results must not depend on the number of threads. The graph and its
@@ -191,7 +191,7 @@ QKV_API const struct qkv_tensor *qkv_graph_find_not_finite(const struct qkv_grap
 QKV_API struct qkv_tensor *qkv_graph_fail(struct qkv_graph *graph, const char *format, ...) QKV_PRINTF(2, 3);
 
 /* Returns zeroed memory that lives as long as the tensors, for data that nodes refer to (segments, indices). Returns NULL
- * when the graph has failed, or when memory is out, which makes it fail. */
+ * when the graph has failed, or when memory runs out, which makes it fail. */
 QKV_API void *qkv_graph_memory(struct qkv_graph *graph, size_t size);
 
 /* Sets the name of the nodes that are created from now on, for messages and qkv_tensor_name. Returns the previous name, so
@@ -227,7 +227,7 @@ QKV_API void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *
 /* Lets tensors between leaves and result share memory; off at first. Call it on a graph without tensors (after creation or
  * reset). Such a graph needs one call of qkv_graph_plan, after its last op and before qkv_forward; y is the tensor that
  * qkv_backward will start from, or the result if there is no backward pass. The graph fails without that call, when tensors
- * are added after it, and when memory is out.
+ * are added after it, and when memory runs out.
  *
  * Results are written over inputs that are not read again, cheap values (norms) are computed again in backward,
  * and a gradient's memory is free once it has been propagated; training needs less than half the memory, and the
@@ -278,7 +278,7 @@ QKV_API size_t qkv_graph_peak_bytes(const struct qkv_graph *graph);
  * first graph that has failed or will not run: otherwise the second waits forever. */
 struct qkv_gradient_pair;
 
-/* For one block of allocated parameters. NULL when memory is out or they are not allocated. */
+/* For one block of allocated parameters. NULL when memory runs out or they are not allocated. */
 QKV_API struct qkv_gradient_pair *qkv_gradient_pair_new(const struct qkv_parameters *parameters);
 QKV_API void qkv_gradient_pair_free(struct qkv_gradient_pair *pair);
 
@@ -299,7 +299,7 @@ QKV_API void qkv_graph_finish_pair(struct qkv_graph *graph);
  * same bits. */
 struct qkv_panels;
 
-/* For one block of allocated parameters. NULL when memory is out or they are not allocated. */
+/* For one block of allocated parameters. NULL when memory runs out or they are not allocated. */
 QKV_API struct qkv_panels *qkv_panels_new(const struct qkv_parameters *parameters);
 QKV_API void qkv_panels_free(struct qkv_panels *panels);
 

@@ -80,7 +80,7 @@ struct qkv_heads_options {
  * passes with the references: the columns of a word's tokens are summed, their rows averaged. Silences each head in turn,
  * so no other thread may use the model meanwhile. Heads that were silent before stay silent. The results are the same for
  * any number of threads. Fails for a model without attention, for a program's own network that does not record the
- * necessary parts (qkv_trace_record in network.h), when memory is out, and where reading links or evaluating fails; nothing
+ * necessary parts (qkv_trace_record in network.h), when memory runs out, and where reading links or evaluating fails; nothing
  * needs to be released then. */
 QKV_API enum qkv_status qkv_heads_measure(struct qkv_run *run, const struct qkv_corpus *corpus,
                                           const struct qkv_heads_options *options,

@@ -28,7 +28,7 @@
 
 /* Static texts. */
 struct qkv_kernel_names {
-    /* Variants of qkv's kernels, for each precision: "avx512", "avx2", "portable". */
+    /* Variants of qkv's kernels: "avx512", "avx2" or "portable" for float32, always "portable" for float64. */
     const char *float32, *float64;
     /* The instructions of this processor with which qkv's kernels multiply bfloat16 ("vdpbf16ps") and int8 ("vpdpbusd").
      * NULL: the processor has none, or QKV_KERNELS excludes it; bfloat16 products are then slower than float32 products. */

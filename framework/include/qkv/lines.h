@@ -50,7 +50,7 @@ QKV_API enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path
 
 /* Reads the next line; *found becomes false at the end of the text, for an empty file at the first call. Fails with
  * `path:line:column: ...`, columns in bytes from 1, on invalid UTF-8 or a NUL byte; with `path:line: ...` when a line is
- * longer than QKV_LINE_MAX_BYTES; with `path: ...` when reading fails, memory is out, UTF-16 is not valid or has no byte
+ * longer than QKV_LINE_MAX_BYTES; with `path: ...` when reading fails, memory runs out, UTF-16 is not valid or has no byte
  * order mark, or a gzip file is truncated, damaged or expands to more than 200 times its size (and 256 MiB). */
 QKV_API enum qkv_status qkv_lines_next(struct qkv_lines *lines, bool *found, struct qkv_error *error);
 

@@ -21,7 +21,7 @@
  * A reference that is NULL is missing: segments may have different numbers of references, and the signature
  * then says `nrefs:var`. An empty hypothesis or reference is a text of no words, not a missing one.
  *
- * Adding fails, and adds nothing, when a segment has no reference, an option is out of range or memory is out. */
+ * Adding fails, and adds nothing, when a segment has no reference, an option is out of range or memory runs out. */
 #ifndef QKV_METRICS_H
 #define QKV_METRICS_H
 
@@ -254,7 +254,7 @@ struct qkv_scorer {
 };
 
 /* Adds one translation and its `count` references. Fails, and adds to none of the metrics, when all references are NULL, an
- * option of a metric that is computed is out of range, or memory is out. */
+ * option of a metric that is computed is out of range, or memory runs out. */
 QKV_API enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translation,
                                        const char *const *references, int64_t count, struct qkv_error *error);
 

@@ -157,7 +157,7 @@ struct qkv_model {
 };
 
 /* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. Returns NULL with a message
- * when memory is out, when the config is not valid (qkv_config_finish) or names a network that is not registered
+ * when memory runs out, when the config is not valid (qkv_config_finish) or names a network that is not registered
  * (network.h), when a vocabulary has fewer than QKV_SPECIALS entries, and when embeddings are tied but the vocabularies
  * differ in size. */
 QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
@@ -274,7 +274,7 @@ QKV_API struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struc
  * hypothesis. One thread at a time may use a decoding. */
 
 /* Makes the state of a decoding; the model must outlive it. Numbers have the dtype of the model.
- * NULL when memory is out. */
+ * NULL when memory runs out. */
 QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
 
 /* Models that translate together. They may have any architectures, but must be made for the same two
@@ -292,7 +292,7 @@ QKV_API enum qkv_status qkv_ensemble_check(struct qkv_ensemble ensemble, struct 
 /* Makes the decoding of an ensemble, whose models must outlive it. The probability of a token is the mean of its
  * probabilities by all models: log p = log((p_1 + .. + p_n) / n), computed in float64. It is used like the decoding of one
  * model: qkv_next_scores.log_sum_exp holds the means of the members' log_sum_exp, and logits are log p plus these. The
- * member with the fewest positions limits the length. NULL with a message when memory is out, and where qkv_ensemble_check
+ * member with the fewest positions limits the length. NULL with a message when memory runs out, and where qkv_ensemble_check
  * fails. */
 QKV_API struct qkv_decoding *qkv_decoding_new_ensemble(struct qkv_ensemble ensemble, struct qkv_error *error);
 
@@ -314,7 +314,7 @@ QKV_API void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_p
  * which feeds one token; the first token fed is <s>. log_sum_exp: also compute the log-sum-exp of each row of
  * logits, which makes log-probabilities of different hypotheses comparable; costs one pass over the
  * logits. The batch is copied: it need not outlive the call. Fails when a sentence has more tokens than the model has
- * positions, or when memory is out. */
+ * positions, or when memory runs out. */
 QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                            int64_t rows, int64_t length, bool log_sum_exp,
                                            struct qkv_error *error);
@@ -340,7 +340,7 @@ static inline int64_t qkv_next_groups(const struct qkv_next_scores *next)
 QKV_API double qkv_next_log_probability(const struct qkv_next_scores *next, int64_t row, int32_t token);
 
 /* Feeds ids[i] to row i, which translates sentence sentences[i] of the batch. The result is valid until the next
- * call. NULL with a message when an id is not in the vocabulary, a sentence is not in the batch, memory is out, or
+ * call. NULL with a message when an id is not in the vocabulary, a sentence is not in the batch, memory runs out, or
  * when there are more rows than in the last step or reordering, or more steps than qkv_decoding_start made room
  * for. */
 QKV_API const struct qkv_next_scores *qkv_decoding_step(struct qkv_decoding *decoding, int64_t rows,

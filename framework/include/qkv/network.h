@@ -105,7 +105,7 @@ struct qkv_network_interface {
     /* Declares the network's parameters in model->parameters, by layers (layers.h) or qkv_parameters_add, according to
      * model->config; model->source_size and target_size are the sizes of the vocabularies. Returns the data that `forward`
      * needs, allocated in the arena of the parameters (qkv_arena_allocate); it becomes model->network. Returns NULL with a
-     * message if the config cannot be used, and NULL without a message when memory is out. */
+     * message if the config cannot be used, and NULL without a message when memory runs out. */
     void *(*declare)(struct qkv_model *model, struct qkv_error *error);
 
     /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets, with D of model.decoder.hidden_size;

@@ -11,7 +11,7 @@
  *     qkv_graph_free(graph);
  *
  * An op returns NULL, and the graph fails, when shapes do not fit, an index is out of bounds, an input belongs to
- * another graph, or memory is out.
+ * another graph, or memory runs out.
  *
  * Segments (struct qkv_segments) mean the same in every op. A count of 0 is one sentence that has all rows. Segments may be
  * in any order, have gaps between them, and have length 0. They must not overlap, except the key segments of attention:
@@ -119,7 +119,7 @@ QKV_API const char *qkv_op_name(enum qkv_op_id op);
  *
  * Weights that the kernel did not keep (flash attention, windows) are computed at the first call: make it before the
  * optimizer changes a bias of the scores. NULL when there is no such sentence or head, when the node has no weights,
- * before qkv_forward, when memory is out, when the graph has failed, when it shares memory and has overwritten the operands,
+ * before qkv_forward, when memory runs out, when the graph has failed, when it shares memory and has overwritten the operands,
  * or when weights must be computed that read a variable or parameter directly (such as the bias), and a variable or
  * parameter of the graph has been written since qkv_forward; rows and columns are then arbitrary. */
 QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention, int64_t sentence,

@@ -86,7 +86,7 @@ struct qkv_optimizer {
  * parameters. Of the settings it reads those of the formulas above (optimizer, adam_betas, adam_epsilon, momentum, nesterov,
  * weight_decay, clip_grad_val, clip_grad_norm, ema), but not learning_rate: each step takes its own. No defaults are filled
  * in: adam needs betas and epsilon, such as .adam_betas = {0.9, 0.999} and .adam_epsilon = 1e-8; betas of 0 switch its moving
- * averages off. qkv_config_default sets all defaults. Fails when memory is out, when the parameters are not allocated, and
+ * averages off. qkv_config_default sets all defaults. Fails when memory runs out, when the parameters are not allocated, and
  * when a setting that the optimizer reads is out of the range of its config key, such as adam_epsilon 0. */
 QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
                                            const struct qkv_training_config *config,

@@ -39,7 +39,7 @@ struct qkv_pairs_statistics {
     int64_t markup;
 };
 
-/* Fails when memory is out. */
+/* Fails when memory runs out. */
 QKV_API enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pairs_statistics *facts,
                                            struct qkv_error *error);
 
@@ -55,7 +55,7 @@ struct qkv_pairs_removed {
 };
 
 /* Removes repeated and unbalanced pairs. With r the ratio of the characters of both sides in the whole set, a pair of a and b
- * characters is unbalanced when a r > 3 b + 10 or b > 3 a r + 10. Fails when memory is out. */
+ * characters is unbalanced when a r > 3 b + 10 or b > 3 a r + 10. Fails when memory runs out. */
 QKV_API enum qkv_status qkv_pairs_clean(struct qkv_pairs *pairs, struct qkv_pairs_removed *removed,
                                         struct qkv_error *error);
 
@@ -70,7 +70,7 @@ struct qkv_pairs_parts {
 /* Assigns each pair to a part: part [count]. Pairs are drawn at random. All pairs that share a sentence, directly or
  * through other pairs, go to the same part, so that no sentence of either side is in two parts. Such groups can make dev
  * and test smaller than wanted, but never larger. The same pairs and seed give the same parts on every machine. Fails when
- * a part would be empty, when no pairs were read, and when memory is out. */
+ * a part would be empty, when no pairs were read, and when memory runs out. */
 QKV_API enum qkv_status qkv_pairs_split(const struct qkv_pairs *pairs, struct qkv_pairs_parts wanted,
                                         enum qkv_pairs_part *part, struct qkv_error *error);
 

@@ -64,7 +64,7 @@ struct qkv_parameters {
     struct qkv_arena arena;
 };
 
-/* Declares a parameter; the name is a printf format. The result is valid until release. NULL when memory is out, the name
+/* Declares a parameter; the name is a printf format. The result is valid until release. NULL when memory runs out, the name
  * is empty, longer than 255 bytes or declared already (a checkpoint finds parameters by name) or begins with `__` or
  * `optimizer.` (names that checkpoints use), the shape is invalid (or not [n, k n] for orthogonal values), the initializer
  * is unknown or its gain is not finite, or the call comes after qkv_parameters_allocate. The parameters have then failed: qkv_parameters_allocate
@@ -77,7 +77,7 @@ QKV_API const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *pa
  * instead of one per column. Does nothing for NULL and for a parameter of another block. */
 QKV_API void qkv_parameters_mark_table(struct qkv_parameters *parameters, const struct qkv_parameter *table);
 
-/* Allocates the block of values, all zero. Fails when a declaration failed, when memory is out, and at a second call. */
+/* Allocates the block of values, all zero. Fails when a declaration failed, when memory runs out, and at a second call. */
 QKV_API enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum qkv_dtype dtype,
                                                 struct qkv_error *error);
 
@@ -90,7 +90,7 @@ QKV_API void qkv_parameters_initialize(struct qkv_parameters *parameters, uint64
  * last one counts. A parameter with the factor 0 is frozen: graphs compute no gradient for it, nor for nodes that depend on
  * frozen parameters and constants alone; optimizers do not change it, and it does not count in the norm of the gradient.
  * qkv_optimizer_init reads the rates. Fails, and changes no rate, if a pattern matches no parameter, a factor is not a
- * number of at least 0, every parameter would be frozen, or memory is out. */
+ * number of at least 0, every parameter would be frozen, or memory runs out. */
 QKV_API enum qkv_status qkv_parameters_set_rates(struct qkv_parameters *parameters, const char *rates,
                                                  struct qkv_error *error);
 
@@ -102,7 +102,7 @@ QKV_API enum qkv_status qkv_parameters_set_rates(struct qkv_parameters *paramete
 QKV_API enum qkv_status qkv_parameters_set_precision(struct qkv_parameters *parameters,
                                                      enum qkv_precision precision, struct qkv_error *error);
 
-/* The number of learned values, without the gaps, and the number of them that are frozen. */
+/* The number of parameters, without the gaps, and the number of them that are frozen. */
 QKV_API int64_t qkv_parameters_total(const struct qkv_parameters *parameters);
 QKV_API int64_t qkv_parameters_frozen(const struct qkv_parameters *parameters);
 

@@ -6,7 +6,7 @@
  *     printf("qkv %s: %lld numbers\n", qkv_version(), (long long)qkv_tensor_count(x));
  *     qkv_graph_free(graph);
  *
- * Suggested reading order: graph.h and ops.h with ops.def (tensors and ops); parameters.h, layers.h (learned values);
+ * Suggested reading order: graph.h and ops.h with ops.def (tensors and ops); parameters.h, layers.h (parameters);
  * gradcheck.h; optimizer.h, data_parallel.h, checkpoint.h (training any loss); then, for translation, model.h and
  * network.h, config.h, trainer.h, run.h, text_translator.h; corpus.h, vocabulary.h and batch.h for the data.
  * docs/library.md lists the other headers by task, and explains for all functions which arguments may be NULL and which

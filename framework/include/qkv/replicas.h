@@ -39,7 +39,7 @@ struct qkv_step_sums {
 
 /* Makes replicas for batches that are split into `shards` (1 .. QKV_SHARDS_MAX), for a model whose parameters are
  * allocated. objective: what steps minimise, copied; NULL: the cross entropy. Model and workers must outlive the replicas;
- * workers NULL: the calling thread alone. Returns NULL, with a message, when memory is out, and for arguments out of
+ * workers NULL: the calling thread alone. Returns NULL, with a message, when memory runs out, and for arguments out of
  * range. */
 QKV_API struct qkv_replicas *qkv_replicas_new(const struct qkv_model *model, struct qkv_workers *workers,
                                               int shards, enum qkv_gradient_memory memory,
@@ -52,7 +52,7 @@ QKV_API enum qkv_status qkv_replicas_divide(struct qkv_replicas *replicas, struc
 
 /* Reserves memory for every batch of `batches`, in any epoch: steps then never call malloc, except that the
  * matrix library allocates a buffer per thread in its first product. Reserving does not write to the
- * memory, so that unused pages take no physical memory. Fails when memory is out,
+ * memory, so that unused pages take no physical memory. Fails when memory runs out,
  * and where a step would fail: for a sentence longer than the positions. */
 QKV_API enum qkv_status qkv_replicas_reserve(struct qkv_replicas *replicas, const struct qkv_batches *batches,
                                              struct qkv_error *error);

@@ -83,7 +83,7 @@ QKV_API enum qkv_status qkv_run_format_check(const char *folder, struct qkv_erro
 QKV_API enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_config *data,
                                        struct qkv_bpe *bpe[2], struct qkv_error *error);
 
-/* "<folder>/<name>" in the arena; NULL when memory is out. */
+/* "<folder>/<name>" in the arena; NULL when memory runs out. */
 QKV_API const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name);
 
 #endif

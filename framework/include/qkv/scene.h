@@ -134,7 +134,7 @@ QKV_API enum qkv_status qkv_scene_read_text(struct qkv_scene *scene, struct qkv_
                                             int override_count, struct qkv_messages *messages);
 
 /* The beginning of a message about a key of the scene: "configs/x.yaml:14:7: " when the file gives the key, else
- * "configs/x.yaml: ", also for a key that scenes do not have. In the arena; "" when memory is out, and for a scene that was
+ * "configs/x.yaml: ", also for a key that scenes do not have. In the arena; "" when memory runs out, and for a scene that was
  * not read. */
 QKV_API const char *qkv_scene_place(const struct qkv_scene *scene, const char *key, struct qkv_arena *arena);
 

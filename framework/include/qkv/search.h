@@ -101,7 +101,7 @@ struct qkv_translations {
 /* Translates the sources of a batch. Deterministic: equal candidates are ordered by their hypothesis (better first), then
  * by token id (lower first). The other sentences of the batch affect the result of a sentence only by rounding. Samples are
  * equal if the sentence number, the seed and the scores are equal. Fails where qkv_decoding_start fails, when an option is
- * out of range, for a prefix that is too long or holds other ids than those of words, and when memory is out. QKV_FAILED:
+ * out of range, for a prefix that is too long or holds other ids than those of words, and when memory runs out. QKV_FAILED:
  * the scores of the model are not finite. */
 QKV_API enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                    const struct qkv_search_options *options,

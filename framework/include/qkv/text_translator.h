@@ -30,16 +30,16 @@ QKV_API struct qkv_text_translator *qkv_text_translator_open(const char *folder,
 
 /* Translates a sentence, UTF-8, by the search that the config of the run sets, with `beam_size` hypotheses, 1 to QKV_BEAM_MAX
  * (search.h); 0: the beam size of the config. The text is tokenised as that of the run; tokens that the run does not know
- * are read as <unk>, without a message. The translation is valid until the next call of this function, which may translate
- * it. Returns NULL with a message when the text has no words, is longer than the model has positions, or is not UTF-8, when
- * qkv_translator_run fails, and when memory is out. */
+ * are read as <unk>, without a message. The translation is valid until the next call, which may also take it as
+ * its `text`. Returns NULL with a message when the text has no words, is longer than the model has positions, or is not UTF-8, when
+ * qkv_translator_run fails, and when memory runs out. */
 QKV_API const char *qkv_text_translator_run(struct qkv_text_translator *translator, const char *text,
                                             int64_t beam_size, struct qkv_error *error);
 
 /* The maps of every layer and head of the last translation, of the attention kinds in `kinds` (bits 1u << kind; 0: all),
  * ordered by kind, layer, head. The report, its tokens and weights are valid until the next call of this function or of
  * qkv_text_translator_run. Returns NULL with a message when nothing was translated or the last translation failed, when
- * qkv_attention_collect fails, and when memory is out. */
+ * qkv_attention_collect fails, and when memory runs out. */
 QKV_API const struct qkv_attention_report *
 qkv_text_translator_attention(struct qkv_text_translator *translator, unsigned kinds,
                               struct qkv_error *error);

@@ -69,7 +69,7 @@ QKV_API void qkv_tokens_release(struct qkv_tokens *tokens);
  * contains one of the marks of Moses, @-@ or an entity such as &apos;. */
 QKV_API bool qkv_looks_tokenized(const char *line);
 
-/* Joins tokens to a line of text in `arena`; NULL when memory is out or the level is unknown. `tokens` come from
+/* Joins tokens to a line of text in `arena`; NULL when memory runs out or the level is unknown. `tokens` come from
  * qkv_tokenize or from a vocabulary.
  *
  * Level char: tokens are written without space, and ▁ as a space. Level word: a space between tokens, except with

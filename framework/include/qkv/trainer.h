@@ -54,7 +54,7 @@ struct qkv_train_validation {
 /* Reported before the first update. */
 struct qkv_train_start {
     const char *folder;
-    int64_t parameters, frozen;         /* learned numbers; those of them that do not change */
+    int64_t parameters, frozen;         /* number of parameters; of those that are frozen */
     int64_t pairs, read;                /* training pairs kept, and in the file */
     int64_t long_sources, long_targets; /* dropped because a side is longer than max_length */
     int64_t dev_pairs;                  /* 0: no validation */
@@ -135,7 +135,7 @@ QKV_API enum qkv_status qkv_train_prepare(const struct qkv_config *config, const
 struct qkv_train_cost {
     double seconds_per_update;
     double seconds_per_validation; /* of an untrained model, whose translations are long; 0: no data.dev */
-    int64_t parameters;            /* learned numbers */
+    int64_t parameters;            /* number of parameters */
     int64_t batches;               /* of an epoch */
 };
 

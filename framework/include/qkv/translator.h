@@ -30,7 +30,7 @@
 struct qkv_translator;
 
 /* Model and workers must outlive the translator; without workers (NULL) the calling thread computes
- * alone. Returns NULL, with a message, when memory is out. */
+ * alone. Returns NULL, with a message, when memory runs out. */
 QKV_API struct qkv_translator *qkv_translator_new(const struct qkv_model *model, struct qkv_workers *workers,
                                                   struct qkv_error *error);
 
@@ -51,7 +51,7 @@ QKV_API void qkv_translator_divide(struct qkv_translator *translator, struct qkv
  * sentence s from s * n_best, best first, valid until the next call, whose sources and prefixes must not point into them.
  * options->prefixes and options->numbers, unless NULL, have an element for each source. The results are the same bits for any
  * number of threads; batch_size and the other sentences affect them only by rounding. Fails where qkv_search fails, when
- * memory is out, and for a negative `count` or a `batch_size` below 1; *best is then NULL. */
+ * memory runs out, and for a negative `count` or a `batch_size` below 1; *best is then NULL. */
 QKV_API enum qkv_status qkv_translator_run(struct qkv_translator *translator, int64_t count,
                                            const struct qkv_ids *sources, int64_t batch_size,
                                            const struct qkv_search_options *options,

@@ -10,7 +10,7 @@
  *     signal   the process gets the signal ERRNO before system call FIRST
  *
  * Only what the program itself causes is counted, also through the C library and the libraries in COUNTED. Others
- * (GLib, Pango, Cairo, fontconfig, OpenBLAS) abort when memory is out, which the program cannot prevent. The system
+ * (GLib, Pango, Cairo, fontconfig, OpenBLAS) abort when memory runs out, which the program cannot prevent. The system
  * traps the calls (seccomp), so those of stdio are among them, which no function of ours could replace. */
 #include "report.h"
 
