@@ -13,7 +13,7 @@
 /* The divisor of the log-probability of a translation of `length` tokens, </s> counted. */
 static double penalty(const struct search *search, int64_t length)
 {
-    switch (search->options->penalty_kind) {
+    switch (search->options->length_penalty) {
     case QKV_LENGTH_PENALTY_AVERAGE:
         return length > 0 ? (double)length : 1; /* 0: cut before the first token */
     case QKV_LENGTH_PENALTY_NONE:
@@ -21,7 +21,7 @@ static double penalty(const struct search *search, int64_t length)
     case QKV_LENGTH_PENALTY_WU:
         break;
     }
-    return qkv_scalar_power((5.0 + (double)length) / 6.0, search->options->length_penalty);
+    return qkv_scalar_power((5.0 + (double)length) / 6.0, search->options->beam_alpha);
 }
 
 /* ---- setting up ---- */

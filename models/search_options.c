@@ -5,11 +5,11 @@
 struct qkv_search_options qkv_search_options_from_config(const struct qkv_testing_config *testing)
 {
     return (struct qkv_search_options){.beam_size = testing->beam_size,
-                                       .length_penalty = testing->beam_alpha,
+                                       .beam_alpha = testing->beam_alpha,
                                        .n_best = 1,
                                        .max_output_length = testing->max_output_length,
                                        .skip_scores = true,
-                                       .penalty_kind = testing->length_penalty,
+                                       .length_penalty = testing->length_penalty,
                                        .min_output_length = testing->min_output_length,
                                        .no_repeat_ngram = testing->no_repeat_ngram,
                                        .repetition_penalty = testing->repetition_penalty};
@@ -62,10 +62,10 @@ enum qkv_status qkv_search_options_check(const struct qkv_search_options *option
     if (!options->sampling.enabled && (options->n_best < 1 || options->n_best > options->beam_size))
         return qkv_error_set(error, "n_best is %lld, but must be between 1 and beam_size (%lld)",
                              (long long)options->n_best, (long long)options->beam_size);
-    if (!(options->length_penalty >= 0) || !isfinite(options->length_penalty))
-        return qkv_error_set(error, "length_penalty is %g, but must be 0 or more, and finite",
-                             options->length_penalty);
-    if ((int)options->penalty_kind < 0 || options->penalty_kind > QKV_LENGTH_PENALTY_NONE)
-        return qkv_error_set(error, "there is no length penalty of kind %d", (int)options->penalty_kind);
+    if (!(options->beam_alpha >= 0) || !isfinite(options->beam_alpha))
+        return qkv_error_set(error, "beam_alpha is %g, but must be 0 or more, and finite",
+                             options->beam_alpha);
+    if ((int)options->length_penalty < 0 || options->length_penalty > QKV_LENGTH_PENALTY_NONE)
+        return qkv_error_set(error, "there is no length penalty of kind %d", (int)options->length_penalty);
     return check_constraints(options, error);
 }

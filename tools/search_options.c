@@ -11,11 +11,11 @@ const char *length_penalty_name(const void *context, int64_t index)
 enum qkv_status search_options_apply(const struct search_options *options, struct qkv_testing_config *testing,
                                      struct qkv_error *error)
 {
-    for (int64_t i = 0; options->penalty_kind && length_penalty_name(NULL, i); i++)
-        if (!strcmp(options->penalty_kind, length_penalty_name(NULL, i)))
+    for (int64_t i = 0; options->length_penalty && length_penalty_name(NULL, i); i++)
+        if (!strcmp(options->length_penalty, length_penalty_name(NULL, i)))
             testing->length_penalty = (enum qkv_length_penalty)i;
     if (options->beam) testing->beam_size = options->beam;
-    if (options->length_penalty >= 0) testing->beam_alpha = options->length_penalty;
+    if (options->beam_alpha >= 0) testing->beam_alpha = options->beam_alpha;
     if (options->max_length) testing->max_output_length = options->max_length;
     if (options->min_length >= 0) testing->min_output_length = options->min_length;
     if (options->no_repeat_ngram >= 0) testing->no_repeat_ngram = options->no_repeat_ngram;
@@ -24,10 +24,10 @@ enum qkv_status search_options_apply(const struct search_options *options, struc
         return qkv_error_set(error,
                              "--with and --without exclude each other: heads of several runs cannot be told "
                              "apart");
-    if (options->length_penalty >= 0 && testing->length_penalty != QKV_LENGTH_PENALTY_WU)
+    if (options->beam_alpha >= 0 && testing->length_penalty != QKV_LENGTH_PENALTY_WU)
         return qkv_error_set(error,
-                             "--length-penalty is the exponent of the length penalty wu, but the length "
-                             "penalty is %s: use --length-penalty-kind wu",
+                             "--beam-alpha is the exponent of the length penalty wu, but the length "
+                             "penalty is %s: use --length-penalty wu",
                              qkv_length_penalty_name(testing->length_penalty));
     if (testing->max_output_length && testing->min_output_length > testing->max_output_length)
         return qkv_error_set(error,

@@ -10,28 +10,28 @@
 
 /* The options as they are given. */
 struct search_options {
-    int64_t beam, max_length;                  /* 0: not given */
-    int64_t min_length, no_repeat_ngram;       /* -1: not given */
-    double length_penalty, repetition_penalty; /* -1: not given */
-    const char *penalty_kind;                  /* NULL: not given */
-    const char *precision;                     /* NULL: not given */
-    struct option_list with;                   /* run folders */
-    struct option_list without;                /* heads */
+    int64_t beam, max_length;              /* 0: not given */
+    int64_t min_length, no_repeat_ngram;   /* -1: not given */
+    double beam_alpha, repetition_penalty; /* -1: not given */
+    const char *length_penalty;            /* NULL: not given */
+    const char *precision;                 /* NULL: not given */
+    struct option_list with;               /* run folders */
+    struct option_list without;            /* heads */
 };
 
 #define SEARCH_OPTIONS_DEFAULT                                                                               \
     {                                                                                                        \
-        .min_length = -1, .no_repeat_ngram = -1, .length_penalty = -1, .repetition_penalty = -1              \
+        .min_length = -1, .no_repeat_ngram = -1, .beam_alpha = -1, .repetition_penalty = -1                  \
     }
 
 /* The rows of an options table. */
 /* clang-format off */
 #define COMMAND_OPTIONS_SEARCH(o)                                                                            \
     COMMAND_OPTION_BEAM(&(o)->beam),                                                                         \
-    {"length-penalty", 'a', "ALPHA", OPTION_NUMBER, &(o)->length_penalty,                                    \
+    {"beam-alpha", 'a', "ALPHA", OPTION_NUMBER, &(o)->beam_alpha,                                            \
      "exponent of the length penalty `wu` (default: testing.beam_alpha)", 0, 10,                             \
      .needs_translations = true},                                                                            \
-    {"length-penalty-kind", 0, "NAME", OPTION_CHOICE, &(o)->penalty_kind,                                    \
+    {"length-penalty", 0, "NAME", OPTION_CHOICE, &(o)->length_penalty,                                       \
      "what log-probabilities are divided by: {choices}, which are a power of the length (Wu et al. 2016), the "\
      "length, and 1 (default: testing.length_penalty)",                                                      \
      .choices = length_penalty_name, .needs_translations = true},                                            \
@@ -54,7 +54,7 @@ struct search_options {
     COMMAND_OPTION_PRECISION(&(o)->precision)
 /* clang-format on */
 
-/* The choices of --length-penalty-kind; the context is not used. */
+/* The choices of --length-penalty; the context is not used. */
 const char *length_penalty_name(const void *context, int64_t index);
 
 /* Overrides the settings of a config by the options that are given. Fails when options contradict each other or the config. */

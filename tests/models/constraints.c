@@ -173,9 +173,9 @@ static int by_score(const void *left, const void *right)
 
 static double penalty_of(const struct qkv_search_options *options, int64_t length)
 {
-    if (options->penalty_kind == QKV_LENGTH_PENALTY_NONE) return 1;
-    if (options->penalty_kind == QKV_LENGTH_PENALTY_AVERAGE) return (double)length;
-    return pow((5 + (double)length) / 6, options->length_penalty);
+    if (options->length_penalty == QKV_LENGTH_PENALTY_NONE) return 1;
+    if (options->length_penalty == QKV_LENGTH_PENALTY_AVERAGE) return (double)length;
+    return pow((5 + (double)length) / 6, options->beam_alpha);
 }
 
 /* Every translation of up to SHORT words that the options allow, best first. Returns their number. */
@@ -249,7 +249,7 @@ Test(constraints, length_penalties_order_translations)
                                              QKV_LENGTH_PENALTY_NONE};
     double lengths[3] = {0};
     for (int k = 0; k < 3; k++) {
-        options.penalty_kind = kinds[k];
+        options.length_penalty = kinds[k];
         expect_everything(options, EVERYTHING, EVERYTHING);
         struct setting s = setting_of(QKV_NETWORK_TRANSFORMER, FEW, 4);
         search(&s, options);
@@ -356,7 +356,7 @@ Test(constraints, contradictions_are_refused)
         {{1, 0, 1, 0, .repetition_penalty = -1}, "repetition_penalty is -1, but must be between 0 and 1000"},
         {{1, 0, 1, 0, .repetition_penalty = NAN},
          "repetition_penalty is nan, but must be between 0 and 1000"},
-        {{1, 0, 1, 0, .penalty_kind = (enum qkv_length_penalty)9}, "there is no length penalty of kind 9"},
+        {{1, 0, 1, 0, .length_penalty = (enum qkv_length_penalty)9}, "there is no length penalty of kind 9"},
         {{1, 0, 1, 4, .prefixes = too_long},
          "sentence 1: its prefix has 5 tokens, but a translation has at most 4"},
         {{1, 0, 1, 4, .prefixes = too_long, .numbers = numbers},

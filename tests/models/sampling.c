@@ -129,7 +129,7 @@ Test(sampling, log_probabilities_are_those_of_the_model)
     struct qkv_error error;
     struct qkv_translator *translator = qkv_translator_new(model, NULL, &error);
     const struct qkv_search_options options = {
-        1, 1, 20, 6, .penalty_kind = QKV_LENGTH_PENALTY_AVERAGE, .sampling = {true, 3, 4, 0.9, 5}};
+        1, 1, 20, 6, .length_penalty = QKV_LENGTH_PENALTY_AVERAGE, .sampling = {true, 3, 4, 0.9, 5}};
     const struct qkv_hypothesis *found = translated(translator, 1, &SOURCE, 1, &options);
     for (int i = 0; i < 20; i++) {
         double expected = 0;

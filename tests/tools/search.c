@@ -89,11 +89,10 @@ Test(search, contradictions_are_refused)
         {"--sample --temperature 0", "qkv: --temperature is 0, but must lie between 1e-6 and 1000000"},
         {"--min-length 5 --max-length 4", "qkv: the shortest translation is 5 tokens, but the longest is 4: "
                                           "change --min-length or --max-length"},
-        {"--length-penalty 1 --length-penalty-kind average",
-         "qkv: --length-penalty is the exponent of the length penalty wu, but the length penalty is average: "
-         "use --length-penalty-kind wu"},
-        {"--length-penalty-kind mean",
-         "qkv: --length-penalty-kind is 'mean', but must be one of wu, average, none"},
+        {"--beam-alpha 1 --length-penalty average",
+         "qkv: --beam-alpha is the exponent of the length penalty wu, but the length penalty is average: "
+         "use --length-penalty wu"},
+        {"--length-penalty mean", "qkv: --length-penalty is 'mean', but must be one of wu, average, none"},
         {"--repetition-penalty 0.5", "qkv: --repetition-penalty is 0.5, but must lie between 1 and 1000"},
         {"--with nowhere", "qkv: nowhere: there is no such run"},
     };
@@ -144,17 +143,16 @@ Test(search, constraints_hold)
     char *once = translated(folder, "a a a\\n", "--repetition-penalty 50");
     cr_expect_str_neq(once, translated(folder, "a a a\\n", ""));
     char *by_option =
-        translated(folder, "a b\\n", "--beam 3 --min-length 4 --length-penalty-kind average --scores");
+        translated(folder, "a b\\n", "--beam 3 --min-length 4 --length-penalty average --scores");
     run_ok("cd '%s' && sed -i 's/min_output_length: 0/min_output_length: 4/; s/length_penalty: "
            "wu/length_penalty: "
            "average/; s/beam_size: 1/beam_size: 3/' run/config.yaml",
            folder);
     cr_expect_str_eq(translated(folder, "a b\\n", "--scores"), by_option);
-    cr_expect_str_neq(translated(folder, "a b\\n", "--scores --length-penalty-kind none"), by_option);
-    cr_expect(
-        refused(translate(folder, "a b\\n", "--length-penalty 1"),
-                "qkv: --length-penalty is the exponent of the length penalty wu, but the length penalty is "
-                "average: use --length-penalty-kind wu"));
+    cr_expect_str_neq(translated(folder, "a b\\n", "--scores --length-penalty none"), by_option);
+    cr_expect(refused(translate(folder, "a b\\n", "--beam-alpha 1"),
+                      "qkv: --beam-alpha is the exponent of the length penalty wu, but the length penalty is "
+                      "average: use --length-penalty wu"));
 }
 
 Test(search, translations_begin_with_the_prefix)

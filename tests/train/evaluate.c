@@ -263,7 +263,7 @@ static bool finishes(int64_t i)
 {
     const struct qkv_corpus_side *s = &corpus.source;
     struct qkv_ids from = {s->start[i + 1] - s->start[i], s->ids + s->start[i]};
-    struct qkv_search_options options = {.beam_size = 1, .length_penalty = GREEDY.beam_alpha, .n_best = 1};
+    struct qkv_search_options options = {.beam_size = 1, .beam_alpha = GREEDY.beam_alpha, .n_best = 1};
     struct qkv_decoding *decoding = qkv_decoding_new(model);
     struct qkv_translations translations = {0};
     struct qkv_batch batch = {0};

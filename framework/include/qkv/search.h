@@ -10,7 +10,7 @@
  *     struct qkv_translations translations = {0};
  *     const int32_t words[] = {7, 8, 9};
  *     const struct qkv_ids source = {3, words};
- *     const struct qkv_search_options options = {.beam_size = 4, .length_penalty = 1, .n_best = 1};
+ *     const struct qkv_search_options options = {.beam_size = 4, .beam_alpha = 1, .n_best = 1};
  *     struct qkv_model *model = NULL;
  *     if (!qkv_config_default(&config, &arena, "example"))
  *         model = qkv_model_new(&config.model, 100, 120, QKV_FLOAT32, &error);
@@ -51,9 +51,9 @@ struct qkv_sampling_options {
 /* All fields except beam_size and n_best may be zero. An array of [sentences] has an element for each sentence of the
  * batch, or of qkv_translator_run. */
 struct qkv_search_options {
-    int64_t beam_size;     /* hypotheses kept per sentence, 1 .. QKV_BEAM_MAX; 1: greedy search, samples */
-    double length_penalty; /* alpha of QKV_LENGTH_PENALTY_WU; 0: no penalty */
-    int64_t n_best; /* translations returned per sentence, 1 .. beam_size; samples: 1 .. QKV_BEAM_MAX */
+    int64_t beam_size; /* hypotheses kept per sentence, 1 .. QKV_BEAM_MAX; 1: greedy search, samples */
+    double beam_alpha; /* alpha of QKV_LENGTH_PENALTY_WU; 0: no penalty */
+    int64_t n_best;    /* translations returned per sentence, 1 .. beam_size; samples: 1 .. QKV_BEAM_MAX */
     /* Tokens without </s>; 0: twice the source tokens (without </s>) plus 10, plus the tokens of the prefix. Limited to the
      * positions of the model. */
     int64_t max_output_length;
@@ -61,7 +61,7 @@ struct qkv_search_options {
 
     /* The divisor of a translation's log-probability. The length counts </s>. WU: ((5 + length) / 6)^alpha (Wu et al. 2016,
      * section 7); AVERAGE: the length; NONE: 1. */
-    enum qkv_length_penalty penalty_kind;
+    enum qkv_length_penalty length_penalty;
     int64_t min_output_length; /* tokens without </s>; cut to max_output_length; 0: no minimum */
     /* No n-gram of this many tokens occurs twice in a translation; the translation ends when every other token would repeat
      * one. 0: off. */
