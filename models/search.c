@@ -86,8 +86,8 @@ static enum qkv_status set_progress(const struct search *s, int64_t sentence, in
     if (options->prefixes) progress->prefix = options->prefixes[sentence];
     int64_t possible = s->decoding->max_length;
     int64_t given = progress->prefix.length < possible ? progress->prefix.length : possible;
-    int64_t tokens =
-        options->max_output_length ? options->max_output_length : 2 * (source_length - 1) + 10 + given;
+    int64_t usual = 2 * (source_length - 1) + 10 + given, room = options->min_output_length + 10;
+    int64_t tokens = options->max_output_length ? options->max_output_length : usual > room ? usual : room;
     progress->max_length = tokens < possible ? tokens + 1 : possible;
     if (check_number(s, sentence, error)) return QKV_INVALID;
     return check_prefix(s, sentence, error);

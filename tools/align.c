@@ -1,6 +1,7 @@
 /* qkv align: draws links between the words of sentence pairs. */
 #include "alignment_table.h"
 #include "commands.h"
+#include "config.h"
 #include "error_messages.h"
 #include "json.h"
 #include "layer_or_head.h"
@@ -21,7 +22,7 @@ enum { BLOCK = 4096 }; /* pairs that are in memory at a time; heads are chosen b
 static struct links_options links_options;
 static const char *output_path, *checkpoint, *reverse_path, *layer, *head, *reverse_layer, *reverse_head,
     *rule_name, *reading_name, *drawing_name;
-static double threshold;
+static double threshold = -1; /* not given */
 static int64_t threads;
 static const char *measure;
 static bool json;
@@ -93,6 +94,8 @@ static int check_options(const struct alignment *a, const char *pairs)
     if (rule_name && !best) return print_error("--choose is for the best head: give --head best");
     if (best && a->rule == QKV_HEAD_RULE_GOLD && !links_options.path)
         return print_error("--choose gold needs gold links: give --links");
+    if (threshold == 0)
+        return print_error("--threshold is 0, but must be above it: almost all weights are above 0");
     if (threshold > 0 && !reverse_path && a->options.drawing != QKV_DRAWING_TARGET)
         return print_error(
             "--drawing %s needs links of both directions, but those above a --threshold are the same in both "
@@ -113,7 +116,7 @@ static int read_options(struct alignment *a, const char *pairs)
         (enum qkv_alignment_reading)index_of(reading_name, name_of_reading, QKV_READING_PREDICTED);
     a->options.drawing = (enum qkv_alignment_drawing)index_of(
         drawing_name, name_of_drawing, reverse_path ? QKV_DRAWING_GROW_DIAG : QKV_DRAWING_TARGET);
-    a->options.threshold = threshold;
+    a->options.threshold = threshold > 0 ? threshold : 0;
     a->options.norms = measures_norms(measure);
     a->rule = (enum qkv_head_rule)index_of(rule_name, choose_name, QKV_HEAD_RULE_AGREEMENT);
     if (output_path && !strcmp(output_path, "-")) output_path = NULL;
@@ -257,6 +260,8 @@ static enum qkv_status align(struct alignment *a, struct qkv_error *error)
     int64_t done = 0, count;
     if (open_pairs(a, error)) return QKV_INVALID;
     a->output = stdout;
+    const char *const inputs[] = {a->pairs.source.path, a->pairs.target.path, links_options.path};
+    if (refuse_input_as_output(output_path, inputs, 3, error)) return QKV_INVALID;
     if (output_path && qkv_file_begin(&a->writer, output_path, error)) return QKV_INVALID;
     if (output_path) a->output = a->writer.file;
     for (;; done += count) {

@@ -130,6 +130,16 @@ bool same_file(const char *a, const char *b)
     return !stat(a, &one) && !stat(b, &other) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
+enum qkv_status refuse_input_as_output(const char *output, const char *const *inputs, int count,
+                                       struct qkv_error *error)
+{
+    for (int i = 0; output && i < count; i++)
+        if (inputs[i] && same_file(output, inputs[i]))
+            return qkv_error_set(
+                error, "%s: is read by this command and would be replaced: write to another file", output);
+    return QKV_OK;
+}
+
 /* A failed write is reported when the program ends, so any other failure here is a lack of memory. */
 static int finish(enum qkv_status status)
 {

@@ -3,6 +3,7 @@
 #include "arguments.h"
 #include "by_length.h"
 #include "commands.h"
+#include "config.h"
 #include "ensemble.h"
 #include "error_messages.h"
 #include "json.h"
@@ -227,7 +228,9 @@ static enum qkv_status read_speed(struct evaluation *e, struct qkv_error *error)
 static enum qkv_status open_evaluation(struct evaluation *e, const char *run, const char *text,
                                        struct qkv_testing_config *testing, struct qkv_error *error)
 {
-    enum qkv_status status = qkv_run_open(&e->run, run, checkpoint, QKV_FLOAT32, error);
+    const char *const inputs[] = {text, evaluate_options.links.path};
+    enum qkv_status status = refuse_input_as_output(evaluate_options.log_probs, inputs, 2, error);
+    if (!status) status = qkv_run_open(&e->run, run, checkpoint, QKV_FLOAT32, error);
     if (status) return status;
     *testing = e->run.config.testing;
     status = search_options_apply(&search_options, testing, error);

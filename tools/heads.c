@@ -1,6 +1,7 @@
 /* qkv heads: measures what the heads of a run attend to, and how important they are. */
 #include "arguments.h"
 #include "commands.h"
+#include "config.h"
 #include "error_messages.h"
 #include "heads_table.h"
 #include "json.h"
@@ -148,7 +149,9 @@ static int run(int operands, char **operand)
     if (links_options_check(&links_options, operand[1])) return QKV_INVALID;
     if (no_translation && print_translation_options_error(&command_heads)) return QKV_INVALID;
     (void)operands;
-    enum qkv_status status = qkv_run_open(&h.run, operand[0], checkpoint, QKV_FLOAT32, &error);
+    const char *const inputs[] = {operand[1], links_options.path};
+    enum qkv_status status = refuse_input_as_output(output_path, inputs, 2, &error);
+    if (!status) status = qkv_run_open(&h.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (status) return conclude(status, &error);
     /* Measuring heads needs gradients, which do not exist for int8 products. */
     status = set_precision(h.run.model, "float32", &error);

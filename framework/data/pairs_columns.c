@@ -31,8 +31,23 @@ int qkv_pairs_fields(const char *line, size_t size, struct pairs_field field[QKV
     }
 }
 
+static bool begins(struct pairs_field field, const char *text)
+{
+    size_t size = strlen(text);
+    return field.size >= size && !memcmp(field.text, text, size);
+}
+
+/* Whether a field is only the name of a sound or image, as Anki exports them, or an address. */
+static bool is_reference(struct pairs_field field)
+{
+    char last = field.size ? field.text[field.size - 1] : '\0';
+    return (begins(field, "[sound:") && last == ']') || (begins(field, "<img ") && last == '>') ||
+           ((begins(field, "http://") || begins(field, "https://")) && !memchr(field.text, ' ', field.size));
+}
+
 static bool has_letter(struct pairs_field field)
 {
+    if (is_reference(field)) return false;
     for (const char *at = field.text, *end = at + field.size; at < end;) {
         int32_t point;
         at += qkv_point(at, &point);

@@ -47,6 +47,10 @@ size_t qkv_markup_size(const char *text, bool entities)
         size_t size = entities ? entity_size(text + 1) : 0;
         return size ? size + 1 : 0;
     }
+    if (!strncmp(text, "[sound:", 7)) {
+        const char *end = text + strcspn(text, "]");
+        return *end ? (size_t)(end - text) + 1 : 0;
+    }
     if (*text != '<') return 0;
     const char *name = text + 1 + (text[1] == '/');
     size_t size = name_size(name);
@@ -117,7 +121,8 @@ static bool remove_markup(char *text, bool entities)
     bool is_changed = false;
     for (const char *at = text; *at;) {
         size_t size = qkv_markup_size(at, entities), kept = 0;
-        if (size) kept = *at == '<' ? replace_tag(at, character) : replace_entity(at, size, character);
+        if (size && *at != '[')
+            kept = *at == '<' ? replace_tag(at, character) : replace_entity(at, size, character);
         if (!size || (!kept && *at == '&')) {
             *to++ = *at++;
             continue;

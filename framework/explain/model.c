@@ -3,6 +3,8 @@
 
 #include "report/collect.h"
 
+#include <string.h>
+
 static enum qkv_status no_attention(const struct model_walk *m)
 {
     bool recurrent = m->model->config.decoder.type == QKV_NETWORK_RECURRENT;
@@ -47,8 +49,40 @@ static void name_words(struct model_walk *m, const struct qkv_attention_report *
                                       qkv_attention_column_tokens(report, m->kind)};
 }
 
-/* Keeps only the query rows that `follow` names: each text is a query word or a row number from 1. */
-static enum qkv_status follow_words(struct model_walk *m, const struct qkv_texts *follow)
+/* Whether the text names this row by its word, or a token of the word. token: the rows that the text names as tokens. */
+static bool names_row(const struct named_words *words, const char *text, int64_t row, int64_t found,
+                      const int32_t *token)
+{
+    int64_t word = words->labels.word[row];
+    if (!found) return word >= 0 && !strcmp(words->names[word], text);
+    for (int64_t f = 0; f < found; f++)
+        if (token[f] == row || (word >= 0 && words->labels.word[token[f]] == word)) return true;
+    return false;
+}
+
+/* Adds the rows that the text names, by their token or their number from 1; with words, which merge tokens, all rows of the words
+ * of these tokens or of the words with this name, each row once. False if the text names none. */
+static bool add_rows(const struct model_walk *m, const struct named_words *words, const char *text,
+                     int32_t *rows, int64_t *count)
+{
+    int64_t tokens = m->query_words.count;
+    int32_t *token = qkv_walk_memory(m->walk, tokens + 1, sizeof *token);
+    if (!token) return false;
+    int64_t found = qkv_walk_find_rows(m->query_words, text, token), named = 0;
+    for (int64_t i = 0; !words && i < found; i++) rows[(*count)++] = token[i];
+    for (int64_t i = 0; words && i < tokens; i++) {
+        if (!names_row(words, text, i, found, token)) continue;
+        named++;
+        bool is_new = true;
+        for (int64_t r = 0; r < *count; r++) is_new &= rows[r] != i;
+        if (is_new) rows[(*count)++] = (int32_t)i;
+    }
+    return found + named > 0;
+}
+
+/* Keeps only the query rows that `follow` names (add_rows). */
+static enum qkv_status follow_words(struct model_walk *m, const struct named_words *words,
+                                    const struct qkv_texts *follow)
 {
     if (!follow->count) return QKV_OK;
     int64_t count = 0;
@@ -56,14 +90,11 @@ static enum qkv_status follow_words(struct model_walk *m, const struct qkv_texts
     const char **names = qkv_walk_memory(m->walk, (follow->count + 1) * m->query_words.count, sizeof *names);
     if (!rows || !names) return qkv_model_walk_no_memory(m->error);
     for (int64_t f = 0; f < follow->count; f++) {
-        int64_t found = qkv_walk_find_rows(m->query_words, follow->text[f], rows + count);
-        count += found;
-        if (!found)
-            return qkv_error_set(
-                m->error,
-                "there is no word '%s' to follow: give a word of the rows, or a number from 1 "
-                "to %lld",
-                follow->text[f], (long long)m->query_words.count);
+        if (add_rows(m, words, follow->text[f], rows, &count)) continue;
+        if (m->walk->failed) return qkv_model_walk_no_memory(m->error);
+        return qkv_error_set(
+            m->error, "there is no word '%s' to follow: give a word of the rows, or a number from 1 to %lld",
+            follow->text[f], (long long)m->query_words.count);
     }
     for (int64_t i = 0; i < count; i++) names[i] = m->query_words.text[rows[i]];
     m->query_words = (struct qkv_texts){count, names};
@@ -87,23 +118,27 @@ static void keep_words(struct model_walk *m)
 
 /* ---- weights between words ---- */
 
-/* Finds the words of the rows and columns of the weights. */
-static bool find_words(struct model_walk *m, const struct qkv_attention_report *report,
-                       const struct qkv_attention_words *words)
+/* Finds the words of all rows, keeps the rows that `follow` names, and finds the words of these rows and of the columns. */
+static enum qkv_status find_words(struct model_walk *m, const struct qkv_attention_report *report,
+                                  const struct qkv_explain_options *options)
 {
     struct qkv_arena *arena = m->walk->arena;
     struct named_words rows, columns; /* of all tokens; names are in the memory of the collector */
-    if (!words) return true;
+    if (!options->words) return follow_words(m, NULL, &options->follow);
     m->merges = true;
+    if (!qkv_report_row_words(report, *options->words, m->kind, arena, &rows) ||
+        !qkv_report_column_words(report, *options->words, m->kind, arena, &columns))
+        return qkv_model_walk_no_memory(m->error);
+    if (follow_words(m, &rows, &options->follow)) return QKV_INVALID;
     int64_t *word = qkv_walk_memory(m->walk, m->query_words.count, sizeof *word);
-    if (!word || !qkv_report_row_words(report, *words, m->kind, arena, &rows) ||
-        !qkv_report_column_words(report, *words, m->kind, arena, &columns))
-        return false;
+    if (!word) return qkv_model_walk_no_memory(m->error);
     for (int64_t i = 0; i < m->query_words.count; i++)
         word[i] = rows.labels.word[m->followed_rows ? m->followed_rows[i] : i];
     return qkv_group_words(m->query_words.text, word, m->query_words.count, arena, &m->row_words) &&
-           qkv_group_words(m->key_words.text, columns.labels.word, m->key_words.count, arena,
-                           &m->column_words);
+                   qkv_group_words(m->key_words.text, columns.labels.word, m->key_words.count, arena,
+                                   &m->column_words)
+               ? QKV_OK
+               : qkv_model_walk_no_memory(m->error);
 }
 
 /* Merges the weights of each head; NULL when memory runs out. */
@@ -160,8 +195,7 @@ static enum qkv_status walk_layer(struct model_walk *m, struct qkv_attention_col
     keep_words(m);
     if (m->walk->failed) return qkv_model_walk_no_memory(m->error);
     if (qkv_model_walk_check(m)) return QKV_INVALID;
-    if (follow_words(m, &options->follow)) return QKV_INVALID;
-    if (!find_words(m, &report, options->words)) return qkv_model_walk_no_memory(m->error);
+    if (find_words(m, &report, options)) return QKV_INVALID;
     return m->layers.multi_head ? qkv_model_walk_transformer(m) : qkv_model_walk_recurrent(m);
 }
 

@@ -62,15 +62,16 @@ static enum qkv_status open_direction(struct qkv_aligner *aligner, struct aligne
     return status ? qkv_error_set(error, "%s: %s", direction->run->path, inner.message) : QKV_OK;
 }
 
-/* Refuses two runs that translate in the same direction, as far as their configs name languages. */
+/* Refuses two runs that translate in the same direction, as far as their configs name languages: "src" and "trg" are what qkv
+ * init writes where it knows none. */
 static enum qkv_status check_languages(const struct qkv_run *run, const struct qkv_run *reverse,
                                        struct qkv_error *error)
 {
     if (!reverse) return QKV_OK;
     const struct qkv_data_config *one = &run->config.data, *two = &reverse->config.data;
     if (!one->src.lang || !one->trg.lang || !two->src.lang || !two->trg.lang) return QKV_OK;
-    if (!strcmp(one->src.lang, one->trg.lang) || strcmp(one->src.lang, two->src.lang) ||
-        strcmp(one->trg.lang, two->trg.lang))
+    if (!strcmp(one->src.lang, "src") || !strcmp(one->src.lang, one->trg.lang) ||
+        strcmp(one->src.lang, two->src.lang) || strcmp(one->trg.lang, two->trg.lang))
         return QKV_OK;
     return qkv_error_set(
         error,

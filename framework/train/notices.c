@@ -43,21 +43,20 @@ static bool is_settled(const struct training *training)
 
 /* ---- guessing ---- */
 
-/* The loss of a network that predicts every target token with its frequency in the training text, whatever the source: the
- * entropy of these frequencies, smoothed as the labels are. NaN: no memory. */
+/* The cross-entropy of a network that predicts every target token with its frequency in the training text, whatever the source:
+ * the entropy of these frequencies. NaN: no memory. */
 static double unigram_loss(const struct training *training)
 {
     const struct qkv_corpus_side *target = &training->train.target;
     int64_t sentences = training->train.count, words = target->start[sentences],
             classes = training->target.size;
     int64_t *count = calloc((size_t)classes, sizeof *count);
-    double smoothing = training->config->training.label_smoothing, loss = 0;
+    double loss = 0;
     if (!count) return (double)NAN;
     for (int64_t i = 0; i < words; i++) count[target->ids[i]]++;
     count[QKV_END] += sentences;
     for (int64_t c = 0; c < classes; c++) {
-        double share =
-            (1 - smoothing) * (double)count[c] / (double)(words + sentences) + smoothing / (double)classes;
+        double share = (double)count[c] / (double)(words + sentences);
         if (share > 0) loss -= share * qkv_scalar_log(share);
     }
     free(count);
@@ -93,7 +92,8 @@ void qkv_notice_update(struct training *training, double loss, int64_t tokens)
     struct qkv_error sentence;
     qkv_error_set(
         &sentence,
-        "update %lld: the loss is %.2f, no better than guessing each word by its frequency (%.2f): try "
+        "update %lld: the cross-entropy is %.2f, no better than guessing each word by its frequency (%.2f): "
+        "try "
         "another "
         "training.learning_rate or training.learning_rate_warmup, and check that the lines of data.train "
         "belong together",

@@ -45,7 +45,7 @@ static enum qkv_status update(struct training *training, struct clock *clock, bo
     clock->norm = sums.norm;
     clock->all_tokens += sums.all_tokens;
     clock->updates++;
-    qkv_notice_update(training, sums.loss, sums.tokens);
+    qkv_notice_update(training, sums.negative_log_likelihood, sums.tokens);
     return QKV_OK;
 }
 
@@ -127,9 +127,12 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     if (status) return qkv_error_set(error, "%s", inner.message);
     double score = scores.value[metric];
     progress->validated = progress->update;
-    qkv_schedule_record_validation(&training->schedule, score, !qkv_metric_info(metric)->lower_is_better);
     if (qkv_best_record(training, score, &best, error)) return QKV_INVALID;
-    progress->waited = best ? 0 : progress->waited + 1;
+    /* The validation at the end of training comes earlier than its turn: an uninterrupted training would not have it. */
+    if (progress->update % training->config->training.validation_freq == 0) {
+        qkv_schedule_record_validation(&training->schedule, score, !qkv_metric_info(metric)->lower_is_better);
+        progress->waited = best ? 0 : progress->waited + 1;
+    }
     struct log_line line = qkv_log_line("validation", progress->update);
     qkv_log_number(&line, "tokens", (double)progress->tokens);
     qkv_log_scores(&line, &scores);

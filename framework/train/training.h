@@ -69,7 +69,7 @@ enum notice { NOTICE_OVERFITTING, NOTICE_COLLAPSE, NOTICE_GUESSING, NOTICE_COUNT
 
 /* What notices.c remembers. Checkpoints do not keep it. */
 struct notices {
-    double loss; /* sum of the loss of training since the last validation, nats */
+    double loss; /* sum of the negative log-likelihoods of training since the last validation, nats */
     int64_t tokens;
     double window_loss; /* the same since the last comparison with guessing */
     int64_t window_tokens, window_updates;
@@ -277,10 +277,11 @@ enum qkv_status qkv_order_report(struct training *training, struct qkv_error *er
 
 /* Sums over the batches of one update. */
 struct update_sums {
-    double loss;        /* with label smoothing, nats */
-    double norm;        /* of the gradient, before clipping */
-    int64_t tokens;     /* target tokens; 0: no batch was left */
-    int64_t all_tokens; /* source and target tokens */
+    double loss;                    /* with label smoothing and its other terms, nats */
+    double negative_log_likelihood; /* of the target tokens, nats */
+    double norm;                    /* of the gradient, before clipping */
+    int64_t tokens;                 /* target tokens; 0: no batch was left */
+    int64_t all_tokens;             /* source and target tokens */
 };
 
 /* Makes the model with its initial parameters, for `config` and the vocabularies. */

@@ -134,6 +134,7 @@ enum qkv_status qkv_training_update(struct training *training, struct update_sum
         if (status) return qkv_error_set(error, "%s", inner.message);
         sums->tokens += part.tokens;
         sums->loss += part.loss;
+        sums->negative_log_likelihood += part.negative_log_likelihood;
         sums->all_tokens += training->batch.source_tokens + training->batch.target_tokens;
         progress->log_loss += part.loss;
         progress->log_cross_entropy += part.negative_log_likelihood;

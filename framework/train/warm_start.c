@@ -12,7 +12,8 @@
 
 /* Keys that decide into which tokens a text is split: if the vocabulary of the old run is used, both configs must have the same
  * values. */
-static const char *const TEXT_KEYS[] = {"level", "lowercase", "split_punctuation", "bpe_min_freq"};
+static const char *const TEXT_KEYS[] = {"level",      "lowercase",    "split_punctuation",
+                                        "num_merges", "bpe_min_freq", "voc_limit"};
 enum { TEXT_KEY_COUNT = sizeof TEXT_KEYS / sizeof TEXT_KEYS[0] };
 
 static enum qkv_status no_memory(struct qkv_error *error)

@@ -483,6 +483,11 @@ Test(align, refuses_bad_input_and_keeps_the_old_file)
         {"pairs.tsv --threshold 0.5 --drawing union", "--drawing union needs links of both directions, but "
                                                       "those above a --threshold are the same in both of one "
                                                       "run: give --reverse"},
+        {"pairs.tsv --threshold 0", "--threshold is 0, but must be above it: almost all weights are above 0"},
+        {"pairs.tsv -o pairs.tsv",
+         "pairs.tsv: is read by this command and would be replaced: write to another file"},
+        {"pairs.tsv --links gold -o ./gold",
+         "./gold: is read by this command and would be replaced: write to another file"},
         {"pairs.tsv --reverse RUN", "RUN and RUN both translate from en to es, but the second run of an "
                                     "alignment must translate in the other direction"},
     };

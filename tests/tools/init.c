@@ -148,6 +148,44 @@ Test(init, takes_the_columns_of_the_languages)
     cr_expect_not_null(strstr(output, "  for example: ts perro 6. = gg dog number 6.\n"), "%s", output);
 }
 
+/* A first line of words that name columns is no pair; one of words that are also codes of languages is. */
+Test(init, knows_titles_of_columns)
+{
+    static const struct {
+        const char *line;
+        bool is_header;
+    } cases[] = {
+        {"en-US\tes-ES", true},
+        {"English (US)\tSpanish (Spain)", true},
+        {"Source text\tTarget text", true},
+        {"English sentence\tSpanish translation", true},
+        {"text_en\ttext_es", true},
+        {"it is\tes so", false},
+        {"My answer\tMi respuesta", false},
+    };
+    const char *folder = scratch("titles");
+    write_pairs(folder, "plain.tsv", 40, "%s\t%s\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *output = run_ok("cd '%s' && { printf '%s\n'; cat plain.tsv; } >x.tsv && "
+                                    "qkv init x.tsv --updates 5 --overwrite",
+                                    folder, cases[i].line);
+        cr_expect_eq(strstr(output, "below a header") != NULL, cases[i].is_header, "%s: %s", cases[i].line,
+                     output);
+    }
+}
+
+/* The sounds of Anki are no sentences, and no parts of sentences. */
+Test(init, leaves_out_sounds)
+{
+    const char *folder = scratch("sounds");
+    write_pairs(folder, "x.tsv", 40, "%s\t[sound:a.mp3]\t%s\n");
+    const char *output = run_ok("cd '%s' && qkv init x.tsv --updates 5 --overwrite", folder);
+    cr_expect_not_null(strstr(output, "40 pairs in columns 1 and 3 of 3"), "%s", output);
+    write_pairs(folder, "x.tsv", 40, "%s [sound:a.mp3]\t%s\n");
+    run_ok("cd '%s' && qkv init x.tsv --updates 5 --overwrite --clean", folder);
+    cr_expect_eq(run("cd '%s' && grep sound: x.train.tsv", folder).exit_code, 1);
+}
+
 /* However slow validations are, they and training together keep to the time, unless one alone does not fit. */
 Test(init, slow_validations_become_fewer)
 {

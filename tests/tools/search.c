@@ -140,6 +140,8 @@ Test(search, constraints_hold)
         for (const char *c = line; *c; c++)
             cr_expect(*c == ' ' || !strchr(c + 1, *c), "%s repeats %c", line, *c);
     }
+    cr_expect_geq(tokens_of(translated(folder, "a\\n", "--min-length 30")), 30,
+                  "twice the source and 10 are less");
     char *once = translated(folder, "a a a\\n", "--repetition-penalty 50");
     cr_expect_str_neq(once, translated(folder, "a a a\\n", ""));
     char *by_option =

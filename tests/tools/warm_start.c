@@ -111,7 +111,7 @@ Test(warm_start, has_the_same_bits_for_any_number_of_threads_and_after_a_resume)
     run_ok(FROM "two -j 2 -s training.updates=8", folder);
     run_ok(FROM "half -s training.updates=4", folder);
     run_ok("cd '%s' && mv run gone && qkv train c.yaml -q --resume -s training.model_dir=half -s "
-           "training.updates=8",
+           "training.updates=8 -s training.validation_freq=4",
            folder);
     run_ok("cd '%s' && cmp one/last.safetensors two/last.safetensors && cmp one/last.safetensors "
            "half/last.safetensors",
@@ -131,6 +131,9 @@ Test(warm_start, is_refused_where_it_cannot_be)
         {"-s training.from_vocabulary=new", "training.from_vocabulary is new, but there is no training.from"},
         {"--from run -s data.src.lowercase=true",
          "data.src.lowercase is true, but in run, whose vocabulary is used, it is false: set it to false, or "
+         "training.from_vocabulary to new"},
+        {"--from run -s data.trg.voc_limit=9",
+         "data.trg.voc_limit is 9, but in run, whose vocabulary is used, it is 0: set it to 0, or "
          "training.from_vocabulary to new"},
         {"--from run -s model.encoder.num_layers=2",
          "training.from: run/best.safetensors: 16 parameters of the model are missing "

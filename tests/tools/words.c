@@ -164,6 +164,19 @@ Test(words, merge_the_pieces_of_words)
     for (int i = 0; i < 3; i++) expect_word_weights(folder, kinds[i]);
     cr_assert_not_null(strstr(pieces_of_four, "@@"));
     expect_word_weights(folder, "--follow 2 --follow 4 --follow 5");
+    expect_word_weights(folder, "--follow cuatro");
+    /* One of its pieces follows the complete word, too. */
+    const cJSON *rows = cJSON_GetObjectItem(
+        step(shown(folder, "explain run 'one four' -t 'uno cuatro' --words --follow 4"), "word_weights"),
+        "rows");
+    cr_assert_eq(cJSON_GetArraySize(rows), 1);
+    cr_expect_str_eq(cJSON_GetArrayItem(rows, 0)->valuestring, "cuatro");
+    const cJSON *all = step(shown(folder, "explain run 'one four' -t 'uno cuatro' --words"), "word_weights"),
+                *one = step(shown(folder, "explain run 'one four' -t 'uno cuatro' --words --follow cuatro"),
+                            "word_weights");
+    const cJSON *head = cJSON_GetArrayItem(cJSON_GetObjectItem(all, "values"), 0),
+                *followed = cJSON_GetArrayItem(cJSON_GetObjectItem(one, "values"), 0);
+    cr_expect(cJSON_Compare(cJSON_GetArrayItem(head, 1), cJSON_GetArrayItem(followed, 0), true));
     cr_assert_null(step(shown(folder, "explain run 'one four' -t 'uno cuatro'"), "word_weights"));
     const char *picture =
         run("cd '%s' && qkv explain run 'one four' -t 'uno cuatro' --words -f svg", folder).output;

@@ -111,7 +111,7 @@ Test(notices, of_a_loss_that_is_no_better_than_guessing)
     const char *settings = "-s training.updates=1100 -s training.learning_rate=1e-9 -s data.dev=";
     const char *found = notices(folder, settings);
     expect_only(found, GUESSES);
-    cr_expect_not_null(strstr(found, "notice: update 1000: the loss is "), "%s", found);
+    cr_expect_not_null(strstr(found, "notice: update 1000: the cross-entropy is "), "%s", found);
     cr_expect_not_null(strstr(found, "training.learning_rate"), "%s", found);
     found = notices(folder, format("%s -s training.learning_rate_warmup=101", settings));
     cr_expect_str_eq(found, "", "the warm-up has ended less than 1000 updates ago");
@@ -123,7 +123,7 @@ Test(notices, of_a_loss_that_diverges)
     const char *folder = task("diverging", true);
     const char *found = notices(folder, "-s training.updates=510 -s training.learning_rate=30 -s data.dev=");
     expect_only(found, GUESSES);
-    cr_expect_not_null(strstr(found, "notice: update 500: the loss is "), "%s", found);
+    cr_expect_not_null(strstr(found, "notice: update 500: the cross-entropy is "), "%s", found);
 }
 
 /* Guessing has a loss that can be computed by hand: three equally frequent tokens, with </s>. */
@@ -136,9 +136,9 @@ Test(notices, the_loss_of_guessing)
     const char *settings = "-s training.updates=1000 -s training.learning_rate=1e-9 -s data.dev=";
     const char *found = notices(folder, settings);
     cr_expect_not_null(strstr(found, "by its frequency (1.10): "), "log 3 = 1.0986: %s", found);
-    /* <unk> and <s> do not occur: three shares of 0.6 / 3 + 0.4 / 5, and two of 0.4 / 5. */
     found = notices(folder, format("%s -s training.label_smoothing=0.4", settings));
-    cr_expect_not_null(strstr(found, "by its frequency (1.47): "), "%s", found);
+    cr_expect_not_null(strstr(found, "by its frequency (1.10): "), "cross-entropies without smoothing: %s",
+                       found);
 }
 
 /* The rate is so low that the source makes no difference yet. One so high that training collapses would give other translations
@@ -160,6 +160,12 @@ Test(notices, none_of_a_training_that_learns)
     const char *folder = task("learns", true);
     cr_expect_str_eq(notices(folder, "-s training.updates=2000 -s training.validation_freq=100 "
                                      "-s training.learning_rate=0.003 -s model.encoder.dropout=0.1"),
+                     "");
+    /* Links that cannot be learned make the loss greater than that of guessing, but not the cross-entropy. */
+    run_ok("cd '%s' && awk '{ print NR %% 2 \"-0 \" (NR + 1) %% 2 \"-1\" }' train.tsv >train.align", folder);
+    cr_expect_str_eq(notices(folder, "-s training.updates=1500 -s training.validation_freq=500 "
+                                     "-s training.learning_rate=0.003 -s data.train_links=train.align "
+                                     "-s training.guided_alignment=40"),
                      "");
 }
 

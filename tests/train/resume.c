@@ -124,6 +124,27 @@ Test(resume, a_finished_run_goes_on_when_it_is_given_more_to_do)
     training_expect_same(uninterrupted, training.run);
 }
 
+/* The validation at the end of the first part, which is out of turn, lowers no rate. */
+Test(resume, a_finished_run_goes_on_with_the_same_rates)
+{
+    const char *folder = scratch("rates"), *uninterrupted = format("%s/uninterrupted", folder);
+    const char *settings = "logging_freq=1 validation_freq=7 scheduling=plateau learning_rate_patience=0 "
+                           "early_stopping_metric=sequence_accuracy learning_rate=1e-9";
+    struct training training = {.config = training_config(folder),
+                                .settings = format("updates=20 %s", settings),
+                                .run = uninterrupted};
+    training_run(training);
+    training.run = format("%s/more", folder);
+    training.settings = format("updates=16 %s", settings);
+    training_run(training);
+    training.resume = true;
+    training.settings = format("updates=20 %s", settings);
+    training_run(training);
+    for (int update = 1; update <= 20; update++)
+        cr_expect_eq(training_metric(training.run, "train", update, "learning_rate"),
+                     training_metric(uninterrupted, "train", update, "learning_rate"), "update %d", update);
+}
+
 /* ---- killed ---- */
 
 /* Starts `qkv train`, kills it after `lines` lines of its progress, whatever it is doing then, and says

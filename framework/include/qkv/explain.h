@@ -58,8 +58,8 @@ struct qkv_explain_options {
     enum qkv_attention_kind kind;
     int layer;               /* from 1; 0: the last layer with this kind of attention */
     struct qkv_texts follow; /* show only these rows, each a word or a number from 1; count 0: all rows */
-    /* Adds the step word_weights: weights between words, as qkv_attention_merge_words makes them. For a word of which
-     * `follow` selects only some tokens, the row is the mean over these tokens. NULL: no such step. */
+    /* Adds the step word_weights: weights between words, as qkv_attention_merge_words makes them. `follow` may then also name
+     * such words, and a token selects all tokens of its word. NULL: no such step. */
     const struct qkv_attention_words *words;
     /* Names of the words in the steps logits, probabilities and chosen; NULL: the steps end with the last layer. */
     const struct qkv_vocabulary *target_vocabulary;
