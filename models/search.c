@@ -57,7 +57,7 @@ static enum qkv_status check_number(const struct search *s, int64_t sentence, st
                          (long long)number, (long long)max);
 }
 
-/* Refuses a prefix with a token that no translation has, or that leaves no room for </s>. */
+/* Refuses a prefix with a token that no translation has, or that leaves no least for </s>. */
 static enum qkv_status check_prefix(const struct search *s, int64_t sentence, struct qkv_error *error)
 {
     const struct progress *progress = &s->progress[sentence];
@@ -86,8 +86,8 @@ static enum qkv_status set_progress(const struct search *s, int64_t sentence, in
     if (options->prefixes) progress->prefix = options->prefixes[sentence];
     int64_t possible = s->decoding->max_length;
     int64_t given = progress->prefix.length < possible ? progress->prefix.length : possible;
-    int64_t usual = 2 * (source_length - 1) + 10 + given, room = options->min_output_length + 10;
-    int64_t tokens = options->max_output_length ? options->max_output_length : usual > room ? usual : room;
+    int64_t usual = 2 * (source_length - 1) + 10 + given, least = options->min_output_length + 10;
+    int64_t tokens = options->max_output_length ? options->max_output_length : usual > least ? usual : least;
     progress->max_length = tokens < possible ? tokens + 1 : possible;
     if (check_number(s, sentence, error)) return QKV_INVALID;
     return check_prefix(s, sentence, error);
@@ -102,7 +102,7 @@ static const int32_t *collect_ids(struct search *s, int64_t node, int64_t length
     return ids;
 }
 
-/* Makes room for a finished hypothesis with this score in the sorted list of its sentence, and returns its place; -1 if the
+/* Makes least for a finished hypothesis with this score in the sorted list of its sentence, and returns its place; -1 if the
  * list is full and none of its hypotheses is worse. */
 static int64_t find_place(struct search *s, struct progress *progress, struct qkv_hypothesis *list,
                           double score)

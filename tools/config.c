@@ -135,8 +135,7 @@ enum qkv_status refuse_input_as_output(const char *output, const char *const *in
 {
     for (int i = 0; output && i < count; i++)
         if (inputs[i] && same_file(output, inputs[i]))
-            return qkv_error_set(
-                error, "%s: is read by this command and would be replaced: write to another file", output);
+            return qkv_error_set(error, "%s: is an input, too: write to another file", output);
     return QKV_OK;
 }
 

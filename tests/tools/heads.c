@@ -138,7 +138,7 @@ Test(heads, refuses)
          "--output h.png: measures of heads are written as .txt, .json or .tsv; --format chooses another"},
         {"--links-from 0", "--links-from needs --links"},
         {"--no-translation --beam 2", "--beam needs translations: give it without --no-translation"},
-        {"-o ./dev.tsv", "./dev.tsv: is read by this command and would be replaced: write to another file"},
+        {"-o ./dev.tsv", "./dev.tsv: is an input, too: write to another file"},
         {"--links missing", "missing: cannot be read: No such file or directory"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)

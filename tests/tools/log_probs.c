@@ -129,8 +129,7 @@ Test(log_probs, leave_no_partial_file)
     const char *folder = tiny_run("refused", 2);
     static const char *const cases[][2] = {
         {"--log-probs p.csv", "qkv: --log-probs p.csv: log-probabilities are written as .tsv or .json"},
-        {"--no-translation --log-probs ./dev.tsv",
-         "qkv: ./dev.tsv: is read by this command and would be replaced: write to another file"},
+        {"--no-translation --log-probs ./dev.tsv", "qkv: ./dev.tsv: is an input, too: write to another file"},
         {"--log-probs p", "qkv: --log-probs p: log-probabilities are written as .tsv or .json"},
         {"--no-translation --by-length 3",
          "qkv: --by-length needs translations: give it without --no-translation"},
