@@ -2,6 +2,8 @@
 
 #include "qkv/attention_map.h"
 
+#include <string.h>
+
 enum qkv_status unknown_replacer_open(struct unknown_replacer *replacer, const struct qkv_run *run,
                                       struct qkv_error *error)
 {
@@ -10,6 +12,7 @@ enum qkv_status unknown_replacer_open(struct unknown_replacer *replacer, const s
         return qkv_error_set(
             error, "%s: --replace-unk needs cross attention, which the model of this run does not have",
             run->path);
+    replacer->has_subwords = run->config.data.trg.level == QKV_LEVEL_BPE;
     replacer->collector = qkv_attention_collector_new(run->model, error);
     return replacer->collector ? QKV_OK : QKV_INVALID;
 }
@@ -28,6 +31,13 @@ static int64_t strongest(const struct input_tokens *source, const struct qkv_att
     for (int64_t i = 1; i < source->ids.length; i++)
         if (weights[i] > weights[best]) best = i;
     return best;
+}
+
+/* Whether a subword is followed by another one of its word. */
+static bool goes_on(const char *subword)
+{
+    size_t size = strlen(subword);
+    return size > 2 && !strcmp(subword + size - 2, "@@");
 }
 
 enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct input_line *line,
@@ -52,8 +62,11 @@ enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct 
     *count = first;
     for (int64_t t = first, last = -1; t < hypothesis->length; t++) {
         int64_t best = hypothesis->ids[t] == QKV_UNKNOWN ? strongest(&line->source, map, t) : -1;
-        bool repeats = last >= 0 && best >= 0 && best != last &&
-                       line->source.words[best] == line->source.words[last]; /* another piece of the word */
+        /* Another subword of the same word. */
+        bool repeats = last >= 0 && best >= 0 && (best != last || replacer->has_subwords) &&
+                       line->source.words[best] == line->source.words[last];
+        /* The source word replaces the complete word, whose first subwords may be known. */
+        while (replacer->has_subwords && best >= 0 && *count && goes_on(tokens[*count - 1])) --*count;
         if (!repeats) tokens[(*count)++] = best < 0 ? tokens[t] : line->source.words[best];
         last = best;
     }

@@ -11,6 +11,7 @@
 struct unknown_replacer {
     struct qkv_attention_collector *collector;
     struct qkv_arena arena; /* of one translation */
+    bool has_subwords;      /* the tokens of the translation are subwords */
 };
 
 /* Fails for a run whose model has no cross attention. */
@@ -20,7 +21,8 @@ void unknown_replacer_close(struct unknown_replacer *replacer);
 
 /* Replaces each <unk> among the tokens [length] of the hypothesis, except in the prefix, by the word of the source token with
  * the largest cross attention, averaged over all heads of all layers; of equal ones, the first. Several <unk> in a row become
- * one word if they attend to different pieces of it: *count is the number of tokens afterwards. The line needs words
+ * one word if they attend to different subwords of it or, where the translation has subwords, to the same; the word then also
+ * replaces the subwords of its word before the <unk>. *count is the number of tokens afterwards. The line needs words
  * (input_lines.needs_words). */
 enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct input_line *line,
                                 const struct qkv_hypothesis *hypothesis, const char **tokens, int64_t *count,

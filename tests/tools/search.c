@@ -221,6 +221,22 @@ Test(search, unknown_words_are_replaced_by_words_as_they_are_spelled)
     cr_expect_str_eq(translated(pieces, "a b n57\\nn168 c d\\n", "--replace-unk"), "A B n57\nn168 C D\n");
 }
 
+/* Also where the first subwords of the unknown word are known, and several of its subwords are not. */
+Test(search, unknown_words_of_subwords_are_replaced_as_a_whole)
+{
+    const char *folder = run_with_names("subwords", "-s data.trg.level=bpe -s data.trg.num_merges=1 "
+                                                    "-s data.src.level=bpe -s data.src.num_merges=1 "
+                                                    "-s data.trg.voc_limit=9");
+    char *text = translated(folder, "a b n57\\n", "--replace-unk --sample --n-best 64 --temperature 3");
+    int replaced = 0;
+    for (char *word = strtok(text, " \t\n"); word; word = strtok(NULL, " \t\n")) {
+        if (!strstr(word, "n57")) continue;
+        cr_expect_str_eq(word, "n57");
+        replaced++;
+    }
+    cr_expect_gt(replaced, 9);
+}
+
 /* The dash makes three tokens of c\u2013c, the hyphen that the model knows makes one. */
 Test(search, unknown_words_are_found_in_a_line_that_is_read_with_other_marks)
 {
