@@ -62,13 +62,20 @@
 /* The last argument of a TEXT that is a path. */
 #define IS_PATH .is_path = true
 
+/* Programs that print no reference of the keys can leave out its texts. */
+#ifdef QKV_WITHOUT_KEY_HELP
+#    define KEY_HELP(text) ""
+#else
+#    define KEY_HELP(text) text
+#endif
+
 #define ROW_AT(key_kind, key_path, field, key_role, key_fallback, key_help, ...)                             \
     {.path = NAME(key_path),                                                                                 \
      .kind = key_kind,                                                                                       \
      .role = QKV_ROLE_##key_role,                                                                            \
      .offset = offsetof(KEY_STRUCT, field),                                                                  \
      .fallback = key_fallback,                                                                               \
-     .help = key_help,                                                                                       \
+     .help = KEY_HELP(key_help),                                                                             \
      __VA_ARGS__},
 #define ROW(key_kind, key_path, ...) ROW_AT(key_kind, key_path, key_path, __VA_ARGS__)
 #define TEXT(path, role, fallback, help, ...)                                                                \

@@ -208,7 +208,8 @@ static void find_nearest(const struct qkv_schema *schema, const char *path,
         } while (*end++);
     }
     int edits = distance(last_part(path), last_part(nearest));
-    if (!qkv_names_are_near(last_part(path), last_part(nearest), edits)) *nearest = '\0';
+    if (edits < best) best = edits;
+    if (!qkv_names_are_near(last_part(path), last_part(nearest), best)) *nearest = '\0';
 }
 
 const char *qkv_schema_hint(const struct qkv_schema *schema, const char *path,

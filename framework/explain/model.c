@@ -49,38 +49,33 @@ static void name_words(struct model_walk *m, const struct qkv_attention_report *
                                       qkv_attention_column_tokens(report, m->kind)};
 }
 
-/* Whether the text names this row by its word, or a token of the word. token: the rows that the text names as tokens. */
-static bool names_row(const struct named_words *words, const char *text, int64_t row, int64_t found,
-                      const int32_t *token)
+/* Finds the rows with this token, or this number from 1, or else those of the words with this name. */
+static int64_t find_rows(const struct model_walk *m, const struct named_words *words, const char *text,
+                         int32_t *rows)
 {
-    int64_t word = words->labels.word[row];
-    if (!found) return word >= 0 && !strcmp(words->names[word], text);
-    for (int64_t f = 0; f < found; f++)
-        if (token[f] == row || (word >= 0 && words->labels.word[token[f]] == word)) return true;
-    return false;
+    int64_t count = qkv_walk_find_rows(m->query_words, text, rows);
+    if (count || !words) return count;
+    for (int64_t i = 0; i < words->labels.tokens; i++)
+        if (words->labels.word[i] >= 0 && !strcmp(words->names[words->labels.word[i]], text))
+            rows[count++] = (int32_t)i;
+    return count;
 }
 
-/* Adds the rows that the text names, by their token or their number from 1; with words, which merge tokens, all rows of the words
- * of these tokens or of the words with this name, each row once. False if the text names none. */
-static bool add_rows(const struct model_walk *m, const struct named_words *words, const char *text,
-                     int32_t *rows, int64_t *count)
+/* Writes all rows of the words of these rows, in the order of the sentence, to `all`. Returns their number. */
+static int64_t complete_words(const struct word_labels *labels, const int32_t *rows, int64_t count,
+                              int32_t *all)
 {
-    int64_t tokens = m->query_words.count;
-    int32_t *token = qkv_walk_memory(m->walk, tokens + 1, sizeof *token);
-    if (!token) return false;
-    int64_t found = qkv_walk_find_rows(m->query_words, text, token), named = 0;
-    for (int64_t i = 0; !words && i < found; i++) rows[(*count)++] = token[i];
-    for (int64_t i = 0; words && i < tokens; i++) {
-        if (!names_row(words, text, i, found, token)) continue;
-        named++;
-        bool is_new = true;
-        for (int64_t r = 0; r < *count; r++) is_new &= rows[r] != i;
-        if (is_new) rows[(*count)++] = (int32_t)i;
-    }
-    return found + named > 0;
+    int64_t written = 0;
+    for (int64_t i = 0; i < labels->tokens; i++)
+        for (int64_t r = 0; r < count; r++) {
+            if (rows[r] != i && (labels->word[i] < 0 || labels->word[rows[r]] != labels->word[i])) continue;
+            all[written++] = (int32_t)i;
+            break;
+        }
+    return written;
 }
 
-/* Keeps only the query rows that `follow` names (add_rows). */
+/* Keeps only the query rows that `follow` names; with words, which merge tokens, all rows of the words of these. */
 static enum qkv_status follow_words(struct model_walk *m, const struct named_words *words,
                                     const struct qkv_texts *follow)
 {
@@ -88,13 +83,20 @@ static enum qkv_status follow_words(struct model_walk *m, const struct named_wor
     int64_t count = 0;
     int32_t *rows = qkv_walk_memory(m->walk, (follow->count + 1) * m->query_words.count, sizeof *rows);
     const char **names = qkv_walk_memory(m->walk, (follow->count + 1) * m->query_words.count, sizeof *names);
-    if (!rows || !names) return qkv_model_walk_no_memory(m->error);
+    int32_t *all = qkv_walk_memory(m->walk, m->query_words.count, sizeof *all);
+    if (!rows || !names || !all) return qkv_model_walk_no_memory(m->error);
     for (int64_t f = 0; f < follow->count; f++) {
-        if (add_rows(m, words, follow->text[f], rows, &count)) continue;
-        if (m->walk->failed) return qkv_model_walk_no_memory(m->error);
-        return qkv_error_set(
-            m->error, "there is no word '%s' to follow: give a word of the rows, or a number from 1 to %lld",
-            follow->text[f], (long long)m->query_words.count);
+        int64_t found = find_rows(m, words, follow->text[f], rows + count);
+        count += found;
+        if (!found)
+            return qkv_error_set(
+                m->error,
+                "there is no word '%s' to follow: give a word of the rows, or a number from 1 to %lld",
+                follow->text[f], (long long)m->query_words.count);
+    }
+    if (words) {
+        count = complete_words(&words->labels, rows, count, all);
+        rows = all;
     }
     for (int64_t i = 0; i < count; i++) names[i] = m->query_words.text[rows[i]];
     m->query_words = (struct qkv_texts){count, names};

@@ -70,7 +70,7 @@ static enum qkv_status check_languages(const struct qkv_run *run, const struct q
     if (!reverse) return QKV_OK;
     const struct qkv_data_config *one = &run->config.data, *two = &reverse->config.data;
     if (!one->src.lang || !one->trg.lang || !two->src.lang || !two->trg.lang) return QKV_OK;
-    if (!strcmp(one->src.lang, "src") || !strcmp(one->src.lang, one->trg.lang) ||
+    if ((run != reverse && !strcmp(one->src.lang, "src")) || !strcmp(one->src.lang, one->trg.lang) ||
         strcmp(one->src.lang, two->src.lang) || strcmp(one->trg.lang, two->trg.lang))
         return QKV_OK;
     return qkv_error_set(
