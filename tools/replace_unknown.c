@@ -1,6 +1,7 @@
 #include "replace_unknown.h"
 
 #include "qkv/attention_map.h"
+#include "qkv/bpe.h"
 
 #include <string.h>
 
@@ -36,8 +37,8 @@ static int64_t strongest(const struct input_tokens *source, const struct qkv_att
 /* Whether a subword is followed by another one of its word. */
 static bool goes_on(const char *subword)
 {
-    size_t size = strlen(subword);
-    return size > 2 && !strcmp(subword + size - 2, "@@");
+    size_t size = strlen(subword), mark = strlen(QKV_BPE_CONTINUES);
+    return size > mark && !strcmp(subword + size - mark, QKV_BPE_CONTINUES);
 }
 
 enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct input_line *line,

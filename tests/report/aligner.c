@@ -78,7 +78,13 @@ Test(aligner, refuses_text_and_maps_that_cannot_be)
     cr_expect_not_null(strstr(error.message, ": the cross attention has no layer 9"), "%s", error.message);
     cr_expect_null(qkv_aligner_new(&run, &run, &options, NULL, &error));
     cr_expect_not_null(strstr(error.message, "must translate in the other direction"), "%s", error.message);
-    options.map[0].layer = 1;
+    /* src and trg are no languages: another run may translate in the other direction. */
+    struct qkv_run other = open_run();
+    options.map[0].layer = options.map[1].layer = 1;
+    struct qkv_aligner *both = qkv_aligner_new(&run, &other, &options, NULL, &error);
+    cr_expect_not_null(both, "%s", error.message);
+    qkv_aligner_free(both);
+    qkv_run_release(&other);
     struct qkv_aligned_pair pair = {.texts = texts_of("the \xff", "el gato")};
     struct qkv_aligner *aligner = qkv_aligner_new(&run, NULL, &options, NULL, &error);
     cr_assert_not_null(aligner);
