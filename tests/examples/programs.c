@@ -129,10 +129,13 @@ Test(examples, character_model_learns_and_continues_a_text)
 {
     const char *program = compiled("character_model"), *folder = scratch("characters");
     run_ok("cut -f 2 '%s/datasets/en_es/train.tsv' >'%s/text'", QKV_SOURCE_DIR, folder);
-    const char *output = run_ok("%s '%s/text' 'el gato ' 100", program, folder);
-    EXPECT_IN_ORDER(output, "update 100  ", " bits a character\n", "el gato ");
-    cr_expect_str_eq(run_ok("taskset -p -c 0 $$ >/dev/null; %s '%s/text' 'el gato ' 100", program, folder),
-                     output, "another number of threads");
+    int updates = is_slow_build() ? 1 : 100;
+    const char *output = run_ok("%s '%s/text' 'el gato ' %d", program, folder, updates);
+    if (!is_slow_build()) EXPECT_IN_ORDER(output, "update 100  ", " bits a character\n");
+    cr_expect_not_null(strstr(output, "el gato "));
+    cr_expect_str_eq(
+        run_ok("taskset -p -c 0 $$ >/dev/null; %s '%s/text' 'el gato ' %d", program, folder, updates), output,
+        "another number of threads");
     cr_expect(refused(run("%s '%s/none' 'a'", program, folder),
                       format("character_model: %s/none: cannot be read: No such file or directory", folder)));
     run_ok("echo short >'%s/short'", folder);
@@ -155,9 +158,11 @@ Test(examples, assembled_translator_trains_and_searches)
     const char *program = compiled("assembled_translator"), *folder = scratch("assembled");
     run_ok("head -n 20 '%s/datasets/en_es/train.tsv' >'%s/pairs.tsv'", QKV_SOURCE_DIR, folder);
     const char *pair = run_ok("tail -n 1 '%s/pairs.tsv' | tr -d '\\n'", folder), *tab = strchr(pair, '\t');
-    const char *output = run_ok("%s '%s/pairs.tsv' 200 '%.*s'", program, folder, (int)(tab - pair), pair);
-    EXPECT_IN_ORDER(output, "update 100  cross-entropy ", "update 200  cross-entropy 0.1",
-                    format("  %s\n-", tab + 1));
+    const char *output = run_ok("%s '%s/pairs.tsv' %d '%.*s'", program, folder, is_slow_build() ? 2 : 200,
+                                (int)(tab - pair), pair);
+    if (!is_slow_build())
+        EXPECT_IN_ORDER(output, "update 100  cross-entropy ", "update 200  cross-entropy 0.1",
+                        format("  %s\n-", tab + 1));
     cr_expect(refused(
         run("%s '%s/none.tsv' 1 'a'", program, folder),
         format("assembled_translator: %s/none.tsv: cannot be read: No such file or directory", folder)));
@@ -168,13 +173,14 @@ Test(examples, own_network_trains_translates_and_draws)
 {
     const char *own_network = compiled("own_network"), *folder = scratch("own");
     const char *config = format("'%s/examples/own_network.yaml'", QKV_SOURCE_DIR);
+    int updates = is_slow_build() ? 2 : 40;
     const char *settings =
-        format("training.updates=40 training.validation_freq=40 training.model_dir='%s/run' "
+        format("training.updates=%d training.validation_freq=%d training.model_dir='%s/run' "
                "model.encoder.hidden_size=16 model.decoder.hidden_size=16",
-               folder);
+               updates, updates, folder);
     const char *output = run_ok("%s %s 'the cat is sleeping' %s", own_network, config, settings);
-    EXPECT_IN_ORDER(output, "40 updates, best BLEU ", "cross attention, layer 1, head 1\n", "the", "cat",
-                    "sleeping", "</s>", "cross attention, layer 1, head 2\n", "\n</s>");
+    EXPECT_IN_ORDER(output, format("%d updates, best BLEU ", updates), "cross attention, layer 1, head 1\n",
+                    "the", "cat", "sleeping", "</s>", "cross attention, layer 1, head 2\n", "\n</s>");
     output = run_ok("%s %s 'the cat' %s model.settings=heads=4", own_network, config, settings);
     EXPECT_IN_ORDER(output, "cross attention, layer 1, head 4\n");
     cr_expect(refused(run("%s %s 'the cat' %s model.settings=heads=3", own_network, config, settings),
@@ -192,12 +198,12 @@ Test(examples, own_decoding_trains_and_translates)
     const char *program = compiled("own_decoding"), *folder = scratch("decoding");
     const char *config = run_ok("find '%s/prefix' -name own_network.yaml | tr -d '\\n'", installed("config"));
     const char *arguments = format(
-        "'%s' 'the cat is sleeping' model.network=reader_and_writer model.settings= training.updates=200 "
+        "'%s' 'the cat is sleeping' model.network=reader_and_writer model.settings= training.updates=%d "
         "data.dev= training.learning_rate=0.01 training.model_dir='%s/run' model.encoder.hidden_size=32 "
         "model.decoder.hidden_size=32",
-        config, folder);
-    cr_expect_str_eq(run_ok("%s %s", program, arguments),
-                     "la abuela está esperando\n"); /* grammar, not yet words */
+        config, is_slow_build() ? 2 : 200, folder);
+    const char *output = run_ok("%s %s", program, arguments);
+    if (!is_slow_build()) cr_expect_str_eq(output, "la abuela está esperando\n"); /* grammar, not yet words */
     program = compiled_with("own_decoding", "sed 's/parents.i./(parents ? i : 0)/'");
     struct outcome outcome = run("%s %s", program, arguments);
     cr_expect_eq(outcome.exit_code, 2);

@@ -233,8 +233,8 @@ static const char *train_tiny(const char *name, int updates, const char *options
 {
     const char *folder = tiny_task(name);
     struct outcome outcome =
-        run("cd '%s' && qkv train c.yaml -q -s training.updates=%d -s training.validation_freq=%d %s", folder,
-            updates, updates, options);
+        run("cd '%s' && '%s' train c.yaml -q -s training.updates=%d -s training.validation_freq=%d %s",
+            folder, QKV_FIXTURE_PROGRAM, updates, updates, options);
     require(outcome.exit_code == 0, outcome.error);
     return folder;
 }

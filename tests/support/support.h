@@ -67,11 +67,11 @@ char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * dev.tsv (8 pairs). Commands run in it: run("cd '%s' && qkv train c.yaml -q", tiny_task("x")). */
 const char *tiny_task(const char *name);
 
-/* Makes a tiny task and trains it for some updates. */
+/* Makes a tiny task and trains it for some updates; under valgrind, this training runs without valgrind. */
 const char *tiny_run(const char *name, int updates);
 
 /* Makes a tiny task and trains it until it translates its training text without mistakes. The
- * learning rate falls to 0, so that this holds for the rounding of all kernels. */
+ * learning rate falls to 0, so that this holds for the rounding of all kernels. Under valgrind, this training runs without valgrind. */
 const char *learned_run(const char *name);
 
 /* Returns the names and checksums of all files below a folder, to see whether anything has

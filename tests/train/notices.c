@@ -129,6 +129,7 @@ Test(notices, of_a_loss_that_diverges)
 /* Guessing has a loss that can be computed by hand: three equally frequent tokens, with </s>. */
 Test(notices, the_loss_of_guessing)
 {
+    if (is_slow_build()) cr_skip_test("a long training, and others here are like it");
     const char *folder = task("by_hand", true);
     char text[60 * 8] = "";
     for (int i = 0; i < 60; i++) strcat(text, "a\tb c\n");
@@ -157,6 +158,7 @@ Test(notices, of_a_collapse)
 
 Test(notices, none_of_a_training_that_learns)
 {
+    if (is_slow_build()) cr_skip_test("a long training, and others here are like it");
     const char *folder = task("learns", true);
     cr_expect_str_eq(notices(folder, "-s training.updates=2000 -s training.validation_freq=100 "
                                      "-s training.learning_rate=0.003 -s model.encoder.dropout=0.1"),
@@ -171,6 +173,7 @@ Test(notices, none_of_a_training_that_learns)
 
 Test(notices, none_of_the_first_updates)
 {
+    if (is_slow_build()) cr_skip_test("a long training, and others here are like it");
     const char *folder = task("first", true);
     cr_expect_str_eq(notices(folder, "-s training.updates=60 -s training.validation_freq=2"), "");
     cr_expect_str_eq(notices(folder, "-s training.updates=900 -s training.validation_freq=300 "
@@ -180,6 +183,7 @@ Test(notices, none_of_the_first_updates)
 
 Test(notices, none_of_one_translation_where_there_is_one_reference)
 {
+    if (is_slow_build()) cr_skip_test("a long training, and others here are like it");
     const char *folder = task("same", true);
     char text[60 * 12] = "";
     for (int i = 0; i < 60; i++) sprintf(text + strlen(text), "a%d\tb c\n", i % 9);
@@ -200,6 +204,7 @@ Test(notices, a_training_whose_own_loss_rises_is_not_said_to_overfit)
 /* The loss of training falls, and that of the dev set rises, but neither is better than guessing. */
 Test(notices, a_diverged_training_is_not_said_to_overfit)
 {
+    if (is_slow_build()) cr_skip_test("a long training, and others here are like it");
     const char *folder = task("diverged", false);
     const char *found = notices(folder, "-s training.updates=1600 -s training.validation_freq=100 "
                                         "-s training.learning_rate=3");
