@@ -9,6 +9,7 @@
 #include "qkv/lines.h"
 #include "qkv/run.h"
 
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +62,35 @@ static bool holds_text(const char *path)
     return is_gzip(path) || (seen && (with_columns == seen || (!with_colon && !is_named_yaml(path))));
 }
 
+/* Finds two files of text `path`.X and `path`.Y, as the common prefix `path` of two line-aligned files names them; returns
+ * whether there are such. globfree() frees `files` in any case. */
+static bool find_aligned_files(const char *path, glob_t *files)
+{
+    char pattern[PATH_MAX];
+    if (access(path, F_OK) == 0 || snprintf(pattern, sizeof pattern, "%s.*", path) >= (int)sizeof pattern)
+        return false;
+    return !glob(pattern, 0, NULL, files) && files->gl_pathc == 2 && !is_named_yaml(files->gl_pathv[0]) &&
+           !is_named_yaml(files->gl_pathv[1]);
+}
+
+/* Refuses sentences in the place of a config, and says what makes a config of them. */
+static enum qkv_status refuse_text(const char *path)
+{
+    glob_t files = {0};
+    enum qkv_status status = QKV_OK;
+    if (holds_text(path))
+        status = (enum qkv_status)print_error(
+            "%s: holds text, but a config is a YAML file; to train on sentence pairs, make "
+            "a config with `qkv init %s`",
+            path, path);
+    else if (find_aligned_files(path, &files))
+        status = (enum qkv_status)print_error(
+            "%s: there is no such config; to train on the lines of two files, make one with `qkv init %s %s`",
+            path, files.gl_pathv[0], files.gl_pathv[1]);
+    globfree(&files);
+    return status;
+}
+
 /* ---- reading ---- */
 
 /* Prints an error. If it is in one of the settings that -g gave, names -g in place of -s. */
@@ -87,11 +117,7 @@ enum qkv_status read_swept_config(struct qkv_config *config, struct qkv_arena *a
     if (access(inside, F_OK) == 0)
         return (enum qkv_status)print_error("%s: is a run, but a config is a YAML file, such as the run's %s",
                                             path, inside);
-    if (holds_text(path))
-        return (enum qkv_status)print_error(
-            "%s: holds text, but a config is a YAML file; to train on sentence pairs, make "
-            "a config with `qkv init %s`",
-            path, path);
+    if (refuse_text(path)) return QKV_INVALID;
     if (!strcmp(path, "-")) path = "/dev/stdin";
     enum qkv_status status = qkv_config_read(config, arena, path, settings ? settings->value : NULL,
                                              settings ? settings->count : 0, &messages);

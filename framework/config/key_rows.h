@@ -59,6 +59,9 @@
 #define USED_WITH(path, bits) .used_by = NAME(path), .used_values = (bits)
 #define BIT(value)            (UINT32_C(1) << (value))
 
+/* An argument of a row whose key is read only while the NUMBER `path` is above 0. */
+#define READ_WITH(path) .read_with = NAME(path)
+
 /* The last argument of a TEXT that is a path. */
 #define IS_PATH .is_path = true
 

@@ -77,7 +77,11 @@ static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *
         return;
     }
     const struct qkv_key *key = qkv_schema_find(reading->schema, path);
-    if (key) {
+    if (key && value->kind == QKV_YAML_MAPPING && *qkv_schema_keys_of(reading->schema, path, '_', names)) {
+        qkv_collect(reading->collector, place, "%s is one value, not a section; keys beside it are %s", path,
+                    names);
+        reading->sources[key - reading->schema->keys].bad = true;
+    } else if (key) {
         struct qkv_place value_place = {reading->file->path, value->line, value->column};
         /* A missing value is reported at its key. */
         if (qkv_yaml_is_null(value) && !*value->text) value_place = place;
@@ -91,7 +95,7 @@ static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *
         read_section(reading, value, path);
     } else if (value->kind != QKV_YAML_REFUSED && !qkv_yaml_is_null(value)) {
         qkv_collect(reading->collector, place, "%s must be a section of keys: %s", path,
-                    qkv_schema_keys_of(reading->schema, path, names));
+                    qkv_schema_keys_of(reading->schema, path, '.', names));
     }
 }
 
@@ -132,7 +136,7 @@ static void read_override(struct qkv_reading *reading, const char *text)
         qkv_collect(reading->collector, place, "extends can only be set in a file");
     } else if (qkv_schema_is_section(reading->schema, path)) {
         qkv_collect(reading->collector, place, "%s is a section; set one of its keys: %s", path,
-                    qkv_schema_keys_of(reading->schema, path, names));
+                    qkv_schema_keys_of(reading->schema, path, '.', names));
     } else {
         collect_unknown(reading, place, path);
     }

@@ -46,6 +46,7 @@ static void write_meaning(const struct qkv_schema *schema, const struct qkv_key 
             fprintf(file, ", needs `%s`", *path);
     }
     write_readers(schema, key, file);
+    if (key->read_with) fprintf(file, "; read only with `%s` above 0", key->read_with);
     if (!key->used_by) return;
     char values[QKV_CHOICES_SIZE];
     const struct qkv_choices *choices = qkv_schema_find(schema, key->used_by)->choices;

@@ -31,17 +31,17 @@ bool qkv_schema_is_section(const struct qkv_schema *schema, const char *path)
     return false;
 }
 
-const char *qkv_schema_keys_of(const struct qkv_schema *schema, const char *section,
+const char *qkv_schema_keys_of(const struct qkv_schema *schema, const char *path, char separator,
                                char text[static QKV_SECTION_SIZE])
 {
-    size_t length = strlen(section), used = 0;
+    size_t length = strlen(path), used = 0;
     int count = 0;
     *text = '\0';
     for (int i = 0; i < schema->count; i++) {
-        const char *path = schema->keys[i].path;
-        if (strncmp(path, section, length) != 0 || path[length] != '.') continue;
+        const char *key = schema->keys[i].path;
+        if (strncmp(key, path, length) != 0 || key[length] != separator) continue;
         if (count++ >= QKV_SECTION_KEYS) continue;
-        snprintf(text + used, QKV_SECTION_SIZE - used, "%s%s", used ? ", " : "", path);
+        snprintf(text + used, QKV_SECTION_SIZE - used, "%s%s", used ? ", " : "", key);
         used += strlen(text + used);
     }
     if (count > QKV_SECTION_KEYS)

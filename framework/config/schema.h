@@ -65,8 +65,9 @@ struct qkv_key {
     const char *help;
     /* Of a QKV_KEY_TEXT: it is the path of a file or folder (path.h), in a file also a list of paths. */
     bool is_path;
-    const char *used_by;  /* path of a choice key; NULL: the key always has an effect */
-    uint32_t used_values; /* the key has an effect only while used_by has a value whose bit is set here */
+    const char *used_by;   /* path of a choice key; NULL: the key always has an effect */
+    uint32_t used_values;  /* the key has an effect only while used_by has a value whose bit is set here */
+    const char *read_with; /* path of a number key that, while it is 0, leaves this key unread; NULL: none */
 };
 
 /* The name of a key in another program. */
@@ -95,9 +96,9 @@ enum {
     QKV_SECTION_SIZE = (QKV_SECTION_KEYS + 1) * QKV_KEY_LONGEST,
 };
 
-/* Writes the keys of a section, "mask.type, mask.values, mask.padding", at most QKV_SECTION_KEYS and the number of the others.
- * Returns `text`. */
-const char *qkv_schema_keys_of(const struct qkv_schema *schema, const char *section,
+/* Writes the keys whose path continues `path` with `separator`: with '.' those of a section, "mask.type, mask.values,
+ * mask.padding"; at most QKV_SECTION_KEYS and the number of the others. "": there are none. Returns `text`. */
+const char *qkv_schema_keys_of(const struct qkv_schema *schema, const char *path, char separator,
                                char text[static QKV_SECTION_SIZE]);
 
 /* Writes to `hint` what an unknown `path` may mean: the keys that have this name in another program, or else the most similar

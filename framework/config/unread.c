@@ -3,6 +3,8 @@
 #include "config/finish.h"
 #include "config/value.h"
 
+#include <string.h>
+
 /* Whether a key has its default. When memory runs out, returns false and sets *done to false. */
 static bool is_default(const struct qkv_config *config, const struct qkv_key *key, struct qkv_arena *arena,
                        bool *done)
@@ -14,16 +16,35 @@ static bool is_default(const struct qkv_config *config, const struct qkv_key *ke
     return *done && qkv_value_equal(key, config, &changed);
 }
 
-/* Writes the sentence about a key that is read only when the choice key `reader` has one of `values`. False: memory runs out. */
+/* Writes the sentence about a key that is read only when `reader` meets the condition. False: memory runs out. */
 static bool describe(const struct qkv_config *config, const struct qkv_key *key, const struct qkv_key *reader,
-                     uint32_t values, struct qkv_arena *arena, struct qkv_error *sentence)
+                     const char *condition, struct qkv_arena *arena, struct qkv_error *sentence)
 {
-    char readers[QKV_CHOICES_SIZE];
     const char *value = qkv_value_text(key, config, arena), *chosen = qkv_value_text(reader, config, arena);
     if (!value || !chosen) return false;
     qkv_error_set(sentence, "%s is %s, but has an effect only when %s is %s (it is %s)", key->path, value,
-                  reader->path, qkv_choices_text(readers, reader->choices, values, "", " or "), chosen);
+                  reader->path, condition, chosen);
     return true;
+}
+
+/* Returns the key that decides whether `key` is read, and writes the condition that it must meet but does not; otherwise
+ * NULL. */
+static const struct qkv_key *unmet_reader(const struct qkv_config *config, const struct qkv_key *key,
+                                          char condition[static QKV_CHOICES_SIZE])
+{
+    uint32_t values;
+    if (key->read_with) {
+        const struct qkv_key *number = qkv_schema_find(&qkv_config_schema, key->read_with);
+        QKV_BUG(!number || number->kind != QKV_KEY_NUMBER, "%s: %s is not a number", key->path,
+                key->read_with);
+        strcpy(condition, "above 0");
+        return *(const double *)qkv_key_value(number, config) > 0 ? NULL : number;
+    }
+    const struct qkv_key *choice = qkv_key_used_by_choice(&qkv_config_schema, key, &values);
+    /* A key of another role, such as training.updates, is not only read with these choices. */
+    if (!choice || key->role != QKV_ROLE_TRAJECTORY || qkv_key_is_one_of(choice, config, values)) return NULL;
+    qkv_choices_text(condition, choice->choices, values, "", " or ");
+    return choice;
 }
 
 enum qkv_status qkv_config_each_unread(const struct qkv_config *config,
@@ -33,14 +54,11 @@ enum qkv_status qkv_config_each_unread(const struct qkv_config *config,
     bool done = true;
     for (int i = 0; i < qkv_config_schema.count && done; i++) {
         const struct qkv_key *key = &qkv_config_schema.keys[i];
-        uint32_t values;
-        const struct qkv_key *reader = qkv_key_used_by_choice(&qkv_config_schema, key, &values);
+        char condition[QKV_CHOICES_SIZE];
+        const struct qkv_key *reader = unmet_reader(config, key, condition);
         struct qkv_error sentence;
-        /* A key of another role, such as training.updates, is not only read with these choices. */
-        if (!reader || key->role != QKV_ROLE_TRAJECTORY || qkv_key_is_one_of(reader, config, values) ||
-            is_default(config, key, &arena, &done))
-            continue;
-        done = done && describe(config, key, reader, values, &arena, &sentence);
+        if (!reader || is_default(config, key, &arena, &done)) continue;
+        done = done && describe(config, key, reader, condition, &arena, &sentence);
         if (done) each(context, sentence.message);
     }
     qkv_arena_release(&arena);

@@ -12,8 +12,12 @@
 enum {
     SETTLED = 1000, /* updates after the warm-up before a lack of progress is worth a notice */
     WINDOW = 500,   /* updates over which the mean loss is compared with the loss of guessing */
+    LEAST =
+        100, /* updates of a training that deserves a notice at its end, and the least for which a mean is compared */
     SENTENCES = 10, /* a smaller dev set cannot show a collapse */
 };
+
+static const char TRAIN_LONGER[] = "train longer, ";
 
 /* A loss of at least this share of the loss of guessing counts as no better than guessing. */
 static const double GUESSING = 0.98;
@@ -36,9 +40,16 @@ static void say(const struct training *training, const struct qkv_error *sentenc
     training->options->listener->notice(training->options->listener->context, sentence->message);
 }
 
+/* Whether training should have learned something by now. */
 static bool is_settled(const struct training *training)
 {
     return training->progress.update >= SETTLED + training->config->training.learning_rate_warmup;
+}
+
+/* Whether a short training is at its end, after which no other update can show what it has learned. */
+static bool is_at_early_end(const struct training *training)
+{
+    return !is_settled(training) && training->progress.update >= LEAST && qkv_training_is_at_end(training);
 }
 
 /* ---- guessing ---- */
@@ -83,21 +94,20 @@ void qkv_notice_update(struct training *training, double loss, int64_t tokens)
     notices->tokens += tokens;
     notices->window_loss += loss;
     notices->window_tokens += tokens;
-    if (++notices->window_updates < WINDOW) return;
+    bool at_early_end = is_at_early_end(training) && notices->window_updates >= LEAST - 1;
+    if (++notices->window_updates < WINDOW && !at_early_end) return;
     double mean = notices->window_loss / (double)notices->window_tokens;
     notices->window_loss = 0;
     notices->window_tokens = notices->window_updates = 0;
-    if (!is_settled(training) && !has_diverged(training, mean)) return;
+    if (!at_early_end && !is_settled(training) && !has_diverged(training, mean)) return;
     if (!is_guessing(training, mean) || !is_due(training, NOTICE_GUESSING)) return;
     struct qkv_error sentence;
     qkv_error_set(
         &sentence,
         "update %lld: the cross-entropy is %.2f, no better than guessing each word by its frequency (%.2f): "
-        "try "
-        "another "
-        "training.learning_rate or training.learning_rate_warmup, and check that the lines of data.train "
-        "belong together",
-        (long long)training->progress.update, mean, notices->guessing);
+        "%stry another training.learning_rate or training.learning_rate_warmup, and check that the lines of "
+        "data.train belong together",
+        (long long)training->progress.update, mean, notices->guessing, at_early_end ? TRAIN_LONGER : "");
     say(training, &sentence);
 }
 
@@ -160,23 +170,54 @@ static int64_t most_frequent(const char **text, int64_t count)
     return max;
 }
 
+/* Whether a text ends with the same words, or the same characters, again and again: four times and at least twelve bytes. */
+static bool ends_in_repetition(const char *text)
+{
+    enum { TIMES = 4, BYTES = 12 };
+    size_t size = strlen(text);
+    for (size_t unit = 1; unit * TIMES <= size; unit++) {
+        size_t same = unit;
+        while (same < size && text[size - same - 1] == text[size - same - 1 + unit]) same++;
+        if (same >= unit * TIMES && same >= BYTES) return true;
+    }
+    return false;
+}
+
+static int64_t count_repetitive(const char *const *text, int64_t count)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++) found += ends_in_repetition(text[i]);
+    return found;
+}
+
+/* Compares translations with references: most must share the fault, and twice as many as references. */
+static bool is_fault_of_most(int64_t translations, int64_t references, int64_t count)
+{
+    return 2 * translations > count && translations > 2 * references;
+}
+
 static void notice_collapse(struct training *training)
 {
     int64_t count = training->dev.count;
-    if (count < SENTENCES || !is_settled(training)) return;
+    bool at_early_end = is_at_early_end(training);
+    if (count < SENTENCES || (!at_early_end && !is_settled(training))) return;
     const char **text = malloc((size_t)count * sizeof *text);
     if (!text) return;
     for (int64_t i = 0; i < count; i++) text[i] = qkv_evaluator_translation(training->evaluator, i);
-    int64_t same = most_frequent(text, count);
+    int64_t same = most_frequent(text, count), repetitive = count_repetitive(text, count);
     for (int64_t i = 0; i < count; i++) text[i] = qkv_corpus_target(&training->dev, i);
-    int64_t same_references = most_frequent(text, count);
+    bool are_same = is_fault_of_most(same, most_frequent(text, count), count),
+         are_repetitive = is_fault_of_most(repetitive, count_repetitive(text, count), count);
     free(text);
-    if (2 * same <= count || same <= 2 * same_references || !is_due(training, NOTICE_COLLAPSE)) return;
+    if ((!are_same && !are_repetitive) || !is_due(training, NOTICE_COLLAPSE)) return;
     struct qkv_error sentence;
-    qkv_error_set(&sentence,
-                  "update %lld: %lld of the %lld translations of data.dev are the same sentence: lower "
-                  "training.learning_rate, or raise training.learning_rate_warmup",
-                  (long long)training->progress.update, (long long)same, (long long)count);
+    qkv_error_set(
+        &sentence,
+        "update %lld: %lld of the %lld translations of data.dev %s: %slower training.learning_rate, or "
+        "raise training.learning_rate_warmup",
+        (long long)training->progress.update, (long long)(are_same ? same : repetitive), (long long)count,
+        are_same ? "are the same sentence" : "repeat the same words without end",
+        at_early_end ? TRAIN_LONGER : "");
     say(training, &sentence);
 }
 

@@ -110,6 +110,19 @@ Test(config_hints, finds_configs_and_runs_by_their_names_alone)
     cr_expect(refused(run("cd '%s' && qkv translate other", folder), "qkv: other: there is no such run"));
 }
 
+Test(config_hints, keys_are_not_a_section_because_their_names_begin_alike)
+{
+    const char *folder = scratch("section");
+    write_text(folder, "c.yaml", "training: {guided_alignment: {weight: 1, layer: 2}}\n");
+    const char *error = run("cd '%s' && qkv config c.yaml", folder).error;
+    cr_expect_not_null(
+        strstr(error,
+               "c.yaml:1:12: training.guided_alignment is one value, not a section; keys beside it are "
+               "training.guided_alignment_layer, training.guided_alignment_head, "
+               "training.guided_alignment_reading\n"),
+        "%s", error);
+}
+
 Test(config_hints, says_how_to_get_a_config_from_sentences)
 {
     const char *folder = scratch("sentences");
@@ -129,6 +142,11 @@ Test(config_hints, says_how_to_get_a_config_from_sentences)
         cr_expect(refused(run("cd '%s' && qkv train %s", folder, names[i]), message), "%s", names[i]);
         cr_expect(refused(run("cd '%s' && qkv config %s", folder, names[i]), message), "%s", names[i]);
     }
+    write_text(folder, "lines.de", "Geh.\nLauf!\n");
+    cr_expect(
+        refused(run("cd '%s' && qkv train lines", folder),
+                "qkv: lines: there is no such config; to train on the lines of two files, make one with "
+                "`qkv init lines.de lines.en`"));
     /* Tabs are white space in YAML, and its name does not make a config. */
     write_text(folder, "tabs.txt",
                "# a config\nname:\tx\t# first\ndata: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\n"

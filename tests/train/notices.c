@@ -114,7 +114,8 @@ Test(notices, of_a_loss_that_is_no_better_than_guessing)
     cr_expect_not_null(strstr(found, "notice: update 1000: the cross-entropy is "), "%s", found);
     cr_expect_not_null(strstr(found, "training.learning_rate"), "%s", found);
     found = notices(folder, format("%s -s training.learning_rate_warmup=101", settings));
-    cr_expect_str_eq(found, "", "the warm-up has ended less than 1000 updates ago");
+    cr_expect_null(strstr(found, "update 1000: "), "the warm-up has ended less than 1000 updates ago: %s",
+                   found);
 }
 
 /* A loss far above that of equal probabilities needs no 1000 updates to be noticed. */
@@ -176,9 +177,40 @@ Test(notices, none_of_the_first_updates)
     if (is_slow_build()) cr_skip_test("a long training, and others here are like it");
     const char *folder = task("first", true);
     cr_expect_str_eq(notices(folder, "-s training.updates=60 -s training.validation_freq=2"), "");
-    cr_expect_str_eq(notices(folder, "-s training.updates=900 -s training.validation_freq=300 "
+    cr_expect_str_eq(notices(folder, "-s training.updates=99 -s training.validation_freq=9 "
                                      "-s training.learning_rate=1e-9"),
                      "");
+}
+
+/* Nothing follows that could show that a short training learns. */
+Test(notices, of_a_short_training_at_its_end)
+{
+    const char *folder = task("short", true);
+    const char *settings =
+        "-s training.updates=130 -s training.validation_freq=20 -s training.learning_rate=";
+    const char *found = notices(folder, format("%s1e-9", settings));
+    expect_only(found, GUESSES);
+    cr_expect_not_null(strstr(found, "notice: update 130: "), "%s", found);
+    cr_expect_not_null(strstr(found, "): train longer, try another "), "%s", found);
+    found = notices(folder, format("%s4e-4", settings));
+    cr_expect_eq(count(found, COLLAPSED), 1, "%s", found);
+    cr_expect_not_null(strstr(found, "notice: update 130: "), "%s", found);
+    cr_expect_not_null(strstr(found, ": train longer, lower training.learning_rate"), "%s", found);
+    cr_expect_str_eq(notices(folder, "-s training.updates=400 -s training.validation_freq=100"), "");
+}
+
+/* Without an end of sentence in the training text, translations run to the greatest length. */
+Test(notices, of_repetition_without_end)
+{
+    const char *folder = task("endless", true);
+    run_ok("cd '%s' && awk -F '\t' '{ t = $2; for (i = 0; i < 30; i++) t = t \" \" $2; print $1 \"\t\" t }' "
+           "train.tsv "
+           ">long && mv long train.tsv",
+           folder);
+    const char *found = notices(folder, "-s training.updates=250 -s training.validation_freq=250");
+    cr_expect_not_null(
+        strstr(found, " translations of data.dev repeat the same words without end: train longer, lower "),
+        "%s", found);
 }
 
 Test(notices, none_of_one_translation_where_there_is_one_reference)
@@ -272,6 +304,12 @@ Test(notices, of_keys_that_the_optimizer_or_schedule_does_not_read)
          "notice: training.adam_betas is [0.8, 0.9], but has an effect only when training.optimizer is adam "
          "or "
          "adamw (it is sgd)\n"},
+        {"-s training.simcut_rate=0.2 -s training.guided_alignment_head=2",
+         "notice: training.simcut_rate is 0.2, but has an effect only when training.simcut is above 0 (it is "
+         "0)\n"
+         "notice: training.guided_alignment_head is 2, but has an effect only when training.guided_alignment "
+         "is above 0 (it "
+         "is 0)\n"},
         {"-s training.scheduling=noam -s training.learning_rate_warmup=2 -s training.decrease_factor=0.5",
          "notice: training.learning_rate is 0.01, but has an effect only when training.scheduling is "
          "constant, "
@@ -287,7 +325,7 @@ Test(notices, of_keys_that_the_optimizer_or_schedule_does_not_read)
     /* Runs that have such keys can be resumed and opened. */
     struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume -s training.updates=2 %s && "
                                  "echo w1 | qkv translate run -q",
-                                 folder, cases[4].settings);
+                                 folder, cases[5].settings);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_eq(count(outcome.error, "\nnotice: "), 2, "%s", outcome.error);
     outcome = run("cd '%s' && qkv train c.yaml -q --overwrite -s training.updates=1 -s training.momentum=0.5",
