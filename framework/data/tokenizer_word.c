@@ -153,6 +153,12 @@ static bool is_elided(const char *token)
     return (size > 1 && token[size - 1] == '\'') || (size > 3 && !strcmp(token + size - 3, "\u2019"));
 }
 
+/* Whether two neighbouring tokens are one mark, -- or ++. */
+static bool is_repeated_mark(const char *left, const char *right)
+{
+    return (!strcmp(left, "-") || !strcmp(left, "+")) && !strcmp(left, right);
+}
+
 /* How `token` attaches when `next`, which may be NULL, follows. open[family] is true between an opening and a closing quotation
  * mark of that family; if `token` is such a mark, it is flipped. */
 static int attachment(const struct qkv_language *language, const char *token, const char *next,
@@ -167,6 +173,9 @@ static int attachment(const struct qkv_language *language, const char *token, co
     if (next && (point == '$' || point == 0xA3 || point == 0xA5) && qkv_is_digit(first_point(next)))
         return RIGHT;
     if (language->has_elision && !qkv_is_punctuation(point) && is_elided(token)) return RIGHT;
+    if (point == 0xB0)
+        return LEFT | (next && (!strcmp(next, "C") || !strcmp(next, "F")) ? RIGHT : 0); /* 5°C */
+    if (point == '+' && next && is_repeated_mark(token, next)) return LEFT;             /* C++ */
     return punctuation_attachment(point);
 }
 
@@ -180,6 +189,7 @@ static bool are_sentence_ends(const char *left, const char *right)
 static const char *separator(const struct qkv_language *language, const char *left, int left_attaches,
                              const char *right, int right_attaches)
 {
+    if (is_repeated_mark(left, right)) return "";
     bool by_left = left_attaches & RIGHT, by_right = right_attaches & LEFT;
     if (!by_left && !by_right) return " ";
     int attaches = by_left ? left_attaches : right_attaches;
@@ -197,7 +207,10 @@ static bool join(const struct qkv_text_config *text, int64_t count, const char *
         int current = text->split_punctuation
                           ? attachment(language, tokens[i], i + 1 < count ? tokens[i + 1] : NULL, open)
                           : 0;
-        const char *space = i ? separator(language, tokens[i - 1], previous, tokens[i], current) : "";
+        const char *space = !i ? ""
+                            : text->split_punctuation
+                                ? separator(language, tokens[i - 1], previous, tokens[i], current)
+                                : " ";
         word[i] = i ? word[i - 1] + (*space != '\0') : 0;
         line = qkv_append(qkv_append(line, space), tokens[i]);
         previous = current;

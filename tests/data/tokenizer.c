@@ -296,6 +296,9 @@ Test(detokenizer, writes_spaces_around_punctuation)
     expect_text(&cut, "今日は|、|いい天気|。|はい", "今日は、いい天気。はい");
     expect_text(&cut, "a|-|b|<unk>|.", "a - b <unk>.");
     expect_text(&cut, "l'|homme", "l' homme");
+    expect_text(&cut, "a|-|-|b|+|c|in|C|+|+", "a -- b + c in C++");
+    expect_text(&cut, "5|°|C|or|41|°|F|,|at|90|°|now", "5°C or 41°F, at 90° now");
+    expect_text(&words, "a|-|-|b", "a - - b");
 }
 
 Test(detokenizer, opens_and_closes_quotes)

@@ -76,6 +76,7 @@ QKV_API bool qkv_looks_tokenized(const char *line);
  * `split_punctuation`:
  * - no space before . , ! ? ; : … % and closing brackets, after ¿ ¡ # and opening brackets, around / @ _ and full-width
  *   (East Asian) punctuation, between $ £ ¥ and a digit, and after an elided word (l'homme);
+ * - two hyphens or plus signs in a row are one mark (a -- b, C++); ° follows its number, and C or F follows it (5°C);
  * - within each family of quotation marks (" | ' ‘ ‚ | “ ” „ | « » | ‹ ›) every second mark closes, so that „so“, »so«
  *   and ”so” are all right; ’ always closes;
  * - in French, a no-break space before ! ? ; : % » and after «.
