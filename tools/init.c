@@ -158,9 +158,12 @@ static void name_languages(struct state *state)
 
 /* ---- the steps ---- */
 
-static int read_columns(int64_t column[2])
+static int read_columns(int64_t column[2], int operands)
 {
     if (!options.columns) return QKV_OK;
+    if (operands > 1)
+        return print_error("--columns names columns of a table, but there are two files: their order says "
+                           "which one is the source");
     char *end;
     column[0] = strtol(options.columns, &end, 10);
     if (*end == ',') column[1] = strtol(end + 1, &end, 10);
@@ -308,8 +311,8 @@ static int run(int operands, char **operand)
                                         .lang = {options.lang[0], options.lang[1]}};
     static struct state state;
     struct qkv_error error = {""};
-    if (read_columns(request.column)) return QKV_INVALID;
     if (operands > 2) return print_usage_error(&command_init, "there are more than two files");
+    if (read_columns(request.column, operands)) return QKV_INVALID;
     if (!options.config)
         name_by_input(&state, operand[0], request.target);
     else if (name_by_config(&state, options.config))

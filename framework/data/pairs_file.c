@@ -249,28 +249,35 @@ static enum qkv_status read_table(struct qkv_pairs *pairs, const int64_t column[
     return status;
 }
 
-/* Whether a regular file is a zip archive, such as a deck of Anki or a spreadsheet. A pipe is not checked, because bytes that
- * are read from it would be lost. */
-static bool is_archive(const char *path)
+/* What a regular file is that must be unpacked or exported first, by its first bytes, and how; NULL: it is no such file. A pipe
+ * is not checked, because bytes that are read from it would be lost. */
+static const char *packed_form(const char *path)
 {
-    char begin[4] = "";
+    enum { BYTES = 4 };
+    static const char *const forms[][2] = {
+        {"PK\3\4",
+         "is an archive: take the text out of it with unzip; or, if it is a deck (.apkg) or a spreadsheet "
+         "(.xlsx, .ods), export it as text with tabs between the columns"},
+        {"BZh", "is compressed with bzip2: unpack it with bunzip2"},
+        {"\xFD\67zX", "is compressed with xz: unpack it with unxz"},
+        {"\x28\xB5\x2F\xFD", "is compressed with zstd: unpack it with unzstd"},
+    };
+    char begin[BYTES] = "";
     struct stat status;
     bool is_regular = strcmp(path, "-") != 0 && !stat(path, &status) && S_ISREG(status.st_mode);
     FILE *file = is_regular ? fopen(path, "rb") : NULL;
-    bool found = file && fread(begin, 1, sizeof begin, file) == sizeof begin && !memcmp(begin, "PK\3\4", 4);
+    bool complete = file && fread(begin, 1, BYTES, file) == BYTES;
     if (file) fclose(file);
-    return found;
+    for (size_t i = 0; complete && i < sizeof forms / sizeof *forms; i++)
+        if (!memcmp(begin, forms[i][0], strlen(forms[i][0]))) return forms[i][1];
+    return NULL;
 }
 
 static enum qkv_status read_table_file(struct qkv_pairs *pairs, const struct qkv_pairs_request *request,
                                        struct qkv_error *error)
 {
-    if (is_archive(request->path))
-        return qkv_error_set(
-            error,
-            "%s: is an archive, such as a deck (.apkg) or a spreadsheet (.xlsx, .ods): export it as "
-            "text with tabs between the columns",
-            request->path);
+    const char *packed = packed_form(request->path);
+    if (packed) return qkv_error_set(error, "%s: %s", request->path, packed);
     return read_table(pairs, request->column, request->path, error);
 }
 

@@ -135,7 +135,7 @@ static enum qkv_status check_parts(const struct qkv_pairs *pairs, const enum qkv
     return qkv_error_set(
         error,
         "%s: its %lld pairs cannot be split so that no sentence is in two parts, because too many of "
-        "them share a sentence; add pairs with other sentences",
+        "them share a sentence; ask for a smaller dev and test set, or add pairs with other sentences",
         pairs->path[0], (long long)pairs->count);
 }
 

@@ -1,5 +1,6 @@
 /* Draws links between the words of texts, on all threads. */
 #include "report/aligner.h"
+#include "data/languages.h"
 #include "report/collect.h"
 #include "report/map_rows.h"
 
@@ -62,22 +63,31 @@ static enum qkv_status open_direction(struct qkv_aligner *aligner, struct aligne
     return status ? qkv_error_set(error, "%s: %s", direction->run->path, inner.message) : QKV_OK;
 }
 
-/* Refuses two runs that translate in the same direction, as far as their configs name languages: "src" and "trg" are what qkv
- * init writes where it knows none. */
+/* Whether two configs name the same language, as en, eng and en-US do. */
+static bool is_same_language(const char *a, const char *b)
+{
+    size_t size_a = strcspn(a, "-_"), size_b = strcspn(b, "-_");
+    const char *code_a = qkv_language_code(a, size_a), *code_b = qkv_language_code(b, size_b);
+    return !strcmp(a, b) || (code_a && code_b && !strcmp(code_a, code_b));
+}
+
+/* Refuses two runs that do not translate in opposite directions, as far as their configs name languages: "src" and "trg" are
+ * what qkv init writes where it knows none. */
 static enum qkv_status check_languages(const struct qkv_run *run, const struct qkv_run *reverse,
                                        struct qkv_error *error)
 {
     if (!reverse) return QKV_OK;
     const struct qkv_data_config *one = &run->config.data, *two = &reverse->config.data;
     if (!one->src.lang || !one->trg.lang || !two->src.lang || !two->trg.lang) return QKV_OK;
-    if ((run != reverse && !strcmp(one->src.lang, "src")) || !strcmp(one->src.lang, one->trg.lang) ||
-        strcmp(one->src.lang, two->src.lang) || strcmp(one->trg.lang, two->trg.lang))
+    bool unknown = run != reverse && (!strcmp(one->src.lang, "src") || !strcmp(two->src.lang, "src"));
+    if (unknown ||
+        (is_same_language(one->src.lang, two->trg.lang) && is_same_language(one->trg.lang, two->src.lang)))
         return QKV_OK;
     return qkv_error_set(
         error,
-        "%s and %s both translate from %s to %s, but the second run of an alignment must translate "
-        "in the other direction",
-        run->path, reverse->path, one->src.lang, one->trg.lang);
+        "%s translates from %s to %s and %s from %s to %s, but the second run of an alignment must "
+        "translate in the other direction",
+        run->path, one->src.lang, one->trg.lang, reverse->path, two->src.lang, two->trg.lang);
 }
 
 static enum qkv_status open_slots(struct qkv_aligner *aligner, struct qkv_error *error)

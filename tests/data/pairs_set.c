@@ -202,9 +202,10 @@ Test(pairs_set, refuses_what_cannot_be_split)
     struct qkv_error error = {""};
     enum qkv_pairs_part part[4];
     cr_expect_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){1, 1, 1}, part, &error), QKV_INVALID);
-    cr_expect_not_null(strstr(error.message,
-                              "in.tsv: its 4 pairs cannot be split so that no sentence is in two parts, "
-                              "because too many of them share a sentence; add pairs with other sentences"));
+    cr_expect_not_null(strstr(
+        error.message, "in.tsv: its 4 pairs cannot be split so that no sentence is in two parts, "
+                       "because too many of them share a sentence; ask for a smaller dev and test set, "
+                       "or add pairs with other sentences"));
     cr_expect_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){2, 2, 1}, part, &error), QKV_INVALID);
     cr_expect_not_null(strstr(error.message,
                               "in.tsv: has 4 pairs; dev (2) and test (2) need at least one each and must "

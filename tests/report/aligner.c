@@ -84,6 +84,17 @@ Test(aligner, refuses_text_and_maps_that_cannot_be)
     struct qkv_aligner *both = qkv_aligner_new(&run, &other, &options, NULL, &error);
     cr_expect_not_null(both, "%s", error.message);
     qkv_aligner_free(both);
+    run.config.data.src.lang = "en";
+    run.config.data.trg.lang = "de";
+    other.config.data.src.lang = "de";
+    other.config.data.trg.lang = "fr";
+    cr_expect_null(qkv_aligner_new(&run, &other, &options, NULL, &error));
+    cr_expect_not_null(strstr(error.message, "from de to fr, but"), "%s", error.message);
+    other.config.data.src.lang = "deu";
+    other.config.data.trg.lang = "en-US";
+    both = qkv_aligner_new(&run, &other, &options, NULL, &error);
+    cr_expect_not_null(both, "%s", error.message);
+    qkv_aligner_free(both);
     qkv_run_release(&other);
     struct qkv_aligned_pair pair = {.texts = texts_of("the \xff", "el gato")};
     struct qkv_aligner *aligner = qkv_aligner_new(&run, NULL, &options, NULL, &error);

@@ -483,8 +483,8 @@ Test(align, refuses_bad_input_and_keeps_the_old_file)
                                                       "run: give --reverse"},
         {"pairs.tsv --threshold 0", "--threshold is 0, but must be above it: almost all weights are above 0"},
         {"pairs.tsv --links gold -o ./gold", "./gold: is an input, too: write to another file"},
-        {"pairs.tsv --reverse RUN", "RUN and RUN both translate from en to es, but the second run of an "
-                                    "alignment must translate in the other direction"},
+        {"pairs.tsv --reverse RUN", "RUN translates from en to es and RUN from en to es, but the second run "
+                                    "of an alignment must translate in the other direction"},
     };
     run("ln -sfn '%s/run' '%s/RUN'", tiny(), folder);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -316,11 +316,16 @@ Test(init, says_what_is_wrong)
                 7);
     write_text(folder, "old.yaml", "name: old\n");
     write_bytes(folder, "deck.apkg", "PK\3\4\0\1", 6);
+    write_bytes(folder, "x.tsv.bz2", "BZh91AY", 7);
+    write_bytes(folder, "x.tsv.xz", "\xFD\67zXZ\0", 6);
     write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
     char *before = fingerprint(folder);
     static const char *const cases[][2] = {
-        {"deck.apkg", "qkv: deck.apkg: is an archive, such as a deck (.apkg) or a spreadsheet (.xlsx, .ods): "
-                      "export it as text with tabs between the columns"},
+        {"deck.apkg", "qkv: deck.apkg: is an archive: take the text out of it with unzip; or, if it is a "
+                      "deck (.apkg) or a "
+                      "spreadsheet (.xlsx, .ods), export it as text with tabs between the columns"},
+        {"x.tsv.bz2", "qkv: x.tsv.bz2: is compressed with bzip2: unpack it with bunzip2"},
+        {"x.tsv.xz", "qkv: x.tsv.xz: is compressed with xz: unpack it with unxz"},
         {"old.yaml", "qkv: old.yaml: has no sentence pairs; if it is a config, train it: qkv train old.yaml"},
         {"three.tsv",
          "qkv: three.tsv: has 3 pairs, but training, dev and test need at least 10 together, and learning to "
@@ -330,6 +335,9 @@ Test(init, says_what_is_wrong)
                     "files with a sentence in each line, name both"},
         {"empty.tsv", "qkv: empty.tsv: the file is empty"},
         {"blank.tsv", "qkv: blank.tsv: has only blank lines"},
+        {"one.txt blank.tsv --columns 2,1",
+         "qkv: --columns names columns of a table, but there are two files: their "
+         "order says which one is the source"},
         {"blank.tsv --columns 1,2", "qkv: blank.tsv: has only blank lines"},
         {"three", "qkv: three: there is no such file; did you mean three.tsv"},
         {"deep/one", "qkv: deep/one: there is no such file; did you mean deep/one.txt.gz"},
