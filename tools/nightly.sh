@@ -23,7 +23,7 @@
 # aarch64     the tests of the engine, random numbers, checkpoints, training and translation on 64-bit Arm, run by qemu,
 #             and 5 updates with the recorded bits (an hour)
 # tsan        the test suite under ThreadSanitizer (an hour)
-# valgrind    the test suite under valgrind's memcheck (many hours); QKV_VALGRIND='^(graph|models)_' runs the programs with
+# valgrind    the test suite under valgrind's memcheck (two hours on two cores); QKV_VALGRIND='^(graph|models)_' runs the programs with
 #             such names alone, so that several nights can share them
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
