@@ -12,8 +12,7 @@
 enum {
     SETTLED = 1000, /* updates after the warm-up before a lack of progress is worth a notice */
     WINDOW = 500,   /* updates over which the mean loss is compared with the loss of guessing */
-    LEAST =
-        100, /* updates of a training that deserves a notice at its end, and the least for which a mean is compared */
+    LEAST = 100,    /* updates of a training that deserves a notice at its end, and of a mean for it */
     SENTENCES = 10, /* a smaller dev set cannot show a collapse */
 };
 

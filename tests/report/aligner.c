@@ -90,6 +90,12 @@ Test(aligner, refuses_text_and_maps_that_cannot_be)
     other.config.data.trg.lang = "fr";
     cr_expect_null(qkv_aligner_new(&run, &other, &options, NULL, &error));
     cr_expect_not_null(strstr(error.message, "from de to fr, but"), "%s", error.message);
+    run.config.data.trg.lang = "trg"; /* not known: it may be German */
+    other.config.data.trg.lang = "en";
+    both = qkv_aligner_new(&run, &other, &options, NULL, &error);
+    cr_expect_not_null(both, "%s", error.message);
+    qkv_aligner_free(both);
+    run.config.data.trg.lang = "de";
     other.config.data.src.lang = "deu";
     other.config.data.trg.lang = "en-US";
     both = qkv_aligner_new(&run, &other, &options, NULL, &error);
