@@ -22,6 +22,20 @@ static bool link_best(const struct training *training, const char *name)
     return is_linked;
 }
 
+/* Called before the present update is added to a list. */
+static void note_early_end(struct training *training)
+{
+    struct progress *progress = &training->progress;
+    bool is_early = progress->update % training->config->training.validation_freq != 0;
+    progress->early_end = is_early ? progress->update : 0;
+}
+
+/* How many places a list has that keeps `max` checkpoints. */
+static int64_t room_of(const struct progress *progress, int64_t max)
+{
+    return max && progress->early_end ? max + 1 : max;
+}
+
 enum qkv_status qkv_best_record(struct training *training, double score, bool *is_best,
                                 struct qkv_error *error)
 {
@@ -34,9 +48,10 @@ enum qkv_status qkv_best_record(struct training *training, double score, bool *i
     while (place < progress->best_count && !qkv_metric_is_better(metric, score, progress->best[place].score))
         place++;
     *is_best = place == 0;
+    note_early_end(training);
     if (place >= max) return QKV_OK;
 
-    if (progress->best_count < max) progress->best_count++;
+    if (progress->best_count < room_of(progress, max)) progress->best_count++;
     memmove(&progress->best[place + 1], &progress->best[place],
             (size_t)(progress->best_count - 1 - place) * sizeof progress->best[0]);
     progress->best[place] = (struct best_checkpoint){progress->update, score};
@@ -68,15 +83,18 @@ enum qkv_status qkv_last_record(struct training *training, struct qkv_error *err
     QKV_BUG(max > MAX_LAST, "%lld last checkpoints", (long long)max);
     if (!qkv_last_is_recorded(training)) {
         char name[NUMBERED_NAME_SIZE];
+        note_early_end(training);
         /* The file of a checkpoint that is among the best is written already. */
         if (!is_best_listed(progress, progress->update) &&
             qkv_training_save(training, qkv_numbered_name(name, NUMBERED_UPDATE, progress->update),
                               CHECKPOINT_VALUES, error))
             return QKV_INVALID;
-        if (count == MAX_LAST) memmove(progress->last, progress->last + 1, (size_t)--count * sizeof(int64_t));
+        if (count == MAX_LAST + 1)
+            memmove(progress->last, progress->last + 1, (size_t)--count * sizeof(int64_t));
         progress->last[count++] = progress->update;
     }
-    int64_t dropped = count > max ? count - max : 0; /* a resumed run may keep fewer */
+    int64_t room = room_of(progress, max);
+    int64_t dropped = count > room ? count - room : 0; /* a resumed run may keep fewer */
     progress->last_count = count - dropped;
     memmove(progress->last, progress->last + dropped, (size_t)progress->last_count * sizeof(int64_t));
     return QKV_OK;
@@ -92,6 +110,21 @@ static bool is_listed(const struct progress *progress, int64_t update)
 enum qkv_status qkv_best_prune(struct training *training, struct qkv_error *error)
 {
     return qkv_training_prune(training, NUMBERED_UPDATE, is_listed, error);
+}
+
+enum qkv_status qkv_best_forget_early_end(struct training *training, struct qkv_error *error)
+{
+    struct progress *progress = &training->progress;
+    int64_t forgotten = progress->early_end, best_count = 0, last_count = 0;
+    if (!forgotten || qkv_training_is_at_end(training)) return QKV_OK;
+    for (int64_t i = 0; i < progress->best_count; i++)
+        if (progress->best[i].update != forgotten) progress->best[best_count++] = progress->best[i];
+    for (int64_t i = 0; i < progress->last_count; i++)
+        if (progress->last[i] != forgotten) progress->last[last_count++] = progress->last[i];
+    progress->best_count = best_count;
+    progress->last_count = last_count;
+    progress->early_end = progress->validated = 0;
+    return qkv_training_save(training, QKV_RUN_LAST, CHECKPOINT_RESUMABLE, error);
 }
 
 /* Makes best.safetensors a link to the best checkpoint of the list. A killed run may have written best.safetensors

@@ -18,6 +18,8 @@ static const struct {
     {"train.best_count", offsetof(struct progress, best_count)},
 };
 
+static const char EARLY_END[] = "train.early_end"; /* stored only if it is not 0 */
+
 enum { INTEGER_COUNT = sizeof INTEGERS / sizeof INTEGERS[0] };
 
 static const char *best_key(char key[48], int64_t i, const char *field)
@@ -32,7 +34,7 @@ static const struct update_list {
     size_t count, updates; /* where they are in struct progress */
     int64_t max;
 } LISTS[] = {
-    {"last", offsetof(struct progress, last_count), offsetof(struct progress, last), MAX_LAST},
+    {"last", offsetof(struct progress, last_count), offsetof(struct progress, last), MAX_LAST + 1},
     {"snapshot", offsetof(struct progress, snapshot_count), offsetof(struct progress, snapshot),
      MAX_SNAPSHOTS},
 };
@@ -84,6 +86,7 @@ void qkv_progress_save(const struct progress *progress, struct qkv_state *state)
     for (int i = 0; i < INTEGER_COUNT; i++)
         qkv_state_set_integer(state, INTEGERS[i].key,
                               *(const int64_t *)((const char *)progress + INTEGERS[i].offset));
+    if (progress->early_end) qkv_state_set_integer(state, EARLY_END, progress->early_end);
     qkv_state_set_number(state, "train.log_loss", progress->log_loss);
     if (isfinite(progress->log_cross_entropy))
         qkv_state_set_number(state, "train.log_cross_entropy", progress->log_cross_entropy);
@@ -108,9 +111,11 @@ enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv
     if (found.epoch >= UINT32_MAX) /* random numbers distinguish no more epochs */
         return qkv_error_set(error, "train.epoch is %lld, but must be below 2^32 - 1",
                              (long long)found.epoch);
-    if (found.best_count > MAX_BEST)
+    if (qkv_state_get(state, EARLY_END) && qkv_state_get_count(state, EARLY_END, &found.early_end, error))
+        return QKV_INVALID;
+    if (found.best_count > MAX_BEST + 1)
         return qkv_error_set(error, "train.best_count is %lld, but at most %d are kept",
-                             (long long)found.best_count, MAX_BEST);
+                             (long long)found.best_count, MAX_BEST + 1);
     if (qkv_state_get_number(state, "train.log_loss", &found.log_loss, error)) return QKV_INVALID;
     if (!qkv_state_get(state, "train.log_cross_entropy"))
         found.log_cross_entropy = found.log_tokens ? (double)NAN : 0;

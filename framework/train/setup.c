@@ -189,8 +189,9 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     if (training->options->resume) {
         if (restore(training, error) || qkv_run_folder_clear(training, error)) return QKV_INVALID;
         qkv_training_plan_epoch(training);
-        if (qkv_final_average_restore(training, error) || qkv_run_folder_trim_metrics(training, error) ||
-            qkv_best_restore(training, error) || qkv_snapshots_prune(training, error))
+        if (qkv_best_forget_early_end(training, error) || qkv_final_average_restore(training, error) ||
+            qkv_run_folder_trim_metrics(training, error) || qkv_best_restore(training, error) ||
+            qkv_snapshots_prune(training, error))
             return QKV_INVALID;
         return qkv_run_folder_describe(training, error);
     }

@@ -128,8 +128,8 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     double score = scores.value[metric];
     progress->validated = progress->update;
     if (qkv_best_record(training, score, &best, error)) return QKV_INVALID;
-    /* The validation at the end of training comes earlier than its turn: an uninterrupted training would not have it. */
-    if (progress->update % training->config->training.validation_freq == 0) {
+    /* An uninterrupted training would not have an early validation. */
+    if (!progress->early_end) {
         qkv_schedule_record_validation(&training->schedule, score, !qkv_metric_info(metric)->lower_is_better);
         progress->waited = best ? 0 : progress->waited + 1;
     }

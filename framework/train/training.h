@@ -50,15 +50,19 @@ struct progress {
     int64_t tokens;    /* target tokens trained on */
     int64_t waited;    /* validations since the best one */
     int64_t validated; /* update of the last validation; 0: none */
-    double log_loss;   /* sum of the loss, with label smoothing, since the last log line, nats */
+    /* The last update, if it was the end of training and no multiple of training.validation_freq; else 0. When training goes on,
+     * the lists forget its checkpoint, which an uninterrupted training would not have. */
+    int64_t early_end;
+    double log_loss; /* sum of the loss, with label smoothing, since the last log line, nats */
     /* The same without label smoothing; NaN: not known, in a checkpoint of an older qkv */
     double log_cross_entropy;
     double log_alignment; /* sum of the cross entropy of guided alignment since the last log line, nats */
     int64_t log_tokens;   /* target tokens since the last log line */
     int64_t best_count;
-    struct best_checkpoint best[MAX_BEST]; /* [best_count], best first */
+    /* [best_count], best first. One place more than are kept, here and below, for that of `early_end`. */
+    struct best_checkpoint best[MAX_BEST + 1];
     int64_t last_count;
-    int64_t last[MAX_LAST]; /* [last_count]: updates of the last checkpoints, ascending */
+    int64_t last[MAX_LAST + 1]; /* [last_count]: updates of the last checkpoints, ascending */
     int64_t snapshot_count;
     /* [snapshot_count]: updates of the snapshots, ascending. One place more than are kept, for a new one. */
     int64_t snapshot[MAX_SNAPSHOTS + 1];
@@ -222,6 +226,10 @@ bool qkv_last_is_recorded(const struct training *training);
 
 /* Removes the checkpoints that are no longer in a list. */
 enum qkv_status qkv_best_prune(struct training *training, struct qkv_error *error);
+
+/* For a resumed run: if it was finished but now has more to do, removes from the lists the checkpoint of an early end, and saves
+ * last.safetensors. The epoch must be planned. */
+enum qkv_status qkv_best_forget_early_end(struct training *training, struct qkv_error *error);
 
 /* Makes best.safetensors and the update-*.safetensors of the folder agree with lists that were restored. */
 enum qkv_status qkv_best_restore(struct training *training, struct qkv_error *error);

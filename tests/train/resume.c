@@ -145,6 +145,31 @@ Test(resume, a_finished_run_goes_on_with_the_same_rates)
                      training_metric(uninterrupted, "train", update, "learning_rate"), "update %d", update);
 }
 
+/* Updates 16 and 18, which end a part, are no multiples of validation_freq: an uninterrupted training validates neither. */
+Test(resume, a_finished_run_goes_on_without_the_checkpoint_of_its_early_end)
+{
+    const char *folder = scratch("early"), *uninterrupted = format("%s/uninterrupted", folder);
+    const char *settings = "logging_freq=1 validation_freq=5 keep_best_ckpts=2 keep_last_ckpts=2 "
+                           "learning_rate=0.05 testing.average=2";
+    struct training training = {.config = training_config(folder),
+                                .settings = format("updates=20 %s", settings),
+                                .run = uninterrupted};
+    training_run(training);
+    training.run = format("%s/more", folder);
+    for (int updates = 16; updates <= 18; updates += 2) {
+        training.settings = format("updates=%d %s", updates, settings);
+        training_run(training);
+        cr_expect(training_has(training.run, format("update-%d.safetensors", updates)));
+        training.resume = true;
+    }
+    training.settings = format("updates=20 %s", settings);
+    training_run(training);
+    static const char *const SAME[] = {"last", "best", "average", "update-15", "update-20"};
+    for (size_t i = 0; i < sizeof SAME / sizeof SAME[0]; i++)
+        training_expect_same_file(uninterrupted, training.run, format("%s.safetensors", SAME[i]));
+    cr_expect_not(training_has(training.run, "update-18.safetensors"));
+}
+
 /* ---- killed ---- */
 
 /* Starts `qkv train`, kills it after `lines` lines of its progress, whatever it is doing then, and says
