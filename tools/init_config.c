@@ -28,8 +28,12 @@ static void write_side(FILE *file, const struct init_plan *plan, const struct in
         fputs("    lowercase: true  # the words House and house are the same\n", file);
     fprintf(file, "    split_punctuation: %s\n",
             plan->split_punctuation[side] ? "true" : "false  # the text is tokenized already");
-    fprintf(file, "    max_length: %lld  # tokens; training drops longer sentences, which are few\n",
+    fprintf(file, "    max_length: %lld  # tokens; training drops longer sentences",
             (long long)plan->max_length[side]);
+    if (init_leaves_out_many(plan))
+        fprintf(file, ", on either side %.0f %% of the pairs\n", 100 * plan->left_out);
+    else
+        fputs(", which are few\n", file);
 }
 
 static void write_stack(FILE *file, const struct init_plan *plan, bool is_encoder)

@@ -36,11 +36,11 @@ static struct qkv_text_config text_of(const struct init_data *data, const struct
                                     .split_punctuation = plan->split_punctuation[side]};
 }
 
-/* Calls the tokenizer on each training sentence of a side; adds its tokens to `types`, and counts in lengths[n], unless
- * NULL, the sentences of n tokens, longer ones in the last element. */
+/* Calls the tokenizer on each training sentence of a side; adds its tokens to `types` and sets length[i] to their number
+ * for pair i, unless these are NULL. */
 static enum qkv_status tokenize_side(const struct init_data *data, int side,
                                      const struct qkv_text_config *text, struct qkv_types *types,
-                                     int64_t lengths[LENGTH_MAX + 1], struct qkv_error *error)
+                                     int64_t *length, struct qkv_error *error)
 {
     struct qkv_tokens tokens = {0};
     enum qkv_status status = QKV_OK;
@@ -50,23 +50,49 @@ static enum qkv_status tokenize_side(const struct init_data *data, int side,
         status = qkv_tokenize(&tokens, text, line, strlen(line), error);
         for (int64_t t = 0; types && t < tokens.count && !status; t++)
             if (qkv_types_add(types, tokens.token[t], 1) < 0) status = qkv_error_set(error, "out of memory");
-        if (lengths) lengths[tokens.count < LENGTH_MAX ? tokens.count : LENGTH_MAX]++;
+        if (length) length[i] = tokens.count;
     }
     qkv_tokens_release(&tokens);
     return status;
 }
 
-/* Sets max_length so that nearly all sentences fit. */
-static enum qkv_status choose_length(struct init_plan *plan, const struct init_data *data, int side,
-                                     const struct qkv_text_config *text, struct qkv_error *error)
+/* A max_length with which nearly all training sentences fit, of these numbers of tokens. */
+static int64_t fitting_length(const struct init_data *data, const int64_t *length)
 {
-    int64_t lengths[LENGTH_MAX + 1] = {0}, longer = data->count[QKV_PAIRS_TRAIN], length = 0;
-    if (tokenize_side(data, side, text, NULL, lengths, error)) return QKV_INVALID;
-    while (length < LENGTH_MAX && longer * LONG_ONE_IN > data->count[QKV_PAIRS_TRAIN])
-        longer -= lengths[length++];
-    length = (length + LENGTH_STEP - 1) / LENGTH_STEP * LENGTH_STEP;
-    plan->max_length[side] = length < LENGTH_MIN ? LENGTH_MIN : length > LENGTH_MAX ? LENGTH_MAX : length;
-    return QKV_OK;
+    int64_t sentences[LENGTH_MAX + 1] = {0}, longer = data->count[QKV_PAIRS_TRAIN], max = 0;
+    for (int64_t i = 0; i < data->pairs->count; i++)
+        if (data->part[i] == QKV_PAIRS_TRAIN) sentences[length[i] < LENGTH_MAX ? length[i] : LENGTH_MAX]++;
+    while (max < LENGTH_MAX && longer * LONG_ONE_IN > data->count[QKV_PAIRS_TRAIN])
+        longer -= sentences[max++];
+    max = (max + LENGTH_STEP - 1) / LENGTH_STEP * LENGTH_STEP;
+    return max < LENGTH_MIN ? LENGTH_MIN : max > LENGTH_MAX ? LENGTH_MAX : max;
+}
+
+/* Chooses max_length of both sides, and finds the share of the pairs that it leaves out. */
+static enum qkv_status choose_lengths(struct init_plan *plan, const struct init_data *data,
+                                      struct qkv_bpe *const bpe[2], struct qkv_error *error)
+{
+    int64_t count = data->pairs->count, training = data->count[QKV_PAIRS_TRAIN], left_out = 0;
+    int64_t *length = malloc(2 * (size_t)count * sizeof *length);
+    enum qkv_status status = length ? QKV_OK : qkv_error_set(error, "out of memory");
+    for (int side = 0; side < 2 && !status; side++) {
+        struct qkv_text_config text = text_of(data, plan, side);
+        text.bpe = bpe[side];
+        status = tokenize_side(data, side, &text, NULL, length + side * count, error);
+        if (!status) plan->max_length[side] = fitting_length(data, length + side * count);
+    }
+    for (int64_t i = 0; i < count && !status; i++)
+        left_out += data->part[i] == QKV_PAIRS_TRAIN &&
+                    (length[i] > plan->max_length[0] || length[count + i] > plan->max_length[1]);
+    plan->left_out = training ? (double)left_out / (double)training : 0;
+    if (!status && left_out == training)
+        status = qkv_error_set(error,
+                               "%s: all of its training pairs have a side of more than %d tokens, but qkv "
+                               "learns from sentences: "
+                               "split the texts, so that each pair is a sentence and its translation",
+                               data->pairs->path[0], LENGTH_MAX);
+    free(length);
+    return status;
 }
 
 /* ---- merges ---- */
@@ -147,13 +173,14 @@ enum qkv_status init_plan_choose(struct init_plan *plan, const struct init_data 
     struct qkv_bpe *bpe[2] = {NULL, NULL};
     enum qkv_status status = QKV_OK;
     if (SIZES[row].level == QKV_LEVEL_BPE) status = choose_merges(plan, data, bpe, error);
-    for (int side = 0; side < 2 && !status; side++) {
-        struct qkv_text_config text = text_of(data, plan, side);
-        text.bpe = bpe[side];
-        status = choose_length(plan, data, side, &text, error);
-    }
+    if (!status) status = choose_lengths(plan, data, bpe, error);
     forget(bpe);
     return status;
+}
+
+bool init_leaves_out_many(const struct init_plan *plan)
+{
+    return plan->left_out > 0.02;
 }
 
 bool init_plan_shrink(struct init_plan *plan)

@@ -32,16 +32,20 @@ struct init_plan {
     bool is_joint;             /* both sides share their pieces of words */
     int64_t merges;            /* of a side, or of both together; 0: none */
     int64_t max_length[2];     /* tokens */
+    double left_out;           /* share of the training pairs that are longer on a side */
     int64_t updates;           /* 0: not known yet */
     int64_t validations;       /* maximal number of validations in the complete training */
 };
 
-/* Chooses sizes, tokenizer and lengths; updates stay 0. Fails when memory runs out. */
+/* Chooses sizes, tokenizer and lengths; updates stay 0. Fails when all pairs are too long, or memory runs out. */
 enum qkv_status init_plan_choose(struct init_plan *plan, const struct init_data *data,
                                  struct qkv_error *error);
 
 /* Whether the config converts a side to lower case: the source at level word. */
 bool init_is_lowercase(const struct init_plan *plan, int side);
+
+/* Whether max_length leaves out more than a few of the pairs. */
+bool init_leaves_out_many(const struct init_plan *plan);
 
 /* Chooses the next smaller sizes; false when there are none. Tokenizer and dropout stay as they are. */
 bool init_plan_shrink(struct init_plan *plan);

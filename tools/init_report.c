@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { USUAL_PAIRS = 10000 };
+enum { USUAL_PAIRS = 10000, EXAMPLE_MAX = 120 /* characters of a sentence */ };
 
 /* Says which header lines of Anki, and which columns that they name, were skipped. */
 static void report_anki(const struct qkv_pairs *pairs)
@@ -117,9 +117,9 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
     for (int64_t k = 0; k < examples; k++) {
         int64_t i = (2 * k + 1) * pairs->count / (2 * examples); /* evenly over the file */
         fputs(k ? "               " : "  for example: ", stdout);
-        print_plain(stdout, qkv_pairs_text(pairs, i, 0));
+        print_plain_start(stdout, qkv_pairs_text(pairs, i, 0), EXAMPLE_MAX);
         fputs(" = ", stdout);
-        print_plain(stdout, qkv_pairs_text(pairs, i, 1));
+        print_plain_start(stdout, qkv_pairs_text(pairs, i, 1), EXAMPLE_MAX);
         putchar('\n');
     }
 }
@@ -140,4 +140,9 @@ void init_report_plan(const struct init_plan *plan, const struct init_data *data
         printf("%s and %s", tokens[plan->level[0]], tokens[plan->level[1]]);
     if (plan->merges) printf(" (%lld %smerges)", (long long)plan->merges, plan->is_joint ? "joint " : "");
     putchar('\n');
+    if (init_leaves_out_many(plan))
+        printf(
+            "  training leaves out %.0f %% of the pairs, which are longer than %lld tokens of the source or "
+            "%lld of the target: qkv learns from sentences, so split longer texts into theirs\n",
+            100 * plan->left_out, (long long)plan->max_length[0], (long long)plan->max_length[1]);
 }

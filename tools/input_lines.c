@@ -76,6 +76,16 @@ static enum qkv_status read_column(struct input_lines *input, const char *place,
     return QKV_OK;
 }
 
+/* A copy without white space (of ASCII) around it. */
+static const char *trimmed(const char *text, struct qkv_arena *arena)
+{
+    static const char space[] = " \t\r\n\v\f";
+    text += strspn(text, space);
+    size_t size = strlen(text);
+    while (size && strchr(space, text[size - 1])) size--;
+    return qkv_arena_format(arena, "%.*s", (int)size, text);
+}
+
 static enum qkv_status read_prefix(struct input_lines *input, const char *place, const char *text,
                                    struct qkv_arena *arena, struct input_line *line, struct qkv_error *error)
 {
@@ -89,7 +99,8 @@ static enum qkv_status read_prefix(struct input_lines *input, const char *place,
     if (length > input->longest_prefix)
         return qkv_error_set(error, "%s: the prefix has %lld tokens, but a translation has at most %lld",
                              place, (long long)length, (long long)input->longest_prefix);
-    if (copy_tokens(&input->sentence, length, arena, &line->prefix)) return QKV_OK;
+    line->prefix_text = trimmed(text, arena);
+    if (line->prefix_text && copy_tokens(&input->sentence, length, arena, &line->prefix)) return QKV_OK;
     return qkv_error_set(error, "%s: out of memory", place);
 }
 

@@ -95,6 +95,14 @@ void print_plain(FILE *file, const char *text)
     for (int length; (length = qkv_plain_next(&text, one));) fwrite(one, 1, (size_t)length, file);
 }
 
+void print_plain_start(FILE *file, const char *text, int max)
+{
+    char one[QKV_PLAIN_SIZE];
+    for (int length; max > 0 && (length = qkv_plain_next(&text, one)); max--)
+        fwrite(one, 1, (size_t)length, file);
+    if (*text) fputs("...", file);
+}
+
 void print_result(FILE *file, const char *text)
 {
     char one[QKV_PLAIN_SIZE];

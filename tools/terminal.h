@@ -30,6 +30,9 @@ void progress_bar_clear(struct progress_bar *bar);
  * UTF-8, are printed as \x1B or \u202E (core/plain_text.h). */
 void print_plain(FILE *file, const char *text);
 
+/* The same with at most `max` characters, and "..." in place of more. */
+void print_plain_start(FILE *file, const char *text, int max);
+
 /* Prints results: to a terminal like print_plain, but with line ends and tabs unchanged; otherwise unchanged, for programs. */
 void print_result(FILE *file, const char *text);
 

@@ -62,8 +62,27 @@ struct translator {
     struct typed_sentence typed;
 };
 
+/* The text of a translation. Its prefix is as the line has it: joining its tokens could spell it in another way. */
+static const char *text_of(struct translator *t, const struct input_line *line, int64_t count,
+                           const char *const *tokens)
+{
+    const struct qkv_text_config *config = &t->run.config.data.trg;
+    struct qkv_arena *arena = &t->block.arena;
+    int64_t forced = line->prefix.ids.length;
+    const char *whole = qkv_detokenize(config, count, tokens, arena);
+    if (!whole || !forced || forced > count) return whole;
+    const char *joined = qkv_detokenize(config, forced, tokens, arena);
+    if (!joined) return NULL;
+    size_t size = strlen(joined);
+    if (!strncmp(whole, joined, size))
+        return qkv_arena_format(arena, "%s%s", line->prefix_text, whole + size);
+    /* The words after the prefix change how it is joined, as the other mark of a pair does. */
+    const char *rest = qkv_detokenize(config, count - forced, tokens + forced, arena);
+    return rest ? qkv_arena_format(arena, "%s %s", line->prefix_text, rest) : NULL;
+}
+
 /* Prints one translation as a line, after a number (--n-best) and its score (--scores). The number is that of the line or, at
- * the prompt, the rank of the translation. Words of the prefix are printed as they are spelled in the line. */
+ * the prompt, the rank of the translation. The prefix is printed as the line has it. */
 static enum qkv_status print_hypothesis(struct translator *t, const struct input_line *line,
                                         const struct qkv_hypothesis *hypothesis, int64_t rank,
                                         struct qkv_error *error)
@@ -75,7 +94,7 @@ static enum qkv_status print_hypothesis(struct translator *t, const struct input
     for (int64_t i = 0; i < count && i < line->prefix.ids.length; i++) tokens[i] = line->prefix.texts[i];
     if (t->options.replace_unknown && replace_unknown(&t->replacer, line, hypothesis, tokens, &count, error))
         return QKV_INVALID;
-    const char *text = qkv_detokenize(&t->run.config.data.trg, count, tokens, &t->block.arena);
+    const char *text = text_of(t, line, count, tokens);
     if (!text) return qkv_error_set(error, "out of memory");
     if (t->search.n_best > 1) printf("%lld\t", (long long)(t->has_prompt ? rank : line->number));
     if (t->options.scores) printf("%.6f\t", hypothesis->score);

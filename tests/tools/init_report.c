@@ -204,3 +204,51 @@ Test(init_report, leaves_tokenized_text_as_it_is)
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_null(strstr(outcome.output, "HTML"), "%s", outcome.output);
 }
+
+/* Writes x.tsv with `count` pairs of `words` words a side, which all differ. */
+static void write_long_pairs(const char *folder, int count, int words)
+{
+    run_ok("cd '%s' && awk 'BEGIN { for (i = 1; i <= %d; i++) for (side = 0; side < 2; side++) { "
+           "for (w = 1; w <= %d; w++) printf \"%%s%%s\", side ? \"b\" i : \"a\" i, w < %d ? \" \" : side ? "
+           "\"\\n\" : \"\\t\" "
+           "} }' >>x.tsv",
+           folder, count, words, words);
+}
+
+Test(init_report, shows_the_beginning_of_long_examples)
+{
+    const char *folder = scratch("long_examples");
+    write_long_pairs(folder, 40, 70);
+    const char *output = run_ok("cd '%s' && qkv init x.tsv --updates 5", folder);
+    /* 30 words of a letter and a digit, and as many spaces or full ends, make 120 characters. */
+    const char *example = strstr(output, "for example: ");
+    cr_assert_not_null(example, "%s", output);
+    const char *cut = strstr(example, "...");
+    cr_assert_not_null(cut, "%s", output);
+    cr_expect_eq(cut - example, (long)strlen("for example: ") + 120, "%s", output);
+    cr_expect_null(strstr(output, "leaves out"), "%s", output);
+}
+
+Test(init_report, says_how_many_long_pairs_training_leaves_out)
+{
+    const char *folder = scratch("long_pairs");
+    write_pairs(folder, "x.tsv", 120, "%s\t%s\n");
+    write_long_pairs(folder, 40, 251);
+    const char *output = run_ok("cd '%s' && qkv init x.tsv --updates 5 && grep max_length x.yaml", folder);
+    const char *found = strstr(output, "\n  training leaves out ");
+    cr_assert_not_null(found, "%s", output);
+    /* A quarter of all pairs; of those to train, about as much. */
+    int percent = atoi(found + strlen("\n  training leaves out "));
+    cr_expect(percent >= 20 && percent <= 30, "%s", output);
+    cr_expect_not_null(strstr(output, format("drops longer sentences, on either side %d %%", percent)), "%s",
+                       output);
+    output = run_ok("cd '%s' && qkv train x.yaml 2>&1", folder);
+    cr_expect_not_null(strstr(output, "dropped"), "%s", output);
+    folder = scratch("only_long_pairs");
+    write_long_pairs(folder, 40, 251);
+    cr_expect(refused(
+        run("cd '%s' && qkv init x.tsv -q", folder),
+        "qkv: x.tsv: all of its training pairs have a side of more than 250 tokens, but qkv learns from "
+        "sentences: split the texts, so that each pair is a sentence and its translation"));
+    cr_expect_str_eq(run_ok("ls '%s'", folder), "x.tsv\n");
+}

@@ -185,6 +185,23 @@ Test(search, translations_begin_with_the_prefix)
     cr_expect_str_eq(translated(folder, "a\\tb\\n", ""), "A B\n");
 }
 
+/* However the tokens of a translation are joined to a line. */
+Test(search, prefixes_are_printed_as_the_line_has_them)
+{
+    const char *folder = tiny_task("spelled");
+    run_ok("cd '%s' && qkv train c.yaml -q -s training.updates=20 -s data.trg.split_punctuation=true -s "
+           "data.trg.lowercase=true",
+           folder);
+    const char *lines = "a b\\t 20 %% of (AT&T)  A \\na\\t\"\\na\\tA\\n";
+    const char *text = translated(folder, lines, "--prefix"), *line = strchr(text, '\n');
+    cr_expect_eq(strncmp(text, "20 % of (AT&T)  A", 17), 0, "%s", text);
+    cr_assert_not_null(line, "%s", text);
+    cr_expect_eq(line[1], '"', "%s", text);
+    line = strchr(line + 1, '\n');
+    cr_assert_not_null(line, "%s", text);
+    cr_expect_eq(line[1], 'A', "%s", text);
+}
+
 /* ---- unknown words ---- */
 
 /* Trains a run on letters, of which capitals are the translations, with a name in each pair that stays as it is. A name
