@@ -69,13 +69,13 @@ static const char *text_of(struct translator *t, const struct input_line *line, 
     const struct qkv_text_config *config = &t->run.config.data.trg;
     struct qkv_arena *arena = &t->block.arena;
     int64_t forced = line->prefix.ids.length;
-    const char *whole = qkv_detokenize(config, count, tokens, arena);
-    if (!whole || !forced || forced > count) return whole;
+    const char *complete = qkv_detokenize(config, count, tokens, arena);
+    if (!complete || !forced || forced > count) return complete;
     const char *joined = qkv_detokenize(config, forced, tokens, arena);
     if (!joined) return NULL;
     size_t size = strlen(joined);
-    if (!strncmp(whole, joined, size))
-        return qkv_arena_format(arena, "%s%s", line->prefix_text, whole + size);
+    if (!strncmp(complete, joined, size))
+        return qkv_arena_format(arena, "%s%s", line->prefix_text, complete + size);
     /* The words after the prefix change how it is joined, as the other mark of a pair does. */
     const char *rest = qkv_detokenize(config, count - forced, tokens + forced, arena);
     return rest ? qkv_arena_format(arena, "%s %s", line->prefix_text, rest) : NULL;

@@ -31,7 +31,7 @@ static void note_early_end(struct training *training)
 }
 
 /* How many places a list has that keeps `max` checkpoints. */
-static int64_t room_of(const struct progress *progress, int64_t max)
+static int64_t capacity_of(const struct progress *progress, int64_t max)
 {
     return max && progress->early_end ? max + 1 : max;
 }
@@ -51,7 +51,7 @@ enum qkv_status qkv_best_record(struct training *training, double score, bool *i
     note_early_end(training);
     if (place >= max) return QKV_OK;
 
-    if (progress->best_count < room_of(progress, max)) progress->best_count++;
+    if (progress->best_count < capacity_of(progress, max)) progress->best_count++;
     memmove(&progress->best[place + 1], &progress->best[place],
             (size_t)(progress->best_count - 1 - place) * sizeof progress->best[0]);
     progress->best[place] = (struct best_checkpoint){progress->update, score};
@@ -93,8 +93,8 @@ enum qkv_status qkv_last_record(struct training *training, struct qkv_error *err
             memmove(progress->last, progress->last + 1, (size_t)--count * sizeof(int64_t));
         progress->last[count++] = progress->update;
     }
-    int64_t room = room_of(progress, max);
-    int64_t dropped = count > room ? count - room : 0; /* a resumed run may keep fewer */
+    int64_t capacity = capacity_of(progress, max);
+    int64_t dropped = count > capacity ? count - capacity : 0; /* a resumed run may keep fewer */
     progress->last_count = count - dropped;
     memmove(progress->last, progress->last + dropped, (size_t)progress->last_count * sizeof(int64_t));
     return QKV_OK;
