@@ -16,7 +16,7 @@ const char *attention_title(const struct qkv_model *model, const char *source, c
 
 /* Prints the maps of the pair that the collector has. */
 static enum qkv_status print_maps(struct qkv_attention_collector *collector,
-                                  const struct qkv_attention_pair *pair, const char *title,
+                                  const struct cross_attention *drawn, const char *title,
                                   struct qkv_arena *arena, struct qkv_error *error)
 {
     const unsigned cross = 1u << QKV_ATTENTION_CROSS;
@@ -25,8 +25,11 @@ static enum qkv_status print_maps(struct qkv_attention_collector *collector,
     struct qkv_attention_report report, selected;
     char *bytes;
     size_t size;
-    if (output_read(&output, &as_text) || qkv_attention_collect(collector, 1, pair, cross, &report, error) ||
-        qkv_attention_select(&report, cross, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN, arena, &selected, error))
+    if (output_read(&output, &as_text) ||
+        qkv_attention_collect(collector, 1, &drawn->pair, cross, &report, error) ||
+        qkv_attention_select(&report, cross, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN, arena, &selected,
+                             error) ||
+        qkv_attention_merge_words(&selected, drawn->words, arena, &selected, error))
         return QKV_INVALID;
     selected.title = title;
     if (qkv_attention_render(&selected, output.format, &output.style, &bytes, &size, error))
@@ -34,15 +37,16 @@ static enum qkv_status print_maps(struct qkv_attention_collector *collector,
     return output_write(&output, bytes, size, error);
 }
 
-enum qkv_status print_cross_attention(const struct qkv_run *run, const struct qkv_attention_pair *pair,
-                                      const char *source, const char *target, struct qkv_error *error)
+enum qkv_status print_cross_attention(const struct qkv_run *run, const struct cross_attention *drawn,
+                                      struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
-    const char *title = attention_title(run->model, source, target, &arena);
+    const char *title = attention_title(run->model, drawn->source, drawn->target, &arena);
+    if (title && drawn->names_run) title = qkv_arena_format(&arena, "%s, attention of %s", title, run->path);
     struct qkv_attention_collector *collector = qkv_attention_collector_new(run->model, error);
     enum qkv_status status = collector ? QKV_OK : QKV_INVALID;
     if (!status && !title) status = qkv_error_set(error, "out of memory");
-    if (!status) status = print_maps(collector, pair, title, &arena, error);
+    if (!status) status = print_maps(collector, drawn, title, &arena, error);
     qkv_attention_collector_free(collector);
     qkv_arena_release(&arena);
     return status;

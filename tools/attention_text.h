@@ -9,8 +9,16 @@
 const char *attention_title(const struct qkv_model *model, const char *source, const char *target,
                             struct qkv_arena *arena);
 
-/* Prints the mean over the heads of each layer of cross attention. `source` and `target` are the texts of the pair. */
-enum qkv_status print_cross_attention(const struct qkv_run *run, const struct qkv_attention_pair *pair,
-                                      const char *source, const char *target, struct qkv_error *error);
+/* What print_cross_attention draws. */
+struct cross_attention {
+    struct qkv_attention_pair pair;
+    const char *source, *target;      /* the texts of the pair */
+    struct qkv_attention_words words; /* merged into words; NULL: a side is drawn by tokens */
+    bool names_run;                   /* the title says which run the attention is of */
+};
+
+/* Prints the mean over the heads of each layer of cross attention. */
+enum qkv_status print_cross_attention(const struct qkv_run *run, const struct cross_attention *drawn,
+                                      struct qkv_error *error);
 
 #endif

@@ -183,7 +183,7 @@ static enum qkv_status translate_typed(void *context, const char *sentence, stru
     return QKV_OK;
 }
 
-static enum qkv_status print_map(void *context, struct qkv_error *error)
+static enum qkv_status print_map(void *context, bool by_words, struct qkv_error *error)
 {
     struct translator *t = context;
     struct typed_sentence *typed = &t->typed;
@@ -191,14 +191,25 @@ static enum qkv_status print_map(void *context, struct qkv_error *error)
     const struct qkv_hypothesis *best = &t->found[0];
     const char **tokens = qkv_vocabulary_tokens(&t->run.target, best->length, best->ids, &typed->arena);
     if (!tokens) return qkv_error_set(error, "out of memory");
-    const char *target = qkv_detokenize(&t->run.config.data.trg, best->length, tokens, &typed->arena);
-    if (!target) return qkv_error_set(error, "out of memory");
-    const struct qkv_attention_pair pair = {.source = typed->line.source.ids,
-                                            .target = {best->length, best->ids},
-                                            .source_tokens = typed->line.source.texts,
-                                            .target_tokens = tokens,
-                                            .unfinished = !best->finished};
-    return print_cross_attention(&t->run, &pair, typed->text, target, error);
+    const struct qkv_data_config *data = &t->run.config.data;
+    const struct input_tokens *source = &typed->line.source;
+    struct cross_attention drawn = {
+        .pair = {.source = source->ids,
+                 .target = {best->length, best->ids},
+                 .source_tokens = source->texts,
+                 .target_tokens = tokens,
+                 .unfinished = !best->finished},
+        .source = typed->text,
+        .target = qkv_detokenize(&data->trg, best->length, tokens, &typed->arena),
+        .names_run = t->ensemble.models.count > 1,
+    };
+    if (!drawn.target) return qkv_error_set(error, "out of memory");
+    if (by_words) {
+        drawn.words.source = qkv_token_words(&data->src, source->ids.length, source->texts, &typed->arena);
+        drawn.words.target = qkv_token_words(&data->trg, best->length, tokens, &typed->arena);
+        if (!drawn.words.source || !drawn.words.target) return qkv_error_set(error, "out of memory");
+    }
+    return print_cross_attention(&t->run, &drawn, error);
 }
 
 /* Sets the number of translations. Raises the beam size to that number if it is smaller. */

@@ -22,7 +22,15 @@ static bool run_map(const struct translate_prompt *prompt, const char *argument)
 {
     struct qkv_error error;
     (void)argument;
-    conclude(prompt->print_map(prompt->context, &error), &error);
+    conclude(prompt->print_map(prompt->context, false, &error), &error);
+    return true;
+}
+
+static bool run_words(const struct translate_prompt *prompt, const char *argument)
+{
+    struct qkv_error error;
+    (void)argument;
+    conclude(prompt->print_map(prompt->context, true, &error), &error);
     return true;
 }
 
@@ -50,6 +58,7 @@ static bool run_quit(const struct translate_prompt *prompt, const char *argument
 
 static const struct prompt_command COMMANDS_OF_PROMPT[] = {
     {"/map", "", "draw the cross attention of the last sentence", run_map},
+    {"/words", "", "draw it between words, if the tokens are parts of words", run_words},
     {"/nbest", "N", "print the N best translations of each sentence", run_nbest},
     {"/help", "", "print this list", run_help},
     {"/quit", "", "end, as Ctrl-D does", run_quit},

@@ -104,6 +104,29 @@ Test(translate_prompt, answers)
     expect_answers(learned_run("run"), "NO_COLOR=1");
 }
 
+Test(translate_prompt, draws_maps_between_words_and_says_of_which_run)
+{
+    const char *folder = tiny_task("subwords");
+    run_ok("cd '%s' && sed -i 's/c/cc/' train.tsv && qkv train c.yaml -q -s training.updates=5 -s "
+           "data.src.level=bpe -s data.src.num_merges=1",
+           folder);
+    struct pseudo_terminal *terminal = start(folder, "NO_COLOR=1", "-q --beam 1");
+    ask(terminal, "acc c", "\n");
+    ask(terminal, "/map", "\n</s> ");
+    ask(terminal, "/words", "\n</s> ");
+    leave(terminal);
+    char *text = pseudo_terminal_text(terminal);
+    const char *tokens = run_ok("cd '%s' && qkv attention run 'acc c' -q", folder);
+    const char *words = run_ok("cd '%s' && qkv attention run 'acc c' -q --words", folder);
+    cr_expect_str_neq(tokens, words);
+    cr_expect_not_null(strstr(text, format("\n> /map\n%s>", tokens)), "%s\n%s", text, tokens);
+    cr_expect_not_null(strstr(text, format("\n> /words\n%s>", words)), "%s\n%s", text, words);
+    terminal = start(folder, "NO_COLOR=1", "-q --beam 1 --with run");
+    ask(terminal, "acc c", "\n");
+    ask(terminal, "/map", ", attention of run\r\n");
+    leave(terminal);
+}
+
 Test(translate_prompt, answers_without_libedit)
 {
     const char *folder = learned_run("run");
