@@ -91,6 +91,10 @@ static int check_options(const struct alignment *a, const char *pairs)
     if (!reverse_path && (reverse_layer || reverse_head))
         return print_error("%s is for a second run: give --reverse",
                            reverse_layer ? "--reverse-layer" : "--reverse-head");
+    if (reverse_path && a->options.drawing == QKV_DRAWING_TARGET)
+        return print_error(
+            "--drawing target takes links of the first run only: leave out --reverse, or choose "
+            "another drawing");
     if (rule_name && !best) return print_error("--choose is for the best head: give --head best");
     if (best && a->rule == QKV_HEAD_RULE_GOLD && !links_options.path)
         return print_error("--choose gold needs gold links: give --links");
@@ -335,6 +339,7 @@ static int run(int operands, char **operand)
                                              .layer = a.options.map[0].layer,
                                              .head = a.options.map[0].head};
     enum qkv_status status = open_all(&a, operand[0], &error);
+    if (!status) links_options_note(&links_options, a.gold.missing, a.gold.count);
     if (!status) status = align(&a, &error);
     if (!status && a.gold.count) status = print_score(&a, &error);
     close_all(&a);

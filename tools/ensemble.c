@@ -30,11 +30,15 @@ static enum qkv_status compare_vocabularies(const struct qkv_run *run, const str
         qkv_vocabulary_token(expected, id));
 }
 
-static void add(struct ensemble *ensemble, const struct qkv_model *model)
+/* path: of the run; NULL: the first. */
+static void add(struct ensemble *ensemble, const struct qkv_model *model, const char *path)
 {
     int64_t source = qkv_stack_max_length(&model->config.encoder),
             target = qkv_stack_max_length(&model->config.decoder);
-    if (!ensemble->models.count || source < ensemble->longest_source) ensemble->longest_source = source;
+    if (!ensemble->models.count || source < ensemble->longest_source) {
+        ensemble->longest_source = source;
+        ensemble->shortest_run = path;
+    }
     if (!ensemble->models.count || target < ensemble->longest_target) ensemble->longest_target = target;
     ensemble->model[ensemble->models.count++] = model;
 }
@@ -48,12 +52,12 @@ enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *f
     ensemble->model = calloc(count + 1, sizeof(const struct qkv_model *));
     if (!ensemble->others || !ensemble->model) return qkv_error_set(error, "out of memory");
     ensemble->models.models = ensemble->model;
-    add(ensemble, first->model);
+    add(ensemble, first->model, NULL);
     for (int i = 0; i < with->count; i++) {
         struct qkv_run *run = &ensemble->others[i];
         enum qkv_status status = qkv_run_open(run, with->value[i], NULL, QKV_FLOAT32, error);
         if (status) return status;
-        add(ensemble, run->model); /* from here on, ensemble_close releases it */
+        add(ensemble, run->model, with->value[i]); /* from here on, ensemble_close releases it */
         if (set_precision(run->model, precision, error)) return QKV_INVALID;
         if (compare_vocabularies(run, first, false, error) || compare_vocabularies(run, first, true, error))
             return QKV_INVALID;

@@ -13,6 +13,7 @@ struct ensemble {
     struct qkv_ensemble models;
     int64_t longest_source; /* number of tokens, with </s>, for which all models have positions */
     int64_t longest_target;
+    const char *shortest_run; /* path of the run with the fewest positions for the source; NULL: the first */
 };
 
 /* Makes an ensemble of a run and the runs named in `with`, which may be empty, and opens the latter. Fails when one cannot be

@@ -13,7 +13,7 @@
 #include "score_options.h"
 #include "search_options.h"
 #include "terminal.h"
-#include "tokenized_text.h"
+#include "text_notes.h"
 #include "unknown_words.h"
 
 #include "qkv/alignment_score.h"
@@ -67,17 +67,18 @@ static bool joins_text(const struct qkv_text_config *text)
 static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
-    struct tokenized_text tokenized = {0};
+    struct text_notes notes = {0};
     for (int64_t i = 0; !status && i < e->corpus.count; i++) {
         const char *reference = qkv_corpus_target(&e->corpus, i);
         const char *translation = qkv_evaluator_translation(e->evaluator, i);
         struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
-        tokenized_text_add(&tokenized, reference);
+        text_notes_add_reference(&notes, reference);
+        text_notes_add_translation(&notes, translation);
         status = qkv_scorer_add(&e->scorer, translation, &reference, 1, error);
         if (!status && e->by_length.step)
             status = by_length_add(&e->by_length, &score, translation, reference, error);
     }
-    if (!status) tokenized_text_note(&tokenized, &e->scorer, joins_text(&e->run.config.data.trg));
+    if (!status) text_notes_print(&notes, &e->scorer, joins_text(&e->run.config.data.trg));
     return status;
 }
 
@@ -90,6 +91,19 @@ static enum qkv_status choose_text(struct evaluation *e, const char *operand, st
                          e->run.path, e->run.path);
 }
 
+/* Refuses sentences that are longer than the positions of a model. */
+static enum qkv_status fits_all(const struct evaluation *e, struct qkv_error *error)
+{
+    const char *path = strcmp(e->test, "-") != 0 ? e->test : "<stdin>";
+    for (int64_t i = 0; i < e->ensemble.models.count; i++) {
+        struct qkv_error inner;
+        if (!qkv_corpus_fits(&e->corpus, path, &e->ensemble.model[i]->config, &inner)) continue;
+        if (!i) return qkv_error_set(error, "%s", inner.message);
+        return qkv_error_set(error, "%s: %s", e->ensemble.others[i - 1].path, inner.message);
+    }
+    return QKV_OK;
+}
+
 /* Reads the text, and makes the evaluator. */
 static enum qkv_status prepare(struct evaluation *e, const struct evaluate_options *wanted,
                                struct qkv_testing_config *testing, struct qkv_error *error)
@@ -99,8 +113,7 @@ static enum qkv_status prepare(struct evaluation *e, const struct evaluate_optio
     const struct qkv_corpus_options options = {
         .keep_raw = true, .third_column = wanted->links.path, .key = path == data->test ? "data.test" : NULL};
     if (qkv_corpus_read(&e->corpus, path, data, options, error)) return QKV_INVALID;
-    for (int64_t i = 0; i < e->ensemble.models.count; i++)
-        if (qkv_corpus_fits(&e->corpus, path, &e->ensemble.model[i]->config, error)) return QKV_INVALID;
+    if (fits_all(e, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
     enum qkv_status status = QKV_OK;
     bool leads = qkv_processes_rank(e->processes) == 0;
@@ -110,6 +123,7 @@ static enum qkv_status prepare(struct evaluation *e, const struct evaluate_optio
         status = qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&wanted->links), &e->alignment,
                                         error);
     if (status) return status;
+    links_options_note(&wanted->links, e->alignment.missing, e->corpus.count);
     if (wanted->step &&
         by_length_init(&e->by_length, wanted->step, e->corpus.source.longest, &wanted->text_options, error))
         return QKV_INVALID;

@@ -139,6 +139,19 @@ static enum qkv_status print(const struct heads *h, const char *test, int format
     return status;
 }
 
+/* Refuses to sort by a measure that no head will have. */
+static int check_sort(void)
+{
+    static const enum qkv_head_measure of_links[] = {QKV_HEAD_ERROR_PREDICTED, QKV_HEAD_ERROR_READ,
+                                                     QKV_HEAD_VARIATION_PREDICTED, QKV_HEAD_VARIATION_READ};
+    for (size_t i = 0; sort && i < sizeof of_links / sizeof *of_links; i++)
+        if (!links_options.path && !strcmp(sort, name_of_measure(NULL, of_links[i])))
+            return print_error("--sort %s needs gold links: give --links", sort);
+    if (sort && no_translation && !strcmp(sort, name_of_measure(NULL, QKV_HEAD_BLEU)))
+        return print_error("--sort %s needs translations: leave out --no-translation", sort);
+    return QKV_OK;
+}
+
 static int run(int operands, char **operand)
 {
     struct heads h = {0};
@@ -147,6 +160,7 @@ static int run(int operands, char **operand)
     if (output_path && !strcmp(output_path, "-")) output_path = NULL;
     if (choose_format(&format)) return QKV_INVALID;
     if (links_options_check(&links_options, operand[1])) return QKV_INVALID;
+    if (check_sort()) return QKV_INVALID;
     if (no_translation && print_translation_options_error(&command_heads)) return QKV_INVALID;
     (void)operands;
     const char *const inputs[] = {operand[1], links_options.path};
@@ -156,6 +170,7 @@ static int run(int operands, char **operand)
     /* Measuring heads needs gradients, which do not exist for int8 products. */
     status = set_precision(h.run.model, "float32", &error);
     if (!status) status = measure_heads(&h, operand[1], &error);
+    if (!status) links_options_note(&links_options, h.measured.missing, h.measured.sentences);
     if (!status) status = print(&h, operand[1], format, &error);
     qkv_measured_heads_release(&h.measured);
     qkv_workers_free(h.workers);

@@ -128,7 +128,9 @@ enum qkv_status input_lines_encode(struct input_lines *input, const char *place,
         struct qkv_error cut;
         snprintf(subject, sizeof subject, "%s:", place);
         qkv_too_many_tokens(subject, length, input->longest, &cut);
-        print_error("%s; the rest of the line is ignored", cut.message);
+        const char *path = input->limited_by;
+        print_error("%s%s%s; the rest of the line is ignored", cut.message, path ? ", a limit of " : "",
+                    path ? path : "");
         length = input->longest;
     }
     *line = (struct input_line){.number = ++input->count};

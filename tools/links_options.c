@@ -20,6 +20,15 @@ int links_options_check(const struct links_options *options, const char *pairs)
     return QKV_OK;
 }
 
+void links_options_note(const struct links_options *options, int64_t missing, int64_t pairs)
+{
+    if (missing)
+        print_error("note: %s has no links of %lld of the %lld pairs: every link that is drawn there counts "
+                    "as wrong; "
+                    "score only pairs that it has links of",
+                    options->path, (long long)missing, (long long)pairs);
+}
+
 int links_from(const struct links_options *options)
 {
     return options->from ? *options->from - '0' : QKV_LINKS_DETECT;

@@ -27,6 +27,9 @@ const char *links_from_name(const void *context, int64_t index);
  * standard input. */
 int links_options_check(const struct links_options *options, const char *pairs);
 
+/* Prints a note on standard error if a .wa file does not name `missing` of the pairs. */
+void links_options_note(const struct links_options *options, int64_t missing, int64_t pairs);
+
 /* 0, 1 or QKV_LINKS_DETECT. */
 int links_from(const struct links_options *options);
 

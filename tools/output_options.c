@@ -53,6 +53,12 @@ int output_read(struct output *output, const struct output_options *options)
                                           ? qkv_format_of_path(path)
                                           : qkv_format_find(options->format ? options->format : "text");
     if (!format) return print_unknown_format(path);
+    if (options->annotate && strcmp(format->name, "svg") != 0 && strcmp(format->name, "png") != 0)
+        return print_error(
+            "--annotate is for svg and png, but the format is %s: choose one with -o or --format",
+            format->name);
+    if (options->colormap && format->use == QKV_FORMAT_DATA)
+        return print_error("--colormap is for formats with colours, but the format is %s", format->name);
     if (format->binary && !path && isatty(STDOUT_FILENO))
         return print_error("%s is binary and standard output is a terminal: name a file with -o",
                            format->name);

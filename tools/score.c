@@ -4,7 +4,7 @@
 #include "json.h"
 #include "score_options.h"
 #include "systems.h"
-#include "tokenized_text.h"
+#include "text_notes.h"
 
 #include "draw/bytes.h"
 #include "qkv/lines.h"
@@ -24,8 +24,8 @@ struct texts {
     const char *translations[MAX_SYSTEMS]; /* of the present line */
     const char **list;                     /* [count]: the references of the present line */
     int64_t count, capacity;
-    struct tokenized_text tokenized; /* references */
-    bool has_tabs;                   /* a line of the references had a tab */
+    struct text_notes notes;
+    bool has_tabs; /* a line of the references had a tab */
 };
 
 /* Prints a note at the first tab in a file with the name of a table. It may have several references of each sentence, but is
@@ -57,7 +57,7 @@ static enum qkv_status split(struct texts *texts, struct qkv_error *error)
             note_tab(texts);
             *next++ = '\0';
         }
-        tokenized_text_add(&texts->tokenized, reference);
+        text_notes_add_reference(&texts->notes, reference);
         texts->list[texts->count++] = reference;
     }
     return QKV_OK;
@@ -87,6 +87,7 @@ static enum qkv_status read_line(struct texts *texts, bool *found, struct qkv_er
                                  output ? references->path : outputs->path,
                                  (long long)(output ? references : outputs)->number);
         texts->translations[i] = outputs->line;
+        if (output) text_notes_add_translation(&texts->notes, outputs->line);
     }
     return *found ? split(texts, error) : qkv_lines_check_read(&texts->outputs[0], error);
 }
@@ -165,7 +166,7 @@ static enum qkv_status score(struct texts *texts, const struct qkv_text_options 
             break;
         if (sentence_level) add_sentence(&sentences, &scorer, texts->references.number);
     }
-    if (!status) tokenized_text_note(&texts->tokenized, &scorer, false);
+    if (!status) text_notes_print(&texts->notes, &scorer, false);
     if (!status) status = print_scores(&sentences, &scorer, error);
     cJSON_Delete(sentences.array);
     free(sentences.table.data);
@@ -190,7 +191,7 @@ static enum qkv_status compare(struct texts *texts, const struct qkv_text_option
     }
     if (!status) status = qkv_bootstrap_run(bootstrap, systems.samples, (uint32_t)systems.seed, error);
     systems.bootstrap = bootstrap;
-    if (!status) tokenized_text_note(&texts->tokenized, qkv_bootstrap_scorer(bootstrap, 0), false);
+    if (!status) text_notes_print(&texts->notes, qkv_bootstrap_scorer(bootstrap, 0), false);
     if (!status && json)
         status = json_print(systems_json(&systems), error);
     else if (!status)

@@ -56,6 +56,7 @@ static enum qkv_status check_use(const struct score_options *o, const struct qkv
         enum qkv_metric metric;
         bool given;
     } uses[] = {
+        {"--lowercase", QKV_METRIC_BLEU, o->lowercase && !qkv_scorer_computes(&scorer, QKV_METRIC_CHRF)},
         {"--tokenize", QKV_METRIC_BLEU, result->tokenizer != QKV_BLEU_13A},
         {"--smooth-method", QKV_METRIC_BLEU, result->smoothing != QKV_BLEU_EXP},
         {"--effective-order", QKV_METRIC_BLEU, o->effective_order},
@@ -68,8 +69,8 @@ static enum qkv_status check_use(const struct score_options *o, const struct qkv
     };
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
         if (uses[i].given && !qkv_scorer_computes(&scorer, uses[i].metric)) {
-            print_error("%s has no effect without %s: add it to --metrics", uses[i].option,
-                        qkv_metric_info(uses[i].metric)->key);
+            print_error("%s has no effect without %s%s: add it to --metrics", uses[i].option,
+                        qkv_metric_info(uses[i].metric)->key, i ? "" : " or chrf");
             return QKV_INVALID;
         }
     return QKV_OK;

@@ -312,6 +312,7 @@ static enum qkv_status open_input(struct translator *t, const char *path, struct
     t->input.has_prefixes = t->options.has_prefixes;
     t->input.needs_words = t->options.replace_unknown;
     t->input.longest = t->ensemble.longest_source - 1;
+    t->input.limited_by = t->ensemble.shortest_run;
     t->input.longest_prefix = longest && longest < possible ? longest : possible;
     return QKV_OK;
 }

@@ -182,6 +182,11 @@ static int64_t decompose(int32_t **points, int64_t *capacity, int64_t count)
     return decomposed_count;
 }
 
+bool qkv_is_capital(int32_t point)
+{
+    return utf8proc_tolower(point) != point;
+}
+
 int64_t qkv_normalize(int32_t **points, int64_t *capacity, int64_t count, bool lowercase)
 {
     const utf8proc_option_t compose = UTF8PROC_STABLE | UTF8PROC_COMPOSE;

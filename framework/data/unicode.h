@@ -42,6 +42,9 @@ bool qkv_is_closing(int32_t point);
 /* Letter: general category L. */
 bool qkv_is_letter(int32_t point);
 
+/* Has a lower case of its own. */
+bool qkv_is_capital(int32_t point);
+
 /* Decimal digit: general category Nd. */
 bool qkv_is_digit(int32_t point);
 

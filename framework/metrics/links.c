@@ -223,6 +223,15 @@ static int by_words(const void *a, const void *b)
     return (x->link.column > y->link.column) - (x->link.column < y->link.column);
 }
 
+/* How many pairs have an entry; the links are sorted by pair. */
+static int64_t count_named(const struct file_links *links)
+{
+    int64_t named = 0;
+    for (int64_t i = 0; i < links->count; i++)
+        named += i == 0 || links->links[i].sentence != links->links[i - 1].sentence;
+    return named;
+}
+
 /* Sorts the links and stores them in `alignments`: each once, with words from 0. */
 static bool store(struct reading *reading, int from, struct qkv_alignments *alignments)
 {
@@ -252,6 +261,7 @@ static bool store(struct reading *reading, int from, struct qkv_alignments *alig
     }
     alignments->sentences = sentences;
     alignments->count = reading->sentences;
+    if (reading->format == WA) alignments->missing = reading->sentences - count_named(links);
     return true;
 }
 

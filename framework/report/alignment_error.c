@@ -85,6 +85,7 @@ static enum qkv_status evaluate(struct scoring *s, const char *links, int from,
     if (qkv_corpus_links(s->corpus, &s->run->config.data, links, from, &s->gold, error) ||
         qkv_forced_init(&s->passes, s->run, NULL, error))
         return QKV_INVALID;
+    score->missing = s->gold.missing;
     for (int64_t first = 0; first < s->corpus->count; first += FORCED_MAX) {
         int64_t left = s->corpus->count - first;
         enum qkv_status status = score_batch(s, first, left < FORCED_MAX ? left : FORCED_MAX, score, error);

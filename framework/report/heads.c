@@ -193,6 +193,7 @@ static enum qkv_status silence_each(struct measuring *m, struct qkv_evaluator *e
     enum qkv_status status = evaluate(m, evaluator, &all, error);
     if (status) return status;
     m->measured->sentences = all.counts.sentences;
+    m->measured->missing = m->gold.missing;
     m->measured->tokens = all.counts.tokens;
     m->measured->loss = all.value[QKV_METRIC_LOSS];
     m->measured->bleu = all.value[QKV_METRIC_BLEU];

@@ -359,6 +359,14 @@ Test(tokenizer, orders_many_combining_marks)
     free(sorted);
 }
 
+Test(tokenizer, notices_capitals)
+{
+    static const char *const yes[] = {"A", "a man in Rome", "\303\211t\303\251", "x\316\243"};
+    static const char *const no[] = {"", "a man .", "\303\251", "\303\237", "12 \346\227\245"};
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) cr_expect(qkv_has_capitals(yes[i]), "%s", yes[i]);
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++) cr_expect_not(qkv_has_capitals(no[i]), "%s", no[i]);
+}
+
 Test(tokenizer, notices_text_that_is_tokenized)
 {
     static const char *const yes[] = {"a man .", "a man .  ", "it &apos;s here", "well @-@ known"};

@@ -92,11 +92,9 @@ Test(align, links_the_strongest_words_of_a_head_in_both_readings)
 
 static const cJSON *step(const cJSON *walk, const char *name)
 {
-    const cJSON *item;
-    cJSON_ArrayForEach(
-        item, cJSON_GetObjectItem(walk, "steps")) if (!strcmp(cJSON_GetObjectItem(item, "name")->valuestring,
-                                                              name)) return cJSON_GetObjectItem(item,
-                                                                                                "values");
+    for (const cJSON *item = cJSON_GetObjectItem(walk, "steps")->child; item; item = item->next)
+        if (!strcmp(cJSON_GetObjectItem(item, "name")->valuestring, name))
+            return cJSON_GetObjectItem(item, "values");
     cr_assert_fail("no step %s", name);
     return NULL;
 }
@@ -328,7 +326,7 @@ Test(align, takes_the_links_per_source_word_from_a_reverse_run)
     struct outcome back = run("cd '%s' && qkv align run swapped.tsv --layer 1 --head 2", folder);
     cr_assert_eq(back.exit_code, 0, "%s", back.error);
     const char *maps = "--layer 1 --head 1 --reverse run --reverse-head 2 --drawing";
-    struct link_set by_target = read_set(align(folder, format("%s target", maps)), false),
+    struct link_set by_target = read_set(align(folder, "--layer 1 --head 1"), false),
                     by_source = read_set(back.output, true),
                     both = read_set(align(folder, format("%s intersection", maps)), false),
                     any = read_set(align(folder, format("%s union", maps)), false),
@@ -471,6 +469,9 @@ Test(align, refuses_bad_input_and_keeps_the_old_file)
         {"pairs.tsv --layer all", "--layer is 'all', but must be a number from 1 or mean"},
         {"pairs.tsv --head all", "--head is 'all', but must be a number from 1, mean or best"},
         {"pairs.tsv --reverse-head 1", "--reverse-head is for a second run: give --reverse"},
+        {"pairs.tsv --reverse RUN --drawing target",
+         "--drawing target takes links of the first run only: leave out "
+         "--reverse, or choose another drawing"},
         {"pairs.tsv --choose entropy", "--choose is for the best head: give --head best"},
         {"pairs.tsv --head best --choose gold", "--choose gold needs gold links: give --links"},
         {"pairs.tsv --links-from 0", "--links-from needs --links"},

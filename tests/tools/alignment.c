@@ -153,6 +153,19 @@ Test(alignment, reads_gold_links_of_every_format)
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         cr_expect_str_eq(without_paths(run("%s %s", in, same[i]).output), without_paths(expected), "%s",
                          same[i]);
+    write_text(folder, "first.wa", "0001 1 1 S\n");
+    static const char note[] =
+        "qkv: note: first.wa has no links of 1 of the 2 pairs: every link that is drawn there "
+        "counts as wrong; score only pairs that it has links of\n";
+    cr_expect_str_empty(run("%s pairs.tsv --links links.wa", in).error);
+    cr_expect_str_eq(run("%s pairs.tsv --links first.wa", in).error, note);
+    struct outcome aligned =
+        run("cd '%s' && qkv align '%s/run' pairs.tsv --links first.wa", folder, tiny_folder("alignment"));
+    cr_expect_eq(strncmp(aligned.error, note, strlen(note)), 0, "%s", aligned.error);
+    struct outcome measured =
+        run("cd '%s' && qkv heads '%s/run' pairs.tsv -q --no-translation --links first.wa", folder,
+            tiny_folder("alignment"));
+    cr_expect_str_eq(measured.error, note);
     struct outcome either = run("%s pairs.tsv --links either", in);
     cr_expect_eq(either.exit_code, 2);
     cr_expect_not_null(strstr(either.error, "say which with --links-from 0 or --links-from 1"), "%s",

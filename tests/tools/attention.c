@@ -177,6 +177,11 @@ Test(attention, annotate_and_colormap_change_the_picture)
     cr_assert(plain.exit_code == 0 && other.exit_code == 0 && numbers.exit_code == 0);
     cr_expect_str_neq(plain.output, other.output);
     cr_expect_gt(strlen(numbers.output), strlen(plain.output));
+    cr_expect(refused(
+        attention("'one two' --annotate"),
+        "qkv: --annotate is for svg and png, but the format is text: choose one with -o or --format"));
+    cr_expect(refused(attention("'one two' -f json --colormap gray"),
+                      "qkv: --colormap is for formats with colours, but the format is json"));
 }
 
 static struct outcome piped(const char *lines, const char *arguments)

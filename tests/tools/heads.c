@@ -139,6 +139,8 @@ Test(heads, refuses)
         {"--links-from 0", "--links-from needs --links"},
         {"--no-translation --beam 2", "--beam needs translations: give it without --no-translation"},
         {"-o ./dev.tsv", "./dev.tsv: is an input, too: write to another file"},
+        {"--sort error_read", "--sort error_read needs gold links: give --links"},
+        {"--sort bleu --no-translation", "--sort bleu needs translations: leave out --no-translation"},
         {"--links missing", "missing: cannot be read: No such file or directory"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)

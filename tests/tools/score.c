@@ -141,6 +141,8 @@ Test(score, refuses_options_without_effect)
         {"a r --smooth-value 1",
          "qkv: --smooth-value has no effect with --smooth-method exp: choose floor or add-k"},
         {"a r --ter-normalized", "qkv: --ter-normalized has no effect without ter: add it to --metrics"},
+        {"a r -m ter --lowercase",
+         "qkv: --lowercase has no effect without bleu or chrf: add it to --metrics"},
         {"a r -m ter --chrf-beta 3", "qkv: --chrf-beta has no effect without chrf: add it to --metrics"},
         {"a r -m ter --tokenize none", "qkv: --tokenize has no effect without bleu: add it to --metrics"},
         {"a r --chrf-char-order 11", "qkv: --chrf-char-order is 11, but must lie between 1 and 10"},
@@ -188,6 +190,32 @@ Test(score, notes_that_references_are_tokenized)
     cr_expect_eq(json_number(cJSON_GetObjectItem(object, "bleu_details"), "hypothesis_length"), 8 + 6 + 4 + 1,
                  "&apos;s and @-@ are words");
     cJSON_Delete(object);
+}
+
+/* At least half of the references have capitals, and no translation has. */
+Test(score, notes_that_translations_have_no_capitals)
+{
+    const char *
+        folder = scratch("capitals"),
+       *note = "qkv: note: the translations have no capital letters, but 2 of 4 references do: BLEU and chrF "
+               "count each as an error; --lowercase ignores case\n";
+    write_text(folder, "r", "A dog\n\303\211t\303\251\nno\nyes\n");
+    write_text(folder, "lower", "a dog\n\303\251t\303\251\nno\nyes\n");
+    write_text(folder, "few", "a dog\n\303\251t\303\251\nno\nYes\n");
+    cr_expect_str_eq(run("cd '%s' && qkv score lower r", folder).error, note);
+    cr_expect_str_eq(run("cd '%s' && qkv score lower r --against lower", folder).error, note);
+    cr_expect_str_empty(run("cd '%s' && qkv score lower r --lowercase", folder).error);
+    cr_expect_str_empty(run("cd '%s' && qkv score lower r -m ter", folder).error);
+    cr_expect_str_empty(run("cd '%s' && qkv score few r", folder).error);
+    cr_expect_str_empty(run("cd '%s' && qkv score lower few", folder).error,
+                        "1 of 4 references has a capital");
+    tiny_task("capitals");
+    run_ok("cd '%s' && qkv train c.yaml -q -s training.updates=60 -s data.dev= -s data.trg.lowercase=true",
+           folder);
+    struct outcome outcome = run("cd '%s' && printf 'a\tA\nb\tB\n' | qkv evaluate run -", folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_not_null(strstr(outcome.error, "have no capital letters, but 2 of 2 references do"), "%s",
+                       outcome.error);
 }
 
 /* A run that joins its translations to plain text cannot be compared with tokenized references in every metric. */

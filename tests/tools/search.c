@@ -310,6 +310,27 @@ Test(search, ensembles_of_runs)
                      run_ok(command, folder, "--with other -j 3"));
 }
 
+Test(search, ensembles_name_the_run_with_the_fewest_positions)
+{
+    const char *folder = tiny_run("positions", 2);
+    run_ok("cd '%s' && qkv train c.yaml -q -s training.model_dir=short -s training.updates=2 -s "
+           "model.encoder.positions.max_length=9 -s model.decoder.positions.max_length=9 2>&1",
+           folder);
+    struct outcome outcome =
+        run("cd '%s' && echo a b c d e a b c d | qkv translate run --with short", folder);
+    cr_expect_eq(outcome.exit_code, 0);
+    cr_expect_str_eq(outcome.error,
+                     "qkv: <stdin>:1: has 9 tokens, but the model has positions for 8, a limit of "
+                     "short; the rest of the line is ignored\n");
+    outcome = run("cd '%s' && echo a b c d e a b c d | qkv translate short --with run", folder);
+    cr_expect_str_eq(outcome.error,
+                     "qkv: <stdin>:1: has 9 tokens, but the model has positions for 8; the rest of the "
+                     "line is ignored\n");
+    outcome = run("cd '%s' && printf 'a b c d e a b c d\tA\n' | qkv evaluate run - --with short", folder);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_eq(strncmp(outcome.error, "qkv: short: <stdin>:1: ", 23), 0, "%s", outcome.error);
+}
+
 /* The loss of an ensemble is at most the mean of the losses of its members: the logarithm is concave. */
 Test(search, the_loss_of_an_ensemble_is_below_the_mean)
 {

@@ -61,6 +61,7 @@ struct qkv_measured_heads {
     struct qkv_measured_head *heads; /* [count], in the order of qkv_model_head */
     int64_t count;
     int64_t sentences, tokens; /* target tokens with </s> */
+    int64_t missing;           /* of qkv_alignments */
     double loss, bleu;         /* with all heads; bleu is NaN without translations */
 };
 

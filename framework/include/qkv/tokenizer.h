@@ -69,6 +69,9 @@ QKV_API void qkv_tokens_release(struct qkv_tokens *tokens);
  * contains one of the marks of Moses, @-@ or an entity such as &apos;. */
 QKV_API bool qkv_looks_tokenized(const char *line);
 
+/* Whether a line of valid UTF-8 has a capital letter: one that `lowercase` would change. */
+QKV_API bool qkv_has_capitals(const char *line);
+
 /* Joins tokens to a line of text in `arena`; NULL when memory runs out or the level is unknown. `tokens` come from
  * qkv_tokenize or from a vocabulary.
  *

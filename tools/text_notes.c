@@ -1,0 +1,63 @@
+#include "text_notes.h"
+
+#include "error_messages.h"
+
+#include "qkv/tokenizer.h"
+
+#include <stdio.h>
+
+void text_notes_add_reference(struct text_notes *notes, const char *line)
+{
+    notes->references++;
+    notes->tokenized += qkv_looks_tokenized(line);
+    notes->cased_references += qkv_has_capitals(line);
+}
+
+void text_notes_add_translation(struct text_notes *notes, const char *line)
+{
+    notes->translations += *line != 0;
+    notes->cased_translations += qkv_has_capitals(line);
+}
+
+static void note_tokenized(const struct text_notes *notes, const struct qkv_scorer *scorer, bool joined)
+{
+    enum qkv_bleu_tokenizer tokenizer = scorer->options.tokenizer;
+    char count[80];
+    snprintf(count, sizeof count, "note: %lld of %lld references look tokenized", (long long)notes->tokenized,
+             (long long)notes->references);
+    if (joined)
+        print_error("%s, but translations are joined to plain text: only BLEU with 13a or intl compares them "
+                    "rightly. Evaluate on plain text, or train with data.trg.split_punctuation: false",
+                    count);
+    else if (qkv_scorer_computes(scorer, QKV_METRIC_BLEU) &&
+             (tokenizer == QKV_BLEU_13A || tokenizer == QKV_BLEU_INTL))
+        print_error(
+            "%s. BLEU with the tokenizer %s is made for plain text: compare it only with scores of the same "
+            "tokenized text; --tokenize none takes the tokens as they are",
+            count, qkv_bleu_tokenizer_name(tokenizer));
+}
+
+static void note_case(const struct text_notes *notes, const struct qkv_scorer *scorer)
+{
+    if (scorer->options.lowercase ||
+        !(qkv_scorer_computes(scorer, QKV_METRIC_BLEU) || qkv_scorer_computes(scorer, QKV_METRIC_CHRF)))
+        return;
+    print_error(
+        "note: the translations have no capital letters, but %lld of %lld references do: BLEU and chrF count "
+        "each as an error; --lowercase ignores case",
+        (long long)notes->cased_references, (long long)notes->references);
+}
+
+/* Whether a number of references is at least half of all, and not 0. */
+static bool is_usual(const struct text_notes *notes, int64_t count)
+{
+    return count && 2 * count >= notes->references;
+}
+
+void text_notes_print(const struct text_notes *notes, const struct qkv_scorer *scorer, bool joined)
+{
+    if (is_usual(notes, notes->tokenized)) note_tokenized(notes, scorer, joined);
+    bool has_text = is_usual(notes, notes->translations);
+    if (is_usual(notes, notes->cased_references) && has_text && !notes->cased_translations)
+        note_case(notes, scorer);
+}
