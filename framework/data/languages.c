@@ -7,15 +7,20 @@ static const struct {
     const char *code, *three, *english, *native;
 } LANGUAGES[] = {
 #define LANGUAGE(code, three, english, native) {code, three, english, native},
+#define LANGUAGE_NAME(code, name)              {code, code, name, name},
 #include "data/languages.def"
 #undef LANGUAGE
+#undef LANGUAGE_NAME
 };
 
 static const char *const TITLES[] = {
-    "source",          "target",      "src",        "trg",       "tgt",       "sentence",
-    "translation",     "original",    "text",       "front",     "back",      "question",
-    "answer",          "input",       "output",     "sentence1", "sentence2", "source sentence",
-    "target sentence", "source_text", "target_text"};
+    "source",          "target",      "src",         "trg",       "tgt",       "sentence",
+    "translation",     "original",    "text",        "front",     "back",      "question",
+    "answer",          "input",       "output",      "sentence1", "sentence2", "source sentence",
+    "target sentence", "source_text", "target_text", "Quelle",    "Ziel",      "Satz",
+    "Übersetzung",     "Quelltext",   "Zieltext",    "cible",     "phrase",    "traduction",
+    "frase",           "traducción",  "traduzione",  "tradução",  "origen",    "destino",
+    "texto",           "testo",       "bron",        "doel",      "zin",       "vertaling"};
 
 static bool is_same(const char *name, size_t size, const char *known)
 {

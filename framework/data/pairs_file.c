@@ -123,11 +123,11 @@ static enum qkv_status too_few_columns(const struct table *table, const struct q
     static const char *const separators[] = {"|||", ";", ","};
     const char *path = pairs->path[0];
     if (table->columns.count > 1)
-        return qkv_error_set(
-            error,
-            "%s: %s of its %d columns hold%s sentences, but a pair needs two; name them with "
-            "--columns, as in --columns 1,2",
-            path, count ? "only one" : "none", table->columns.count, count ? "s" : "");
+        return qkv_error_set(error,
+                             "%s: %s of its %d columns hold%s sentences (text in most lines, and not always "
+                             "the same), but a pair needs two; name them with "
+                             "--columns, as in --columns 1,2",
+                             path, count ? "only one" : "none", table->columns.count, count ? "s" : "");
     for (size_t s = 0; s < sizeof separators / sizeof *separators; s++) {
         int64_t lines = 0;
         for (const char *at = table->text; at < table->text + table->size; at += strlen(at) + 1)

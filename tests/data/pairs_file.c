@@ -186,7 +186,10 @@ Test(pairs_file, knows_languages_by_headers_and_names_of_files)
         {"in.tsv", "English\tDeutsch\na\tb\n", {"en", "de"}, true},
         {"in.tsv", "Source\ttarget\na\tb\n", {"", ""}, true},
         {"in.tsv", "eng\tspa\na\tb\n", {"en", "es"}, true},
-        {"in.tsv", "English\tIngl\u00e9s\na\tb\n", {"", ""}, false},
+        {"in.tsv", "English\tInglesh\na\tb\n", {"", ""}, false},
+        {"in.tsv", "Englisch\tFranz\u00f6sisch\na\tb\n", {"en", "fr"}, true},
+        {"in.tsv", "ingl\u00e9s\tFrase\na\tb\n", {"en", ""}, true},
+        {"in.tsv", "Satz\t\u00dcbersetzung\na\tb\n", {"", ""}, true},
         {"x.eng-fra.txt", "a\tb\n", {"en", "fr"}, false},
         {"de_pt.tsv", "a\tb\n", {"de", "pt"}, false},
         {"fra.txt", "a\tb\tCC-BY 2.0\n", {"en", "fr"}, false},
@@ -307,9 +310,9 @@ Test(pairs_file, says_what_is_wrong)
         {"one ||| uno\n",
          "in.tsv: its lines have no tab; if '|||' separates the two sentences, write a tab in its place, "
          "or export the table with tabs"},
-        {"1\tone\n2\ttwo\n",
-         "in.tsv: only one of its 2 columns holds sentences, but a pair needs two; name them with "
-         "--columns, as in --columns 1,2"},
+        {"1\tone\n2\ttwo\n", "in.tsv: only one of its 2 columns holds sentences (text in most lines, and not "
+                             "always the same), but a pair needs two; name them with "
+                             "--columns, as in --columns 1,2"},
         {"a\tb\nc\t\xFF\n", "in.tsv:2:3: byte 0xFF is not valid UTF-8"},
         {"a\tb\rc\td\re\tf\r",
          "in.tsv: its lines end in CR alone, as on old Macs; convert them, as in: tr '\\r' '\\n' <OLD >NEW"},
