@@ -87,8 +87,12 @@ static void name_by_input(struct state *state, const char *input, const char *ta
         size--;
     }
     snprintf(state->name, sizeof state->name, "%.*s", (int)(size < 150 ? size : 150), size ? base : "pairs");
-    for (char *at = state->name; *at; at++)
-        if (!is_name_letter(*at)) *at = '_';
+    /* One underscore for each other character, however many bytes of UTF-8 it has. */
+    char *to = state->name;
+    for (const char *at = state->name; *at; at++)
+        if (((unsigned char)*at & 0xC0) != 0x80) *to++ = is_name_letter(*at) ? *at : '_';
+    *to = '\0';
+    if (!*state->name) snprintf(state->name, sizeof state->name, "pairs");
     snprintf(state->file, sizeof state->file, "%s.yaml", state->name);
 }
 

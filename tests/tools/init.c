@@ -396,6 +396,8 @@ Test(init, makes_a_plain_name_of_an_odd_one)
     output = run_ok("cd '%s' && qkv init \"my 'pairs' (1).txt\" --updates 5 -o 'a b/x.yaml'", folder);
     cr_expect_not_null(strstr(output, "next: qkv train 'a b/x.yaml'\n"), "%s", output);
     run_ok("cd '%s' && qkv config 'a b/x.yaml' >/dev/null", folder);
+    write_pairs(folder, "S\u00e4tze\u4e2d.txt", 40, "%s\t%s\n");
+    run_ok("cd '%s' && qkv init S\u00e4tze\u4e2d.txt --updates 5 && test -e S_tze_.yaml", folder);
     /* The case of an extension does not matter. */
     write_pairs(folder, "SPA-ENG.TXT", 40, "%s\t%s\n");
     run_ok("cd '%s' && gzip -c SPA-ENG.TXT >Deck.TSV.GZ", folder);
