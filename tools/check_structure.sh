@@ -3,7 +3,7 @@
 # with 1, or prints nothing and exits with 0; exit status 2 means that the check itself could not run.
 #
 #     tools/check_structure.sh                  # all checks
-#     tools/check_structure.sh includes names   # some of: includes circles lengths names format examples
+#     tools/check_structure.sh includes names   # some of: top includes circles lengths names format examples
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/help.sh
@@ -253,11 +253,21 @@ check_examples() {
     done
 }
 
+# The files of the top level; others belong into a folder. Only what git knows: a build may leave others.
+check_top() {
+    git ls-files 2>/dev/null | grep -v / | while read -r file; do
+        case $file in
+        .* | CHANGELOG.md | CMakeLists.txt | CMakePresets.json | CONTRIBUTING.md | LICENSE | README.md) ;;
+        *) echo "$file:1: does not belong to the top level" ;;
+        esac
+    done
+}
+
 resolve >"$work/resolved"
-[ $# -gt 0 ] || set -- includes circles lengths names format examples
+[ $# -gt 0 ] || set -- top includes circles lengths names format examples
 for check; do
     case $check in
-    includes | circles | lengths | names | format | examples) "check_$check" ;;
+    top | includes | circles | lengths | names | format | examples) "check_$check" ;;
     *) echo "check_structure.sh: there is no check $check" >&2; exit 2 ;;
     esac
 done >"$work/findings"

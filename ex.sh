@@ -1,1 +1,0 @@
-qkv() { case $1 in sweep) command qkv "$@" -q -s training.updates=2 ;; train) command qkv "$@" -q -s training.updates=2 -s training.validation_freq=1 -s training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 -s training.snapshots=2 --overwrite ;; gradcheck) command qkv gradcheck --op add ;; init) command qkv "$@" --updates 2 ;; *) command qkv "$@" ;; esac; }
