@@ -150,9 +150,33 @@ static enum qkv_status too_few_columns(const struct table *table, const struct q
         path);
 }
 
-static enum qkv_status choose_columns(struct table *table, struct qkv_pairs *pairs, const int64_t column[2],
-                                      struct qkv_error *error)
+/* Chooses the columns whose titles name the languages that are asked for. If only one is named, the other column stays the
+ * first of those that hold sentences. */
+static void choose_by_titles(const struct table *table, struct qkv_pairs *pairs, const char *const lang[2])
 {
+    struct pairs_field field[QKV_PAIRS_COLUMNS];
+    int count = qkv_pairs_fields(table->text, strlen(table->text), field), titled[2] = {0, 0};
+    bool is_title[QKV_PAIRS_COLUMNS] = {false};
+    for (int c = 0; c < count && c < QKV_PAIRS_COLUMNS; c++) {
+        struct pairs_field title = qkv_pairs_trim(field[c]);
+        if (title.size > 1 && *title.text == '"' && title.text[title.size - 1] == '"')
+            title = (struct pairs_field){title.text + 1, title.size - 2};
+        const char *code = qkv_language_code(title.text, title.size);
+        is_title[c] = qkv_is_column_title(title.text, title.size);
+        for (int side = 0; side < 2; side++)
+            if (code && lang[side] && !titled[side] && !strcmp(code, lang[side])) titled[side] = c + 1;
+    }
+    if (!titled[0] && !titled[1]) return;
+    for (int side = 0; side < 2; side++)
+        if (!titled[side]) titled[side] = pairs->column[pairs->column[0] == titled[!side]];
+    if (titled[0] == titled[1] || !is_title[titled[0] - 1] || !is_title[titled[1] - 1]) return;
+    for (int side = 0; side < 2; side++) pairs->column[side] = titled[side];
+}
+
+static enum qkv_status choose_columns(struct table *table, struct qkv_pairs *pairs,
+                                      const struct qkv_pairs_request *request, struct qkv_error *error)
+{
+    const int64_t *column = request->column;
     pairs->columns = table->columns.count;
     if (!table->columns.lines && pairs->read > pairs->anki_lines)
         return qkv_error_set(error, "%s: has only blank lines", pairs->path[0]);
@@ -162,7 +186,9 @@ static enum qkv_status choose_columns(struct table *table, struct qkv_pairs *pai
     }
     if (!column[0]) {
         int count = qkv_pairs_columns_find(&table->columns, pairs->column);
-        return count == 2 ? QKV_OK : too_few_columns(table, pairs, count, error);
+        if (count < 2) return too_few_columns(table, pairs, count, error);
+        if (pairs->columns > 2) choose_by_titles(table, pairs, request->lang);
+        return QKV_OK;
     }
     for (int side = 0; side < 2; side++) {
         int max = pairs->columns < QKV_PAIRS_COLUMNS ? pairs->columns : QKV_PAIRS_COLUMNS;
@@ -227,12 +253,12 @@ static void name_languages(const struct table *table, struct qkv_pairs *pairs)
         set_language(pairs->lang[side], code[is_exchanged ? !side : side]);
 }
 
-static enum qkv_status read_table(struct qkv_pairs *pairs, const int64_t column[2], const char *path,
+static enum qkv_status read_table(struct qkv_pairs *pairs, const struct qkv_pairs_request *request,
                                   struct qkv_error *error)
 {
     struct qkv_lines lines;
     struct table table = {0};
-    if (qkv_lines_open(&lines, path, error)) return QKV_INVALID;
+    if (qkv_lines_open(&lines, request->path, error)) return QKV_INVALID;
     pairs->path[0] = strdup(lines.path);
     pairs->path[1] = strdup(lines.path);
     enum qkv_status status = pairs->path[0] && pairs->path[1] ? QKV_OK : no_memory(lines.path, error);
@@ -241,7 +267,7 @@ static enum qkv_status read_table(struct qkv_pairs *pairs, const int64_t column[
     if (!status) {
         pairs->joined = qkv_pairs_join_cells(table.text, table.size);
         count_fields(&table);
-        status = choose_columns(&table, pairs, column, error);
+        status = choose_columns(&table, pairs, request, error);
     }
     if (!status) status = take_pairs(&table, pairs, error);
     if (!status) name_languages(&table, pairs);
@@ -278,7 +304,7 @@ static enum qkv_status read_table_file(struct qkv_pairs *pairs, const struct qkv
 {
     const char *packed = packed_form(request->path);
     if (packed) return qkv_error_set(error, "%s: %s", request->path, packed);
-    return read_table(pairs, request->column, request->path, error);
+    return read_table(pairs, request, error);
 }
 
 /* ---- two files ---- */
@@ -378,11 +404,32 @@ static void swap_sides(struct qkv_pairs *pairs)
     swap(&pairs->capacity[0], &pairs->capacity[1], sizeof pairs->capacity[0]);
 }
 
+/* Refuses, for a table with further columns, a language that contradicts the title of its column. A region, as in pt-BR, does
+ * not. */
+static enum qkv_status check_titles(const struct qkv_pairs *pairs, const struct qkv_pairs_request *request,
+                                    struct qkv_error *error)
+{
+    for (int side = 0; side < 2; side++) {
+        const char *lang = request->lang[side], *title = pairs->lang[side];
+        if (!lang || !pairs->has_header || pairs->columns < 3 || request->column[0] || !*title ||
+            !strncmp(lang, title, strlen(title)))
+            continue;
+        return qkv_error_set(
+            error,
+            "%s: no column is titled %s: the title of column %d is that of %s; name the columns "
+            "with --columns, as in --columns %d,%d",
+            pairs->path[0], lang, pairs->column[side], title, pairs->column[0], pairs->column[1]);
+    }
+    return QKV_OK;
+}
+
 /* Sets the languages that are asked for, and swaps the sides if that is needed. */
-static void apply_languages(struct qkv_pairs *pairs, const struct qkv_pairs_request *request)
+static enum qkv_status apply_languages(struct qkv_pairs *pairs, const struct qkv_pairs_request *request,
+                                       struct qkv_error *error)
 {
     bool is_swapped = !request->column[0] && is_reversed(pairs, request->lang);
     if (is_swapped) swap_sides(pairs);
+    if (check_titles(pairs, request, error)) return QKV_INVALID;
     /* Languages that are asked for, and agree with the name of the file without a swap, do not follow from the name. */
     if (!is_swapped && request->lang[0] && request->lang[1]) pairs->has_named_order = false;
     for (int side = 0; side < 2; side++) {
@@ -391,6 +438,7 @@ static void apply_languages(struct qkv_pairs *pairs, const struct qkv_pairs_requ
         if (strcmp(lang, pairs->lang[side]) != 0) pairs->has_named_order = false;
         snprintf(pairs->lang[side], sizeof pairs->lang[side], "%s", lang);
     }
+    return QKV_OK;
 }
 
 /* ---- public functions ---- */
@@ -409,7 +457,7 @@ enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request
     if (!status && !pairs->count)
         status = qkv_error_set(error, "%s: has %lld lines, but no pair of sentences", pairs->path[0],
                                (long long)pairs->read);
-    if (!status) apply_languages(pairs, &request);
+    if (!status) status = apply_languages(pairs, &request, error);
     if (status) qkv_pairs_release(pairs);
     return status;
 }

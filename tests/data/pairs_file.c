@@ -219,6 +219,41 @@ Test(pairs_file, knows_languages_by_headers_and_names_of_files)
     cr_expect_str_eq(seen.lang[1], "de");
 }
 
+Test(pairs_file, takes_the_columns_whose_titles_name_the_languages)
+{
+    static const struct {
+        const char *lang[2], *pairs;
+        int column[2];
+    } cases[] = {
+        {{"de", "fr"}, "b=c|e=f|", {2, 3}},    {{"fr", "en"}, "c=a|f=d|", {3, 1}},
+        {{NULL, "fr"}, "a=c|d=f|", {1, 3}},    {{"fr", NULL}, "c=a|f=d|", {3, 1}},
+        {{NULL, "en"}, "b=a|e=d|", {2, 1}},    {{NULL, NULL}, "a=b|d=e|", {1, 2}},
+        {{"en-GB", "de"}, "a=b|d=e|", {1, 2}},
+    };
+    const char *folder = scratch("titles");
+    struct qkv_pairs_request request = {
+        .path = write_text(folder, "in.tsv", "English\tGerman\tfr\na\tb\tc\nd\te\tf\n")};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qkv_pairs seen = {0};
+        memcpy(request.lang, cases[i].lang, sizeof request.lang);
+        cr_expect_str_eq(read_pairs(folder, request, &seen), cases[i].pairs, "%zu", i);
+        cr_expect_arr_eq(seen.column, cases[i].column, sizeof seen.column, "%zu", i);
+        cr_expect(seen.has_header);
+    }
+    request.lang[0] = "es";
+    cr_expect_str_eq(
+        read_pairs(folder, request, NULL),
+        "in.tsv: no column is titled es: the title of column 1 is that of en; name the columns with "
+        "--columns, as in --columns 1,2");
+    request.column[0] = 1;
+    request.column[1] = 3;
+    cr_expect_str_eq(read_pairs(folder, request, NULL), "a=c|d=f|");
+    struct qkv_pairs_request quoted = {
+        .path = write_text(folder, "quoted.tsv", "\"en\"\t\"de\"\t\"fr\"\n\"a \"\"b\"\"\"\t\"c\"\t\"d\"\n"),
+        .lang = {"fr", "en"}};
+    cr_expect_str_eq(read_pairs(folder, quoted, NULL), "d=a \"b\"|");
+}
+
 Test(pairs_file, reads_an_export_of_the_program_anki)
 {
     struct qkv_pairs seen = {0};
