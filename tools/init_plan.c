@@ -17,7 +17,6 @@ enum { SIZES_COUNT = sizeof SIZES / sizeof *SIZES };
 
 enum {
     MIN_MERGES = 100, /* with fewer merges, byte-pair encoding is not worthwhile */
-    LENGTH_MAX = 250, /* tokens of a sentence: longer sentences cost more than they teach */
     LENGTH_MIN = 20,
     LENGTH_STEP = 10,
     LONG_ONE_IN = 200, /* at most one sentence in this many is longer than max_length */
@@ -36,8 +35,8 @@ static struct qkv_text_config text_of(const struct init_data *data, const struct
                                     .split_punctuation = plan->split_punctuation[side]};
 }
 
-/* Calls the tokenizer on each training sentence of a side; adds its tokens to `types` and sets length[i] to their number
- * for pair i, unless these are NULL. */
+/* Calls the tokenizer on each sentence of a side: on those of training, to add their tokens to `types`; or on all, to set
+ * length[i] to the number of tokens of pair i. The other one of `types` and `length` is NULL. */
 static enum qkv_status tokenize_side(const struct init_data *data, int side,
                                      const struct qkv_text_config *text, struct qkv_types *types,
                                      int64_t *length, struct qkv_error *error)
@@ -45,7 +44,7 @@ static enum qkv_status tokenize_side(const struct init_data *data, int side,
     struct qkv_tokens tokens = {0};
     enum qkv_status status = QKV_OK;
     for (int64_t i = 0; i < data->pairs->count && !status; i++) {
-        if (data->part[i] != QKV_PAIRS_TRAIN) continue;
+        if (types && data->part[i] != QKV_PAIRS_TRAIN) continue;
         const char *line = qkv_pairs_text(data->pairs, i, side);
         status = qkv_tokenize(&tokens, text, line, strlen(line), error);
         for (int64_t t = 0; types && t < tokens.count && !status; t++)
@@ -59,17 +58,36 @@ static enum qkv_status tokenize_side(const struct init_data *data, int side,
 /* A max_length with which nearly all training sentences fit, of these numbers of tokens. */
 static int64_t fitting_length(const struct init_data *data, const int64_t *length)
 {
-    int64_t sentences[LENGTH_MAX + 1] = {0}, longer = data->count[QKV_PAIRS_TRAIN], max = 0;
+    int64_t sentences[INIT_LENGTH_MAX + 1] = {0}, longer = data->count[QKV_PAIRS_TRAIN], max = 0;
     for (int64_t i = 0; i < data->pairs->count; i++)
-        if (data->part[i] == QKV_PAIRS_TRAIN) sentences[length[i] < LENGTH_MAX ? length[i] : LENGTH_MAX]++;
-    while (max < LENGTH_MAX && longer * LONG_ONE_IN > data->count[QKV_PAIRS_TRAIN])
+        if (data->part[i] == QKV_PAIRS_TRAIN)
+            sentences[length[i] < INIT_LENGTH_MAX ? length[i] : INIT_LENGTH_MAX]++;
+    while (max < INIT_LENGTH_MAX && longer * LONG_ONE_IN > data->count[QKV_PAIRS_TRAIN])
         longer -= sentences[max++];
     max = (max + LENGTH_STEP - 1) / LENGTH_STEP * LENGTH_STEP;
-    return max < LENGTH_MIN ? LENGTH_MIN : max > LENGTH_MAX ? LENGTH_MAX : max;
+    return max < LENGTH_MIN ? LENGTH_MIN : max > INIT_LENGTH_MAX ? INIT_LENGTH_MAX : max;
 }
 
-/* Chooses max_length of both sides, and finds the share of the pairs that it leaves out. */
-static enum qkv_status choose_lengths(struct init_plan *plan, const struct init_data *data,
+/* Takes pairs of more than INIT_LENGTH_MAX tokens on a side out of dev and test, unless that would leave nothing of a part:
+ * translating one of thousands of words takes longer than all others together, and most of the loss would be that of its
+ * words. */
+static void take_out_long(struct init_plan *plan, struct init_data *data, const int64_t *length)
+{
+    int64_t count = data->pairs->count, left[QKV_PAIRS_PARTS] = {0};
+    for (int64_t i = 0; i < count; i++)
+        left[data->part[i]] += length[i] <= INIT_LENGTH_MAX && length[count + i] <= INIT_LENGTH_MAX;
+    for (int64_t i = 0; i < count; i++) {
+        enum qkv_pairs_part part = data->part[i];
+        bool fits = length[i] <= INIT_LENGTH_MAX && length[count + i] <= INIT_LENGTH_MAX;
+        if (part == QKV_PAIRS_TRAIN || fits || !left[part]) continue;
+        data->part[i] = QKV_PAIRS_PARTS;
+        data->count[part]--;
+        plan->taken_out++;
+    }
+}
+
+/* Chooses max_length of both sides, and finds which pairs are longer. */
+static enum qkv_status choose_lengths(struct init_plan *plan, struct init_data *data,
                                       struct qkv_bpe *const bpe[2], struct qkv_error *error)
 {
     int64_t count = data->pairs->count, training = data->count[QKV_PAIRS_TRAIN], left_out = 0;
@@ -84,13 +102,14 @@ static enum qkv_status choose_lengths(struct init_plan *plan, const struct init_
     for (int64_t i = 0; i < count && !status; i++)
         left_out += data->part[i] == QKV_PAIRS_TRAIN &&
                     (length[i] > plan->max_length[0] || length[count + i] > plan->max_length[1]);
+    if (!status) take_out_long(plan, data, length);
     plan->left_out = training ? (double)left_out / (double)training : 0;
     if (!status && left_out == training)
         status = qkv_error_set(error,
                                "%s: all of its training pairs have a side of more than %d tokens, but qkv "
                                "learns from sentences: "
                                "split the texts, so that each pair is a sentence and its translation",
-                               data->pairs->path[0], LENGTH_MAX);
+                               data->pairs->path[0], INIT_LENGTH_MAX);
     free(length);
     return status;
 }
@@ -154,8 +173,7 @@ bool init_is_lowercase(const struct init_plan *plan, int side)
     return side == 0 && plan->level[side] == QKV_LEVEL_WORD;
 }
 
-enum qkv_status init_plan_choose(struct init_plan *plan, const struct init_data *data,
-                                 struct qkv_error *error)
+enum qkv_status init_plan_choose(struct init_plan *plan, struct init_data *data, struct qkv_error *error)
 {
     int row = 0;
     while (row + 1 < SIZES_COUNT && data->count[QKV_PAIRS_TRAIN] >= SIZES[row + 1].pairs) row++;

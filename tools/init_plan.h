@@ -15,11 +15,13 @@ struct init_sizes {
     int64_t warmup, tokens, epochs;
 };
 
+enum { INIT_LENGTH_MAX = 250 /* tokens of a sentence: longer ones cost more than they teach */ };
+
 /* The pairs, and the part of the split that each belongs to. */
 struct init_data {
     const struct qkv_pairs *pairs;
     const struct qkv_pairs_statistics *facts;
-    const enum qkv_pairs_part *part;
+    enum qkv_pairs_part *part;      /* QKV_PAIRS_PARTS: none */
     int64_t count[QKV_PAIRS_PARTS]; /* pairs of each part */
 };
 
@@ -33,13 +35,14 @@ struct init_plan {
     int64_t merges;            /* of a side, or of both together; 0: none */
     int64_t max_length[2];     /* tokens */
     double left_out;           /* share of the training pairs that are longer on a side */
-    int64_t updates;           /* 0: not known yet */
-    int64_t validations;       /* maximal number of validations in the complete training */
+    int64_t taken_out;   /* pairs of more than INIT_LENGTH_MAX tokens on a side, taken out of dev and test */
+    int64_t updates;     /* 0: not known yet */
+    int64_t validations; /* maximal number of validations in the complete training */
 };
 
-/* Chooses sizes, tokenizer and lengths; updates stay 0. Fails when all pairs are too long, or memory runs out. */
-enum qkv_status init_plan_choose(struct init_plan *plan, const struct init_data *data,
-                                 struct qkv_error *error);
+/* Chooses sizes, tokenizer and lengths; updates stay 0. Takes pairs that are far too long out of dev and test. Fails when all pairs
+ * are too long, or memory runs out. */
+enum qkv_status init_plan_choose(struct init_plan *plan, struct init_data *data, struct qkv_error *error);
 
 /* Whether the config converts a side to lower case: the source at level word. */
 bool init_is_lowercase(const struct init_plan *plan, int side);

@@ -130,6 +130,9 @@ void init_report_plan(const struct init_plan *plan, const struct init_data *data
     printf("split: %lld pairs to train, %lld dev, %lld test; no sentence is in two of these\n",
            (long long)data->count[QKV_PAIRS_TRAIN], (long long)data->count[QKV_PAIRS_DEV],
            (long long)data->count[QKV_PAIRS_TEST]);
+    if (plan->taken_out)
+        printf("  left out of dev and test: %lld pair%s of more than %d tokens\n", (long long)plan->taken_out,
+               plan->taken_out == 1 ? "" : "s", INIT_LENGTH_MAX);
     printf("model: %lld + %lld layers of width %lld, dropout %g\ntokens: ", (long long)sizes->layers,
            (long long)sizes->layers, (long long)sizes->width, plan->dropout);
     static const char *const tokens[] = {

@@ -244,6 +244,12 @@ Test(init_report, says_how_many_long_pairs_training_leaves_out)
                        output);
     output = run_ok("cd '%s' && qkv train x.yaml 2>&1", folder);
     cr_expect_not_null(strstr(output, "dropped"), "%s", output);
+    /* Such pairs of dev and test are left out: only short ones remain. */
+    cr_expect_not_null(strstr(output = run_ok("cd '%s' && qkv init x.tsv --updates 5 --overwrite", folder),
+                              "\n  left out of dev and test: "),
+                       "%s", output);
+    cr_expect_eq(atoi(run_ok("cd '%s' && cat x.dev.tsv x.test.tsv | awk 'length > 1000' | wc -l", folder)),
+                 0);
     folder = scratch("only_long_pairs");
     write_long_pairs(folder, 40, 251);
     cr_expect(refused(
