@@ -1,7 +1,9 @@
 /* Notices: warnings that training overfits, gives one translation for everything, or learns nothing from the source. A notice
  * is one sentence for the listener. Notices have no effect on training and are not stored in checkpoints: a resumed training
- * starts with no observations and may repeat a notice. */
+ * knows only the losses in metrics.jsonl, and may repeat other notices. */
 #include "train/training.h"
+
+#include "run/training_log.h"
 
 #include "qkv/scalar_math.h"
 
@@ -12,7 +14,8 @@
 enum {
     SETTLED = 1000, /* updates after the warm-up before a lack of progress is worth a notice */
     WINDOW = 500,   /* updates over which the mean loss is compared with the loss of guessing */
-    LEAST = 100,    /* updates of a training that deserves a notice at its end, and of a mean for it */
+    LEAST = 100,    /* updates of a training that deserves a notice at its end */
+    BLOCK = 50,     /* the mean for that notice is over the last half of a block of updates or more */
     SENTENCES = 10, /* a smaller dev set cannot show a collapse */
 };
 
@@ -86,6 +89,18 @@ static bool has_diverged(const struct training *training, double loss)
     return loss >= DIVERGED * qkv_scalar_log((double)training->target.size);
 }
 
+/* The mean loss of the last updates. That since the beginning would be too high for a short training, which begins with a loss
+ * far above that of guessing. */
+static double mean_of_end(const struct notices *notices)
+{
+    struct block end = notices->block;
+    if ((notices->window_updates - 1) % BLOCK < BLOCK / 2) {
+        end.loss += notices->last_block.loss;
+        end.tokens += notices->last_block.tokens;
+    }
+    return end.loss / (double)end.tokens;
+}
+
 void qkv_notice_update(struct training *training, double loss, int64_t tokens)
 {
     struct notices *notices = &training->notices;
@@ -93,9 +108,15 @@ void qkv_notice_update(struct training *training, double loss, int64_t tokens)
     notices->tokens += tokens;
     notices->window_loss += loss;
     notices->window_tokens += tokens;
+    if (notices->window_updates % BLOCK == 0) {
+        notices->last_block = notices->block;
+        notices->block = (struct block){0};
+    }
+    notices->block.loss += loss;
+    notices->block.tokens += tokens;
     bool at_early_end = is_at_early_end(training) && notices->window_updates >= LEAST - 1;
     if (++notices->window_updates < WINDOW && !at_early_end) return;
-    double mean = notices->window_loss / (double)notices->window_tokens;
+    double mean = at_early_end ? mean_of_end(notices) : notices->window_loss / (double)notices->window_tokens;
     notices->window_loss = 0;
     notices->window_tokens = notices->window_updates = 0;
     if (!at_early_end && !is_settled(training) && !has_diverged(training, mean)) return;
@@ -132,6 +153,27 @@ static void notice_overfitting(struct training *training, double dev)
         notices->overfitting.best_dev, dev,
         training->config->training.patience ? "or " : "stop early with training.patience, or ");
     say(training, &sentence);
+}
+
+enum qkv_status qkv_notices_restore(struct training *training, struct qkv_error *error)
+{
+    struct qkv_training_log log = {0};
+    struct notices *notices = &training->notices;
+    int64_t at = 0, *silent_until = &notices->silent_until[NOTICE_OVERFITTING];
+    double mean = (double)NAN;
+    enum qkv_status status = qkv_training_log_read(&log, training->folder, error);
+    for (int64_t i = 0; i < log.validations && !status; i++) {
+        double update = log.validation[i].place.update, dev = log.validation[i].score[QKV_METRIC_LOSS];
+        double sum = 0, count = 0;
+        for (; at < log.intervals && log.interval[at].place.update <= update; at++, count++)
+            sum += log.interval[at].cross_entropy;
+        if (count > 0) mean = sum / count; /* otherwise that of the interval before */
+        if (!isfinite(mean) || !isfinite(dev)) continue;
+        bool overfits = qkv_overfitting_add(&notices->overfitting, (int64_t)update, mean, dev);
+        if (overfits && (int64_t)update >= *silent_until) *silent_until = 2 * (int64_t)update;
+    }
+    qkv_training_log_release(&log);
+    return status;
 }
 
 void qkv_notice_patience(struct training *training)

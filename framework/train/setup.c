@@ -191,7 +191,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
         qkv_training_plan_epoch(training);
         if (qkv_best_forget_early_end(training, error) || qkv_final_average_restore(training, error) ||
             qkv_run_folder_trim_metrics(training, error) || qkv_best_restore(training, error) ||
-            qkv_snapshots_prune(training, error))
+            qkv_snapshots_prune(training, error) || qkv_notices_restore(training, error))
             return QKV_INVALID;
         return qkv_run_folder_describe(training, error);
     }

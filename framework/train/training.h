@@ -72,12 +72,18 @@ struct progress {
 enum notice { NOTICE_OVERFITTING, NOTICE_COLLAPSE, NOTICE_GUESSING, NOTICE_COUNT };
 
 /* What notices.c remembers. Checkpoints do not keep it. */
+struct block {
+    double loss; /* sum of negative log-likelihoods over some updates, nats */
+    int64_t tokens;
+};
+
 struct notices {
     double loss; /* sum of the negative log-likelihoods of training since the last validation, nats */
     int64_t tokens;
     double window_loss; /* the same since the last comparison with guessing */
     int64_t window_tokens, window_updates;
-    double guessing; /* loss of guessing each word by its frequency; 0: not computed yet */
+    struct block block, last_block; /* the last 1 to 50 updates of the window, and the 50 before them */
+    double guessing;                /* loss of guessing each word by its frequency; 0: not computed yet */
     struct qkv_overfitting overfitting;
     int64_t silent_until[NOTICE_COUNT]; /* update before which a notice is not repeated */
 };
@@ -349,6 +355,9 @@ void qkv_training_release(struct training *training);
 /* Called after each update, with the sum of its loss (nats), and after each validation. They call the listener. */
 void qkv_notice_update(struct training *training, double loss, int64_t tokens);
 void qkv_notice_validation(struct training *training, const struct qkv_scores *scores);
+
+/* For a resumed run: takes the losses of its validations from metrics.jsonl. */
+enum qkv_status qkv_notices_restore(struct training *training, struct qkv_error *error);
 
 /* Called when training.patience ends the training. */
 void qkv_notice_patience(struct training *training);

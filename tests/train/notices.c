@@ -90,6 +90,26 @@ Test(notices, of_overfitting)
     cr_expect_null(strstr(found, "training.patience"), "it is set: %s", found);
 }
 
+/* The lowest loss of data.dev may be that of a part before. The notice comes once, in whichever part. */
+Test(notices, of_overfitting_in_a_training_of_several_parts)
+{
+    const char *folder = task("parts", false),
+               *settings = "-s training.validation_freq=50 -s training.logging_freq=50";
+    const char *once = notices(folder, format("%s -s training.updates=500", settings));
+    const char *from = strstr(once, "since update ");
+    cr_assert_not_null(from, "%s", once);
+    char *parts = format("%s", notices(folder, format("%s -s training.updates=100", settings)));
+    for (int updates = 200; updates <= 500; updates += 100) {
+        struct outcome outcome =
+            run("cd '%s' && qkv train c.yaml --resume %s -s training.updates=%d", folder, settings, updates);
+        cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+        parts = format("%s%s", parts, outcome.error);
+    }
+    cr_expect_eq(count(parts, OVERFITS), count(once, OVERFITS), "%s", parts);
+    int size = (int)strcspn(from, ",");
+    cr_expect_not_null(strstr(parts, format("%.*s,", size, from)), "%s, but in parts: %s", once, parts);
+}
+
 /* Patience ends the training before three validations show that it overfits. */
 Test(notices, of_patience_that_ends_what_only_learns_by_heart)
 {
@@ -116,6 +136,15 @@ Test(notices, of_a_loss_that_is_no_better_than_guessing)
     found = notices(folder, format("%s -s training.learning_rate_warmup=101", settings));
     cr_expect_null(strstr(found, "update 1000: "), "the warm-up has ended less than 1000 updates ago: %s",
                    found);
+}
+
+/* The mean loss since the beginning is no better than guessing, but that of the last updates is. */
+Test(notices, nothing_of_a_short_training_whose_end_is_better_than_guessing)
+{
+    const char *folder = task("short", true);
+    cr_expect_str_eq(notices(folder, "-s training.updates=100 -s training.learning_rate=0.003"), "");
+    expect_only(notices(folder, "-s training.updates=100 -s training.learning_rate=1e-9 -s data.dev="),
+                GUESSES);
 }
 
 /* A loss far above that of equal probabilities needs no 1000 updates to be noticed. */
