@@ -162,21 +162,27 @@ static int32_t next_best(const double *logits, int64_t classes, const int32_t *i
     return best;
 }
 
-/* Chooses the words to show: the most probable ones of each row. best [rows]: receives the most probable id of each row. */
+/* Chooses the words to show: the most probable ones of each row. best [rows]: receives the id that greedy search chooses, the
+ * most probable one besides <unk> and <s>. *has_excluded: this is not the most probable id in some row. */
 static struct shown_words choose_words(struct model_walk *m, const double *logits, int64_t classes,
-                                       double *best)
+                                       double *best, bool *has_excluded)
 {
     struct walk *walk = m->walk;
     int64_t rows = m->query_words.count;
-    struct shown_words shown = {0, qkv_walk_memory(walk, rows * BEST_WORDS, sizeof *shown.ids),
-                                qkv_walk_memory(walk, rows * BEST_WORDS, sizeof *shown.names)};
+    static const int32_t excluded[] = {QKV_UNKNOWN, QKV_BEGIN};
+    struct shown_words shown = {0, qkv_walk_memory(walk, rows * (BEST_WORDS + 1), sizeof *shown.ids),
+                                qkv_walk_memory(walk, rows * (BEST_WORDS + 1), sizeof *shown.names)};
+    *has_excluded = false;
     for (int64_t row = 0; !walk->failed && row < rows; row++) {
         int32_t ids[BEST_WORDS];
         for (int found = 0; found < BEST_WORDS && found < classes; found++) {
             ids[found] = next_best(logits + row * classes, classes, ids, found);
             show_word(m, &shown, ids[found]);
         }
-        best[row] = ids[0];
+        int32_t chosen = next_best(logits + row * classes, classes, excluded, 2);
+        show_word(m, &shown, chosen);
+        *has_excluded = *has_excluded || chosen != ids[0];
+        best[row] = chosen;
     }
     return shown;
 }
@@ -228,7 +234,7 @@ static void add_word_weights(struct model_walk *m, const struct shown_words *sho
                                           .columns = words});
 }
 
-static void add_chosen(struct model_walk *m, const double *best)
+static void add_chosen(struct model_walk *m, const double *best, bool has_excluded)
 {
     static const char *const ROW[] = {"number"};
     int64_t rows = m->query_words.count;
@@ -243,7 +249,12 @@ static void add_chosen(struct model_walk *m, const double *best)
                                              .values = best,
                                              .rows = {1, ROW},
                                              .columns = {rows, names}});
-    qkv_walk_note(m->walk, "Greedy search takes the most probable word of a step, and reads it in the next.");
+    qkv_walk_note(
+        m->walk,
+        has_excluded
+            ? "Greedy search takes the most probable word of a step, but never <unk>, and reads it in "
+              "the next."
+            : "Greedy search takes the most probable word of a step, and reads it in the next.");
 }
 
 /* Runs the graph so far and reads a tensor; NULL when memory runs out or the graph has failed. */
@@ -268,7 +279,8 @@ void qkv_model_walk_words(struct model_walk *m, struct qkv_tensor *hidden, const
     const double *probabilities = read_now(walk, softmax), *logits = read_now(walk, all);
     double *best = qkv_walk_memory(walk, rows, sizeof *best);
     if (!logits || !probabilities || !best) return;
-    struct shown_words shown = choose_words(m, logits, classes, best);
+    bool has_excluded;
+    struct shown_words shown = choose_words(m, logits, classes, best, &has_excluded);
     if (walk->failed) return;
     add_word_weights(m, &shown);
     struct new_step new = {.name = "logits",
@@ -283,5 +295,5 @@ void qkv_model_walk_words(struct model_walk *m, struct qkv_tensor *hidden, const
     new.formula = qkv_walk_text(walk, "softmax(L), row by row, over all %lld words", (long long)classes);
     new.values = shown_columns(walk, probabilities, rows, classes, &shown);
     qkv_walk_add(walk, &new);
-    add_chosen(m, best);
+    add_chosen(m, best, has_excluded);
 }

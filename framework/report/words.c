@@ -31,15 +31,15 @@ static size_t length_in_word(const char *token)
     return continues ? length - mark : length;
 }
 
-/* The texts of tokens without spaces between; NULL when memory runs out. */
-static const char *join(const char *const *tokens, int64_t count, struct qkv_arena *arena)
+/* The texts of tokens without spaces between, and without their marks if `is_piece`; NULL when memory runs out. */
+static const char *join(const char *const *tokens, int64_t count, bool is_piece, struct qkv_arena *arena)
 {
     size_t size = 1;
-    if (count == 1) return tokens[0];
+    if (!is_piece) return tokens[0];
     for (int64_t i = 0; i < count; i++) size += strlen(tokens[i]);
     char *text = qkv_arena_allocate(arena, size), *end = text;
     for (int64_t i = 0; text && i < count; i++) {
-        size_t length = i + 1 < count ? length_in_word(tokens[i]) : strlen(tokens[i]);
+        size_t length = length_in_word(tokens[i]);
         memcpy(end, tokens[i], length);
         end += length;
     }
@@ -52,11 +52,15 @@ bool qkv_group_words(const char *const *tokens, const int64_t *word, int64_t cou
 {
     int64_t *labels = qkv_arena_allocate(arena, (size_t)count * sizeof *labels), words = 0;
     const char **names = qkv_arena_allocate(arena, (size_t)count * sizeof *names);
+    bool is_cut = qkv_tokens_without_end(tokens, count) == count;
     if (!labels || !names) return false;
     for (int64_t first = 0, end; first < count; first = end, words++) {
         for (end = first + 1; end < count && word[end] >= 0 && word[end] == word[first]; end++) continue;
         for (int64_t i = first; i < end; i++) labels[i] = words;
-        names[words] = join(tokens + first, end - first, arena);
+        /* The pieces of a word; or what was cut before the word was complete: the last piece, and the one before it, because
+         * the last one of the output stays apart. Other tokens may be spelled like pieces. */
+        bool is_piece = end - first > 1 || (is_cut && end >= count - 1);
+        names[words] = join(tokens + first, end - first, is_piece, arena);
         if (!names[words]) return false;
     }
     *grouped = (struct named_words){{labels, count, words}, names};

@@ -121,8 +121,8 @@ Test(words, keep_the_last_token_of_a_sentence_that_was_cut)
     cr_assert_eq(qkv_attention_merge_words(&cut, (struct qkv_attention_words){source_words, cut_words},
                                            &arena, &merged, &error),
                  QKV_OK);
-    expect_names(merged.target_input, merged.target_length, "<s> el gat@@");
-    expect_names(merged.target_output, merged.target_length, "el gat@@ i@@");
+    expect_names(merged.target_input, merged.target_length, "<s> el gat");
+    expect_names(merged.target_output, merged.target_length, "el gat i");
     expect_map(&merged.maps[0], 3, 3, (const double[]){1, 0, 0, 0, 1, 0, 0, 0.25, 0.75});
     expect_map(&merged.maps[1], 3, 3, (const double[]){1, 0, 0, 0.5, 0.5, 0, 0.5, 0.5, 0});
     qkv_arena_release(&arena);
@@ -136,5 +136,27 @@ Test(words, refuse_maps_that_do_not_fit_their_tokens)
     wrong.source_length = 4;
     cr_assert_eq(qkv_attention_merge_words(&wrong, words, &arena, &merged, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "the encoder map has shape [5, 5], but there are 4 and 4 tokens");
+    qkv_arena_release(&arena);
+}
+
+/* The word that was cut has one piece that the decoder reads; a token before it that is spelled like a piece keeps its @@. */
+Test(words, name_a_word_that_was_cut_without_the_mark)
+{
+    static const char *const pieces[] = {"x@@", "y", "a@@", "b@@"}, *const read[] = {"<s>", "x@@", "y",
+                                                                                     "a@@"};
+    static const int64_t target[] = {0, 1, 2, 2};
+    struct qkv_attention_report cut = {.source = source,
+                                       .source_length = 5,
+                                       .target_input = read,
+                                       .target_output = pieces,
+                                       .target_length = 4};
+    struct qkv_arena arena = {0};
+    struct qkv_attention_report merged;
+    struct qkv_error error;
+    const struct qkv_attention_words of_cut = {source_words, target};
+    cr_assert_eq(qkv_attention_merge_words(&cut, of_cut, &arena, &merged, &error), QKV_OK, "%s",
+                 error.message);
+    expect_names(merged.target_output, merged.target_length, "x@@ y a b");
+    expect_names(merged.target_input, merged.target_length, "<s> x@@ y a");
     qkv_arena_release(&arena);
 }
