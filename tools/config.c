@@ -78,7 +78,11 @@ static enum qkv_status refuse_text(const char *path)
 {
     glob_t files = {0};
     enum qkv_status status = QKV_OK;
-    if (holds_text(path))
+    const char *dot = strrchr(path, '.');
+    if (dot && !strcmp(dot, ".prepared"))
+        status = (enum qkv_status)print_error(
+            "%s: is a prepared corpus, not a config: name the config, and -s data.train=%s", path, path);
+    else if (holds_text(path))
         status = (enum qkv_status)print_error(
             "%s: holds text, but a config is a YAML file; to train on sentence pairs, make "
             "a config with `qkv init %s`",

@@ -273,8 +273,9 @@ static enum qkv_status set_search(struct translator *t, struct qkv_error *error)
     if (!o->batch_size) o->batch_size = testing.batch_size;
     if (set_sampling(t, error)) return QKV_INVALID;
     if (o->sample || t->search.n_best <= t->search.beam_size) return QKV_OK;
-    return qkv_error_set(error, "--n-best is %lld, but must not exceed the beam size, %lld: raise --beam",
-                         (long long)t->search.n_best, (long long)t->search.beam_size);
+    return qkv_error_set(error, "%s is %lld, but must not exceed the beam size, %lld: raise --beam%s",
+                         o->n_best ? "--n-best" : "testing.n_best of the run", (long long)t->search.n_best,
+                         (long long)t->search.beam_size, o->n_best ? "" : ", or give --n-best");
 }
 
 static enum qkv_status open_translator(struct translator *t, const char *run, const char *checkpoint,

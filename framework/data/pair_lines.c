@@ -1,4 +1,5 @@
 /* Sentence pairs as text, one by one: from a table, or from two line-aligned files. */
+#include "data/prepared.h"
 #include "qkv/corpus.h"
 
 #include <errno.h>
@@ -65,6 +66,7 @@ enum qkv_status qkv_pair_lines_open(struct qkv_pair_lines *pairs, const char *pa
 {
     *pairs = (struct qkv_pair_lines){.is_table = is_table(path, options.any_name),
                                      .third_column = options.third_column};
+    if (qkv_is_prepared(path)) return qkv_prepared_refuse(path, error);
     if (pairs->is_table) return qkv_lines_open(&pairs->source, path, error);
     if (open_side(&pairs->source, path, language[0], error)) return QKV_INVALID;
     if (!open_side(&pairs->target, path, language[1], error)) return QKV_OK;

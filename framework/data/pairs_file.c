@@ -6,6 +6,7 @@
 #include "data/pairs_columns.h"
 #include "data/pairs_paths.h"
 #include "data/pairs_quotes.h"
+#include "data/prepared.h"
 #include "qkv/lines.h"
 
 #include <stdio.h>
@@ -302,6 +303,7 @@ static const char *packed_form(const char *path)
 static enum qkv_status read_table_file(struct qkv_pairs *pairs, const struct qkv_pairs_request *request,
                                        struct qkv_error *error)
 {
+    if (qkv_is_prepared(request->path)) return qkv_prepared_refuse(request->path, error);
     const char *packed = packed_form(request->path);
     if (packed) return qkv_error_set(error, "%s: %s", request->path, packed);
     return read_table(pairs, request, error);

@@ -314,9 +314,7 @@ enum qkv_status qkv_prepared_open(struct qkv_corpus *corpus, const char *path,
                              "%s: a prepared corpus does not say which words its tokens are part of, which "
                              "training.guided_alignment needs: set data.train to the text",
                              path);
-    if (!options.drop_long || options.keep_raw || options.types_only)
-        return qkv_error_set(error, "%s: is a prepared corpus, which only data.train can be: give the text",
-                             path);
+    if (!options.drop_long || options.keep_raw || options.types_only) return qkv_prepared_refuse(path, error);
     corpus->prepared = open_file(path, error);
     if (!corpus->prepared || check_settings(corpus->prepared, data, error) ||
         check_merges(corpus->prepared, data, error))

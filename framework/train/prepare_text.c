@@ -9,6 +9,11 @@ enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *f
     struct training training = {.config = config, .options = &options};
     const struct qkv_vocabulary *const loaded[2] = {&training.source, &training.target};
     const struct warm_start *from = &training.from;
+    if (config->training.guided_alignment > 0)
+        return qkv_error_set(error,
+                             "%s: a prepared corpus does not say which words its tokens are part of, which "
+                             "training.guided_alignment needs: train from the text, or set it to 0",
+                             file);
     enum qkv_status status = qkv_warm_start_open(&training, error);
     bool has_old_vocabulary = !status && from->has_old_vocabulary;
     if (has_old_vocabulary) {

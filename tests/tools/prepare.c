@@ -292,6 +292,9 @@ Test(prepare, what_cannot_be_prepared_is_refused_and_leaves_no_file)
          "x.prepared: a prepared corpus has the same pieces in each epoch, so that data.src.bpe_dropout "
          "(0.1) must "
          "be 0: leave it out, or train from the text"},
+        {"-o x.prepared -s training.guided_alignment=1 -s data.train_links=links",
+         "x.prepared: a prepared corpus does not say which words its tokens are part of, which "
+         "training.guided_alignment needs: train from the text, or set it to 0"},
     };
     const char *folder = tiny_task("refused");
     write_text(folder, "bad.tsv", "a\tb\nabc\n");
@@ -310,6 +313,11 @@ Test(prepare, a_file_is_a_training_text_only)
     run_ok("cd '%s' && qkv prepare c.yaml -o x.prepared && qkv train c.yaml -q", folder);
     cr_expect(is_told(run("cd '%s' && qkv evaluate run x.prepared", folder), sentence));
     cr_expect(is_told(run("cd '%s' && qkv heads run x.prepared", folder), sentence));
+    cr_expect(is_told(run("cd '%s' && qkv align run x.prepared", folder), sentence));
+    cr_expect(is_told(run("cd '%s' && qkv init x.prepared", folder), sentence));
+    cr_expect(is_told(
+        run("cd '%s' && qkv train x.prepared", folder),
+        "x.prepared: is a prepared corpus, not a config: name the config, and -s data.train=x.prepared"));
     cr_expect(
         is_told(run("cd '%s' && qkv train c.yaml -q --overwrite -s data.dev=x.prepared", folder), sentence));
     struct outcome outcome =

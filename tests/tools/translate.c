@@ -82,6 +82,12 @@ Test(translate, lists_the_best_with_their_scores)
     cr_expect_not_null(strstr(outcome.output, "\n2\t0.000000\t\n3\t-"), "%s", outcome.output);
     cr_expect(refused(translate(folder, "a\\n", "--n-best 3"),
                       "qkv: --n-best is 3, but must not exceed the beam size, 1: raise --beam"));
+    run_ok("cd '%s' && sed -i 's/n_best: 1/n_best: 3/; s/beam_size: 1/beam_size: 4/' run/config.yaml",
+           folder);
+    cr_expect(refused(
+        run("cd '%s' && echo a | qkv translate run --beam 2", folder),
+        "qkv: testing.n_best of the run is 3, but must not exceed the beam size, 2: raise --beam, or give "
+        "--n-best"));
 }
 
 Test(translate, warns_about_unknown_words)
