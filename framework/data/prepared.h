@@ -60,7 +60,8 @@ static inline bool qkv_is_prepared(const char *path)
 /* Says that a prepared corpus stands in the place of a text. */
 static inline enum qkv_status qkv_prepared_refuse(const char *path, struct qkv_error *error)
 {
-    return qkv_error_set(error, "%s: is a prepared corpus, which only data.train can be: give the text", path);
+    return qkv_error_set(error, "%s: is a prepared corpus, which only data.train can be: give the text",
+                         path);
 }
 
 /* The CRC-32 of a header with 0 in place of its checksum. */

@@ -110,6 +110,15 @@ Test(config_hints, finds_configs_and_runs_by_their_names_alone)
     cr_expect(refused(run("cd '%s' && qkv translate other", folder), "qkv: other: there is no such run"));
 }
 
+Test(config_hints, says_how_a_prepared_corpus_is_used)
+{
+    const char *folder = scratch("prepared");
+    write_text(folder, "x.prepared", "qkv\n");
+    cr_expect(refused(run("cd '%s' && qkv train x.prepared", folder),
+                      "qkv: x.prepared: is a prepared corpus, not a config: name the config, and -s "
+                      "data.train=x.prepared"));
+}
+
 Test(config_hints, keys_are_not_a_section_because_their_names_begin_alike)
 {
     const char *folder = scratch("section");

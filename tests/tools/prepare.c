@@ -311,15 +311,10 @@ Test(prepare, a_file_is_a_training_text_only)
     const char *folder = words_task("only");
     const char *sentence = "x.prepared: is a prepared corpus, which only data.train can be: give the text";
     run_ok("cd '%s' && qkv prepare c.yaml -o x.prepared && qkv train c.yaml -q", folder);
-    cr_expect(is_told(run("cd '%s' && qkv evaluate run x.prepared", folder), sentence));
-    cr_expect(is_told(run("cd '%s' && qkv heads run x.prepared", folder), sentence));
-    cr_expect(is_told(run("cd '%s' && qkv align run x.prepared", folder), sentence));
-    cr_expect(is_told(run("cd '%s' && qkv init x.prepared", folder), sentence));
-    cr_expect(is_told(
-        run("cd '%s' && qkv train x.prepared", folder),
-        "x.prepared: is a prepared corpus, not a config: name the config, and -s data.train=x.prepared"));
-    cr_expect(
-        is_told(run("cd '%s' && qkv train c.yaml -q --overwrite -s data.dev=x.prepared", folder), sentence));
+    static const char *const texts[] = {"evaluate run x.prepared", "heads run x.prepared",
+                                        "align run x.prepared", "init x.prepared",
+                                        "train c.yaml -q --overwrite -s data.dev=x.prepared"};
+    for (int i = 0; i < 5; i++) cr_expect(is_told(run("cd '%s' && qkv %s", folder, texts[i]), sentence));
     struct outcome outcome =
         run("cd '%s' && qkv train c.yaml -q -s training.model_dir=new -s data.train=x.prepared " BPE(
                 "-s data.trg.bpe_dropout=0.2"),
