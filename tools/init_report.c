@@ -98,6 +98,11 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
     printf("  %.1f %% of the pairs repeat an earlier one; %.1f %% share a sentence with another\n",
            100 * (double)facts->repeated / (double)pairs->count,
            100 * (double)facts->shared / (double)pairs->count);
+    if (facts->copied * 20 > pairs->count)
+        printf(
+            "  %.1f %% of the pairs have the same text on both sides, from which a model learns to copy%s\n",
+            100 * (double)facts->copied / (double)pairs->count,
+            pairs->columns > 2 ? ": --columns names the columns to take" : "");
     if (facts->repeated * 10 > pairs->count && !is_cleaned)
         puts("  repeated pairs teach nothing new: remove them with --clean");
     if (pairs->count - facts->repeated < USUAL_PAIRS)

@@ -119,6 +119,7 @@ enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pai
         return qkv_error_set(error, "out of memory for sentence pairs");
     for (int64_t i = 0; i < pairs->count; i++) {
         facts->repeated += !numbers.is_new[i];
+        facts->copied += !strcmp(qkv_pairs_text(pairs, i, 0), qkv_pairs_text(pairs, i, 1));
         facts->markup += has_markup(qkv_pairs_text(pairs, i, 0), !facts->side[0].is_tokenized) ||
                          has_markup(qkv_pairs_text(pairs, i, 1), !facts->side[1].is_tokenized);
         facts->shared +=

@@ -258,3 +258,21 @@ Test(init_report, says_how_many_long_pairs_training_leaves_out)
         "sentences: split the texts, so that each pair is a sentence and its translation"));
     cr_expect_str_eq(run_ok("ls '%s'", folder), "x.tsv\n");
 }
+
+Test(init_report, says_that_both_sides_are_the_same)
+{
+    const char *folder = scratch("copied");
+    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
+    const char *output = run_ok("cd '%s' && qkv init x.tsv --updates 5", folder);
+    cr_expect_null(strstr(output, "same text"), "%s", output);
+    run_ok("cd '%s' && awk -F'\t' '{ print $1 \"\t\" $1 \"\t\" $2 }' x.tsv >three.tsv && cut -f1,2 three.tsv "
+           ">two.tsv",
+           folder);
+    output = run_ok("cd '%s' && qkv init three.tsv --updates 5", folder);
+    cr_expect_not_null(strstr(output,
+                              "\n  100.0 % of the pairs have the same text on both sides, from which a model "
+                              "learns to copy: --columns names the columns to take\n"),
+                       "%s", output);
+    output = run_ok("cd '%s' && qkv init two.tsv --updates 5", folder);
+    cr_expect_not_null(strstr(output, "learns to copy\n"), "%s", output);
+}

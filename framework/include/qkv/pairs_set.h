@@ -34,6 +34,7 @@ struct qkv_pairs_statistics {
     struct qkv_pairs_side side[2];
     int64_t repeated; /* pairs that are equal to an earlier one, in every character */
     int64_t shared;   /* pairs of which a sentence is also in another pair */
+    int64_t copied;   /* pairs whose source and target are the same text */
     /* Pairs with a tag or an entity of HTML, such as <br> or &nbsp;; entities of a side that is tokenized do not count:
      * the tokenizer of Moses writes &apos; and the like */
     int64_t markup;
