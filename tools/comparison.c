@@ -75,18 +75,64 @@ static bool is_evaluation(const cJSON *file)
     return good;
 }
 
+/* Returns the last component of the first `length` bytes of a path, without .tsv: "b" of a/b, "c" of a/c.tsv. */
+static const char *last_part(struct qkv_arena *arena, const char *path, size_t length)
+{
+    size_t begin = length;
+    while (begin > 0 && path[begin - 1] != '/') begin--;
+    char *part = qkv_arena_format(arena, "%.*s", (int)(length - begin), path + begin);
+    char *dot = part ? strrchr(part, '.') : NULL;
+    if (dot && dot > part && strcmp(dot, ".tsv") == 0) *dot = '\0';
+    return part;
+}
+
+static const char WITH[] = ", with "; /* before a further run of an ensemble */
+
 static bool same_run(const struct compared_run *run, const char *name, const char *folder)
 {
     return run->folder && folder ? same_file(run->folder, folder) : !strcmp(run->name, name);
 }
 
+/* The validations of a run, whose system is "", go with any of its checkpoints, but not with an ensemble. */
+static bool same_system(const char *a, const char *b)
+{
+    if (!*a || !*b) return !strstr(a, WITH) && !strstr(b, WITH);
+    return !strcmp(a, b);
+}
+
+/* What of a run made the translations: "average, beam 5, with b". "" for validations of training; NULL when memory is out. */
+static const char *system_of(struct comparison *c, const cJSON *evaluation)
+{
+    const char *checkpoint = text_of(evaluation, "checkpoint"),
+               *slash = checkpoint ? strrchr(checkpoint, '/') : NULL, *name = slash ? slash + 1 : checkpoint;
+    if (!name) return "";
+    char *system = qkv_arena_format(&c->arena, "%.*s", (int)strcspn(name, "."), name);
+    double beam = evaluation_number(evaluation, "beam_size");
+    if (system && beam > 1) system = qkv_arena_format(&c->arena, "%s, beam %g", system, beam);
+    const cJSON *with;
+    cJSON_ArrayForEach(with, cJSON_GetObjectItemCaseSensitive(evaluation, "with"))
+    {
+        const char *path = cJSON_GetStringValue(with), *end = path ? strrchr(path, '/') : NULL;
+        const char *run = end ? last_part(&c->arena, path, (size_t)(end - path)) : "another";
+        system = system && run ? qkv_arena_format(&c->arena, "%s%s%s", system, WITH, run) : NULL;
+    }
+    return system;
+}
+
 /* Returns a run, and adds it if it is new; NULL, with a message, when the table is full or the run cannot be read. The folder
  * may no longer exist, because the run may have been deleted after its evaluation. */
 static struct compared_run *find_or_add_run(struct comparison *c, const char *path, const char *name,
-                                            const char *folder, struct qkv_error *error)
+                                            const char *system, const char *folder, struct qkv_error *error)
 {
-    for (int i = 0; i < c->runs; i++)
-        if (same_run(&c->run[i], name, folder)) return &c->run[i];
+    int in_set = -1;
+    for (int i = 0; i < c->runs; i++) {
+        struct compared_run *run = &c->run[i];
+        if (!same_run(run, name, folder)) continue;
+        in_set = run->in_set;
+        if (!same_system(run->system, system)) continue;
+        if (*system) run->system = system;
+        return run;
+    }
     if (c->runs == MAX_RUNS) {
         qkv_error_set(error, "%s: too many runs; at most %d can be compared", path, MAX_RUNS);
         return NULL;
@@ -96,11 +142,13 @@ static struct compared_run *find_or_add_run(struct comparison *c, const char *pa
         qkv_error_set(error, "%s: out of memory", path);
         return NULL;
     }
-    bool in_set = config && qkv_path_exists(config);
-    if (in_set && !run_set_add(&c->set, folder, error)) return NULL;
+    if (in_set < 0 && config && qkv_path_exists(config)) {
+        if (!run_set_add(&c->set, folder, error)) return NULL;
+        in_set = c->set.runs - 1;
+    }
     struct compared_run *run = &c->run[c->runs++];
     *run = (struct compared_run){
-        .name = name, .folder = in_set ? folder : NULL, .in_set = in_set ? c->set.runs - 1 : -1};
+        .name = name, .system = system, .folder = in_set >= 0 ? folder : NULL, .in_set = in_set};
     return run;
 }
 
@@ -135,7 +183,7 @@ static enum qkv_status add_to_run(struct comparison *c, const char *path, const 
         return qkv_error_set(error, "%s: is named twice; name each run once", path);
     if (run->evaluation[test])
         return qkv_error_set(
-            error, "%s: a second evaluation of run %s on %s: leave one out, or give the runs different names",
+            error, "%s: a second evaluation of run %s on %s by the same checkpoint and search: leave one out",
             path, run->name, c->test[test].path);
     run->evaluation[test] = file;
     c->test[test].aligned = c->test[test].aligned || !isnan(evaluation_alignment_error(file));
@@ -155,7 +203,12 @@ static struct compared_run *add(struct comparison *c, const char *path, cJSON *f
         return NULL;
     }
     c->file[c->files++] = file;
-    struct compared_run *run = find_or_add_run(c, path, text_of(file, "run"), folder, error);
+    const char *system = system_of(c, file);
+    if (!system) {
+        qkv_error_set(error, "%s: out of memory", path);
+        return NULL;
+    }
+    struct compared_run *run = find_or_add_run(c, path, text_of(file, "run"), system, folder, error);
     if (!run || add_to_run(c, path, file, folder, run, error)) return NULL;
     describe(run, file);
     return run;
@@ -283,17 +336,6 @@ void comparison_release(struct comparison *c)
 
 /* ---- names of tests ---- */
 
-/* Returns the last component of the first `length` bytes of a path, without .tsv: "b" of a/b, "c" of a/c.tsv. */
-static const char *last_part(struct qkv_arena *arena, const char *path, size_t length)
-{
-    size_t begin = length;
-    while (begin > 0 && path[begin - 1] != '/') begin--;
-    char *part = qkv_arena_format(arena, "%.*s", (int)(length - begin), path + begin);
-    char *dot = part ? strrchr(part, '.') : NULL;
-    if (dot && dot > part && strcmp(dot, ".tsv") == 0) *dot = '\0';
-    return part;
-}
-
 static bool all_differ(const struct comparison *c)
 {
     for (int i = 0; i < c->tests; i++)
@@ -320,26 +362,55 @@ static enum qkv_status name_tests(struct comparison *c, struct qkv_error *error)
 
 /* ---- rows ---- */
 
-/* Adds a run to the row of its group, or to a new row. */
-static void add_to_rows(struct comparison *c, int run)
+static int group_of(const struct comparison *c, const struct compared_run *run)
 {
-    int group = c->run[run].in_set < 0 ? -1 : c->set.run[c->run[run].in_set].group, i = 0;
+    return run->in_set < 0 ? -1 : c->set.run[run->in_set].group;
+}
+
+/* Whether two runs differ in their seed alone. */
+static bool same_but_seed(const struct comparison *c, const struct compared_run *a,
+                          const struct compared_run *b)
+{
+    int group = group_of(c, a);
+    return group >= 0 ? group == group_of(c, b) : a == b || !strcmp(a->name, b->name);
+}
+
+/* Whether the name of a row must say what made its translations: in an ensemble, or beside a row of the same run. */
+static bool names_system(const struct comparison *c, const struct compared_run *run)
+{
+    if (!*run->system || strstr(run->system, WITH)) return *run->system;
+    for (int i = 0; i < c->runs; i++)
+        if (same_but_seed(c, run, &c->run[i]) && !same_system(run->system, c->run[i].system)) return true;
+    return false;
+}
+
+/* Adds a run to the row of its group, or to a new row. */
+static enum qkv_status add_to_rows(struct comparison *c, struct compared_run *run, struct qkv_error *error)
+{
+    int group = group_of(c, run), i = group < 0 ? c->rows : 0;
     for (; i < c->rows; i++) {
-        int other = c->run[c->row[i].run[0]].in_set;
-        if (group >= 0 && other >= 0 && c->set.run[other].group == group) break;
+        const struct compared_run *first = &c->run[c->row[i].run[0]];
+        if (same_but_seed(c, run, first) && same_system(run->system, first->system)) break;
     }
     if (i == c->rows) c->rows++;
     struct compared_row *row = &c->row[i];
-    row->run[row->runs++] = run;
-    bool is_path = c->run[run].folder && !strcmp(c->run[run].folder, c->run[run].name);
-    bool has_group_name = group >= 0 && (is_path || row->runs > 1);
-    row->name = has_group_name ? c->set.group[group].name : c->run[run].name;
+    row->run[row->runs++] = (int)(run - c->run);
+    bool is_path = run->folder && !strcmp(run->folder, run->name);
+    bool has_group_name = group >= 0 && (row->runs > 1 || (is_path && c->set.group[group].runs == 1));
+    row->name = has_group_name ? c->set.group[group].name : run->name;
+    if (!names_system(c, run)) return QKV_OK;
+    const char *seeds = row->runs > 1 ? strrchr(row->name, '(') : NULL; /* "small (mean of 2 seeds)" */
+    int length = (int)(seeds ? seeds - 1 - row->name : (long)strlen(row->name));
+    row->name =
+        qkv_arena_format(&c->arena, "%.*s, %s%s", length, row->name, run->system, seeds ? seeds - 1 : "");
+    return row->name ? QKV_OK : qkv_error_set(error, "out of memory");
 }
 
 enum qkv_status comparison_finish(struct comparison *c, struct qkv_error *error)
 {
     if (name_tests(c, error) || run_set_group(&c->set, error)) return QKV_INVALID;
-    for (int i = 0; i < c->runs; i++) add_to_rows(c, i);
+    for (int i = 0; i < c->runs; i++)
+        if (add_to_rows(c, &c->run[i], error)) return QKV_INVALID;
     return QKV_OK;
 }
 

@@ -16,6 +16,7 @@ enum { MAX_RUNS = RUN_SET_MAX, MAX_TESTS = 16 };
 
 struct compared_run {
     const char *name;         /* of the config; of a run folder: its path */
+    const char *system;       /* what of the run made the translations: "best, beam 5"; "": not known */
     const char *folder;       /* of the run; NULL: not known, or no longer there */
     int in_set;               /* its index in `set`; -1: not there */
     double parameters;        /* counts are double, as in JSON; 0: not known */
@@ -32,7 +33,7 @@ struct compared_test {
     bool of_training; /* at least one is a validation of training */
 };
 
-/* A row of the table: a run, or several runs that differ only in their seed. */
+/* A row of the table: a checkpoint of a run, or of several runs that differ only in their seed. */
 struct compared_row {
     const char *name;
     int runs;
@@ -53,8 +54,8 @@ struct comparison {
 };
 
 /* Adds a run folder, with the scores of data.dev at its best validation, or a file of `qkv evaluate --json`. Fails when the
- * file is not such a file, when it is a second evaluation of the same run and test, and when there are more than MAX_RUNS runs
- * or MAX_TESTS tests. */
+ * file is not such a file, when it is a second evaluation of the same test by the same checkpoint, beam size and ensemble of a
+ * run, and when there are more than MAX_RUNS runs or MAX_TESTS tests. */
 enum qkv_status comparison_read(struct comparison *comparison, const char *path, struct qkv_error *error);
 
 /* Gives each test its short name, and makes the rows; call it after the last file. */

@@ -39,6 +39,7 @@ struct evaluation {
     struct by_length by_length;           /* empty without --by-length */
     const char *test;                     /* path of the parallel text */
     double tokens_per_second;             /* of training; 0: not known */
+    int64_t beam_size;
 };
 
 /* Options for what to compute in addition to the scores of all sentences together. */
@@ -204,6 +205,7 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
         for (int64_t i = 1; i < e->ensemble.models.count; i++)
             cJSON_AddItemToArray(others, cJSON_CreateString(e->ensemble.others[i - 1].checkpoint));
     }
+    if (!evaluate_options.no_translation) cJSON_AddNumberToObject(object, "beam_size", (double)e->beam_size);
     cJSON_AddStringToObject(object, "test", e->test);
     if (narrow_precision(e->run.model))
         cJSON_AddStringToObject(object, "precision", narrow_precision(e->run.model));
@@ -248,6 +250,7 @@ static enum qkv_status open_evaluation(struct evaluation *e, const char *run, co
     if (status) return status;
     *testing = e->run.config.testing;
     status = search_options_apply(&search_options, testing, error);
+    e->beam_size = testing->beam_size;
     if (!status && e->processes && text && !strcmp(text, "-"))
         status = qkv_error_set(error, "TSV is standard input, which only one of several processes can read: "
                                       "name a file");

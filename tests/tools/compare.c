@@ -202,8 +202,8 @@ Test(compare, refuses_files_that_are_no_evaluations)
         {"broken.json", "qkv: broken.json" NONE},
         {"null.json", "qkv: null.json" NONE},
         {"a1.json again.json",
-         "qkv: again.json: a second evaluation of run cho on x/short/test.tsv: leave one out, or give "
-         "the runs different names"},
+         "qkv: again.json: a second evaluation of run cho on x/short/test.tsv by the same checkpoint and "
+         "search: leave one out"},
         {"a1.json -o x.bmp", "qkv: x.bmp: a comparison is written as .md, .tsv, .json, .txt, .svg or .png"},
         {"plain.json -o x.svg",
          "qkv: x.svg: no evaluation has scores by length; make them with `qkv evaluate "
@@ -214,6 +214,39 @@ Test(compare, refuses_files_that_are_no_evaluations)
         cr_expect(refused(run("cd '%s' && qkv compare %s", folder, cases[i][0]), cases[i][1]), "%s",
                   cases[i][0]);
     cr_expect_eq(run("ls '%s' | grep -q x", folder).exit_code, 1);
+}
+
+/* Checkpoints, beam sizes and ensembles of a run are rows of their own; only the same ones of two seeds have a mean. */
+Test(compare, tells_the_systems_of_a_run_apart)
+{
+    const char *folder = tiny_task("systems");
+    run_ok("cd '%s' && for seed in 1 2; do qkv train c.yaml -q -s training.model_dir=run-$seed -s "
+           "training.random_seed=$seed -s training.updates=20 -s training.validation_freq=10 -s "
+           "testing.average=2 -s training.keep_best_ckpts=2; done; "
+           "json() { name=$1; shift; qkv evaluate run-\"$@\" --json >$name.json 2>/dev/null; }; "
+           "json a 1 dev.tsv; json b 2 dev.tsv; json best 1 dev.tsv --checkpoint best; json beam 1 dev.tsv "
+           "--beam 3; "
+           "json both 2 dev.tsv --with run-1",
+           folder);
+    static const struct {
+        const char *files, *rows[4];
+    } cases[] = {
+        {"a.json b.json", {"run (mean of 2 seeds)"}},
+        {"a.json best.json beam.json b.json",
+         {"run, average (mean of 2 seeds)", "tiny, best", "tiny, average, beam 3"}},
+        {"best.json b.json", {"tiny, best", "tiny, average"}},
+        {"a.json both.json", {"tiny, average", "tiny, average, with run-1"}},
+        {"run-1 both.json", {"run-1", "tiny, average, with run-1"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int rows = 0;
+        run_ok("cd '%s' && qkv compare %s -o t.tsv", folder, cases[i].files);
+        const char *table = read_file(format("%s/t.tsv", folder), NULL);
+        for (; cases[i].rows[rows]; rows++)
+            cr_expect_not_null(strstr(table, format("\n%s\t", cases[i].rows[rows])), "%s: %s", cases[i].files,
+                               table);
+        cr_expect_eq(atoi(run_ok("cd '%s' && wc -l <t.tsv", folder)), rows + 1, "%s", table);
+    }
 }
 
 /* The mean of 10 and 20 is 15, their deviation 7.07. */
