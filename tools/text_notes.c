@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+enum { MANY = 10 }; /* references without which the lack of capitals says nothing */
+
 void text_notes_add_reference(struct text_notes *notes, const char *line)
 {
     notes->references++;
@@ -57,7 +59,7 @@ static bool is_usual(const struct text_notes *notes, int64_t count)
 void text_notes_print(const struct text_notes *notes, const struct qkv_scorer *scorer, bool joined)
 {
     if (is_usual(notes, notes->tokenized)) note_tokenized(notes, scorer, joined);
-    bool has_text = is_usual(notes, notes->translations);
+    bool has_text = is_usual(notes, notes->translations) && notes->references >= MANY;
     if (is_usual(notes, notes->cased_references) && has_text && !notes->cased_translations)
         note_case(notes, scorer);
 }

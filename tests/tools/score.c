@@ -195,26 +195,30 @@ Test(score, notes_that_references_are_tokenized)
 /* At least half of the references have capitals, and no translation has. */
 Test(score, notes_that_translations_have_no_capitals)
 {
-    const char *
-        folder = scratch("capitals"),
-       *note = "qkv: note: the translations have no capital letters, but 2 of 4 references do: BLEU and chrF "
-               "count each as an error; --lowercase ignores case\n";
-    write_text(folder, "r", "A dog\n\303\211t\303\251\nno\nyes\n");
-    write_text(folder, "lower", "a dog\n\303\251t\303\251\nno\nyes\n");
-    write_text(folder, "few", "a dog\n\303\251t\303\251\nno\nYes\n");
+    const char
+        *folder = scratch("capitals"),
+        *note =
+            "qkv: note: the translations have no capital letters, but 6 of 12 references do: BLEU and chrF "
+            "count each as an error; --lowercase ignores case\n";
+    write_text(folder, "r.4", "A dog\n\303\211t\303\251\nno\nyes\n");
+    write_text(folder, "lower.4", "a dog\n\303\251t\303\251\nno\nyes\n");
+    write_text(folder, "few.4", "a dog\n\303\251t\303\251\nno\nYes\n");
+    run_ok("cd '%s' && for name in r lower few; do cat $name.4 $name.4 $name.4 >$name; done", folder);
+    cr_expect_str_empty(run("cd '%s' && qkv score lower.4 r.4", folder).error, "few sentences");
     cr_expect_str_eq(run("cd '%s' && qkv score lower r", folder).error, note);
     cr_expect_str_eq(run("cd '%s' && qkv score lower r --against lower", folder).error, note);
     cr_expect_str_empty(run("cd '%s' && qkv score lower r --lowercase", folder).error);
     cr_expect_str_empty(run("cd '%s' && qkv score lower r -m ter", folder).error);
     cr_expect_str_empty(run("cd '%s' && qkv score few r", folder).error);
     cr_expect_str_empty(run("cd '%s' && qkv score lower few", folder).error,
-                        "1 of 4 references has a capital");
+                        "3 of 12 references have capitals");
     tiny_task("capitals");
     run_ok("cd '%s' && qkv train c.yaml -q -s training.updates=60 -s data.dev= -s data.trg.lowercase=true",
            folder);
-    struct outcome outcome = run("cd '%s' && printf 'a\tA\nb\tB\n' | qkv evaluate run -", folder);
+    struct outcome outcome =
+        run("cd '%s' && for i in 1 2 3 4 5 6; do printf 'a\tA\nb\tB\n'; done | qkv evaluate run -", folder);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_not_null(strstr(outcome.error, "have no capital letters, but 2 of 2 references do"), "%s",
+    cr_expect_not_null(strstr(outcome.error, "have no capital letters, but 12 of 12 references do"), "%s",
                        outcome.error);
 }
 
