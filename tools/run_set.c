@@ -133,8 +133,10 @@ static const char *end_of(struct qkv_arena *arena, const char *path, int parts)
     return qkv_arena_format(arena, "%.*s", (int)(length - begin), path + begin);
 }
 
+enum { MAX_PARTS = 8 }; /* of a path that make a name */
+
 /* The length of a name without the seed at its end: the length of "small" for "small,seed=1", "small-seed2" and
- * "small,seed=". */
+ * "small,seed=". 0 for "seed=1", as the runs of one config are called. */
 static size_t length_without_seed(const char *name, size_t length)
 {
     static const char separators[] = "-_., =/";
@@ -144,10 +146,11 @@ static size_t length_without_seed(const char *name, size_t length)
     if (end < 4 || strncmp(name + end - 4, "seed", 4) != 0) return length;
     end -= 4;
     while (end && strchr(separators, name[end - 1])) end--;
-    return end ? end : length;
+    return end;
 }
 
-/* The name of a group of several seeds: "small (mean of 2 seeds)" for "small,seed=1" and "small,seed=2". */
+/* The name of a group of several seeds: "small (mean of 2 seeds)" for "small,seed=1" and "small,seed=2". Takes further parts of
+ * the paths where the last ones have nothing else in common. */
 static const char *common_name(struct run_set *set, const struct run_group *group, int parts)
 {
     const char *first = end_of(&set->arena, set->run[group->run[0]].path, parts);
@@ -162,6 +165,7 @@ static const char *common_name(struct run_set *set, const struct run_group *grou
     }
     length = length_without_seed(first, length);
     while (length && strchr("-_., =/", first[length - 1])) length--;
+    if (!length && parts < MAX_PARTS) return common_name(set, group, parts + 1);
     const char *name = set->run[group->run[0]].config.name;
     return qkv_arena_format(&set->arena, "%.*s (mean of %d seeds)", (int)(length ? length : strlen(name)),
                             length ? first : name, group->runs);
@@ -182,7 +186,9 @@ static bool drop_seeds(struct run_set *set)
     for (int g = 0; g < set->groups; g++) {
         const char *name = names[g] = set->group[g].name;
         if (set->group[g].runs > 1) continue;
-        name = qkv_arena_format(&set->arena, "%.*s", (int)length_without_seed(name, strlen(name)), name);
+        size_t length = length_without_seed(name, strlen(name));
+        if (!length) continue;
+        name = qkv_arena_format(&set->arena, "%.*s", (int)length, name);
         if (!name) return false;
         set->group[g].name = name;
     }
@@ -193,7 +199,6 @@ static bool drop_seeds(struct run_set *set)
 
 enum qkv_status run_set_group(struct run_set *set, struct qkv_error *error)
 {
-    enum { MAX_PARTS = 8 };
     for (int i = 0; i < set->runs; i++) {
         int g = 0;
         for (; g < set->groups; g++) {

@@ -4,6 +4,7 @@
 
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -130,4 +131,33 @@ Test(bench_scripts, fastest_setting)
     int calls = 0;
     for (const char *at = read_file(format("%s.calls", python), NULL); (at = strchr(at, '\n')); at++) calls++;
     cr_expect_eq(calls, 5 + 2 * 2);
+}
+
+/* Trains its rows on any text in the place of Multi30k, and goes on where it stopped. */
+Test(bench_scripts, rows_of_multi30k)
+{
+    const char *folder = scratch("rows");
+    const char *script = "'" QKV_SOURCE_DIR "/tools/bench/multi30k_rows.sh'";
+    struct outcome absent = run("cd '%s' && QKV='%s' %s .", folder, QKV_BINARY, script);
+    cr_expect_eq(absent.exit_code, 0);
+    cr_expect_str_eq(
+        absent.output,
+        "skipped: ./train.lc.norm.tok.en is absent; configs/multi30k_en_de.yaml says how to get it\n");
+    cr_expect_eq(run("%s", script).exit_code, 2);
+    run_ok("cd '%s' && mkdir text && for part in train val; do for side in 1:en 2:de; do "
+           "head -n 24 '" QKV_SOURCE_DIR "/datasets/en_es/dev.tsv' | cut -f${side%%:*} "
+           ">text/$part.lc.norm.tok.${side#*:}; done; done",
+           folder);
+    const char *command =
+        format("cd '%s' && QKV='%s' ROWS='words simcut_of_words' UPDATES=2 PAIRS=20 SEEDS=%%d OUT=out "
+               "THREADS=1 %s text 2>&1",
+               folder, QKV_BINARY, script);
+    cr_expect_neq(run(command, 1).exit_code, 0, "there is no such row");
+    command =
+        format("cd '%s' && QKV='%s' ROWS=words UPDATES=2 PAIRS=20 SEEDS=%%d OUT=out THREADS=1 %s text 2>&1",
+               folder, QKV_BINARY, script);
+    run_ok(command, 1);
+    const char *table = run_ok(command, 2);
+    cr_expect_not_null(strstr(table, "runs (mean of 2 seeds)"), "%s", table);
+    cr_expect_eq(atoi(run_ok("wc -l <'%s/out/rows/train.en'", folder)), 20);
 }

@@ -301,6 +301,17 @@ Test(compare, leaves_out_validations_without_the_metric_that_chooses)
     cr_expect_str_eq(cell(read_file(format("%s/t.tsv", folder), NULL), "a", "dev: BLEU"), "10.00");
 }
 
+Test(compare, seeds_without_another_name_are_called_by_their_folder)
+{
+    const char *folder = tiny_task("nameless");
+    run_ok("mkdir '%s/wide'", folder);
+    for (int seed = 1; seed <= 2; seed++)
+        written_run(folder, format("wide/seed=%d", seed), seed, "",
+                    written_validation_line(10, 2, 10 * seed));
+    const char *text = run_ok("cd '%s' && qkv compare wide/seed=1 wide/seed=2", folder);
+    cr_expect_not_null(strstr(text, "\nwide (mean of 2 seeds) "), "%s", text);
+}
+
 Test(compare, evaluations_of_seeds_are_one_row_while_their_runs_are_there)
 {
     const char *folder = tiny_task("seeds");

@@ -56,6 +56,7 @@ Test(help, scripts_print_what_they_begin_with)
         {"tools/test.sh", "Installs missing packages, builds, and runs the whole test suite twice: "},
         {"tools/nightly.sh", "The checks that take hours; "},
         {"tools/bench/networks.sh", "How well the model of `qkv-bench -m processes` "},
+        {"tools/bench/multi30k_rows.sh", "What subwords, dropout, consistency losses, averages and "},
         {"tools/check_structure.sh", "Checks that the source keeps the structure "},
         {".ci/run", "What must pass before a change is merged; "},
     };
