@@ -304,10 +304,9 @@ Test(compare, leaves_out_validations_without_the_metric_that_chooses)
 Test(compare, seeds_without_another_name_are_called_by_their_folder)
 {
     const char *folder = tiny_task("nameless");
-    run_ok("mkdir '%s/wide'", folder);
     for (int seed = 1; seed <= 2; seed++)
-        written_run(folder, format("wide/seed=%d", seed), seed, "",
-                    written_validation_line(10, 2, 10 * seed));
+        written_run(folder, format("%d", seed), seed, "", written_validation_line(10, 2, 10 * seed));
+    run_ok("cd '%s' && mkdir wide && mv 1 wide/seed=1 && mv 2 wide/seed=2", folder);
     const char *text = run_ok("cd '%s' && qkv compare wide/seed=1 wide/seed=2", folder);
     cr_expect_not_null(strstr(text, "\nwide (mean of 2 seeds) "), "%s", text);
 }
