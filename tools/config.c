@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "error_messages.h"
 
+#include "data/prepared.h"
 #include "qkv/file.h"
 #include "qkv/lines.h"
 #include "qkv/run.h"
@@ -78,8 +79,7 @@ static enum qkv_status refuse_text(const char *path)
 {
     glob_t files = {0};
     enum qkv_status status = QKV_OK;
-    const char *dot = strrchr(path, '.');
-    if (dot && !strcmp(dot, ".prepared"))
+    if (qkv_is_prepared(path))
         status = (enum qkv_status)print_error(
             "%s: is a prepared corpus, not a config: name the config, and -s data.train=%s", path, path);
     else if (holds_text(path))

@@ -71,12 +71,13 @@ struct progress {
 /* The warnings that training may give. */
 enum notice { NOTICE_OVERFITTING, NOTICE_COLLAPSE, NOTICE_GUESSING, NOTICE_COUNT };
 
-/* What notices.c remembers. Checkpoints do not keep it. */
+/* Some successive updates. */
 struct block {
-    double loss; /* sum of negative log-likelihoods over some updates, nats */
+    double loss; /* sum of negative log-likelihoods, nats */
     int64_t tokens;
 };
 
+/* What notices.c remembers. Checkpoints do not keep it. */
 struct notices {
     double loss; /* sum of the negative log-likelihoods of training since the last validation, nats */
     int64_t tokens;
