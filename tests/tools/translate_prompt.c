@@ -123,8 +123,9 @@ Test(translate_prompt, draws_maps_between_words_and_says_of_which_run)
     cr_expect_not_null(strstr(text, format("\n> /words\n%s>", words)), "%s\n%s", text, words);
     terminal = start(folder, "NO_COLOR=1", "-q --beam 1 --with run");
     ask(terminal, "acc c", "\n");
-    ask(terminal, "/map", ", attention of run\r\n");
+    ask(terminal, "/map", "\n</s> "); /* and not the "> " in it */
     leave(terminal);
+    cr_expect_not_null(strstr(terminal->bytes, ", attention of run\r\n"), "%s", terminal->bytes);
 }
 
 Test(translate_prompt, answers_without_libedit)
