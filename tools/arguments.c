@@ -141,6 +141,14 @@ static const struct command_option *find_option(const struct command_option *opt
     return options;
 }
 
+/* Whether a word such as --beam=3 has the whole name of an option. getopt_long also takes the beginning of a name, which would
+ * read --with as --without where a command has only the latter. */
+static bool is_name_of(const struct command_option *option, const char *word)
+{
+    size_t length = strlen(option->name);
+    return !strncmp(word + 2, option->name, length) && (!word[2 + length] || word[2 + length] == '=');
+}
+
 static const char *option_name(const void *context, int64_t index)
 {
     return ((const struct command_option *)context)[index].name;
@@ -185,6 +193,18 @@ static bool takes_sentence(const struct command *command)
     return o && o->name;
 }
 
+/* Writes the options whose names begin with `given`. Returns their number. */
+static int list_options_that_begin(const struct command *command, const char *given, char *text, size_t size)
+{
+    size_t length = strlen(given), used = 0;
+    int count = 0;
+    for (const struct command_option *o = command->options; length && o->name; o++) {
+        if (strncmp(o->name, given, length) != 0 || used >= size) continue;
+        used += (size_t)snprintf(text + used, size - used, "%s--%s", count++ ? ", " : "", o->name);
+    }
+    return count;
+}
+
 /* Reports a word that getopt_long refused; `next`: the word behind it, or NULL. getopt_long goes on to the next word only
  * after the last letter of a word, so a sentence with an unknown letter may be in `next`. */
 static int print_option_error(const struct command *command, const char *word, const char *next)
@@ -201,20 +221,10 @@ static int print_option_error(const struct command *command, const char *word, c
     if (optopt) return print_error("option '%.*s' takes no value", (int)strcspn(word, "="), word);
     const char *name = word + 2; /* after the dashes */
     size_t length = strcspn(name, "=");
-    int count = 0;
-    for (const struct command_option *o = command->options;; o++) {
-        const char *candidate = o->name ? o->name : "help";
-        if (!strncmp(candidate, name, length)) {
-            size_t used = strlen(candidates);
-            snprintf(candidates + used, sizeof candidates - used, "%s--%s", count++ ? ", " : "", candidate);
-        }
-        if (!o->name) break;
-    }
-    if (count > 1) return print_error("option '--%.*s' is ambiguous: %s", (int)length, name, candidates);
     if (length < sizeof given) memcpy(given, name, length);
     if (is_format(command, given))
         snprintf(candidates, sizeof candidates, "-f %s", given);
-    else
+    else if (!list_options_that_begin(command, given, candidates, sizeof candidates))
         qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name, command->options);
     const char *output = hint_of_output(command, 0, given);
     const char *hint = *output                      ? output
@@ -343,6 +353,11 @@ int parse_and_run(const struct command *command, int argc, char **argv)
         wants_help = code == 'h';
         if (wants_help) break;
         const struct command_option *option = find_option(command->options, code);
+        const char *word = argv[optind - (optarg == argv[optind - 1] ? 2 : 1)];
+        optopt =
+            0; /* which print_option_error reads; getopt_long leaves it alone after an option that it knows */
+        if (code >= FIRST_LONG_ONLY && !is_name_of(option, word))
+            return print_option_error(command, word, NULL);
         if (store(option, optarg)) return QKV_INVALID;
         is_given[option - command->options] = true;
     }

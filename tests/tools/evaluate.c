@@ -260,8 +260,9 @@ Test(evaluate, refuses_unreadable_runs_and_files)
         {"", "qkv: RUN is missing (usage: qkv evaluate RUN [TSV] [options])"},
         {"run dev.tsv x", "qkv: unexpected operand 'x' (usage: qkv evaluate RUN [TSV] [options])"},
         {"run dev.tsv --tokenize zh", "qkv: --tokenize is 'zh', but must be one of 13a, intl, none, char"},
-        {"run dev.tsv --l x", "qkv: option '--l' is ambiguous: --length-penalty, --lowercase, --links, "
-                              "--links-from, --log-probs"},
+        {"run dev.tsv --l x",
+         "qkv: unknown option '--l'; did you mean --length-penalty, --lowercase, --links, "
+         "--links-from, --log-probs (see `qkv evaluate --help`)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         cr_expect(refused(run("cd '%s' && qkv evaluate %s", folder, cases[i][0]), cases[i][1]), "%s",

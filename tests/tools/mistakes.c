@@ -40,6 +40,11 @@ Test(mistakes, a_sentence_that_begins_with_a_dash)
     expect_line(folder, "qkv attention run a -xy", "qkv: unknown option '-x' (see `qkv attention --help`)");
     expect_line(folder, "qkv attention run a '--bem=a b'",
                 "qkv: unknown option '--bem'; did you mean --beam (see `qkv attention --help`)");
+    /* The beginning of a name is none: that of --without would say the contrary. */
+    expect_line(folder, "qkv attention run a --with run",
+                "qkv: unknown option '--with'; did you mean --without (see `qkv attention --help`)");
+    expect_line(folder, "qkv attention run a --bea=2",
+                "qkv: unknown option '--bea'; did you mean --beam (see `qkv attention --help`)");
     expect_line(folder, "echo a | qkv translate run '-x y'",
                 "qkv: unknown option '-x' (see `qkv translate --help`)");
 }

@@ -210,7 +210,8 @@ Test(translate, refuses_bad_arguments)
         {"", "qkv: RUN is missing (usage: qkv translate RUN [FILE] [options])"},
         {"a b c", "qkv: unexpected operand 'c'; a sentence is read from standard input (usage: qkv translate "
                   "RUN [FILE] [options])"},
-        {"a --b 2", "qkv: option '--b' is ambiguous: --beam, --beam-alpha, --batch"},
+        {"a --b 2", "qkv: unknown option '--b'; did you mean --beam, --beam-alpha, --batch (see `qkv "
+                    "translate --help`)"},
         {"a --beam", "qkv: option '--beam' needs a value (see `qkv translate --help`)"},
         {"a -k", "qkv: option '-k' needs a value (see `qkv translate --help`)"},
         {"a --beam 0", "qkv: --beam is 0, but must lie between 1 and 1000"},
