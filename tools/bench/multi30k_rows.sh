@@ -1,6 +1,6 @@
 #!/bin/sh
 # What subwords, dropout, consistency losses, averages and ensembles bring where text is scarce: trains the rows of the table
-# in docs/performance.md on the first 5,000 pairs of Multi30k, with three seeds each, and prints the table of `qkv compare`.
+# in docs/results.md on the first 5,000 pairs of Multi30k, with three seeds each, and prints the table of `qkv compare`.
 # The same command goes on with what is not finished. Takes three and a half hours of one core of an AMD Zen 3.
 #
 #     tools/bench/multi30k_rows.sh FOLDER       # of train.lc.norm.tok.en, train.lc.norm.tok.de, val.lc.norm.tok.en, ...
