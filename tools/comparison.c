@@ -269,27 +269,22 @@ static enum qkv_status read_checkpoint(const char *path, struct run_facts *facts
     return QKV_OK;
 }
 
-/* Makes the object that `qkv evaluate --json` would write for the best validation, as far as the run has recorded it. The log
- * of a quantised run is that of the run that it was made of, whose scores are not its own. */
-static cJSON *best_validation(const struct recorded_run *run, const struct run_facts *facts)
+/* Makes the object that `qkv evaluate --json` would write for data.dev, as far as the run has recorded it. The log of a
+ * quantised run is that of the run that it was made of, whose scores are not its own. */
+static cJSON *recorded_scores(const struct recorded_run *run, const struct run_facts *facts)
 {
-    enum qkv_metric metric = run->config.training.early_stopping_metric;
-    const struct qkv_log_validation *best = NULL;
+    const struct qkv_log_validation *scores =
+        facts->is_quantised ? NULL : qkv_training_log_default(&run->log, &run->config);
     cJSON *object = cJSON_CreateObject();
-    for (int64_t i = 0; i < run->log.validations && !facts->is_quantised; i++) {
-        const struct qkv_log_validation *validation = &run->log.validation[i];
-        if (!best || qkv_metric_is_better(metric, validation->score[metric], best->score[metric]))
-            best = validation;
-    }
     cJSON_AddStringToObject(object, "run", run->path);
     cJSON_AddStringToObject(object, "test", *run->config.data.dev ? run->config.data.dev : "dev");
     cJSON_AddNumberToObject(object, "parameters", facts->parameters);
     if (facts->speed > 0) cJSON_AddNumberToObject(object, "training_tokens_per_second", facts->speed);
     cJSON_AddNumberToObject(object, "training_max_length", (double)run->config.data.src.max_length);
-    if (best) cJSON_AddNumberToObject(object, "update", best->place.update);
-    for (int m = 0; best && m < QKV_METRIC_COUNT; m++)
-        if (isfinite(best->score[m]))
-            cJSON_AddNumberToObject(object, qkv_metric_info((enum qkv_metric)m)->key, best->score[m]);
+    if (scores) cJSON_AddNumberToObject(object, "update", scores->place.update);
+    for (int m = 0; scores && m < QKV_METRIC_COUNT; m++)
+        if (isfinite(scores->score[m]))
+            cJSON_AddNumberToObject(object, qkv_metric_info((enum qkv_metric)m)->key, scores->score[m]);
     return object;
 }
 
@@ -301,7 +296,7 @@ static enum qkv_status read_run(struct comparison *c, const char *path, struct q
     if (recorded_run_read(&recorded, path, &c->arena, error)) return QKV_INVALID;
     enum qkv_status status = qkv_training_log_speed(&recorded.log, &facts.speed, error);
     if (!status) status = read_checkpoint(path, &facts, error);
-    cJSON *object = status ? NULL : best_validation(&recorded, &facts);
+    cJSON *object = status ? NULL : recorded_scores(&recorded, &facts);
     qkv_training_log_release(&recorded.log);
     if (status) return status;
     if (json_memory_is_out() || !text_of(object, "test")) {

@@ -53,7 +53,7 @@ struct comparison {
     struct qkv_arena arena;
 };
 
-/* Adds a run folder, with the scores of data.dev at its best validation, or a file of `qkv evaluate --json`. Fails when the
+/* Adds a run folder, with the scores of data.dev of its default checkpoint (qkv_training_log_default), or a file of `qkv evaluate --json`. Fails when the
  * file is not such a file, when it is a second evaluation of the same test by the same checkpoint, beam size and ensemble of a
  * run, and when there are more than MAX_RUNS runs or MAX_TESTS tests. */
 enum qkv_status comparison_read(struct comparison *comparison, const char *path, struct qkv_error *error);

@@ -332,7 +332,8 @@ static void check_guided_alignment(const struct check *check)
 static void check_training(const struct check *check, bool ends)
 {
     const struct qkv_training_config *training = &check->config->training;
-    bool has_dev = *check->config->data.dev;
+    bool has_dev = *check->config->data.dev, drops = drops_out(&check->config->model.encoder, false) ||
+                                                     drops_out(&check->config->model.decoder, true);
     if (ends && !training->updates && !training->epochs)
         qkv_key_report(&check->keys, "training.updates", "training.epochs",
                        "training.updates or training.epochs must be given, so that training ends");
@@ -341,11 +342,10 @@ static void check_training(const struct check *check, bool ends)
     if (training->snapshots == 1)
         qkv_key_report(&check->keys, "training.snapshots", "training.snapshots",
                        "training.snapshots is 1, but must be 0 or at least 2: the first and the last");
-    require(check,
-            training->r_drop == 0 || drops_out(&check->config->model.encoder, false) ||
-                drops_out(&check->config->model.decoder, true),
-            "training.r_drop", "model.encoder.dropout",
+    require(check, training->r_drop == 0 || drops, "training.r_drop", "model.encoder.dropout",
             " above 0, or another dropout: without, both passes are equal");
+    require(check, training->simcut == 0 || training->simcut_rate > 0 || drops, "training.simcut",
+            "training.simcut_rate", " above 0, or some dropout: without, both passes are equal");
     if (training->r_drop > 0 && training->simcut > 0)
         qkv_key_report(&check->keys, "training.simcut", "training.r_drop",
                        "training.simcut and training.r_drop are both above 0, but a batch has one second "

@@ -179,6 +179,18 @@ static int attachment(const struct qkv_language *language, const char *token, co
     return punctuation_attachment(point);
 }
 
+/* Whether token i is the apostrophe after a plural in s (the dogs' bones), and not an opening quotation mark: no second mark
+ * follows that would close. */
+static bool is_possessive(const char *const *tokens, int64_t i, int64_t count, const bool open[FAMILIES])
+{
+    size_t size = i ? strlen(tokens[i - 1]) : 0;
+    if (strcmp(tokens[i], "'") != 0 || open[SINGLE] || size < 2 || tokens[i - 1][size - 1] != 's')
+        return false;
+    while (++i < count)
+        if (!strcmp(tokens[i], "'")) return false;
+    return true;
+}
+
 /* French spacing puts no space between two of these marks: "Oui ?!". */
 static bool are_sentence_ends(const char *left, const char *right)
 {
@@ -204,9 +216,10 @@ static bool join(const struct qkv_text_config *text, int64_t count, const char *
     bool open[FAMILIES] = {false};
     int previous = 0;
     for (int64_t i = 0; i < count; i++) {
-        int current = text->split_punctuation
-                          ? attachment(language, tokens[i], i + 1 < count ? tokens[i + 1] : NULL, open)
-                          : 0;
+        const char *next = i + 1 < count ? tokens[i + 1] : NULL;
+        int current = !text->split_punctuation                ? 0
+                      : is_possessive(tokens, i, count, open) ? LEFT
+                                                              : attachment(language, tokens[i], next, open);
         const char *space = !i ? ""
                             : text->split_punctuation
                                 ? separator(language, tokens[i - 1], previous, tokens[i], current)

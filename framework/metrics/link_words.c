@@ -1,6 +1,8 @@
 /* Finds out whether the words of gold links count from 0 or from 1, and checks that each sentence pair has these words. */
 #include "metrics/links.h"
 
+#define IN_CONFIG " (in a config: data.train_links_from)"
+
 static enum qkv_status refuse_word_0(const struct file_links *links, const struct file_link *link,
                                      struct qkv_error *error)
 {
@@ -9,8 +11,8 @@ static enum qkv_status refuse_word_0(const struct file_links *links, const struc
         links->null_words
             ? "%s:%lld:%lld: the words of a .wa file count from 1, but here is word 0: if it "
               "means no word, --links-from 1 leaves such links out; if words count from 0, give "
-              "--links-from 0"
-            : "%s:%lld:%lld: here is word 0, but --links-from 1 says that words count from 1",
+              "--links-from 0" IN_CONFIG
+            : "%s:%lld:%lld: here is word 0, but --links-from 1" IN_CONFIG " says that words count from 1",
         links->file, (long long)link->link.line, (long long)link->link.column);
 }
 
@@ -33,10 +35,6 @@ enum qkv_status qkv_links_find_first_word(const struct file_links *links, int wa
         if (words && link->sentence < pairs)
             outside = outside || is_outside(&link->link, words[link->sentence]);
     }
-    if (wanted == QKV_LINKS_BY_FORMAT) {
-        *from = links->null_words ? 1 : 0;
-        return QKV_OK;
-    }
     *from = wanted != QKV_LINKS_DETECT ? wanted : !links->count || (word_0 && !links->null_words) ? 0 : 1;
     if (word_0 && *from == 1 && !(links->null_words && wanted == 1))
         return refuse_word_0(links, word_0, error);
@@ -45,7 +43,7 @@ enum qkv_status qkv_links_find_first_word(const struct file_links *links, int wa
     return qkv_error_set(
         error,
         "%s: words may count from 0 or from 1: no link has a word 0, nor a word that only counting "
-        "from 1 explains; say which with --links-from 0 or --links-from 1",
+        "from 1 explains; say which with --links-from 0 or --links-from 1" IN_CONFIG,
         links->file);
 }
 

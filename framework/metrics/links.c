@@ -284,7 +284,7 @@ enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const cha
 {
     struct reading reading = {.pairs = words ? count : -1, .error = error};
     *alignments = (struct qkv_alignments){0};
-    if (from != 0 && from != 1 && from != QKV_LINKS_DETECT && from != QKV_LINKS_BY_FORMAT)
+    if (from != 0 && from != 1 && from != QKV_LINKS_DETECT)
         return qkv_error_set(error, "%s: words count from 0 or from 1, not from %d", path, from);
     if (words && count < 0)
         return qkv_error_set(error, "%s: there cannot be %lld sentence pairs", path, (long long)count);

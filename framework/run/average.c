@@ -64,6 +64,14 @@ static enum qkv_status choose(struct averaging *a, int64_t count)
     if (!kept)
         return qkv_error_set(a->error, "%s: has no %s checkpoints to average: train with %s", a->run.path,
                              choice, a->choice == QKV_AVERAGE_LAST ? CONFIG_KEYS[a->choice] : "data.dev");
+    const struct qkv_training_config *training = &a->run.config.training;
+    int64_t limit = a->choice == QKV_AVERAGE_LAST ? training->keep_last_ckpts : training->keep_best_ckpts;
+    if (count > kept && count <= limit)
+        return qkv_error_set(a->error,
+                             "%s: has %lld %s checkpoint%s, but %lld are to be averaged: ask for fewer, "
+                             "train longer, or lower "
+                             "training.validation_freq",
+                             a->run.path, (long long)kept, choice, kept == 1 ? "" : "s", (long long)count);
     if (count > kept)
         return qkv_error_set(
             a->error,

@@ -38,16 +38,21 @@ static bool add_interval(struct qkv_training_log *log, const cJSON *line)
     return true;
 }
 
+static struct qkv_log_validation validation_of(const cJSON *line)
+{
+    struct qkv_log_validation validation = {.place = place_of(line)};
+    for (int m = 0; m < QKV_METRIC_COUNT; m++)
+        validation.score[m] = number_of(line, qkv_metric_info((enum qkv_metric)m)->key);
+    return validation;
+}
+
 static bool add_validation(struct qkv_training_log *log, const cJSON *line)
 {
     if (!QKV_RESERVE(log->validation, log->validation_capacity, log->validations + 1)) {
         log->validations = 0;
         return false;
     }
-    struct qkv_log_validation *validation = &log->validation[log->validations++];
-    validation->place = place_of(line);
-    for (int m = 0; m < QKV_METRIC_COUNT; m++)
-        validation->score[m] = number_of(line, qkv_metric_info((enum qkv_metric)m)->key);
+    log->validation[log->validations++] = validation_of(line);
     return true;
 }
 
@@ -62,6 +67,10 @@ static bool add_line(struct qkv_training_log *log, const char *text)
     if (kind && number_of(line, "update") >= 0) {
         if (!strcmp(kind, "train")) complete = add_interval(log, line);
         if (!strcmp(kind, "validation")) complete = add_validation(log, line);
+        if (!strcmp(kind, "average")) {
+            log->average = validation_of(line);
+            log->has_average = true;
+        }
     }
     cJSON_Delete(line);
     return complete;
@@ -97,6 +106,18 @@ void qkv_training_log_release(struct qkv_training_log *log)
     free(log->interval);
     free(log->validation);
     *log = (struct qkv_training_log){0};
+}
+
+const struct qkv_log_validation *qkv_training_log_default(const struct qkv_training_log *log,
+                                                          const struct qkv_config *config)
+{
+    enum qkv_metric metric = config->training.early_stopping_metric;
+    const struct qkv_log_validation *best = NULL;
+    if (config->testing.average && log->has_average) return &log->average;
+    for (int64_t i = 0; i < log->validations; i++)
+        if (!best || qkv_metric_is_better(metric, log->validation[i].score[metric], best->score[metric]))
+            best = &log->validation[i];
+    return best;
 }
 
 static int compare_ascending(const void *a, const void *b)

@@ -30,6 +30,8 @@ struct qkv_training_log {
     struct qkv_log_interval *interval;
     struct qkv_log_validation *validation;
     int64_t intervals, validations, interval_capacity, validation_capacity;
+    struct qkv_log_validation average; /* scores of the average that testing.average made last */
+    bool has_average;
 };
 
 /* Reads the log of a run, which may still be training: skips lines that are not JSON objects, as the last line may be while it
@@ -37,6 +39,11 @@ struct qkv_training_log {
 enum qkv_status qkv_training_log_read(struct qkv_training_log *log, const char *folder,
                                       struct qkv_error *error);
 void qkv_training_log_release(struct qkv_training_log *log);
+
+/* The scores of the checkpoint that a run uses by default: of the average if testing.average has made one, otherwise of the
+ * best validation by training.early_stopping_metric. NULL: none. */
+const struct qkv_log_validation *qkv_training_log_default(const struct qkv_training_log *log,
+                                                          const struct qkv_config *config);
 
 /* The median of tokens_per_second; 0 when none is recorded. QKV_INVALID: no memory. */
 enum qkv_status qkv_training_log_speed(const struct qkv_training_log *log, double *speed,

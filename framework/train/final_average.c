@@ -81,10 +81,11 @@ static bool is_of_best(const struct training *training, const char *path)
 
 enum qkv_status qkv_final_average_restore(struct training *training, struct qkv_error *error)
 {
-    if (!training->config->testing.average) return QKV_OK;
+    bool is_finished = qkv_training_is_finished(training);
+    if (is_finished && !training->config->testing.average) return QKV_OK; /* keeps one of `qkv average` */
     const char *path = path_of(training);
     if (!path) return qkv_error_set(error, "out of memory");
-    if (qkv_training_is_finished(training) && is_of_best(training, path)) {
+    if (is_finished && is_of_best(training, path)) {
         training->kept_average.checkpoints = count_of(training);
         return QKV_OK;
     }

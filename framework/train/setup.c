@@ -55,9 +55,11 @@ static enum qkv_status save_merges(struct training *training, struct qkv_error *
 static enum qkv_status read_links(struct training *training, struct qkv_error *error)
 {
     struct qkv_error inner;
-    const char *path = training->config->data.train_links;
+    const struct qkv_data_config *data = &training->config->data;
     if (training->config->training.guided_alignment == 0) return QKV_OK;
-    if (!qkv_token_links_read(&training->links, path, &training->train, &inner)) return QKV_OK;
+    if (!qkv_token_links_read(&training->links, data->train_links, data->train_links_from, &training->train,
+                              &inner))
+        return QKV_OK;
     return qkv_error_set(error, "data.train_links: %s", inner.message);
 }
 

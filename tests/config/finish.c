@@ -75,6 +75,15 @@ Test(config_finish, r_drop_needs_dropout)
                          "config: training.r_drop is 1, but needs model.encoder.dropout above 0, or "
                          "another dropout: without, both passes are equal");
         config = none;
+        config.training.r_drop = 0;
+        config.training.simcut = 3;
+        cr_expect_eq(qkv_config_finish(&config, &arena, &messages), QKV_OK, "%s", messages.text[0]);
+        config.training.simcut_rate = 0;
+        cr_expect_eq(qkv_config_finish(&config, &arena, &messages), QKV_INVALID);
+        cr_expect_str_eq(messages.text[0],
+                         "config: training.simcut is 3, but needs training.simcut_rate above 0, "
+                         "or some dropout: without, both passes are equal");
+        config = none;
         decoder->embeddings.word_dropout = 0.1;
         cr_expect_eq(qkv_config_finish(&config, &arena, &messages), QKV_OK, "%s", messages.text[0]);
         config = none;

@@ -308,6 +308,10 @@ Test(detokenizer, opens_and_closes_quotes)
     expect_text(&cut, "»|ja|«|und|«|sí|»|y", "»ja« und «sí» y");
     expect_text(&cut, "‘|a|’|and|dogs|’|bones", "‘a’ and dogs’ bones");
     expect_text(&cut, "‹|a|›|'|b|'|c", "‹a› 'b' c");
+    expect_text(&cut, "The|dogs|'|bones|.", "The dogs' bones.");
+    expect_text(&cut, "It|is|'|new|'|,|he|says", "It is 'new', he says");
+    expect_text(&cut, "'|The|boys|'|,|she|said", "'The boys', she said");
+    expect_text(&cut, "s|'|x", "s 'x");
 }
 
 Test(detokenizer, writes_french_spacing)

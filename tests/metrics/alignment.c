@@ -159,15 +159,19 @@ Test(formats, obey_the_first_word_that_is_given)
 
 Test(formats, refuse_what_is_ambiguous)
 {
-    static const char either[] = ": words may count from 0 or from 1: no link has a word 0, nor a word that "
-                                 "only counting from 1 explains; "
-                                 "say which with --links-from 0 or --links-from 1";
+    static const char either[] =
+        ": words may count from 0 or from 1: no link has a word 0, nor a word that "
+        "only counting from 1 explains; "
+        "say which with --links-from 0 or --links-from 1 (in a config: data.train_links_from)";
     cr_expect_str_eq(read_as("either", QKV_LINKS_DETECT, "1-1\n1-1\n1-2\n1-1\n"), either);
-    cr_expect_str_eq(read_as("null", QKV_LINKS_DETECT, "1 1 1 P\n1 1 2\n2 0 1\n"),
-                     ":3:3: the words of a .wa file count from 1, but here is word 0: if it means no word, "
-                     "--links-from 1 leaves such links out; if words count from 0, give --links-from 0");
+    cr_expect_str_eq(
+        read_as("null", QKV_LINKS_DETECT, "1 1 1 P\n1 1 2\n2 0 1\n"),
+        ":3:3: the words of a .wa file count from 1, but here is word 0: if it means no word, "
+        "--links-from 1 leaves such links out; if words count from 0, give --links-from 0 (in a config: "
+        "data.train_links_from)");
     cr_expect_str_eq(read_as("zero", 1, "1-1\n1-1\n1-2 1-0\n1-1\n"),
-                     ":3:5: here is word 0, but --links-from 1 says that words count from 1");
+                     ":3:5: here is word 0, but --links-from 1 (in a config: data.train_links_from) says "
+                     "that words count from 1");
     struct qkv_alignments gold;
     struct qkv_error error;
     const char *path = write_text(scratch("unknown"), "gold", "1-1\n");

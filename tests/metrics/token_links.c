@@ -19,7 +19,8 @@ static const char *read_links(const char *name, const char *pairs, const char *t
     struct qkv_error error;
     const struct qkv_corpus_options options = {.drop_long = true, .keep_words = true};
     cr_assert_eq(qkv_corpus_read(&corpus, path, &data, options, &error), QKV_OK, "%s", error.message);
-    enum qkv_status status = qkv_token_links_read(&links, write_text(folder, "links", text), &corpus, &error);
+    enum qkv_status status = qkv_token_links_read(&links, write_text(folder, "links", text),
+                                                  QKV_LINKS_FROM_DETECTED, &corpus, &error);
     char *result = format("%s", status ? strrchr(error.message, '/') + 1 : "");
     for (int64_t pair = 0; !status && pair < links.pairs; pair++) {
         result = format("%s%s%lld:", result, pair ? ", " : "", (long long)pair);
@@ -48,6 +49,19 @@ Test(token_links, wa_counts_from_1)
     cr_expect_str_eq(read_links("wa", PAIRS, "1 2 1 S\n3 1 1\n"), "0: 0-3 1, 1: 0-0 1");
 }
 
+Test(token_links, the_first_word_is_detected)
+{
+    cr_expect_str_eq(read_links("from 1", PAIRS, "1-1 2-2\n\n1-1\n"),
+                     "0: 0-0 0.5 0-1 0.5 2-3 1 3-3 1, 1: 0-0 1");
+    cr_expect_str_eq(
+        read_links("doubtful", PAIRS, "1-1\n\n\n"),
+        "links: words may count from 0 or from 1: no link has a word 0, nor a word that only counting "
+        "from 1 explains; say which with --links-from 0 or --links-from 1 (in a config: "
+        "data.train_links_from)");
+    cr_expect(strstr(read_links("wa 0", PAIRS, "1 1 1\n3 0 0\n"),
+                     "links:2:3: the words of a .wa file count from 1"));
+}
+
 Test(token_links, a_file_that_does_not_fit_is_refused)
 {
     cr_expect_str_eq(read_links("few", PAIRS, "0-0\n\n"), "links: has 2 lines, but the corpus has 3 pairs");
@@ -64,6 +78,7 @@ Test(token_links, a_corpus_without_words_is_refused)
     struct qkv_corpus corpus = {0};
     struct qkv_token_links links;
     struct qkv_error error;
-    cr_expect_eq(qkv_token_links_read(&links, "links", &corpus, &error), QKV_INVALID);
+    cr_expect_eq(qkv_token_links_read(&links, "links", QKV_LINKS_FROM_DETECTED, &corpus, &error),
+                 QKV_INVALID);
     cr_expect_str_eq(error.message, "links: links need a corpus that keeps the words of its tokens");
 }

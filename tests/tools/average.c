@@ -89,6 +89,13 @@ Test(average, refuses_a_run_that_keeps_none)
     const char *folder = tiny_run("none", 10);
     cr_expect(refused(run("cd '%s' && qkv average run --last 1", folder),
                       "qkv: run: has no last checkpoints to average: train with training.keep_last_ckpts"));
+    run_ok("cd '%s' && qkv train c.yaml -q --overwrite -s training.keep_last_ckpts=5 -s "
+           "training.validation_freq=10 -s training.updates=20",
+           folder);
+    cr_expect(
+        refused(run("cd '%s' && qkv average run --last 5", folder),
+                "qkv: run: has 2 last checkpoints, but 5 are to be averaged: ask for fewer, train longer, "
+                "or lower training.validation_freq"));
     folder = tiny_task("no_dev");
     run_ok("cd '%s' && qkv train c.yaml -q -s data.dev=", folder);
     cr_expect(refused(run("cd '%s' && qkv average run --best 1", folder),

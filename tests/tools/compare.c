@@ -290,6 +290,25 @@ Test(compare, shows_run_folders_at_their_best_validation_and_seeds_as_one_row)
                       "qkv: ./small-1: is named twice; name each run once"));
 }
 
+/* As translating and evaluating use it. */
+Test(compare, shows_the_average_of_runs_that_use_it)
+{
+    const char *folder = tiny_task("averages");
+    const char *best = written_validation_line(10, 2, 10);
+    const char *average =
+        "{\"kind\":\"average\",\"update\":20,\"checkpoints\":2,\"loss\":1.5,\"token_accuracy\":0.5,"
+        "\"bleu\":30}\n";
+    written_run(folder, "a", 1, "-s testing.average=2", format("%s%s", best, average));
+    written_run(folder, "b", 1, "", format("%s%s", best, average));
+    written_run(folder, "c", 1, "-s testing.average=2 -s training.batch_size=3", best);
+    run_ok("cd '%s' && qkv compare a b c -o t.tsv", folder);
+    const char *table = read_file(format("%s/t.tsv", folder), NULL);
+    cr_expect_str_eq(cell(table, "a", "dev: BLEU"), "30.00");
+    cr_expect_str_eq(cell(table, "a", "dev: loss"), "1.5000");
+    cr_expect_str_eq(cell(table, "b", "dev: BLEU"), "10.00");
+    cr_expect_str_eq(cell(table, "c", "dev: BLEU"), "10.00", "it has no average yet");
+}
+
 /* The first validation has no loss, as when early stopping used another metric then. */
 Test(compare, leaves_out_validations_without_the_metric_that_chooses)
 {

@@ -36,6 +36,9 @@ Test(config_hints, names_what_other_programs_call_a_key)
         {"training: {updates: 1}\nmodel: {encoder: {attention_dropout: 3}}\n", "",
          "x.yaml:4:19: unknown key model.encoder.attention_dropout; did you mean "
          "model.encoder.attention.dropout\n"},
+        {"training: {updates: 1}\n", "-s data.trg.bpe_threshold=50",
+         "-s data.trg.bpe_threshold=50: unknown key data.trg.bpe_threshold; did you mean "
+         "data.trg.bpe_min_freq\n"},
         {"training: {updates: 1}\n", "-s testing.ema=1",
          "-s testing.ema=1: unknown key testing.ema; did you mean training.ema\n"},
         {"training: {updates: 1}\n", "-s testing.lerning_rate=3",

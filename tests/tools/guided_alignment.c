@@ -146,6 +146,8 @@ Test(guided_alignment, what_cannot_be_is_refused)
         {"-s data.train_links=none", "data.train_links: "},
         {"-s data.train_links=dev.align", "dev.align: has 8 lines, but the corpus has 80 pairs"},
         {"-s data.train_links=far", "far:2:1: link 0-50 has no target word 50"},
+        {"-s data.train_links=doubtful", "doubtful: words may count from 0 or from 1"},
+        {"-s data.train_links_from=1", "train.align:1:1: here is word 0, but --links-from 1"},
         {"-s data.train=c.prepared", "a prepared corpus does not say which words its tokens are part of"},
         {"-s training.guided_alignment_layer=2",
          "training.guided_alignment_layer is 2, but must not exceed model.decoder.num_layers (1)"},
@@ -155,7 +157,9 @@ Test(guided_alignment, what_cannot_be_is_refused)
          "training.guided_alignment needs the same pieces of words in each epoch"},
     };
     const char *folder = task_with_links("wrong");
-    run_ok("cd '%s' && sed '2s/^/0-50 /' train.align > far && qkv prepare c.yaml -o c.prepared", folder);
+    run_ok("cd '%s' && sed '2s/^/0-50 /' train.align > far && awk '{print /2-2/ ? \"1-1\" : \"\"}' "
+           "train.align > doubtful && qkv prepare c.yaml -o c.prepared",
+           folder);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct outcome outcome =
             run("cd '%s' && qkv train c.yaml -q " GUIDED " %s", folder, wrong[i].options);

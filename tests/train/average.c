@@ -182,6 +182,28 @@ Test(average, a_run_that_goes_on_has_no_old_average)
     training.stop_after = 0;
     cr_expect_eq(training_run(training).averaged, 2);
     cr_expect_eq(training_lines(training.run, "average"), 1);
+    /* Also where it makes none itself. */
+    training.settings = "updates=30 testing.average=0";
+    training_run(training);
+    cr_expect(!training_has(training.run, "average.safetensors"));
+    cr_expect_eq(training_lines(training.run, "average"), 0);
+}
+
+Test(average, by_hand_stays_until_training_goes_on)
+{
+    const char *folder = scratch("by_hand");
+    struct training training = training_in(folder, "updates=10");
+    struct qkv_average average;
+    struct qkv_error error;
+    training_run(training);
+    cr_assert_eq(qkv_run_average(training.run, QKV_AVERAGE_BEST, 1, "average", &average, &error), QKV_OK,
+                 "%s", error.message);
+    training.resume = true;
+    training_run(training);
+    cr_expect(training_has(training.run, "average.safetensors"), "it was finished");
+    training.settings = "updates=20";
+    training_run(training);
+    cr_expect(!training_has(training.run, "average.safetensors"));
 }
 
 Test(average, of_a_finished_run_is_kept)

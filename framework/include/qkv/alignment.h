@@ -78,7 +78,7 @@ struct qkv_word_counts {
     int64_t source, target;
 };
 
-enum { QKV_LINKS_DETECT = -1, QKV_LINKS_BY_FORMAT = -2 };
+enum { QKV_LINKS_DETECT = -1 };
 
 /* Reads gold links in one of these formats, which is detected from the first line that is not empty:
  * - Pharaoh: a line for each sentence pair with its links, source first: `0-0 1-2 2p1`. `-` marks a sure link; `p`,
@@ -87,7 +87,7 @@ enum { QKV_LINKS_DETECT = -1, QKV_LINKS_BY_FORMAT = -2 };
  * - .wa (Mihalcea and Pedersen 2003): a line for each link: number of the sentence pair, from 1, source word, target word,
  *   and optionally S (sure, the default) or P (possible) and a number, which is ignored.
  *
- * `from`: the number of the first word, 0 or 1, or QKV_LINKS_BY_FORMAT (1 in a .wa file, otherwise 0), or QKV_LINKS_DETECT:
+ * `from`: the number of the first word, 0 or 1, or QKV_LINKS_DETECT:
  * 0 if some link has word 0; 1 in a .wa file, and if some link would lie outside its sentence when counting from 0. With
  * `from` 1, links of a .wa file to word 0, which means no word, are left out. Duplicate links of a pair count once, as sure
  * if any of them is sure.

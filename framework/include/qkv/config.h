@@ -83,8 +83,9 @@ struct qkv_text_config {
 };
 
 struct qkv_data_config {
-    const char *train, *dev, *test; /* x.tsv, x.tsv.gz, or the common prefix of two files; "": none */
-    const char *train_links;        /* file of word alignments of `train`; "": none */
+    const char *train, *dev, *test;       /* x.tsv, x.tsv.gz, or the common prefix of two files; "": none */
+    const char *train_links;              /* file of word alignments of `train`; "": none */
+    enum qkv_links_from train_links_from; /* number of the first word in that file */
     struct qkv_text_config src, trg;
     bool joint_vocabulary;
 };

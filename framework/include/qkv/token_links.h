@@ -5,7 +5,8 @@
  *     struct qkv_token_links links = {0};
  *     struct qkv_error error = {""};
  *     struct qkv_objective objective = {.guided = {.weight = 0.05, .head = 1, .links = &links}};
- *     if (qkv_token_links_read(&links, "train.align", &corpus, &error)) fprintf(stderr, "%s\n", error.message);
+ *     if (qkv_token_links_read(&links, "train.align", QKV_LINKS_FROM_DETECTED, &corpus, &error))
+ *         fprintf(stderr, "%s\n", error.message);
  *     // ... qkv_replicas_new(model, workers, shards, QKV_GRADIENTS_BY_SIZE, &objective, &error)
  *     qkv_token_links_release(&links);
  */
@@ -16,15 +17,16 @@
 #include "qkv/model.h"
 
 /* Reads links between words in a format of qkv_alignments_read, for the text that the corpus was read from, with
- * keep_words. The file must have links for all pairs of the text, also for pairs that the corpus dropped. Words count from
- * 0, in a .wa file from 1. Sure and possible links count the same. Each token of a target word that is linked to n source
+ * keep_words. The file must have links for all pairs of the text, also for pairs that the corpus dropped. `from`: number of the first word,
+ * detected as by qkv_alignments_read. Sure and possible links count the same. Each token of a target word that is linked to n source
  * words gets a link to every token of these words; if a source word has p tokens, the share of each of them is 1 / (n p).
  *
  * Fails, with file:line:column where there is one, as qkv_alignments_read does: for a file that cannot be read, for
- * different numbers of lines and pairs, and for a link to a word that its pair does not have. On failure there is nothing
+ * different numbers of lines and pairs, if the number of the first word cannot be detected, and for a link to a word that its pair does not have. On failure there is nothing
  * to release. */
 QKV_API enum qkv_status qkv_token_links_read(struct qkv_token_links *links, const char *path,
-                                             const struct qkv_corpus *corpus, struct qkv_error *error);
+                                             enum qkv_links_from from, const struct qkv_corpus *corpus,
+                                             struct qkv_error *error);
 
 /* A CRC-32 of the links, to detect changes. */
 QKV_API uint32_t qkv_token_links_checksum(const struct qkv_token_links *links);

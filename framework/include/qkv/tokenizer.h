@@ -81,7 +81,7 @@ QKV_API bool qkv_has_capitals(const char *line);
  *   (East Asian) punctuation, between $ £ ¥ and a digit, and after an elided word (l'homme);
  * - two hyphens or plus signs in a row are one mark (a -- b, C++); ° follows its number, and C or F follows it (5°C);
  * - within each family of quotation marks (" | ' ‘ ‚ | “ ” „ | « » | ‹ ›) every second mark closes, so that „so“, »so«
- *   and ”so” are all right; ’ always closes;
+ *   and ”so” are all right; ’ always closes, and so does ' after a word in s if no other ' follows (the dogs' bones);
  * - in French, a no-break space before ! ? ; : % » and after «.
  * Level bpe: pieces are first joined to words: a token that ends in @@, but is longer, is joined with the next one.
  * The result is a good guess, not an inverse: tokens do not record where the spaces were. */
