@@ -3,6 +3,7 @@
 
 #include "qkv/network.h"
 #include "qkv/token_links.h"
+#include "train/training.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,7 @@ static enum qkv_status read_data(struct data *data, const struct qkv_config *con
                                  const struct qkv_run *run, int64_t sentences, struct qkv_error *error)
 {
     bool is_guided = config->training.guided_alignment > 0;
-    const struct qkv_corpus_options options = {
-        .drop_long = true, .keep_words = is_guided, .key = "data.train"};
+    const struct qkv_corpus_options options = qkv_train_text_options(config);
     struct qkv_data_config texts = config->data;
     if (run) {
         texts.src.bpe = run->bpe[0];

@@ -4,6 +4,7 @@
 #include "train/warm_start.h"
 
 #include <dirent.h>
+#include <string.h>
 
 static const char *file_of(struct training *training, const char *name)
 {
@@ -12,15 +13,26 @@ static const char *file_of(struct training *training, const char *name)
 
 /* ---- input ---- */
 
+struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config)
+{
+    bool is_guided = config->training.guided_alignment > 0;
+    return (struct qkv_corpus_options){.drop_long = true,
+                                       .keep_words = is_guided,
+                                       .third_column =
+                                           is_guided && !strcmp(config->data.train, config->data.train_links),
+                                       .key = "data.train"};
+}
+
 enum qkv_status qkv_training_find_merges(struct training *training, struct qkv_error *error)
 {
     training->with_merges = *training->config;
     training->config = &training->with_merges;
     struct qkv_data_config *data = &training->with_merges.data;
-    const struct qkv_corpus_options options = {.key = "data.train"};
+    struct qkv_corpus_options options = qkv_train_text_options(training->config);
     const struct warm_start *from = &training->from;
     if (from->has_old_vocabulary) return qkv_run_merges(from->run.path, data, training->bpe, error);
     if (training->options->resume) return qkv_run_merges(training->folder, data, training->bpe, error);
+    options.drop_long = false; /* merges are learned from all pairs */
     return qkv_corpus_merges(data->train, data, training->bpe, options, error);
 }
 
@@ -66,12 +78,9 @@ static enum qkv_status read_links(struct training *training, struct qkv_error *e
 static enum qkv_status read_corpora(struct training *training, struct qkv_error *error)
 {
     const struct qkv_data_config *data = &training->config->data;
-    bool is_guided = training->config->training.guided_alignment > 0;
-    struct qkv_corpus_options train = {.drop_long = true,
-                                       .bpe_dropout = true,
-                                       .keep_words = is_guided,
-                                       .key = "data.train"},
+    struct qkv_corpus_options train = qkv_train_text_options(training->config),
                               dev = {.keep_raw = true, .key = "data.dev"};
+    train.bpe_dropout = true;
     if (qkv_corpus_read(&training->train, data->train, data, train, error)) return QKV_INVALID;
     if (read_links(training, error)) return QKV_INVALID;
     if (data->dev[0] && qkv_corpus_read(&training->dev, data->dev, data, dev, error)) return QKV_INVALID;

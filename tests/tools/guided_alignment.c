@@ -137,6 +137,26 @@ Test(guided_alignment, derivatives_are_right)
         run_ok("cd '%s' && qkv gradcheck c.yaml --sample 2 --sentences 2 " GUIDED " %s", folder, settings[i]);
 }
 
+Test(guided_alignment, links_may_be_the_third_column_of_the_pairs)
+{
+    const char *folder = task_with_links("third");
+    run_ok("cd '%s' && sed -i s/c/cc/ train.tsv && paste train.tsv train.align > three.tsv", folder);
+    const char *levels[] = {"", "-s data.src.level=bpe -s data.src.num_merges=1"};
+    for (int i = 0; i < 2; i++) {
+        train(folder, format("two%d", i), format(GUIDED " %s", levels[i]));
+        train(folder, format("one%d", i),
+              format(GUIDED " -s data.train=three.tsv -s data.train_links=three.tsv %s", levels[i]));
+        cr_expect_str_eq(numbers_of(folder, format("one%d", i)), numbers_of(folder, format("two%d", i)));
+    }
+    run_ok("cd '%s' && qkv gradcheck c.yaml --sample 1 --sentences 1 " GUIDED
+           " -s data.train=three.tsv -s data.train_links=three.tsv",
+           folder);
+    cr_expect(
+        refused(run("cd '%s' && qkv train c.yaml -s data.train=three.tsv -s training.model_dir=x", folder),
+                "qkv: three.tsv:1:4: the line has a second tab; a line is source<TAB>target (cut -f1,2 takes "
+                "two columns)"));
+}
+
 Test(guided_alignment, what_cannot_be_is_refused)
 {
     static const struct {
