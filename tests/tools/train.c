@@ -477,9 +477,10 @@ Test(train, refuses_bad_arguments)
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_str_empty(outcome.error);
     cr_expect(!strncmp(outcome.output, "Usage: qkv train CONFIG [options]\n", 34));
-    /* The last of a repeated option counts, options may be shortened and stand before or behind operands. */
-    outcome = run("cd '%s' && qkv train --thr 2 c.yaml -j1 -s training.updates=1 --se training.updates=2",
-                  tiny_task("last"));
+    /* The last of a repeated option counts, and options may stand before or behind operands. */
+    outcome =
+        run("cd '%s' && qkv train --threads 2 c.yaml -j1 -s training.updates=1 --set training.updates=2",
+            tiny_task("last"));
     cr_expect_not_null(strstr(outcome.error, ", 1 thread\n"));
     cr_expect_not_null(strstr(outcome.error, "\ndone after 2 updates"));
 }
