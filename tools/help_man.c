@@ -137,7 +137,8 @@ void help_man_overview(FILE *file)
           ".SH SYNOPSIS\n.B qkv\n\\fICOMMAND\\fR [operands] [options]\n.SH DESCRIPTION\n",
           file);
     print_text(file, HELP_ABOUT);
-    fputs(".PP\nOptions may precede or follow operands and may be shortened; \\fB\\-\\-\\fR ends them.\n"
+    fputs(".PP\nOptions may precede or follow operands, and their names are not shortened; \\fB\\-\\-\\fR "
+          "ends them.\n"
           "Results go to standard output, progress and errors to standard error.\n.SH COMMANDS\n",
           file);
     for (int i = 0; COMMANDS[i]; i++) {

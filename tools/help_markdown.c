@@ -85,7 +85,7 @@ void help_markdown_overview(FILE *file)
           file);
     print_text(file, HELP_ABOUT);
     fputs("\n`qkv help COMMAND`, `qkv COMMAND --help` and `man qkv-COMMAND` print what follows. Options may "
-          "precede or\nfollow operands and may be shortened (`--thr 2`); `--` ends them. Results go to "
+          "precede or\nfollow operands, and their names are not shortened; `--` ends them. Results go to "
           "standard "
           "output, progress and\nerrors to standard error.\n\n| Exit status | Meaning |\n|---|---|\n",
           file);
