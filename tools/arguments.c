@@ -354,8 +354,7 @@ int parse_and_run(const struct command *command, int argc, char **argv)
         if (wants_help) break;
         const struct command_option *option = find_option(command->options, code);
         const char *word = argv[optind - (optarg == argv[optind - 1] ? 2 : 1)];
-        optopt =
-            0; /* which print_option_error reads; getopt_long leaves it alone after an option that it knows */
+        optopt = 0; /* read by print_option_error; getopt_long sets it only after an option that it refuses */
         if (code >= FIRST_LONG_ONLY && !is_name_of(option, word))
             return print_option_error(command, word, NULL);
         if (store(option, optarg)) return QKV_INVALID;

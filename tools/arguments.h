@@ -7,8 +7,8 @@
 #include "qkv/error.h"
 
 /* Parses argv[1..], stores the options where their rows say, runs the command on the operands and
- * returns its exit code. Options may precede or follow operands; a shortened name is refused.
- * `--` ends them. -h and --help print the help page to stdout instead. Invalid arguments are reported on
+ * returns its exit code. Options may precede or follow operands; a shortened name is refused; `--`
+ * ends them. -h and --help print the help page to stdout instead. Invalid arguments are reported on
  * stderr, with exit code 2. */
 int parse_and_run(const struct command *command, int argc, char **argv);
 

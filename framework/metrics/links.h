@@ -19,7 +19,7 @@ struct file_links {
     bool null_words; /* a .wa file: words count from 1 by definition, and 0 can mean no word */
 };
 
-/* Sets *from, the number of the first word, to `wanted`, 0 or 1; 
+/* Sets *from, the number of the first word, to `wanted`, 0 or 1;
  * with QKV_LINKS_DETECT, finds it out from the links. words [pairs]: the numbers of words of the sentence pairs, or NULL. Fails
  * when the links do not determine it, or contradict `wanted`. */
 enum qkv_status qkv_links_find_first_word(const struct file_links *links, int wanted,

@@ -87,9 +87,8 @@ enum { QKV_LINKS_DETECT = -1 };
  * - .wa (Mihalcea and Pedersen 2003): a line for each link: number of the sentence pair, from 1, source word, target word,
  *   and optionally S (sure, the default) or P (possible) and a number, which is ignored.
  *
- * `from`: the number of the first word, 0 or 1, or QKV_LINKS_DETECT:
- * 0 if some link has word 0; 1 in a .wa file, and if some link would lie outside its sentence when counting from 0. With
- * `from` 1, links of a .wa file to word 0, which means no word, are left out. Duplicate links of a pair count once, as sure
+ * `from`: the number of the first word, 0 or 1, or QKV_LINKS_DETECT: 0 if some link has word 0; 1 in a .wa file, and if
+ * some link would lie outside its sentence when counting from 0. With `from` 1, links of a .wa file to word 0, which means no word, are left out. Duplicate links of a pair count once, as sure
  * if any of them is sure.
  *
  * `words`: [count], at least 0, the sentence pairs that the links belong to; NULL, with any `count`: not known.
