@@ -2,8 +2,6 @@
 
 #include "error_messages.h"
 
-#include "qkv/alignment.h"
-
 #include <string.h>
 
 const char *links_from_name(const void *context, int64_t index)
@@ -29,7 +27,8 @@ void links_options_note(const struct links_options *options, int64_t missing, in
                     options->path, (long long)missing, (long long)pairs);
 }
 
-int links_from(const struct links_options *options)
+enum qkv_links_from links_from(const struct links_options *options)
 {
-    return options->from ? *options->from - '0' : QKV_LINKS_DETECT;
+    if (!options->from) return QKV_LINKS_FROM_DETECTED;
+    return *options->from == '0' ? QKV_LINKS_FROM_0 : QKV_LINKS_FROM_1;
 }

@@ -4,6 +4,8 @@
 
 #include "command.h"
 
+#include "qkv/config.h"
+
 /* The options as they are given; all zero at first. */
 struct links_options {
     const char *path; /* NULL: no gold links */
@@ -30,7 +32,7 @@ int links_options_check(const struct links_options *options, const char *pairs);
 /* Prints a note on standard error if a .wa file does not name `missing` of the pairs. */
 void links_options_note(const struct links_options *options, int64_t missing, int64_t pairs);
 
-/* 0, 1 or QKV_LINKS_DETECT. */
-int links_from(const struct links_options *options);
+/* The value of --links-from. */
+enum qkv_links_from links_from(const struct links_options *options);
 
 #endif

@@ -23,7 +23,7 @@ static bool is_outside(const struct qkv_alignment_link *link, struct qkv_word_co
            (words.target >= 0 && link->target >= words.target);
 }
 
-enum qkv_status qkv_links_find_first_word(const struct file_links *links, int wanted,
+enum qkv_status qkv_links_find_first_word(const struct file_links *links, enum qkv_links_from wanted,
                                           const struct qkv_word_counts *words, int64_t pairs, int *from,
                                           struct qkv_error *error)
 {
@@ -35,10 +35,10 @@ enum qkv_status qkv_links_find_first_word(const struct file_links *links, int wa
         if (words && link->sentence < pairs)
             outside = outside || is_outside(&link->link, words[link->sentence]);
     }
-    *from = wanted != QKV_LINKS_DETECT ? wanted : !links->count || (word_0 && !links->null_words) ? 0 : 1;
-    if (word_0 && *from == 1 && !(links->null_words && wanted == 1))
-        return refuse_word_0(links, word_0, error);
-    bool is_known = wanted != QKV_LINKS_DETECT || !*from || links->null_words || outside;
+    bool detected = wanted == QKV_LINKS_FROM_DETECTED;
+    *from = detected ? links->count && (!word_0 || links->null_words) : wanted == QKV_LINKS_FROM_1;
+    if (word_0 && *from == 1 && (detected || !links->null_words)) return refuse_word_0(links, word_0, error);
+    bool is_known = !detected || !*from || links->null_words || outside;
     if (is_known) return QKV_OK;
     return qkv_error_set(
         error,

@@ -265,12 +265,13 @@ static bool store(struct reading *reading, int from, struct qkv_alignments *alig
     return true;
 }
 
-static enum qkv_status read_file(struct reading *reading, int from, const struct qkv_word_counts *words,
-                                 struct qkv_alignments *alignments)
+static enum qkv_status read_file(struct reading *reading, enum qkv_links_from wanted,
+                                 const struct qkv_word_counts *words, struct qkv_alignments *alignments)
 {
+    int from;
     reading->links.file = reading->lines.path;
     if (read_lines(reading) ||
-        qkv_links_find_first_word(&reading->links, from, words, reading->pairs, &from, reading->error))
+        qkv_links_find_first_word(&reading->links, wanted, words, reading->pairs, &from, reading->error))
         return QKV_INVALID;
     if (!store(reading, from, alignments)) return no_memory(reading);
     for (int64_t i = 0; words && i < alignments->count; i++)
@@ -278,14 +279,15 @@ static enum qkv_status read_file(struct reading *reading, int from, const struct
     return QKV_OK;
 }
 
-enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path, int from,
-                                    const struct qkv_word_counts *words, int64_t count,
-                                    struct qkv_error *error)
+enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path,
+                                    enum qkv_links_from from, const struct qkv_word_counts *words,
+                                    int64_t count, struct qkv_error *error)
 {
     struct reading reading = {.pairs = words ? count : -1, .error = error};
     *alignments = (struct qkv_alignments){0};
-    if (from != 0 && from != 1 && from != QKV_LINKS_DETECT)
-        return qkv_error_set(error, "%s: words count from 0 or from 1, not from %d", path, from);
+    if (from != QKV_LINKS_FROM_DETECTED && from != QKV_LINKS_FROM_0 && from != QKV_LINKS_FROM_1)
+        return qkv_error_set(error, "%s: `from` is %d, which is no value of enum qkv_links_from", path,
+                             (int)from);
     if (words && count < 0)
         return qkv_error_set(error, "%s: there cannot be %lld sentence pairs", path, (long long)count);
     if (qkv_lines_open(&reading.lines, path, error)) return QKV_INVALID;

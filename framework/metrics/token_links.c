@@ -90,12 +90,6 @@ static bool convert(struct qkv_token_links *links, const struct qkv_corpus *corp
     return true;
 }
 
-/* In the form of qkv_alignments_read. */
-static int number_of(enum qkv_links_from from)
-{
-    return from == QKV_LINKS_FROM_0 ? 0 : from == QKV_LINKS_FROM_1 ? 1 : QKV_LINKS_DETECT;
-}
-
 enum qkv_status qkv_token_links_read(struct qkv_token_links *links, const char *path,
                                      enum qkv_links_from from, const struct qkv_corpus *corpus,
                                      struct qkv_error *error)
@@ -106,9 +100,8 @@ enum qkv_status qkv_token_links_read(struct qkv_token_links *links, const char *
     if (!corpus->source.word || !corpus->target.word)
         return qkv_error_set(error, "%s: links need a corpus that keeps the words of its tokens", path);
     const struct qkv_word_counts *counts = count_words(corpus, &arena);
-    enum qkv_status status =
-        counts ? qkv_alignments_read(&words, path, number_of(from), counts, corpus->read, error)
-               : qkv_error_set(error, "%s: out of memory", path);
+    enum qkv_status status = counts ? qkv_alignments_read(&words, path, from, counts, corpus->read, error)
+                                    : qkv_error_set(error, "%s: out of memory", path);
     if (!status && !convert(links, corpus, &words)) {
         qkv_token_links_release(links);
         status = qkv_error_set(error, "%s: out of memory", path);

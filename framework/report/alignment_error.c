@@ -42,7 +42,7 @@ static enum qkv_status count_words(const struct qkv_corpus *corpus, const struct
 }
 
 enum qkv_status qkv_corpus_links(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
-                                 const char *links, int from, struct qkv_alignments *gold,
+                                 const char *links, enum qkv_links_from from, struct qkv_alignments *gold,
                                  struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
@@ -79,7 +79,7 @@ static enum qkv_status score_batch(struct scoring *s, int64_t first, int64_t cou
     return QKV_OK;
 }
 
-static enum qkv_status evaluate(struct scoring *s, const char *links, int from,
+static enum qkv_status evaluate(struct scoring *s, const char *links, enum qkv_links_from from,
                                 struct qkv_alignment_score *score, struct qkv_error *error)
 {
     if (qkv_corpus_links(s->corpus, &s->run->config.data, links, from, &s->gold, error) ||
@@ -95,8 +95,8 @@ static enum qkv_status evaluate(struct scoring *s, const char *links, int from,
 }
 
 enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus,
-                                       const char *links, int from, struct qkv_alignment_score *score,
-                                       struct qkv_error *error)
+                                       const char *links, enum qkv_links_from from,
+                                       struct qkv_alignment_score *score, struct qkv_error *error)
 {
     struct scoring scoring = {.run = run, .corpus = corpus};
     enum qkv_status status = evaluate(&scoring, links, from, score, error);

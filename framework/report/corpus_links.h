@@ -12,7 +12,7 @@ enum qkv_status qkv_corpus_texts(const struct qkv_corpus *corpus, int64_t pair, 
 /* Reads the gold links of all pairs of the corpus' file: those of pair i are gold->sentences[corpus->line[i] - 1]. On
  * failure, there is nothing to release. */
 enum qkv_status qkv_corpus_links(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
-                                 const char *links, int from, struct qkv_alignments *gold,
+                                 const char *links, enum qkv_links_from from, struct qkv_alignments *gold,
                                  struct qkv_error *error);
 
 #endif

@@ -147,9 +147,9 @@ Test(misuse, of_a_corpus_of_types_only)
     cr_expect_str_eq(error.message, format("%s: a corpus of types only has no sentences", path));
     struct qkv_run run = {.config.data = data};
     struct qkv_alignment_score score;
-    cr_expect_eq(
-        qkv_alignment_evaluate(&run, &corpus, write_text(folder, "x.align", "0-0\n0-0\n"), 0, &score, &error),
-        QKV_INVALID);
+    cr_expect_eq(qkv_alignment_evaluate(&run, &corpus, write_text(folder, "x.align", "0-0\n0-0\n"),
+                                        QKV_LINKS_FROM_0, &score, &error),
+                 QKV_INVALID);
     cr_expect_str_eq(error.message, "alignment scores need a corpus that keeps its raw lines");
     qkv_corpus_release(&corpus);
 }

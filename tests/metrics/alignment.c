@@ -15,7 +15,7 @@ static const char *refusal(const char *name, const char *text)
     static struct qkv_error error;
     struct qkv_alignments alignments;
     const char *path = write_text(scratch(name), "gold.links", text);
-    cr_assert_eq(qkv_alignments_read(&alignments, path, 0, NULL, 0, &error), QKV_INVALID);
+    cr_assert_eq(qkv_alignments_read(&alignments, path, QKV_LINKS_FROM_0, NULL, 0, &error), QKV_INVALID);
     cr_assert_eq(strncmp(error.message, path, strlen(path)), 0);
     cr_assert_eq(alignments.count, 0);
     return error.message + strlen(path);
@@ -58,9 +58,9 @@ Test(pharaoh, merges_many_links_of_a_line, .timeout = 30)
     for (int i = 0; i < COUNT; i++) end += sprintf(end, "%dp%d ", i % 500, i / 500);
     for (int i = 0; i < COUNT; i++) end += sprintf(end, "%d-%d ", i % 500, i / 500);
     struct qkv_alignments gold = {0};
-    cr_assert_eq(
-        qkv_alignments_read(&gold, write_text(scratch("many"), "gold.links", text), 0, NULL, 0, NULL),
-        QKV_OK);
+    cr_assert_eq(qkv_alignments_read(&gold, write_text(scratch("many"), "gold.links", text), QKV_LINKS_FROM_0,
+                                     NULL, 0, NULL),
+                 QKV_OK);
     cr_assert_eq(gold.count, 1);
     cr_assert_eq(gold.sentences[0].count, COUNT);
     for (int i = 0; i < COUNT; i++) {
@@ -94,12 +94,13 @@ Test(pharaoh, refuses_files_that_are_none)
 {
     struct qkv_alignments alignments;
     struct qkv_error error;
-    cr_assert_eq(qkv_alignments_read(&alignments, "no/such/file", 0, NULL, 0, &error), QKV_INVALID);
+    cr_assert_eq(qkv_alignments_read(&alignments, "no/such/file", QKV_LINKS_FROM_0, NULL, 0, &error),
+                 QKV_INVALID);
     cr_assert_str_eq(error.message, "no/such/file: cannot be read: No such file or directory");
     const char *folder = scratch("binary"), *path = write_bytes(folder, "gold.links", "0-0\0001-1\n", 8);
-    cr_assert_eq(qkv_alignments_read(&alignments, path, 0, NULL, 0, &error), QKV_INVALID);
+    cr_assert_eq(qkv_alignments_read(&alignments, path, QKV_LINKS_FROM_0, NULL, 0, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, format("%s:1:4: a NUL byte is not allowed in text", path));
-    cr_assert_eq(qkv_alignments_read(&alignments, folder, 0, NULL, 0, &error), QKV_INVALID);
+    cr_assert_eq(qkv_alignments_read(&alignments, folder, QKV_LINKS_FROM_0, NULL, 0, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, format("%s: cannot be read: it is a folder", folder));
 }
 
@@ -109,7 +110,7 @@ Test(pharaoh, refuses_files_that_are_none)
 static const struct qkv_word_counts WORDS[] = {{2, 2}, {3, 3}, {5, 4}, {4, 4}};
 
 /* The links of a file of those pairs, as text: "0-0 1p1 | 2-2 | | 3-3", or what is said about it, without its path. */
-static const char *read_as(const char *name, int from, const char *text)
+static const char *read_as(const char *name, enum qkv_links_from from, const char *text)
 {
     static struct qkv_error error;
     struct qkv_alignments gold;
@@ -144,17 +145,18 @@ Test(formats, detects_the_format_and_the_first_word)
         "\n0004 4 4 S 0.9\n0004 1 2 0.1\n0001 2 2 P 1e-3\n\n0002 3 3\n0001 1 1 S\n",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        cr_expect_str_eq(read_as("formats", QKV_LINKS_DETECT, files[i]), FROM_0, "%zu: %s", i, files[i]);
+        cr_expect_str_eq(read_as("formats", QKV_LINKS_FROM_DETECTED, files[i]), FROM_0, "%zu: %s", i,
+                         files[i]);
 }
 
 Test(formats, obey_the_first_word_that_is_given)
 {
-    cr_expect_str_eq(read_as("given", 1, "1-1\n1-1\n1-2\n1-1\n"), "0-0 | 0-0 | 0-1 | 0-0 ");
-    cr_expect_str_eq(read_as("given", 0, "1-1\n1-1\n1-2\n1-1\n"), "1-1 | 1-1 | 1-2 | 1-1 ");
-    cr_expect_str_eq(read_as("given", 0, "1 1 1 P\n2 0 2\n"), "1p1 | 0-2 | | ");
-    cr_expect_str_eq(read_as("given", 1, "1 1 0 P\n1 0 2\n2 1 2\n"), "| 0-1 | | ",
+    cr_expect_str_eq(read_as("given", QKV_LINKS_FROM_1, "1-1\n1-1\n1-2\n1-1\n"), "0-0 | 0-0 | 0-1 | 0-0 ");
+    cr_expect_str_eq(read_as("given", QKV_LINKS_FROM_0, "1-1\n1-1\n1-2\n1-1\n"), "1-1 | 1-1 | 1-2 | 1-1 ");
+    cr_expect_str_eq(read_as("given", QKV_LINKS_FROM_0, "1 1 1 P\n2 0 2\n"), "1p1 | 0-2 | | ");
+    cr_expect_str_eq(read_as("given", QKV_LINKS_FROM_1, "1 1 0 P\n1 0 2\n2 1 2\n"), "| 0-1 | | ",
                      "links of a .wa file to no word are left out");
-    cr_expect_str_eq(read_as("given", QKV_LINKS_DETECT, "\n\n\n\n"), "| | | ");
+    cr_expect_str_eq(read_as("given", QKV_LINKS_FROM_DETECTED, "\n\n\n\n"), "| | | ");
 }
 
 Test(formats, refuse_what_is_ambiguous)
@@ -163,48 +165,51 @@ Test(formats, refuse_what_is_ambiguous)
         ": words may count from 0 or from 1: no link has a word 0, nor a word that "
         "only counting from 1 explains; "
         "say which with --links-from 0 or --links-from 1 (in a config: data.train_links_from)";
-    cr_expect_str_eq(read_as("either", QKV_LINKS_DETECT, "1-1\n1-1\n1-2\n1-1\n"), either);
+    cr_expect_str_eq(read_as("either", QKV_LINKS_FROM_DETECTED, "1-1\n1-1\n1-2\n1-1\n"), either);
     cr_expect_str_eq(
-        read_as("null", QKV_LINKS_DETECT, "1 1 1 P\n1 1 2\n2 0 1\n"),
+        read_as("null", QKV_LINKS_FROM_DETECTED, "1 1 1 P\n1 1 2\n2 0 1\n"),
         ":3:3: the words of a .wa file count from 1, but here is word 0: if it means no word, "
         "--links-from 1 leaves such links out; if words count from 0, give --links-from 0 (in a config: "
         "data.train_links_from)");
-    cr_expect_str_eq(read_as("zero", 1, "1-1\n1-1\n1-2 1-0\n1-1\n"),
+    cr_expect_str_eq(read_as("zero", QKV_LINKS_FROM_1, "1-1\n1-1\n1-2 1-0\n1-1\n"),
                      ":3:5: here is word 0, but --links-from 1 (in a config: data.train_links_from) says "
                      "that words count from 1");
     struct qkv_alignments gold;
     struct qkv_error error;
     const char *path = write_text(scratch("unknown"), "gold", "1-1\n");
-    cr_assert_eq(qkv_alignments_read(&gold, path, QKV_LINKS_DETECT, NULL, 0, &error), QKV_INVALID);
+    cr_assert_eq(qkv_alignments_read(&gold, path, QKV_LINKS_FROM_DETECTED, NULL, 0, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, format("%s%s", path, either));
-    cr_assert_eq(qkv_alignments_read(&gold, path, 2, NULL, 0, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, format("%s: words count from 0 or from 1, not from 2", path));
+    cr_assert_eq(qkv_alignments_read(&gold, path, (enum qkv_links_from)9, NULL, 0, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message,
+                     format("%s: `from` is 9, which is no value of enum qkv_links_from", path));
 }
 
 Test(formats, refuse_what_does_not_fit_the_text)
 {
     static const struct {
-        int from;
+        enum qkv_links_from from;
         const char *text, *message;
     } cases[] = {
-        {QKV_LINKS_DETECT, "0-0\n\n\n0-4\n",
+        {QKV_LINKS_FROM_DETECTED, "0-0\n\n\n0-4\n",
          ":4:1: link 0-4 has no target word 4: the sentence has 4, from 0"},
-        {QKV_LINKS_DETECT, "1-1\n1-1\n\n5p1\n",
+        {QKV_LINKS_FROM_DETECTED, "1-1\n1-1\n\n5p1\n",
          ":4:1: link 5p1 has no source word 5: the sentence has 4, from 1"},
-        {0, "1-1 2-1\n\n\n\n", ":1:5: link 2-1 has no source word 2: the sentence has 2, from 0"},
-        {QKV_LINKS_DETECT, "1 1 1\n2 3 3\n2 4 3\n",
+        {QKV_LINKS_FROM_0, "1-1 2-1\n\n\n\n",
+         ":1:5: link 2-1 has no source word 2: the sentence has 2, from 0"},
+        {QKV_LINKS_FROM_DETECTED, "1 1 1\n2 3 3\n2 4 3\n",
          ":3:3: link 4-3 has no source word 4: the sentence has 3, from 1"},
-        {QKV_LINKS_DETECT, "0-0\n\n\n", ": has 3 lines, but the corpus has 4 pairs"},
-        {QKV_LINKS_DETECT, "1 1 1\n5 1 1\n", ":2: a link of sentence pair 5, but the corpus has 4 pairs"},
-        {QKV_LINKS_DETECT, "0 1 1\n", ":1: sentence pairs have the numbers 1, 2, ..., not 0"},
-        {QKV_LINKS_DETECT, "1 1 1\n1 1-2\n",
+        {QKV_LINKS_FROM_DETECTED, "0-0\n\n\n", ": has 3 lines, but the corpus has 4 pairs"},
+        {QKV_LINKS_FROM_DETECTED, "1 1 1\n5 1 1\n",
+         ":2: a link of sentence pair 5, but the corpus has 4 pairs"},
+        {QKV_LINKS_FROM_DETECTED, "0 1 1\n", ":1: sentence pairs have the numbers 1, 2, ..., not 0"},
+        {QKV_LINKS_FROM_DETECTED, "1 1 1\n1 1-2\n",
          ":2: the line is not as the lines before it: number of a sentence pair, source word, target word, "
          "and S "
          "(sure) or P (possible): 1 1 3 S"},
-        {QKV_LINKS_DETECT, "a\tb\t0-0\na\tb\n",
+        {QKV_LINKS_FROM_DETECTED, "a\tb\t0-0\na\tb\n",
          ":2: the line has no third column; a line is source<TAB>target<TAB>links, as in the lines before "
          "it"},
-        {QKV_LINKS_DETECT, "a\tb\t0-0 x\n",
+        {QKV_LINKS_FROM_DETECTED, "a\tb\t0-0 x\n",
          ":1:9: x is not a link between words: write 0-2 for a sure link from the first source word to the "
          "third "
          "target word, 0p2 for a possible one"},
@@ -220,7 +225,8 @@ Test(formats, refuse_counts_and_words_out_of_range)
     struct qkv_error error;
     const struct qkv_word_counts *words = calloc(1, sizeof *words);
     const char *path = write_text(scratch("count"), "links", "0-0\n");
-    cr_expect_eq(qkv_alignments_read(&alignments, path, QKV_LINKS_DETECT, words, -1, &error), QKV_INVALID);
+    cr_expect_eq(qkv_alignments_read(&alignments, path, QKV_LINKS_FROM_DETECTED, words, -1, &error),
+                 QKV_INVALID);
     cr_expect_str_eq(error.message, format("%s: there cannot be -1 sentence pairs", path));
     free((void *)words);
     const struct qkv_alignment_link link = {.source = INT64_MAX, .target = INT64_MAX, .sure = true};

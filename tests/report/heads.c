@@ -65,7 +65,7 @@ static void close_fixture(struct fixture *f)
 static struct qkv_measured_heads measured(struct fixture *f, bool norms)
 {
     const struct qkv_heads_options options = {.links = format("%s/gold", f->folder),
-                                              .links_from = 0,
+                                              .links_from = QKV_LINKS_FROM_0,
                                               .norms = norms,
                                               .testing = f->run.config.testing};
     struct qkv_measured_heads heads;

@@ -42,6 +42,7 @@
 
 #include "qkv/arena.h"
 #include "qkv/attention_kind.h"
+#include "qkv/config.h"
 #include "qkv/error.h"
 
 #include <stdbool.h>
@@ -78,8 +79,6 @@ struct qkv_word_counts {
     int64_t source, target;
 };
 
-enum { QKV_LINKS_DETECT = -1 };
-
 /* Reads gold links in one of these formats, which is detected from the first line that is not empty:
  * - Pharaoh: a line for each sentence pair with its links, source first: `0-0 1-2 2p1`. `-` marks a sure link; `p`,
  *   `?` or `:` a possible one. An empty line has no links.
@@ -87,20 +86,20 @@ enum { QKV_LINKS_DETECT = -1 };
  * - .wa (Mihalcea and Pedersen 2003): a line for each link: number of the sentence pair, from 1, source word, target word,
  *   and optionally S (sure, the default) or P (possible) and a number, which is ignored.
  *
- * `from`: the number of the first word, 0 or 1, or QKV_LINKS_DETECT: 0 if some link has word 0; 1 in a .wa file, and if
- * some link would lie outside its sentence when counting from 0. With `from` 1, links of a .wa file to word 0, which means no word, are left out. Duplicate links of a pair count once, as sure
- * if any of them is sure.
+ * `from`: the number of the first word. QKV_LINKS_FROM_DETECTED: 0 if some link has word 0; 1 in a .wa file, and if some link
+ * would lie outside its sentence when counting from 0. With QKV_LINKS_FROM_1, links of a .wa file to word 0, which means no
+ * word, are left out. Duplicate links of a pair count once, as sure if any of them is sure.
  *
  * `words`: [count], at least 0, the sentence pairs that the links belong to; NULL, with any `count`: not known.
  *
  * Without `words`, a .wa file can have a million sentence pairs.
  *
  * Fails, with file:line:column where there is one: when the file cannot be read; when a line has another form; when
- * QKV_LINKS_DETECT cannot decide; and, if `words` is given, when the numbers of lines and pairs differ or a link names a
+ * QKV_LINKS_FROM_DETECTED cannot decide; and, if `words` is given, when the numbers of lines and pairs differ or a link names a
  * word that its pair does not have. On failure there is nothing to release. */
-QKV_API enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path, int from,
-                                            const struct qkv_word_counts *words, int64_t count,
-                                            struct qkv_error *error);
+QKV_API enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path,
+                                            enum qkv_links_from from, const struct qkv_word_counts *words,
+                                            int64_t count, struct qkv_error *error);
 
 QKV_API void qkv_alignments_release(struct qkv_alignments *alignments);
 

@@ -12,7 +12,7 @@
  *     struct qkv_corpus_options keep = {.keep_raw = true};
  *     if (!qkv_run_open(&run, "runs/toy_en_es", NULL, QKV_FLOAT32, &error) &&
  *         !qkv_corpus_read(&corpus, "test.tsv", &run.config.data, keep, &error) &&
- *         !qkv_alignment_evaluate(&run, &corpus, "test.align", QKV_LINKS_DETECT, &score, &error))
+ *         !qkv_alignment_evaluate(&run, &corpus, "test.align", QKV_LINKS_FROM_DETECTED, &score, &error))
  *         printf("%.3f\n", qkv_alignment_score_best(&score, QKV_DRAWING_TARGET).error_rate);
  */
 #ifndef QKV_ALIGNMENT_SCORE_H
@@ -38,7 +38,7 @@ QKV_API enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *scor
  * pairs that were dropped for their length are skipped. Words are separated by white space, however the text is tokenized.
  * The corpus must have kept its raw lines, which the run tokenizes itself. Fails as reading links and adding do. */
 QKV_API enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus,
-                                               const char *links, int from, struct qkv_alignment_score *score,
-                                               struct qkv_error *error);
+                                               const char *links, enum qkv_links_from from,
+                                               struct qkv_alignment_score *score, struct qkv_error *error);
 
 #endif

@@ -15,6 +15,7 @@
 #ifndef QKV_HEADS_H
 #define QKV_HEADS_H
 
+#include "qkv/config.h"
 #include "qkv/corpus.h"
 #include "qkv/error.h"
 #include "qkv/nearest.h"
@@ -67,7 +68,7 @@ struct qkv_measured_heads {
 
 struct qkv_heads_options {
     const char *links; /* file of gold links (qkv_alignments_read); NULL: no alignment is measured */
-    int links_from;    /* for qkv_alignments_read */
+    enum qkv_links_from links_from; /* for qkv_alignments_read */
     bool norms; /* use weights times norms of values, each row divided by its sum, instead of weights */
     bool no_translation;               /* do not measure BLEU, which takes most of the time */
     struct qkv_testing_config testing; /* batch size and search of translations */

@@ -40,7 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct qkv_alignments alignments = {0};
     struct qkv_error error = {""};
-    if (qkv_alignments_read(&alignments, write_file("links", data, size), 0, NULL, 0, &error)) {
+    if (qkv_alignments_read(&alignments, write_file("links", data, size), QKV_LINKS_FROM_0, NULL, 0,
+                            &error)) {
         require_message(&error);
         return 0;
     }
