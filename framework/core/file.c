@@ -65,10 +65,15 @@ enum qkv_status qkv_file_check(const char *path, struct qkv_error *error)
     return QKV_OK;
 }
 
+static void remove_temporary(const struct qkv_file_writer *writer)
+{
+    if (writer->temporary) unlink(writer->temporary);
+}
+
 static void release(struct qkv_file_writer *writer)
 {
     free(writer->path);
-    if (qkv_temporary_forget(writer->temporary)) free(writer->temporary);
+    if (writer->temporary && qkv_temporary_forget(writer->temporary)) free(writer->temporary);
     *writer = (struct qkv_file_writer){0};
 }
 
@@ -88,29 +93,40 @@ static int open_temporary(struct qkv_file_writer *writer, size_t size)
     }
 }
 
+/* Whether a path names a device, or a file that is open already, neither of which a new file can replace. */
+static bool is_written_directly(const char *path, mode_t mode)
+{
+    return S_ISCHR(mode) || !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/stderr") ||
+           qkv_is_open_file(path);
+}
+
 enum qkv_status qkv_file_begin(struct qkv_file_writer *writer, const char *path, struct qkv_error *error)
 {
     *writer = (struct qkv_file_writer){0};
-    struct stat there;
-    if (!stat(path, &there) && !S_ISREG(there.st_mode))
+    struct stat there = {0};
+    bool exists = !stat(path, &there), direct = is_written_directly(path, there.st_mode);
+    if (exists && !direct && !S_ISREG(there.st_mode))
         return qkv_error_set(error, "%s: cannot be written: %s", path, kind_of(there.st_mode));
     size_t size = strlen(path) + 48;
     writer->path = malloc(size);
-    writer->temporary = malloc(size);
-    if (!writer->path || !writer->temporary) {
+    writer->temporary = direct ? NULL : malloc(size);
+    if (!writer->path || (!writer->temporary && !direct)) {
         release(writer);
         return cannot_write(path, ENOMEM, error);
     }
     strcpy(writer->path, path);
-    int descriptor = open_temporary(writer, size);
+    /* O_APPEND: standard output may be a file that has text already. */
+    int descriptor =
+        direct ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY) : open_temporary(writer, size);
     writer->file = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
     if (writer->file) return QKV_OK;
     int code = errno;
     if (descriptor >= 0) {
         close(descriptor);
-        unlink(writer->temporary);
+        remove_temporary(writer);
     }
     release(writer);
+    if (direct) return qkv_error_set(error, "%s: cannot be written: %s", path, strerror(code));
     return cannot_write(path, code, error);
 }
 
@@ -135,25 +151,27 @@ static int errno_of_failed_write(FILE *file)
     return write(fileno(file), "", 1) < 0 ? errno : -1;
 }
 
-/* Writes all buffers to the disk. Returns 0, or the errno of the first error, or -1 if that errno is lost. */
-static int flush(FILE *file)
+/* Writes all buffers, to the disk if there is a temporary file. Returns 0, or the errno of the first error, or -1 if that errno
+ * is lost. */
+static int flush(const struct qkv_file_writer *writer)
 {
     errno = 0;
-    if (fflush(file)) return errno ? errno : -1;
-    if (ferror(file)) return errno_of_failed_write(file);
-    return fsync(fileno(file)) ? errno : 0;
+    if (fflush(writer->file)) return errno ? errno : -1;
+    if (ferror(writer->file)) return errno_of_failed_write(writer->file);
+    return writer->temporary && fsync(fileno(writer->file)) ? errno : 0;
 }
 
 enum qkv_status qkv_file_commit(struct qkv_file_writer *writer, struct qkv_error *error)
 {
     if (!writer->file) return qkv_error_set(error, "qkv_file_commit: no file was begun");
-    int code = flush(writer->file);
+    int code = flush(writer);
     if (fclose(writer->file) && !code) code = errno;
-    if (!code && rename(writer->temporary, writer->path)) code = errno;
-    int sync_code = code ? 0 : sync_folder(writer->path);
+    bool replaces = writer->temporary != NULL;
+    if (!code && replaces && rename(writer->temporary, writer->path)) code = errno;
+    int sync_code = code || !replaces ? 0 : sync_folder(writer->path);
     enum qkv_status status = QKV_OK;
     if (code) {
-        unlink(writer->temporary);
+        remove_temporary(writer);
         status = cannot_write(writer->path, code > 0 ? code : 0, error);
     } else if (sync_code) {
         status = qkv_error_set(
@@ -176,7 +194,7 @@ void qkv_file_abandon(struct qkv_file_writer *writer)
 {
     if (!writer->file) return;
     fclose(writer->file);
-    unlink(writer->temporary);
+    remove_temporary(writer);
     release(writer);
 }
 

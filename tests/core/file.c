@@ -133,13 +133,37 @@ Test(file, says_why_it_cannot_begin)
     struct qkv_error error;
     cr_assert_eq(qkv_file_begin(&writer, folder, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, format("%s: cannot be written: it is a folder", folder));
-    cr_assert_eq(qkv_file_begin(&writer, "/dev/null", &error), QKV_INVALID);
-    cr_assert_str_eq(error.message, "/dev/null: cannot be written: it is not a regular file");
     const char *path = format("%s/none/a.txt", folder);
     cr_assert_eq(qkv_file_begin(&writer, path, &error), QKV_INVALID);
     cr_assert_str_eq(error.message,
                      format("%s: cannot be written: there is no folder %s/none", path, folder));
     qkv_file_abandon(&writer);
+}
+
+/* A new file in place of /dev/stdout would take it away from every other program. */
+Test(file, leaves_devices_and_open_files_in_their_places)
+{
+    const char *folder = scratch("direct"), *path = format("%s/out", folder);
+    struct stat before, after;
+    struct qkv_error error = {""};
+    cr_assert_eq(lstat("/dev/null", &before), 0);
+    cr_expect_eq(qkv_file_write("/dev/null", "abc", 3, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(lstat("/dev/null", &after), 0);
+    cr_expect(before.st_ino == after.st_ino && S_ISCHR(after.st_mode));
+    cr_expect_eq(qkv_file_write("/dev/full", "abc", 3, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "/dev/full: cannot be written: No space left on device");
+    FILE *file = fopen(path, "w");
+    cr_assert(fputs("before ", file) >= 0 && !fflush(file));
+    const char *open_file = format("/dev/fd/%d", fileno(file));
+    cr_expect_eq(qkv_file_write(open_file, "after", 5, &error), QKV_OK, "%s", error.message);
+    struct qkv_file_writer writer;
+    cr_assert_eq(qkv_file_begin(&writer, open_file, &error), QKV_OK, "%s", error.message);
+    qkv_file_abandon(&writer);
+    fclose(file);
+    expect_text(path, "before after");
+    cr_expect_eq(names_in(folder), 1);
+    cr_expect_eq(qkv_file_begin(&writer, "/dev/fd/999", &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "/dev/fd/999: cannot be written: No such file or directory");
 }
 
 Test(folder, is_made_with_its_parents)

@@ -303,7 +303,7 @@ Test(bad_input, results_that_cannot_be_written_are_an_error)
     const char *folder = tiny_run("full", 2);
     expect_unwritable(folder, ">/dev/full", "No space left on device");
     cr_expect(refused(run("cd '%s' && qkv attention run a -q --format svg -o /dev/full", folder),
-                      "qkv: /dev/full: cannot be written: it is not a regular file"));
+                      "qkv: /dev/full: cannot be written: No space left on device"));
 }
 
 Test(bad_input, a_full_disk_while_training_leaves_complete_files)
@@ -386,7 +386,7 @@ Test(bad_input, folders_devices_and_empty_names_are_refused)
         {"score d dev.tsv", "d: cannot be read: it is a folder"},
         {"score dev.tsv /dev/null", "dev.tsv: has more lines than /dev/null, which ends after line 0"},
         {"attention run a -q -o d/ -f png", "d/: cannot be written: it is a folder"},
-        {"attention run a -q -o /dev/full -f svg", "/dev/full: cannot be written: it is not a regular file"},
+        {"attention run a -q -o /dev/full -f svg", "/dev/full: cannot be written: No space left on device"},
         {"gradcheck --op add >/dev/full", "<stdout>: cannot be written: No space left on device"},
         {"generate copy -o dev.tsv", "dev.tsv: cannot make this folder: Not a directory"},
         {"train c.yaml -q -s training.model_dir=dev.tsv",

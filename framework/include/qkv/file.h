@@ -21,16 +21,17 @@
 struct qkv_file_writer {
     FILE *file;      /* write here, in binary; never close it */
     char *path;      /* final name */
-    char *temporary; /* present name: path.<process>.<number>.tmp */
+    char *temporary; /* present name: path.<process>.<number>.tmp; NULL: written directly */
 };
 
-/* Opens a temporary file in the folder of `path`. Commit will replace a regular file at `path`; a folder or device there
- * is an error. After an error there is nothing to abandon. */
+/* Opens a temporary file in the folder of `path`. Commit will replace a regular file at `path`; a folder or named pipe there
+ * is an error. A character device such as /dev/null, and files that are already open, such as /dev/stdout and /dev/fd/63, are
+ * written directly: what is written stays written, whatever fails. After an error there is nothing to abandon. */
 QKV_API enum qkv_status qkv_file_begin(struct qkv_file_writer *writer, const char *path,
                                        struct qkv_error *error);
 
 /* Checks all writes, syncs, closes, renames to `path` and syncs the folder. After an error the temporary file is
- * removed and `path` is as it was, unless only the last step failed: then `path` is complete, but may not
+ * removed and `path` is as it was (unless it is written directly), unless only the last step failed: then `path` is complete, but may not
  * survive a power failure, and the message says so. The writer cannot be used afterwards. */
 QKV_API enum qkv_status qkv_file_commit(struct qkv_file_writer *writer, struct qkv_error *error);
 
