@@ -112,6 +112,19 @@ int64_t qkv_utf8_count(const char *text)
     return count;
 }
 
+int64_t qkv_utf8_count_words(const char *text, const char *end)
+{
+    int64_t words = 0;
+    bool in_word = false;
+    for (int32_t point; text < end;) {
+        text += qkv_point(text, &point);
+        bool is_space = qkv_is_space(point);
+        words += !is_space && !in_word;
+        in_word = !is_space;
+    }
+    return words;
+}
+
 int64_t qkv_utf8_decode(const char *text, size_t size, int32_t *points)
 {
     const unsigned char *bytes = (const unsigned char *)text;

@@ -2,6 +2,7 @@
 #include "metrics/links.h"
 
 #include "core/grow.h"
+#include "data/unicode.h"
 #include "qkv/lines.h"
 
 #include <ctype.h>
@@ -17,8 +18,9 @@ struct reading {
     struct qkv_lines lines;
     enum links_format format; /* UNKNOWN: all lines so far were empty */
     struct file_links links;
-    int64_t sentences; /* the highest number of a sentence pair so far */
-    int64_t pairs;     /* of the text; -1: not known */
+    int64_t sentences;                   /* the highest number of a sentence pair so far */
+    const struct qkv_word_counts *words; /* [pairs] of the text; NULL: not known */
+    int64_t pairs;                       /* of the text; -1: not known */
     struct qkv_error *error;
 };
 
@@ -96,10 +98,32 @@ static const char *third_column(const char *line)
     return tab ? tab + 1 : NULL;
 }
 
+/* Refuses a pair whose words are not those of the text: the links number other words. */
+static enum qkv_status check_words(struct reading *reading, const char *third)
+{
+    int64_t pair = reading->sentences;
+    if (pair >= reading->pairs) return QKV_OK; /* check_line_count reports it */
+    const char *source = reading->lines.line, *target = strchr(source, '\t') + 1;
+    int64_t here[] = {qkv_utf8_count_words(source, target - 1), qkv_utf8_count_words(target, third - 1)};
+    int64_t wanted[] = {reading->words[pair].source, reading->words[pair].target};
+    for (int side = 0; side < 2; side++)
+        if (wanted[side] >= 0 && here[side] != wanted[side])
+            return qkv_error_set(reading->error,
+                                 "%s:%lld: the %s has %lld word%s, but that of the text has %lld: these are "
+                                 "links of another text, or of other tokens",
+                                 reading->lines.path, (long long)reading->lines.number,
+                                 side ? "target" : "source", (long long)here[side],
+                                 here[side] == 1 ? "" : "s", (long long)wanted[side]);
+    return QKV_OK;
+}
+
 static enum qkv_status read_columns(struct reading *reading)
 {
     const char *column = third_column(reading->lines.line);
-    if (column) return read_links(reading, column);
+    if (column) {
+        enum qkv_status status = check_words(reading, column);
+        return status ? status : read_links(reading, column);
+    }
     return qkv_error_set(
         reading->error,
         "%s:%lld: the line has no third column; a line is source<TAB>target<TAB>links, as in "
@@ -283,7 +307,7 @@ enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const cha
                                     enum qkv_links_from from, const struct qkv_word_counts *words,
                                     int64_t count, struct qkv_error *error)
 {
-    struct reading reading = {.pairs = words ? count : -1, .error = error};
+    struct reading reading = {.words = words, .pairs = words ? count : -1, .error = error};
     *alignments = (struct qkv_alignments){0};
     if (from != QKV_LINKS_FROM_DETECTED && from != QKV_LINKS_FROM_0 && from != QKV_LINKS_FROM_1)
         return qkv_error_set(error, "%s: `from` is %d, which is no value of enum qkv_links_from", path,

@@ -206,11 +206,17 @@ Test(formats, refuse_what_does_not_fit_the_text)
          ":2: the line is not as the lines before it: number of a sentence pair, source word, target word, "
          "and S "
          "(sure) or P (possible): 1 1 3 S"},
-        {QKV_LINKS_FROM_DETECTED, "a\tb\t0-0\na\tb\n",
+        {QKV_LINKS_FROM_DETECTED, "a b\tc d\t0-0\na\tb\n",
          ":2: the line has no third column; a line is source<TAB>target<TAB>links, as in the lines before "
          "it"},
-        {QKV_LINKS_FROM_DETECTED, "a\tb\t0-0 x\n",
-         ":1:9: x is not a link between words: write 0-2 for a sure link from the first source word to the "
+        {QKV_LINKS_FROM_DETECTED, "a b\tc d\t0-0\na b\u00a0c\t d e\t0-0\n",
+         ":2: the target has 2 words, but that of the text has 3: these are links of another text, or of "
+         "other tokens"},
+        {QKV_LINKS_FROM_DETECTED, "a\tb\t0-0\n",
+         ":1: the source has 1 word, but that of the text has 2: these are links of another text, or of "
+         "other tokens"},
+        {QKV_LINKS_FROM_DETECTED, "a b\tc d\t0-0 x\n",
+         ":1:13: x is not a link between words: write 0-2 for a sure link from the first source word to the "
          "third "
          "target word, 0p2 for a possible one"},
     };
