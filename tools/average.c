@@ -15,7 +15,9 @@ static int run(int operands, char **operand)
 {
     (void)operands;
     if (!last == !best)
-        return print_usage_error(&command_average, "give --last or --best, with the number of checkpoints");
+        return print_usage_error(&command_average,
+                                 last ? "give --last or --best, not both"
+                                      : "give --last or --best, with the number of checkpoints");
     struct qkv_average average;
     struct qkv_error error = {""};
     const char *name = output ? output : "average";

@@ -89,7 +89,7 @@ struct command {
      .needs_translations = true}
 #define COMMAND_OPTION_CHECKPOINT(text)                                                                      \
     {"checkpoint", 0, "NAME", OPTION_TEXT, text,                                                             \
-     "last, best, average or another checkpoint of the run (default: the average if the run has testing.average, else the best, else the last)"}
+     "last, best, average or another checkpoint of RUN (default: the average if the run has testing.average, else the best, else the last)"}
 #define COMMAND_OPTION_THREADS(number)                                                                       \
     {"threads", 'j', "N", OPTION_INTEGER, number, "number of threads (default: one per processor)", 1, 1024}
 #define COMMAND_OPTION_SETTINGS(list)                                                                        \

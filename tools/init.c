@@ -172,7 +172,7 @@ static int read_columns(int64_t column[2], int operands)
     column[0] = strtol(options.columns, &end, 10);
     if (*end == ',') column[1] = strtol(end + 1, &end, 10);
     if (*end || column[0] < 1 || column[1] < 1 || column[0] == column[1])
-        return print_error("--columns is '%s', but must be the numbers of two columns, such as 1,2",
+        return print_error("--columns is '%s', but must be the numbers of two different columns, such as 1,2",
                            options.columns);
     return QKV_OK;
 }
@@ -345,8 +345,9 @@ const struct command command_init = {
         "The first column with sentences is the source, the second one the target; others are skipped. Or "
         "PAIRS and PAIRS2 are two files with a sentence in each line, of which "
         "line n "
-        "of one is the translation of line n of the other; PAIRS alone may be their common prefix. Files may "
-        "be "
+        "of one is the translation of line n of the other; PAIRS alone may be their common prefix: then the "
+        "name that comes first in the alphabet is the source, unless --src or --trg says otherwise. Files "
+        "may be "
         "gzip, in UTF-8 or UTF-16.\n\n"
         "No sentence of dev or test is in another part, on either side; upper and lower case, punctuation "
         "and spaces do "

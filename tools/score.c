@@ -25,23 +25,23 @@ struct texts {
     const char **list;                     /* [count]: the references of the present line */
     int64_t count, capacity;
     struct text_notes notes;
-    bool has_tabs; /* a line of the references had a tab */
+    int64_t fewest_columns, most_columns; /* in a line of the references; 0 at first */
 };
 
-/* Prints a note at the first tab in a file with the name of a table. It may have several references of each sentence, but is
- * more often a file of sentence pairs, whose sources would count as references. */
-static void note_tab(struct texts *texts)
+/* Prints a note if each line has the same number of columns, at least two: the file may have that many references of each
+ * sentence, or be a file of sentence pairs, whose sources would count as references. */
+static void note_columns(const struct texts *texts)
 {
-    const char *path = texts->references.path, *dot = strstr(path, ".tsv");
-    bool is_table = dot && (!dot[4] || !strcmp(dot + 4, ".gz"));
-    if (is_table && !texts->has_tabs)
-        print_error("note: %s has tabs: each of its columns counts as a reference (cut -f2 takes one)", path);
-    texts->has_tabs = true;
+    if (texts->fewest_columns > 1 && texts->fewest_columns == texts->most_columns)
+        print_error("note: %s has %lld columns: each of them counts as a reference (cut -f2 takes one)",
+                    texts->references.path, (long long)texts->most_columns);
 }
 
-/* Splits a line at its tabs, in place. */
+/* Splits a line at its tabs, in place. An empty column is a reference that the sentence does not have, as for sacreBLEU,
+ * unless all its columns are empty. */
 static enum qkv_status split(struct texts *texts, struct qkv_error *error)
 {
+    int64_t columns = 1;
     texts->count = 0;
     for (char *next = texts->references.line; next;) {
         if (texts->count == texts->capacity) {
@@ -54,12 +54,16 @@ static enum qkv_status split(struct texts *texts, struct qkv_error *error)
         char *reference = next;
         next = strchr(next, '\t');
         if (next) {
-            note_tab(texts);
+            columns++;
             *next++ = '\0';
         }
+        bool is_last = !next && !texts->count;
+        if (!*reference && !is_last) continue;
         text_notes_add_reference(&texts->notes, reference);
         texts->list[texts->count++] = reference;
     }
+    if (!texts->fewest_columns || columns < texts->fewest_columns) texts->fewest_columns = columns;
+    if (columns > texts->most_columns) texts->most_columns = columns;
     return QKV_OK;
 }
 
@@ -89,7 +93,9 @@ static enum qkv_status read_line(struct texts *texts, bool *found, struct qkv_er
         texts->translations[i] = outputs->line;
         if (output) text_notes_add_translation(&texts->notes, outputs->line);
     }
-    return *found ? split(texts, error) : qkv_lines_check_read(&texts->outputs[0], error);
+    if (*found) return split(texts, error);
+    note_columns(texts);
+    return qkv_lines_check_read(&texts->outputs[0], error);
 }
 
 static void close_texts(struct texts *texts)

@@ -38,7 +38,7 @@ struct score_options {
      "what BLEU does where no n-gram of an order matches: {choices} (default: exp)",                         \
      .choices = score_smoothing_name, .needs_translations = true},                                           \
     {"smooth-value", 0, "X", OPTION_NUMBER, &(o)->smoothing_value,                                           \
-     "number of matches of floor (default: 0.1), number that add-k adds (default: 1)", 1e-9, 1000,           \
+     "number of matches of floor (default: 0.1), number that add-k adds (default: 1)", 1e-9, QKV_BLEU_SMOOTHING_MAX,           \
      .needs_translations = true},                                                                            \
     {"effective-order", 0, NULL, OPTION_FLAG, &(o)->effective_order,                                         \
      "BLEU leaves out orders of n-grams for which all translations are too short",                           \
@@ -48,7 +48,7 @@ struct score_options {
     {"chrf-word-order", 0, "N", OPTION_INTEGER, &(o)->word_order,                                            \
      "longest n-grams of words (default: 0); 2 is chrF++", 0, QKV_CHRF_WORDS, .needs_translations = true},   \
     {"chrf-beta", 0, "X", OPTION_NUMBER, &(o)->beta,                                                         \
-     "how many times as much as precision chrF counts recall (default: 2)", 1e-3, 1000,                      \
+     "how many times as much as precision chrF counts recall (default: 2)", 1e-3, QKV_CHRF_BETA_MAX,                      \
      .needs_translations = true},                                                                            \
     {"ter-normalized", 0, NULL, OPTION_FLAG, &(o)->ter_normalized,                                           \
      "TER tokenizes punctuation and replaces entities such as &quot;", .needs_translations = true},          \

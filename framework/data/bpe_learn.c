@@ -363,6 +363,10 @@ struct qkv_bpe *qkv_bpe_learn(int64_t count, const struct qkv_types *const *text
 {
     for (int64_t t = 0; t < count; t++)
         if (check_words(texts[t], error)) return NULL;
+    if (merges < 1) {
+        qkv_error_set(error, "there cannot be %lld merges, but at least 1", (long long)merges);
+        return NULL;
+    }
     struct learning learning = {0};
     struct qkv_types sum = {0};
     struct qkv_bpe *bpe = calloc(1, sizeof *bpe);

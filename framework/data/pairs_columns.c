@@ -56,6 +56,20 @@ static bool has_letter(struct pairs_field field)
     return false;
 }
 
+static bool has_digit(struct pairs_field field)
+{
+    for (size_t i = 0; i < field.size; i++)
+        if (field.text[i] >= '0' && field.text[i] <= '9') return true;
+    return false;
+}
+
+static bool is_ascii_word(struct pairs_field field)
+{
+    for (size_t i = 0; i < field.size; i++)
+        if (field.text[i] <= ' ' || field.text[i] > '~') return false;
+    return true;
+}
+
 static bool contains(struct pairs_field field, const char *part)
 {
     size_t size = strlen(part);
@@ -75,6 +89,9 @@ void qkv_pairs_columns_add(struct pairs_columns *columns, const struct pairs_fie
         if (!field[c].size) continue;
         column->filled++;
         column->letterless += !has_letter(field[c]);
+        column->one_word += is_ascii_word(field[c]);
+        column->digits += has_digit(field[c]);
+        column->seen[hash % QKV_PAIRS_HASHES / 8] |= (uint8_t)(1 << hash % 8);
         column->attribution += contains(field[c], "CC-BY") || contains(field[c], "Attribution:");
     }
     columns->lines++;
@@ -94,14 +111,33 @@ static bool holds_text(const struct pairs_columns *columns, const struct pairs_c
            column->attribution * 2 < column->filled && !is_constant;
 }
 
+/* Whether a column labels the pairs: nearly all its texts are one word, most with a digit, or they are few different ones. */
+static bool holds_labels(const struct pairs_columns *columns, const struct pairs_column *column)
+{
+    enum { FEW = 40 /* of fewer lines than this, few texts prove nothing */ };
+    int64_t different = 0;
+    for (int i = 0; i < QKV_PAIRS_HASHES; i++) different += column->seen[i / 8] >> i % 8 & 1;
+    int64_t lines = column->filled < QKV_PAIRS_HASHES ? column->filled : QKV_PAIRS_HASHES;
+    return columns->lines >= FEW && column->one_word * 20 >= column->filled * 19 &&
+           (column->digits * 10 >= column->filled * 9 || different * 8 <= lines);
+}
+
 int qkv_pairs_columns_find(const struct pairs_columns *columns, int found[2])
 {
     int max = columns->count < QKV_PAIRS_COLUMNS ? columns->count : QKV_PAIRS_COLUMNS, count = 0;
     bool any_letters = false; /* false: the sentences are sequences of numbers */
     for (int c = 0; c < max; c++) any_letters = any_letters || has_letters(&columns->column[c]);
-    for (int c = 0; c < max && count < 2; c++) {
+    int texts[QKV_PAIRS_COLUMNS], labels = 0;
+    for (int c = 0; c < max; c++) {
         const struct pairs_column *column = &columns->column[c];
-        if (holds_text(columns, column) && has_letters(column) == any_letters) found[count++] = c + 1;
+        if (!holds_text(columns, column) || has_letters(column) != any_letters) continue;
+        texts[count++] = c;
+        labels += holds_labels(columns, column);
     }
-    return count;
+    bool skip_labels = any_letters && count - labels >= 2;
+    int chosen = 0;
+    for (int i = 0; i < count && chosen < 2; i++)
+        if (!skip_labels || !holds_labels(columns, &columns->column[texts[i]]))
+            found[chosen++] = texts[i] + 1;
+    return chosen;
 }

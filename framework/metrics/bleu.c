@@ -121,6 +121,9 @@ enum qkv_status qkv_bleu_add(struct qkv_bleu *bleu, const char *hypothesis, cons
         return qkv_error_set(error, "BLEU has no tokenizer %d", (int)bleu->tokenizer);
     if (!is_smoothing(bleu->smoothing))
         return qkv_error_set(error, "BLEU has no smoothing %d", (int)bleu->smoothing);
+    if (!(bleu->smoothing_value >= 0 && bleu->smoothing_value <= QKV_BLEU_SMOOTHING_MAX))
+        return qkv_error_set(error, "the smoothing value of BLEU is %g, but must lie in 0 to %d",
+                             bleu->smoothing_value, QKV_BLEU_SMOOTHING_MAX);
     enum qkv_status status = add(bleu, hypothesis, references, count, error);
     qkv_arena_reset(&bleu->scratch);
     return status;

@@ -129,7 +129,7 @@ static enum qkv_status add(struct qkv_chrf *chrf, const char *hypothesis, const 
     return QKV_OK;
 }
 
-static enum qkv_status check_orders(const struct qkv_chrf *chrf, struct qkv_error *error)
+static enum qkv_status check_options(const struct qkv_chrf *chrf, struct qkv_error *error)
 {
     if (chrf->word_order < 0 || chrf->word_order > QKV_CHRF_WORDS)
         return qkv_error_set(error, "the word order of chrF is %d, but must lie in 0 to %d", chrf->word_order,
@@ -137,13 +137,16 @@ static enum qkv_status check_orders(const struct qkv_chrf *chrf, struct qkv_erro
     if (chrf->character_order < 0 || chrf->character_order > QKV_CHRF_LONGEST)
         return qkv_error_set(error, "the character order of chrF is %d, but must lie in 1 to %d",
                              chrf->character_order, QKV_CHRF_LONGEST);
+    if (!(chrf->beta >= 0 && chrf->beta <= QKV_CHRF_BETA_MAX))
+        return qkv_error_set(error, "beta of chrF is %g, but must lie in 0 to %d", chrf->beta,
+                             QKV_CHRF_BETA_MAX);
     return QKV_OK;
 }
 
 enum qkv_status qkv_chrf_add(struct qkv_chrf *chrf, const char *hypothesis, const char *const *references,
                              int64_t count, struct qkv_error *error)
 {
-    if (check_orders(chrf, error)) return QKV_INVALID;
+    if (check_options(chrf, error)) return QKV_INVALID;
     enum qkv_status status = add(chrf, hypothesis, references, count, error);
     qkv_arena_reset(&chrf->scratch);
     return status;

@@ -143,6 +143,9 @@ enum qkv_status qkv_metrics_references(struct qkv_arena *arena, const char *cons
                                        const char ***present, int64_t *present_count, struct qkv_error *error)
 {
     *present_count = 0;
+    if (count < 0)
+        return qkv_error_set(error, "a segment has %lld references, but must have at least 1",
+                             (long long)count);
     *present = qkv_arena_allocate(arena, (size_t)count * sizeof **present);
     if (!*present)
         return qkv_error_set(error, "out of memory for a translation and its %lld references",

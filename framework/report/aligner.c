@@ -79,8 +79,9 @@ static enum qkv_status check_languages(const struct qkv_run *run, const struct q
     if (!reverse) return QKV_OK;
     const struct qkv_data_config *one = &run->config.data, *two = &reverse->config.data;
     if (!one->src.lang || !one->trg.lang || !two->src.lang || !two->trg.lang) return QKV_OK;
-    bool unknown = run != reverse && (!strcmp(one->src.lang, "src") || !strcmp(one->trg.lang, "trg") ||
-                                      !strcmp(two->src.lang, "src") || !strcmp(two->trg.lang, "trg"));
+    bool unknown = strcmp(run->path, reverse->path) != 0 &&
+                   (!strcmp(one->src.lang, "src") || !strcmp(one->trg.lang, "trg") ||
+                    !strcmp(two->src.lang, "src") || !strcmp(two->trg.lang, "trg"));
     if (unknown ||
         (is_same_language(one->src.lang, two->trg.lang) && is_same_language(one->trg.lang, two->src.lang)))
         return QKV_OK;

@@ -156,6 +156,11 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
                              &training->target, last, error))
         status = QKV_INVALID;
     if (!status) status = check_texts(training, &state, last, error);
+    int64_t updates = training->config->training.updates, done = training->progress.update;
+    if (!status && updates && updates < done)
+        status =
+            qkv_error_set(error, "%s: has %lld updates, but training.updates is %lld: give at least %lld",
+                          last, (long long)done, (long long)updates, (long long)done);
     qkv_state_release(&state);
     return status;
 }

@@ -241,6 +241,8 @@ Test(bpe, says_how_many_merges_a_text_has)
     cr_expect_null(qkv_bpe_learn(1, texts, 1, &error));
     cr_expect_str_eq(error.message,
                      "1 merges are wanted, but the text has only 0: no other pair of symbols occurs twice");
+    cr_expect_null(qkv_bpe_learn(1, texts, 0, &error));
+    cr_expect_str_eq(error.message, "there cannot be 0 merges, but at least 1");
     qkv_types_add(&types, "low", 2);
     qkv_types_add(&types, "lower", 1);
     cr_expect_null(qkv_bpe_learn(1, texts, 10, &error));

@@ -224,6 +224,27 @@ Test(chrf, refuses_a_segment_without_reference)
     qkv_chrf_release(&chrf);
 }
 
+Test(metrics, refuse_counts_and_options_out_of_range)
+{
+    static const double WRONG[] = {-1, 1001, INFINITY, NAN};
+    const char *const reference[] = {"a b"};
+    struct qkv_error error;
+    for (int i = 0; i < 4; i++) {
+        struct qkv_bleu bleu = {.smoothing = QKV_BLEU_FLOOR, .smoothing_value = WRONG[i]};
+        struct qkv_chrf chrf = {.beta = WRONG[i]};
+        cr_expect_eq(qkv_bleu_add(&bleu, "a", reference, 1, &error), QKV_INVALID);
+        cr_expect_not_null(strstr(error.message, "but must lie in 0 to 1000"), "%s", error.message);
+        cr_expect_eq(qkv_chrf_add(&chrf, "a", reference, 1, &error), QKV_INVALID);
+        cr_expect_not_null(strstr(error.message, "but must lie in 0 to 1000"), "%s", error.message);
+        qkv_bleu_release(&bleu);
+        qkv_chrf_release(&chrf);
+    }
+    struct qkv_bleu bleu = {0};
+    cr_expect_eq(qkv_bleu_add(&bleu, "a", reference, -1, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "a segment has -1 references, but must have at least 1");
+    qkv_bleu_release(&bleu);
+}
+
 Test(bleu, refuses_options_that_do_not_exist)
 {
     struct qkv_bleu bleu = {.tokenizer = (enum qkv_bleu_tokenizer)9};

@@ -80,6 +80,9 @@ Test(aligner, refuses_text_and_maps_that_cannot_be)
     cr_expect_not_null(strstr(error.message, "must translate in the other direction"), "%s", error.message);
     /* src and trg are no languages: another run may translate in the other direction. */
     struct qkv_run other = open_run();
+    cr_expect_null(qkv_aligner_new(&run, &other, &options, NULL, &error));
+    cr_expect_not_null(strstr(error.message, "must translate in the other direction"), "%s", error.message);
+    other.path = "other";
     options.map[0].layer = options.map[1].layer = 1;
     struct qkv_aligner *both = qkv_aligner_new(&run, &other, &options, NULL, &error);
     cr_expect_not_null(both, "%s", error.message);

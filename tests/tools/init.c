@@ -186,6 +186,31 @@ Test(init, leaves_out_sounds)
     cr_expect_eq(run("cd '%s' && grep sound: x.train.tsv", folder).exit_code, 1);
 }
 
+/* A column of labels is taken only where there are not two others. */
+Test(init, leaves_out_labels)
+{
+    static const char *const labels[] = {
+        "{print \"noun-\" NR \"\\t\" $0}",
+        "{print (NR % 3 ? \"easy\" : \"hard\") \"\\t\" $0}",
+        "{print (NR % 7 ? $1 : \"word\") \"\\t\" $2 \"\\ttatoeba\" NR % 3}",
+    };
+    const char *folder = scratch("labels");
+    write_pairs(folder, "pairs.tsv", 60, "%s\t%s\n");
+    for (int i = 0; i < 3; i++) {
+        const char *output = run_ok("cd '%s' && awk -F '\t' '%s' pairs.tsv >x.tsv && "
+                                    "qkv init x.tsv --updates 5 --overwrite",
+                                    folder, labels[i]);
+        cr_expect_not_null(
+            strstr(output, i < 2 ? "60 pairs in columns 2 and 3 of 3" : "60 pairs in columns 1 and 2 of 3"),
+            "%d: %s", i, output);
+    }
+    const char *output =
+        run_ok("cd '%s' && awk -F '\t' '{print \"noun-\" NR \"\\t\" $2}' pairs.tsv >x.tsv && "
+               "qkv init x.tsv --updates 5 --overwrite",
+               folder);
+    cr_expect_not_null(strstr(output, "60 pairs in columns 1 and 2 of 2"), "%s", output);
+}
+
 /* However slow validations are, they and training together keep to the time, unless one alone does not fit. */
 Test(init, slow_validations_become_fewer)
 {
@@ -343,9 +368,10 @@ Test(init, says_what_is_wrong)
         {"deep/one", "qkv: deep/one: there is no such file; did you mean deep/one.txt.gz"},
         {"x.tsv -o one.txt/x.yaml", "qkv: one.txt/x.yaml: cannot be written: Not a directory"},
         {"binary.tsv", "qkv: binary.tsv:1:5: a NUL byte is not allowed in text"},
-        {"x.tsv --columns 1", "qkv: --columns is '1', but must be the numbers of two columns, such as 1,2"},
+        {"x.tsv --columns 1",
+         "qkv: --columns is '1', but must be the numbers of two different columns, such as 1,2"},
         {"x.tsv --columns 1,1",
-         "qkv: --columns is '1,1', but must be the numbers of two columns, such as 1,2"},
+         "qkv: --columns is '1,1', but must be the numbers of two different columns, such as 1,2"},
         {"x.tsv --columns 1,9", "qkv: x.tsv: there is no column 9; the lines have up to 2"},
         {"x.tsv --src 'e n'",
          "qkv: --src is 'e n', but must be a language code, such as en or pt-BR, or the name "

@@ -164,6 +164,14 @@ Test(train, resume_of_a_finished_run_changes_nothing)
             "%s", outcome.error);
         cr_assert_str_eq(fingerprint(folder), before);
     }
+    cr_expect(
+        refused(run("cd '%s' && qkv train c.yaml --resume -s training.updates=10", folder),
+                "qkv: run/last.safetensors: has 20 updates, but training.updates is 10: give at least 20"));
+    cr_expect(
+        refused(run("cd '%s' && qkv train c.yaml --resume -s data.trg.lang=fr", folder),
+                "qkv: run/last.safetensors: was trained with data.trg.lang b, but the config has fr: put it "
+                "back, or train a new run, which --from can start with these parameters"));
+    cr_assert_str_eq(fingerprint(folder), before);
     struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume -s training.updates=25", folder);
     cr_assert_eq(outcome.exit_code, 0);
     cr_expect_not_null(strstr(outcome.error, "\ndone after 25 updates ("), "%s", outcome.error);
@@ -210,6 +218,7 @@ Test(train, resume_refuses_changes_that_change_the_numbers)
         {"model.init_gain", "1", "2"},
         {"data.trg.voc_limit", "0", "5"},
         {"data.src.max_length", "10", "9"},
+        {"data.src.lang", "a", "xx"},
         {"data.joint_vocabulary", "false", "true"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -224,7 +233,7 @@ Test(train, resume_refuses_changes_that_change_the_numbers)
             "qkv train c.yaml --resume -q -s training.updates=8 -s training.epochs=3 -s training.patience=9 "
             "-s training.validation_freq=1 -s training.logging_freq=1 -s training.validation_samples=0 "
             "-s training.keep_best_ckpts=1 -s testing.beam_size=2 -s testing.batch_size=3 -s name=other "
-            "-s data.train=same.tsv -s data.test=dev.tsv -s training.model_dir=moved -s data.src.lang=xx -j2",
+            "-s data.train=same.tsv -s data.test=dev.tsv -s training.model_dir=moved -j2",
             folder);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
 }

@@ -33,13 +33,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define QKV_BLEU_ORDER      4                        /* n-grams of 1 to 4 words */
-#define QKV_BLEU_STATISTICS (2 + 2 * QKV_BLEU_ORDER) /* numbers per segment */
-#define QKV_CHRF_CHARACTERS 6                        /* default: n-grams of 1 to 6 characters */
-#define QKV_CHRF_BETA       2                        /* default: recall counts twice as much as precision */
-#define QKV_CHRF_LONGEST    10                       /* the longest n-grams of characters */
-#define QKV_CHRF_WORDS      4                        /* the longest n-grams of words */
-#define QKV_CHRF_ORDERS     (QKV_CHRF_LONGEST + QKV_CHRF_WORDS)
+#define QKV_BLEU_ORDER         4                        /* n-grams of 1 to 4 words */
+#define QKV_BLEU_STATISTICS    (2 + 2 * QKV_BLEU_ORDER) /* numbers per segment */
+#define QKV_CHRF_CHARACTERS    6                        /* default: n-grams of 1 to 6 characters */
+#define QKV_BLEU_SMOOTHING_MAX 1000                     /* of struct qkv_bleu.smoothing_value */
+#define QKV_CHRF_BETA_MAX      1000                     /* of struct qkv_chrf.beta */
+#define QKV_CHRF_BETA          2  /* default: recall counts twice as much as precision */
+#define QKV_CHRF_LONGEST       10 /* the longest n-grams of characters */
+#define QKV_CHRF_WORDS         4  /* the longest n-grams of words */
+#define QKV_CHRF_ORDERS        (QKV_CHRF_LONGEST + QKV_CHRF_WORDS)
 
 /* How BLEU splits a text into words. */
 enum qkv_bleu_tokenizer {
@@ -78,7 +80,7 @@ struct qkv_bleu {
     /* Options: set them before the first segment. */
     enum qkv_bleu_tokenizer tokenizer;
     enum qkv_bleu_smoothing smoothing;
-    double smoothing_value; /* of floor and add-k; 0: 0.1 and 1 */
+    double smoothing_value; /* of floor and add-k, at most QKV_BLEU_SMOOTHING_MAX; 0: 0.1 and 1 */
     bool lowercase;         /* Unicode lower case before all else; the signature says case:lc */
     bool effective_order;   /* average only over the orders for which the hypotheses are long enough: for
                              single sentences */
@@ -128,7 +130,7 @@ struct qkv_chrf {
     /* Options: set them before the first segment. */
     int character_order; /* 1 to 10; 0: 6 */
     int word_order;      /* 0 to 4. 0: chrF; 1 or 2: chrF+, chrF++ */
-    double beta;         /* 0: 2 */
+    double beta;         /* at most QKV_CHRF_BETA_MAX; 0: 2 */
     bool lowercase;
     struct qkv_chrf_counts counts; /* sums over the segments so far */
     int64_t segments;
