@@ -10,12 +10,14 @@
 #include "qkv/lines.h"
 
 #include <cjson/cJSON.h>
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- reading ---- */
 
-enum { MAX_SYSTEMS = 65 }; /* the operand TRANSLATIONS, and --against up to 64 times */
+enum { MAX_COMPARED = 16 }; /* columns of references */
+enum { MAX_SYSTEMS = 65 };  /* the operand TRANSLATIONS, and --against up to 64 times */
 
 /* The texts. A line of the references may have several references, separated by tabs. */
 struct texts {
@@ -26,15 +28,49 @@ struct texts {
     int64_t count, capacity;
     struct text_notes notes;
     int64_t fewest_columns, most_columns; /* in a line of the references; 0 at first */
+    int64_t shared[MAX_COMPARED]; /* for each column: the words that it shares with the translations */
 };
 
-/* Prints a note if each line has the same number of columns, at least two: the file may have that many references of each
- * sentence, or be a file of sentence pairs, whose sources would count as references. */
+/* The size of the word at *text, which then points behind it; 0 at the end. Words are separated by spaces. */
+static size_t next_word(const char **text, const char **word)
+{
+    *word = *text + strspn(*text, " ");
+    size_t size = strcspn(*word, " ");
+    *text = *word + size;
+    return size;
+}
+
+static bool has_word(const char *text, const char *word, size_t size)
+{
+    const char *other;
+    for (size_t length; (length = next_word(&text, &other));)
+        if (length == size && !memcmp(other, word, size)) return true;
+    return false;
+}
+
+/* Counts the words of the translation that a column of its references has, too. Punctuation alone is no word. */
+static void count_shared(struct texts *texts, int64_t column, const char *reference)
+{
+    const char *text = texts->translations[0], *word;
+    if (column >= MAX_COMPARED) return;
+    for (size_t size; (size = next_word(&text, &word));)
+        texts->shared[column] += !ispunct((unsigned char)*word) && has_word(reference, word, size);
+}
+
+/* Prints a note if all lines have as many columns, and one of them shares hardly any words with the translations: it may be the
+ * source of a file of sentence pairs. */
 static void note_columns(const struct texts *texts)
 {
-    if (texts->fewest_columns > 1 && texts->fewest_columns == texts->most_columns)
-        print_error("note: %s has %lld columns: each of them counts as a reference (cut -f2 takes one)",
-                    texts->references.path, (long long)texts->most_columns);
+    int64_t columns = texts->most_columns < MAX_COMPARED ? texts->most_columns : MAX_COMPARED, most = 0;
+    for (int64_t c = 0; c < columns; c++)
+        if (texts->shared[c] > most) most = texts->shared[c];
+    for (int64_t c = 0; c < columns && texts->fewest_columns == texts->most_columns; c++)
+        if (texts->shared[c] * 4 < most) {
+            print_error("note: column %lld of %s shares hardly any words with the translations, but each of "
+                        "the %lld columns counts as a reference: is it the source (cut -f2 takes one column)",
+                        (long long)c + 1, texts->references.path, (long long)texts->most_columns);
+            return;
+        }
 }
 
 /* Splits a line at its tabs, in place. An empty column is a reference that the sentence does not have, as for sacreBLEU,
@@ -57,6 +93,7 @@ static enum qkv_status split(struct texts *texts, struct qkv_error *error)
             columns++;
             *next++ = '\0';
         }
+        count_shared(texts, columns - (next ? 2 : 1), reference);
         bool is_last = !next && !texts->count;
         if (!*reference && !is_last) continue;
         text_notes_add_reference(&texts->notes, reference);
