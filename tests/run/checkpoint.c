@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -428,7 +429,8 @@ Test(checkpoint, refuses_paths_that_are_no_file)
     refuse(format("%s/none", folder), &model, false, "cannot be read: No such file or directory");
     refuse(folder, &model, false, "cannot be read: it is a folder");
     struct qkv_error error;
-    const char *paths[] = {folder, format("%s/none/a", folder), "/dev/null"};
+    const char *paths[] = {folder, format("%s/none/a", folder), format("%s/pipe", folder)};
+    cr_assert_eq(mkfifo(paths[2], 0600), 0);
     for (int i = 0; i < 3; i++) {
         cr_assert_eq(qkv_checkpoint_save(paths[i], &model.parameters, NULL, NULL, &error), QKV_INVALID);
         const char *begin = format("%s: cannot be written: ", paths[i]);
