@@ -19,8 +19,8 @@ struct file_links {
     bool null_words; /* a .wa file: words count from 1 by definition, and 0 can mean no word */
 };
 
-/* Sets *from, the number of the first word, 0 or 1, to what `wanted` says or the links show. words [pairs]: the numbers of words of the sentence pairs, or NULL. Fails
- * when the links do not determine it, or contradict `wanted`. */
+/* Sets *from, the number of the first word, 0 or 1, to what `wanted` says or the links show. words [pairs]: the numbers of
+ * words of the sentence pairs, or NULL. Fails when the links do not determine it, or contradict `wanted`. */
 enum qkv_status qkv_links_find_first_word(const struct file_links *links, enum qkv_links_from wanted,
                                           const struct qkv_word_counts *words, int64_t pairs, int *from,
                                           struct qkv_error *error);

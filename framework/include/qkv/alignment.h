@@ -95,8 +95,9 @@ struct qkv_word_counts {
  * Without `words`, a .wa file can have a million sentence pairs.
  *
  * Fails, with file:line:column where there is one: when the file cannot be read; when a line has another form; when
- * QKV_LINKS_FROM_DETECTED cannot decide; and, if `words` is given, when the numbers of lines and pairs differ, a link names a word
- * that its pair does not have, or a sentence in three columns has another number of words. On failure there is nothing to release. */
+ * QKV_LINKS_FROM_DETECTED cannot decide; and, if `words` is given, when the numbers of lines and pairs differ, a link names a
+ * word that its pair does not have, or a sentence in three columns has another number of words. On failure there is nothing
+ * to release. */
 QKV_API enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path,
                                             enum qkv_links_from from, const struct qkv_word_counts *words,
                                             int64_t count, struct qkv_error *error);

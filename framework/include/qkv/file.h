@@ -30,9 +30,9 @@ struct qkv_file_writer {
 QKV_API enum qkv_status qkv_file_begin(struct qkv_file_writer *writer, const char *path,
                                        struct qkv_error *error);
 
-/* Checks all writes, syncs, closes, renames to `path` and syncs the folder. After an error the temporary file is
- * removed and `path` is as it was (unless it is written directly), unless only the last step failed: then `path` is complete, but may not
- * survive a power failure, and the message says so. The writer cannot be used afterwards. */
+/* Checks all writes, syncs, closes, renames to `path` and syncs the folder. After an error the temporary file is removed and
+ * `path` is as it was (unless it is written directly). If only the last step failed, `path` is complete, but may not survive a
+ * power failure, and the message says so. The writer cannot be used afterwards. */
 QKV_API enum qkv_status qkv_file_commit(struct qkv_file_writer *writer, struct qkv_error *error);
 
 /* Closes and removes the temporary file. Does nothing to a writer that is all zero or was committed. */

@@ -35,12 +35,12 @@
 
 #define QKV_BLEU_ORDER         4                        /* n-grams of 1 to 4 words */
 #define QKV_BLEU_STATISTICS    (2 + 2 * QKV_BLEU_ORDER) /* numbers per segment */
+#define QKV_BLEU_SMOOTHING_MAX 1000                     /* greatest smoothing value */
 #define QKV_CHRF_CHARACTERS    6                        /* default: n-grams of 1 to 6 characters */
-#define QKV_BLEU_SMOOTHING_MAX 1000                     /* of struct qkv_bleu.smoothing_value */
-#define QKV_CHRF_BETA_MAX      1000                     /* of struct qkv_chrf.beta */
-#define QKV_CHRF_BETA          2  /* default: recall counts twice as much as precision */
-#define QKV_CHRF_LONGEST       10 /* the longest n-grams of characters */
-#define QKV_CHRF_WORDS         4  /* the longest n-grams of words */
+#define QKV_CHRF_BETA          2    /* default: recall counts twice as much as precision */
+#define QKV_CHRF_BETA_MAX      1000 /* greatest beta */
+#define QKV_CHRF_LONGEST       10   /* the longest n-grams of characters */
+#define QKV_CHRF_WORDS         4    /* the longest n-grams of words */
 #define QKV_CHRF_ORDERS        (QKV_CHRF_LONGEST + QKV_CHRF_WORDS)
 
 /* How BLEU splits a text into words. */
