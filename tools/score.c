@@ -16,8 +16,11 @@
 
 /* ---- reading ---- */
 
-enum { MAX_COMPARED = 16 }; /* columns of references */
-enum { MAX_SYSTEMS = 65 };  /* the operand TRANSLATIONS, and --against up to 64 times */
+enum {
+    MAX_COMPARED = 16,
+    MAX_WORDS = 100
+};                         /* columns of references, words of a translation that are compared */
+enum { MAX_SYSTEMS = 65 }; /* the operand TRANSLATIONS, and --against up to 64 times */
 
 /* The texts. A line of the references may have several references, separated by tabs. */
 struct texts {
@@ -29,6 +32,7 @@ struct texts {
     struct text_notes notes;
     int64_t fewest_columns, most_columns; /* in a line of the references; 0 at first */
     int64_t shared[MAX_COMPARED]; /* for each column: the words that it shares with the translations */
+    bool filled[MAX_COMPARED];    /* for each column: a line has text there */
 };
 
 /* The size of the word at *text, which then points behind it; 0 at the end. Words are separated by spaces. */
@@ -52,8 +56,10 @@ static bool has_word(const char *text, const char *word, size_t size)
 static void count_shared(struct texts *texts, int64_t column, const char *reference)
 {
     const char *text = texts->translations[0], *word;
-    if (column >= MAX_COMPARED) return;
-    for (size_t size; (size = next_word(&text, &word));)
+    if (column >= MAX_COMPARED || !*reference) return;
+    texts->filled[column] = true;
+    size_t size;
+    for (int i = 0; i < MAX_WORDS && (size = next_word(&text, &word)); i++)
         texts->shared[column] += !ispunct((unsigned char)*word) && has_word(reference, word, size);
 }
 
@@ -65,7 +71,7 @@ static void note_columns(const struct texts *texts)
     for (int64_t c = 0; c < columns; c++)
         if (texts->shared[c] > most) most = texts->shared[c];
     for (int64_t c = 0; c < columns && texts->fewest_columns == texts->most_columns; c++)
-        if (texts->shared[c] * 4 < most) {
+        if (texts->filled[c] && texts->shared[c] * 4 < most) {
             print_error("note: column %lld of %s shares hardly any words with the translations, but each of "
                         "the %lld columns counts as a reference: is it the source (cut -f2 takes one column)",
                         (long long)c + 1, texts->references.path, (long long)texts->most_columns);
@@ -93,7 +99,7 @@ static enum qkv_status split(struct texts *texts, struct qkv_error *error)
             columns++;
             *next++ = '\0';
         }
-        count_shared(texts, columns - (next ? 2 : 1), reference);
+        if (columns > 1) count_shared(texts, columns - (next ? 2 : 1), reference);
         bool is_last = !next && !texts->count;
         if (!*reference && !is_last) continue;
         text_notes_add_reference(&texts->notes, reference);

@@ -145,6 +145,7 @@ Test(score, leaves_out_empty_columns)
     char *one = run_ok("cd '%s' && qkv score a one -m bleu,chrf,ter", folder);
     cr_expect_str_eq(run_ok("cd '%s' && qkv score a right -m bleu,chrf,ter", folder), one);
     cr_expect_str_eq(run_ok("cd '%s' && qkv score a left -m bleu,chrf,ter", folder), one);
+    cr_expect_str_empty(run("cd '%s' && qkv score a left", folder).error, "an empty column is no source");
     run_ok("cd '%s' && printf 'a\n\n' >two && printf 'a\n\t\n' >tab", folder);
     cr_expect_str_eq(run_ok("cd '%s' && qkv score two tab", folder),
                      run_ok("cd '%s' && qkv score two two", folder));
