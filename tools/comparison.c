@@ -3,6 +3,7 @@
 #include "config.h"
 #include "json.h"
 
+#include "core/file.h"
 #include "qkv/file.h"
 #include "qkv/metrics.h"
 
@@ -90,7 +91,7 @@ static const char WITH[] = ", with "; /* before a further run of an ensemble */
 
 static bool same_run(const struct compared_run *run, const char *name, const char *folder)
 {
-    return run->folder && folder ? same_file(run->folder, folder) : !strcmp(run->name, name);
+    return run->folder && folder ? qkv_is_same_file(run->folder, folder) : !strcmp(run->name, name);
 }
 
 /* The validations of a run, whose system is "", go with any of its checkpoints, but not with an ensemble. */
@@ -156,7 +157,7 @@ static struct compared_run *find_or_add_run(struct comparison *c, const char *pa
 static int find_or_add_test(struct comparison *c, const char *path)
 {
     for (int i = 0; i < c->tests; i++)
-        if (!strcmp(c->test[i].path, path) || same_file(c->test[i].path, path)) return i;
+        if (!strcmp(c->test[i].path, path) || qkv_is_same_file(c->test[i].path, path)) return i;
     if (c->tests == MAX_TESTS) return -1;
     c->test[c->tests].path = path;
     return c->tests++;

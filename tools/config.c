@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "error_messages.h"
 
+#include "core/file.h"
 #include "data/prepared.h"
 #include "qkv/file.h"
 #include "qkv/lines.h"
@@ -154,17 +155,11 @@ bool is_run_folder(const char *path)
     return stat(path, &status) == 0 ? S_ISDIR(status.st_mode) : qkv_path_exists(path);
 }
 
-bool same_file(const char *a, const char *b)
-{
-    struct stat one, other;
-    return !stat(a, &one) && !stat(b, &other) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
 enum qkv_status refuse_input_as_output(const char *output, const char *const *inputs, int count,
                                        struct qkv_error *error)
 {
     for (int i = 0; output && i < count; i++)
-        if (inputs[i] && same_file(output, inputs[i]))
+        if (inputs[i] && qkv_is_same_file(output, inputs[i]))
             return qkv_error_set(error, "%s: is an input, too: write to another file", output);
     return QKV_OK;
 }

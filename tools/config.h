@@ -24,9 +24,6 @@ enum qkv_status refuse_scene(const char *path, const struct qkv_messages *messag
  * as a run then reports why. */
 bool is_run_folder(const char *path);
 
-/* True when two paths name the same existing file or folder. */
-bool same_file(const char *a, const char *b);
-
 /* Refuses an output path that is a file which the command reads. Paths may be NULL. */
 enum qkv_status refuse_input_as_output(const char *output, const char *const *inputs, int count,
                                        struct qkv_error *error);

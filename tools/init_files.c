@@ -2,6 +2,7 @@
 
 #include "config.h"
 
+#include "core/file.h"
 #include "qkv/file.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ enum qkv_status init_files_check(const struct init_paths *paths, const struct qk
     for (int f = 0; f < INIT_FILES; f++) {
         const char *path = paths->path[f];
         for (int side = 0; pairs && side < 2; side++)
-            if (same_file(path, pairs->path[side]))
+            if (qkv_is_same_file(path, pairs->path[side]))
                 return qkv_error_set(
                     error,
                     "%s: is the file that the pairs come from and would be replaced; give the config "

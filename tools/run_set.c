@@ -7,6 +7,7 @@
 
 #include "config/config_keys.h"
 #include "config/value.h"
+#include "core/file.h"
 
 #include <string.h>
 
@@ -59,7 +60,7 @@ static bool same_value(const struct qkv_key *key, const struct qkv_config *a, co
     bool no_effect = qkv_key_without_effect(&qkv_config_schema, key, a) != NULL;
     if (no_effect != (qkv_key_without_effect(&qkv_config_schema, key, b) != NULL)) return false;
     if (no_effect || qkv_value_equal(key, a, b)) return true;
-    return key->is_path && same_file(qkv_key_text(key, a), qkv_key_text(key, b));
+    return key->is_path && qkv_is_same_file(qkv_key_text(key, a), qkv_key_text(key, b));
 }
 
 static bool same_but_for_the_seed(const struct qkv_config *a, const struct qkv_config *b)

@@ -1,5 +1,6 @@
 /* Draws links between the words of texts, on all threads. */
 #include "report/aligner.h"
+#include "core/file.h"
 #include "data/languages.h"
 #include "report/collect.h"
 #include "report/map_rows.h"
@@ -79,7 +80,7 @@ static enum qkv_status check_languages(const struct qkv_run *run, const struct q
     if (!reverse) return QKV_OK;
     const struct qkv_data_config *one = &run->config.data, *two = &reverse->config.data;
     if (!one->src.lang || !one->trg.lang || !two->src.lang || !two->trg.lang) return QKV_OK;
-    bool unknown = strcmp(run->path, reverse->path) != 0 &&
+    bool unknown = !qkv_is_same_file(run->path, reverse->path) &&
                    (!strcmp(one->src.lang, "src") || !strcmp(one->trg.lang, "trg") ||
                     !strcmp(two->src.lang, "src") || !strcmp(two->trg.lang, "trg"));
     if (unknown ||

@@ -82,6 +82,8 @@ Test(aligner, refuses_text_and_maps_that_cannot_be)
     struct qkv_run other = open_run();
     cr_expect_null(qkv_aligner_new(&run, &other, &options, NULL, &error));
     cr_expect_not_null(strstr(error.message, "must translate in the other direction"), "%s", error.message);
+    other.path = format("%s/", run.path);
+    cr_expect_null(qkv_aligner_new(&run, &other, &options, NULL, &error));
     other.path = "other";
     options.map[0].layer = options.map[1].layer = 1;
     struct qkv_aligner *both = qkv_aligner_new(&run, &other, &options, NULL, &error);
