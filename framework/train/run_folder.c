@@ -58,6 +58,7 @@ static bool is_temporary(const char *name)
 struct contents {
     char name[NAME_MAX + 1]; /* of one of its files; "": none */
     bool has_last;           /* last.safetensors is one of them */
+    bool has_model;          /* a checkpoint is one of them */
 };
 
 /* Refuses a file of a run that is not a regular file: reading a FIFO would wait for ever. */
@@ -74,6 +75,7 @@ static enum qkv_status list_run_files(struct training *training, struct contents
         if (!is_run_file(name)) continue;
         snprintf(contents->name, sizeof contents->name, "%s", name);
         contents->has_last = contents->has_last || !strcmp(name, QKV_RUN_LAST);
+        contents->has_model = contents->has_model || ends_in(name, ".safetensors");
         const char *path = file_of(training, name);
         status = path ? qkv_file_check(path, error) : qkv_error_set(error, "out of memory");
     }
@@ -93,13 +95,21 @@ enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error
     if (training->options->resume && can_resume) return qkv_run_format_check(folder, error);
     if (training->options->resume)
         return qkv_error_set(error, "%s: nothing to resume: there is no %s; start %s", folder, QKV_RUN_LAST,
-                             *name ? "again with --overwrite" : "without --resume");
+                             contents.has_model ? "a run of another name from its model with --from"
+                             : *name            ? "again with --overwrite"
+                                                : "without --resume");
     if (training->options->overwrite || !*name) return QKV_OK;
     if (can_resume)
         return qkv_error_set(error,
                              "%s: holds a run already; continue it with --resume or replace it with "
                              "--overwrite",
                              folder);
+    if (contents.has_model)
+        return qkv_error_set(
+            error,
+            "%s: holds a model, but no %s to continue from; choose another name for the run, "
+            "or replace it with --overwrite",
+            folder, QKV_RUN_LAST);
     return qkv_error_set(
         error, "%s: is an incomplete run: it has %s, but no %s to continue from; replace it with --overwrite",
         folder, name, QKV_RUN_LAST);

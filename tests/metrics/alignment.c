@@ -332,7 +332,7 @@ Test(drawing, links_no_word_without_weight)
     cr_expect_str_eq(drawn(&nothing, NULL, QKV_DRAWING_GROW_DIAG_FINAL_AND, 0), "");
 }
 
-Test(drawing, refuses_maps_of_other_sentences)
+Test(drawing, refuses_maps_and_options_that_do_not_fit)
 {
     struct qkv_arena arena = {0};
     struct qkv_error error;
@@ -343,6 +343,11 @@ Test(drawing, refuses_maps_of_other_sentences)
                      "sentence pair");
     cr_assert_eq(qkv_alignment_draw(&map, NULL, QKV_DRAWINGS, 0, &arena, &links, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "there is no drawing 6 of links");
+    cr_assert_eq(qkv_alignment_draw(&map, NULL, QKV_DRAWING_TARGET, NAN, &arena, &links, &error),
+                 QKV_INVALID);
+    cr_expect_str_eq(error.message, "the threshold of links is nan, but must be at least 0");
+    cr_assert_eq(qkv_alignment_draw(&map, NULL, QKV_DRAWING_TARGET, -0.1, &arena, &links, &error),
+                 QKV_INVALID);
     qkv_arena_release(&arena);
 }
 

@@ -163,8 +163,13 @@ Test(quantize, refuses_what_it_cannot_do)
            folder, folder);
     struct outcome outcome = run("cd '%s' && qkv train tiny.yaml --resume", made);
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "run: nothing to resume: there is no last.safetensors"), "%s",
-                       outcome.error);
+    cr_expect_not_null(strstr(outcome.error, "run: nothing to resume: there is no last.safetensors; start a "
+                                             "run of another name from its model with --from\n"),
+                       "%s", outcome.error);
+    outcome = run("cd '%s' && qkv train tiny.yaml", made);
+    cr_expect_eq(outcome.exit_code, 2);
+    cr_expect_not_null(strstr(outcome.error, "run: holds a model, but no last.safetensors to continue from"),
+                       "%s", outcome.error);
     static const char *const sources[] = {"run", "run/best.safetensors"};
     for (int i = 0; i < 2; i++) {
         outcome =

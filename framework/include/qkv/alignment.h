@@ -132,8 +132,8 @@ QKV_API const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawin
 
 /* Draws links: T from the rows of `map`, and S from the rows of `reverse`, in which sources and targets are exchanged
  * (NULL: from the columns of `map`). threshold: if above 0, draws all links with a greater weight. The links are in the
- * arena. Fails when the maps do not fit each other, for more than 2^31 - 1 words, for a drawing that does not exist, and out
- * of memory. */
+ * arena. Fails when the maps do not fit each other, for more than 2^31 - 1 words, for a drawing that does not exist, for a
+ * threshold below 0 or NaN, and out of memory. */
 QKV_API enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const struct qkv_word_map *reverse,
                                            enum qkv_alignment_drawing drawing, double threshold,
                                            struct qkv_arena *arena, struct qkv_alignment *drawn,
