@@ -25,7 +25,7 @@ static const char *output_path, *checkpoint, *reverse_path, *layer, *head, *reve
 static double threshold = -1; /* not given */
 static int64_t threads;
 static const char *measure;
-static bool json;
+static bool json, multiply;
 
 struct alignment {
     struct qkv_aligner_options options;
@@ -88,10 +88,11 @@ static int check_options(const struct alignment *a, const char *pairs)
 {
     const struct qkv_aligner_map *map = a->options.map;
     bool best = map[0].head == QKV_ATTENTION_BEST || (reverse_path && map[1].head == QKV_ATTENTION_BEST);
-    if (!reverse_path && (reverse_layer || reverse_head))
-        return print_error("%s is for a second run: give --reverse",
-                           reverse_layer ? "--reverse-layer" : "--reverse-head");
-    if (reverse_path && a->options.drawing == QKV_DRAWING_TARGET)
+    if (!reverse_path && (reverse_layer || reverse_head || multiply))
+        return print_error("%s is for a second run: give --reverse", reverse_layer  ? "--reverse-layer"
+                                                                     : reverse_head ? "--reverse-head"
+                                                                                    : "--multiply");
+    if (reverse_path && !multiply && a->options.drawing == QKV_DRAWING_TARGET)
         return print_error(
             "--drawing target takes links of the first run only: leave out --reverse, or choose "
             "another drawing");
@@ -100,11 +101,6 @@ static int check_options(const struct alignment *a, const char *pairs)
         return print_error("--choose gold needs gold links: give --links");
     if (threshold == 0)
         return print_error("--threshold is 0, but must be above it: almost all weights are above 0");
-    if (threshold > 0 && !reverse_path && a->options.drawing != QKV_DRAWING_TARGET)
-        return print_error(
-            "--drawing %s needs links of both directions, but those above a --threshold are the same in both "
-            "of one run: give --reverse",
-            drawing_name);
     if (links_options_check(&links_options, NULL)) return QKV_INVALID;
     if (links_options.path && !strcmp(pairs, "-"))
         return print_error("with --links the pairs are read twice: give a file instead of standard input");
@@ -122,6 +118,7 @@ static int read_options(struct alignment *a, const char *pairs)
         drawing_name, name_of_drawing, reverse_path ? QKV_DRAWING_GROW_DIAG : QKV_DRAWING_TARGET);
     a->options.threshold = threshold > 0 ? threshold : 0;
     a->options.norms = measures_norms(measure);
+    a->options.multiply = multiply;
     a->rule = (enum qkv_head_rule)index_of(rule_name, choose_name, QKV_HEAD_RULE_AGREEMENT);
     if (output_path && !strcmp(output_path, "-")) output_path = NULL;
     if (read_maps(a)) return QKV_INVALID;
@@ -387,7 +384,10 @@ const struct command command_align = {
              "which links: {choices} (default: target; with --reverse, grow-diag)",
              .choices = name_of_drawing},
             {"threshold", 0, "X", OPTION_NUMBER, &threshold,
-             "link words whose weight is above X, instead of the strongest", 0, 1},
+             "link words whose weight is above X, instead of the strongest; without --reverse, the target "
+             "words of a "
+             "source word need a share above X of its weights",
+             0, 1},
             {"reading", 0, "NAME", OPTION_CHOICE, &reading_name,
              "assign each row of weights to the word that the decoder step predicts, or to the word that it "
              "reads, which is the previous one: {choices} (default: predicted)",
@@ -399,6 +399,10 @@ const struct command command_align = {
              .completes = VALUE_RUN},
             {"reverse-layer", 0, "L", OPTION_TEXT, &reverse_layer, "its layer (default: as --layer)"},
             {"reverse-head", 0, "H", OPTION_TEXT, &reverse_head, "its head (default: as --head)"},
+            {"multiply", 0, NULL, OPTION_FLAG, &multiply,
+             "with --reverse: multiply each weight by the weight of the other run, divide each row by its "
+             "sum, and "
+             "draw the links of both directions from this"},
             COMMAND_OPTIONS_LINKS(&links_options, "score the links: error rate, precision, recall"),
             COMMAND_OPTION_CHECKPOINT(&checkpoint),
             COMMAND_OPTION_THREADS(&threads),

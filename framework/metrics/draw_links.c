@@ -20,6 +20,43 @@ const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing)
     return (unsigned)drawing < QKV_DRAWINGS ? names[drawing] : NULL;
 }
 
+/* ---- agreement of two directions ---- */
+
+static void normalize_rows(struct qkv_word_map *map)
+{
+    for (int64_t t = 0; t < map->targets; t++) {
+        double *row = map->weights + t * map->sources, total = 0;
+        for (int64_t s = 0; s < map->sources; s++) total += row[s];
+        for (int64_t s = 0; s < map->sources && total > 0; s++) row[s] /= total;
+    }
+}
+
+static enum qkv_status check_directions(const struct qkv_word_map *map, const struct qkv_word_map *reverse,
+                                        struct qkv_error *error)
+{
+    if (reverse->targets == map->sources && reverse->sources == map->targets) return QKV_OK;
+    return qkv_error_set(error,
+                         "word maps of shapes [%lld, %lld] and [%lld, %lld] are not of the two "
+                         "directions of one sentence pair",
+                         (long long)map->targets, (long long)map->sources, (long long)reverse->targets,
+                         (long long)reverse->sources);
+}
+
+enum qkv_status qkv_word_maps_multiply(struct qkv_word_map *map, struct qkv_word_map *reverse,
+                                       struct qkv_error *error)
+{
+    if (check_directions(map, reverse, error)) return QKV_INVALID;
+    for (int64_t t = 0; t < map->targets; t++)
+        for (int64_t s = 0; s < map->sources; s++) {
+            double *one = &map->weights[t * map->sources + s],
+                   *other = &reverse->weights[s * map->targets + t];
+            *one = *other = *one * *other;
+        }
+    normalize_rows(map);
+    normalize_rows(reverse);
+    return QKV_OK;
+}
+
 /* ---- one direction ---- */
 
 /* Draws links from one row or column of weights: `count` weights at a distance of `stride` numbers, into cells at a distance of
@@ -38,6 +75,14 @@ static void draw_word(const double *weights, int64_t count, int64_t stride, doub
     if (best >= 0) cells[best * cell_stride] = true;
 }
 
+/* The sum of the weights of source word `source` for all target words. */
+static double column_total(const struct qkv_word_map *map, int64_t source)
+{
+    double total = 0;
+    for (int64_t t = 0; t < map->targets; t++) total += map->weights[t * map->sources + source];
+    return total;
+}
+
 static void draw_both(struct grid *grid, const struct qkv_word_map *map, const struct qkv_word_map *reverse,
                       double threshold)
 {
@@ -48,7 +93,8 @@ static void draw_both(struct grid *grid, const struct qkv_word_map *map, const s
         if (reverse)
             draw_word(reverse->weights + s * targets, targets, 1, threshold, grid->by_source + s, sources);
         else
-            draw_word(map->weights + s, targets, sources, threshold, grid->by_source + s, sources);
+            draw_word(map->weights + s, targets, sources, threshold * column_total(map, s),
+                      grid->by_source + s, sources);
 }
 
 /* ---- both directions ---- */
@@ -140,12 +186,7 @@ enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const struct 
     if (map->targets < 0 || map->sources < 0 || map->targets > INT32_MAX || map->sources > INT32_MAX)
         return qkv_error_set(error, "a word map has shape [%lld, %lld], but each side has 0 to %d words",
                              (long long)map->targets, (long long)map->sources, INT32_MAX);
-    if (reverse && (reverse->targets != map->sources || reverse->sources != map->targets))
-        return qkv_error_set(error,
-                             "word maps of shapes [%lld, %lld] and [%lld, %lld] are not of the two "
-                             "directions of one sentence pair",
-                             (long long)map->targets, (long long)map->sources, (long long)reverse->targets,
-                             (long long)reverse->sources);
+    if (reverse && check_directions(map, reverse, error)) return QKV_INVALID;
     size_t cells = (size_t)(grid.targets * grid.sources);
     bool *cell = qkv_arena_zeroed(arena, 3 * cells + (size_t)(grid.targets + grid.sources));
     if (!cell) return qkv_error_set(error, "out of memory for word alignment");

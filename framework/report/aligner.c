@@ -226,6 +226,9 @@ static enum qkv_status draw_pair(const struct qkv_aligner *aligner, struct align
     for (int d = 0; d < aligner->direction_count; d++)
         if (qkv_aligner_word_map(aligner, slot, forced[d], aligner->direction[d].map, &map[d]))
             return QKV_INVALID;
+    if (aligner->direction_count > 1 && options->multiply &&
+        qkv_word_maps_multiply(&map[0], &map[1], &slot->error))
+        return QKV_INVALID;
     if (qkv_alignment_draw(&map[0], aligner->direction_count > 1 ? &map[1] : NULL, options->drawing,
                            options->threshold, &slot->scratch, &drawn, &slot->error))
         return QKV_INVALID;

@@ -317,7 +317,10 @@ Test(drawing, takes_the_first_of_equal_weights_in_rows_and_columns)
 Test(drawing, draws_all_links_above_a_threshold)
 {
     cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_TARGET, 0.2), "1-0 1-1 2-0", "0.2 is not above 0.2");
-    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_UNION, 0.7), "");
+    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_UNION, 0.95), "");
+    /* The columns are divided by their sums: 1/3 and 2/3, 4/11 and 7/11, 4/5 and 1/5. */
+    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_SOURCE, 0.35), "0-1 1-0 1-1 2-0");
+    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_SOURCE, 0.64), "0-1 2-0");
     double back[3 * 2] = {0.9, 0.1, 0.25, 0.75, 0.5, 0.5};
     struct qkv_word_map reverse = {back, 3, 2};
     cr_expect_str_eq(drawn(&map, &reverse, QKV_DRAWING_SOURCE, 0.3), "0-0 1-1 2-0 2-1");
@@ -330,6 +333,31 @@ Test(drawing, links_no_word_without_weight)
     struct qkv_word_map empty = {none, 2, 2}, nothing = {none, 0, 2};
     cr_expect_str_eq(drawn(&empty, NULL, QKV_DRAWING_UNION, 0), "1-1");
     cr_expect_str_eq(drawn(&nothing, NULL, QKV_DRAWING_GROW_DIAG_FINAL_AND, 0), "");
+}
+
+Test(drawing, multiplies_two_directions)
+{
+    double forward[2 * 3] = {0.1, 0.4, 0.4, 0.2, 0.7, 0.1}, back[3 * 2] = {0.9, 0.1, 0.25, 0.75, 0.5, 0.5};
+    const double products[2][3] = {{0.09, 0.1, 0.2}, {0.02, 0.525, 0.05}};
+    struct qkv_word_map there = {forward, 2, 3}, reverse = {back, 3, 2};
+    struct qkv_error error;
+    cr_assert_eq(qkv_word_maps_multiply(&there, &reverse, &error), QKV_OK);
+    for (int t = 0; t < 2; t++)
+        for (int s = 0; s < 3; s++) {
+            const double *row = products[t];
+            cr_expect_float_eq(forward[t * 3 + s], row[s] / (row[0] + row[1] + row[2]), 1e-15);
+            cr_expect_float_eq(back[s * 2 + t], row[s] / (products[0][s] + products[1][s]), 1e-15);
+        }
+    cr_expect_str_eq(drawn(&there, &reverse, QKV_DRAWING_INTERSECTION, 0.5), "1-1 2-0");
+    cr_expect_str_eq(drawn(&there, &reverse, QKV_DRAWING_UNION, 0.5), "0-0 1-1 2-0");
+    double none[3 * 2] = {0};
+    struct qkv_word_map nothing = {none, 3, 2};
+    cr_assert_eq(qkv_word_maps_multiply(&there, &nothing, &error), QKV_OK);
+    for (int i = 0; i < 6; i++) cr_expect(forward[i] == 0 && none[i] == 0, "%d: no weights agree", i);
+    cr_assert_eq(qkv_word_maps_multiply(&there, &there, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message,
+                     "word maps of shapes [2, 3] and [2, 3] are not of the two directions of one "
+                     "sentence pair");
 }
 
 Test(drawing, refuses_maps_and_options_that_do_not_fit)

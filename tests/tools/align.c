@@ -289,14 +289,12 @@ Test(align, chooses_the_best_head_by_each_rule)
 
 /* ---- two runs ---- */
 
-static const char *reverse_run(const char *folder)
+static void reverse_run(const char *folder)
 {
-    run("cd '%s' && awk -F'\\t' '{print $2 \"\\t\" $1}' '%s/train.tsv' >train.tsv && cp '%s/tiny.yaml' .",
+    run_ok(
+        "cd '%s' && awk -F'\\t' '{print $2 \"\\t\" $1}' '%s/train.tsv' >train.tsv && cp '%s/tiny.yaml' . && "
+        "qkv train tiny.yaml -q -j 1 -s data.src.lang=es -s data.trg.lang=en",
         folder, tiny(), tiny());
-    struct outcome outcome =
-        run("cd '%s' && qkv train tiny.yaml -q -j 1 -s data.src.lang=es -s data.trg.lang=en", folder);
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    return "run";
 }
 
 /* A set of links: linked[line][source][target]. */
@@ -323,24 +321,31 @@ Test(align, takes_the_links_per_source_word_from_a_reverse_run)
     const char *folder = folder_of("reverse");
     reverse_run(folder);
     run("cd '%s' && awk -F'\\t' '{print $2 \"\\t\" $1}' pairs.tsv >swapped.tsv", folder);
-    struct outcome back = run("cd '%s' && qkv align run swapped.tsv --layer 1 --head 2", folder);
-    cr_assert_eq(back.exit_code, 0, "%s", back.error);
+    const char *back = run_ok("cd '%s' && qkv align run swapped.tsv --layer 1 --head 2", folder);
     const char *maps = "--layer 1 --head 1 --reverse run --reverse-head 2 --drawing";
     struct link_set by_target = read_set(align(folder, "--layer 1 --head 1"), false),
-                    by_source = read_set(back.output, true),
+                    by_source = read_set(back, true),
                     both = read_set(align(folder, format("%s intersection", maps)), false),
                     any = read_set(align(folder, format("%s union", maps)), false),
                     source = read_set(align(folder, format("%s source", maps)), false);
     cr_expect_arr_eq(&source, &by_source, sizeof source);
-    int sizes[2] = {0, 0};
+    int linked = 0;
     for (size_t i = 0; i < sizeof both; i++) {
         const bool *t = &by_target.linked[0][0][0], *s = &by_source.linked[0][0][0];
         cr_expect_eq((&both.linked[0][0][0])[i], t[i] && s[i]);
         cr_expect_eq((&any.linked[0][0][0])[i], t[i] || s[i]);
-        sizes[0] += t[i];
-        sizes[1] += s[i];
+        linked += t[i] + s[i];
     }
-    cr_expect(sizes[0] == 9 && sizes[1] == 9, "every word has its link");
+    cr_expect_eq(linked, 9 + 9, "every word has its link");
+    /* The product of both maps is the same from either run. */
+    back =
+        run_ok("cd '%s' && qkv align run swapped.tsv --layer 1 --head 2 --reverse '%s/run' --reverse-head 1 "
+               "--multiply --drawing intersection",
+               folder, tiny());
+    struct link_set product = read_set(align(folder, format("%s intersection --multiply", maps)), false),
+                    product_back = read_set(back, true);
+    cr_expect_arr_eq(&product, &product_back, sizeof product);
+    cr_expect_arr_neq(&product, &both, sizeof product);
     cr_expect_str_eq(
         align(folder, "--layer 1 --head 1 --reverse run"),
         align(folder,
@@ -369,22 +374,18 @@ Test(align, links_words_for_every_tokenizer)
         write_text(folder, "train.tsv", "one two\tuno dos\none, two\tuno , dos\n");
         write_text(folder, "two.tsv", "one, two\tuno , dos\n");
         write_text(folder, "tiny.yaml", TINY_CONFIG);
-        struct outcome outcome =
-            run("cd '%s' && qkv train tiny.yaml -q %s -s training.updates=1 "
-                "-s training.validation_freq=1 && qkv align run two.tsv --links two.links",
-                folder, settings[i]);
-        outcome = run("cd '%s' && qkv align run two.tsv", folder);
-        cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+        const char *links = run_ok("cd '%s' && qkv train tiny.yaml -q %s -s training.updates=1 "
+                                   "-s training.validation_freq=1 && qkv align run two.tsv",
+                                   folder, settings[i]);
         int source, target[3] = {0};
-        for (const char *at = outcome.output; *at && *at != '\n';
-             at += strcspn(at, " \n"), at += *at == ' ') {
+        for (const char *at = links; *at && *at != '\n'; at += strcspn(at, " \n"), at += *at == ' ') {
             int word;
-            cr_assert_eq(sscanf(at, "%d-%d", &source, &word), 2, "%s", outcome.output);
-            cr_assert(source < 2 && word < 3, "%s", outcome.output);
+            cr_assert_eq(sscanf(at, "%d-%d", &source, &word), 2, "%s", links);
+            cr_assert(source < 2 && word < 3, "%s", links);
             target[word]++;
         }
         cr_expect(target[0] == 1 && target[1] == 1 && target[2] == 1, "a link for each target word: %s",
-                  outcome.output);
+                  links);
     }
 }
 
@@ -479,9 +480,7 @@ Test(align, refuses_bad_input_and_keeps_the_old_file)
         {"pairs.tsv --json --links gold",
          "--json prints scores on standard output, where the links are: give --output"},
         {"- --links gold", "with --links the pairs are read twice: give a file instead of standard input"},
-        {"pairs.tsv --threshold 0.5 --drawing union", "--drawing union needs links of both directions, but "
-                                                      "those above a --threshold are the same in both of one "
-                                                      "run: give --reverse"},
+        {"pairs.tsv --multiply", "--multiply is for a second run: give --reverse"},
         {"pairs.tsv --threshold 0", "--threshold is 0, but must be above it: almost all weights are above 0"},
         {"pairs.tsv --links gold -o ./gold", "./gold: is an input, too: write to another file"},
         {"pairs.tsv --reverse RUN", "RUN translates from en to es and RUN from en to es, but the second run "

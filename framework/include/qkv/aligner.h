@@ -1,6 +1,6 @@
 /* Word alignment of text by a trained run: makes forced passes over sentence pairs, computes a word map (alignment.h) from
  * a head or the mean of several heads, and draws links from it. With a second run, which translates in the other direction,
- * the links per source word come from the maps of that run.
+ * the links per source word come from the maps of that run, or all links from the products of both maps.
  *
  * Source and target are both given and the target is fed to the decoder, so no search takes place. All threads compute
  * fixed groups of pairs: results do not depend on the number of threads.
@@ -44,6 +44,7 @@ struct qkv_aligner_options {
      * its head (Kobayashi et al. 2020, "Attention is not only a weight"). Each row is then divided by its sum, which
      * includes the column of </s>. Means over heads are taken of these products, before the division. */
     bool norms;
+    bool multiply; /* with two runs: qkv_word_maps_multiply before links are drawn */
 };
 
 struct qkv_aligner;

@@ -10,8 +10,9 @@
  * Two sets of links are drawn from a map: T links each target word to its strongest source word, and S links each source
  * word to its strongest target word; of equally strong words the first is linked. A word whose weights are all 0 has no
  * link. With a threshold, T and S instead have every link whose weight is above the threshold. S comes from the columns of
- * the map, or from the rows of a second map, made by a model that translates in the other direction. enum
- * qkv_alignment_drawing selects how T and S are combined (Och and Ney 2003; Koehn, Och and Marcu 2003):
+ * the map, where a threshold is a share of the sum of the column, or from the rows of a second map, made by a model that
+ * translates in the other direction. enum qkv_alignment_drawing selects how T and S are combined (Och and Ney 2003; Koehn, Och
+ * and Marcu 2003):
  * - target: T;  source: S;  intersection: T ∩ S;  union: T ∪ S;
  * - grow-diag: starts with the intersection; then, until nothing changes, visits each link (by target word, then by source
  *   word) and each of its eight neighbours (those in the same row or column of the map first), and adds the neighbour if it
@@ -129,6 +130,13 @@ enum qkv_alignment_drawing {
 
 /* target, source, intersection, union, grow-diag, grow-diag-final-and; NULL for other numbers. */
 QKV_API const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing);
+
+/* Lets two directions of one sentence pair agree (Liang, Taskar and Klein 2006, "Alignment by agreement"): multiplies each
+ * weight of `map` by the weight that `reverse`, in which sources and targets are exchanged, has for the same two words, and the
+ * other way round; then divides each row of both maps by its sum, unless the sum is 0. Fails, and changes nothing, when the maps
+ * do not fit each other. */
+QKV_API enum qkv_status qkv_word_maps_multiply(struct qkv_word_map *map, struct qkv_word_map *reverse,
+                                               struct qkv_error *error);
 
 /* Draws links: T from the rows of `map`, and S from the rows of `reverse`, in which sources and targets are exchanged
  * (NULL: from the columns of `map`). threshold: if above 0, draws all links with a greater weight. The links are in the
