@@ -42,12 +42,11 @@ static bool is_in_unknown_token(const struct qkv_sentence *sentence, const char 
     return false;
 }
 
-/* Copies a line to the heap, with the other mark for each one. NULL: out of memory. */
-static char *replace_mark(const char *line, size_t size, const struct mark *mark)
+/* Writes `size` bytes with the other mark for each one to `to`; returns the end. */
+static char *replace_mark(char *to, const char *at, size_t size, const struct mark *mark)
 {
-    const size_t longest = strlen("\u2019"), length = strlen(mark->mark), other = strlen(mark->other);
-    char *copy = malloc(longest * size + 1), *to = copy;
-    for (const char *at = line, *end = line + size; copy && at < end;) {
+    const size_t length = strlen(mark->mark), other = strlen(mark->other);
+    for (const char *end = at + size; at < end;) {
         if ((size_t)(end - at) >= length && !memcmp(at, mark->mark, length)) {
             memcpy(to, mark->other, other);
             to += other;
@@ -56,17 +55,52 @@ static char *replace_mark(const char *line, size_t size, const struct mark *mark
             *to++ = *at++;
         }
     }
-    if (copy) *to = '\0';
-    return copy;
+    return to;
 }
 
-/* Encodes the line again, with the other mark for each one, and keeps that if fewer tokens are then unknown. */
+/* Writes a word to `to`, with the other mark for each one if it has fewer unknown tokens then; returns the end, or NULL when
+ * memory runs out. `scratch`: any sentence. */
+static char *respell_word(char *to, const char *word, size_t size, const struct qkv_text_config *text,
+                          const struct qkv_vocabulary *vocabulary, const struct mark *mark,
+                          struct qkv_sentence *scratch)
+{
+    struct qkv_error ignored; /* the line is valid text, so only memory can be missing */
+    if (encode(scratch, text, vocabulary, word, size, &ignored)) return NULL;
+    int64_t unknown = scratch->unknown;
+    if (unknown && is_in_unknown_token(scratch, mark->mark)) {
+        char *end = replace_mark(to, word, size, mark);
+        if (encode(scratch, text, vocabulary, to, (size_t)(end - to), &ignored)) return NULL;
+        if (scratch->unknown < unknown) return end;
+    }
+    memcpy(to, word, size);
+    return to + size;
+}
+
+/* Copies a line to the heap, with the other mark in each word that has fewer unknown tokens then. NULL: out of memory. */
+static char *respell(const char *line, size_t size, const struct qkv_text_config *text,
+                     const struct qkv_vocabulary *vocabulary, const struct mark *mark)
+{
+    struct qkv_sentence scratch = {0};
+    char *copy = malloc(strlen("\u2019") * size + 1), *to = copy;
+    for (const char *at = line, *end = line + size; to && at < end;) {
+        const char *space = memchr(at, ' ', (size_t)(end - at)), *word_end = space ? space : end;
+        to = respell_word(to, at, (size_t)(word_end - at), text, vocabulary, mark, &scratch);
+        at = word_end;
+        if (to && space) *to++ = *at++;
+    }
+    if (to) *to = '\0';
+    if (!to) free(copy);
+    qkv_sentence_release(&scratch);
+    return to ? copy : NULL;
+}
+
+/* Encodes the line again, with the other mark in words, and keeps that if fewer tokens are then unknown. */
 static enum qkv_status try_other_mark(struct qkv_sentence *sentence, const struct qkv_text_config *text,
                                       const struct qkv_vocabulary *vocabulary, const char *line, size_t size,
                                       const struct mark *mark, struct qkv_error *error)
 {
     int64_t unknown = sentence->unknown;
-    char *respelled = replace_mark(line, size, mark);
+    char *respelled = respell(line, size, text, vocabulary, mark);
     if (!respelled) return no_memory(sentence, error);
     enum qkv_status status = encode(sentence, text, vocabulary, respelled, strlen(respelled), error);
     if (!status && sentence->unknown < unknown) {
