@@ -1,5 +1,6 @@
 #include "data/languages.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -45,18 +46,28 @@ static bool is_title_word(const char *word, size_t size, bool is_joined)
     return (is_joined || size > 3) && qkv_language_code(word, size);
 }
 
-/* Whether the words of a title are titles or languages; a word in parentheses, or in capitals behind a hyphen, may be a region. */
-static bool is_compound_title(const char *name, size_t size)
+/* Whether a word of a title is a region, as in "English (US)", pt-BR and pt_BR. */
+static bool is_region(const char *word, size_t size, char before)
+{
+    bool is_short = size == 2 && (before == '-' || before == '_');
+    return before == '(' || (is_short && isupper((unsigned char)word[0]) && isupper((unsigned char)word[1]));
+}
+
+/* Whether a title has several words, all of which are titles, languages or regions. *code: the first language, or NULL. */
+static bool is_compound_title(const char *name, size_t size, const char **code)
 {
     enum { MAX_WORDS = 3 };
     int words = 0;
+    *code = NULL;
     for (size_t at = 0, length; at < size; at += length + 1) {
         for (length = 0; at + length < size && !memchr(" _-()", name[at + length], 5);) length++;
         if (!length) continue;
         char before = at ? name[at - 1] : ' ', after = at + length < size ? name[at + length] : ' ';
         bool is_joined = before == '_' || before == '-' || after == '_' || after == '-';
-        bool is_region = words && (before == '(' || (before == '-' && length == 2));
-        if (!is_region && !is_title_word(name + at, length, is_joined)) return false;
+        if (!words || !is_region(name + at, length, before)) {
+            if (!is_title_word(name + at, length, is_joined)) return false;
+            if (!*code) *code = qkv_language_code(name + at, length);
+        }
         words++;
     }
     return words > 1 && words <= MAX_WORDS;
@@ -64,7 +75,31 @@ static bool is_compound_title(const char *name, size_t size)
 
 bool qkv_is_column_title(const char *name, size_t size)
 {
-    return qkv_language_code(name, size) || is_title_word(name, size, true) || is_compound_title(name, size);
+    const char *ignored;
+    return qkv_language_code(name, size) || is_title_word(name, size, true) ||
+           is_compound_title(name, size, &ignored);
+}
+
+const char *qkv_language_of_title(const char *name, size_t size)
+{
+    const char *code = qkv_language_code(name, size), *of_word;
+    return code ? code : is_compound_title(name, size, &of_word) ? of_word : NULL;
+}
+
+bool qkv_is_title_pair(const char *source, size_t source_size, const char *target, size_t target_size)
+{
+    if (!qkv_is_column_title(source, source_size) || !qkv_is_column_title(target, target_size)) return false;
+    const char *one = qkv_language_code(source, source_size), *other = qkv_language_code(target, target_size);
+    bool is_translation = one && one == other && source_size > 3 && target_size > 3 &&
+                          (source_size != target_size || strncasecmp(source, target, source_size) != 0);
+    return !is_translation;
+}
+
+bool qkv_is_same_language(const char *a, const char *b)
+{
+    const char *code_a = qkv_language_code(a, strcspn(a, "-_")),
+               *code_b = qkv_language_code(b, strcspn(b, "-_"));
+    return !strcmp(a, b) || (code_a && code_b && !strcmp(code_a, code_b));
 }
 
 void qkv_languages_of_path(const char *path, const char *code[2])

@@ -49,11 +49,11 @@ static bool add_sentence(struct qkv_pairs *pairs, int side, struct pairs_field s
 /* Adds the pair of a line, unless the line is the header or a side is empty. False when there is no memory. */
 static bool add_pair(struct qkv_pairs *pairs, int64_t line, const struct pairs_field sentence[2])
 {
-    if (!pairs->count && !pairs->has_header && qkv_is_column_title(sentence[0].text, sentence[0].size) &&
-        qkv_is_column_title(sentence[1].text, sentence[1].size)) {
+    if (!pairs->count && !pairs->has_header &&
+        qkv_is_title_pair(sentence[0].text, sentence[0].size, sentence[1].text, sentence[1].size)) {
         pairs->has_header = true;
         for (int side = 0; side < 2; side++)
-            set_language(pairs->lang[side], qkv_language_code(sentence[side].text, sentence[side].size));
+            set_language(pairs->lang[side], qkv_language_of_title(sentence[side].text, sentence[side].size));
         return true;
     }
     if (!sentence[0].size || !sentence[1].size) {
@@ -162,10 +162,11 @@ static void choose_by_titles(const struct table *table, struct qkv_pairs *pairs,
         struct pairs_field title = qkv_pairs_trim(field[c]);
         if (title.size > 1 && *title.text == '"' && title.text[title.size - 1] == '"')
             title = (struct pairs_field){title.text + 1, title.size - 2};
-        const char *code = qkv_language_code(title.text, title.size);
+        const char *code = qkv_language_of_title(title.text, title.size);
         is_title[c] = qkv_is_column_title(title.text, title.size);
         for (int side = 0; side < 2; side++)
-            if (code && lang[side] && !titled[side] && !strcmp(code, lang[side])) titled[side] = c + 1;
+            if (code && lang[side] && !titled[side] && qkv_is_same_language(code, lang[side]))
+                titled[side] = c + 1;
     }
     if (!titled[0] && !titled[1]) return;
     for (int side = 0; side < 2; side++)
@@ -382,7 +383,8 @@ static bool is_reversed(const struct qkv_pairs *pairs, const char *const lang[2]
     bool reversed = false;
     for (int side = 0; side < 2; side++) {
         if (!lang[side]) continue;
-        if (!strcmp(lang[side], pairs->lang[side]) || strcmp(lang[side], pairs->lang[!side]) != 0)
+        if (qkv_is_same_language(lang[side], pairs->lang[side]) ||
+            !qkv_is_same_language(lang[side], pairs->lang[!side]))
             return false;
         reversed = true;
     }

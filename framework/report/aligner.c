@@ -64,14 +64,6 @@ static enum qkv_status open_direction(struct qkv_aligner *aligner, struct aligne
     return status ? qkv_error_set(error, "%s: %s", direction->run->path, inner.message) : QKV_OK;
 }
 
-/* Whether two configs name the same language, as en, eng and en-US do. */
-static bool is_same_language(const char *a, const char *b)
-{
-    size_t size_a = strcspn(a, "-_"), size_b = strcspn(b, "-_");
-    const char *code_a = qkv_language_code(a, size_a), *code_b = qkv_language_code(b, size_b);
-    return !strcmp(a, b) || (code_a && code_b && !strcmp(code_a, code_b));
-}
-
 /* Refuses two runs that do not translate in opposite directions, as far as their configs name languages: "src" and "trg" are
  * what qkv init writes where it knows none. */
 static enum qkv_status check_languages(const struct qkv_run *run, const struct qkv_run *reverse,
@@ -83,8 +75,8 @@ static enum qkv_status check_languages(const struct qkv_run *run, const struct q
     bool unknown = !qkv_is_same_file(run->path, reverse->path) &&
                    (!strcmp(one->src.lang, "src") || !strcmp(one->trg.lang, "trg") ||
                     !strcmp(two->src.lang, "src") || !strcmp(two->trg.lang, "trg"));
-    if (unknown ||
-        (is_same_language(one->src.lang, two->trg.lang) && is_same_language(one->trg.lang, two->src.lang)))
+    if (unknown || (qkv_is_same_language(one->src.lang, two->trg.lang) &&
+                    qkv_is_same_language(one->trg.lang, two->src.lang)))
         return QKV_OK;
     return qkv_error_set(
         error,

@@ -148,29 +148,37 @@ Test(init, takes_the_columns_of_the_languages)
     cr_expect_not_null(strstr(output, "  for example: ts perro 6. = gg dog number 6.\n"), "%s", output);
 }
 
-/* A first line of words that name columns is no pair; one of words that are also codes of languages is. */
+/* A first line of words that name columns is no pair; one of words that are also codes of languages is, and so are two names of
+ * one language. A header of languages exchanges the columns where the other direction is asked for. */
 Test(init, knows_titles_of_columns)
 {
     static const struct {
         const char *line;
-        bool is_header;
+        bool is_header, has_languages;
     } cases[] = {
-        {"en-US\tes-ES", true},
-        {"English (US)\tSpanish (Spain)", true},
-        {"Source text\tTarget text", true},
-        {"English sentence\tSpanish translation", true},
-        {"text_en\ttext_es", true},
-        {"it is\tes so", false},
-        {"My answer\tMi respuesta", false},
+        {"en-US\tes-ES", true, true},
+        {"en_US\tes_MX", true, true},
+        {"English (US)\tSpanish (Spain)", true, true},
+        {"Source text\tTarget text", true, false},
+        {"English sentence\tSpanish translation", true, true},
+        {"text_en\ttext_es", true, true},
+        {"it is\tes so", false, false},
+        {"My answer\tMi respuesta", false, false},
+        {"French\tFrancés", false, false},
+        {"English\tEnglish", true, false},
     };
     const char *folder = scratch("titles");
     write_pairs(folder, "plain.tsv", 40, "%s\t%s\n");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *output = run_ok("cd '%s' && { printf '%s\n'; cat plain.tsv; } >x.tsv && "
-                                    "qkv init x.tsv --updates 5 --overwrite",
+                                    "qkv init x.tsv --updates 5 --src es-MX --overwrite",
                                     folder, cases[i].line);
         cr_expect_eq(strstr(output, "below a header") != NULL, cases[i].is_header, "%s: %s", cases[i].line,
                      output);
+        cr_expect_eq(strstr(output, "columns 2 and 1 of 2") != NULL, cases[i].has_languages, "%s: %s",
+                     cases[i].line, output);
+        cr_expect_eq(strstr(output, "  target (en): 4.0 words") != NULL, cases[i].has_languages, "%s: %s",
+                     cases[i].line, output);
     }
 }
 
