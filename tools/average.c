@@ -5,11 +5,29 @@
 #include "terminal.h"
 
 #include "qkv/average.h"
+#include "qkv/run.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static int64_t last, best;
 static const char *output;
+
+/* Refuses to replace an average that other commands use by default, and whose scores are in metrics.jsonl. */
+static enum qkv_status check_name(const char *run_path, const char *name, struct qkv_error *error)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_config config = {0};
+    enum qkv_status status = qkv_run_read_config(run_path, &config, &arena, error);
+    if (!status && config.testing.average > 0 && !strcmp(name, "average"))
+        status =
+            qkv_error_set(error,
+                          "%s: its average is that of testing.average, which commands use by default; name "
+                          "another one with --output",
+                          run_path);
+    qkv_arena_release(&arena);
+    return status;
+}
 
 static int run(int operands, char **operand)
 {
@@ -21,8 +39,10 @@ static int run(int operands, char **operand)
     struct qkv_average average;
     struct qkv_error error = {""};
     const char *name = output ? output : "average";
-    enum qkv_status status = qkv_run_average(operand[0], last ? QKV_AVERAGE_LAST : QKV_AVERAGE_BEST,
-                                             last ? last : best, name, &average, &error);
+    enum qkv_status status = check_name(operand[0], name, &error);
+    if (!status)
+        status = qkv_run_average(operand[0], last ? QKV_AVERAGE_LAST : QKV_AVERAGE_BEST, last ? last : best,
+                                 name, &average, &error);
     if (status) return conclude(status, &error);
     print_plain(stdout, operand[0]);
     putchar('/');
@@ -60,7 +80,9 @@ const struct command command_average = {
             {"best", 'b', "N", OPTION_INTEGER, &best,
              "average the N best checkpoints (training.keep_best_ckpts)", 1, QKV_AVERAGE_MAX},
             {"output", 'o', "NAME", OPTION_TEXT, &output,
-             "name of the checkpoint in the run (default: average); an existing one is replaced"},
+             "name of the checkpoint in the run (default: average, but not in a run with testing.average); "
+             "an existing "
+             "one is replaced"},
             {0},
         },
     .run = run,

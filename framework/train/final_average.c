@@ -89,6 +89,14 @@ enum qkv_status qkv_final_average_restore(struct training *training, struct qkv_
         training->kept_average.checkpoints = count_of(training);
         return QKV_OK;
     }
-    if (unlink(path) == 0 || errno == ENOENT) return QKV_OK;
+    const struct qkv_train_listener *listener = training->options->listener;
+    if (unlink(path) == 0) {
+        if (!training->config->testing.average && listener && listener->notice)
+            listener->notice(listener->context,
+                             "average.safetensors is deleted, because training goes on: make a "
+                             "new one with qkv average when it ends");
+        return QKV_OK;
+    }
+    if (errno == ENOENT) return QKV_OK;
     return qkv_error_set(error, "%s: cannot be removed: %s", path, strerror(errno));
 }

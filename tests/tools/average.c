@@ -46,6 +46,27 @@ Test(average, training_says_what_it_averages)
                        "after 20 updates, the loss still falls fast: %s", outcome.error);
     cr_expect_not_null(
         strstr(run_ok("cd '%s' && qkv inspect run", folder), "loaded from run/average.safetensors"));
+    cr_expect(refused(
+        run("cd '%s' && qkv average run --best 1", folder),
+        "qkv: run: its average is that of testing.average, which commands use by default; name another "
+        "one with --output"));
+    run_ok("cd '%s' && qkv average run --best 1 -o another", folder);
+}
+
+Test(average, training_that_goes_on_says_that_it_deletes_one)
+{
+    const char *folder = trained("goes_on");
+    run_ok("cd '%s' && qkv average run --last 2 && qkv average run --last 2 -o kept", folder);
+    struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume -s training.updates=30", folder);
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_not_null(
+        strstr(outcome.error, "notice: average.safetensors is deleted, because training goes on: "), "%s",
+        outcome.error);
+    cr_expect_str_eq(
+        run_ok("cd '%s/run' && ls average.safetensors kept.safetensors 2>&1 | grep -v cannot", folder),
+        "kept.safetensors\n");
+    outcome = run("cd '%s' && qkv train c.yaml --resume -s training.updates=40", folder);
+    cr_expect_null(strstr(outcome.error, "is deleted"), "%s", outcome.error);
 }
 
 Test(average, refuses_what_cannot_be_averaged)
