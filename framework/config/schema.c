@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 bool qkv_choice_exists(const struct qkv_choices *choices, int value)
 {
@@ -212,12 +213,36 @@ static void find_nearest(const struct qkv_schema *schema, const char *path,
     if (!qkv_names_are_near(last_part(path), last_part(nearest), best)) *nearest = '\0';
 }
 
+/* Copies a path, with our names, which are shorter, for the sections that other programs call source, target or tgt. */
+static void rename_sections(const char *path, char renamed[static QKV_KEY_LONGEST])
+{
+    static const struct {
+        const char *name, *ours;
+    } sections[] = {{"source", "src"}, {"target", "trg"}, {"tgt", "trg"}};
+    for (size_t size; *path; path += size) {
+        size = strcspn(path, ".");
+        const char *part = path;
+        size_t part_size = size;
+        for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+            if (strlen(sections[i].name) == size && !strncasecmp(path, sections[i].name, size)) {
+                part = sections[i].ours;
+                part_size = strlen(part);
+            }
+        memcpy(renamed, part, part_size);
+        renamed += part_size;
+        if (path[size] == '.') *renamed++ = path[size++];
+    }
+    *renamed = '\0';
+}
+
 const char *qkv_schema_hint(const struct qkv_schema *schema, const char *path,
                             char hint[static QKV_HINT_SIZE])
 {
+    char renamed[QKV_KEY_LONGEST];
     *hint = '\0';
     if (strlen(path) >= QKV_KEY_LONGEST) return hint;
-    list_other_names(schema, path, hint);
-    if (!*hint) find_nearest(schema, path, hint);
+    rename_sections(path, renamed);
+    list_other_names(schema, renamed, hint);
+    if (!*hint) find_nearest(schema, renamed, hint);
     return hint;
 }

@@ -18,8 +18,7 @@ struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config
     bool is_guided = config->training.guided_alignment > 0;
     return (struct qkv_corpus_options){.drop_long = true,
                                        .keep_words = is_guided,
-                                       .third_column =
-                                           is_guided && !strcmp(config->data.train, config->data.train_links),
+                                       .third_column = !strcmp(config->data.train, config->data.train_links),
                                        .key = "data.train"};
 }
 

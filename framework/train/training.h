@@ -334,7 +334,7 @@ enum qkv_status qkv_training_agree(struct training *training, enum qkv_status st
 
 /* ---- setup.c ---- */
 
-/* How data.train is read, but for bpe_dropout: with guided alignment, the words of tokens are kept, and if data.train_links is
+/* How data.train is read, but for bpe_dropout: with guided alignment, the words of tokens are kept; if data.train_links is
  * the same file, the third column of a table holds the links. */
 struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config);
 

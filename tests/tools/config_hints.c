@@ -96,6 +96,15 @@ Test(config_hints, other_names_lead_to_keys)
                *message = message_of(folder, "training: {updates: 1}\n", "-s dim-vocabs=1");
     cr_expect_str_eq(message, "-s dim-vocabs=1: unknown key dim-vocabs; did you mean data.src.voc_limit or "
                               "data.trg.voc_limit\n");
+    static const char *const keys[][2] = {{"data.tgt.lang", "data.trg.lang"},
+                                          {"data.Target", "data.trg"},
+                                          {"data.source.levle", "data.src.level"},
+                                          {"data.target.min_freq", "data.trg.voc_min_freq"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        message = message_of(folder, "training: {updates: 1}\n", format("-s %s=1", keys[i][0]));
+        cr_expect_str_eq(message, format("-s %s=1: unknown key %s; did you mean %s\n", keys[i][0], keys[i][0],
+                                         keys[i][1]));
+    }
 }
 
 Test(config_hints, finds_configs_and_runs_by_their_names_alone)

@@ -148,6 +148,10 @@ Test(guided_alignment, links_may_be_the_third_column_of_the_pairs)
               format(GUIDED " -s data.train=three.tsv -s data.train_links=three.tsv %s", levels[i]));
         cr_expect_str_eq(numbers_of(folder, format("one%d", i)), numbers_of(folder, format("two%d", i)));
     }
+    train(folder, "off",
+          "-s data.train=three.tsv -s data.train_links=three.tsv -s training.guided_alignment=0");
+    train(folder, "none", "");
+    cr_expect_str_eq(numbers_of(folder, "off"), numbers_of(folder, "none"));
     run_ok("cd '%s' && qkv gradcheck c.yaml --sample 1 --sentences 1 " GUIDED
            " -s data.train=three.tsv -s data.train_links=three.tsv",
            folder);
