@@ -211,6 +211,19 @@ Test(score, notes_that_references_are_tokenized)
     cJSON_Delete(object);
 }
 
+Test(score, notes_that_references_have_no_spaces)
+{
+    const char *folder = scratch("no_spaces"),
+               *note = "qkv: note: 2 of 3 references have no spaces between words";
+    write_text(folder, "zh", "他是我的好老师。\n我很喜欢你的书。\n好\n");
+    write_text(folder, "de", "Straßenübergänge\nÄÄÄÄÄÄÄÄ\n안녕 하세요 여러분\n");
+    struct outcome outcome = run("cd '%s' && qkv score zh zh", folder);
+    cr_expect_eq(strncmp(outcome.error, note, strlen(note)), 0, "%s", outcome.error);
+    cr_expect_str_empty(run("cd '%s' && qkv score zh zh --tokenize char", folder).error);
+    cr_expect_str_empty(run("cd '%s' && qkv score zh zh -m chrf", folder).error);
+    cr_expect_str_empty(run("cd '%s' && qkv score de de", folder).error);
+}
+
 /* At least half of the references have capitals, and no translation has. */
 Test(score, notes_that_translations_have_no_capitals)
 {
