@@ -430,7 +430,7 @@ const struct command command_translate = {
              1e5},
             COMMAND_OPTION_THREADS(&options.threads),
             COMMAND_OPTION_CHECKPOINT(&checkpoint),
-            {"quiet", 'q', NULL, OPTION_FLAG, &options.quiet, "do not warn about unknown words"},
+            {"quiet", 'q', NULL, OPTION_FLAG, &options.quiet, "do not warn about unknown words or tabs"},
             {0},
         },
     .run = run,
