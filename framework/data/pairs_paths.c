@@ -27,7 +27,7 @@ static size_t language_size(const char *name, const char *prefix, const char *co
     if (suffix[size] && strcmp(suffix + size, ".gz")) return 0;
     for (int side = 0; side < 2; side++)
         if (lang[side] && strlen(lang[side]) == size && !strncmp(suffix, lang[side], size)) return size;
-    return qkv_language_code(suffix, size) ? size : 0;
+    return qkv_language_of_title(suffix, size) ? size : 0;
 }
 
 enum { MAX_FILES = 16, NAME_LONGEST = 255 };
@@ -74,7 +74,7 @@ static enum qkv_status list_files(struct names *names, const char *folder, const
     return QKV_OK;
 }
 
-/* The index of the file whose suffix is a language, or else is another name of it, as in x.eng for en; -1: there is none. */
+/* The index of the file whose suffix is a language, or else is another name of it, as in x.eng and x.en-US for en; -1: there is none. */
 static int find_language(const struct names *names, size_t prefix_size, const char *lang)
 {
     int found = -1;
@@ -82,7 +82,7 @@ static int find_language(const struct names *names, size_t prefix_size, const ch
         const char *suffix = names->name[i] + prefix_size + 1;
         size_t size = names->language_size[i];
         if (strlen(lang) == size && !strncmp(suffix, lang, size)) return i;
-        const char *code = qkv_language_code(suffix, size);
+        const char *code = qkv_language_of_title(suffix, size);
         if (found < 0 && code && !strcmp(code, lang)) found = i;
     }
     return found;

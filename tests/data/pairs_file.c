@@ -327,6 +327,14 @@ Test(pairs_file, reads_two_line_aligned_files_and_their_prefix)
                      "two languages with --src and --trg");
     prefix.lang[0] = "it";
     cr_expect_str_eq(read_pairs(folder, prefix, NULL), "x.it: there is no such file");
+    /* A region does not hide the language. */
+    write_text(folder, "k.en-US", "a\n");
+    write_text(folder, "k.es-MX", "A\n");
+    prefix = (struct qkv_pairs_request){.path = format("%s/k", folder)};
+    cr_expect_str_eq(read_pairs(folder, prefix, &seen), "a=A|");
+    cr_expect_str_eq(seen.lang[1], "es");
+    prefix.lang[0] = "es";
+    cr_expect_str_eq(read_pairs(folder, prefix, NULL), "A=a|");
 }
 
 Test(pairs_file, says_what_is_wrong)
