@@ -385,8 +385,7 @@ const struct command command_align = {
              .choices = name_of_drawing},
             {"threshold", 0, "X", OPTION_NUMBER, &threshold,
              "link words whose weight is above X, instead of the strongest; without --reverse, the target "
-             "words of a "
-             "source word need a share above X of its weights",
+             "words of a source word need a share above X of its weights",
              0, 1},
             {"reading", 0, "NAME", OPTION_CHOICE, &reading_name,
              "assign each row of weights to the word that the decoder step predicts, or to the word that it "
@@ -401,8 +400,7 @@ const struct command command_align = {
             {"reverse-head", 0, "H", OPTION_TEXT, &reverse_head, "its head (default: as --head)"},
             {"multiply", 0, NULL, OPTION_FLAG, &multiply,
              "with --reverse: multiply each weight by the weight of the other run, divide each row by its "
-             "sum, and "
-             "draw the links of both directions from this"},
+             "sum, and draw the links of both directions from this"},
             COMMAND_OPTIONS_LINKS(&links_options, "score the links: error rate, precision, recall"),
             COMMAND_OPTION_CHECKPOINT(&checkpoint),
             COMMAND_OPTION_THREADS(&threads),

@@ -81,8 +81,7 @@ const struct command command_average = {
              "average the N best checkpoints (training.keep_best_ckpts)", 1, QKV_AVERAGE_MAX},
             {"output", 'o', "NAME", OPTION_TEXT, &output,
              "name of the checkpoint in the run (default: average, but not in a run with testing.average); "
-             "an existing "
-             "one is replaced"},
+             "an existing one is replaced"},
             {0},
         },
     .run = run,
