@@ -55,10 +55,13 @@ const char *list_names(char *text, size_t size, qkv_name_lister *name, const voi
 
 int print_unknown_name(const char *what, const char *given, qkv_name_lister *name, const void *context)
 {
+    enum { FEW = 3 }; /* names that are listed even if one is near: the user may have meant another */
     char names[1024];
-    if (*qkv_suggest_names(names, sizeof names, given, "", name, context))
+    int64_t count = 0;
+    while (count <= FEW && name(context, count)) count++;
+    if (count > FEW && *qkv_suggest_names(names, sizeof names, given, "", name, context))
         return print_error("%s is '%s'; did you mean %s", what, given, names);
-    return print_error("%s is '%s', but must be %s%s", what, given, name(context, 1) ? "one of " : "",
+    return print_error("%s is '%s', but must be %s%s", what, given, count > 1 ? "one of " : "",
                        list_names(names, sizeof names, name, context));
 }
 

@@ -150,7 +150,7 @@ static int shared_sections(const char *a, const char *b)
     return count;
 }
 
-/* Lists the keys for which another program uses the last part of `path` as name. If there are several, lists only those that
+/* Lists the keys for which another program uses `path`, or its last part, as name. If there are several, lists only those that
  * share most leading sections with `path`. */
 static void list_other_names(const struct qkv_schema *schema, const char *path,
                              char hint[static QKV_HINT_SIZE])
@@ -160,7 +160,7 @@ static void list_other_names(const struct qkv_schema *schema, const char *path,
     int most_shared = 0, count = 0;
     for (int i = 0; i < schema->other_name_count; i++) {
         const struct qkv_other_name *other = &schema->other_names[i];
-        if (!is_same_name(last_part(path), other->name)) continue;
+        if (!is_same_name(last_part(path), other->name) && !is_same_name(path, other->name)) continue;
         int shared = shared_sections(path, other->path);
         if (shared > most_shared) {
             most_shared = shared;

@@ -150,7 +150,8 @@ Test(quantize, refuses_what_it_cannot_do)
         {"qkv quantize run", "give --output, the folder of the new run"},
         {"qkv quantize run -o run", "run: exists already: name a new folder"},
         {"qkv quantize none -o x", "none: there is no such run"},
-        {"echo one | qkv translate run --precision int4", "--precision is 'int4'; did you mean int8"},
+        {"echo one | qkv translate run --precision int4",
+         "--precision is 'int4', but must be one of float32, bfloat16, int8"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct outcome outcome = run("cd '%s' && %s", folder, cases[i].command);
