@@ -135,10 +135,11 @@ static enum qkv_status read_columns(struct reading *reading)
 
 static enum qkv_status refuse_wa(const struct reading *reading)
 {
-    return qkv_error_set(reading->error,
-                         "%s:%lld: the line is not as the lines before it: number of a sentence pair, source "
-                         "word, target word, and S (sure) or P (possible): 1 1 3 S",
-                         reading->lines.path, (long long)reading->lines.number);
+    return qkv_error_set(
+        reading->error,
+        "%s:%lld: is not a line of a .wa file: number of a sentence pair, source word, target "
+        "word, and S (sure) or P (possible), as in 1 1 3 S",
+        reading->lines.path, (long long)reading->lines.number);
 }
 
 /* Reads a number and the space after it; false if the field is not a number. */
@@ -163,13 +164,19 @@ static bool read_wa_end(const char *text, bool *sure)
     return strspn(text, "0123456789.eE+-") == (size_t)(end - text) && !*skip_space(end);
 }
 
-static bool read_wa(const char *line, int64_t *sentence, struct qkv_alignment_link *link)
+/* Reads the three numbers of a line. Returns what is behind them; NULL: it has no three numbers. */
+static const char *read_wa_numbers(const char *line, int64_t *sentence, struct qkv_alignment_link *link)
 {
     const char *text = skip_space(line);
-    if (!read_wa_number(&text, sentence)) return false;
+    if (!read_wa_number(&text, sentence)) return NULL;
     link->column = text - line + 1;
-    return read_wa_number(&text, &link->source) && read_wa_number(&text, &link->target) &&
-           read_wa_end(text, &link->sure);
+    return read_wa_number(&text, &link->source) && read_wa_number(&text, &link->target) ? text : NULL;
+}
+
+static bool read_wa(const char *line, int64_t *sentence, struct qkv_alignment_link *link)
+{
+    const char *end = read_wa_numbers(line, sentence, link);
+    return end && read_wa_end(end, &link->sure);
 }
 
 static enum qkv_status read_wa_line(struct reading *reading)
@@ -200,7 +207,9 @@ static enum links_format format_of(const char *line)
     if (!*skip_space(line)) return UNKNOWN;
     if (read_wa(line, &sentence, &link)) return WA;
     const char *column = third_column(line);
-    return column && !strchr(column, '\t') ? THREE_COLUMNS : PHARAOH;
+    if (column && !strchr(column, '\t')) return THREE_COLUMNS;
+    return read_wa_numbers(line, &sentence, &link) ? WA
+                                                   : PHARAOH; /* WA: its end is wrong, which is reported */
 }
 
 static enum qkv_status read_line(struct reading *reading)
@@ -285,7 +294,7 @@ static bool store(struct reading *reading, int from, struct qkv_alignments *alig
     }
     alignments->sentences = sentences;
     alignments->count = reading->sentences;
-    if (reading->format == WA) alignments->missing = reading->sentences - count_named(links);
+    alignments->missing = reading->sentences - count_named(links);
     return true;
 }
 

@@ -203,9 +203,13 @@ Test(formats, refuse_what_does_not_fit_the_text)
          ":2: a link of sentence pair 5, but the corpus has 4 pairs"},
         {QKV_LINKS_FROM_DETECTED, "0 1 1\n", ":1: sentence pairs have the numbers 1, 2, ..., not 0"},
         {QKV_LINKS_FROM_DETECTED, "1 1 1\n1 1-2\n",
-         ":2: the line is not as the lines before it: number of a sentence pair, source word, target word, "
-         "and S "
-         "(sure) or P (possible): 1 1 3 S"},
+         ":2: is not a line of a .wa file: number of a sentence pair, source word, target word, and S (sure) "
+         "or "
+         "P (possible), as in 1 1 3 S"},
+        {QKV_LINKS_FROM_DETECTED, "1 1 1 X\n",
+         ":1: is not a line of a .wa file: number of a sentence pair, source word, target word, and S (sure) "
+         "or "
+         "P (possible), as in 1 1 3 S"},
         {QKV_LINKS_FROM_DETECTED, "a b\tc d\t0-0\na\tb\n",
          ":2: the line has no third column; a line is source<TAB>target<TAB>links, as in the lines before "
          "it"},
@@ -217,8 +221,7 @@ Test(formats, refuse_what_does_not_fit_the_text)
          "other tokens"},
         {QKV_LINKS_FROM_DETECTED, "a b\tc d\t0-0 x\n",
          ":1:13: x is not a link between words: write 0-2 for a sure link from the first source word to the "
-         "third "
-         "target word, 0p2 for a possible one"},
+         "third target word, 0p2 for a possible one"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         cr_expect_str_eq(read_as("fits", cases[i].from, cases[i].text), cases[i].message);

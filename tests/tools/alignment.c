@@ -159,6 +159,9 @@ Test(alignment, reads_gold_links_of_every_format)
         "counts as wrong; score only pairs that it has links of\n";
     cr_expect_str_empty(run("%s pairs.tsv --links links.wa", in).error);
     cr_expect_str_eq(run("%s pairs.tsv --links first.wa", in).error, note);
+    write_text(folder, "first.pharaoh", "0-0\n\n");
+    cr_expect_not_null(strstr(run("%s pairs.tsv --links first.pharaoh", in).error,
+                              "first.pharaoh has no links of 1 of the 2 pairs"));
     struct outcome aligned =
         run("cd '%s' && qkv align '%s/run' pairs.tsv --links first.wa", folder, tiny_folder("alignment"));
     cr_expect_eq(strncmp(aligned.error, note, strlen(note)), 0, "%s", aligned.error);

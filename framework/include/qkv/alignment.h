@@ -71,7 +71,7 @@ struct qkv_alignment {
 struct qkv_alignments {
     struct qkv_alignment *sentences; /* [count] */
     int64_t count;
-    int64_t missing;        /* pairs that a .wa file does not name: they have no gold links */
+    int64_t missing;        /* pairs of which the file has no links */
     struct qkv_arena arena; /* private */
 };
 
@@ -173,8 +173,7 @@ struct qkv_alignment_score {
     struct qkv_alignment_result *results; /* [count]: counts over all sentences so far */
     int64_t count;
     int64_t sentences;
-    int64_t
-        missing; /* pairs that a .wa file of gold links does not name: every link drawn there counts as wrong */
+    int64_t missing; /* pairs that have no gold links: every link drawn there counts as wrong */
 };
 
 /* Result `index` of 0 .. count - 1, with its rates. Results are sorted by drawing (target, union), reading, layer, head;
