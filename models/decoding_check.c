@@ -40,8 +40,7 @@ static enum qkv_status compare(const struct comparison *c, const struct qkv_next
             return qkv_error_set(
                 error,
                 "network %s: step %lld of its decoding gives token %d of row %lld the log-probability %g, "
-                "but "
-                "hidden gives %g%s",
+                "but hidden gives %g%s",
                 c->model->interface->name, (long long)c->faster->step, (int)token, (long long)row, found,
                 expected,
                 c->reorders ? "; without reordering they agree, so reorder must move more, or move it "

@@ -353,8 +353,7 @@ const struct command command_align = {
         "first.\n\n"
         "Without --layer and --head, links come from the mean over all heads of all layers. --head best "
         "chooses a head by the first 4096 pairs, among those of --layer or of all layers. With --reverse, "
-        "the "
-        "links per source word come from a run that translates in the other direction.\n\n"
+        "the links per source word come from a run that translates in the other direction.\n\n"
         "A pair that is too long for the positions of a run has no links, and a warning says so.\n",
     .examples = "  qkv align runs/toy_en_es datasets/en_es/test.tsv -o test.links\n"
                 "  qkv align runs/toy_en_es datasets/en_es/test.tsv --layer 1 --drawing union \\\n"
@@ -376,9 +375,7 @@ const struct command command_align = {
             {"head", 0, "H", OPTION_TEXT, &head, "a head from 1, mean (default), or best"},
             {"choose", 0, "RULE", OPTION_CHOICE, &rule_name,
              "how --head best chooses: {choices}; lowest entropy, agreement with the mean of all heads "
-             "(default), "
-             "or "
-             "lowest alignment error on --links",
+             "(default), or lowest alignment error on --links",
              .choices = choose_name},
             {"drawing", 0, "NAME", OPTION_CHOICE, &drawing_name,
              "which links: {choices} (default: target; with --reverse, grow-diag)",

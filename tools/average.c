@@ -59,8 +59,7 @@ const struct command command_average = {
     .summary = "average the parameters of several checkpoints of a run",
     .description =
         "Writes a checkpoint whose parameters are the mean of the last or of the best checkpoints of a run, "
-        "as in the "
-        "Transformer paper. Other commands take it by `--checkpoint average`.\n\n"
+        "as in the Transformer paper. Other commands take it by `--checkpoint average`.\n\n"
         "The run must have kept that many: training.keep_best_ckpts, training.keep_last_ckpts. With "
         "testing.average, training averages the best ones itself when it ends.\n",
     .examples = "  qkv train configs/toy_en_es.yaml -s training.keep_best_ckpts=2 \\\n"

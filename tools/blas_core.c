@@ -33,9 +33,7 @@ void choose_blas_core(char **argv)
     if (qkv_kernels_in_use(&kernels, &error) || !kernels.is_float32_by_blas || !kernels.better_blas_core)
         return;
     execute_anew(argv, kernels.better_blas_core);
-    print_error(
-        "OpenBLAS computes with kernels for %s, which are slow on this processor, because this program "
-        "cannot be "
-        "executed anew (%s): set the environment variable %s to %s",
-        kernels.blas_core, strerror(errno), VARIABLE, kernels.better_blas_core);
+    print_error("OpenBLAS computes with kernels for %s, which are slow on this processor, because this "
+                "program cannot be executed anew (%s): set the environment variable %s to %s",
+                kernels.blas_core, strerror(errno), VARIABLE, kernels.better_blas_core);
 }

@@ -146,9 +146,8 @@ const struct command command_compare = {
         "test set; and a chart with a line for each run, the sentences translated without a "
         "mistake by source length, from evaluations made with --by-length.\n\n"
         "A run folder shows the scores of data.dev at its best validation or, with testing.average, those of "
-        "the average; one of `qkv quantize` has none. "
-        "Runs that differ in "
-        "their seed alone are one row: mean ± standard deviation (.tsv: the mean). Below the table "
+        "the average; one of `qkv quantize` has none. Runs that differ in their seed alone are one row: mean "
+        "± standard deviation (.tsv: the mean). Below the table "
         "stand the keys of the configs whose values differ, as far as the run folders are known. "
         "Scores that were computed in different ways, such as BLEU with two tokenizers, get a "
         "warning.\n",

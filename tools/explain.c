@@ -198,8 +198,7 @@ const struct command command_explain = {
     .description =
         "Walks through attention step by step: words, embeddings, positions, W_Q W_K W_V, queries, keys, "
         "values, scores, scaled scores, mask, weights, context, concatenated heads, output; in a run also "
-        "feed "
-        "forward, logits and the chosen words; each step with its formula, shape and matrix.\n\n"
+        "feed forward, logits and the chosen words; each step with its formula, shape and matrix.\n\n"
         "A scene says in YAML which words and matrices go in; a run shows its learned matrices at work on a "
         "sentence. All numbers are float64, computed by the same ops as the models.\n",
     .examples = "  qkv explain configs/seeds/general_attention.yaml --digits 8\n"
@@ -235,8 +234,7 @@ const struct command command_explain = {
              1000},
             {"words", 0, NULL, OPTION_FLAG, &request.words,
              "run: also show weights between words: summed over the tokens of a key word, mean over those of "
-             "a "
-             "query word"},
+             "a query word"},
             {0},
         },
     .run = run,

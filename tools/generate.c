@@ -153,17 +153,13 @@ const struct command command_generate = {
 #undef SEQUENCE_TASK
         "  en_es: English sentences and their Spanish translations\n\n"
         "All tasks also write gold word alignments of dev and test (dev.align, test.align), en_es also the "
-        "combinations "
-        "of words that train never contains (held_out.tsv). Its sentences are single clauses of 3 to 14 "
-        "words; with --shortest, --longest or --longest-test, clauses are joined and have relative clauses, "
-        "and all lengths are equally frequent.\n\n"
+        "combinations of words that train never contains (held_out.tsv). Its sentences are single clauses of "
+        "3 to 14 words; with --shortest, --longest or --longest-test, clauses are joined and have relative "
+        "clauses, and all lengths are equally frequent.\n\n"
         "The sources of train, and for en_es all pairs, are kept in memory, so that dev and test share none "
-        "with "
-        "train. With --stream, dev and test are drawn first, train leaves out their sources, and each of its "
-        "lines is "
-        "written when it is drawn: any number of lines takes the same memory. Lines of train may then "
-        "repeat, also "
-        "those of en_es.\n",
+        "with train. With --stream, dev and test are drawn first, train leaves out their sources, and each "
+        "of its lines is written when it is drawn: any number of lines takes the same memory. Lines of train "
+        "may then repeat, also those of en_es.\n",
     .examples = "  qkv generate reverse -o runs/reverse-data\n"
                 "  qkv generate sort -o runs/sort-data --symbols 100 --longest 12 --train 20000\n"
                 "  qkv generate en_es -o datasets/en_es --overwrite\n"

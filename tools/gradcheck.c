@@ -357,8 +357,7 @@ const struct command command_gradcheck = {
              "seed of values, samples and dropout (default: 1)", 0, 9007199254740992.0},
             {"plant", 0, "FAULT[:OP]", OPTION_TEXT, &request.plant,
              "plant a fault in an op, to see the check fail: {choices}. reads, elementwise and alias are "
-             "wrong "
-             "declarations, which the check of the op finds; all: a table of every fault in every op",
+             "wrong declarations, which the check of the op finds; all: a table of every fault in every op",
              .choices = fault_name},
             COMMAND_OPTION_JSON(&request.json),
             {"quiet", 'q', NULL, OPTION_FLAG, &request.quiet, "print failures and the summary only"},

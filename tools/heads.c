@@ -182,18 +182,14 @@ static int run(int operands, char **operand)
 const struct command command_heads = {
     .name = "heads",
     .summary = "measure every attention head: what it attends to, its importance",
-    .description =
-        "Measures each head on sentence pairs, with the references fed to the decoder. Maps are "
-        "between words; "
-        "means are over the attending words (rows), without <s> and </s>. The columns of the tables, "
-        "with their names "
-        "in JSON and TSV:\n\n"
+    .description = "Measures each head on sentence pairs, with the references fed to the decoder. Maps are "
+                   "between words; means are over the attending words (rows), without <s> and </s>. The "
+                   "columns of the tables, with their names in JSON and TSV:\n\n"
 #define HEAD_MEASURE(id, name, title, digits, factor, help) title " (" #name "): " help ".\n\n"
 #include "qkv/head_measures.def"
 #undef HEAD_MEASURE
-        "A measure that no head has, such as alignment errors without --links, is left out of the "
-        "tables. Heads "
-        "are named as by --without in `qkv translate`.\n",
+                   "A measure that no head has, such as alignment errors without --links, is left out of the "
+                   "tables. Heads are named as by --without in `qkv translate`.\n",
     .examples = "  qkv heads runs/toy_en_es datasets/en_es/test.tsv\n"
                 "  qkv heads runs/toy_en_es datasets/en_es/test.tsv \\\n"
                 "      --links datasets/en_es/test.align --sort importance\n"

@@ -152,10 +152,8 @@ void help_man_overview(FILE *file)
     fputs(".SH ENVIRONMENT\n"
           ".TP\n\\fBQKV_KERNELS\\fR\nthe kernels to compute with, instead of the fastest that the processor "
           "can run: \\fBportable\\fR run on every processor; \\fBblas\\fR are the fastest, but OpenBLAS "
-          "computes large "
-          "products, so that results have other bits on other processors; \\fBqkv \\-\\-version\\fR prints "
-          "those "
-          "in use\n"
+          "computes large products, so that results have other bits on other processors; \\fBqkv "
+          "\\-\\-version\\fR prints those in use\n"
           ".TP\n\\fBNO_COLOR\\fR\nwhen it is not empty, text has no colours\n",
           file);
 }

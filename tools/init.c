@@ -343,16 +343,13 @@ const struct command command_init = {
         "PAIRS is a table with a pair in each line and tabs between its columns: also a file of "
         "manythings.org/anki, an export of Tatoeba, or notes exported from Anki as plain text (not .apkg). "
         "The first column with sentences is the source, the second one the target; others are skipped. Or "
-        "PAIRS and PAIRS2 are two files with a sentence in each line, of which "
-        "line n "
-        "of one is the translation of line n of the other; PAIRS alone may be their common prefix: then the "
+        "PAIRS and PAIRS2 are two files with a sentence in each line, of which line n of one is the "
+        "translation of line n of the other; PAIRS alone may be their common prefix: then the "
         "name that comes first in the alphabet is the source, unless --src or --trg says otherwise. Files "
-        "may be "
-        "gzip, in UTF-8 or UTF-16.\n\n"
+        "may be gzip, in UTF-8 or UTF-16.\n\n"
         "No sentence of dev or test is in another part, on either side; upper and lower case, punctuation "
-        "and spaces do "
-        "not matter for that. The same seed makes the same parts on every machine. All files are written, or "
-        "none.\n",
+        "and spaces do not matter for that. The same seed makes the same parts on every machine. All files "
+        "are written, or none.\n",
     .examples = "  qkv init spa.txt\n"
                 "  qkv init train.en train.de -o runs/ende.yaml --minutes 30\n"
                 "  qkv init pairs.tsv.gz --src en --trg fr --clean\n",
@@ -368,8 +365,7 @@ const struct command command_init = {
             {"output", 'o', "CONFIG", OPTION_TEXT, &options.config,
              "the config to write (default: NAME.yaml in this folder, where PAIRS is NAME.txt, or the two "
              "files are NAME.en and NAME.de; characters other than letters, digits, '.', '_' and '-', such "
-             "as "
-             "spaces, become underscores)",
+             "as spaces, become underscores)",
              .completes = VALUE_FILE},
             {"src", 0, "CODE", OPTION_TEXT, &options.lang[0],
              "language of the source: a code such as en or pt-BR, or a name such as English (default: by "
@@ -386,8 +382,7 @@ const struct command command_init = {
              "train for N updates instead of --minutes; skips the measurement of speed", 1, 1e9},
             {"clean", 'c', NULL, OPTION_FLAG, &options.clean,
              "remove HTML from sentences, and pairs that repeat an earlier one, or whose lengths differ so "
-             "much that one is probably "
-             "not "
+             "much that one is probably not "
              "the translation of the other"},
             {"dev", 0, "N", OPTION_INTEGER, &options.dev,
              "the maximal number of pairs of dev (default: a twentieth of all, up to 1000)", 1, 1e9},

@@ -105,11 +105,11 @@ static enum qkv_status choose_lengths(struct init_plan *plan, struct init_data *
     if (!status) take_out_long(plan, data, length);
     plan->left_out = training ? (double)left_out / (double)training : 0;
     if (!status && left_out == training)
-        status = qkv_error_set(error,
-                               "%s: all of its training pairs have a side of more than %d tokens, but qkv "
-                               "learns from sentences: "
-                               "split the texts, so that each pair is a sentence and its translation",
-                               data->pairs->path[0], INIT_LENGTH_MAX);
+        status = qkv_error_set(
+            error,
+            "%s: all of its training pairs have a side of more than %d tokens, but qkv learns from "
+            "sentences: split the texts, so that each pair is a sentence and its translation",
+            data->pairs->path[0], INIT_LENGTH_MAX);
     free(length);
     return status;
 }

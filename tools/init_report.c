@@ -61,8 +61,7 @@ static void report_order(const struct qkv_pairs *pairs)
     if (!pairs->has_named_order) return;
     int first = pairs->column[0] > pairs->column[1], second = !first;
     printf("  languages from the name of the file: %s in column %d, %s in column %d; if it is the other way "
-           "round: "
-           "--columns %d,%d --src %s --trg %s\n",
+           "round: --columns %d,%d --src %s --trg %s\n",
            pairs->lang[first], pairs->column[first], pairs->lang[second], pairs->column[second],
            pairs->column[first], pairs->column[second], pairs->lang[second], pairs->lang[first]);
 }
@@ -90,8 +89,7 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
     report_side(pairs, &facts->side[1], lang[1], "target");
     if (facts->side[0].is_tokenized || facts->side[1].is_tokenized)
         printf("  %s tokenized (spaces before full stops, or marks such as &apos;): the config leaves "
-               "punctuation there as it "
-               "is\n",
+               "punctuation there as it is\n",
                !facts->side[1].is_tokenized   ? "the source is"
                : !facts->side[0].is_tokenized ? "the target is"
                                               : "both sides are");

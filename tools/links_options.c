@@ -22,8 +22,7 @@ void links_options_note(const struct links_options *options, int64_t missing, in
 {
     if (missing)
         print_error("note: %s has no links of %lld of the %lld pairs: every link that is drawn there counts "
-                    "as wrong; "
-                    "score only pairs that it has links of",
+                    "as wrong; score only pairs that it has links of",
                     options->path, (long long)missing, (long long)pairs);
 }
 

@@ -207,17 +207,15 @@ const struct command command_page = {
     .synopsis = "page [RUN | SCENE...] [options]",
     .description =
         "Writes one HTML file that holds a run, or scenes, and the engine as WebAssembly. It needs no "
-        "network and no "
-        "other file: "
-        "open it in a browser, type a sentence, and see the translation and where every head looked.\n\n"
+        "network and no other file: open it in a browser, type a sentence, and see the translation and where "
+        "every head looked.\n\n"
         "Without a run the page walks through scenes (`qkv help explain`), step by step: those files, or "
         "the attention tutorials that `configs/seeds` repeats. It shows each with its own numbers, and with "
         "random ones of any seed.\n\n"
         "The parameters of a run are rounded to half precision (11 bits), which halves the file and changes "
-        "weights "
-        "and scores by about 1e-3, so that of two words that are nearly as probable the other may win. With "
-        "`--numbers float32` they stay as they are, and the numbers differ from those of `qkv translate` by "
-        "less than 1e-5, because WebAssembly has no fused multiply-add.\n\n"
+        "weights and scores by about 1e-3, so that of two words that are nearly as probable the other may "
+        "win. With `--numbers float32` they stay as they are, and the numbers differ from those of `qkv "
+        "translate` by less than 1e-5, because WebAssembly has no fused multiply-add.\n\n"
         "With `--pairs` the page has a table of its heads: the change of loss and BLEU when each alone is "
         "silent, as `qkv heads` measures it. It also shows the loss at every moment of training that it "
         "holds, and with `--links` the alignment error of each head that looks from the translation at the "
@@ -243,8 +241,7 @@ const struct command command_page = {
             COMMAND_OPTION_CHECKPOINT(&checkpoint),
             {"snapshots", 0, "N", OPTION_INTEGER, &snapshots,
              "hold at most N snapshots of training (training.snapshots), evenly chosen (default: 6); each "
-             "takes the room "
-             "of a model",
+             "takes the room of a model",
              0, 64},
             {"pairs", 0, "FILE", OPTION_TEXT, &measured.pairs,
              "measure the heads on sentence pairs (.tsv, .tsv.gz, or the common prefix of two files)",

@@ -307,13 +307,11 @@ const struct command command_plot = {
     .description =
         "Draws what runs record while they train, several runs together, also while they still train. Runs "
         "that differ in their seed alone (training.random_seed, name and folder) become one line, their "
-        "mean, "
-        "with a band of one standard deviation.\n\n"
+        "mean, with a band of one standard deviation.\n\n"
         "A star marks the best validation by training.early_stopping_metric. A ring marks where overfitting "
         "begins: the lowest loss of data.dev, if three later validations in a row are well above it while "
-        "the "
-        "loss of training has fallen. Without -o it draws in the terminal, in ASCII where the locale is not "
-        "UTF-8.\n",
+        "the loss of training has fallen. Without -o it draws in the terminal, in ASCII where the locale is "
+        "not UTF-8.\n",
     .examples = "  qkv plot runs/toy_en_es\n"
                 "  qkv plot runs/a runs/b --x time -o curves.svg\n"
                 "  qkv plot runs/a runs/b --show loss,gradient_norm\n",

@@ -80,8 +80,7 @@ const struct command command_prepare = {
         "not there. It depends on all keys of data.src and data.trg, and on data.joint_vocabulary: training "
         "refuses it when one of them has another value. BPE dropout needs the text.\n\n"
         "With --from, the ids are those of the vocabularies and merges of another run, for new text that "
-        "`qkv "
-        "train --from` goes on with. It must be cut into the same kind of tokens.\n",
+        "`qkv train --from` goes on with. It must be cut into the same kind of tokens.\n",
     .examples = "  qkv prepare configs/toy_en_es.yaml -o runs/toy.prepared\n"
                 "  qkv train configs/toy_en_es.yaml -s data.train=runs/toy.prepared\n"
                 "  qkv prepare configs/toy_en_es.yaml --from runs/toy_en_es -o runs/more.prepared\n",

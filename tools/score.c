@@ -286,10 +286,8 @@ const struct command command_score = {
         "Compares translations, from any program, with references: BLEU, chrF and TER as sacreBLEU computes "
         "them.\n\n"
         "With --against, also says for each further system whether its difference from TRANSLATIONS may be "
-        "chance: "
-        "by paired bootstrap resampling, with the mean of the samples, half of their 95 % interval, and p, "
-        "the "
-        "probability of such a difference by chance.\n",
+        "chance: by paired bootstrap resampling, with the mean of the samples, half of their 95 % interval, "
+        "and p, the probability of such a difference by chance.\n",
     .examples = "  qkv translate runs/toy_en_es lines.en | qkv score - lines.es\n"
                 "  qkv translate runs/a lines.en >a.es\n"
                 "  qkv score a.es lines.es --metrics bleu,chrf,ter --chrf-word-order 2\n"

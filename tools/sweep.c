@@ -204,9 +204,9 @@ const struct command command_sweep = {
     .summary = "train every combination of some values, with several seeds",
     .description =
         "Trains a run for every config and every combination of the values that -g names, each in a folder "
-        "of "
-        "its own below one folder, several at the same time. At the end it prints the table of `qkv compare` "
-        "and writes it and the picture of `qkv plot` into that folder: comparison.md, curves.svg.\n\n"
+        "of its own below one folder, several at the same time. At the end it prints the table of `qkv "
+        "compare` and writes it and the picture of `qkv plot` into that folder: comparison.md, "
+        "curves.svg.\n\n"
         "The same command again goes on: finished runs are kept, others continue from their last checkpoint. "
         "More configs, values or seeds may be named, too. Ctrl-C (or SIGTERM or SIGHUP) has each run save a "
         "checkpoint. What a run prints is in FOLDER/NAME.log.\n\n"

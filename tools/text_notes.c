@@ -67,8 +67,7 @@ static void note_without_spaces(const struct text_notes *notes, const struct qkv
     enum qkv_bleu_tokenizer tokenizer = scorer->options.tokenizer;
     if (!qkv_scorer_computes(scorer, QKV_METRIC_BLEU) || tokenizer == QKV_BLEU_CHAR) return;
     print_error("note: %lld of %lld references have no spaces between words: BLEU with the tokenizer %s "
-                "takes what is "
-                "between punctuation marks for one word; --tokenize char compares characters",
+                "takes what is between punctuation marks for one word; --tokenize char compares characters",
                 (long long)notes->without_spaces, (long long)notes->references,
                 qkv_bleu_tokenizer_name(tokenizer));
 }

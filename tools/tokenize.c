@@ -78,8 +78,7 @@ const struct command command_tokenize = {
         "Prints the tokens of each line of FILE with a space between, as the model of RUN reads them: "
         "words, characters, or pieces of words (data.src.level). A piece that ends in `@@` goes on with "
         "the next one; `▁` stands for white space. Tokens that are not in the vocabulary, which the model "
-        "reads "
-        "as `<unk>`, are named on standard error, those of the first ten lines that have any.\n",
+        "reads as `<unk>`, are named on standard error, those of the first ten lines that have any.\n",
     .examples = "  echo \"the cat is sleeping\" | qkv tokenize runs/toy_en_es\n"
                 "  qkv tokenize runs/toy_en_es lines.es --side trg\n",
     .operands =

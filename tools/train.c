@@ -98,8 +98,7 @@ const struct command command_train = {
         "`mpirun -n N qkv train CONFIG` starts.\n\n"
         "With --from, training starts from the parameters of another run instead of random ones, with a new "
         "optimizer and schedule: for other text (fine-tuning), or a longer schedule. It uses the "
-        "vocabularies of "
-        "that run, unless training.from_vocabulary is new.\n",
+        "vocabularies of that run, unless training.from_vocabulary is new.\n",
     .examples = "  qkv train configs/toy_en_es.yaml\n"
                 "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n"
                 "  qkv train configs/toy_en_es.yaml --from runs/toy_en_es -s name=more\n",
@@ -116,8 +115,7 @@ const struct command command_train = {
             {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace an existing run folder"},
             {"from", 0, "RUN", OPTION_TEXT, &from,
              "start from the parameters of another run (the checkpoint that qkv translate would use), of a "
-             "checkpoint, or of a "
-             "safetensors file "
+             "checkpoint, or of a safetensors file "
              "(training.from)"},
             COMMAND_OPTION_THREADS(&threads),
             {"quiet", 'q', NULL, OPTION_FLAG, &view.quiet, "print errors only"},

@@ -403,8 +403,7 @@ const struct command command_translate = {
             COMMAND_OPTIONS_SEARCH(&options.search),
             {"n-best", 'n', "N", OPTION_INTEGER, &options.n_best,
              "print the N best translations of each sentence, each after its line number (N at most the "
-             "beam); "
-             "with --sample, N samples; fewer where there are no more, as of an empty line",
+             "beam); with --sample, N samples; fewer where there are no more, as of an empty line",
              1, 1000},
             {"scores", 0, NULL, OPTION_FLAG, &options.scores,
              "print before each translation its score: the log-probability divided by the length penalty"},

@@ -69,8 +69,7 @@ static enum qkv_status choose(struct averaging *a, int64_t count)
     if (count > kept && count <= limit)
         return qkv_error_set(a->error,
                              "%s: has %lld %s checkpoint%s, but %lld are to be averaged: ask for fewer, "
-                             "train longer, or lower "
-                             "training.validation_freq",
+                             "train longer, or lower training.validation_freq",
                              a->run.path, (long long)kept, choice, kept == 1 ? "" : "s", (long long)count);
     if (count > kept)
         return qkv_error_set(

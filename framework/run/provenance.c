@@ -156,8 +156,7 @@ enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct
         if (codes && strcmp(codes, text) != 0)
             return qkv_error_set(error,
                                  "%s: was trained with other %s merges: their checksum was %s, but that of "
-                                 "%s.codes%s is %s: put "
-                                 "them back",
+                                 "%s.codes%s is %s: put them back",
                                  path, NAMES[i], codes, NAMES[i], min_freq > 0 ? " with its pieces" : "",
                                  text);
         const char *trained = qkv_state_get(state, VOCABULARY_KEYS[i]);

@@ -143,15 +143,13 @@ static void notice_overfitting(struct training *training, double dev)
     if (!qkv_overfitting_add(&notices->overfitting, training->progress.update, train, dev)) return;
     if (is_guessing(training, train) || !is_due(training, NOTICE_OVERFITTING)) return;
     struct qkv_error sentence;
-    qkv_error_set(
-        &sentence,
-        "update %lld: the model overfits: since update %lld, the loss of data.dev has risen from %.2f to "
-        "%.2f, "
-        "while that of training fell: raise model.encoder.dropout and model.decoder.dropout, %smake the "
-        "model smaller",
-        (long long)training->progress.update, (long long)notices->overfitting.best_update,
-        notices->overfitting.best_dev, dev,
-        training->config->training.patience ? "or " : "stop early with training.patience, or ");
+    qkv_error_set(&sentence,
+                  "update %lld: the model overfits: since update %lld, the loss of data.dev has risen from "
+                  "%.2f to %.2f, while that of training fell: raise model.encoder.dropout and "
+                  "model.decoder.dropout, %smake the model smaller",
+                  (long long)training->progress.update, (long long)notices->overfitting.best_update,
+                  notices->overfitting.best_dev, dev,
+                  training->config->training.patience ? "or " : "stop early with training.patience, or ");
     say(training, &sentence);
 }
 

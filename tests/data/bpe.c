@@ -310,8 +310,7 @@ Test(bpe, refuses_files_that_hold_no_merges)
         {"only_version", "#version: 0.2\n", ": holds no merges"},
         {"old", "e n\n",
          ":1: is no file of byte-pair codes of version 0.2, which begins with the line \"#version: 0.2\"; "
-         "learn "
-         "the codes with subword-nmt 0.3 or with qkv"},
+         "learn the codes with subword-nmt 0.3 or with qkv"},
         {"newer", "#version: 0.3\na b\n",
          ":1: holds byte-pair codes of version 0.3, but this qkv reads version 0.2: learn them again with "
          "subword-nmt 0.3"},

@@ -124,11 +124,9 @@ Test(stream, a_full_disk_ends_it_at_once)
 {
     const char *folder = scratch("full");
     for (int i = 0; i < 2; i++)
-        cr_expect(
-            refused(run("cd '%s' && trap '' XFSZ; ulimit -f 200; ulimit -t 20; qkv generate %s --stream "
-                        "--train 99000000 "
-                        "--dev 10 --test 10 -o '%s'",
-                        QKV_SOURCE_DIR, i ? "en_es" : "sort", folder),
-                    format("qkv: %s/train.tsv: cannot be written: File too large", folder)));
+        cr_expect(refused(run("cd '%s' && trap '' XFSZ; ulimit -f 200; ulimit -t 20; qkv generate %s "
+                              "--stream --train 99000000 --dev 10 --test 10 -o '%s'",
+                              QKV_SOURCE_DIR, i ? "en_es" : "sort", folder),
+                          format("qkv: %s/train.tsv: cannot be written: File too large", folder)));
     cr_expect_str_eq(run_ok("ls -A '%s'", folder), "");
 }

@@ -23,8 +23,7 @@ Test(consumer, is_built_by_cmake)
 {
     const char *folder = installed("cmake");
     run_ok("'%s' -S '%s/tests/install/consumer' -B '%s/build' -DCMAKE_PREFIX_PATH='%s/prefix' "
-           "-DCMAKE_C_COMPILER='%s' "
-           "-DCMAKE_C_FLAGS='-Wall -Wextra -Werror %s' && '%s' --build '%s/build'",
+           "-DCMAKE_C_COMPILER='%s' -DCMAKE_C_FLAGS='-Wall -Wextra -Werror %s' && '%s' --build '%s/build'",
            QKV_CMAKE, QKV_SOURCE_DIR, folder, folder, QKV_COMPILER, QKV_INSTRUMENTATION, QKV_CMAKE, folder);
     expect_xor(run_ok("%s '%s/build/xor'", QKV_EMULATOR, folder));
     expect_xor(run_ok("%s '%s/build/xor_static'", QKV_EMULATOR, folder));

@@ -204,12 +204,10 @@ Test(formats, refuse_what_does_not_fit_the_text)
         {QKV_LINKS_FROM_DETECTED, "0 1 1\n", ":1: sentence pairs have the numbers 1, 2, ..., not 0"},
         {QKV_LINKS_FROM_DETECTED, "1 1 1\n1 1-2\n",
          ":2: is not a line of a .wa file: number of a sentence pair, source word, target word, and S (sure) "
-         "or "
-         "P (possible), as in 1 1 3 S"},
+         "or P (possible), as in 1 1 3 S"},
         {QKV_LINKS_FROM_DETECTED, "1 1 1 X\n",
          ":1: is not a line of a .wa file: number of a sentence pair, source word, target word, and S (sure) "
-         "or "
-         "P (possible), as in 1 1 3 S"},
+         "or P (possible), as in 1 1 3 S"},
         {QKV_LINKS_FROM_DETECTED, "a b\tc d\t0-0\na\tb\n",
          ":2: the line has no third column; a line is source<TAB>target<TAB>links, as in the lines before "
          "it"},

@@ -252,8 +252,7 @@ Test(bad_input, a_checkpoint_of_another_run_is_refused)
 {
     const char *folder = tiny_run("foreign", 2);
     run("cd '%s' && tr h x <train.tsv >other.tsv && qkv train c.yaml -q -s training.model_dir=other -s "
-        "data.train=other.tsv "
-        "-s data.dev= && cp other/last.safetensors run/best.safetensors",
+        "data.train=other.tsv -s data.dev= && cp other/last.safetensors run/best.safetensors",
         folder);
     struct outcome outcome = run("cd '%s' && qkv translate run dev.tsv", folder);
     cr_expect_eq(outcome.exit_code, 2);
@@ -360,8 +359,8 @@ Test(bad_input, folders_devices_and_empty_names_are_refused)
 {
     const char *folder = tiny_run("places", 2);
     run("cd '%s' && mkdir d d.tsv && cp dev.tsv dev.txt && gzip -k dev.tsv && head -c 30 dev.tsv.gz "
-        ">cut.tsv.gz && "
-        "cp -r run lost && rm lost/source.vocabulary && cp -r run empty && : >empty/best.safetensors",
+        ">cut.tsv.gz && cp -r run lost && rm lost/source.vocabulary && cp -r run empty && : "
+        ">empty/best.safetensors",
         folder);
     static const char *const cases[][2] = {
         {"evaluate run d", "d: cannot be read: it is a folder"},

@@ -159,8 +159,7 @@ Test(bpe, refuses_merges_that_cannot_be)
          "data.trg.bpe_min_freq: no piece of the text occurs 100000 times"},
         {MERGES "-s data.src.bpe_min_freq=2 -s data.src.bpe_dropout=0.1",
          "data.src.bpe_min_freq is 2, but needs data.src.bpe_dropout to be 0: BPE dropout makes pieces of "
-         "any "
-         "frequency"},
+         "any frequency"},
         {MERGES "-s data.train=/dev/stdin", "/dev/stdin: level bpe reads the training text twice, once to "
                                             "learn merges: give a file, or merges in "
                                             "data.src.bpe_codes and data.trg.bpe_codes"},

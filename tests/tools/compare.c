@@ -225,8 +225,7 @@ Test(compare, tells_the_systems_of_a_run_apart)
            "testing.average=2 -s training.keep_best_ckpts=2; done; "
            "json() { name=$1; shift; qkv evaluate run-\"$@\" --json >$name.json 2>/dev/null; }; "
            "json a 1 dev.tsv; json b 2 dev.tsv; json best 1 dev.tsv --checkpoint best; json beam 1 dev.tsv "
-           "--beam 3; "
-           "json both 2 dev.tsv --with run-1",
+           "--beam 3; json both 2 dev.tsv --with run-1",
            folder);
     static const struct {
         const char *files, *rows[4];

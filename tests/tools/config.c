@@ -185,8 +185,7 @@ Test(config, refuses_values_out_of_range)
             "x.yaml:4:28: model.encoder.dropout is 1, but must be at least 0 and less than 1\n"},
            {BASE, "-s training.decrease_factor=1",
             "-s training.decrease_factor=1: training.decrease_factor is 1, but must be greater than 0 and "
-            "less than "
-            "1\n"},
+            "less than 1\n"},
            {BASE, "-s 'training.adam_betas=[0.9, 1]'",
             "-s training.adam_betas=[0.9, 1]: training.adam_betas is 1, but must be at least 0 and less than "
             "1\n"});
@@ -243,8 +242,7 @@ Test(config, refuses_keys_that_contradict_each_other)
             "x.yaml:4:19: model.decoder.hidden_size is 64, but must equal model.encoder.hidden_size (32)\n"},
            {BASE "model: {encoder: {embeddings: {embedding_dim: 32}}}\n", "",
             "x.yaml:4:32: model.encoder.embeddings.embedding_dim is 32, but must be 0 or "
-            "model.encoder.hidden_size "
-            "(64)\n"},
+            "model.encoder.hidden_size (64)\n"},
            {BASE "model: {decoder: {positions: {type: learned, max_length: 100}}}\n", "",
             "x.yaml:4:46: model.decoder.positions.max_length is 100, but learned positions must exceed "
             "data.trg.max_length (100)\n"},
@@ -273,12 +271,10 @@ Test(config, refuses_keys_that_contradict_each_other)
             "training.learning_rate (0.001)\n"},
            {"name: a/b\n" REST, "",
             "x.yaml:1:1: name is 'a/b', but must be made of letters, digits, '.', '_' and '-', and not start "
-            "with "
-            "'.'\n"},
+            "with '.'\n"},
            {BASE, "-s name=..",
             "-s name=..: name is '..', but must be made of letters, digits, '.', '_' and '-', and not start "
-            "with "
-            "'.'\n"});
+            "with '.'\n"});
 }
 
 Test(config, refuses_attention_keys_that_contradict_each_other)
@@ -344,12 +340,10 @@ Test(config, refuses_ambiguous_yaml)
             "sequence that starts in line 1\n"},
            {"name: x\n\tdata: 3\n", "",
             "x.yaml:2:1: not valid YAML: found a tab character that violates indentation while scanning a "
-            "plain scalar "
-            "that starts in line 1\n"},
+            "plain scalar that starts in line 1\n"},
            {"name: @x\n", "",
             "x.yaml:1:7: not valid YAML: found character that cannot start any token while scanning for the "
-            "next token "
-            "that starts in line 1\n"});
+            "next token that starts in line 1\n"});
 }
 
 Test(config, refuses_invalid_utf8)
@@ -416,8 +410,7 @@ Test(config, reports_all_errors_in_the_order_of_lines)
             "testing: &t {}\n",
             "-s oops -s =3",
             "x.yaml:1:1: name is 'a b', but must be made of letters, digits, '.', '_' and '-', and not start "
-            "with "
-            "'.'\n"
+            "with '.'\n"
             "x.yaml:2:44: data.src.lowercase is 'bytes', but must be true or false\n"
             "x.yaml:2:67: unknown key data.trg.voc_limt; did you mean data.trg.voc_limit\n"
             "x.yaml:4:12: training.updates is -1, but must be at least 0\n"
@@ -431,8 +424,7 @@ Test(config, reports_all_errors_in_the_order_of_lines)
            {"name: 1\nnme: x\ndata: [\n", "",
             "x.yaml:2:1: unknown key nme; did you mean name\n"
             "x.yaml:4:1: not valid YAML: did not find expected node content while parsing a flow node that "
-            "starts in "
-            "line 4\n"});
+            "starts in line 4\n"});
 }
 
 Test(config, counts_the_errors_it_does_not_print)

@@ -236,8 +236,7 @@ Test(evaluate, refuses_unreadable_runs_and_files)
 {
     const char *folder = tiny_run("unreadable", 1);
     run("cd '%s' && mkdir folder.tsv && : >empty.tsv && cut -f1 dev.tsv >one.a && printf '0-0\\n' "
-        ">short.align && "
-        "yes 0-0 | head -7 >long.align && { yes 0-0 | head -7; echo 0-77; } >bad.align",
+        ">short.align && yes 0-0 | head -7 >long.align && { yes 0-0 | head -7; echo 0-77; } >bad.align",
         folder);
 #define PREFIX " (a data path is x.tsv, x.tsv.gz, or the common prefix of two files)"
     static const char *const cases[][2] = {
@@ -273,8 +272,7 @@ Test(evaluate, refuses_a_sentence_with_more_tokens_than_positions)
 {
     const char *folder = tiny_run("long", 1);
     run("cd '%s' && { printf 'a\\tA\\n'; yes a | head -100000 | tr '\\n' ' '; printf '\\tA\\n'; } "
-        ">source.tsv; "
-        "{ printf 'a\\tA\\na\\t'; yes A | head -512 | tr '\\n' ' '; echo; } >target.tsv",
+        ">source.tsv; { printf 'a\\tA\\na\\t'; yes A | head -512 | tr '\\n' ' '; echo; } >target.tsv",
         folder);
     cr_expect(refused(
         run("cd '%s' && qkv evaluate run source.tsv", folder),

@@ -10,10 +10,8 @@ static const char *task_with_links(const char *name)
 {
     const char *folder = tiny_task(name);
     run_ok("cd '%s' && awk -F '\t' '{n = split($1, w, \" \"); s = \"\"; for (i = 0; i < n; i++) s = s i "
-           "\"-\" i \" \"; "
-           "print s}' train.tsv > train.align && awk -F '\t' '{n = split($1, w, \" \"); s = \"\"; for (i = "
-           "0; i < n; "
-           "i++) s = s i \"-\" i \" \"; print s}' dev.tsv > dev.align",
+           "\"-\" i \" \"; print s}' train.tsv > train.align && awk -F '\t' '{n = split($1, w, \" \"); s = "
+           "\"\"; for (i = 0; i < n; i++) s = s i \"-\" i \" \"; print s}' dev.tsv > dev.align",
            folder);
     return folder;
 }
@@ -119,8 +117,7 @@ Test(guided_alignment, the_loss_is_the_sum_of_its_parts)
     run_ok("cd '%s/run' && sed -n "
            "'s/.*\"loss\":\\([^,]*\\),\"cross_entropy\":\\([^,]*\\),\"alignment\":\\([^,]*\\),.*/\\1 "
            "\\2 \\3/p' metrics.jsonl | awk '{d = $1 - $2 - 0.5 * $3; if (d > 1e-5 || d < -1e-5 || $3 < 0.01) "
-           "bad = 1} END "
-           "{exit bad || NR < 4}'",
+           "bad = 1} END {exit bad || NR < 4}'",
            folder);
 }
 

@@ -84,8 +84,7 @@ Test(init, repeats_itself_and_obeys_the_seed)
     const char *folder = scratch("seed");
     write_pairs(folder, "x.tsv", 100, "%s\t%s\n");
     run_ok("cd '%s' && qkv init x.tsv --updates 5 -q -o a/x.yaml && qkv init x.tsv --updates 5 -q -o "
-           "b/x.yaml && "
-           "qkv init x.tsv --updates 5 -q -o c/x.yaml --seed 7 && diff -r a b",
+           "b/x.yaml && qkv init x.tsv --updates 5 -q -o c/x.yaml --seed 7 && diff -r a b",
            folder);
     cr_expect_str_eq(run_ok("cd '%s' && cmp -s a/x.dev.tsv c/x.dev.tsv || echo other", folder), "other\n");
     cr_expect_eq(lines_of(folder, "a/x.dev.tsv"), 5);
@@ -101,8 +100,7 @@ Test(init, reads_what_people_have)
     write_pairs(folder, "plain.tsv", 40, "%s\t%s\n");
     run_ok("cd '%s' && cut -f 1 plain.tsv >x.en && cut -f 2 plain.tsv >x.de && gzip -k x.de && rm x.de && "
            "awk '{print NR \"\\t\" $0}' plain.tsv | awk -F '\\t' '{print $1 \"\\t\" $2 \"\\t\" $1+7 \"\\t\" "
-           "$3}' >ids.tsv && "
-           "{ printf 'English\\tGerman\\n\\n'; cat plain.tsv; } >header.txt && "
+           "$3}' >ids.tsv && { printf 'English\\tGerman\\n\\n'; cat plain.tsv; } >header.txt && "
            "gzip -c plain.tsv >packed.tsv.gz",
            folder);
     bool has_iconv = !run("command -v iconv").exit_code;
@@ -122,8 +120,7 @@ Test(init, reads_what_people_have)
         cr_expect_eq(outcome.exit_code, 0, "%s: %s", cases[i].input, outcome.error);
         const char *name = cases[i].output;
         cr_expect_str_eq(run_ok("cd '%s' && cat %s.train.tsv %s.dev.tsv %s.test.tsv | sort >all && sort "
-                                "plain.tsv | cmp - all "
-                                "&& echo same",
+                                "plain.tsv | cmp - all && echo same",
                                 folder, name, name, name),
                          "same\n", "%s", cases[i].input);
         run_ok("cd '%s' && qkv config %s.yaml >/dev/null", folder, name);
@@ -354,9 +351,9 @@ Test(init, says_what_is_wrong)
     write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
     char *before = fingerprint(folder);
     static const char *const cases[][2] = {
-        {"deck.apkg", "qkv: deck.apkg: is an archive: take the text out of it with unzip; or, if it is a "
-                      "deck (.apkg) or a "
-                      "spreadsheet (.xlsx, .ods), export it as text with tabs between the columns"},
+        {"deck.apkg",
+         "qkv: deck.apkg: is an archive: take the text out of it with unzip; or, if it is a deck (.apkg) or "
+         "a spreadsheet (.xlsx, .ods), export it as text with tabs between the columns"},
         {"x.tsv.bz2", "qkv: x.tsv.bz2: is compressed with bzip2: unpack it with bunzip2"},
         {"x.tsv.xz", "qkv: x.tsv.xz: is compressed with xz: unpack it with unxz"},
         {"old.yaml", "qkv: old.yaml: has no sentence pairs; if it is a config, train it: qkv train old.yaml"},
@@ -364,8 +361,7 @@ Test(init, says_what_is_wrong)
          "qkv: three.tsv: has 3 pairs, but training, dev and test need at least 10 together, and learning to "
          "translate takes thousands"},
         {"one.txt", "qkv: one.txt: its lines have no tab, but a line needs a sentence, a tab and its "
-                    "translation; for two "
-                    "files with a sentence in each line, name both"},
+                    "translation; for two files with a sentence in each line, name both"},
         {"empty.tsv", "qkv: empty.tsv: the file is empty"},
         {"blank.tsv", "qkv: blank.tsv: has only blank lines"},
         {"one.txt blank.tsv --columns 2,1",

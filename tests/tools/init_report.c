@@ -210,8 +210,7 @@ static void write_long_pairs(const char *folder, int count, int words)
 {
     run_ok("cd '%s' && awk 'BEGIN { for (i = 1; i <= %d; i++) for (side = 0; side < 2; side++) { "
            "for (w = 1; w <= %d; w++) printf \"%%s%%s\", side ? \"b\" i : \"a\" i, w < %d ? \" \" : side ? "
-           "\"\\n\" : \"\\t\" "
-           "} }' >>x.tsv",
+           "\"\\n\" : \"\\t\" } }' >>x.tsv",
            folder, count, words, words);
 }
 

@@ -62,9 +62,8 @@ Test(log_probs, are_the_same_as_json_and_for_any_number_of_threads)
 {
     const char *folder = tiny_run("threads", 20);
     run_ok("cd '%s' && for j in 1 2 5; do qkv evaluate run dev.tsv -j $j --no-translation --log-probs $j.tsv "
-           ">$j.txt && "
-           "qkv evaluate run dev.tsv -j $j --no-translation --log-probs $j.json >$j.txt || exit; done && "
-           "cmp 1.tsv 2.tsv && cmp 1.tsv 5.tsv && cmp 1.json 2.json && cmp 1.json 5.json",
+           ">$j.txt && qkv evaluate run dev.tsv -j $j --no-translation --log-probs $j.json >$j.txt || exit; "
+           "done && cmp 1.tsv 2.tsv && cmp 1.tsv 5.tsv && cmp 1.json 2.json && cmp 1.json 5.json",
            folder);
     cJSON *object = json_parsed(read_file(format("%s/1.json", folder), NULL));
     cr_expect_str_eq(cJSON_GetObjectItem(object, "test")->valuestring, "dev.tsv");

@@ -32,8 +32,8 @@ static double weakest_contrast(struct browser *browser)
         "(() => { const all = makePixels(), linear = part => part / 255 <= 0.04045 ? part / 255 / 12.92 : "
         "((part / 255 + 0.055) / 1.055) ** 2.4, "
         "light = pixel => 0.2126 * linear(pixel & 255) + 0.7152 * linear(pixel >> 8 & 255) + 0.0722 * "
-        "linear(pixel >> 16 & 255); "
-        "return Math.min(...[...all.shares, ...all.signed, all.background].map(pixel => "
+        "linear(pixel >> 16 & 255); return Math.min(...[...all.shares, ...all.signed, "
+        "all.background].map(pixel => "
         "inkOn(pixel) === '#000' ? (light(pixel) + 0.05) / 0.05 : 1.05 / (light(pixel) + 0.05))); })()"));
 }
 

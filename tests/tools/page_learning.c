@@ -157,11 +157,10 @@ Test(page_learning, drops_moments_that_were_passed)
 {
     const char *folder = tiny_task("fast");
     struct browser *browser = opened(folder, "", "s=a+b");
-    char *shown = browser_value(
-        browser,
-        "(() => { window.seen = []; listen(changed => { if (changed.has('view')) seen.push(state.update); "
-        "}); "
-        "return [2, 1, 0, 1].map(i => { goToMoment(i); return element('learning').value; }).join(); })()");
+    char *shown =
+        browser_value(browser, "(() => { window.seen = []; listen(changed => { if (changed.has('view')) "
+                               "seen.push(state.update); }); return [2, 1, 0, 1].map(i => { goToMoment(i); "
+                               "return element('learning').value; }).join(); })()");
     cr_expect_str_eq(shown, "2,1,0,1");
     browser_wait(browser, "isSettled()");
     cr_expect_str_eq(browser_value(browser, "JSON.stringify(seen)"), "[2]");

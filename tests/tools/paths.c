@@ -11,8 +11,8 @@ static const char *project(const char *name)
     const char *folder = scratch(name), *task = tiny_task("task");
     run_ok("cd '%s' && mkdir -p project/configs project/texts && mv '%s'/*.tsv project/texts && "
            "sed 's/: train.tsv/: ..\\/texts\\/train.tsv/; s/: dev.tsv/: ..\\/texts\\/dev.tsv/; s/: run/: "
-           "..\\/run/' "
-           "'%s/c.yaml' >project/configs/c.yaml && qkv train project/configs/c.yaml -q -s training.updates=4",
+           "..\\/run/' '%s/c.yaml' >project/configs/c.yaml && qkv train project/configs/c.yaml -q -s "
+           "training.updates=4",
            folder, task, task);
     return folder;
 }
@@ -127,10 +127,10 @@ Test(paths, that_are_not_utf8_are_refused_where_the_run_must_name_them)
                     "because it is not valid UTF-8: rename the file or its folder"));
     run_ok("cd '%s' && test ! -e new && cmp out/config.yaml before", folder);
     /* Seen from a run in the same folder, the path is valid. */
-    run_ok("cd '%s' && qkv train p*/configs/c.yaml -q --overwrite -s training.updates=4 && "
-           "! grep -q '?' p*/run/config.yaml && grep -qF 'train: [\"../texts/train.tsv\"]' "
-           "p*/run/config.yaml && "
-           "qkv train p*/run/config.yaml --resume -q -s training.updates=6 && mv p* moved && "
-           "qkv gradcheck moved/run && qkv train moved/run/config.yaml --resume -q -s training.updates=8",
-           folder);
+    run_ok(
+        "cd '%s' && qkv train p*/configs/c.yaml -q --overwrite -s training.updates=4 && "
+        "! grep -q '?' p*/run/config.yaml && grep -qF 'train: [\"../texts/train.tsv\"]' p*/run/config.yaml "
+        "&& qkv train p*/run/config.yaml --resume -q -s training.updates=6 && mv p* moved && "
+        "qkv gradcheck moved/run && qkv train moved/run/config.yaml --resume -q -s training.updates=8",
+        folder);
 }

@@ -290,8 +290,7 @@ Test(prepare, what_cannot_be_prepared_is_refused_and_leaves_no_file)
         {"-o old.prepared", "old.prepared: exists already; --overwrite replaces it"},
         {"-o x.prepared -s data.src.level=bpe -s data.src.num_merges=4 -s data.src.bpe_dropout=0.1",
          "x.prepared: a prepared corpus has the same pieces in each epoch, so that data.src.bpe_dropout "
-         "(0.1) must "
-         "be 0: leave it out, or train from the text"},
+         "(0.1) must be 0: leave it out, or train from the text"},
         {"-o x.prepared -s training.guided_alignment=1 -s data.train_links=links",
          "x.prepared: a prepared corpus does not say which words its tokens are part of, which "
          "training.guided_alignment needs: train from the text, or set it to 0"},

@@ -264,8 +264,7 @@ Test(score, notes_that_translations_are_joined_and_references_tokenized)
     write_text(folder, "moses.tsv", "a b\tit &apos;s a dog .\nc d\tyes , a well @-@ known dog .\n");
     for (int joined = 0; joined < 2; joined++) {
         run_ok("cd '%s' && qkv train c.yaml -q --overwrite -s training.updates=2 -s data.train=moses.tsv -s "
-               "data.dev= "
-               "-s data.trg.split_punctuation=%s",
+               "data.dev= -s data.trg.split_punctuation=%s",
                folder, joined ? "true" : "false");
         struct outcome outcome = run("cd '%s' && qkv evaluate run moses.tsv --metrics bleu,ter", folder);
         cr_expect_eq(outcome.exit_code, 0);

@@ -147,8 +147,7 @@ Test(search, constraints_hold)
     char *by_option =
         translated(folder, "a b\\n", "--beam 3 --min-length 4 --length-penalty average --scores");
     run_ok("cd '%s' && sed -i 's/min_output_length: 0/min_output_length: 4/; s/length_penalty: "
-           "wu/length_penalty: "
-           "average/; s/beam_size: 1/beam_size: 3/' run/config.yaml",
+           "wu/length_penalty: average/; s/beam_size: 1/beam_size: 3/' run/config.yaml",
            folder);
     cr_expect_str_eq(translated(folder, "a b\\n", "--scores"), by_option);
     cr_expect_str_neq(translated(folder, "a b\\n", "--scores --length-penalty none"), by_option);

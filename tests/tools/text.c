@@ -61,8 +61,7 @@ Test(score, counts_every_reference_of_a_line)
 {
     const char *folder = scratch("references");
     run_ok("cd '%s' && echo 'a b c d e' >output && (for i in $(seq 99); do printf 'x y z\\t'; done; echo 'a "
-           "b c d e') "
-           ">references",
+           "b c d e') >references",
            folder);
     cr_expect(strstr(run_ok("cd '%s' && qkv score output references", folder), "BLEU               100.00"));
 }

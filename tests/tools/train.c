@@ -90,8 +90,7 @@ Test(train, refuses_to_replace_a_run)
     run("cd '%s' && mkdir other && echo mine >other/metrics.jsonl", folder);
     cr_assert(refused(run("cd '%s' && qkv train c.yaml -s training.model_dir=other", folder),
                       "qkv: other: is an incomplete run: it has metrics.jsonl, but no last.safetensors to "
-                      "continue from; replace "
-                      "it with --overwrite"));
+                      "continue from; replace it with --overwrite"));
     cr_assert_str_eq(run("cd '%s' && cat other/*", folder).output, "mine\n");
     run("rm -r '%s/other'", folder);
     cr_assert_str_eq(fingerprint(folder), before);
@@ -123,8 +122,8 @@ Test(train, overwrite_replaces_files_of_a_run_and_no_others)
 {
     const char *folder = tiny_run("overwrite", 5);
     run("cd '%s/run' && for f in notes.txt update-1.txt my.safetensors last.safetensors.bak a.tmp "
-        "config.yaml.old.1.tmp; do "
-        "echo mine >$f; done; echo half >last.safetensors.4711.0.tmp; echo old >update-999.safetensors",
+        "config.yaml.old.1.tmp; do echo mine >$f; done; echo half >last.safetensors.4711.0.tmp; echo old "
+        ">update-999.safetensors",
         folder);
     struct outcome outcome =
         run("cd '%s' && qkv train c.yaml --overwrite -q && ls run && cd run && cat notes.txt "
@@ -360,8 +359,7 @@ Test(train, a_run_killed_before_its_first_checkpoint_can_be_started_again)
 {
     const char *folder = tiny_run("begun", 2);
     run_ok("cd '%s/run' && rm last.safetensors best.safetensors update-* metrics.jsonl config.yaml "
-           "qkv.format && "
-           "touch last.safetensors.1.0.tmp",
+           "qkv.format && touch last.safetensors.1.0.tmp",
            folder);
     cr_expect(
         refused(run("cd '%s' && qkv train c.yaml --resume", folder),
@@ -426,8 +424,7 @@ Test(train, drops_long_pairs_and_counts_them)
 {
     const char *folder = tiny_task("long");
     run("cd '%s' && { yes a | head -100000 | tr '\\n' ' '; printf '\\tb\\na\\t'; yes b | head -11 | tr '\\n' "
-        "' '; echo; } "
-        ">>train.tsv",
+        "' '; echo; } >>train.tsv",
         folder);
     struct outcome outcome = run("cd '%s' && qkv train c.yaml", folder);
     cr_assert_eq(outcome.exit_code, 0);

@@ -147,8 +147,7 @@ Test(warm_start, is_refused_where_it_cannot_be)
         {"--from run -s model.encoder.hidden_size=32 -s model.decoder.hidden_size=32 -s "
          "training.from_vocabulary=new",
          "training.from: run/best.safetensors: encoder.embeddings.table has 16 numbers for a token, but the "
-         "model "
-         "has 32"},
+         "model has 32"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct outcome outcome =

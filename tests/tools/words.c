@@ -185,8 +185,7 @@ Test(words, merge_the_pieces_of_words)
         run("cd '%s' && qkv explain run 'one four' -t 'uno cuatro' --words --head best", folder);
     cr_expect_not_null(strstr(text.output, "weights between words"), "%s", text.error);
     run_ok("cd '%s' && qkv film run 'one four' -t 'uno cuatro' -q -o tokens.png && qkv film run 'one four' "
-           "-t 'uno "
-           "cuatro' -q --words -o words.png",
+           "-t 'uno cuatro' -q --words -o words.png",
            folder);
     cr_expect_lt(width_of_png(format("%s/words.png", folder)), width_of_png(format("%s/tokens.png", folder)));
     cr_expect(refused(

@@ -233,8 +233,7 @@ Test(notices, of_repetition_without_end)
 {
     const char *folder = task("endless", true);
     run_ok("cd '%s' && awk -F '\t' '{ t = $2; for (i = 0; i < 30; i++) t = t \" \" $2; print $1 \"\t\" t }' "
-           "train.tsv "
-           ">long && mv long train.tsv",
+           "train.tsv >long && mv long train.tsv",
            folder);
     const char *found = notices(folder, "-s training.updates=250 -s training.validation_freq=250");
     cr_expect_not_null(
@@ -331,21 +330,17 @@ Test(notices, of_keys_that_the_optimizer_or_schedule_does_not_read)
          "adam)\n"},
         {"-s training.optimizer=sgd -s training.momentum=0.5 -s training.adam_betas=[0.8,0.9]",
          "notice: training.adam_betas is [0.8, 0.9], but has an effect only when training.optimizer is adam "
-         "or "
-         "adamw (it is sgd)\n"},
+         "or adamw (it is sgd)\n"},
         {"-s training.simcut_rate=0.2 -s training.guided_alignment_head=2",
          "notice: training.simcut_rate is 0.2, but has an effect only when training.simcut is above 0 (it is "
          "0)\n"
          "notice: training.guided_alignment_head is 2, but has an effect only when training.guided_alignment "
-         "is above 0 (it "
-         "is 0)\n"},
+         "is above 0 (it is 0)\n"},
         {"-s training.scheduling=noam -s training.learning_rate_warmup=2 -s training.decrease_factor=0.5",
          "notice: training.learning_rate is 0.01, but has an effect only when training.scheduling is "
-         "constant, "
-         "inverse_sqrt, linear, cosine, exponential or plateau (it is noam)\n"
+         "constant, inverse_sqrt, linear, cosine, exponential or plateau (it is noam)\n"
          "notice: training.decrease_factor is 0.5, but has an effect only when training.scheduling is "
-         "exponential "
-         "or plateau (it is noam)\n"},
+         "exponential or plateau (it is noam)\n"},
     };
     const char *folder = task("unread", true);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -96,8 +96,7 @@ Test(processes_failures, processes_of_different_builds_are_refused)
     struct training training = training_in(folder, "updates=3 data.dev=");
     const char *arguments = train_arguments(&training), *command = mpirun();
     run_ok("cd '%s' && LC_ALL=C sed 's/source checksum [0-9a-f]\\{8\\}/source checksum 00000000/' '%s' > "
-           "other && "
-           "chmod +x other",
+           "other && chmod +x other",
            folder, QKV_BINARY);
     struct outcome outcome =
         run("%s -n 2 '%s' %s : -n 1 '%s/other' %s", command, QKV_BINARY, arguments, folder, arguments);

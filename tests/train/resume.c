@@ -19,11 +19,9 @@
  * checkpoints that changes, a rate that falls with the validations. */
 static const char *const SETTINGS[] = {
     "updates=21 logging_freq=3 keep_best_ckpts=2 scheduling=plateau learning_rate_patience=0 "
-    "learning_rate=0.05 "
-    "early_stopping_metric=token_accuracy",
+    "learning_rate=0.05 early_stopping_metric=token_accuracy",
     "epochs=3 logging_freq=4 batch_multiplier=3 batch_type=token batch_size=40 validation_freq=4 "
-    "optimizer=adamw "
-    "weight_decay=0.01 scheduling=exponential clip_grad_norm=1",
+    "optimizer=adamw weight_decay=0.01 scheduling=exponential clip_grad_norm=1",
     "updates=17 logging_freq=7 validation_freq=3 patience=2 optimizer=sgd learning_rate=1e-6 "
     "keep_best_ckpts=1",
     "updates=13 data.dev= logging_freq=5 r_drop=2",

@@ -282,8 +282,7 @@ static const struct command command_bench = {
         (const struct command_operand[]){
             {"WORKLOAD", VALUE_OTHER,
              "toy, small, base (default: these three), large, or the path of a config, which is measured on "
-             "its "
-             "training text unless there is a --text",
+             "its training text unless there is a --text",
              .optional = true, .repeated = true},
             {0},
         },

@@ -43,13 +43,10 @@ static void print_network(const struct bench_network *n, double first)
 static void print_exchanges(struct bench_report *report)
 {
     printf("%sMeasured: a step, ms, in processes that share this machine, with a batch each: processor time "
-           "of the "
-           "busiest,\ntime of the fastest, and of its messages alone; the latter also as modelled from two. "
-           "MB of the "
-           "parameters, "
+           "of the busiest,\ntime of the fastest, and of its messages alone; the latter also as modelled "
+           "from two. MB of the parameters, "
            "and sent\nby process 0 and by another for a step. A small message, us, and the rate of large "
-           "ones, MB per "
-           "ms.\n\n%-10s %9s %8s %8s %8s %9s %9s %6s %8s %8s %8s %8s\n",
+           "ones, MB per ms.\n\n%-10s %9s %8s %8s %8s %9s %9s %6s %8s %8s %8s %8s\n",
            report->has_output ? "\n" : "", "workload", "processes", "MB", "cpu", "elapsed", "messages",
            "modelled", "ratio", "sent", "others", "latency", "rate");
     for (int i = report->exchanges_printed; i < report->exchange_count; i++)
@@ -61,11 +58,9 @@ static void print_networks(struct bench_report *report)
 {
     double first = 0;
     printf("%sModelled: a step, ms, on a network of so many Gbit/s, where each process has a machine and a "
-           "batch: "
-           "computing\nand updating as measured, messages as modelled, of which the share `overlap` costs no "
-           "time. "
-           "Times as many\nsentences per second as one process, and this as a part of the number of "
-           "processes.\n\n"
+           "batch: computing\nand updating as measured, messages as modelled, of which the share `overlap` "
+           "costs no time. Times as many\nsentences per second as one process, and this as a part of the "
+           "number of processes.\n\n"
            "%-10s %6s %9s %9s %8s %9s %8s %9s %10s %8s\n",
            report->has_output ? "\n" : "", "workload", "Gbit/s", "processes", "computing", "updating",
            "messages", "overlap", "step", "times", "part");
