@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_OPTIONS = 48, FIRST_LONG_ONLY = 256 };
 
@@ -283,6 +284,14 @@ static const char *setting_without_option(const struct option_list *settings, co
     return NULL;
 }
 
+/* Whether a file exists and is no config by its name. */
+static bool is_text(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    bool is_config = dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml"));
+    return !is_config && !access(path, F_OK);
+}
+
 /* last: the name of the last operand of the command, which takes `max` operands and has got more. */
 static int print_unexpected(const struct command *command, const char *last, int max, int count,
                             char **operand)
@@ -300,7 +309,9 @@ static int print_unexpected(const struct command *command, const char *last, int
     return print_usage_error(command, "unexpected operand '%s'%s", word,
                              !strcmp(last, "SENTENCE") ? "; put the sentence in quotes"
                              : !strcmp(last, "FILE")   ? "; a sentence is read from standard input"
-                                                       : "");
+                             : !strcmp(last, "CONFIG") && is_text(operand[0])
+                                 ? "; to train on the lines of two files, make a config with `qkv init`"
+                                 : "");
 }
 
 /* Checks the number of operands, and that none is empty. */

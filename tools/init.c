@@ -248,7 +248,7 @@ static void report_end(const struct state *state)
         int64_t freq = init_validation_freq(&state->plan),
                 validations = (state->plan.updates + freq - 1) / freq;
         format_duration(seconds + (double)validations * cost->seconds_per_validation, duration);
-        printf("training: %lld parameters, %lld updates (%.1f epochs)\ntime: at most %s on this machine\n",
+        printf("training: %lld parameters, %lld updates (%.1f epochs)\ntime: about %s on this machine\n",
                (long long)cost->parameters, (long long)state->plan.updates,
                cost->batches ? updates / (double)cost->batches : 0, duration);
         if (state->plan.updates < cost->batches)

@@ -76,7 +76,8 @@ static void write_training(FILE *file, const struct init_plan *plan)
     fprintf(file,
             "  updates: %lld  # the length of training; raise it and `qkv train --resume` to go on\n"
             "  validation_freq: %lld\n"
-            "  patience: 5  # stop early after this many validations without a better dev loss\n"
+            "  early_stopping_metric: chrf  # translations may improve while the dev loss rises\n"
+            "  patience: 5  # stop early after this many validations without a better chrF\n"
             "  logging_freq: %lld\n"
             "  keep_best_ckpts: 1\n",
             (long long)plan->updates, (long long)freq, (long long)(freq < 100 ? freq : 100));

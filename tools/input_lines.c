@@ -97,8 +97,8 @@ static enum qkv_status read_prefix(struct input_lines *input, const char *place,
     if (length && !line->source.ids.length)
         return qkv_error_set(error, "%s: has a prefix, but no source", place);
     if (length > input->longest_prefix)
-        return qkv_error_set(error, "%s: the prefix has %lld tokens, but a translation has at most %lld",
-                             place, (long long)length, (long long)input->longest_prefix);
+        return qkv_error_set(error, "%s: the prefix has %lld tokens, but a translation has at most %lld (%s)",
+                             place, (long long)length, (long long)input->longest_prefix, input->prefix_limit);
     line->prefix_text = trimmed(text, arena);
     if (line->prefix_text && copy_tokens(&input->sentence, length, arena, &line->prefix)) return QKV_OK;
     return qkv_error_set(error, "%s: out of memory", place);

@@ -38,6 +38,7 @@ struct input_lines {
     bool quiet, has_prefixes;        /* has_prefixes: a line may be a source, a tab and a prefix */
     bool needs_words;                /* input_tokens.words of the source */
     int64_t longest, longest_prefix; /* maximal numbers of tokens of source and prefix, without </s> */
+    const char *prefix_limit;        /* what sets longest_prefix; for the message */
     const char *limited_by;          /* path of the run that limits the source; NULL: `run` */
 };
 

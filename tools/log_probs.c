@@ -20,7 +20,7 @@ static bool has_extension(const char *path, const char *extension)
 int log_probs_check(const char *path)
 {
     if (has_extension(path, "tsv") || has_extension(path, "json")) return QKV_OK;
-    return print_error("--log-probs %s: log-probabilities are written as .tsv or .json", path);
+    return print_error("--log-probs %s: must be a file whose name ends in .tsv or .json", path);
 }
 
 /* Token `t` of the target of sentence i, as the model reads it; </s> after the last one. */

@@ -54,6 +54,7 @@ enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct 
     int64_t first = line->prefix.ids.length;
     while (first < hypothesis->length && hypothesis->ids[first] != QKV_UNKNOWN) first++;
     if (first >= hypothesis->length) return QKV_OK;
+    replacer->has_replaced = true;
     qkv_arena_reset(&replacer->arena);
     if (qkv_attention_collect(replacer->collector, 1, &pair, 1u << QKV_ATTENTION_CROSS, &report, error) ||
         qkv_attention_select(&report, 0, QKV_ATTENTION_MEAN, QKV_ATTENTION_MEAN, &replacer->arena, &mean,

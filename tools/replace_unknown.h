@@ -12,6 +12,7 @@ struct unknown_replacer {
     struct qkv_attention_collector *collector;
     struct qkv_arena arena; /* of one translation */
     bool has_subwords;      /* the tokens of the translation are subwords */
+    bool has_replaced;      /* there was an <unk> */
 };
 
 /* Fails for a run whose model has no cross attention. */

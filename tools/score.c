@@ -30,6 +30,7 @@ struct texts {
     const char **list;                     /* [count]: the references of the present line */
     int64_t count, capacity;
     struct text_notes notes;
+    int64_t tabbed[MAX_SYSTEMS];          /* translations with a tab */
     int64_t fewest_columns, most_columns; /* in a line of the references; 0 at first */
     int64_t shared[MAX_COMPARED]; /* for each column: the words that it shares with the translations */
     bool filled[MAX_COMPARED];    /* for each column: a line has text there */
@@ -77,6 +78,17 @@ static void note_columns(const struct texts *texts)
                         (long long)c + 1, texts->references.path, (long long)texts->most_columns);
             return;
         }
+}
+
+/* Prints a note if most translations of a system have a tab: they may be a file of sentence pairs. */
+static void note_tabs(const struct texts *texts)
+{
+    for (int i = 0; i < texts->systems; i++)
+        if (2 * texts->tabbed[i] > texts->references.number)
+            print_error("note: %lld of %lld lines of %s have a tab, which counts as white space: are they "
+                        "sentence pairs (cut -f2 takes one column)",
+                        (long long)texts->tabbed[i], (long long)texts->references.number,
+                        texts->outputs[i].path);
 }
 
 /* Splits a line at its tabs, in place. An empty column is a reference that the sentence does not have, as for sacreBLEU,
@@ -134,10 +146,13 @@ static enum qkv_status read_line(struct texts *texts, bool *found, struct qkv_er
                                  output ? references->path : outputs->path,
                                  (long long)(output ? references : outputs)->number);
         texts->translations[i] = outputs->line;
-        if (output) text_notes_add_translation(&texts->notes, outputs->line);
+        if (!output) continue;
+        text_notes_add_translation(&texts->notes, outputs->line);
+        texts->tabbed[i] += strchr(outputs->line, '\t') != NULL;
     }
     if (*found) return split(texts, error);
     note_columns(texts);
+    note_tabs(texts);
     return qkv_lines_check_read(&texts->outputs[0], error);
 }
 

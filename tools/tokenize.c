@@ -38,10 +38,15 @@ static enum qkv_status tokenize(struct qkv_sentence_reader *reader, const char *
     const struct qkv_lines *lines = &reader->lines;
     enum qkv_status status;
     struct unknown_words unknown_words = {0};
+    bool has_told_of_tab = false;
     bool found, is_interactive = !strcmp(path, "-") && isatty(STDIN_FILENO);
     while (!(status = qkv_sentence_reader_next(reader, &found, error)) && found) {
         char place[300];
         snprintf(place, sizeof place, "%.250s:%lld", lines->path, (long long)lines->number);
+        if (!quiet && !has_told_of_tab && strchr(lines->line, '\t')) {
+            print_error("%s: has a tab, but a line is one sentence: give one column (cut -f1)", place);
+            has_told_of_tab = true;
+        }
         if (!quiet && is_interactive)
             warn_of_unknown_words(place, &reader->sentence, run, is_target);
         else if (!quiet)

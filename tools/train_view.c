@@ -96,7 +96,7 @@ static void show_estimate(struct train_view *view, const struct qkv_train_progre
     char duration[16];
     format_duration(p->seconds_left / (double)(p->updates - p->update) * (double)updates, duration);
     status_block_erase(&view->terminal);
-    fprintf(stderr, "%s%lld update%s will take about %s, without validations; %.0f MB of memory in use\n",
+    fprintf(stderr, "%s%lld update%s will take about %s, without validations; %.0f MB of memory so far\n",
             view->may_stop_early ? "at most " : "", (long long)updates, updates == 1 ? "" : "s", duration,
             (double)usage.ru_maxrss / 1024);
     view->has_estimated = true;

@@ -142,6 +142,11 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
             if (status) return status;
         }
     }
+    if (t->options.replace_unknown && t->input.unknown_words.lines && !t->replacer.has_replaced)
+        print_error(
+            "note: --replace-unk replaced nothing, because the model has written no <unk>: it learns to "
+            "where training leaves rare words out of the target vocabulary (data.trg.voc_min_freq, "
+            "data.trg.voc_limit)");
     return QKV_OK;
 }
 
@@ -314,7 +319,9 @@ static enum qkv_status open_input(struct translator *t, const char *path, struct
     t->input.needs_words = t->options.replace_unknown;
     t->input.longest = t->ensemble.longest_source - 1;
     t->input.limited_by = t->ensemble.shortest_run;
-    t->input.longest_prefix = longest && longest < possible ? longest : possible;
+    bool is_limited = longest && longest < possible;
+    t->input.longest_prefix = is_limited ? longest : possible;
+    t->input.prefix_limit = is_limited ? "--max-length" : "the positions of the model";
     return QKV_OK;
 }
 
@@ -390,7 +397,7 @@ const struct command command_translate = {
     .examples = "  echo \"the cat is sleeping\" | qkv translate runs/toy_en_es\n"
                 "  qkv translate runs/toy_en_es lines.txt --beam 5 --n-best 3 --scores\n"
                 "  qkv translate runs/toy_en_es lines.txt --sample --top-p 0.9 --n-best 3\n"
-                "  printf 'the cat sleeps\\tla gata\\n' | qkv translate runs/toy_en_es --prefix\n",
+                "  printf 'the turtle sleeps\\tuna\\n' | qkv translate runs/toy_en_es --prefix\n",
     .operands =
         (const struct command_operand[]){
             {"RUN", VALUE_RUN, "a run folder"},

@@ -108,7 +108,7 @@ void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentenc
             return;
     fputs("qkv: ", stderr);
     print_plain(stderr, place);
-    fputs(": not in the vocabulary: ", stderr);
+    fputs(is_target ? ": not in the target vocabulary: " : ": not in the vocabulary: ", stderr);
     for (int64_t i = 0; i < unknown.size && i < MAX_WORDS; i++) {
         const char *word = qkv_types_token(&unknown, i);
         size_t full = length_without_mark(word), length = shown_length(word, full);

@@ -45,7 +45,7 @@ int qkv_name_distance(const char *a, const char *b)
 bool qkv_names_are_near(const char *a, const char *b, int distance)
 {
     size_t length = strlen(a), other = strlen(b), longer = length > other ? length : other;
-    return distance <= (longer < 4 ? 1 : 1 + (int)(longer / 4));
+    return distance <= (longer < 5 ? 1 : 1 + (int)(longer / 4));
 }
 
 /* Whether to suggest `name`. `distance` is the smallest distance of a near name to `given`: then `name` must have it;

@@ -107,10 +107,13 @@ void qkv_languages_of_path(const char *path, const char *code[2])
     const char *slash = strrchr(path, '/'), *at = slash ? slash + 1 : path;
     int count = 0;
     code[0] = code[1] = NULL;
-    while (*at && count < 2) {
-        size_t size = strcspn(at, "._-");
-        const char *found = qkv_language_code(at, size);
+    for (char before = '.'; *at && count < 2;) {
+        size_t size = strcspn(at, "._- ");
+        /* Between spaces, short codes are words: "in", "no". */
+        bool is_word = size <= 3 && (before == ' ' || at[size] == ' ');
+        const char *found = is_word ? NULL : qkv_language_code(at, size);
         if (found) code[count++] = found;
-        at += size + (at[size] != '\0');
+        before = at[size];
+        at += size + (before != '\0');
     }
 }

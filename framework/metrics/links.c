@@ -64,6 +64,12 @@ static bool add_link(struct reading *reading, int64_t sentence, struct qkv_align
 
 static enum qkv_status refuse_link(const struct reading *reading, const char *at)
 {
+    const char *tab = strchr(reading->lines.line, '\t');
+    if (reading->sentences == 1 && tab && !strchr(tab + 1, '\t'))
+        return qkv_error_set(
+            reading->error,
+            "%s:%lld: has two columns, but links are the third: source<TAB>target<TAB>0-0 1-2",
+            reading->lines.path, (long long)reading->lines.number);
     return qkv_error_set(
         reading->error,
         "%s:%lld:%lld: %.*s is not a link between words: write 0-2 for a sure link from the first "

@@ -124,10 +124,11 @@ void qkv_notice_update(struct training *training, double loss, int64_t tokens)
     struct qkv_error sentence;
     qkv_error_set(
         &sentence,
-        "update %lld: the cross-entropy is %.2f, no better than guessing each word by its frequency (%.2f): "
+        "update %lld: the cross-entropy is %.2f, %s better than guessing each word by its frequency (%.2f): "
         "%stry another training.learning_rate or training.learning_rate_warmup, and check that the lines of "
         "data.train belong together",
-        (long long)training->progress.update, mean, notices->guessing, at_early_end ? TRAIN_LONGER : "");
+        (long long)training->progress.update, mean, mean < notices->guessing ? "hardly" : "no",
+        notices->guessing, at_early_end ? TRAIN_LONGER : "");
     say(training, &sentence);
 }
 

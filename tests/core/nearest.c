@@ -35,7 +35,8 @@ Test(nearest, near_is_a_share_of_the_letters)
 {
     cr_expect(qkv_names_are_near("png", "pgg", 1));
     cr_expect_not(qkv_names_are_near("png", "pdf", 2));
-    cr_expect(qkv_names_are_near("text", "tx", 2));
+    cr_expect_not(qkv_names_are_near("text", "tx", 2));
+    cr_expect(qkv_names_are_near("model", "moedl", 2));
     cr_expect(qkv_names_are_near("viridis", "virids", 2));
     cr_expect_not(qkv_names_are_near("viridis", "virids", 3));
     cr_expect_not(qkv_names_are_near("a", "b", INT_MAX));

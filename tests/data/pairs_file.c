@@ -191,6 +191,8 @@ Test(pairs_file, knows_languages_by_headers_and_names_of_files)
         {"in.tsv", "ingl\u00e9s\tFrase\na\tb\n", {"en", ""}, true},
         {"in.tsv", "Satz\t\u00dcbersetzung\na\tb\n", {"", ""}, true},
         {"x.eng-fra.txt", "a\tb\n", {"en", "fr"}, false},
+        {"Sentence pairs in English-Spanish - 2024.tsv", "a\tb\n", {"en", "es"}, false},
+        {"is it no.tsv", "a\tb\n", {"", ""}, false},
         {"de_pt.tsv", "a\tb\n", {"de", "pt"}, false},
         {"fra.txt", "a\tb\tCC-BY 2.0\n", {"en", "fr"}, false},
         {"fra.txt", "a\tb\n", {"", ""}, false},

@@ -235,7 +235,7 @@ static char *without_times(const char *text)
     hide_number(copy, " threads", true);
     hide_number(copy, "  left ", false);
     hide_number(copy, " will take about ", false);
-    hide_number(copy, " MB of memory in use", true);
+    hide_number(copy, " MB of memory so far", true);
     return copy;
 }
 

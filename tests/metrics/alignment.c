@@ -214,6 +214,8 @@ Test(formats, refuse_what_does_not_fit_the_text)
         {QKV_LINKS_FROM_DETECTED, "a b\tc d\t0-0\na b\u00a0c\t d e\t0-0\n",
          ":2: the target has 2 words, but that of the text has 3: these are links of another text, or of "
          "other tokens"},
+        {QKV_LINKS_FROM_DETECTED, "a b\tc d\n",
+         ":1: has two columns, but links are the third: source<TAB>target<TAB>0-0 1-2"},
         {QKV_LINKS_FROM_DETECTED, "a\tb\t0-0\n",
          ":1: the source has 1 word, but that of the text has 2: these are links of another text, or of "
          "other tokens"},

@@ -269,7 +269,7 @@ Test(attention, warns_about_unknown_words_and_shows_them)
     struct outcome outcome = attention("'one blorp two' -f json --target 'uno dos zap'");
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_str_eq(outcome.error, "qkv: the sentence: not in the vocabulary: blorp\n"
-                                    "qkv: --target: not in the vocabulary: zap\n");
+                                    "qkv: --target: not in the target vocabulary: zap\n");
     cr_expect_not_null(strstr(outcome.output, "\"blorp\""));
     cr_expect_not_null(strstr(outcome.output, "\"zap\""));
     outcome = attention("'one blorp two' -q");

@@ -72,11 +72,13 @@ Test(bpe, tokenize_prints_tokens)
     cr_expect_str_eq(outcome.output, "\U0001F600 z@@ q\n");
     cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the vocabulary: \U0001F600, z, q\n");
     outcome = run("cd '%s' && echo 'abc xyz' | qkv tokenize run --side trg", folder);
-    cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the vocabulary: a, b, c, x, y, z\n");
+    cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the target vocabulary: a, b, c, x, y, z\n");
     cr_expect_str_empty(run("cd '%s' && echo zq | qkv tokenize run -q", folder).error);
     /* Runs of other levels have tokens, too. */
     folder = tiny_run("words", 1);
     cr_expect_str_eq(run_ok("cd '%s' && echo 'a  b' | qkv tokenize run", folder), "a b\n");
+    cr_expect_str_eq(run("cd '%s' && printf 'a\\tb\\nb\\ta\\n' | qkv tokenize run", folder).error,
+                     "qkv: <stdin>:1: has a tab, but a line is one sentence: give one column (cut -f1)\n");
 }
 
 Test(bpe, training_resumes_with_the_merges_of_the_run)

@@ -186,6 +186,10 @@ Test(config_hints, says_how_to_get_a_config_from_sentences)
         refused(run("cd '%s' && qkv train lines", folder),
                 "qkv: lines: there is no such config; to train on the lines of two files, make one with "
                 "`qkv init lines.de lines.en`"));
+    cr_expect(
+        refused(run("cd '%s' && qkv train lines.en lines.de", folder),
+                "qkv: unexpected operand 'lines.de'; to train on the lines of two files, make a config with "
+                "`qkv init` (usage: qkv train CONFIG [options])"));
     /* Tabs are white space in YAML, and its name does not make a config. */
     write_text(folder, "tabs.txt",
                "# a config\nname:\tx\t# first\ndata: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\n"

@@ -127,9 +127,9 @@ Test(log_probs, leave_no_partial_file)
 {
     const char *folder = tiny_run("refused", 2);
     static const char *const cases[][2] = {
-        {"--log-probs p.csv", "qkv: --log-probs p.csv: log-probabilities are written as .tsv or .json"},
+        {"--log-probs p.csv", "qkv: --log-probs p.csv: must be a file whose name ends in .tsv or .json"},
         {"--no-translation --log-probs ./dev.tsv", "qkv: ./dev.tsv: is an input, too: write to another file"},
-        {"--log-probs p", "qkv: --log-probs p: log-probabilities are written as .tsv or .json"},
+        {"--log-probs p", "qkv: --log-probs p: must be a file whose name ends in .tsv or .json"},
         {"--no-translation --by-length 3",
          "qkv: --by-length needs translations: give it without --no-translation"},
         {"--no-translation --beam 3", "qkv: --beam needs translations: give it without --no-translation"},

@@ -109,12 +109,14 @@ Test(mistakes, a_sentence_of_the_target)
                 format("qkv: <stdin>:1: not in the vocabulary: A, B%s", hint));
     expect_line(folder, "qkv attention run 'A B'",
                 format("qkv: the sentence: not in the vocabulary: A, B%s", hint));
-    expect_line(folder, "qkv attention run a --target 'a b'",
-                "qkv: --target: not in the vocabulary: a, b; most of them are words of the source language: "
-                "this run translates from a to b");
-    expect_line(folder, "echo a b | qkv tokenize run --side trg",
-                "qkv: <stdin>:1: not in the vocabulary: a, b; most of them are words of the source language: "
-                "this run translates from a to b");
+    expect_line(
+        folder, "qkv attention run a --target 'a b'",
+        "qkv: --target: not in the target vocabulary: a, b; most of them are words of the source language: "
+        "this run translates from a to b");
+    expect_line(
+        folder, "echo a b | qkv tokenize run --side trg",
+        "qkv: <stdin>:1: not in the target vocabulary: a, b; most of them are words of the source language: "
+        "this run translates from a to b");
     /* Names may be in both languages, and one word is not enough to tell. */
     static const char *const others[] = {"A B a b", "A", "x y", "A x y"};
     for (int i = 0; i < 4; i++)

@@ -135,6 +135,10 @@ Test(score, says_that_columns_are_references)
     cr_expect_str_empty(run("cd '%s' && qkv score a two", folder).error);
     cr_expect_str_empty(run("cd '%s' && qkv score a r", folder).error, "not all lines have two columns");
     cr_expect_str_empty(run("cd '%s' && qkv score a one.tsv", folder).error);
+    cr_expect_str_eq(
+        run("cd '%s' && qkv score pairs one.tsv --against a", folder).error,
+        "qkv: note: 3 of 3 lines of pairs have a tab, which counts as white space: are they sentence "
+        "pairs (cut -f2 takes one column)\n");
 }
 
 /* As in sacreBLEU: an empty column is no reference, unless there is no other. */

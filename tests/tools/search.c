@@ -170,13 +170,14 @@ Test(search, translations_begin_with_the_prefix)
     /* A word that the vocabulary lacks is printed as it is, and warned about. */
     struct outcome unknown = run("cd '%s' && printf 'a b\\tA yak\\n' | qkv translate run --prefix", folder);
     cr_expect(!strncmp(unknown.output, "A yak", 5), "%s", unknown.output);
-    cr_expect_str_eq(unknown.error, "qkv: <stdin>:1: not in the vocabulary: yak\n");
+    cr_expect_str_eq(unknown.error, "qkv: <stdin>:1: not in the target vocabulary: yak\n");
     cr_expect(
         refused(translate(folder, "\\tA\\n", "--prefix"), "qkv: <stdin>:1: has a prefix, but no source"));
     cr_expect(refused(translate(folder, "a\\tA\\tA\\n", "--prefix"),
                       "qkv: <stdin>:1: has more than two columns, but must be a source, a tab and a prefix"));
-    cr_expect(refused(translate(folder, "a\\tA B C\\n", "--prefix --max-length 2"),
-                      "qkv: <stdin>:1: the prefix has 3 tokens, but a translation has at most 2"));
+    cr_expect(
+        refused(translate(folder, "a\\tA B C\\n", "--prefix --max-length 2"),
+                "qkv: <stdin>:1: the prefix has 3 tokens, but a translation has at most 2 (--max-length)"));
     struct outcome late = translate(folder, "a\\nb\\tB\\nc\\tA B C\\n", "--prefix --max-length 2");
     cr_expect_eq(late.exit_code, 2);
     cr_expect_str_eq(late.output, "A\nB\n", "the lines before the bad one are translated");
@@ -272,6 +273,13 @@ Test(search, unknown_words_are_replaced_by_what_they_are_aligned_with)
     cr_expect_str_eq(translated(folder, lines, "--replace-unk --beam 3"), "A B zoe\nzoe C D\n");
     cr_expect_str_eq(translated(folder, lines, "--replace-unk --with run"), "A B zoe\nzoe C D\n");
     cr_expect_null(strstr(translated(folder, lines, ""), "<unk>"));
+    /* The model of run_with_names has read <unk> in training, that of tiny_run has not. */
+    const char *note = "note: --replace-unk replaced nothing, because the model has written no <unk>";
+    struct outcome replaced = run("cd '%s' && printf '%s' | qkv translate run --replace-unk", folder, lines),
+                   silent =
+                       run("cd '%s' && echo zoe | qkv translate run --replace-unk", tiny_run("no_unk", 1));
+    cr_expect_null(strstr(replaced.error, note));
+    cr_expect_not_null(strstr(silent.error, note), "%s", silent.error);
     /* A word of the prefix is not replaced. */
     cr_expect_str_eq(translated(folder, "zoe c d\\tyak\\n", "--replace-unk --prefix"), "yak C D\n");
     train_recurrent(folder, "plain", "none");

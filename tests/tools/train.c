@@ -37,7 +37,7 @@ Test(train, writes_a_run_and_prints_its_progress_as_lines)
     const char *memory = strstr(outcome.error, ", without validations; ");
     cr_assert_not_null(memory, "%s", outcome.error);
     int megabytes, length = 0;
-    sscanf(memory, ", without validations; %d MB of memory in use\nupdate 5  epoch 1  loss %n", &megabytes,
+    sscanf(memory, ", without validations; %d MB of memory so far\nupdate 5  epoch 1  loss %n", &megabytes,
            &length);
     cr_expect(length && megabytes > 2 && megabytes < 4000, "%s", outcome.error);
     /* However long it takes. */

@@ -18,7 +18,7 @@
 QKV_API int qkv_name_distance(const char *a, const char *b);
 
 /* Whether one name at that distance is probably a misspelling of the other: the distance is at most 1, or for names of
- * 4 letters and more at most 1 plus a quarter of the letters. */
+ * 5 letters and more at most 1 plus a quarter of the letters. */
 QKV_API bool qkv_names_are_near(const char *a, const char *b, int distance);
 
 /* A function that lists names: returns the name at `index`, from 0; NULL after the last. */
