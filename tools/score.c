@@ -16,11 +16,9 @@
 
 /* ---- reading ---- */
 
-enum {
-    MAX_COMPARED = 16,
-    MAX_WORDS = 100
-};                         /* columns of references, words of a translation that are compared */
-enum { MAX_SYSTEMS = 65 }; /* the operand TRANSLATIONS, and --against up to 64 times */
+/* MAX_COMPARED: columns of references that are compared; MAX_WORDS: words of a translation that are; MAX_SYSTEMS: the operand
+ * TRANSLATIONS, and --against up to 64 times. */
+enum { MAX_COMPARED = 16, MAX_WORDS = 100, MAX_SYSTEMS = 65 };
 
 /* The texts. A line of the references may have several references, separated by tabs. */
 struct texts {

@@ -8,11 +8,9 @@
 /* Counts of lines. Caller's storage, all zero at first. */
 struct text_notes {
     int64_t references, tokenized; /* tokenized: references that look so (qkv_looks_tokenized) */
-    int64_t
-        without_spaces;   /* references of several words without a space, as in Chinese, Japanese and Thai */
-    int64_t translations; /* that are not empty */
-    /* Lines with capitals */
-    int64_t cased_references, cased_translations;
+    int64_t without_spaces; /* references of several words without a space, as in Chinese, Japanese, Thai */
+    int64_t translations;   /* that are not empty */
+    int64_t cased_references, cased_translations; /* with capitals */
 };
 
 /* Count a line. */

@@ -11,10 +11,8 @@
 #include <string.h>
 
 enum { SOURCE_SIZE = 9, TARGET_SIZE = 5, WORDS = TARGET_SIZE - QKV_SPECIALS, LONGEST = 4 };
-enum {
-    EVERYTHING = 31,
-    WIDEST = 16 * TARGET_SIZE
-}; /* outputs of up to LONGEST words; no step has more candidates */
+/* EVERYTHING: outputs of up to LONGEST words. WIDEST: no step has more candidates. */
+enum { EVERYTHING = 31, WIDEST = 16 * TARGET_SIZE };
 
 static struct qkv_model *model_of(uint64_t seed)
 {

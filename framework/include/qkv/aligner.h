@@ -63,8 +63,8 @@ struct qkv_aligned_pair {
     struct qkv_pair_texts texts;
     const struct qkv_alignment *gold; /* for QKV_HEAD_RULE_GOLD; NULL: none */
     struct qkv_alignment links; /* the result, valid until the next run; no links if a side has no words */
-    const char *
-        reason; /* why a pair with words has no links: it is longer than a run's positions. NULL: it has links */
+    /* Why a pair with words has no links: it is longer than a run's positions. NULL: it has links. */
+    const char *reason;
 };
 
 /* Draws the links of `count` pairs. Fails for text that is not valid UTF-8, while a head is still to be chosen, and out

@@ -213,8 +213,8 @@ struct qkv_sentence {
     struct qkv_tokens tokens; /* the tokens as text, unknown words included, for attention maps */
     int32_t *ids;             /* [tokens.count], without <s> and </s> */
     int64_t unknown;          /* tokens that are QKV_UNKNOWN */
-    char *
-        respelled; /* NULL, or the line with other punctuation marks, whose tokens these are; the next one frees it */
+    /* The line with other punctuation marks, whose tokens these are, or NULL; the next sentence frees it. */
+    char *respelled;
     /* private */
     int64_t ids_capacity;
 };
