@@ -214,8 +214,8 @@ static enum links_format format_of(const char *line)
     if (read_wa(line, &sentence, &link)) return WA;
     const char *column = third_column(line);
     if (column && !strchr(column, '\t')) return THREE_COLUMNS;
-    return read_wa_numbers(line, &sentence, &link) ? WA
-                                                   : PHARAOH; /* WA: its end is wrong, which is reported */
+    /* A line of .wa with a wrong end, which read_wa_line reports. */
+    return read_wa_numbers(line, &sentence, &link) ? WA : PHARAOH;
 }
 
 static enum qkv_status read_line(struct reading *reading)
