@@ -92,7 +92,7 @@ static bool is_option_of_command(const char *text)
 {
     char option[64], command[64];
     return sscanf(text, "the option %63s of qkv %63s", option, command) == 2 &&
-           strstr(run_ok(format("qkv %s --help", command)), option);
+           strstr(run_ok("qkv %s --help", command), option);
 }
 
 /* Each name of another program is none of ours, and leads to a key or an option that exists. */
