@@ -1,6 +1,7 @@
 #include "arguments.h"
 
 #include "config/number.h"
+#include "config/path.h"
 #include "core/launch.h"
 #include "error_messages.h"
 #include "help_text.h"
@@ -284,14 +285,6 @@ static const char *setting_without_option(const struct option_list *settings, co
     return NULL;
 }
 
-/* Whether a file exists and is no config by its name. */
-static bool is_text(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    bool is_config = dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml"));
-    return !is_config && !access(path, F_OK);
-}
-
 /* last: the name of the last operand of the command, which takes `max` operands and has got more. */
 static int print_unexpected(const struct command *command, const char *last, int max, int count,
                             char **operand)
@@ -309,7 +302,8 @@ static int print_unexpected(const struct command *command, const char *last, int
     return print_usage_error(command, "unexpected operand '%s'%s", word,
                              !strcmp(last, "SENTENCE") ? "; put the sentence in quotes"
                              : !strcmp(last, "FILE")   ? "; a sentence is read from standard input"
-                             : !strcmp(last, "CONFIG") && is_text(operand[0])
+                             : !strcmp(last, "CONFIG") && !qkv_path_is_yaml(operand[0]) &&
+                                     !access(operand[0], F_OK)
                                  ? "; to train on the lines of two files, make a config with `qkv init`"
                                  : "");
 }

@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "error_messages.h"
 
+#include "config/path.h"
 #include "core/file.h"
 #include "data/prepared.h"
 #include "qkv/file.h"
@@ -25,12 +26,6 @@ static bool has_columns(const char *line)
 {
     const char *tab = strchr(line + strspn(line, " \t"), '\t');
     return tab && tab[-1] != ':' && tab[1 + strspn(tab + 1, " \t")] && tab[1 + strspn(tab + 1, " \t")] != '#';
-}
-
-static bool is_named_yaml(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml"));
 }
 
 /* Whether a file begins with the two bytes of gzip. */
@@ -61,7 +56,7 @@ static bool holds_text(const char *path)
         with_colon += strchr(line, ':') != NULL;
     }
     qkv_lines_close(&lines);
-    return is_gzip(path) || (seen && (with_columns == seen || (!with_colon && !is_named_yaml(path))));
+    return is_gzip(path) || (seen && (with_columns == seen || (!with_colon && !qkv_path_is_yaml(path))));
 }
 
 /* Finds two files of text `path`.X and `path`.Y, as the common prefix `path` of two line-aligned files names them; returns
@@ -71,8 +66,8 @@ static bool find_aligned_files(const char *path, glob_t *files)
     char pattern[PATH_MAX];
     if (access(path, F_OK) == 0 || snprintf(pattern, sizeof pattern, "%s.*", path) >= (int)sizeof pattern)
         return false;
-    return !glob(pattern, 0, NULL, files) && files->gl_pathc == 2 && !is_named_yaml(files->gl_pathv[0]) &&
-           !is_named_yaml(files->gl_pathv[1]);
+    return !glob(pattern, 0, NULL, files) && files->gl_pathc == 2 && !qkv_path_is_yaml(files->gl_pathv[0]) &&
+           !qkv_path_is_yaml(files->gl_pathv[1]);
 }
 
 /* Refuses sentences in the place of a config, and says what makes a config of them. */

@@ -72,6 +72,12 @@ const char *qkv_path_run_folder(struct qkv_arena *arena, const char *file)
     return vocabulary && !strcmp(name, "config.yaml") && qkv_path_exists(vocabulary) ? folder : NULL;
 }
 
+bool qkv_path_is_yaml(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml"));
+}
+
 bool qkv_path_is_text(const char *path)
 {
     struct qkv_arena arena = {0};

@@ -17,6 +17,9 @@ const char *qkv_path_run_folder(struct qkv_arena *arena, const char *file);
 /* True when there is a file or folder of this name, when there are files of which it is the common prefix, and for "-". */
 bool qkv_path_is_text(const char *path);
 
+/* Whether the name of a file is that of a config: it ends in .yaml or .yml. */
+bool qkv_path_is_yaml(const char *path);
+
 /* Sets *relative to the path relative to `folder`, and *absolute to its absolute form. False, with errno set, when memory is
  * out or the system cannot resolve the path (EIO, EMFILE). A folder that does not exist is not an error. */
 bool qkv_path_in_folder(struct qkv_arena *arena, const char *folder, const char *path, const char **relative,

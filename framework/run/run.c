@@ -1,5 +1,6 @@
 #include "qkv/run.h"
 
+#include "config/path.h"
 #include "qkv/file.h"
 #include "run/listing.h"
 #include "run/provenance.h"
@@ -56,9 +57,7 @@ static enum qkv_status not_a_folder(const char *path, struct qkv_arena *arena, s
 {
     struct qkv_config config;
     struct qkv_messages messages;
-    const char *dot = strrchr(path, '.');
-    bool is_yaml = dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml"));
-    if (!is_yaml || qkv_config_read(&config, arena, path, NULL, 0, &messages))
+    if (!qkv_path_is_yaml(path) || qkv_config_read(&config, arena, path, NULL, 0, &messages))
         return qkv_error_set(error, "%s: is a file, but a run is a folder", path);
     return qkv_error_set(error, "%s: is a config, but a run is a folder; its run is %s%s", path,
                          config.training.model_dir,
