@@ -60,6 +60,7 @@ static enum qkv_status train(struct translator *t, int64_t updates, struct qkv_e
     const struct qkv_batches_options options = {QKV_BATCH_SENTENCE, 64, QKV_BATCH_ORDER_SHUFFLED, 1};
     struct qkv_batches batches = {0};
     struct qkv_batch batch = {0};
+    const struct qkv_optimizer_options adam = qkv_optimizer_options_from_config(&t->config.training);
     struct qkv_optimizer optimizer = {0};
     struct qkv_step_sums sums;
     struct qkv_parameters *parameters = &t->model->parameters;
@@ -67,7 +68,7 @@ static enum qkv_status train(struct translator *t, int64_t updates, struct qkv_e
         qkv_replicas_new(t->model, t->workers, SHARDS, QKV_GRADIENTS_BY_SIZE, &objective, error);
     enum qkv_status status = replicas ? QKV_OK : QKV_INVALID;
     if (!status) status = qkv_batches_init(&batches, &t->corpus, options, error);
-    if (!status) status = qkv_optimizer_init(&optimizer, &t->config.training, parameters, error);
+    if (!status) status = qkv_optimizer_init(&optimizer, &adam, parameters, error);
     int64_t next = 0;
     for (int64_t update = 0; !status && update < updates; update++) {
         const struct qkv_random dropout = {.seed = 1, .step = (uint32_t)update};

@@ -124,7 +124,7 @@ static struct qkv_tensor *build_loss(void *context, struct qkv_graph *graph, int
 static enum qkv_status train(struct training *training, struct qkv_parameters *parameters,
                              struct qkv_error *error)
 {
-    const struct qkv_training_config settings = {
+    const struct qkv_optimizer_options settings = {
         .optimizer = QKV_OPTIMIZER_ADAM, .adam_betas = {0.9, 0.98}, .adam_epsilon = 1e-8};
     const struct qkv_shard_loss loss = {.context = training, .begin = count_sentences, .build = build_loss};
     struct qkv_optimizer optimizer = {0};

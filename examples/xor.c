@@ -65,7 +65,7 @@ static bool check_gradients(const struct network *network, struct qkv_graph *gra
 /* Trains with Adam and returns the last loss; negative if there is no memory. */
 static double train(struct network *network, struct qkv_graph *graph, double *gradients, int updates)
 {
-    const struct qkv_training_config settings = {
+    const struct qkv_optimizer_options settings = {
         .optimizer = QKV_OPTIMIZER_ADAM, .adam_betas = {0.9, 0.999}, .adam_epsilon = 1e-8};
     struct qkv_optimizer optimizer = {0};
     if (qkv_optimizer_init(&optimizer, &settings, &network->parameters, NULL)) return -1;

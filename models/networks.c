@@ -1,5 +1,5 @@
 /* The registered networks, and their settings in configs. */
-#include "config/number.h"
+#include "core/number.h"
 #include "models/network.h"
 #include "qkv/nearest.h"
 

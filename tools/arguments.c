@@ -1,10 +1,10 @@
 #include "arguments.h"
 
-#include "config/number.h"
 #include "config/path.h"
-#include "core/launch.h"
 #include "error_messages.h"
+#include "framework/engine/core/number.h"
 #include "help_text.h"
+#include "processes/launch.h"
 #include "synopsis.h"
 
 #include <errno.h>

@@ -12,22 +12,28 @@ cd "$root"
 
 # Folders, lowest first. A file includes only files of its own folder and of folders earlier in this list. Tests and
 # examples may include whatever they test; they are not in the list. Neither is tools/page/module: it is another program,
-# which has functions of framework/core of its own.
-folders="framework/core framework/config framework/data datasets/generate framework/graph framework/kernels
-    framework/layers framework/check models framework/metrics framework/run framework/train framework/draw
-    framework/report framework/explain tools/page tools tools/bench"
+# which has functions of framework/engine/core of its own.
+# The engine comes first, and knows nothing of the translator that stands on it.
+folders="framework/engine/core framework/engine/graph framework/engine/kernels framework/engine/layers framework/engine/check
+    framework/engine/checkpoint framework/engine/optimize
+    framework/translator/processes framework/translator/config framework/translator/data datasets/generate models
+    framework/translator/metrics framework/translator/run framework/translator/train framework/translator/draw
+    framework/translator/report framework/translator/explain tools/page tools tools/bench"
 
 # A public header belongs to the folder that defines the functions it declares. These headers declare none.
-public="framework/include/qkv"
-owners="$public/qkv.h:tools $public/dtype.h:framework/core $public/attention_kind.h:framework/core
-    $public/matrix.h:framework/core $public/messages.h:framework/config"
+public="framework/engine/include/qkv framework/translator/include/qkv"
+engine=${public%% *} translator=${public##* }
+owners="$translator/qkv.h:tools $engine/engine.h:framework/engine/optimize $engine/dtype.h:framework/engine/core $engine/choices.h:framework/engine/core
+    $engine/optimizer_options.h:framework/engine/core
+    $translator/attention_kind.h:framework/translator/config $translator/matrix.h:framework/translator/config
+    $translator/messages.h:framework/translator/config"
 
 longest_file=500
 longest_example=200 # one sitting
 longest_function=70
 # Kernels are excepted: products take the arguments that BLAS takes.
 most_parameters=7
-parameters_excepted="framework/kernels/"
+parameters_excepted="framework/engine/kernels/"
 
 # Other versions of clang-format break some lines differently.
 clang_format_version=14
@@ -53,6 +59,8 @@ resolve() {
     BEGIN {
         count = split(folders, list, /[ \n]+/)
         for (i = 1; i <= count; i++) is_folder[list[i]] = 1
+        count = split(public, list, " ")
+        for (i = 1; i <= count; i++) is_public[list[i]] = 1
         count = split(owners, list, /[ \n]+/)
         for (i = 1; i <= count; i++) { split(list[i], pair, ":"); owner[pair[1]] = pair[2] }
     }
@@ -63,7 +71,7 @@ resolve() {
     END {
         for (i = 1; i <= declarations; i++) {
             path = header[i]
-            if (folder_of(path) != public || !(declared[i] in defined) || path in owner && fixed[path]) continue
+            if (!is_public[folder_of(path)] || !(declared[i] in defined) || path in owner && fixed[path]) continue
             folder = defined[declared[i]]
             if (!(path in owner)) owner[path] = folder
             else if (owner[path] != folder && !told[path, folder]++)
@@ -71,7 +79,7 @@ resolve() {
         }
         for (path in exists) {
             folder = folder_of(path)
-            if (folder == public) {
+            if (is_public[folder]) {
                 if (path in owner) print "folder\t" path "\t" owner[path]
                 else if (path ~ /\.h$/)
                     print "finding\t" path "\t1\tdeclares no function that a folder defines: " \
@@ -80,8 +88,9 @@ resolve() {
         }
         for (i = 1; i <= includes; i++) {
             found = ""
-            split(folder_of(from[i]) "/|framework/include/|framework/||tests/support/|tests/", places, "|")
-            for (k = 1; k <= 6 && found == ""; k++)
+            split(folder_of(from[i]) "/|framework/engine/include/|framework/translator/include/|framework/engine/|" \
+                  "framework/translator/||tests/support/|tests/", places, "|")
+            for (k = 1; k <= 8 && found == ""; k++)
                 if ((places[k] written[i]) in exists) found = places[k] written[i]
             if (found != "") print "include\t" from[i] "\t" line[i] "\t" found
         }
@@ -102,12 +111,15 @@ check_includes() {
                 print from[i] ":" line[i] ": " a "/ must not include " to[i] ", which belongs to " b "/"
         }
     }' "$work/resolved"
-    # qkv/qkv.h includes every public header, and the table of docs/library.md lists it.
-    for header in "$public"/*.h; do
+    # qkv/engine.h includes every public header of the engine, qkv/qkv.h that one and all others, and the table of
+    # docs/library.md lists them.
+    for header in "$engine"/*.h "$translator"/*.h; do
         name=qkv/$(basename "$header")
-        [ "$name" = qkv/qkv.h ] || grep -q "#include [\"<]${name}[\">]" "$public/qkv.h" 2>/dev/null ||
-            echo "$public/qkv.h:1: does not include $name"
-        [ "$name" = qkv/qkv.h ] || grep -q "^|.*\`${name#qkv/}\`" docs/library.md ||
+        all=$(dirname "$header")/engine.h
+        [ -f "$all" ] || all=$translator/qkv.h
+        [ "$header" = "$all" ] || grep -q "#include [\"<]${name}[\">]" "$all" 2>/dev/null ||
+            echo "$all:1: does not include $name"
+        [ "$header" = "$all" ] || grep -q "^|.*\`${name#qkv/}\`" docs/library.md ||
             echo "docs/library.md:1: the table of headers lacks ${name#qkv/}"
     done
 }
@@ -222,11 +234,11 @@ extract_example() { # extract_example HEADER
 check_examples() {
     # Headers that CMake configures (X.h.in) become headers with 0 for each value.
     mkdir -p "$work/include/qkv"
-    for template in "$public"/*.h.in; do
+    for template in "$engine"/*.h.in; do
         [ -f "$template" ] || continue
         sed 's/@[A-Za-z_]*@/0/g' "$template" >"$work/include/qkv/$(basename "$template" .in)"
     done
-    for header in "$public"/*.h "$public"/*.h.in; do
+    for header in "$engine"/*.h "$translator"/*.h "$engine"/*.h.in; do
         [ -f "$header" ] || continue
         name=$(basename "$header" .in)
         program=$work/example_${name%.h}.c
@@ -247,7 +259,7 @@ check_examples() {
         } >"$program"
         grep -q '"qkv/error.h"\|<qkv/error.h>' "$header" || sed -i '1i #include <qkv/error.h>' "$program"
         "${CC:-cc}" -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wno-unused-variable -Wno-unused-but-set-variable -Werror \
-            -fsyntax-only -I framework/include -I "$work/include" "$program" >"$work/messages" 2>&1 ||
+            -fsyntax-only -I framework/engine/include -I framework/translator/include -I "$work/include" "$program" >"$work/messages" 2>&1 ||
             awk -v header="$header" '/error:|warning:/ { sub(/^[^ ]* /, ""); print header ":1: its example: " $0 }' \
                 "$work/messages"
     done

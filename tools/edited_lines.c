@@ -2,7 +2,7 @@
 
 #include "key_wait.h"
 
-#include "framework/core/temporary.h"
+#include "framework/engine/core/temporary.h"
 
 #include "qkv/arena.h"
 

@@ -1,6 +1,6 @@
 /* qkv gradcheck: compares analytic gradients with finite differences. */
 #include "gradcheck.h"
-#include "framework/core/clock.h"
+#include "framework/engine/core/clock.h"
 
 #include "arguments.h"
 #include "commands.h"

@@ -3,7 +3,7 @@
 #include "error_messages.h"
 #include "json.h"
 
-#include "framework/core/plain_text.h"
+#include "framework/engine/core/plain_text.h"
 
 #include "qkv/run.h"
 

@@ -1,6 +1,6 @@
 #include "status_block.h"
 
-#include "framework/core/clock.h"
+#include "framework/engine/core/clock.h"
 #include "terminal.h"
 
 #include <errno.h>

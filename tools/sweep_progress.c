@@ -1,6 +1,6 @@
 #include "sweep_progress.h"
 
-#include "framework/core/clock.h"
+#include "framework/engine/core/clock.h"
 
 #include "qkv/run.h"
 

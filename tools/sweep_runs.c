@@ -8,7 +8,7 @@
 #include "terminal.h"
 
 #include "draw/bytes.h"
-#include "framework/core/clock.h"
+#include "framework/engine/core/clock.h"
 
 #include "qkv/file.h"
 

@@ -1,7 +1,7 @@
 #define _DEFAULT_SOURCE /* TIOCGWINSZ */
 #include "terminal.h"
-#include "framework/core/clock.h"
-#include "framework/core/plain_text.h"
+#include "framework/engine/core/clock.h"
+#include "framework/engine/core/plain_text.h"
 
 #include <math.h>
 #include <stdlib.h>

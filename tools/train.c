@@ -73,7 +73,7 @@ static int run(int operands, char **operand)
     enum qkv_status status = speaks ? prepare(&config, &arena, operand[0]) : QKV_OK;
     status = qkv_processes_share_status(options.processes, status);
     if (!status && !speaks) {
-        set_error_process(qkv_exchange_name(options.processes, qkv_processes_rank(options.processes)));
+        set_error_process(options.processes->name[options.processes->rank]);
         status = prepare(&config, &arena, operand[0]);
         set_error_process(NULL);
         if (status) qkv_processes_abort(options.processes);

@@ -7,7 +7,7 @@
 
 #include "draw/cells.h"
 
-#include "framework/core/clock.h"
+#include "framework/engine/core/clock.h"
 
 #include "qkv/run.h"
 #include "qkv/vocabulary.h"

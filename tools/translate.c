@@ -11,7 +11,7 @@
 #include "translate_block.h"
 #include "translate_prompt.h"
 
-#include "framework/core/plain_text.h"
+#include "framework/engine/core/plain_text.h"
 
 #include "qkv/run.h"
 #include "qkv/tokenizer.h"

@@ -1,6 +1,6 @@
 #include "translate_block.h"
 
-#include "core/gather.h"
+#include "processes/gather.h"
 
 #include <stdlib.h>
 

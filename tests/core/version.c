@@ -50,15 +50,12 @@ Test(kernels, a_library_with_unknown_kernels_fails_with_a_sentence)
     }
     struct qkv_parameters parameters = {0};
     struct qkv_optimizer optimizer;
-    struct qkv_config config;
-    struct qkv_arena arena = {0};
-    cr_assert_eq(qkv_config_default(&config, &arena, "x"), QKV_OK);
+    const struct qkv_optimizer_options options = qkv_optimizer_defaults(QKV_OPTIMIZER_ADAM);
     qkv_parameters_add(&parameters, QKV_SHAPE(3), (struct qkv_initial){QKV_INITIALIZER_ZEROS, 1}, "x");
     cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_OK);
-    cr_expect_eq(qkv_optimizer_init(&optimizer, &config.training, &parameters, &error), QKV_INVALID);
+    cr_expect_eq(qkv_optimizer_init(&optimizer, &options, &parameters, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, sentence);
     qkv_parameters_release(&parameters);
-    qkv_arena_release(&arena);
     qkv_graph_free(graph);
     unsetenv("QKV_KERNELS");
 }

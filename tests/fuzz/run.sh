@@ -36,9 +36,9 @@ trap 'exit 2' INT TERM
 
 # The words of our own tables: keys, values, options.
 words() {
-    cat framework/config/*.def framework/explain/*.def framework/include/qkv/*.def | sed -n 's/^[A-Z_]*(\([^" ]*\),.*/\1/p' |
+    cat framework/translator/*/*.def framework/*/include/qkv/*.def | sed -n 's/^[A-Z_]*(\([^" ]*\),.*/\1/p' |
         tr -c 'a-z0-9_\n' '\n'
-    grep -oh '"[a-z0-9][a-z0-9_-]*"' framework/config/*.def framework/explain/*.def framework/include/qkv/*.def \
+    grep -oh '"[a-z0-9][a-z0-9_-]*"' framework/translator/*/*.def framework/*/include/qkv/*.def \
         tools/*.def tools/*.c | tr -d '"'
 }
 words | grep '..' | LC_ALL=C sort -u | sed 's/.*/"&"/' >"$work/words"

@@ -312,7 +312,7 @@ Test(blocks, a_loop_that_forgets_to_reset_or_rewind_is_refused)
         struct qkv_optimizer optimizer = {0};
         struct qkv_error error;
         void *blocks[] = {block.gradients};
-        const struct qkv_training_config settings = {.optimizer = QKV_OPTIMIZER_SGD};
+        const struct qkv_optimizer_options settings = {.optimizer = QKV_OPTIMIZER_SGD};
         make_block(&block, "a");
         memset(block.gradients, 0, sizeof block.gradients);
         cr_assert_eq(qkv_optimizer_init(&optimizer, &settings, &block.parameters, &error), QKV_OK, "%s",

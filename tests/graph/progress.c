@@ -1,5 +1,5 @@
 /* Which gradients backward says are complete while it goes on: those that are sent to another process meanwhile. */
-#include "framework/graph/graph.h"
+#include "framework/engine/graph/graph.h"
 #include "qkv/parameters.h"
 
 #include <criterion/criterion.h>

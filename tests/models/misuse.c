@@ -67,7 +67,7 @@ Test(misuse, numbers_of_shards_and_kinds_of_memory_that_cannot_be)
 
 Test(misuse, an_optimizer_needs_parameters_and_gradients)
 {
-    struct qkv_training_config settings = {.optimizer = QKV_OPTIMIZER_SGD};
+    struct qkv_optimizer_options settings = {.optimizer = QKV_OPTIMIZER_SGD};
     struct qkv_parameters none = {0};
     struct qkv_optimizer optimizer = {0};
     cr_expect_eq(qkv_optimizer_init(&optimizer, &settings, &none, &error), QKV_INVALID);

@@ -29,7 +29,7 @@ static struct model finish(struct qkv_parameters parameters, enum qkv_dtype dtyp
                            enum qkv_optimizer_kind kind, uint64_t seed)
 {
     struct model model = {.parameters = parameters};
-    struct qkv_training_config config = {.optimizer = kind, .adam_epsilon = 1e-8};
+    struct qkv_optimizer_options config = {.optimizer = kind, .adam_epsilon = 1e-8};
     cr_assert_eq(qkv_parameters_allocate(&model.parameters, dtype, NULL), QKV_OK);
     qkv_parameters_initialize(&model.parameters, seed);
     cr_assert_eq(qkv_optimizer_init(&model.optimizer, &config, &model.parameters, NULL), QKV_OK);

@@ -202,7 +202,8 @@ static void set_counter(const char *folder, const char *key, const char *value)
     cr_assert_eq(qkv_run_open(&trained, format("%s/run", folder), "last", QKV_FLOAT32, &error), QKV_OK, "%s",
                  error.message);
     struct qkv_parameters *parameters = &trained.model->parameters;
-    cr_assert_eq(qkv_optimizer_init(&optimizer, &trained.config.training, parameters, &error), QKV_OK);
+    const struct qkv_optimizer_options options = qkv_optimizer_options_from_config(&trained.config.training);
+    cr_assert_eq(qkv_optimizer_init(&optimizer, &options, parameters, &error), QKV_OK);
     cr_assert_eq(qkv_checkpoint_load(path, parameters, &optimizer.state, &state, &error), QKV_OK);
     if (key)
         qkv_state_set(&state, key, value);

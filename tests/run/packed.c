@@ -1,5 +1,5 @@
 /* A run as one block of bytes, as a page holds it. */
-#include "framework/run/packed_run.h"
+#include "framework/translator/run/packed_run.h"
 
 #include "qkv/tokenizer.h"
 #include "qkv/translator.h"

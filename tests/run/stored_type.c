@@ -1,5 +1,5 @@
 /* The number types of safetensors files, each number of 16 bits against the formula of its type. */
-#include "framework/run/safetensors.h"
+#include "framework/engine/checkpoint/safetensors.h"
 
 #include "support.h"
 

@@ -82,7 +82,7 @@ static const struct {
     const char *name, *key;
 } OTHER_NAMES[] = {
 #define OTHER_NAME(name, key) {name, key},
-#include "../../framework/config/other_names.def"
+#include "../../framework/translator/config/other_names.def"
 #undef OTHER_NAME
 };
 enum { NAME_COUNT = sizeof OTHER_NAMES / sizeof *OTHER_NAMES };

@@ -32,7 +32,8 @@ static struct trained follow(double ema, const char *kernels, int threads)
 {
     struct trained t = {0};
     const struct qkv_initial normal = {QKV_INITIALIZER_NORMAL, 1};
-    const struct qkv_training_config settings = {.optimizer = QKV_OPTIMIZER_SGD, .momentum = 0.5, .ema = ema};
+    const struct qkv_optimizer_options settings = {
+        .optimizer = QKV_OPTIMIZER_SGD, .momentum = 0.5, .ema = ema};
     struct qkv_workers *workers = qkv_workers_new(threads, NULL);
     setenv("QKV_KERNELS", kernels, 1);
     qkv_parameters_add(&t.parameters, QKV_SHAPE(COUNT), normal, "weights");
@@ -107,11 +108,11 @@ Test(ema, refuses_a_decay_that_is_none)
     qkv_parameters_add(&parameters, QKV_SHAPE(3), zeros, "weights");
     cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
     for (size_t i = 0; i < sizeof decays / sizeof decays[0]; i++) {
-        const struct qkv_training_config settings = {.optimizer = QKV_OPTIMIZER_SGD, .ema = decays[i]};
+        const struct qkv_optimizer_options settings = {.optimizer = QKV_OPTIMIZER_SGD, .ema = decays[i]};
         struct qkv_optimizer optimizer;
         struct qkv_error error = {""};
         cr_expect_eq(qkv_optimizer_init(&optimizer, &settings, &parameters, &error), QKV_INVALID);
-        cr_expect_not_null(strstr(error.message, "training.ema"), "%s", error.message);
+        cr_expect_not_null(strstr(error.message, "ema is"), "%s", error.message);
     }
     qkv_parameters_release(&parameters);
 }
@@ -150,8 +151,8 @@ Test(ema, training_goes_on_as_without_it)
     struct qkv_optimizer optimizer;
     struct qkv_error error = {""};
     struct qkv_run resumed = open_run(with, "last");
-    const struct qkv_training_config *settings = &resumed.config.training;
-    cr_assert_eq(qkv_optimizer_init(&optimizer, settings, &resumed.model->parameters, &error), QKV_OK);
+    const struct qkv_optimizer_options settings = qkv_optimizer_options_from_config(&resumed.config.training);
+    cr_assert_eq(qkv_optimizer_init(&optimizer, &settings, &resumed.model->parameters, &error), QKV_OK);
     cr_assert_eq(
         qkv_checkpoint_load(resumed.checkpoint, &resumed.model->parameters, &optimizer.state, NULL, &error),
         QKV_OK, "%s", error.message);

@@ -58,7 +58,7 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
                                                  .simcut = type == QKV_BATCH_SENTENCE,
                                                  .simcut_rate = 0.1},
                          NULL);
-    const struct qkv_training_config training = {
+    const struct qkv_optimizer_options training = {
         .adam_betas = {0.9, 0.98}, .adam_epsilon = 1e-8, .clip_grad_norm = 1};
     struct qkv_optimizer optimizer = {0};
     struct qkv_batches batches;

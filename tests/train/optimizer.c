@@ -25,7 +25,7 @@ static struct qkv_parameters block(enum qkv_dtype dtype, int count, const int64_
 }
 
 static struct qkv_optimizer optimizer_for(const struct qkv_parameters *parameters,
-                                          struct qkv_training_config config)
+                                          struct qkv_optimizer_options config)
 {
     struct qkv_optimizer optimizer;
     cr_assert_eq(qkv_optimizer_init(&optimizer, &config, parameters, NULL), QKV_OK);
@@ -67,7 +67,7 @@ static void follow_figure(size_t figure, enum qkv_dtype dtype, double bound)
 {
     static const int64_t sizes[2] = {4, FIGURE_COUNT - 4};
     struct qkv_parameters parameters = block(dtype, 2, sizes);
-    struct qkv_training_config config = {
+    struct qkv_optimizer_options config = {
         .optimizer = FIGURES[figure].kind,
         .adam_betas = {FIGURES[figure].betas[0], FIGURES[figure].betas[1]},
         .adam_epsilon = FIGURES[figure].epsilon,
@@ -136,13 +136,13 @@ struct trained {
 static struct trained train(enum qkv_dtype dtype, enum qkv_optimizer_kind kind, int threads, int shards)
 {
     struct trained trained = {.parameters = block(dtype, PARTS, PART_SIZES)};
-    struct qkv_training_config config = {.optimizer = kind,
-                                         .adam_betas = {0.9, 0.999},
-                                         .adam_epsilon = 1e-8,
-                                         .momentum = 0.9,
-                                         .weight_decay = 0.01,
-                                         .clip_grad_val = 0.9,
-                                         .clip_grad_norm = 5};
+    struct qkv_optimizer_options config = {.optimizer = kind,
+                                           .adam_betas = {0.9, 0.999},
+                                           .adam_epsilon = 1e-8,
+                                           .momentum = 0.9,
+                                           .weight_decay = 0.01,
+                                           .clip_grad_val = 0.9,
+                                           .clip_grad_norm = 5};
     trained.optimizer = optimizer_for(&trained.parameters, config);
     fill(&trained.parameters, trained.parameters.values, 1);
     struct qkv_workers *workers = team(threads);
@@ -231,7 +231,7 @@ Test(optimizer, the_norm_has_the_same_bits_with_any_instruction_set)
 {
     static const char *const VARIANTS[] = {"avx512", "avx2", "portable"};
     enum { COUNT = 50007 };
-    const struct qkv_training_config sgd = {.optimizer = QKV_OPTIMIZER_SGD};
+    const struct qkv_optimizer_options sgd = {.optimizer = QKV_OPTIMIZER_SGD};
     struct qkv_parameters parameters = block(QKV_FLOAT32, 1, (int64_t[]){COUNT});
     float *gradient = gradient_block(&parameters);
     void *gradients[] = {gradient};
@@ -263,7 +263,7 @@ Test(optimizer, sums_blocks_as_a_tree)
         {6, {0x1p24f, 0, 0, 0, 1, 1}, 0x1p24f + 2}, /* a pair has none */
         {5, {0x1p24f, 0, 1, 0, 1}, 0x1p24f},
     };
-    const struct qkv_training_config sgd = {.optimizer = QKV_OPTIMIZER_SGD};
+    const struct qkv_optimizer_options sgd = {.optimizer = QKV_OPTIMIZER_SGD};
     struct qkv_parameters parameters = block(QKV_FLOAT32, 1, (int64_t[]){1});
     for (size_t c = 0; c < sizeof CASES / sizeof *CASES; c++) {
         float numbers[6][16] = {{0}};
@@ -293,7 +293,7 @@ static void check_by_hand(const struct by_hand *hand, enum qkv_dtype dtype)
 {
     static const int64_t sizes[2] = {1, 2};
     struct qkv_parameters parameters = block(dtype, 2, sizes);
-    struct qkv_training_config config = {
+    struct qkv_optimizer_options config = {
         .optimizer = QKV_OPTIMIZER_SGD, .clip_grad_val = hand->clip_value, .clip_grad_norm = hand->clip_norm};
     struct qkv_optimizer optimizer = optimizer_for(&parameters, config);
     struct qkv_workers *workers = team(1);
@@ -371,10 +371,10 @@ static void check_divergence(double bad, double clip_value)
 {
     static const int64_t sizes[2] = {20, 30};
     struct qkv_parameters parameters = block(QKV_FLOAT32, 2, sizes);
-    struct qkv_training_config config = {.optimizer = QKV_OPTIMIZER_ADAM,
-                                         .adam_betas = {0.9, 0.99},
-                                         .adam_epsilon = 1e-8,
-                                         .clip_grad_val = clip_value};
+    struct qkv_optimizer_options config = {.optimizer = QKV_OPTIMIZER_ADAM,
+                                           .adam_betas = {0.9, 0.99},
+                                           .adam_epsilon = 1e-8,
+                                           .clip_grad_val = clip_value};
     struct qkv_optimizer optimizer = optimizer_for(&parameters, config);
     struct qkv_workers *workers = team(2);
     void *gradients = gradient_block(&parameters), *before = malloc(bytes_of(&parameters));
@@ -411,7 +411,7 @@ Test(optimizer, lets_moments_vanish)
 {
     static const int64_t sizes[1] = {40};
     struct qkv_parameters parameters = block(QKV_FLOAT32, 1, sizes);
-    struct qkv_training_config config = {
+    struct qkv_optimizer_options config = {
         .optimizer = QKV_OPTIMIZER_ADAM, .adam_betas = {0.9, 0.5}, .adam_epsilon = 1e-8};
     struct qkv_optimizer optimizer = optimizer_for(&parameters, config);
     struct qkv_workers *workers = team(1);
@@ -432,7 +432,7 @@ Test(optimizer, lets_moments_vanish)
     qkv_parameters_release(&parameters);
 }
 
-static void expect_refused(struct qkv_training_config config, const char *sentence)
+static void expect_refused(struct qkv_optimizer_options config, const char *sentence)
 {
     struct qkv_parameters parameters = block(QKV_FLOAT32, 1, (int64_t[]){3});
     struct qkv_optimizer optimizer = {0};
@@ -446,23 +446,24 @@ static void expect_refused(struct qkv_training_config config, const char *senten
 /* With an epsilon of 0 a parameter whose gradient is 0 becomes NaN. */
 Test(optimizer, refuses_settings_that_nobody_has_set)
 {
-    expect_refused((struct qkv_training_config){0},
-                   "config: training.adam_epsilon is 0, but must be greater than 0");
-    expect_refused((struct qkv_training_config){.optimizer = QKV_OPTIMIZER_ADAMW, .adam_betas = {0.9, 0.999}},
-                   "config: training.adam_epsilon is 0, but must be greater than 0");
-    expect_refused((struct qkv_training_config){.adam_epsilon = 1e-8, .adam_betas = {0.9, 1}},
-                   "config: training.adam_betas is 1, but must be at least 0 and less than 1");
-    expect_refused((struct qkv_training_config){.optimizer = QKV_OPTIMIZER_SGD, .momentum = (double)NAN},
-                   "config: training.momentum is not a finite number");
-    expect_refused((struct qkv_training_config){.optimizer = QKV_OPTIMIZER_SGD, .clip_grad_norm = -1},
-                   "config: training.clip_grad_norm is -1, but must be at least 0");
-    expect_refused((struct qkv_training_config){.optimizer = (enum qkv_optimizer_kind)9},
-                   "config: training.optimizer is 'unknown', but must be one of adam, adamw, sgd");
+    expect_refused((struct qkv_optimizer_options){0},
+                   "optimizer: adam_epsilon is 0, but must be greater than 0");
+    expect_refused(
+        (struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_ADAMW, .adam_betas = {0.9, 0.999}},
+        "optimizer: adam_epsilon is 0, but must be greater than 0");
+    expect_refused((struct qkv_optimizer_options){.adam_epsilon = 1e-8, .adam_betas = {0.9, 1}},
+                   "optimizer: adam_betas is 1, but must be at least 0 and less than 1");
+    expect_refused((struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_SGD, .momentum = (double)NAN},
+                   "optimizer: momentum is not a finite number");
+    expect_refused((struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_SGD, .clip_grad_norm = -1},
+                   "optimizer: clip_grad_norm is -1, but must be at least 0");
+    expect_refused((struct qkv_optimizer_options){.optimizer = (enum qkv_optimizer_kind)9},
+                   "optimizer: there is no optimizer 9");
 }
 
 Test(optimizer, refuses_what_it_was_not_made_for)
 {
-    const struct qkv_training_config sgd = {.optimizer = QKV_OPTIMIZER_SGD};
+    const struct qkv_optimizer_options sgd = {.optimizer = QKV_OPTIMIZER_SGD};
     struct qkv_parameters parameters = block(QKV_FLOAT32, 1, (int64_t[]){3}), none = {0};
     struct qkv_parameters other = block(QKV_FLOAT32, 1, (int64_t[]){40});
     struct qkv_optimizer optimizer = optimizer_for(&parameters, sgd), unmade = {0};

@@ -36,7 +36,7 @@ static double gradient_of(int64_t i, int update)
 static double trained(struct qkv_parameters *parameters, const char *rates, double learning_rate,
                       unsigned mask)
 {
-    const struct qkv_training_config settings = {
+    const struct qkv_optimizer_options settings = {
         .optimizer = QKV_OPTIMIZER_ADAM, .adam_betas = {0.9, 0.99}, .adam_epsilon = 1e-8, .ema = 0.5};
     struct qkv_optimizer optimizer;
     struct qkv_workers *workers = qkv_workers_new(2, NULL);

@@ -5,9 +5,7 @@
 
 static struct qkv_schedule schedule_of(struct qkv_training_config config)
 {
-    struct qkv_schedule schedule;
-    qkv_schedule_init(&schedule, &config, 512);
-    return schedule;
+    return qkv_schedule_from_config(&config, 512);
 }
 
 /* The rate during the first epoch. */

@@ -4,7 +4,7 @@
 #include "bench.h"
 
 #include "core/exchange.h"
-#include "train/gradient_tree.h"
+#include "optimize/gradient_tree.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -134,13 +134,13 @@ static enum qkv_status measure_steps(struct group *group, struct bench_exchange 
                                      struct qkv_error *error)
 {
     double seconds = 0, used = bench_thread_seconds();
-    int64_t sent = qkv_exchange_sent(group->processes);
+    int64_t sent = group->processes->sent;
     struct share *share = calloc((size_t)group->count, sizeof *share);
     if (!share) return qkv_error_set(error, "out of memory for %d processes", group->count);
     enum qkv_status status = repeat(group, train, &seconds, error);
     double steps = (double)group->trainer.steps;
     share[group->rank] = (struct share){1e3 * (bench_thread_seconds() - used) / steps,
-                                        (double)(qkv_exchange_sent(group->processes) - sent) / steps};
+                                        (double)(group->processes->sent - sent) / steps};
     if (!status) status = qkv_exchange_collect(group->processes, share, sizeof *share, group->count, error);
     result->step = 1e3 * seconds;
     result->sent = share[0].sent * 1e-6;

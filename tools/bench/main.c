@@ -8,7 +8,7 @@
 #include "blas_core.h"
 #include "error_messages.h"
 
-#include "core/launch.h"
+#include "processes/launch.h"
 
 #include "qkv/workers.h"
 

@@ -43,7 +43,8 @@ enum qkv_status bench_trainer_make(struct bench_trainer *trainer, struct bench_w
                                          &objective, error);
     if (!trainer->replicas) return QKV_INVALID;
     if (work->has_text && qkv_replicas_reserve(trainer->replicas, &work->batches, error)) return QKV_INVALID;
-    return qkv_optimizer_init(&trainer->optimizer, &work->config.training, &work->model->parameters, error);
+    const struct qkv_optimizer_options options = qkv_optimizer_options_from_config(&work->config.training);
+    return qkv_optimizer_init(&trainer->optimizer, &options, &work->model->parameters, error);
 }
 
 void bench_trainer_release(struct bench_trainer *trainer)

@@ -1,6 +1,6 @@
 /* Fuzz target: a prepared corpus, x.prepared. The input changes a good one, whose checksums are then made right, or is the
  * whole file. */
-#include "framework/data/prepared.h"
+#include "framework/translator/data/prepared.h"
 #include "harness.h"
 
 #include "qkv/batch.h"

@@ -4,6 +4,7 @@
 
 typedef char pthread_mutex_t;
 typedef char pthread_cond_t;
+typedef char pthread_t;
 
 static inline int pthread_mutex_init(pthread_mutex_t *mutex, const void *attributes)
 {
@@ -54,6 +55,20 @@ static inline int pthread_cond_destroy(pthread_cond_t *condition)
 {
     (void)condition;
     return 0;
+}
+
+/* Fails: there is no second thread, so that nobody waits for one. */
+static inline int pthread_create(pthread_t *thread, const void *attributes, void *(*function)(void *),
+                                 void *context)
+{
+    (void)thread, (void)attributes, (void)function, (void)context;
+    return 1;
+}
+
+static inline int pthread_join(pthread_t thread, void **result)
+{
+    (void)thread, (void)result;
+    return 1;
 }
 
 #endif

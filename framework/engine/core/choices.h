@@ -1,0 +1,38 @@
+/* The names of the values of each enum of qkv/choices.h: `<enum>_names`. */
+#ifndef QKV_CORE_CHOICES_H
+#define QKV_CORE_CHOICES_H
+
+#include "qkv/choices.h"
+
+#include <stdbool.h>
+
+/* name[value], for the values from 0 to count - 1. */
+struct qkv_value_names {
+    const char *const *name;
+    int count;
+};
+
+static inline bool qkv_value_exists(const struct qkv_value_names *names, int value)
+{
+    return value >= 0 && value < names->count;
+}
+
+/* The name of a value; "unknown" when the enum has no such value. */
+static inline const char *qkv_value_name(const struct qkv_value_names *names, int value)
+{
+    return qkv_value_exists(names, value) ? names->name[value] : "unknown";
+}
+
+#define CHOICES(type)
+#define CHOICE(value, name, help)
+#define CHOICE_OF_OPTIONS(value, ...)
+#define INTERNAL(value, name)
+#define CHOICES_END(type) extern const struct qkv_value_names type##_names;
+#include "qkv/engine_choices.def"
+#undef CHOICES
+#undef CHOICE
+#undef CHOICE_OF_OPTIONS
+#undef INTERNAL
+#undef CHOICES_END
+
+#endif

@@ -1,0 +1,48 @@
+/* Declarations that the files of layers/ share. */
+#ifndef QKV_LAYERS_LAYER_H
+#define QKV_LAYERS_LAYER_H
+
+#include "core/choices.h"
+#include "qkv/layers.h"
+
+#define LAYER(name) extern const struct qkv_layer_interface qkv_##name##_layer;
+#include "qkv/layers.def"
+#undef LAYER
+
+/* `initial`; the gain of the initializers normal and uniform (enum qkv_initializer) is divided by sqrt(inputs),
+ * so that a gain means the same for every width. */
+struct qkv_initial qkv_initial_scaled(struct qkv_initial initial, int64_t inputs);
+
+/* Declares a dense layer named "<name>.<part>". */
+void qkv_dense_init_part(struct qkv_dense *dense, struct qkv_parameters *parameters,
+                         const struct qkv_dense_options *options, const char *name, const char *part);
+
+/* Makes the parameters fail if `value` is not a value of the option's enum: "encoder.norm: there is no norm 99". */
+void qkv_require_choice(struct qkv_parameters *parameters, const char *name, const char *option,
+                        const struct qkv_value_names *names, int value);
+
+/* Allocates the array is_silent of a layer, all false, in the arena of the parameters; NULL when memory runs out, which sets
+ * parameters->failed. */
+bool *qkv_silence_new(struct qkv_parameters *parameters, int64_t heads);
+
+/* Whether any head is silent; false if is_silent is NULL. */
+bool qkv_silence_any(const bool *is_silent, int64_t heads);
+
+/* Sets the columns of the silent heads to 0: context [Nq, H V]. Adds nothing to the graph where no head is silent. */
+struct qkv_tensor *qkv_silence_apply(const bool *is_silent, int64_t heads, struct qkv_graph *graph,
+                                     struct qkv_tensor *context);
+
+/* Initial weights of the samples. */
+#define SAMPLE_INITIAL                                                                                       \
+    {                                                                                                        \
+        QKV_INITIALIZER_XAVIER_UNIFORM, 1.0                                                                  \
+    }
+
+/* The number of columns of `parts` (at least 1) parts, side by side, of `width` columns each; `width` if that is below 1, and
+ * INT64_MAX if the product is larger. Declaring a parameter with a size that no tensor can have fails. */
+static inline int64_t qkv_side_by_side(int64_t parts, int64_t width)
+{
+    return width < 1 ? width : width > INT64_MAX / parts ? INT64_MAX : parts * width;
+}
+
+#endif

@@ -1,0 +1,334 @@
+/* Workers compute a node as soon as both its children are complete: they add the block of the right child to that of the
+ * left child and free it. They stop at a level with few nodes, the roots. The optimizer adds the roots, because it has to read
+ * them anyway.
+ *
+ * Shards start in order, and only when they have their block. A shard that runs does not wait for a block; the second shard
+ * of a pair waits for the first one, which is running already. So some thread always frees a block, and there is no deadlock
+ * as long as there are enough blocks for one thread. */
+#include "optimize/gradient_nodes.h"
+
+#include "kernels/optimizer.h"
+#include "qkv/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Roots at most. More roots let shards begin without waiting for sums, but need a block each. */
+    MAX_ROOTS = 8,
+    MAX_PAIRED_ROOTS = 2,
+    RANGE = 16384 /* numbers that a worker adds at a time */
+};
+
+/* Plans the levels and the number of blocks. With one thread, most blocks are in use while it computes the last root: each
+ * other root has one, each level below may have one for a left child, and one is being written. Each further thread needs one
+ * more block, or each further two threads if shards are paired.
+ *
+ * Several processes add all levels up to one root, so that each sends as little as possible. Then a pair may be split between
+ * two processes, each level may also have a block for a right child whose left sibling belongs to another process, and one
+ * block may hold what others send if this process has nothing to add it to. If all shards of a process run at the same time,
+ * each has its own block anyway: then the exchange, which starts before the shards are complete, does all additions. */
+static void plan(struct qkv_gradient_tree *tree)
+{
+    bool is_divided = qkv_exchange_count(tree->processes) > 1;
+    int max = is_divided ? 1 : tree->is_paired ? MAX_PAIRED_ROOTS : MAX_ROOTS;
+    int lowest = tree->is_paired ? 1 : 0, count = tree->shards, level = 0, users = count;
+    for (tree->first[1] = count; level < lowest || count > max; level++) {
+        count = (count + 1) / 2;
+        tree->first[level + 2] = tree->first[level + 1] + count;
+        if (level + 1 == lowest) users = count;
+    }
+    tree->root_level = level;
+    tree->roots = count;
+    int further = tree->is_paired ? (tree->threads - 1) / 2 : tree->threads - 1;
+    tree->blocks = count + level - lowest + further;
+    if (tree->blocks > users) tree->blocks = users;
+    if (is_divided) tree->blocks = 2 + 2 * level + tree->threads - 1;
+    tree->blocks++; /* for the sum over earlier batches */
+    tree->exchange_adds_blocks = is_divided && tree->end_own - tree->first_own <= tree->threads;
+}
+
+/* Sets the gaps between parameters to 0 when a block is used for the first time, not earlier: a block that is never used should
+ * take no physical memory. */
+static void clear_gaps(const struct qkv_parameters *parameters, struct block *target)
+{
+    char *block = target->gradients;
+    if (target->has_clear_gaps) return;
+    target->has_clear_gaps = true;
+    size_t size = qkv_dtype_size(parameters->dtype);
+    int64_t end = 0;
+    for (int64_t i = 0; i <= parameters->count; i++) {
+        int64_t offset = i < parameters->count ? parameters->list[i]->offset : parameters->elements;
+        if (offset > end) memset(block + (size_t)end * size, 0, (size_t)(offset - end) * size);
+        if (i < parameters->count) end = offset + parameters->list[i]->count;
+    }
+}
+
+static bool make_blocks(struct qkv_gradient_tree *tree)
+{
+    tree->block = calloc((size_t)tree->blocks, sizeof *tree->block);
+    for (int i = 0; tree->block && i < tree->blocks; i++) {
+        struct block *block = &tree->block[i];
+        block->gradients = qkv_block_new(tree->bytes, tree->bytes);
+        if (!block->gradients) return false;
+        if (tree->is_paired && !(block->pair = qkv_gradient_pair_new(tree->parameters))) return false;
+        if (!tree->processes) continue;
+        block->is_complete = calloc((size_t)tree->parameters->count + 1, sizeof *block->is_complete);
+        if (!block->is_complete) return false;
+    }
+    return tree->block;
+}
+
+struct qkv_gradient_tree *qkv_gradient_tree_new(const struct qkv_parameters *parameters, int threads,
+                                                int shards, enum qkv_gradient_memory memory,
+                                                struct qkv_processes *processes)
+{
+    struct qkv_gradient_tree *tree = calloc(1, sizeof *tree);
+    if (!tree) return NULL;
+    pthread_mutex_init(&tree->mutex, NULL);
+    pthread_cond_init(&tree->block_is_free, NULL);
+    int rank = qkv_exchange_rank(processes);
+    tree->parameters = parameters;
+    tree->processes = processes;
+    tree->first_own = qkv_exchange_first(processes, rank, shards);
+    tree->end_own = qkv_exchange_first(processes, rank + 1, shards);
+    tree->kernels = qkv_optimizer_registry(parameters->dtype);
+    tree->bytes = (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
+    tree->shards = shards;
+    tree->threads = threads;
+    tree->earlier = -1;
+    tree->is_paired = memory == QKV_GRADIENTS_BY_SIZE ? parameters->elements >= QKV_PAIRED_FROM
+                                                      : memory == QKV_GRADIENTS_PAIRED;
+    plan(tree);
+    tree->node = calloc((size_t)tree->first[tree->root_level + 1], sizeof *tree->node);
+    tree->is_busy = calloc((size_t)threads, sizeof *tree->is_busy);
+    tree->result = calloc((size_t)tree->roots + 1, sizeof *tree->result);
+    tree->result_block = calloc((size_t)tree->roots + 1, sizeof *tree->result_block);
+    if (processes) tree->message = qkv_gradient_message_new(parameters);
+    if (make_blocks(tree) && (tree->message || !processes) && tree->node && tree->is_busy && tree->result &&
+        tree->result_block)
+        return tree;
+    qkv_gradient_tree_free(tree);
+    return NULL;
+}
+
+void qkv_gradient_tree_free(struct qkv_gradient_tree *tree)
+{
+    if (!tree) return;
+    for (int i = 0; tree->block && i < tree->blocks; i++) {
+        qkv_block_free(tree->block[i].gradients, tree->bytes);
+        qkv_gradient_pair_free(tree->block[i].pair);
+        free(tree->block[i].is_complete);
+    }
+    pthread_cond_destroy(&tree->block_is_free);
+    pthread_mutex_destroy(&tree->mutex);
+    qkv_gradient_message_free(tree->message);
+    free(tree->block);
+    free(tree->node);
+    free(tree->is_busy);
+    free(tree->result);
+    free(tree->result_block);
+    free(tree);
+}
+
+/* ---- blocks; the caller holds the mutex, or no shard runs ---- */
+
+int qkv_gradient_free_block(const struct qkv_gradient_tree *tree)
+{
+    int usable = tree->blocks, lowest = -1;
+    for (int i = tree->blocks - 1; i >= 0; i--) {
+        usable -= tree->block[i].is_taken && i != tree->earlier;
+        if (!tree->block[i].is_taken) lowest = i;
+    }
+    return usable > 1 ? lowest : -1;
+}
+
+static void return_block(struct qkv_gradient_tree *tree, int block)
+{
+    tree->block[block].is_taken = false;
+    pthread_cond_broadcast(&tree->block_is_free);
+}
+
+/* ---- nodes ---- */
+
+/* Adds block `right` to block `left` and frees `right`. Releases the mutex during the addition. */
+static void merge(struct qkv_gradient_tree *tree, int left, int right)
+{
+    void *const blocks[] = {tree->block[left].gradients, tree->block[right].gradients};
+    pthread_mutex_unlock(&tree->mutex);
+    tree->kernels->sum(tree->parameters->elements, 2, blocks, 0);
+    pthread_mutex_lock(&tree->mutex);
+    return_block(tree, right);
+}
+
+int qkv_gradient_writers(const struct qkv_gradient_tree *tree, int level, int i, int *first)
+{
+    int count = 0;
+    if (first) *first = -1;
+    for (int shard = i << level; shard < (i + 1) << level && shard < tree->end_own; shard++) {
+        if (shard < tree->first_own || tree->is_empty[shard] || qkv_gradient_is_second(tree, shard)) continue;
+        if (count++ == 0 && first) *first = shard;
+    }
+    return count;
+}
+
+/* Completes node i of a level, and then each node above it whose children are both complete. Stops at a node that belongs to
+ * another process, the one that computes its first shard; and, if the exchange does the additions, at a node whose shards are
+ * in several blocks. The caller holds the mutex. */
+static void complete_node(struct qkv_gradient_tree *tree, int level, int i, int block)
+{
+    for (;; level++, i /= 2) {
+        *node_at(tree, level, i) = (struct node){true, block};
+        if (level == tree->root_level || (i & ~1) << level < tree->first_own) return;
+        if ((i ^ 1) == nodes_of(tree, level)) continue; /* no sibling */
+        if (!node_at(tree, level, i ^ 1)->is_complete) return;
+        if (tree->exchange_adds_blocks && qkv_gradient_writers(tree, level + 1, i / 2, NULL) > 1) return;
+        int left = node_at(tree, level, i & ~1)->block, right = node_at(tree, level, i | 1)->block;
+        if (left >= 0 && right >= 0) merge(tree, left, right);
+        block = left >= 0 ? left : right;
+    }
+}
+
+/* ---- a step ---- */
+
+/* The arguments of sum_range, which all workers run. */
+struct sum {
+    const struct qkv_gradient_tree *tree;
+    int count;
+    void *const *blocks;
+};
+
+static void sum_range(void *context, int range)
+{
+    const struct sum *sum = context;
+    int64_t start = (int64_t)range * RANGE, rest = sum->tree->parameters->elements - start;
+    sum->tree->kernels->sum(rest < RANGE ? rest : RANGE, sum->count, sum->blocks, start);
+}
+
+/* Adds all results to the first one, and frees the blocks of the rest. */
+static void join_results(struct qkv_gradient_tree *tree, struct qkv_workers *workers)
+{
+    struct sum sum = {tree, tree->results, tree->result};
+    if (tree->results < 2) return;
+    qkv_workers_run(workers, (int)((tree->parameters->elements + RANGE - 1) / RANGE), sum_range, &sum);
+    for (int i = 1; i < tree->results; i++) return_block(tree, tree->result_block[i]);
+    tree->results = 1;
+}
+
+static void add_result(struct qkv_gradient_tree *tree, int block)
+{
+    tree->result[tree->results] = tree->block[block].gradients;
+    tree->result_block[tree->results++] = block;
+}
+
+void qkv_gradient_tree_begin(struct qkv_gradient_tree *tree, const bool *is_empty, bool accumulate,
+                             struct qkv_workers *workers)
+{
+    if (accumulate) join_results(tree, workers);
+    tree->earlier = accumulate && tree->results ? tree->result_block[0] : -1;
+    for (int i = 0; i < tree->blocks; i++) tree->block[i].is_taken = i == tree->earlier;
+    tree->results = 0;
+    tree->next = tree->first_own;
+    tree->is_empty = is_empty;
+    memset(tree->is_busy, 0, (size_t)tree->threads * sizeof *tree->is_busy);
+    for (int i = 0; i < tree->first[tree->root_level + 1]; i++) tree->node[i] = (struct node){false, -1};
+    pthread_mutex_lock(&tree->mutex);
+    for (int i = 0; i < tree->shards; i++)
+        if (is_empty[i]) complete_node(tree, 0, i, -1);
+    pthread_mutex_unlock(&tree->mutex);
+}
+
+void qkv_gradient_tree_clear(struct qkv_gradient_tree *tree)
+{
+    tree->results = 0;
+}
+
+bool qkv_gradient_is_second(const struct qkv_gradient_tree *tree, int shard)
+{
+    return tree->is_paired && shard % 2 == 1 && shard > tree->first_own && !tree->is_empty[shard - 1];
+}
+
+static void take_block(struct qkv_gradient_tree *tree, int block, struct qkv_gradient_leaf *leaf)
+{
+    int shard = leaf->shard;
+    bool is_first =
+        tree->is_paired && shard % 2 == 0 && shard + 1 < tree->end_own && !tree->is_empty[shard + 1];
+    tree->block[block].is_taken = true;
+    clear_gaps(tree->parameters, &tree->block[block]);
+    tree->node[shard].block = block;
+    if (is_first) qkv_gradient_pair_reset(tree->block[block].pair);
+    for (int64_t i = 0; tree->processes && i < tree->parameters->count; i++)
+        atomic_store(&tree->block[block].is_complete[i], false);
+    leaf->gradients = tree->block[block].gradients;
+    leaf->pair = is_first ? tree->block[block].pair : NULL;
+    leaf->is_complete = is_first ? NULL : tree->block[block].is_complete;
+}
+
+bool qkv_gradient_tree_take(struct qkv_gradient_tree *tree, struct qkv_gradient_leaf *leaf)
+{
+    int block = -1;
+    pthread_mutex_lock(&tree->mutex);
+    for (;; pthread_cond_wait(&tree->block_is_free, &tree->mutex)) {
+        while (tree->next < tree->end_own && tree->is_empty[tree->next]) tree->next++;
+        if (tree->next == tree->end_own || qkv_gradient_is_second(tree, tree->next)) break;
+        if ((block = qkv_gradient_free_block(tree)) >= 0) break;
+    }
+    bool is_taken = tree->next < tree->end_own;
+    if (is_taken) {
+        *leaf = (struct qkv_gradient_leaf){.shard = tree->next++};
+        while (tree->is_busy[leaf->worker]) leaf->worker++;
+        tree->is_busy[leaf->worker] = true;
+        leaf->is_second = qkv_gradient_is_second(tree, leaf->shard);
+        if (leaf->is_second) {
+            const struct block *first = &tree->block[tree->node[leaf->shard - 1].block];
+            leaf->gradients = first->gradients;
+            leaf->pair = first->pair;
+            leaf->is_complete = first->is_complete;
+        } else {
+            take_block(tree, block, leaf);
+        }
+    }
+    pthread_mutex_unlock(&tree->mutex);
+    return is_taken;
+}
+
+void qkv_gradient_tree_complete(struct qkv_gradient_tree *tree, const struct qkv_gradient_leaf *leaf)
+{
+    pthread_mutex_lock(&tree->mutex);
+    tree->is_busy[leaf->worker] = false;
+    complete_node(tree, 0, leaf->shard, leaf->is_second ? -1 : tree->node[leaf->shard].block);
+    pthread_mutex_unlock(&tree->mutex);
+}
+
+void qkv_gradient_tree_end(struct qkv_gradient_tree *tree, struct qkv_workers *workers)
+{
+    if (qkv_exchange_rank(tree->processes) > 0) return; /* the sum is with process 0 */
+    for (int i = 0; i < tree->roots; i++) {
+        int block = node_at(tree, tree->root_level, i)->block;
+        if (block < 0) {
+            block = qkv_gradient_free_block(tree);
+            tree->block[block].is_taken = true;
+            memset(tree->block[block].gradients, 0, tree->bytes);
+        }
+        add_result(tree, block);
+    }
+    if (tree->earlier < 0) return;
+    join_results(tree, workers);
+    int sum = tree->result_block[0];
+    tree->results = 0;
+    add_result(tree, tree->earlier);
+    add_result(tree, sum);
+    join_results(tree, workers);
+    tree->earlier = -1;
+}
+
+void *const *qkv_gradient_tree_blocks(const struct qkv_gradient_tree *tree, int *count)
+{
+    *count = tree->results;
+    return tree->result;
+}
+
+void *qkv_gradient_tree_any_block(const struct qkv_gradient_tree *tree)
+{
+    return tree->block[0].gradients;
+}

@@ -1,0 +1,74 @@
+/* Unicode for tokenizers and readers. In data/, only unicode.c calls utf8proc. */
+#ifndef QKV_DATA_UNICODE_H
+#define QKV_DATA_UNICODE_H
+
+#include "core/plain_text.h"
+#include "qkv/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Conventions of a language that follow neither from Unicode nor from the text. */
+struct qkv_language {
+    const char *code;
+    bool has_elision;    /* a token ends after an apostrophe: l'homme is l' and homme */
+    bool french_spacing; /* a no-break space before ! ? ; : % » and after « */
+};
+
+/* Returns the conventions of a language by the first subtag of `lang` (fr in fr-CA, fr_CA); never
+ * NULL. */
+const struct qkv_language *qkv_language(const char *lang);
+
+/* Fails with `x.tsv:3:5: byte 0xFF is not valid UTF-8`, or `...: a NUL byte is not allowed in text`, where `place` is
+ * "x.tsv:3:" and the column 5 is `offset` + 1. With an empty place, the message is `column 5: byte ...`. If the text of
+ * `size` bytes looks like Latin-1, the message tells how to convert it. */
+enum qkv_status qkv_text_refuse(const char *place, const char *text, size_t size, size_t offset,
+                                struct qkv_error *error);
+
+/* White_Space of the Unicode character database. */
+bool qkv_is_space(int32_t point);
+
+/* Punctuation or symbol: general categories P and S. */
+bool qkv_is_punctuation(int32_t point);
+
+/* Opening and closing brackets: general categories Ps and Pe. */
+bool qkv_is_opening(int32_t point);
+bool qkv_is_closing(int32_t point);
+
+/* Letter: general category L. */
+bool qkv_is_letter(int32_t point);
+
+/* Has a lower case of its own. */
+bool qkv_is_capital(int32_t point);
+
+/* Decimal digit: general category Nd. */
+bool qkv_is_digit(int32_t point);
+
+/* ' and ’ */
+bool qkv_is_apostrophe(int32_t point);
+
+/* Reads the code point at `text`, which is valid and not empty; returns its size in bytes. */
+int qkv_point(const char *text, int32_t *point);
+
+/* Number of code points of a valid text. */
+int64_t qkv_utf8_count(const char *text);
+
+/* Number of words, separated by white space, of a valid text that ends before `end`. */
+int64_t qkv_utf8_count_words(const char *text, const char *end);
+
+/* Decodes `size` bytes of valid UTF-8 into `points`, which has room for `size` code points; returns their number. */
+int64_t qkv_utf8_decode(const char *text, size_t size, int32_t *points);
+
+/* Encodes code points and a NUL into `text`, which has room for 4 bytes each and the NUL; returns where the NUL is. */
+char *qkv_utf8_encode(const int32_t *points, int64_t count, char *text);
+
+/* Converts `count` code points to normal form C and, if wanted, to lower case. Decomposition can need more memory:
+ * `points` is heap memory of `*capacity` elements and may be replaced. Returns the new count, or -1 when there is no memory.
+ */
+int64_t qkv_normalize(int32_t **points, int64_t *capacity, int64_t count, bool lowercase);
+
+/* The end of the user-perceived character (Unicode Standard Annex 29) that begins at points[first]; at most `end`. */
+int64_t qkv_character_end(const int32_t *points, int64_t first, int64_t end);
+
+#endif

@@ -1,0 +1,60 @@
+/* All public headers of qkv, for programs that prefer one include; each header is the manual of its module.
+ *
+ * Example:
+ *     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+ *     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3));
+ *     printf("qkv %s: %lld numbers\n", qkv_version(), (long long)qkv_tensor_count(x));
+ *     qkv_graph_free(graph);
+ *
+ * engine.h is the engine alone: read its headers first. Then, for translation, model.h and network.h, config.h, trainer.h,
+ * run.h, text_translator.h; corpus.h, vocabulary.h and batch.h for the data.
+ * docs/library.md lists the other headers by task, and explains for all functions which arguments may be NULL and which
+ * process-wide state a call changes.
+ */
+#ifndef QKV_QKV_H
+#define QKV_QKV_H
+
+#include "qkv/aligner.h"
+#include "qkv/alignment.h"
+#include "qkv/alignment_score.h"
+#include "qkv/attention_collect.h"
+#include "qkv/attention_kind.h"
+#include "qkv/attention_map.h"
+#include "qkv/average.h"
+#include "qkv/batch.h"
+#include "qkv/bootstrap.h"
+#include "qkv/bpe.h"
+#include "qkv/chart.h"
+#include "qkv/check_model.h"
+#include "qkv/colormap.h"
+#include "qkv/config.h"
+#include "qkv/corpus.h"
+#include "qkv/engine.h"
+#include "qkv/evaluate.h"
+#include "qkv/explain.h"
+#include "qkv/explanation.h"
+#include "qkv/format.h"
+#include "qkv/heads.h"
+#include "qkv/lines.h"
+#include "qkv/matrix.h"
+#include "qkv/messages.h"
+#include "qkv/metrics.h"
+#include "qkv/model.h"
+#include "qkv/network.h"
+#include "qkv/numpy_random.h"
+#include "qkv/pairs_file.h"
+#include "qkv/pairs_set.h"
+#include "qkv/processes.h"
+#include "qkv/quantize.h"
+#include "qkv/replicas.h"
+#include "qkv/run.h"
+#include "qkv/scene.h"
+#include "qkv/search.h"
+#include "qkv/text_translator.h"
+#include "qkv/token_links.h"
+#include "qkv/tokenizer.h"
+#include "qkv/trainer.h"
+#include "qkv/translator.h"
+#include "qkv/vocabulary.h"
+
+#endif

@@ -1,0 +1,48 @@
+#include "qkv/processes.h"
+
+#include "core/processors.h"
+#include "processes/launch.h"
+#include "processes/mpi.h"
+
+#include <unistd.h>
+
+enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_error *error)
+{
+    int expected = qkv_launched_processes();
+    *processes = NULL;
+    return expected == 1 ? QKV_OK : qkv_mpi_join(processes, expected, error);
+}
+
+void qkv_processes_leave(struct qkv_processes *processes)
+{
+    if (processes) processes->transport->leave(processes);
+}
+
+int qkv_processes_rank(const struct qkv_processes *processes)
+{
+    return qkv_exchange_rank(processes);
+}
+
+int qkv_processes_count(const struct qkv_processes *processes)
+{
+    return qkv_exchange_count(processes);
+}
+
+int qkv_processes_threads(const struct qkv_processes *processes)
+{
+    if (!processes) return 0;
+    /* mpirun may have bound each process to processors of its own; without, the processes share them. */
+    long share = sysconf(_SC_NPROCESSORS_ONLN) / processes->near;
+    int available = qkv_processors_available();
+    return share < 1 ? 1 : share < available ? (int)share : available;
+}
+
+void qkv_processes_abort(struct qkv_processes *processes)
+{
+    if (processes) processes->is_broken = true;
+}
+
+enum qkv_status qkv_processes_share_status(struct qkv_processes *processes, enum qkv_status status)
+{
+    return qkv_exchange_broadcast(processes, &status, sizeof status, NULL) ? QKV_INVALID : status;
+}

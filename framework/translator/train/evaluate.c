@@ -1,0 +1,465 @@
+#include "qkv/evaluate.h"
+
+#include "processes/gather.h"
+#include "qkv/arena.h"
+#include "qkv/batch.h"
+#include "qkv/ops.h"
+#include "qkv/translator.h"
+#include "train/forced_steps.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A graph and a batch. There are as many slots as threads, so that all threads can work at the same time; of the batches of
+ * this process, slot j computes j, j + slots, j + 2 slots, ... on the thread that takes it. */
+struct slot {
+    struct qkv_graph *graph;       /* of one model */
+    struct qkv_decoding *decoding; /* of an ensemble, which has no graph; else NULL */
+    struct qkv_arena arena;        /* of one batch of an ensemble */
+    struct qkv_batch batch;
+    enum qkv_status status;
+    struct qkv_error error;
+};
+
+/* Sums over the target tokens, with </s>, of a batch or a sentence. */
+struct sums {
+    double negative_log_likelihood; /* nats */
+    double correct;                 /* tokens to which the model gives the highest probability */
+    int64_t tokens;
+};
+
+struct qkv_evaluator {
+    const struct qkv_model *model; /* the first of the ensemble */
+    struct qkv_ensemble ensemble;
+    const struct qkv_corpus *corpus;
+    const struct qkv_text_config *target_text;
+    const struct qkv_vocabulary *target;
+    struct qkv_workers *workers;
+    struct qkv_processes *processes;
+    struct qkv_search_options search;
+    struct qkv_batches batches;
+    int slots;
+    bool scored;                /* the last run has computed sums and log-probabilities */
+    struct slot *slot;          /* [slots] */
+    struct sums *sums;          /* [batches] */
+    struct sums *sentence_sums; /* [sentences] */
+    double *log_probabilities;  /* of the target tokens of all sentences in order, each with its </s> */
+    int64_t batch_size;
+    struct qkv_ids *sources; /* [sentences] */
+    struct qkv_translator *translator;
+    const struct qkv_hypothesis *outputs; /* [sentences]; owned by the translator, until its next run */
+    const char **translations;            /* [sentences]: texts live in `arena` */
+    struct qkv_arena arena;
+};
+
+static enum qkv_status side_fits(const struct qkv_corpus *corpus, const struct qkv_corpus_side *side,
+                                 const char *name, const char *path, int64_t positions, const char *stack,
+                                 struct qkv_error *error)
+{
+    for (int64_t i = 0; i < corpus->count && side->longest >= positions; i++) {
+        int64_t length = side->start[i + 1] - side->start[i] + 1; /* with </s> */
+        if (length > positions)
+            return qkv_error_set(
+                error,
+                "%s:%lld: the %s has %lld tokens with </s>, but model.%s.positions.max_length is "
+                "%lld",
+                path, (long long)corpus->line[i], name, (long long)length, stack, (long long)positions);
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
+                                const struct qkv_model_config *model, struct qkv_error *error)
+{
+    if (corpus->types_only) return qkv_error_set(error, "%s: a corpus of types only has no sentences", path);
+    int64_t source = qkv_stack_max_length(&model->encoder), target = qkv_stack_max_length(&model->decoder);
+    if (side_fits(corpus, &corpus->source, "source", path, source, "encoder", error)) return QKV_INVALID;
+    return side_fits(corpus, &corpus->target, "target", path, target, "decoder", error);
+}
+
+static bool make_slots(struct qkv_evaluator *e)
+{
+    e->slots = e->workers ? qkv_workers_count(e->workers) : 1;
+    e->slot = calloc((size_t)e->slots, sizeof *e->slot);
+    e->sums = calloc((size_t)e->batches.count, sizeof *e->sums);
+    e->sources = calloc((size_t)e->corpus->count, sizeof *e->sources);
+    e->translations = calloc((size_t)e->corpus->count, sizeof *e->translations);
+    e->sentence_sums = calloc((size_t)e->corpus->count, sizeof *e->sentence_sums);
+    int64_t tokens = e->corpus->target.start[e->corpus->count] + e->corpus->count;
+    e->log_probabilities = calloc((size_t)tokens, sizeof *e->log_probabilities);
+    if (!e->slot || !e->sums || !e->sentence_sums || !e->sources || !e->translations || !e->log_probabilities)
+        return false;
+    const struct qkv_corpus_side *source = &e->corpus->source;
+    for (int64_t i = 0; i < e->corpus->count; i++)
+        e->sources[i] =
+            (struct qkv_ids){source->start[i + 1] - source->start[i], source->ids + source->start[i]};
+    for (int i = 0; i < e->slots; i++) {
+        if (e->ensemble.count > 1) {
+            e->slot[i].decoding = qkv_decoding_new_ensemble(e->ensemble, NULL);
+            if (!e->slot[i].decoding) return false;
+            continue;
+        }
+        e->slot[i].graph = qkv_graph_new(e->model->parameters.dtype);
+        if (!e->slot[i].graph) return false;
+        qkv_graph_set_gradients(e->slot[i].graph, false);
+        qkv_graph_share_memory(e->slot[i].graph, true);
+        qkv_graph_bind(e->slot[i].graph, &e->model->parameters, NULL, false);
+    }
+    return true;
+}
+
+static enum qkv_status check_arguments(const struct qkv_model *model, const struct qkv_corpus *corpus,
+                                       const struct qkv_vocabulary *target,
+                                       const struct qkv_testing_config *testing, struct qkv_error *error)
+{
+    const struct qkv_search_options search = qkv_search_options_from_config(testing);
+    if (!corpus->encoded || !corpus->source.raw_start || !corpus->target.raw_start)
+        return qkv_error_set(error,
+                             "a corpus can be evaluated when it is encoded and was read with keep_raw");
+    if (corpus->source.dropout || corpus->target.dropout)
+        return qkv_error_set(error, "a corpus with BPE dropout, which changes its references, cannot be "
+                                    "evaluated: read it without options.bpe_dropout");
+    if (target->size != model->target_size)
+        return qkv_error_set(error, "the target vocabulary has %d entries, but the model was made for %d",
+                             (int)target->size, (int)model->target_size);
+    if (testing->batch_size < 1)
+        return qkv_error_set(error, "testing.batch_size is %lld, but must be at least 1",
+                             (long long)testing->batch_size);
+    return qkv_search_options_check(&search, error);
+}
+
+static struct qkv_evaluator *evaluator_new(struct qkv_ensemble ensemble, const struct qkv_corpus *corpus,
+                                           const struct qkv_text_config *target_text,
+                                           const struct qkv_vocabulary *target, struct qkv_workers *workers,
+                                           const struct qkv_testing_config *testing, struct qkv_error *error)
+{
+    const struct qkv_model *model = ensemble.models[0];
+    if (check_arguments(model, corpus, target, testing, error)) return NULL;
+    struct qkv_evaluator *e = calloc(1, sizeof *e);
+    if (!e) {
+        qkv_error_set(error, "out of memory for an evaluation");
+        return NULL;
+    }
+    *e = (struct qkv_evaluator){
+        .model = model, .corpus = corpus, .target_text = target_text, .target = target, .workers = workers};
+    e->ensemble = ensemble.count > 1 ? ensemble : (struct qkv_ensemble){1, &e->model};
+    e->batch_size = testing->batch_size;
+    e->search = qkv_search_options_from_config(testing);
+    struct qkv_batches_options options = {QKV_BATCH_SENTENCE, testing->batch_size, QKV_BATCH_ORDER_LENGTH, 0};
+    if (qkv_batches_init(&e->batches, corpus, options, error)) {
+        qkv_evaluator_free(e);
+        return NULL;
+    }
+    if (!make_slots(e))
+        qkv_error_set(error, "out of memory for an evaluation");
+    else if ((e->translator = qkv_translator_new_ensemble(e->ensemble, workers, error)))
+        return e;
+    qkv_evaluator_free(e);
+    return NULL;
+}
+
+struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
+                                        const struct qkv_text_config *target_text,
+                                        const struct qkv_vocabulary *target, struct qkv_workers *workers,
+                                        const struct qkv_testing_config *testing, struct qkv_error *error)
+{
+    return evaluator_new((struct qkv_ensemble){1, &model}, corpus, target_text, target, workers, testing,
+                         error);
+}
+
+struct qkv_evaluator *
+qkv_evaluator_new_ensemble(struct qkv_ensemble ensemble, const struct qkv_corpus *corpus,
+                           const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
+                           struct qkv_workers *workers, const struct qkv_testing_config *testing,
+                           struct qkv_error *error)
+{
+    if (qkv_ensemble_check(ensemble, error)) return NULL;
+    return evaluator_new(ensemble, corpus, target_text, target, workers, testing, error);
+}
+
+void qkv_evaluator_divide(struct qkv_evaluator *e, struct qkv_processes *processes)
+{
+    e->processes = processes;
+    qkv_translator_divide(e->translator, processes);
+}
+
+void qkv_evaluator_free(struct qkv_evaluator *e)
+{
+    if (!e) return;
+    for (int i = 0; e->slot && i < e->slots; i++) {
+        qkv_graph_free(e->slot[i].graph);
+        qkv_decoding_free(e->slot[i].decoding);
+        qkv_arena_release(&e->slot[i].arena);
+        qkv_batch_release(&e->slot[i].batch);
+    }
+    qkv_translator_free(e->translator);
+    qkv_batches_release(&e->batches);
+    qkv_arena_release(&e->arena);
+    free(e->slot);
+    free(e->sums);
+    free(e->sentence_sums);
+    free(e->log_probabilities);
+    free(e->sources);
+    free(e->translations);
+    free(e);
+}
+
+/* ---- running ---- */
+
+/* The negative log-likelihoods of the target tokens of a batch, and which tokens are correct: one model has them in its loss
+ * node, an ensemble in arrays. */
+struct token_scores {
+    const struct qkv_tensor *loss;                   /* NULL for an ensemble */
+    const double *negative_log_likelihood, *correct; /* [target_tokens]; NULL for one model */
+};
+
+static void score_of_token(const struct token_scores *scores, int64_t token, double *negative_log_likelihood,
+                           double *correct)
+{
+    if (scores->loss) {
+        qkv_cross_entropy_row(scores->loss, token, negative_log_likelihood, correct);
+        return;
+    }
+    *negative_log_likelihood = scores->negative_log_likelihood[token];
+    *correct = scores->correct[token];
+}
+
+/* The log-probabilities of sentence i: one for each target token, and one for </s>. */
+static double *log_probabilities_of(const struct qkv_evaluator *e, int64_t i)
+{
+    return e->log_probabilities + e->corpus->target.start[i] + i;
+}
+
+/* Stores the log-probabilities of the target tokens of each sentence of the batch, and sums them into sentence_sums. */
+static void sum_sentences(struct qkv_evaluator *e, const struct qkv_batch_view *view,
+                          const struct token_scores *scores)
+{
+    for (int64_t i = 0; i < view->count; i++) {
+        struct sums *sums = &e->sentence_sums[view->index[i]];
+        double *log_probabilities = log_probabilities_of(e, view->index[i]);
+        *sums = (struct sums){.tokens = view->target_length[i]};
+        for (int64_t t = 0; t < view->target_length[i]; t++) {
+            double negative_log_likelihood, correct;
+            score_of_token(scores, view->target_start[i] + t, &negative_log_likelihood, &correct);
+            log_probabilities[t] = -negative_log_likelihood;
+            sums->negative_log_likelihood += negative_log_likelihood;
+            sums->correct += correct;
+        }
+    }
+}
+
+/* Computes the loss of the references of one batch with the graph of one model. */
+static enum qkv_status score_by_graph(struct qkv_evaluator *e, struct slot *slot,
+                                      const struct qkv_batch_view *view, struct token_scores *scores,
+                                      struct sums *sums)
+{
+    qkv_graph_reset(slot->graph);
+    struct qkv_tensor *loss = qkv_model_loss(e->model, slot->graph, view, NULL, 1, NULL);
+    qkv_graph_plan(slot->graph, loss);
+    if (qkv_graph_check(slot->graph, &slot->error)) return QKV_INVALID;
+    qkv_forward(slot->graph);
+    if (qkv_graph_check(slot->graph, &slot->error)) return QKV_INVALID;
+    qkv_cross_entropy_sums(loss, &sums->negative_log_likelihood, &sums->correct);
+    scores->loss = loss;
+    return QKV_OK;
+}
+
+/* Computes the same for an ensemble, by decoding step by step. */
+static enum qkv_status score_by_steps(struct slot *slot, const struct qkv_batch_view *view,
+                                      struct token_scores *scores, struct sums *sums)
+{
+    size_t size = (size_t)view->target_tokens * sizeof(double);
+    qkv_arena_reset(&slot->arena);
+    double *negative_log_likelihood = qkv_arena_allocate(&slot->arena, size);
+    double *correct = qkv_arena_allocate(&slot->arena, size);
+    if (!negative_log_likelihood || !correct)
+        return qkv_error_set(&slot->error, "out of memory for an evaluation");
+    if (qkv_forced_steps(slot->decoding, view, &slot->arena, negative_log_likelihood, correct, &slot->error))
+        return QKV_INVALID;
+    *sums = (struct sums){0};
+    for (int64_t i = 0; i < view->target_tokens; i++) {
+        sums->negative_log_likelihood += negative_log_likelihood[i];
+        sums->correct += correct[i];
+    }
+    *scores = (struct token_scores){NULL, negative_log_likelihood, correct};
+    return QKV_OK;
+}
+
+/* Computes the loss of the references of one batch, and its sums. */
+static enum qkv_status sum_batch(struct qkv_evaluator *e, struct slot *slot,
+                                 const struct qkv_batch_view *view, struct sums *sums)
+{
+    struct token_scores scores = {0};
+    enum qkv_status status = slot->decoding ? score_by_steps(slot, view, &scores, sums)
+                                            : score_by_graph(e, slot, view, &scores, sums);
+    if (status) return status;
+    if (!isfinite(sums->negative_log_likelihood)) {
+        qkv_error_set(
+            &slot->error,
+            "the loss of the references is not finite: the model's weights are too large, or infinity "
+            "or NaN");
+        return QKV_FAILED;
+    }
+    sums->tokens = view->target_tokens;
+    sum_sentences(e, view, &scores);
+    return QKV_OK;
+}
+
+static void run_slot(void *context, int index)
+{
+    struct qkv_evaluator *e = context;
+    struct slot *slot = &e->slot[index];
+    slot->status = QKV_OK;
+    int rank = qkv_processes_rank(e->processes), count = qkv_processes_count(e->processes);
+    for (int64_t b = rank + (int64_t)index * count; b < e->batches.count; b += (int64_t)e->slots * count) {
+        struct qkv_batch_view view;
+        slot->status = qkv_batches_get(&e->batches, b, &slot->batch, &slot->error);
+        if (slot->status) return;
+        qkv_batch_shard(&slot->batch, 0, 1, &view);
+        slot->status = sum_batch(e, slot, &view, &e->sums[b]);
+        if (slot->status) return;
+    }
+}
+
+/* Moves the sums of a batch between processes, and those of its sentences with their log-probabilities. */
+static void move_batch(struct qkv_evaluator *e, int64_t b, struct qkv_parcel *parcel)
+{
+    struct slot *slot = &e->slot[0];
+    struct qkv_batch_view view;
+    if (qkv_batches_get(&e->batches, b, &slot->batch, NULL)) {
+        parcel->has_failed = true;
+        return;
+    }
+    qkv_batch_shard(&slot->batch, 0, 1, &view);
+    qkv_parcel_move(parcel, &e->sums[b], sizeof e->sums[b]);
+    for (int64_t i = 0; i < view.count; i++) {
+        size_t size = (size_t)view.target_length[i] * sizeof *e->log_probabilities;
+        qkv_parcel_move(parcel, &e->sentence_sums[view.index[i]], sizeof *e->sentence_sums);
+        qkv_parcel_move(parcel, log_probabilities_of(e, view.index[i]), size);
+    }
+}
+
+static void move_batches(void *context, int rank, struct qkv_parcel *parcel)
+{
+    struct qkv_evaluator *e = context;
+    for (int64_t b = rank; b < e->batches.count; b += qkv_processes_count(e->processes))
+        move_batch(e, b, parcel);
+}
+
+/* Computes the loss of the batches of this process. */
+static enum qkv_status run_own(struct qkv_evaluator *e, struct qkv_error *error)
+{
+    qkv_workers_run(e->workers, e->slots, run_slot, e);
+    for (int i = 0; i < e->slots; i++)
+        if (e->slot[i].status) {
+            qkv_error_set(error, "%s", e->slot[i].error.message);
+            return e->slot[i].status;
+        }
+    return QKV_OK;
+}
+
+/* ---- scores ---- */
+
+static bool equals_reference(const struct qkv_evaluator *e, int64_t i)
+{
+    const struct qkv_corpus_side *side = &e->corpus->target;
+    int64_t length = side->start[i + 1] - side->start[i];
+    const int32_t *ids = side->ids + side->start[i];
+    if (!e->outputs[i].finished || e->outputs[i].length != length) return false;
+    for (int64_t j = 0; j < length; j++)
+        if (ids[j] != e->outputs[i].ids[j] || ids[j] == QKV_UNKNOWN) return false;
+    return true;
+}
+
+static const char *text_of(struct qkv_evaluator *e, const struct qkv_hypothesis *output)
+{
+    const char **tokens = qkv_vocabulary_tokens(e->target, output->length, output->ids, &e->arena);
+    return tokens ? qkv_detokenize(e->target_text, output->length, tokens, &e->arena) : NULL;
+}
+
+static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scorer *scorer,
+                                   struct qkv_error *error)
+{
+    qkv_arena_reset(&e->arena);
+    for (int64_t i = 0; i < e->corpus->count; i++) {
+        const char *reference = qkv_corpus_target(e->corpus, i);
+        scorer->counts.exact_matches += equals_reference(e, i);
+        e->translations[i] = text_of(e, &e->outputs[i]);
+        if (!e->translations[i]) return qkv_error_set(error, "out of memory for translations");
+        if (qkv_scorer_add(scorer, e->translations[i], &reference, 1, error)) return QKV_INVALID;
+    }
+    return QKV_OK;
+}
+
+/* Computes the loss of all batches, and adds it to the counts. */
+static enum qkv_status score_references(struct qkv_evaluator *e, struct qkv_score_counts *counts,
+                                        struct qkv_error *error)
+{
+    e->outputs = NULL;
+    e->scored = false;
+    const struct qkv_parcel_contents contents = {e, move_batches};
+    enum qkv_status status = qkv_gather(e->processes, &contents, run_own(e, error), error);
+    if (status || qkv_processes_rank(e->processes) > 0) return status;
+    *counts = (struct qkv_score_counts){.sentences = e->corpus->count};
+    for (int64_t b = 0; b < e->batches.count; b++) {
+        counts->negative_log_likelihood += e->sums[b].negative_log_likelihood;
+        counts->correct += e->sums[b].correct;
+        counts->tokens += e->sums[b].tokens;
+    }
+    e->scored = true;
+    return QKV_OK;
+}
+
+enum qkv_status qkv_evaluator_run_references(struct qkv_evaluator *e, struct qkv_scores *scores,
+                                             struct qkv_error *error)
+{
+    struct qkv_scorer scorer = {.state = {NULL}};
+    enum qkv_status status = score_references(e, &scorer.counts, error);
+    *scores = qkv_scorer_scores(&scorer);
+    return status;
+}
+
+enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *scores, struct qkv_error *error)
+{
+    struct qkv_scorer scorer = {.state = {NULL}};
+    enum qkv_status status = score_references(e, &scorer.counts, error);
+    if (status) return status;
+    status = qkv_translator_run(e->translator, e->corpus->count, e->sources, e->batch_size, &e->search,
+                                &e->outputs, error);
+    if (status || qkv_processes_rank(e->processes) > 0) {
+        e->outputs = NULL;
+        return status;
+    }
+    scorer.counts.translated = e->corpus->count;
+    status = score_texts(e, &scorer, error);
+    if (status) e->outputs = NULL;
+    *scores = qkv_scorer_scores(&scorer);
+    qkv_scorer_release(&scorer);
+    return status;
+}
+
+const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int64_t i)
+{
+    bool exists = evaluator->outputs && i >= 0 && i < evaluator->corpus->count;
+    return exists ? evaluator->translations[i] : NULL;
+}
+
+struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *e, int64_t i)
+{
+    if (!e->scored || i < 0 || i >= e->corpus->count) return (struct qkv_sentence_score){0};
+    const struct qkv_corpus_side *source = &e->corpus->source;
+    const struct sums *sums = &e->sentence_sums[i];
+    return (struct qkv_sentence_score){
+        .source_tokens = source->start[i + 1] - source->start[i],
+        .tokens = sums->tokens,
+        .negative_log_likelihood = sums->negative_log_likelihood,
+        .correct = sums->correct,
+        .is_exact_match = e->outputs && equals_reference(e, i),
+    };
+}
+
+const double *qkv_evaluator_log_probabilities(const struct qkv_evaluator *e, int64_t i)
+{
+    return e->scored && i >= 0 && i < e->corpus->count ? log_probabilities_of(e, i) : NULL;
+}

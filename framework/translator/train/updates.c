@@ -1,0 +1,186 @@
+#include "train/training.h"
+
+#include "core/exchange.h"
+#include "qkv/network.h"
+
+#include <math.h>
+
+/* ---- the model and what trains it ---- */
+
+enum qkv_status qkv_training_make_model(struct training *training, struct qkv_error *error)
+{
+    const struct qkv_config *config = training->config;
+    uint64_t seed = (uint64_t)config->training.random_seed;
+    training->model =
+        qkv_model_new(&config->model, training->source.size, training->target.size, QKV_FLOAT32, error);
+    if (!training->model) return QKV_INVALID;
+    qkv_parameters_initialize(&training->model->parameters, seed);
+    if (*config->model.network && (qkv_network_check_forward(training->model, error) ||
+                                   qkv_network_check_decoding(training->model, error)))
+        return QKV_INVALID;
+    struct qkv_error inner;
+    if (!qkv_parameters_set_rates(&training->model->parameters, config->training.parameter_rates, &inner))
+        return QKV_OK;
+    return qkv_error_set(error, "training.parameter_rates: %s", inner.message);
+}
+
+enum qkv_status qkv_training_make_optimizer(struct training *training, struct qkv_error *error)
+{
+    const struct qkv_config *config = training->config;
+    const struct qkv_training_config *settings = &config->training;
+    struct qkv_objective objective = qkv_objective_from_config(settings);
+    if (training->links.pairs) objective.guided.links = &training->links;
+    training->replicas = qkv_replicas_new(training->model, training->workers, (int)settings->shards,
+                                          QKV_GRADIENTS_BY_SIZE, &objective, error);
+    if (!training->replicas) return QKV_INVALID;
+    struct qkv_processes *processes = training->options->processes;
+    if (processes && qkv_replicas_divide(training->replicas, processes, QKV_GRADIENTS_BY_SIZE, error))
+        return QKV_INVALID;
+    const struct qkv_optimizer_options options = qkv_optimizer_options_from_config(settings);
+    if (qkv_processes_rank(processes) == 0 &&
+        qkv_optimizer_init(&training->optimizer, &options, &training->model->parameters, error))
+        return QKV_INVALID;
+    training->schedule = qkv_schedule_from_config(settings, config->model.decoder.hidden_size);
+    struct qkv_batches_options batches = {settings->batch_type, settings->batch_size,
+                                          QKV_BATCH_ORDER_SHUFFLED, (uint64_t)settings->random_seed};
+    if (qkv_batches_init(&training->batches, &training->train, batches, error)) return QKV_INVALID;
+    return qkv_replicas_reserve(training->replicas, &training->batches, error);
+}
+
+void qkv_training_plan_epoch(struct training *training)
+{
+    int64_t epoch = training->progress.epoch;
+    qkv_corpus_resample(&training->train, (uint64_t)training->config->training.random_seed, epoch);
+    qkv_batches_epoch(&training->batches, epoch);
+}
+
+void qkv_training_release_model(struct training *training)
+{
+    qkv_optimizer_release(&training->optimizer);
+    qkv_replicas_free(training->replicas);
+    qkv_model_free(training->model);
+    qkv_batch_release(&training->batch);
+    qkv_batches_release(&training->batches);
+}
+
+/* ---- one update ---- */
+
+/* Runs a step in training.precision. Everything else that uses the model, such as validation, computes in float32. */
+static enum qkv_status step_in_precision(struct training *training, const struct qkv_random *random,
+                                         bool accumulate, struct qkv_step_sums *sums, struct qkv_error *error)
+{
+    struct qkv_parameters *parameters = &training->model->parameters;
+    enum qkv_status status =
+        qkv_parameters_set_precision(parameters, training->config->training.precision, error);
+    if (status) {
+        qkv_processes_abort(training->options->processes);
+        return status;
+    }
+    status = qkv_replicas_step(training->replicas, &training->batch, random, accumulate, sums, error);
+    enum qkv_status widened = qkv_parameters_set_precision(parameters, QKV_PRECISION_FLOAT32, error);
+    return status ? status : widened;
+}
+
+/* Part `part` of an update: the gradients of training->batch. */
+static enum qkv_status step(struct training *training, int64_t part, struct qkv_step_sums *sums,
+                            struct qkv_error *error)
+{
+    const struct qkv_training_config *settings = &training->config->training;
+    /* Each batch of an update has its own dropout masks. */
+    struct qkv_random random = {
+        .seed = (uint64_t)settings->random_seed,
+        .step = (uint32_t)(training->progress.update * settings->batch_multiplier + part),
+    };
+    enum qkv_status status = step_in_precision(training, &random, part > 0, sums, error);
+    enum qkv_status reported = qkv_order_report(training, status ? NULL : error);
+    return status ? status : reported;
+}
+
+/* Fills the next batch; false after the last epoch. */
+static bool next_batch(struct training *training, enum qkv_status *status, struct qkv_error *error)
+{
+    struct progress *progress = &training->progress;
+    const struct qkv_training_config *settings = &training->config->training;
+    if (progress->batch >= training->batches.count) {
+        if (settings->epochs && progress->epoch + 1 >= settings->epochs) return false;
+        progress->epoch++;
+        progress->batch = 0;
+        qkv_training_plan_epoch(training);
+    }
+    *status = qkv_batches_get(&training->batches, progress->batch, &training->batch, error);
+    progress->batch++;
+    return !*status;
+}
+
+enum qkv_status qkv_training_diverged(int64_t update, const struct qkv_error *found, struct qkv_error *error)
+{
+    qkv_error_set(error, "update %lld: %s; lower training.learning_rate, or set training.clip_grad_norm",
+                  (long long)update, found->message);
+    return QKV_FAILED;
+}
+
+enum qkv_status qkv_training_update(struct training *training, struct update_sums *sums,
+                                    struct qkv_error *error)
+{
+    const struct qkv_training_config *settings = &training->config->training;
+    struct progress *progress = &training->progress;
+    enum qkv_status status = QKV_OK;
+    struct qkv_error inner = {""};
+    *sums = (struct update_sums){0};
+    for (int64_t i = 0; i < settings->batch_multiplier && next_batch(training, &status, error); i++) {
+        struct qkv_step_sums part;
+        if (qkv_order_step(training, i, error)) return QKV_INVALID;
+        status = step(training, i, &part, &inner);
+        if (status == QKV_FAILED) return qkv_training_diverged(progress->update + 1, &inner, error);
+        if (status) return qkv_error_set(error, "%s", inner.message);
+        sums->tokens += part.tokens;
+        sums->loss += part.loss;
+        sums->negative_log_likelihood += part.negative_log_likelihood;
+        sums->all_tokens += training->batch.source_tokens + training->batch.target_tokens;
+        progress->log_loss += part.loss;
+        progress->log_cross_entropy += part.negative_log_likelihood;
+        progress->log_alignment += part.alignment;
+    }
+    if (status || !sums->tokens) return status;
+    double rate = qkv_schedule_rate(&training->schedule, progress->update + 1, progress->epoch);
+    sums->norm =
+        qkv_optimizer_step(&training->optimizer, &training->model->parameters, training->workers,
+                           qkv_replicas_blocks(training->replicas),
+                           qkv_replicas_gradients(training->replicas), 1.0 / (double)sums->tokens, rate);
+    if (!isfinite(sums->norm)) {
+        const struct qkv_parameter *parameter = qkv_parameters_find_not_finite(
+            &training->model->parameters, qkv_replicas_gradients(training->replicas)[0]);
+        qkv_error_set(&inner, "the gradient is not finite, first in %s",
+                      parameter ? parameter->name : "its norm");
+        return qkv_training_diverged(progress->update + 1, &inner, error);
+    }
+    progress->update++;
+    progress->tokens += sums->tokens;
+    progress->log_tokens += sums->tokens;
+    return QKV_OK;
+}
+
+enum qkv_status qkv_training_follow(struct training *training, enum qkv_train_end *end,
+                                    struct qkv_error *error)
+{
+    struct progress *progress = &training->progress;
+    struct order order;
+    for (int64_t planned = -1;;) {
+        if (qkv_order_receive(training, &order, error)) return QKV_INVALID;
+        if (order.is_last) break;
+        progress->update = order.update;
+        progress->epoch = order.epoch;
+        if (order.epoch != planned) qkv_training_plan_epoch(training);
+        planned = order.epoch;
+        if (qkv_batches_get(&training->batches, order.batch, &training->batch, error)) {
+            qkv_processes_abort(training->options->processes);
+            return QKV_INVALID;
+        }
+        struct qkv_step_sums sums;
+        enum qkv_status status = step(training, order.part, &sums, error);
+        if ((training->options->processes && training->options->processes->is_broken)) return status;
+    }
+    *error = (struct qkv_error){""};
+    *end = order.end;
+    return order.status;
+}
