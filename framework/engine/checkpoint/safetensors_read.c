@@ -1,15 +1,16 @@
 #include "checkpoint/safetensors.h"
 
+#include "checkpoint/json.h"
+#include "core/crc32.h"
 #include "core/plain_text.h"
 #include "qkv/file.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 /* The arguments shared by the functions of this file. */
 struct reading {
@@ -50,7 +51,7 @@ static enum qkv_status read_bytes(struct reading *reading)
     return status;
 }
 
-/* Refuses bytes that cJSON and other readers would read differently: a byte order mark, a NUL within a string, and anything
+/* Refuses bytes that other readers may read differently: a byte order mark, a NUL within a string, and anything
  * but padding after the JSON. */
 static enum qkv_status check_header_text(const struct reading *reading, const char *text, size_t length,
                                          const char *end)
@@ -75,8 +76,8 @@ static enum qkv_status check_header_text(const struct reading *reading, const ch
     return QKV_OK;
 }
 
-/* The header as JSON, which the caller deletes; NULL with a message on failure. Sets reading->data_offset. */
-static cJSON *parse_header(struct reading *reading)
+/* The header as JSON; NULL with a message on failure. Sets reading->data_offset. */
+static const struct qkv_json *parse_header(struct reading *reading)
 {
     uint64_t length = 0;
     for (unsigned i = 0; i < 8 && reading->size >= 8; i++) length |= (uint64_t)reading->bytes[i] << (8 * i);
@@ -89,43 +90,42 @@ static cJSON *parse_header(struct reading *reading)
     }
     reading->data_offset = 8 + (size_t)length;
     const char *text = (const char *)reading->bytes + 8, *end = text;
-    errno = 0;
-    cJSON *header =
-        length && *text == '{' ? cJSON_ParseWithLengthOpts(text, (size_t)length, &end, false) : NULL;
-    if (header && !check_header_text(reading, text, (size_t)length, end)) return header;
-    if (!header && errno == ENOMEM) /* cJSON does not say why it fails */
+    const struct qkv_json *header =
+        length && *text == '{' ? qkv_json_read(&reading->file->arena, text, (size_t)length, &end) : NULL;
+    if (header) return check_header_text(reading, text, (size_t)length, end) ? NULL : header;
+    if (!end)
         out_of_memory(reading);
-    else if (!header)
+    else
         qkv_error_set(reading->error,
                       "%s: byte %zu: the header is not a JSON object: the file is damaged, or is not a "
                       "safetensors file",
                       reading->path, 8 + (size_t)(end - text));
-    cJSON_Delete(header);
     return NULL;
 }
 
 /* Reads an integer from 0 to `max`; false when `item` is not one. */
-static bool read_size(const cJSON *item, size_t max, size_t *value)
+static bool read_size(const struct qkv_json *item, size_t max, size_t *value)
 {
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= (double)max)) return false;
-    *value = (size_t)item->valuedouble;
-    return (double)*value == item->valuedouble;
+    if (!item || item->kind != QKV_JSON_NUMBER || !(item->number >= 0 && item->number <= (double)max))
+        return false;
+    *value = (size_t)item->number;
+    return (double)*value == item->number;
 }
 
 /* Reads where the data of a tensor starts and ends, in bytes from the first data byte. False when the
  * offsets are missing, out of order, or above `max`. */
-static bool read_offsets(const cJSON *tensor, size_t max, size_t *begin, size_t *end)
+static bool read_offsets(const struct qkv_json *tensor, size_t max, size_t *begin, size_t *end)
 {
-    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(tensor, "data_offsets");
-    return cJSON_GetArraySize(offsets) == 2 && read_size(cJSON_GetArrayItem(offsets, 0), max, begin) &&
-           read_size(cJSON_GetArrayItem(offsets, 1), max, end) && *begin <= *end;
+    const struct qkv_json *offsets = qkv_json_item(tensor, "data_offsets");
+    return offsets && offsets->count == 2 && read_size(offsets->child, max, begin) &&
+           read_size(offsets->child->next, max, end) && *begin <= *end;
 }
 
 /* Fails unless the file ends where the data of its last tensor ends. */
-static enum qkv_status check_end(const struct reading *reading, const cJSON *header)
+static enum qkv_status check_end(const struct reading *reading, const struct qkv_json *header)
 {
     size_t last = 0, begin, end, max = (size_t)1 << 53; /* a double is exact up to here */
-    for (const cJSON *item = header->child; item; item = item->next)
+    for (const struct qkv_json *item = header->child; item; item = item->next)
         if (read_offsets(item, max, &begin, &end) && end > last) last = end;
     size_t expected = reading->data_offset + last;
     if (reading->size == expected) return QKV_OK;
@@ -160,7 +160,7 @@ static enum qkv_status compare_checksums(const struct reading *reading)
     char stored[QKV_CHECKSUM_DIGITS + 1] = "", computed[QKV_CHECKSUM_DIGITS + 1];
     memcpy(stored, digits, QKV_CHECKSUM_DIGITS);
     memcpy(digits, QKV_CHECKSUM_NONE, QKV_CHECKSUM_DIGITS);
-    snprintf(computed, sizeof computed, "%08lx", crc32_z(0, reading->bytes, reading->size) & 0xFFFFFFFFu);
+    snprintf(computed, sizeof computed, "%08" PRIx32, qkv_crc32(0, reading->bytes, reading->size));
     if (!strcmp(stored, computed)) return QKV_OK;
     return qkv_error_set(reading->error, "%s: is damaged: its checksum is %s, but that of its bytes is %s",
                          reading->path, stored, computed);
@@ -168,81 +168,81 @@ static enum qkv_status compare_checksums(const struct reading *reading)
 
 /* Fails when two items of a JSON object have the same name. what: what the items are, for the message; tensor: the one that
  * they belong to, or NULL. */
-static enum qkv_status check_names(const struct reading *reading, const cJSON *object, const char *what,
-                                   const char *tensor)
+static enum qkv_status check_names(const struct reading *reading, const struct qkv_json *object,
+                                   const char *what, const char *tensor)
 {
     struct qkv_types names = {0};
     enum qkv_status status = QKV_OK;
     int32_t count = 0; /* a new name gets this number; a repeated one has a lower number */
-    for (const cJSON *item = object->child; item && !status; item = item->next, count++) {
-        int32_t number = qkv_types_add(&names, item->string, 0);
+    for (const struct qkv_json *item = object->child; item && !status; item = item->next, count++) {
+        int32_t number = qkv_types_add(&names, item->name, 0);
         if (number < 0)
             status = out_of_memory(reading);
         else if (number != count)
             status = qkv_error_set(reading->error, "%s: holds %s %s%s%s twice", reading->path, what,
-                                   item->string, tensor ? " of " : "", tensor ? tensor : "");
+                                   item->name, tensor ? " of " : "", tensor ? tensor : "");
     }
     qkv_types_release(&names);
     return status;
 }
 
-static enum qkv_status read_metadata(const struct reading *reading, const cJSON *object)
+static enum qkv_status read_metadata(const struct reading *reading, const struct qkv_json *object)
 {
     struct qkv_safetensors *file = reading->file;
-    if (!cJSON_IsObject(object))
+    if (object->kind != QKV_JSON_OBJECT)
         return qkv_error_set(reading->error, "%s: __metadata__ must be an object of texts", reading->path);
     if (check_names(reading, object, "the metadata key", NULL)) return QKV_INVALID;
-    size_t count = (size_t)cJSON_GetArraySize(object);
+    size_t count = (size_t)object->count;
     file->metadata = qkv_arena_zeroed(&file->arena, count * sizeof *file->metadata);
     if (!file->metadata) return out_of_memory(reading);
-    for (const cJSON *item = object->child; item; item = item->next) {
-        if (!cJSON_IsString(item))
+    for (const struct qkv_json *item = object->child; item; item = item->next) {
+        if (item->kind != QKV_JSON_TEXT)
             return qkv_error_set(reading->error, "%s: __metadata__ holds %s, which is not a text",
-                                 reading->path, item->string);
+                                 reading->path, item->name);
         struct qkv_state_entry *entry = &file->metadata[file->metadata_count++];
-        entry->key = qkv_arena_string(&file->arena, item->string);
-        entry->text = qkv_arena_string(&file->arena, item->valuestring);
-        if (!entry->key || !entry->text) return out_of_memory(reading);
+        *entry = (struct qkv_state_entry){item->name, item->text};
     }
     return QKV_OK;
 }
 
 /* Reads the axes of a tensor of `count` numbers. False unless there are 1 to QKV_MAX_RANK axes, each above 0,
  * whose product is `count`. */
-static bool read_shape(const cJSON *array, size_t count, struct qkv_shape *shape)
+static bool read_shape(const struct qkv_json *array, size_t count, struct qkv_shape *shape)
 {
-    shape->rank = cJSON_GetArraySize(array);
-    if (shape->rank < 1 || shape->rank > QKV_MAX_RANK) return false;
+    if (!array || array->count < 1 || array->count > QKV_MAX_RANK) return false;
+    shape->rank = (int)array->count;
     size_t product = 1, size;
-    for (int i = 0; i < shape->rank; i++) {
-        if (!read_size(cJSON_GetArrayItem(array, i), count, &size) || size == 0 || size > count / product)
-            return false;
+    const struct qkv_json *axis = array->child;
+    for (int i = 0; i < shape->rank; i++, axis = axis->next) {
+        if (!read_size(axis, count, &size) || size == 0 || size > count / product) return false;
         product *= size;
         shape->size[i] = (int64_t)size;
     }
     return product == count;
 }
 
-static enum qkv_status read_tensor(const struct reading *reading, const cJSON *item,
+static enum qkv_status read_tensor(const struct reading *reading, const struct qkv_json *item,
                                    struct qkv_safetensor *tensor)
 {
-    const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "dtype"));
+    const struct qkv_json *type = qkv_json_item(item, "dtype");
+    const char *dtype = type ? type->text : NULL;
     size_t begin, end, max = reading->size - reading->data_offset;
-    if (cJSON_IsObject(item) && check_names(reading, item, "the field", item->string)) return QKV_INVALID;
+    if (item->kind == QKV_JSON_OBJECT && check_names(reading, item, "the field", item->name))
+        return QKV_INVALID;
     if (!dtype || !qkv_stored_type_find(dtype, &tensor->type))
         return qkv_error_set(reading->error, "%s: %s is of type %s, but must be F32, F64, F16, BF16 or I8",
-                             reading->path, item->string, dtype ? dtype : "none");
+                             reading->path, item->name, dtype ? dtype : "none");
     if (!read_offsets(item, max, &begin, &end))
         return qkv_error_set(reading->error, "%s: the data_offsets of %s do not lie in the data",
-                             reading->path, item->string);
+                             reading->path, item->name);
     size_t element_size = qkv_stored_type_size(tensor->type);
-    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape");
+    const struct qkv_json *shape = qkv_json_item(item, "shape");
     if ((end - begin) % element_size || !read_shape(shape, (end - begin) / element_size, &tensor->shape))
         return qkv_error_set(reading->error, "%s: byte %zu: the data of %s does not fit its shape",
-                             reading->path, reading->data_offset + begin, item->string);
+                             reading->path, reading->data_offset + begin, item->name);
     tensor->data = reading->bytes + reading->data_offset + begin;
-    tensor->name = qkv_arena_string(&reading->file->arena, item->string);
-    return tensor->name ? QKV_OK : out_of_memory(reading);
+    tensor->name = item->name;
+    return QKV_OK;
 }
 
 static int by_data(const void *left, const void *right)
@@ -275,16 +275,16 @@ static enum qkv_status check_layout(const struct reading *reading)
     return QKV_OK;
 }
 
-static enum qkv_status read_tensors(const struct reading *reading, const cJSON *header)
+static enum qkv_status read_tensors(const struct reading *reading, const struct qkv_json *header)
 {
     struct qkv_safetensors *file = reading->file;
-    size_t max = (size_t)cJSON_GetArraySize(header);
+    size_t max = (size_t)header->count;
     if (check_names(reading, header, "the tensor", NULL)) return QKV_INVALID;
     file->tensors = qkv_arena_zeroed(&file->arena, max * sizeof *file->tensors);
     if (!file->tensors) return out_of_memory(reading);
     enum qkv_status status = QKV_OK;
-    for (const cJSON *item = header->child; item && !status; item = item->next)
-        if (!strcmp(item->string, "__metadata__"))
+    for (const struct qkv_json *item = header->child; item && !status; item = item->next)
+        if (!strcmp(item->name, "__metadata__"))
             status = read_metadata(reading, item);
         else
             status = read_tensor(reading, item, &file->tensors[file->count++]);
@@ -296,14 +296,13 @@ enum qkv_status qkv_safetensors_read(struct qkv_safetensors *file, const char *p
 {
     *file = (struct qkv_safetensors){0};
     struct reading reading = {.path = path, .is_foreign = is_foreign, .file = file, .error = error};
-    cJSON *header = NULL;
+    const struct qkv_json *header = NULL;
     enum qkv_status status = read_bytes(&reading);
     if (!status) header = parse_header(&reading);
     if (!header) status = QKV_INVALID;
     if (!status) status = check_end(&reading, header);
     if (!status) status = compare_checksums(&reading);
     if (!status) status = read_tensors(&reading, header);
-    cJSON_Delete(header);
     if (status) qkv_safetensors_release(file);
     return status;
 }

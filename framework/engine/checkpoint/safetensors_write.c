@@ -1,58 +1,73 @@
 #include "checkpoint/safetensors.h"
 
+#include "core/crc32.h"
 #include "qkv/file.h"
 
-#include <cjson/cJSON.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #    error "safetensors are little-endian; this machine needs code that swaps bytes"
 #endif
 
-static bool add_metadata(cJSON *header, int64_t count, const struct qkv_state_entry *metadata)
+/* Writes a text as JSON: quoted, with escapes. */
+static void write_text(FILE *header, const char *text)
 {
-    cJSON *object = cJSON_AddObjectToObject(header, "__metadata__");
-    bool done = cJSON_AddStringToObject(object, QKV_CHECKSUM_KEY, QKV_CHECKSUM_NONE) != NULL;
-    for (int64_t i = 0; i < count && done; i++)
-        done = cJSON_AddStringToObject(object, metadata[i].key, metadata[i].text) != NULL;
-    return done;
+    static const char NAMES[] = "\"\\bfnrt", VALUES[] = "\"\\\b\f\n\r\t";
+    fputc('"', header);
+    for (; *text; text++) {
+        const char *escaped = strchr(VALUES, *text);
+        if (escaped)
+            fprintf(header, "\\%c", NAMES[escaped - VALUES]);
+        else if ((unsigned char)*text < ' ')
+            fprintf(header, "\\u%04x", *text);
+        else
+            fputc(*text, header);
+    }
+    fputc('"', header);
 }
 
-static bool add_number(cJSON *array, double number)
+static void write_entry(FILE *header, const char *separator, const char *key, const char *text)
 {
-    return cJSON_AddItemToArray(array, cJSON_CreateNumber(number));
+    fputs(separator, header);
+    write_text(header, key);
+    fputc(':', header);
+    write_text(header, text);
 }
 
-static bool add_tensor(cJSON *header, const struct qkv_safetensor *tensor, size_t begin)
+static void write_tensor(FILE *header, const struct qkv_safetensor *tensor, size_t begin)
 {
-    cJSON *object = cJSON_AddObjectToObject(header, tensor->name);
-    bool done = cJSON_AddStringToObject(object, "dtype", qkv_stored_type_name(tensor->type)) != NULL;
-    cJSON *shape = cJSON_AddArrayToObject(object, "shape");
+    fputc(',', header);
+    write_text(header, tensor->name);
+    write_entry(header, ":{", "dtype", qkv_stored_type_name(tensor->type));
+    fputs(",\"shape\":", header);
     for (int i = 0; i < tensor->shape.rank; i++)
-        done = add_number(shape, (double)tensor->shape.size[i]) && done;
-    cJSON *offsets = cJSON_AddArrayToObject(object, "data_offsets");
-    return done && add_number(offsets, (double)begin) &&
-           add_number(offsets, (double)(begin + qkv_safetensor_size(tensor)));
+        fprintf(header, "%c%" PRId64, i ? ',' : '[', tensor->shape.size[i]);
+    fprintf(header, "],\"data_offsets\":[%zu,%zu]}", begin, begin + qkv_safetensor_size(tensor));
 }
 
-/* The header as text, with zeros for the checksum; NULL when memory runs out. The caller frees it with
- * cJSON_free. */
+/* The header as text, with zeros for the checksum; NULL when memory runs out. The caller frees it. */
 static char *make_header(int64_t count, const struct qkv_safetensor *tensors, int64_t metadata_count,
                          const struct qkv_state_entry *metadata)
 {
-    cJSON *header = cJSON_CreateObject();
-    bool done = add_metadata(header, metadata_count, metadata);
-    size_t begin = 0;
-    for (int64_t i = 0; i < count && done; i++) {
-        done = add_tensor(header, &tensors[i], begin);
+    char *text = NULL;
+    size_t size, begin = 0;
+    FILE *header = open_memstream(&text, &size);
+    if (!header) return NULL;
+    write_entry(header, "{\"__metadata__\":{", QKV_CHECKSUM_KEY, QKV_CHECKSUM_NONE);
+    for (int64_t i = 0; i < metadata_count; i++) write_entry(header, ",", metadata[i].key, metadata[i].text);
+    fputc('}', header);
+    for (int64_t i = 0; i < count; i++) {
+        write_tensor(header, &tensors[i], begin);
         begin += qkv_safetensor_size(&tensors[i]);
     }
-    char *text = done ? cJSON_PrintUnformatted(header) : NULL;
-    cJSON_Delete(header);
-    return text;
+    fputc('}', header);
+    bool has_failed = ferror(header);
+    if (!fclose(header) && !has_failed) return text;
+    free(text);
+    return NULL;
 }
 
 /* The bytes of the file before the data: length, header, padding. NULL when memory runs out. The caller frees
@@ -73,12 +88,13 @@ static unsigned char *make_preamble(const char *header, size_t *size)
 static void write_checksum(unsigned char *preamble, size_t size, const char *header, int64_t count,
                            const struct qkv_safetensor *tensors)
 {
-    uLong sum = crc32_z(0, preamble, size);
-    for (int64_t i = 0; i < count; i++) sum = crc32_z(sum, tensors[i].data, qkv_safetensor_size(&tensors[i]));
+    uint32_t sum = qkv_crc32(0, preamble, size);
+    for (int64_t i = 0; i < count; i++)
+        sum = qkv_crc32(sum, tensors[i].data, qkv_safetensor_size(&tensors[i]));
     const char *place = strstr(header, QKV_CHECKSUM_BEGIN);
     QKV_BUG(!place, "a header was made without a checksum");
     char digits[QKV_CHECKSUM_DIGITS + 1];
-    snprintf(digits, sizeof digits, "%08lx", sum & 0xFFFFFFFFu);
+    snprintf(digits, sizeof digits, "%08" PRIx32, sum);
     memcpy(preamble + 8 + (place - header) + strlen(QKV_CHECKSUM_BEGIN), digits, QKV_CHECKSUM_DIGITS);
 }
 
@@ -100,6 +116,6 @@ enum qkv_status qkv_safetensors_write(const char *path, int64_t count, const str
         status = qkv_file_commit(&writer, error);
     }
     free(preamble);
-    cJSON_free(header);
+    free(header);
     return status;
 }
