@@ -1,11 +1,11 @@
 /* Attention on given matrices: prints the weights of each head and the result, then checks the
  * gradients.
  *
- *     cc attention_gradcheck.c $(pkg-config --cflags --libs qkv) -o attention_gradcheck && ./attention_gradcheck
+ *     cc attention_gradcheck.c $(pkg-config --cflags --libs qkv-engine) -o attention_gradcheck && ./attention_gradcheck
  *
  * Three queries attend to four keys with two heads of width 2 (Vaswani et al. 2017): weights =
  * softmax(query key^T / sqrt(2)), result = weights value. */
-#include <qkv/qkv.h>
+#include <qkv/engine.h>
 #include <stdio.h>
 #include <stdlib.h>
 

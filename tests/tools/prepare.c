@@ -324,7 +324,7 @@ Test(prepare, a_file_is_a_training_text_only)
 
 /* ---- damaged files ---- */
 
-/* The header of a file, as framework/data/prepared.h has it. */
+/* The header of a file, as framework/translator/data/prepared.h has it. */
 enum { LINES = 7, STARTS = 8, IDS = 10, SECTIONS = 12 };
 struct header {
     char magic[16];

@@ -1,6 +1,6 @@
 /* Tensors, and the graph that computes them: build first, then run forward and backward (reverse-mode autograd).
  *
- * A call of an op (ops.h) checks shapes and records a node; qkv_forward and qkv_backward run the recorded nodes. The graph
+ * A call of an op checks shapes and records a node (qkv/ops.def has the signature and the shapes of every op, one row each); qkv_forward and qkv_backward run the recorded nodes. The graph
  * keeps its first error: from then on every op returns NULL, nothing runs, and every function accepts NULL for a tensor
  * (its shape has rank 0, its name is "no tensor", its value and gradient are NULL, its scalar NaN; reading and writing it
  * does nothing), so code that builds a model needs no checks, and its caller checks once before qkv_forward. A wrong call

@@ -6,7 +6,7 @@
  *     if (!format) format = qkv_format_find("text");
  *     printf("%s: %s\n", format->name, format->help);
  *
- * The table has one row per format, in framework/report/formats.def:
+ * The table has one row per format, in framework/translator/report/formats.def:
  *
  *     text  tables in the terminal: numbers on coloured cells, split or cut where they are too wide
  *     json  one object with the tokens and all numbers, which read back as the same doubles

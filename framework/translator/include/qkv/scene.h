@@ -1,6 +1,6 @@
 /* A scene: one attention layer with its words, vectors and matrices, described in a YAML file, to
  * be explained step by step (qkv/explain.h). Every field below is a key of the file;
- * framework/explain/scene_keys.def holds its range, default and help, and `qkv explain --reference`
+ * framework/translator/explain/scene_keys.def holds its range, default and help, and `qkv explain --reference`
  * prints them.
  *
  * Example:
