@@ -1,6 +1,9 @@
 #include "qkv/alignment_score.h"
 
 #include "gold_links.h"
+#include "maps.h"
+
+#include "refusal.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -17,15 +20,7 @@ static const struct qkv_attention_map maps[] = {
     {QKV_ATTENTION_CROSS, 1, 1, 3, 4, now},
     {QKV_ATTENTION_CROSS, 1, 2, 3, 4, late},
 };
-static const struct qkv_attention_report report = {
-    .source = source,
-    .source_length = 4,
-    .target_input = input,
-    .target_output = output,
-    .target_length = 3,
-    .maps = maps,
-    .map_count = 2,
-};
+static const struct qkv_attention_report report = REPORT_OF(source, input, output, maps, );
 
 /* Each token is a word. */
 static const struct qkv_attention_words EACH;
@@ -38,21 +33,17 @@ static struct qkv_alignment_score score_of(const struct qkv_attention_report *ea
     struct qkv_alignment_score score = {0};
     struct qkv_error error = {""};
     for (int64_t i = 0; i < gold.count; i++)
-        cr_assert_eq(qkv_alignment_score_add(&score, each, EACH, &gold.sentences[i], &error), QKV_OK, "%s",
-                     error.message);
+        expect_done(qkv_alignment_score_add(&score, each, EACH, &gold.sentences[i], &error), &error);
     qkv_alignments_release(&gold);
     return score;
 }
 
-static void expect(struct qkv_alignment_result result, enum qkv_alignment_reading reading, int layer,
-                   int head, double precision, double recall, double error_rate)
+/* Reading, layer and head, precision, recall and error rate. */
+static void expect(struct qkv_alignment_result result, const char *expected)
 {
-    cr_assert_eq(result.reading, reading);
-    cr_assert_eq(result.layer, layer);
-    cr_assert_eq(result.head, head);
-    cr_assert(fabs(result.precision - precision) < 1e-12, "precision %g", result.precision);
-    cr_assert(fabs(result.recall - recall) < 1e-12, "recall %g", result.recall);
-    cr_assert(fabs(result.error_rate - error_rate) < 1e-12, "error rate %g", result.error_rate);
+    const char *shown = format("%s %d.%d: %.12g %.12g %.12g", qkv_alignment_reading_name(result.reading),
+                               result.layer, result.head, result.precision, result.recall, result.error_rate);
+    cr_expect_str_eq(shown, expected, "%s, but expected %s", shown, expected);
 }
 
 /* Links of head 1, output: negro-black, gato-cat, both sure. Of head 2, input: the same. Head 1, input:
@@ -62,17 +53,15 @@ Test(alignment_score, scores_heads_in_both_readings)
 {
     struct qkv_alignment_score score = score_of(&report, "scores", "2-0 1-1 2p1\n");
     cr_assert_eq(score.count, 16);
-    expect(qkv_alignment_score_get(&score, 0), QKV_READING_PREDICTED, 1, 1, 1, 1, 0);
-    expect(qkv_alignment_score_get(&score, 1), QKV_READING_PREDICTED, 1, 2, 0.5, 0, 0.75);
-    expect(qkv_alignment_score_get(&score, 4), QKV_READING_READ, 1, 1, 0.5, 0, 0.75);
-    expect(qkv_alignment_score_get(&score, 5), QKV_READING_READ, 1, 2, 1, 1, 0);
+    expect(qkv_alignment_score_get(&score, 0), "predicted 1.1: 1 1 0");
+    expect(qkv_alignment_score_get(&score, 1), "predicted 1.2: 0.5 0 0.75");
+    expect(qkv_alignment_score_get(&score, 4), "read 1.1: 0.5 0 0.75");
+    expect(qkv_alignment_score_get(&score, 5), "read 1.2: 1 1 0");
     /* The mean: rows .15 .1 .4 | .1 .35 .45 | .05 .15 .1 */
-    expect(qkv_alignment_score_get(&score, 2), QKV_READING_PREDICTED, 1, 0, 1, 0.5, 0.25);
-    expect(qkv_alignment_score_get(&score, 3), QKV_READING_PREDICTED, 0, 0, 1, 0.5, 0.25);
-    expect(qkv_alignment_score_get(&score, 6), QKV_READING_READ, 1, 0, 1, 1, 0);
-    expect(qkv_alignment_score_best(&score, QKV_DRAWING_TARGET), QKV_READING_PREDICTED, 1, 1, 1, 1, 0);
-    cr_assert_str_eq(qkv_alignment_reading_name(QKV_READING_READ), "read");
-    cr_assert_str_eq(qkv_alignment_reading_name(QKV_READING_PREDICTED), "predicted");
+    expect(qkv_alignment_score_get(&score, 2), "predicted 1.0: 1 0.5 0.25");
+    expect(qkv_alignment_score_get(&score, 3), "predicted 0.0: 1 0.5 0.25");
+    expect(qkv_alignment_score_get(&score, 6), "read 1.0: 1 1 0");
+    expect(qkv_alignment_score_best(&score, QKV_DRAWING_TARGET), "predicted 1.1: 1 1 0");
     cr_assert_null(qkv_alignment_reading_name(QKV_READINGS));
     qkv_alignment_score_release(&score);
 }
@@ -85,11 +74,11 @@ Test(alignment_score, draws_links_in_both_directions)
     struct qkv_alignment_result result = qkv_alignment_score_get(&score, 8);
     cr_assert_eq(result.drawing, QKV_DRAWING_UNION);
     cr_assert_eq(result.links, 3, "a link that both directions draw counts once");
-    expect(result, QKV_READING_PREDICTED, 1, 1, 2. / 3, 1, 0.2);
-    expect(qkv_alignment_score_get(&score, 9), QKV_READING_PREDICTED, 1, 2, 1. / 3, 0, 0.8);
-    expect(qkv_alignment_score_get(&score, 13), QKV_READING_READ, 1, 2, 2. / 3, 1, 0.2);
+    expect(result, "predicted 1.1: 0.666666666667 1 0.2");
+    expect(qkv_alignment_score_get(&score, 9), "predicted 1.2: 0.333333333333 0 0.8");
+    expect(qkv_alignment_score_get(&score, 13), "read 1.2: 0.666666666667 1 0.2");
     /* The mean: rows .15 .1 .4 | .1 .35 .45 */
-    expect(qkv_alignment_score_best(&score, QKV_DRAWING_UNION), QKV_READING_PREDICTED, 1, 0, 0.75, 1, 1. / 6);
+    expect(qkv_alignment_score_best(&score, QKV_DRAWING_UNION), "predicted 1.0: 0.75 1 0.166666666667");
     qkv_alignment_score_release(&score);
 }
 
@@ -99,19 +88,17 @@ Test(alignment_score, adds_sentences_up_before_it_divides)
     cr_assert_eq(score.sentences, 3);
     struct qkv_alignment_result first = qkv_alignment_score_get(&score, 0);
     cr_assert(first.links == 6 && first.sure == 3 && first.found_sure == 2 && first.found_possible == 2);
-    expect(first, QKV_READING_PREDICTED, 1, 1, 2. / 6, 2. / 3, 1 - 4. / 9);
+    expect(first, "predicted 1.1: 0.333333333333 0.666666666667 0.555555555556");
     qkv_alignment_score_release(&score);
 }
 
 Test(alignment_score, takes_the_first_of_equal_weights)
 {
     static const double even[] = {0.3, 0.3, 0.3, 0.1, 0, 0.4, 0.4, 0.2, 0, 0, 0, 1};
-    static const struct qkv_attention_map map = {QKV_ATTENTION_CROSS, 1, 1, 3, 4, even};
-    struct qkv_attention_report ties = report;
-    ties.maps = &map;
-    ties.map_count = 1;
+    static const struct qkv_attention_map map[] = {{QKV_ATTENTION_CROSS, 1, 1, 3, 4, even}};
+    const struct qkv_attention_report ties = REPORT_OF(source, input, output, map, );
     struct qkv_alignment_score score = score_of(&ties, "ties", "0-0 1-1\n");
-    expect(qkv_alignment_score_get(&score, 0), QKV_READING_PREDICTED, 1, 1, 1, 1, 0);
+    expect(qkv_alignment_score_get(&score, 0), "predicted 1.1: 1 1 0");
     qkv_alignment_score_release(&score);
 }
 
@@ -140,33 +127,21 @@ Test(alignment_score, joins_the_tokens_of_a_word)
         0.1, 0.1, 0.1, 0.6, 0.1, /* y */
         0,   0,   0,   0,   1,   /* </s> */
     };
-    static const struct qkv_attention_map map = {QKV_ATTENTION_CROSS, 1, 1, 4, 5, weights};
-    const struct qkv_attention_report cut = {.source = in,
-                                             .source_length = 5,
-                                             .target_input = taken,
-                                             .target_output = out,
-                                             .target_length = 4,
-                                             .maps = &map,
-                                             .map_count = 1};
+    static const struct qkv_attention_map map[] = {{QKV_ATTENTION_CROSS, 1, 1, 4, 5, weights}};
+    const struct qkv_attention_report cut = REPORT_OF(in, taken, out, map, );
     static const int64_t source_words[] = {0, 0, 0, 1}, target_words[] = {0, -1, 1};
+    const struct qkv_attention_words words = {source_words, target_words};
     struct qkv_alignments gold = read_links("joins", "0-0 1-1\n2-0\n");
     struct qkv_alignment_score score = {0};
     struct qkv_error error;
-    cr_assert_eq(qkv_alignment_score_add(&score, &cut,
-                                         (struct qkv_attention_words){source_words, target_words},
-                                         &gold.sentences[0], &error),
-                 QKV_OK, "%s", error.message);
-    expect(qkv_alignment_score_get(&score, 0), QKV_READING_PREDICTED, 1, 1, 1, 1, 0);
+    expect_done(qkv_alignment_score_add(&score, &cut, words, &gold.sentences[0], &error), &error);
+    expect(qkv_alignment_score_get(&score, 0), "predicted 1.1: 1 1 0");
     /* The step that reads x is that of ▁, and looks at word 0; that of y looks at the end, and so y has no link. */
     struct qkv_alignment_result behind = qkv_alignment_score_get(&score, 3);
     cr_expect_eq(behind.links, 1);
-    expect(behind, QKV_READING_READ, 1, 1, 1, 0.5, 1. / 3);
-    cr_assert_eq(qkv_alignment_score_add(&score, &cut,
-                                         (struct qkv_attention_words){source_words, target_words},
-                                         &gold.sentences[1], &error),
-                 QKV_INVALID);
-    cr_expect_str_eq(
-        error.message,
+    expect(behind, "read 1.1: 1 0.5 0.333333333333");
+    expect_refusal(
+        qkv_alignment_score_add(&score, &cut, words, &gold.sentences[1], &error), &error,
         format("%s:2:1: link 2-0 has no source word 2: the sentence has 2, from 0", gold.sentences[0].file));
     /* As tokens they would give x the link to c. */
     struct qkv_alignment_score tokens = {0};
@@ -201,12 +176,10 @@ Test(alignment_score, refuses_links_to_words_that_are_not_there)
     struct qkv_alignment_score score = {0};
     struct qkv_error error;
     const char *path = gold.sentences[0].file;
-    cr_assert_eq(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[1], &error), QKV_INVALID);
-    cr_assert_str_eq(error.message,
-                     format("%s:2:5: link 3p0 has no source word 3: the sentence has 3, from 0", path));
-    cr_assert_eq(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[2], &error), QKV_INVALID);
-    cr_assert_str_eq(error.message,
-                     format("%s:3:1: link 0-2 has no target word 2: the sentence has 2, from 0", path));
+    expect_refusal(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[1], &error), &error,
+                   format("%s:2:5: link 3p0 has no source word 3: the sentence has 3, from 0", path));
+    expect_refusal(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[2], &error), &error,
+                   format("%s:3:1: link 0-2 has no target word 2: the sentence has 2, from 0", path));
     cr_assert_eq(score.sentences, 0);
     qkv_alignments_release(&gold);
 }
@@ -217,7 +190,6 @@ Test(alignment_score, needs_cross_attention)
     struct qkv_alignment_score score = {0};
     struct qkv_error error;
     none.map_count = 0;
-    cr_assert_eq(qkv_alignment_score_add(&score, &none, EACH, &(struct qkv_alignment){0}, &error),
-                 QKV_INVALID);
-    cr_assert_str_eq(error.message, "the model has no cross attention");
+    expect_refusal(qkv_alignment_score_add(&score, &none, EACH, &(struct qkv_alignment){0}, &error), &error,
+                   "the model has no cross attention");
 }

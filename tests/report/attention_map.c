@@ -1,4 +1,5 @@
 #include "maps.h"
+#include "refusal.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -18,22 +19,20 @@ static const struct qkv_attention_map maps[] = {
     {QKV_ATTENTION_CROSS, 2, 1, 2, 3, weights[2]}, {QKV_ATTENTION_CROSS, 2, 2, 2, 3, weights[3]},
     {QKV_ATTENTION_DECODER, 1, 1, 2, 2, causal},
 };
-static const struct qkv_attention_report report = SMALL_REPORT(NULL, NULL, maps, 5);
+static const struct qkv_attention_report report = REPORT_OF(source, input, output, maps, );
 
 static struct qkv_arena arena;
+static struct qkv_error error;
 
 static struct qkv_attention_report select_maps(unsigned kinds, int layer, int head)
 {
     struct qkv_attention_report selected;
-    struct qkv_error error;
-    cr_assert_eq(qkv_attention_select(&report, kinds, layer, head, &arena, &selected, &error), QKV_OK, "%s",
-                 error.message);
+    expect_done(qkv_attention_select(&report, kinds, layer, head, &arena, &selected, &error), &error);
     return selected;
 }
 
 static const char *refusal(unsigned kinds, int layer, int head)
 {
-    static struct qkv_error error;
     struct qkv_attention_report selected;
     cr_assert_eq(qkv_attention_select(&report, kinds, layer, head, &arena, &selected, &error), QKV_INVALID);
     return error.message;
@@ -77,9 +76,8 @@ Test(attention_map, averages_heads_and_layers)
         const double *cells = all.maps[0].weights + 3 * row;
         cr_assert(fabs(cells[0] + cells[1] + cells[2] - 1) < 1e-15, "rows of a mean sum to 1");
     }
-    struct qkv_error error;
     struct qkv_attention_report again;
-    cr_assert_eq(qkv_attention_select(&all, 0, 0, 0, &arena, &again, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_attention_select(&all, 0, 0, 0, &arena, &again, &error), &error);
     cr_assert_eq(again.maps[0].weights, all.maps[0].weights, "a mean can be selected from a report of means");
     qkv_arena_release(&arena);
 }
@@ -121,18 +119,15 @@ Test(attention_map, refuses_empty_reports_unknown_colormaps_and_missing_folders)
 {
     struct qkv_attention_report empty = report;
     const struct qkv_format_options rainbow = {.colormap = "jet"};
-    struct qkv_error error;
     char *bytes;
     size_t size;
     empty.map_count = 0;
-    cr_assert_eq(qkv_attention_render(&empty, qkv_format(0), NULL, &bytes, &size, &error), QKV_INVALID);
-    cr_assert_str_eq(error.message, "there is no attention map to show");
-    cr_assert_eq(qkv_attention_render(&report, qkv_format(0), &rainbow, &bytes, &size, &error), QKV_INVALID);
-    cr_assert_str_eq(error.message,
-                     "no colormap is called jet: choose YlOrRd, viridis, plasma, magma or gray");
+    expect_refusal(qkv_attention_render(&empty, qkv_format(0), NULL, &bytes, &size, &error), &error,
+                   "there is no attention map to show");
+    expect_refusal(qkv_attention_render(&report, qkv_format(0), &rainbow, &bytes, &size, &error), &error,
+                   "no colormap is called jet: choose YlOrRd, viridis, plasma, magma or gray");
     cr_assert_null(bytes);
     const char *folder = scratch("refuses"), *path = format("%s/no/such/folder.json", folder);
-    cr_assert_eq(qkv_attention_write(&report, qkv_format(0), NULL, path, &error), QKV_INVALID);
-    cr_assert_str_eq(error.message,
-                     format("%s: cannot be written: there is no folder %s/no/such", path, folder));
+    expect_refusal(qkv_attention_write(&report, qkv_format(0), NULL, path, &error), &error,
+                   format("%s: cannot be written: there is no folder %s/no/such", path, folder));
 }

@@ -1,5 +1,6 @@
 /* The measures of heads against direct computations: maps and values of single forced passes, gold links, finite
  * differences of the loss, and a model whose rows of the output projection are 0. */
+#include "refusal.h"
 #include "support.h"
 #include "zeroed_head.h"
 
@@ -70,8 +71,7 @@ static struct qkv_measured_heads measured(struct fixture *f, bool norms)
                                               .testing = f->run.config.testing};
     struct qkv_measured_heads heads;
     struct qkv_error error = {""};
-    cr_assert_eq(qkv_heads_measure(&f->run, &f->corpus, &options, &heads, &error), QKV_OK, "%s",
-                 error.message);
+    expect_done(qkv_heads_measure(&f->run, &f->corpus, &options, &heads, &error), &error);
     return heads;
 }
 
@@ -230,8 +230,8 @@ static void add_pair(const struct fixture *f, int64_t pair, bool norms, struct e
 
 static void expect_maps(bool recurrent, bool norms)
 {
-    static const enum qkv_head_measure OTHERS[] = {QKV_HEAD_ERROR_PREDICTED, QKV_HEAD_ERROR_READ,
-                                                   QKV_HEAD_LOSS, QKV_HEAD_BLEU, QKV_HEAD_IMPORTANCE};
+    const unsigned others = 1u << QKV_HEAD_ERROR_PREDICTED | 1u << QKV_HEAD_ERROR_READ | 1u << QKV_HEAD_LOSS |
+                            1u << QKV_HEAD_BLEU | 1u << QKV_HEAD_IMPORTANCE;
     struct fixture f = open_fixture(recurrent);
     struct qkv_measured_heads heads = measured(&f, norms);
     struct expected expected[CAPACITY] = {0};
@@ -241,39 +241,19 @@ static void expect_maps(bool recurrent, bool norms)
     for (int64_t pair = 0; pair < PAIRS; pair++) add_pair(&f, pair, norms, expected);
     for (int64_t i = 0; i < heads.count; i++)
         for (int m = 0; m < QKV_HEAD_MEASURES; m++) {
-            double found = heads.heads[i].value[m], sum = expected[i].sum[m];
-            bool other = false;
-            for (size_t o = 0; o < sizeof OTHERS / sizeof *OTHERS; o++) other = other || (int)OTHERS[o] == m;
-            if (other) continue;
-            if (!expected[i].count[m])
-                cr_expect(isnan(found), "head %d, measure %d: %g", (int)i, m, found);
-            else
-                cr_expect_float_eq(found, sum / expected[i].count[m], 1e-9, "head %d, %s: %g, expected %g",
-                                   (int)i, qkv_head_measure_info((enum qkv_head_measure)m)->name, found,
-                                   sum / expected[i].count[m]);
+            double found = heads.heads[i].value[m], mean = expected[i].sum[m] / expected[i].count[m];
+            if (others >> m & 1) continue;
+            cr_expect(expected[i].count[m] ? fabs(found - mean) < 1e-9 : isnan(found),
+                      "head %d, %s: %g, expected %g", (int)i,
+                      qkv_head_measure_info((enum qkv_head_measure)m)->name, found, mean);
         }
     qkv_measured_heads_release(&heads);
     close_fixture(&f);
 }
 
-Test(heads, weights_of_a_transformer)
+Test(heads, maps_of_both_networks)
 {
-    expect_maps(false, false);
-}
-
-Test(heads, norms_of_a_transformer)
-{
-    expect_maps(false, true);
-}
-
-Test(heads, weights_of_a_recurrent_network)
-{
-    expect_maps(true, false);
-}
-
-Test(heads, norms_of_a_recurrent_network)
-{
-    expect_maps(true, true);
+    for (int i = 0; i < 4; i++) expect_maps(i / 2, i % 2);
 }
 
 /* ---- what heads are for ---- */
@@ -286,7 +266,7 @@ static struct qkv_scores evaluate(const struct fixture *f, double *losses)
     struct qkv_evaluator *evaluator = qkv_evaluator_new(f->run.model, &f->corpus, &f->run.config.data.trg,
                                                         &f->run.target, NULL, &f->run.config.testing, &error);
     cr_assert_not_null(evaluator, "%s", error.message);
-    cr_assert_eq(qkv_evaluator_run(evaluator, &scores, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_evaluator_run(evaluator, &scores, &error), &error);
     for (int64_t i = 0; i < PAIRS; i++)
         losses[i] = qkv_evaluator_sentence(evaluator, i).negative_log_likelihood;
     qkv_evaluator_free(evaluator);
@@ -334,17 +314,17 @@ static void expect_purpose(bool recurrent)
         cr_expect_not(qkv_model_is_silent(f.run.model, head));
     }
     /* Alignment errors are those of qkv evaluate. */
-    cr_assert_eq(qkv_alignment_evaluate(&f.run, &f.corpus, format("%s/gold", f.folder), 0, &score, &error),
-                 QKV_OK, "%s", error.message);
+    expect_done(qkv_alignment_evaluate(&f.run, &f.corpus, format("%s/gold", f.folder), 0, &score, &error),
+                &error);
     for (int64_t i = 0; i < score.count; i++) {
         const struct qkv_alignment_result result = qkv_alignment_score_get(&score, i);
+        bool reads = result.reading == QKV_READING_READ;
         if (result.drawing != QKV_DRAWING_TARGET || !result.head) continue;
         for (int64_t h = 0; h < heads.count; h++)
             if (heads.heads[h].head.attention == QKV_ATTENTION_CROSS &&
                 heads.heads[h].head.head == result.head)
                 cr_expect_float_eq(
-                    heads.heads[h].value[result.reading == QKV_READING_READ ? QKV_HEAD_ERROR_READ
-                                                                            : QKV_HEAD_ERROR_PREDICTED],
+                    heads.heads[h].value[reads ? QKV_HEAD_ERROR_READ : QKV_HEAD_ERROR_PREDICTED],
                     result.error_rate, 1e-12);
     }
     qkv_alignment_score_release(&score);
@@ -352,14 +332,9 @@ static void expect_purpose(bool recurrent)
     close_fixture(&f);
 }
 
-Test(heads, purpose_in_a_transformer)
+Test(heads, purpose_in_both_networks)
 {
-    expect_purpose(false);
-}
-
-Test(heads, purpose_in_a_recurrent_network)
-{
-    expect_purpose(true);
+    for (int recurrent = 0; recurrent < 2; recurrent++) expect_purpose(recurrent);
 }
 
 /* A head that is silent before stays so, and nothing is lost when it is silenced. */

@@ -1,4 +1,6 @@
 #include "maps.h"
+#include "refusal.h"
+#include "support.h"
 
 #include <criterion/criterion.h>
 
@@ -8,8 +10,28 @@ char *rendered(const struct qkv_attention_report *report, const char *format,
     char *bytes;
     size_t length;
     struct qkv_error error = {""};
-    cr_assert_eq(qkv_attention_render(report, qkv_format_find(format), options, &bytes, &length, &error),
-                 QKV_OK, "%s", error.message);
+    expect_done(qkv_attention_render(report, qkv_format_find(format), options, &bytes, &length, &error),
+                &error);
     if (size) *size = length;
-    return bytes;
+    return remember(bytes);
+}
+
+char *explained(const struct qkv_explanation *explanations, int count, const char *format,
+                const struct qkv_format_options *options, size_t *size)
+{
+    char *bytes;
+    size_t length;
+    struct qkv_error error = {""};
+    expect_done(qkv_explanation_render(explanations, count, qkv_format_find(format), options, &bytes, &length,
+                                       &error),
+                &error);
+    if (size) *size = length;
+    return remember(bytes);
+}
+
+int occurrences(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)); text++) count++;
+    return count;
 }
