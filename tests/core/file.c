@@ -1,5 +1,6 @@
 #include "qkv/file.h"
 
+#include "refusal.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -121,8 +122,8 @@ Test(file, says_why_an_earlier_write_failed)
     signal(SIGXFSZ, SIG_IGN);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     struct qkv_error error = {""};
-    cr_assert_eq(qkv_file_write(path, block, sizeof block, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, format("%s: cannot be written: File too large", path));
+    expect_refusal(qkv_file_write(path, block, sizeof block, &error), &error,
+                   format("%s: cannot be written: File too large", path));
     cr_expect_eq(names_in(folder), 0);
 }
 
@@ -131,12 +132,11 @@ Test(file, says_why_it_cannot_begin)
     const char *folder = scratch("refuse");
     struct qkv_file_writer writer;
     struct qkv_error error;
-    cr_assert_eq(qkv_file_begin(&writer, folder, &error), QKV_INVALID);
-    cr_assert_str_eq(error.message, format("%s: cannot be written: it is a folder", folder));
+    expect_refusal(qkv_file_begin(&writer, folder, &error), &error,
+                   format("%s: cannot be written: it is a folder", folder));
     const char *path = format("%s/none/a.txt", folder);
-    cr_assert_eq(qkv_file_begin(&writer, path, &error), QKV_INVALID);
-    cr_assert_str_eq(error.message,
-                     format("%s: cannot be written: there is no folder %s/none", path, folder));
+    expect_refusal(qkv_file_begin(&writer, path, &error), &error,
+                   format("%s: cannot be written: there is no folder %s/none", path, folder));
     qkv_file_abandon(&writer);
 }
 
@@ -147,23 +147,23 @@ Test(file, leaves_devices_and_open_files_in_their_places)
     struct stat before, after;
     struct qkv_error error = {""};
     cr_assert_eq(lstat("/dev/null", &before), 0);
-    cr_expect_eq(qkv_file_write("/dev/null", "abc", 3, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_file_write("/dev/null", "abc", 3, &error), &error);
     cr_assert_eq(lstat("/dev/null", &after), 0);
     cr_expect(before.st_ino == after.st_ino && S_ISCHR(after.st_mode));
-    cr_expect_eq(qkv_file_write("/dev/full", "abc", 3, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "/dev/full: cannot be written: No space left on device");
+    expect_refusal(qkv_file_write("/dev/full", "abc", 3, &error), &error,
+                   "/dev/full: cannot be written: No space left on device");
     FILE *file = fopen(path, "w");
     cr_assert(fputs("before ", file) >= 0 && !fflush(file));
     const char *open_file = format("/dev/fd/%d", fileno(file));
-    cr_expect_eq(qkv_file_write(open_file, "after", 5, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_file_write(open_file, "after", 5, &error), &error);
     struct qkv_file_writer writer;
-    cr_assert_eq(qkv_file_begin(&writer, open_file, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_file_begin(&writer, open_file, &error), &error);
     qkv_file_abandon(&writer);
     fclose(file);
     expect_text(path, "before after");
     cr_expect_eq(names_in(folder), 1);
-    cr_expect_eq(qkv_file_begin(&writer, "/dev/fd/999", &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "/dev/fd/999: cannot be written: No such file or directory");
+    expect_refusal(qkv_file_begin(&writer, "/dev/fd/999", &error), &error,
+                   "/dev/fd/999: cannot be written: No such file or directory");
 }
 
 Test(folder, is_made_with_its_parents)
@@ -179,8 +179,8 @@ Test(folder, is_made_with_its_parents)
     cr_assert(S_ISDIR(found.st_mode));
     cr_assert_eq(qkv_folder_make("", &error), QKV_INVALID);
     path = format("%s/x", write_text(folder, "file", ""));
-    cr_assert_eq(qkv_folder_make(path, &error), QKV_INVALID);
-    cr_assert_str_eq(error.message, format("%s: cannot make this folder: Not a directory", path));
+    expect_refusal(qkv_folder_make(path, &error), &error,
+                   format("%s: cannot make this folder: Not a directory", path));
 }
 
 /* ---- what a power failure leaves ---- */
@@ -200,10 +200,10 @@ Test(file, is_complete_when_only_its_folder_cannot_be_synced)
     const char *folder = scratch("unsynced"), *path = write_text(folder, "a.txt", "old");
     struct qkv_error error;
     folder_failure = EIO;
-    cr_expect_eq(qkv_file_write(path, "new", 3, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, format("%s: is written, but may not survive a power failure: its folder "
-                                           "cannot be synced: Input/output error",
-                                           path));
+    expect_refusal(qkv_file_write(path, "new", 3, &error), &error,
+                   format("%s: is written, but may not survive a power failure: its folder "
+                          "cannot be synced: Input/output error",
+                          path));
     expect_text(path, "new");
     cr_expect_eq(names_in(folder), 1);
     folder_failure = EINVAL; /* the file system cannot sync folders */
@@ -222,6 +222,6 @@ Test(folder, is_synced_into_its_parent)
     cr_expect_eq(synced_count, 2, "nothing is made");
     folder_failure = EIO;
     made = format("%s/c", folder);
-    cr_expect_eq(qkv_folder_make(made, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, format("%s: cannot make this folder: Input/output error", made));
+    expect_refusal(qkv_folder_make(made, &error), &error,
+                   format("%s: cannot make this folder: Input/output error", made));
 }

@@ -5,6 +5,7 @@
 #include "qkv/random.h"
 #include "qkv/workers.h"
 
+#include "refusal.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -63,11 +64,13 @@ Test(misuse, no_team_is_the_caller_alone)
     cr_expect_eq(qkv_workers_count(NULL), 1);
 }
 
-Test(misuse, an_empty_file_needs_no_bytes)
+Test(misuse, empty_files_and_paths_without_a_name)
 {
     struct qkv_error error = {""};
-    cr_expect_eq(qkv_file_write(format("%s/empty", scratch("empty")), NULL, 0, &error), QKV_OK, "%s",
-                 error.message);
+    expect_done(qkv_file_write(format("%s/empty", scratch("empty")), NULL, 0, &error), &error);
+    cr_expect_eq(qkv_file_commit(&(struct qkv_file_writer){0}, &error), QKV_INVALID);
+    cr_expect_eq(qkv_file_open("", false, &error), -1);
+    cr_expect_eq(qkv_file_check("", &error), QKV_INVALID);
 }
 
 Test(misuse, slopes_and_buckets_of_any_rule_are_numbers)
@@ -91,16 +94,14 @@ Test(misuse, a_rule_of_attention_with_an_unknown_enum_is_refused)
     static const int WRONG[] = {-1, 3, INT32_MAX, INT32_MIN};
     struct qkv_attention_rule rule = {.heads = 2};
     struct qkv_error error = {""};
-    cr_expect_eq(qkv_attention_rule_check(&rule, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_attention_rule_check(&rule, &error), &error);
     for (int i = 0; i < 4; i++) {
         rule = (struct qkv_attention_rule){.heads = 2, .kernel = (enum qkv_attention_kernel)WRONG[i]};
-        cr_expect_eq(qkv_attention_rule_check(&rule, &error), QKV_INVALID);
-        cr_expect_str_eq(error.message,
-                         format("kernel is %d, which is no value of enum qkv_attention_kernel", WRONG[i]));
+        expect_refusal(qkv_attention_rule_check(&rule, &error), &error,
+                       format("kernel is %d, which is no value of enum qkv_attention_kernel", WRONG[i]));
         rule = (struct qkv_attention_rule){.heads = 2, .mask_values = (enum qkv_mask_values)WRONG[i]};
-        cr_expect_eq(qkv_attention_rule_check(&rule, &error), QKV_INVALID);
-        cr_expect_str_eq(error.message,
-                         format("mask_values is %d, which is no value of enum qkv_mask_values", WRONG[i]));
+        expect_refusal(qkv_attention_rule_check(&rule, &error), &error,
+                       format("mask_values is %d, which is no value of enum qkv_mask_values", WRONG[i]));
     }
 }
 

@@ -6,7 +6,9 @@
 
 #include "qkv/graph.h"
 
+#include "refusal.h"
 #include <cblas.h>
+
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <pthread.h>
@@ -164,8 +166,7 @@ Test(workers, numbers_of_threads_that_cannot_be_are_errors)
     static const int COUNTS[] = {-1, -1000000, 1025, 1 << 30};
     for (size_t i = 0; i < sizeof COUNTS / sizeof COUNTS[0]; i++) {
         struct qkv_error error = {""};
-        cr_expect_null(qkv_workers_new(COUNTS[i], &error), "%d threads", COUNTS[i]);
-        cr_expect_not_null(strstr(error.message, "must lie in 0 to 1024"), "%s", error.message);
+        expect_refusal_with(STATUS_OF(qkv_workers_new(COUNTS[i], &error)), &error, "must lie in 0 to 1024");
     }
     qkv_workers_run(NULL, -3, count, NULL);
 }

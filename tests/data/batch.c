@@ -2,6 +2,7 @@
  * malloc. */
 #include "qkv/batch.h"
 
+#include "encoded.h"
 #include "support.h"
 #include "tools/bench/malloc_counter.h"
 
@@ -15,8 +16,8 @@
 
 enum { PAIRS = 3000, LONGEST = 40 };
 
-static struct qkv_corpus corpus;
-static struct qkv_vocabulary source_vocabulary, target_vocabulary;
+static struct encoded text;
+static const struct qkv_corpus *const corpus = &text.corpus;
 
 /* Some length between 1 and LONGEST - 1, short ones more often. */
 static int some_length(unsigned i)
@@ -30,7 +31,7 @@ static void setup(void)
     /* The tests of a suite run side by side, and each of them comes through here: a folder each,
      * gone at once. */
     const char *folder = scratch(format("data_batch.%ld", (long)getpid()));
-    char *text = malloc((size_t)PAIRS * 2 * LONGEST * 6), *end = text;
+    char *lines = remember(malloc((size_t)PAIRS * 2 * LONGEST * 6)), *end = lines;
     for (unsigned i = 0; i < PAIRS; i++) {
         for (int k = some_length(i); k; k--) end += sprintf(end, "s%u ", (i + (unsigned)k) % 97);
         *end++ = '\t';
@@ -39,24 +40,16 @@ static void setup(void)
         *end++ = '\n';
     }
     *end = '\0';
-    struct qkv_text_config side = {.max_length = 100, .voc_min_freq = 1};
-    struct qkv_data_config data = {.src = side, .trg = side};
-    struct qkv_error error;
-    struct qkv_corpus_options options = {0};
-    const char *path = write_text(folder, "x.tsv", text);
-    cr_assert_eq(qkv_corpus_read(&corpus, path, &data, options, &error), QKV_OK, "%s", error.message);
+    const struct qkv_text_config side = {.max_length = 100, .voc_min_freq = 1};
+    const char *path = write_text(folder, "x.tsv", lines);
+    read_encoded(&text, path, &(struct qkv_data_config){.src = side, .trg = side},
+                 (struct qkv_corpus_options){0});
     cr_assert_eq(remove(path) || remove(folder), 0);
-    cr_assert_eq(qkv_corpus_vocabularies(&corpus, &data, &source_vocabulary, &target_vocabulary, &error),
-                 QKV_OK);
-    cr_assert_eq(qkv_corpus_encode(&corpus, &source_vocabulary, &target_vocabulary, &error), QKV_OK);
-    free(text);
 }
 
 static void teardown(void)
 {
-    qkv_corpus_release(&corpus);
-    qkv_vocabulary_release(&source_vocabulary);
-    qkv_vocabulary_release(&target_vocabulary);
+    release_encoded(&text);
 }
 
 TestSuite(batches, .init = setup, .fini = teardown);
@@ -66,34 +59,33 @@ static struct qkv_batches plan_of(enum qkv_batch_type type, int64_t size, enum q
 {
     struct qkv_batches batches;
     struct qkv_batches_options options = {.type = type, .size = size, .order = order, .seed = seed};
-    cr_assert_eq(qkv_batches_init(&batches, &corpus, options, NULL), QKV_OK);
+    cr_assert_eq(qkv_batches_init(&batches, corpus, options, NULL), QKV_OK);
     return batches;
+}
+
+/* A row of a batch holds `first` (0: nothing), the ids of sentence `index`, and `last` (0: nothing). */
+static void expect_row(const int32_t *row, int64_t length, const struct qkv_corpus_side *side, int64_t index,
+                       int32_t first, int32_t last)
+{
+    int64_t count = side->start[index + 1] - side->start[index];
+    cr_assert_eq(length, count + 1);
+    if (first) cr_assert_eq(*row++, first);
+    cr_assert_arr_eq(row, side->ids + side->start[index], (size_t)count * sizeof *row);
+    if (last) cr_assert_eq(row[count], last);
 }
 
 /* Sentence by sentence against the corpus. */
 static void expect_faithful(const struct qkv_batch *batch)
 {
-    cr_assert_eq(batch->source_start[batch->count], batch->source_tokens);
-    cr_assert_eq(batch->target_start[batch->count], batch->target_tokens);
+    const int64_t *source = batch->source_start, *target = batch->target_start;
+    cr_assert(source[batch->count] == batch->source_tokens && target[batch->count] == batch->target_tokens);
     for (int64_t i = 0; i < batch->count; i++) {
-        int64_t index = batch->index[i];
-        int64_t source = corpus.source.start[index + 1] - corpus.source.start[index];
-        int64_t target = corpus.target.start[index + 1] - corpus.target.start[index];
-        const int32_t *source_ids = corpus.source.ids + corpus.source.start[index];
-        const int32_t *target_ids = corpus.target.ids + corpus.target.start[index];
-        cr_assert_eq(batch->source_length[i], source + 1);
-        cr_assert_eq(batch->target_length[i], target + 1);
-        cr_assert_eq(batch->source_start[i + 1], batch->source_start[i] + source + 1);
-        cr_assert_eq(batch->target_start[i + 1], batch->target_start[i] + target + 1);
-        const int32_t *row = batch->source + batch->source_start[i];
-        cr_assert_arr_eq(row, source_ids, (size_t)source * sizeof *row);
-        cr_assert_eq(row[source], QKV_END);
-        row = batch->target_input + batch->target_start[i];
-        cr_assert_eq(row[0], QKV_BEGIN);
-        cr_assert_arr_eq(row + 1, target_ids, (size_t)target * sizeof *row);
-        row = batch->target_output + batch->target_start[i];
-        cr_assert_arr_eq(row, target_ids, (size_t)target * sizeof *row);
-        cr_assert_eq(row[target], QKV_END);
+        int64_t index = batch->index[i], length = batch->target_length[i];
+        cr_assert_eq(source[i + 1] - source[i], batch->source_length[i]);
+        cr_assert_eq(target[i + 1] - target[i], length);
+        expect_row(batch->source + source[i], batch->source_length[i], &corpus->source, index, 0, QKV_END);
+        expect_row(batch->target_input + target[i], length, &corpus->target, index, QKV_BEGIN, 0);
+        expect_row(batch->target_output + target[i], length, &corpus->target, index, 0, QKV_END);
     }
 }
 
@@ -143,7 +135,7 @@ Test(batches, hold_every_sentence_once)
 Test(batches, are_filled_almost_to_their_size)
 {
     struct qkv_batches batches = plan_of(QKV_BATCH_TOKEN, 1000, QKV_BATCH_ORDER_SHUFFLED, 1);
-    int64_t source = corpus.source.start[PAIRS] + PAIRS, target = corpus.target.start[PAIRS] + PAIRS;
+    int64_t source = corpus->source.start[PAIRS] + PAIRS, target = corpus->target.start[PAIRS] + PAIRS;
     int64_t min = (source > target ? source : target) / 1000;
     cr_assert_leq(batches.count, min * 3 / 2, "%lld batches, %lld would do", (long long)batches.count,
                   (long long)min);
@@ -153,40 +145,38 @@ Test(batches, are_filled_almost_to_their_size)
     qkv_batches_release(&batches);
 }
 
+/* The order of the sentences in an epoch, to which the plan comes from epoch `before` (-1: at once, as in a resumed run). */
+static int64_t *order_of(uint64_t seed, int64_t before, int64_t epoch)
+{
+    int64_t *order = remember(malloc(PAIRS * sizeof *order));
+    struct qkv_batches batches = plan_of(QKV_BATCH_TOKEN, 500, QKV_BATCH_ORDER_SHUFFLED, seed);
+    if (before >= 0) {
+        qkv_batches_epoch(&batches, before);
+        expect_complete(&batches, order);
+    }
+    if (before >= 0 || epoch) qkv_batches_epoch(&batches, epoch);
+    expect_complete(&batches, order);
+    qkv_batches_release(&batches);
+    return order;
+}
+
 Test(batches, depend_only_on_seed_and_epoch)
 {
     enum { BYTES = PAIRS * sizeof(int64_t) };
-    int64_t *first = malloc(BYTES), *second = malloc(BYTES), *again = malloc(BYTES), *other = malloc(BYTES);
-    struct qkv_batches batches = plan_of(QKV_BATCH_TOKEN, 500, QKV_BATCH_ORDER_SHUFFLED, 42);
-    expect_complete(&batches, first);
-    qkv_batches_epoch(&batches, 1);
-    expect_complete(&batches, second);
-    qkv_batches_epoch(&batches, 0);
-    expect_complete(&batches, again);
-    qkv_batches_release(&batches);
-    cr_assert_arr_eq(first, again, BYTES);
+    int64_t *first = order_of(42, -1, 0), *second = order_of(42, 0, 1);
+    cr_assert_arr_eq(first, order_of(42, 1, 0), BYTES);
+    cr_assert_arr_eq(second, order_of(42, -1, 1), BYTES);
     cr_assert_arr_neq(first, second, BYTES);
-    /* A plan that comes straight to epoch 1, as in a resumed run. */
-    batches = plan_of(QKV_BATCH_TOKEN, 500, QKV_BATCH_ORDER_SHUFFLED, 42);
-    qkv_batches_epoch(&batches, 1);
-    expect_complete(&batches, again);
-    qkv_batches_release(&batches);
-    cr_assert_arr_eq(second, again, BYTES);
-    batches = plan_of(QKV_BATCH_TOKEN, 500, QKV_BATCH_ORDER_SHUFFLED, 43);
-    expect_complete(&batches, other);
-    qkv_batches_release(&batches);
-    cr_assert_arr_neq(first, other, BYTES);
-    free(first), free(second), free(again), free(other);
+    cr_assert_arr_neq(first, order_of(43, -1, 0), BYTES);
 }
 
 /* Any batch can be filled after any other, as a resumed run begins in the middle. */
 Test(batches, are_the_same_in_any_order)
 {
-    for (int type = QKV_BATCH_SENTENCE; type <= QKV_BATCH_TOKEN; type++) {
-        struct qkv_batches batches = plan_of((enum qkv_batch_type)type, type == QKV_BATCH_TOKEN ? 60 : 5,
-                                             QKV_BATCH_ORDER_SHUFFLED, 7),
-                           other = plan_of((enum qkv_batch_type)type, type == QKV_BATCH_TOKEN ? 60 : 5,
-                                           QKV_BATCH_ORDER_SHUFFLED, 7);
+    for (int is_token = 0; is_token < 2; is_token++) {
+        enum qkv_batch_type type = is_token ? QKV_BATCH_TOKEN : QKV_BATCH_SENTENCE;
+        struct qkv_batches batches = plan_of(type, is_token ? 60 : 5, QKV_BATCH_ORDER_SHUFFLED, 7),
+                           other = plan_of(type, is_token ? 60 : 5, QKV_BATCH_ORDER_SHUFFLED, 7);
         struct qkv_batch batch = {0}, same = {0};
         int64_t step = batches.count / 3 * 2 + 1, pools = 0;
         for (int64_t i = 0, k = 0, last = -1; i < batches.count; i++, k = (k + step) % batches.count) {
@@ -262,8 +252,8 @@ Test(batches, of_evaluation_keep_the_order_or_sort_by_length)
     expect_complete(&batches, order);
     for (int64_t i = 1; i < PAIRS; i++) {
         int64_t a = order[i - 1], b = order[i];
-        cr_assert_leq(corpus.target.start[a + 1] - corpus.target.start[a],
-                      corpus.target.start[b + 1] - corpus.target.start[b]);
+        cr_assert_leq(corpus->target.start[a + 1] - corpus->target.start[a],
+                      corpus->target.start[b + 1] - corpus->target.start[b]);
     }
     qkv_batches_release(&batches);
     free(order);
@@ -309,29 +299,25 @@ static void expect_split(struct qkv_batch *batch, int64_t shards)
         struct qkv_batch_view view;
         qkv_batch_shard(batch, shard, shards, &view);
         cr_assert_eq(view.first, next);
-        int64_t source_rows = 0, target_rows = 0;
+        const size_t bytes = (size_t)view.count * sizeof *view.index;
+        cr_assert_arr_eq(view.index, batch->index + next, bytes);
+        cr_assert_arr_eq(view.source_length, batch->source_length + next, bytes);
+        cr_assert_arr_eq(view.target_length, batch->target_length + next, bytes);
         for (int64_t i = 0; i < view.count; i++, next++) {
-            cr_assert_eq(view.index[i], batch->index[next]);
-            cr_assert_eq(view.source_start[i], source_rows);
-            cr_assert_eq(view.target_start[i], target_rows);
-            cr_assert_eq(view.source_length[i], batch->source_length[next]);
-            cr_assert_eq(view.target_length[i], batch->target_length[next]);
-            cr_assert_eq(&view.source[source_rows], &batch->source[batch->source_start[next]]);
-            cr_assert_eq(&view.target_input[target_rows], &batch->target_input[batch->target_start[next]]);
-            cr_assert_eq(&view.target_output[target_rows], &batch->target_output[batch->target_start[next]]);
-            source_rows += view.source_length[i];
-            target_rows += view.target_length[i];
+            cr_assert_eq(view.source_start[i], batch->source_start[next] - source);
+            cr_assert_eq(view.target_start[i], batch->target_start[next] - target);
         }
-        cr_assert_eq(view.source_tokens, source_rows);
-        cr_assert_eq(view.target_tokens, target_rows);
+        cr_assert(!view.count || (view.source == batch->source + source &&
+                                  view.target_input == batch->target_input + target &&
+                                  view.target_output == batch->target_output + target));
+        cr_assert_eq(view.source_tokens, batch->source_start[next] - source);
+        cr_assert_eq(view.target_tokens, batch->target_start[next] - target);
         /* Both cuts lie within half a sentence of an even split. */
-        cr_assert_leq(source_rows + target_rows, total / shards + longest + 1);
-        source += source_rows;
-        target += target_rows;
+        cr_assert_leq(view.source_tokens + view.target_tokens, total / shards + longest + 1);
+        source += view.source_tokens;
+        target += view.target_tokens;
     }
     cr_assert_eq(next, batch->count);
-    cr_assert_eq(source, batch->source_tokens);
-    cr_assert_eq(target, batch->target_tokens);
 }
 
 Test(batches, split_into_shards_by_tokens)
@@ -367,9 +353,7 @@ Test(batch, is_made_of_given_sentences)
     expect_split(&batch, 2);
 
     cr_assert_eq(qkv_batch_make(&batch, 1, source, NULL, NULL), QKV_OK);
-    cr_assert_eq(batch.count, 1);
-    cr_assert_eq(batch.source_tokens, 4);
-    cr_assert_eq(batch.target_tokens, 0);
+    cr_assert(batch.count == 1 && batch.source_tokens == 4 && batch.target_tokens == 0);
     cr_assert_eq(batch.target_length[0], 0);
     expect_split(&batch, 3);
 

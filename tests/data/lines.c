@@ -1,5 +1,6 @@
 #include "qkv/lines.h"
 
+#include "refusal.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -229,8 +230,6 @@ Test(lines, reads_nothing_before_it_is_opened_and_after_it_is_closed)
     struct qkv_error error;
     bool found;
     qkv_lines_close(&lines);
-    cr_assert_eq(qkv_lines_next(&lines, &found, &error), QKV_INVALID);
-    cr_assert_str_eq(error.message, "no text is open");
-    cr_expect_eq(qkv_lines_check_read(&lines, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "no text is open");
+    expect_refusal(qkv_lines_next(&lines, &found, &error), &error, "no text is open");
+    expect_refusal(qkv_lines_check_read(&lines, &error), &error, "no text is open");
 }

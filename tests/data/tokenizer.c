@@ -2,6 +2,7 @@
 #include "qkv/tokenizer.h"
 #include "qkv/bpe.h"
 
+#include "refusal.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -21,7 +22,7 @@ static const char *joined(const struct qkv_text_config *text, const char *line)
 {
     struct qkv_tokens tokens = {0};
     struct qkv_error error;
-    cr_assert_eq(qkv_tokenize(&tokens, text, line, strlen(line), &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_tokenize(&tokens, text, line, strlen(line), &error), &error);
     char *all = calloc(1, 4 * strlen(line) + 4), *end = all;
     for (int64_t i = 0; i < tokens.count; i++) end += sprintf(end, "%s%s", i ? "|" : "", tokens.token[i]);
     qkv_tokens_release(&tokens);
@@ -145,8 +146,8 @@ Test(tokenizer, refuses_invalid_text)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct qkv_tokens tokens = {0};
         struct qkv_error error;
-        cr_expect_eq(qkv_tokenize(&tokens, &words, rows[i].bytes, rows[i].size, &error), QKV_INVALID);
-        cr_expect_str_eq(error.message, rows[i].message);
+        expect_refusal(qkv_tokenize(&tokens, &words, rows[i].bytes, rows[i].size, &error), &error,
+                       rows[i].message);
         cr_expect_eq(tokens.count, 0);
         qkv_tokens_release(&tokens);
     }

@@ -1,5 +1,6 @@
 #include "qkv/vocabulary.h"
 
+#include "refusal.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -129,9 +130,9 @@ Test(vocabulary, is_restored_from_its_file)
     const char *path = format("%s/src_vocab.txt", folder);
     struct qkv_vocabulary vocabulary = vocabulary_of("b a b « é ▁ 今", 0, 1), loaded;
     struct qkv_error error;
-    cr_assert_eq(qkv_vocabulary_save(&vocabulary, path, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_vocabulary_save(&vocabulary, path, &error), &error);
     cr_assert_str_eq(read_file(path, NULL), "<unk>\n<s>\n</s>\nb\na\n«\né\n▁\n今\n");
-    cr_assert_eq(qkv_vocabulary_load(&loaded, path, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_vocabulary_load(&loaded, path, &error), &error);
     cr_assert_eq(qkv_vocabulary_id(&loaded, "今"), qkv_vocabulary_id(&vocabulary, "今"));
     expect(loaded, "<unk> <s> </s> b a « é ▁ 今");
     cr_assert_eq(qkv_vocabulary_save(&vocabulary, format("%s/none/v", folder), &error), QKV_INVALID);
@@ -180,13 +181,13 @@ Test(vocabulary, reports_errors_of_its_file)
     struct qkv_error error;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *path = write_text(folder, "vocab.txt", rows[i].text);
-        cr_expect_eq(qkv_vocabulary_load(&vocabulary, path, &error), QKV_INVALID, "row %zu", i);
-        cr_expect_str_eq(error.message, format("%s%s", path, rows[i].message));
+        expect_refusal(qkv_vocabulary_load(&vocabulary, path, &error), &error,
+                       format("%s%s", path, rows[i].message));
         cr_expect_eq(vocabulary.size, 0);
     }
     const char *path = write_bytes(folder, "nul.txt", "<unk>\n<s>\n</s>\na\0b\n", 19);
-    cr_expect_eq(qkv_vocabulary_load(&vocabulary, path, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, format("%s:4:2: a NUL byte is not allowed in text", path));
-    cr_expect_eq(qkv_vocabulary_load(&vocabulary, format("%s/none", folder), &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, format("%s/none: cannot be read: No such file or directory", folder));
+    expect_refusal(qkv_vocabulary_load(&vocabulary, path, &error), &error,
+                   format("%s:4:2: a NUL byte is not allowed in text", path));
+    expect_refusal(qkv_vocabulary_load(&vocabulary, format("%s/none", folder), &error), &error,
+                   format("%s/none: cannot be read: No such file or directory", folder));
 }

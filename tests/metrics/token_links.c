@@ -1,6 +1,7 @@
 /* Links between words become links between tokens. */
 #include "qkv/token_links.h"
 
+#include "refusal.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -18,7 +19,7 @@ static const char *read_links(const char *name, const char *pairs, const char *t
     struct qkv_token_links links;
     struct qkv_error error;
     const struct qkv_corpus_options options = {.drop_long = true, .keep_words = true};
-    cr_assert_eq(qkv_corpus_read(&corpus, path, &data, options, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_corpus_read(&corpus, path, &data, options, &error), &error);
     enum qkv_status status = qkv_token_links_read(&links, write_text(folder, "links", text),
                                                   QKV_LINKS_FROM_DETECTED, &corpus, &error);
     char *result = format("%s", status ? strrchr(error.message, '/') + 1 : "");
@@ -78,7 +79,6 @@ Test(token_links, a_corpus_without_words_is_refused)
     struct qkv_corpus corpus = {0};
     struct qkv_token_links links;
     struct qkv_error error;
-    cr_expect_eq(qkv_token_links_read(&links, "links", QKV_LINKS_FROM_DETECTED, &corpus, &error),
-                 QKV_INVALID);
-    cr_expect_str_eq(error.message, "links: links need a corpus that keeps the words of its tokens");
+    expect_refusal(qkv_token_links_read(&links, "links", QKV_LINKS_FROM_DETECTED, &corpus, &error), &error,
+                   "links: links need a corpus that keeps the words of its tokens");
 }

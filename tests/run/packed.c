@@ -4,6 +4,7 @@
 #include "qkv/tokenizer.h"
 #include "qkv/translator.h"
 
+#include "refusal.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -31,8 +32,7 @@ static struct qkv_run trained(const char *name)
         "training: {model_dir: run, batch_size: 4, updates: 20}\n");
     run_ok("cd '%s' && qkv train c.yaml --quiet --threads 1", folder);
     struct qkv_run run;
-    cr_assert_eq(qkv_run_open(&run, format("%s/run", folder), NULL, QKV_FLOAT32, &error), QKV_OK, "%s",
-                 error.message);
+    expect_done(qkv_run_open(&run, format("%s/run", folder), NULL, QKV_FLOAT32, &error), &error);
     return run;
 }
 
@@ -41,8 +41,8 @@ static struct qkv_run packed_and_unpacked(const struct qkv_run *run, enum qkv_pa
 {
     unsigned char *bytes;
     struct qkv_run copy;
-    cr_assert_eq(qkv_run_pack(run, numbers, &bytes, size, &error), QKV_OK, "%s", error.message);
-    cr_assert_eq(qkv_run_unpack(&copy, bytes, *size, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_run_pack(run, numbers, &bytes, size, &error), &error);
+    expect_done(qkv_run_unpack(&copy, bytes, *size, &error), &error);
     free(bytes);
     return copy;
 }
@@ -86,8 +86,7 @@ Test(packed, holds_the_run_exactly_in_float32)
     cr_assert_eq(copy.model->parameters.elements, run.model->parameters.elements);
     cr_expect_arr_eq(copy.model->parameters.values, run.model->parameters.values, elements * sizeof(float));
     struct qkv_tokens tokens = {0}; /* the merges reach the tokenizer */
-    cr_assert_eq(qkv_tokenize(&tokens, &copy.config.data.src, "lowest", 6, &error), QKV_OK, "%s",
-                 error.message);
+    expect_done(qkv_tokenize(&tokens, &copy.config.data.src, "lowest", 6, &error), &error);
     cr_expect_gt(tokens.count, 0);
     qkv_tokens_release(&tokens);
     qkv_run_release(&copy);
@@ -111,9 +110,9 @@ Test(packed, rounds_parameters_to_half_precision)
     cr_expect(changed);
     ((float *)parameters->values)[parameters->list[1]->offset] = 7e4f; /* beyond half precision */
     unsigned char *bytes = NULL;
-    cr_expect_eq(qkv_run_pack(&run, QKV_PACKED_HALF, &bytes, &size, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, format("%s holds a number beyond 65504, the greatest of half precision",
-                                           parameters->list[1]->name));
+    expect_refusal(
+        qkv_run_pack(&run, QKV_PACKED_HALF, &bytes, &size, &error), &error,
+        format("%s holds a number beyond 65504, the greatest of half precision", parameters->list[1]->name));
     qkv_run_release(&other);
     qkv_run_release(&copy);
     qkv_run_release(&run);
@@ -139,7 +138,7 @@ Test(packed, refuses_what_is_no_packed_run)
         if (!qkv_run_unpack(&copy, bytes, size, &error)) qkv_run_release(&copy);
         bytes[at] = byte;
     }
-    cr_expect_eq(qkv_run_unpack(&copy, bytes, size, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_run_unpack(&copy, bytes, size, &error), &error);
     qkv_run_release(&copy);
     free(bytes);
     qkv_run_release(&run);
