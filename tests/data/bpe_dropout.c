@@ -2,7 +2,7 @@
 #include "qkv/batch.h"
 #include "qkv/evaluate.h"
 
-#include "refusal.h"
+#include "encoded.h"
 #include "support.h"
 #include "tiny.h"
 
@@ -20,8 +20,8 @@ static const char CODES[] = "#version: 0.2\na b</w>\nc c\ncc c</w>\nx y\nxy z</w
 struct text {
     struct qkv_data_config data;
     struct qkv_bpe *bpe[2];
-    struct qkv_vocabulary source, target;
-    struct qkv_corpus corpus;
+    struct encoded encoded;
+    const struct qkv_corpus *corpus; /* that of `encoded` */
 };
 
 /* Reads SENTENCES pairs that have `line` on both sides, and cuts the words with a rate for each side. */
@@ -43,17 +43,13 @@ static void read_text(struct text *text, const char *line, double source_rate, d
     text->data.trg.bpe_dropout = target_rate;
     const struct qkv_corpus_options options = {.drop_long = true, .bpe_dropout = true};
     expect_done(qkv_corpus_merges(path, &text->data, text->bpe, options, &error), &error);
-    expect_done(qkv_corpus_read(&text->corpus, path, &text->data, options, &error), &error);
-    cr_assert_eq(qkv_corpus_vocabularies(&text->corpus, &text->data, &text->source, &text->target, &error),
-                 QKV_OK);
-    cr_assert_eq(qkv_corpus_encode(&text->corpus, &text->source, &text->target, &error), QKV_OK);
+    read_encoded(&text->encoded, path, &text->data, options);
+    text->corpus = &text->encoded.corpus;
 }
 
 static void release(struct text *text)
 {
-    qkv_corpus_release(&text->corpus);
-    qkv_vocabulary_release(&text->source);
-    qkv_vocabulary_release(&text->target);
+    release_encoded(&text->encoded);
     qkv_bpe_free(text->bpe[0]);
     qkv_bpe_free(text->bpe[1]);
 }
@@ -71,14 +67,14 @@ static const char *pieces(const struct qkv_corpus_side *side, const struct qkv_v
 
 static const char *source_pieces(const struct text *text, int64_t i)
 {
-    return pieces(&text->corpus.source, &text->source, i);
+    return pieces(&text->corpus->source, &text->encoded.source, i);
 }
 
 /* How many source sentences are cut in this way. */
 static int count(const struct text *text, const char *line)
 {
     int found = 0;
-    for (int64_t i = 0; i < text->corpus.count; i++) found += !strcmp(source_pieces(text, i), line);
+    for (int64_t i = 0; i < text->corpus->count; i++) found += !strcmp(source_pieces(text, i), line);
     return found;
 }
 
@@ -90,30 +86,28 @@ static void expect_share(int found, double probability, const char *what)
                        SENTENCES);
 }
 
-/* Each step of a word draws anew for each place of a merge (Provilkov et al. 2020, algorithm 1). */
+/* Each step of a word draws anew for each place of a merge (Provilkov et al. 2020, algorithm 1). xyz has two places for "x
+ * y", "xy z": the second is reached after the first alone. In c c c c</w>, the merge "c c" fits at the first and the second
+ * place, which overlap. After both, "cc c</w>" does not fit beside "c c</w>", which no merge joins; after the second alone,
+ * it fits. */
 Test(bpe_dropout, leaves_out_each_merge_with_its_probability)
 {
-    struct text text;
-    read_text(&text, "ab", 0.3, 0, 100);
-    qkv_corpus_resample(&text.corpus, 1, 0);
-    expect_share(count(&text, "ab"), 0.7, "ab");
-    expect_share(count(&text, "a@@ b"), 0.3, "a@@ b");
-    release(&text);
-    /* Two places for "x y", "xy z": the second is reached after the first alone. */
-    read_text(&text, "xyz", 0.3, 0, 100);
-    qkv_corpus_resample(&text.corpus, 1, 0);
-    expect_share(count(&text, "xyz"), 0.7 * 0.7, "xyz");
-    expect_share(count(&text, "xy@@ z"), 0.7 * 0.3, "xy@@ z");
-    expect_share(count(&text, "x@@ y@@ z"), 0.3, "x@@ y@@ z");
-    release(&text);
-    /* c c c c</w>: the merge "c c" fits at the first and the second place, which overlap. After both, "cc c</w>" does not
-     * fit beside "c c</w>", which no merge joins; after the second alone, it fits. */
-    read_text(&text, "cccc", 0.3, 0, 100);
-    qkv_corpus_resample(&text.corpus, 1, 0);
-    expect_share(count(&text, "c@@ ccc"), 0.3 * 0.7 * 0.7, "c@@ ccc");
-    expect_share(count(&text, "cc@@ c@@ c"), 0.7, "cc@@ c@@ c");
-    expect_share(count(&text, "c@@ c@@ c@@ c"), 0.3 * 0.3, "c@@ c@@ c@@ c");
-    release(&text);
+    static const struct {
+        const char *word, *pieces;
+        double probability;
+    } rows[] = {
+        {"ab", "ab", 0.7},           {"ab", "a@@ b", 0.3},
+        {"xyz", "xyz", 0.7 * 0.7},   {"xyz", "xy@@ z", 0.7 * 0.3},
+        {"xyz", "x@@ y@@ z", 0.3},   {"cccc", "c@@ ccc", 0.3 * 0.7 * 0.7},
+        {"cccc", "cc@@ c@@ c", 0.7}, {"cccc", "c@@ c@@ c@@ c", 0.3 * 0.3},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct text text;
+        read_text(&text, rows[i].word, 0.3, 0, 100);
+        qkv_corpus_resample(&text.encoded.corpus, 1, 0);
+        expect_share(count(&text, rows[i].pieces), rows[i].probability, rows[i].pieces);
+        release(&text);
+    }
 }
 
 Test(bpe_dropout, depends_on_seed_epoch_sentence_and_side_alone)
@@ -121,19 +115,22 @@ Test(bpe_dropout, depends_on_seed_epoch_sentence_and_side_alone)
     struct text text, same;
     read_text(&text, "ab xyz cccc", 0.5, 0.5, 100);
     read_text(&same, "ab xyz cccc", 0.5, 0.5, 100);
-    qkv_corpus_resample(&text.corpus, 7, 3);
-    qkv_corpus_resample(&same.corpus, 7, 1);
+    uint32_t checksum = qkv_corpus_checksum(text.corpus); /* of the text, whichever pieces it has */
+    cr_expect_neq(checksum, 0);
+    qkv_corpus_resample(&text.encoded.corpus, 7, 3);
+    cr_expect_eq(qkv_corpus_checksum(text.corpus), checksum);
+    qkv_corpus_resample(&same.encoded.corpus, 7, 1);
     int equal = 0, sides = 0, neighbours = 0;
     for (int64_t i = 0; i < SENTENCES; i++) {
         equal += !strcmp(source_pieces(&text, i), source_pieces(&same, i));
-        sides += !strcmp(source_pieces(&text, i), pieces(&text.corpus.target, &text.target, i));
+        sides += !strcmp(source_pieces(&text, i), pieces(&text.corpus->target, &text.encoded.target, i));
         neighbours += i && !strcmp(source_pieces(&text, i), source_pieces(&text, i - 1));
     }
     /* Equal by chance: (0.5^2 + 0.5^2) (0.5^2 + 0.25^2 + 0.25^2) (0.5^2 + ...) is below 0.1. */
     cr_expect_lt(equal, SENTENCES / 5);
     cr_expect_lt(sides, SENTENCES / 5);
     cr_expect_lt(neighbours, SENTENCES / 5);
-    qkv_corpus_resample(&same.corpus, 7, 3);
+    qkv_corpus_resample(&same.encoded.corpus, 7, 3);
     for (int64_t i = 0; i < SENTENCES; i++)
         cr_assert_str_eq(source_pieces(&text, i), source_pieces(&same, i), "sentence %lld", (long long)i);
     release(&text);
@@ -147,23 +144,11 @@ Test(bpe_dropout, without_dropout_the_pieces_are_those_of_the_tokenizer)
     read_text(&text, "ab xyz cccc abq ccc", 1e-12, 0, 100);
     const char *before = source_pieces(&text, 5);
     cr_expect_str_eq(before, "ab xyz cc@@ c@@ c a@@ b@@ q ccc");
-    uint32_t checksum = qkv_corpus_checksum(&text.corpus);
-    qkv_corpus_resample(&text.corpus, 1, 0);
+    uint32_t checksum = qkv_corpus_checksum(text.corpus);
+    qkv_corpus_resample(&text.encoded.corpus, 1, 0);
     cr_expect_eq(count(&text, before), SENTENCES);
-    cr_expect_str_eq(pieces(&text.corpus.target, &text.target, 5), before);
-    cr_expect_eq(qkv_corpus_checksum(&text.corpus), checksum);
-    release(&text);
-}
-
-/* The checksum is that of the text, whichever pieces the current epoch has. */
-Test(bpe_dropout, the_checksum_stays)
-{
-    struct text text;
-    read_text(&text, "ab xyz", 0.5, 0.5, 100);
-    uint32_t checksum = qkv_corpus_checksum(&text.corpus);
-    cr_expect_neq(checksum, 0);
-    qkv_corpus_resample(&text.corpus, 1, 4);
-    cr_expect_eq(qkv_corpus_checksum(&text.corpus), checksum);
+    cr_expect_str_eq(pieces(&text.corpus->target, &text.encoded.target, 5), before);
+    cr_expect_eq(qkv_corpus_checksum(text.corpus), checksum);
     release(&text);
 }
 
@@ -172,10 +157,10 @@ Test(bpe_dropout, no_piece_is_unknown)
 {
     struct text text;
     read_text(&text, "ab xyz cccc", 0.9, 0.9, 100);
-    cr_expect_eq(text.corpus.source.unknown, 0);
-    qkv_corpus_resample(&text.corpus, 1, 0);
-    for (int64_t k = 0; k < text.corpus.source.start[SENTENCES]; k++)
-        cr_assert_neq(text.corpus.source.ids[k], QKV_UNKNOWN);
+    cr_expect_eq(text.corpus->source.unknown, 0);
+    qkv_corpus_resample(&text.encoded.corpus, 1, 0);
+    for (int64_t k = 0; k < text.corpus->source.start[SENTENCES]; k++)
+        cr_assert_neq(text.corpus->source.ids[k], QKV_UNKNOWN);
     cr_expect_gt(count(&text, "a@@ b x@@ y@@ z c@@ c@@ c@@ c"), SENTENCES / 2);
     release(&text);
 }
@@ -185,17 +170,17 @@ Test(bpe_dropout, a_sentence_never_exceeds_max_length)
 {
     struct text text;
     read_text(&text, "ab ab xyz", 0.5, 0, 4);
-    cr_expect_eq(text.corpus.count, SENTENCES);
-    cr_expect_eq(text.corpus.source.longest, 4);
-    cr_expect_eq(text.corpus.target.longest, 3);
-    qkv_corpus_resample(&text.corpus, 1, 0);
+    cr_expect_eq(text.corpus->count, SENTENCES);
+    cr_expect_eq(text.corpus->source.longest, 4);
+    cr_expect_eq(text.corpus->target.longest, 3);
+    qkv_corpus_resample(&text.encoded.corpus, 1, 0);
     for (int64_t i = 0; i < SENTENCES; i++)
-        cr_assert_leq(text.corpus.source.start[i + 1] - text.corpus.source.start[i], 4);
+        cr_assert_leq(text.corpus->source.start[i + 1] - text.corpus->source.start[i], 4);
     cr_expect_eq(count(&text, "a@@ b a@@ b xyz"), 0);
     expect_share(count(&text, "a@@ b ab xyz"), 0.5 * 0.5 * 0.5 * 0.5, "one more piece");
     release(&text);
     read_text(&text, "ab xyz", 0.5, 0, 100);
-    cr_expect_eq(text.corpus.source.longest, 5);
+    cr_expect_eq(text.corpus->source.longest, 5);
     release(&text);
 }
 
@@ -210,8 +195,8 @@ Test(bpe_dropout, batches_are_planned_again_after_the_pieces_change)
     struct qkv_error error = {""};
     read_text(&text, "ab xyz cccc", 0.9, 0.9, 100);
     const struct qkv_batches_options options = {QKV_BATCH_TOKEN, 40, QKV_BATCH_ORDER_CORPUS, 1};
-    cr_assert_eq(qkv_batches_init(&batches, &text.corpus, options, &error), QKV_OK);
-    qkv_corpus_resample(&text.corpus, 1, 1);
+    cr_assert_eq(qkv_batches_init(&batches, text.corpus, options, &error), QKV_OK);
+    qkv_corpus_resample(&text.encoded.corpus, 1, 1);
     expect_refusal(qkv_batches_get(&batches, 0, &batch, &error), &error,
                    "the corpus was resampled: plan its batches again with qkv_batches_epoch");
     qkv_batches_epoch(&batches, 1);
@@ -231,8 +216,8 @@ Test(bpe_dropout, a_later_change_of_the_settings_has_no_effect)
     text.data.src.max_length = text.data.trg.max_length = 1000;
     text.data.src.bpe_dropout = text.data.trg.bpe_dropout = 1;
     text.data.src.bpe = text.data.trg.bpe = NULL;
-    qkv_corpus_resample(&text.corpus, 1, 1);
-    qkv_corpus_resample(&same.corpus, 1, 1);
+    qkv_corpus_resample(&text.encoded.corpus, 1, 1);
+    qkv_corpus_resample(&same.encoded.corpus, 1, 1);
     for (int64_t i = 0; i < SENTENCES; i++)
         cr_assert_str_eq(source_pieces(&text, i), source_pieces(&same, i));
     release(&text);
@@ -255,15 +240,16 @@ Test(bpe_dropout, what_needs_the_same_pieces_in_each_epoch_is_refused)
                           path));
     options.keep_words = false;
     expect_done(qkv_corpus_read(&corpus, path, &text.data, options, &error), &error);
-    cr_assert_eq(qkv_corpus_encode(&corpus, &text.source, &text.target, &error), QKV_OK);
+    cr_assert_eq(qkv_corpus_encode(&corpus, &text.encoded.source, &text.encoded.target, &error), QKV_OK);
     const struct qkv_model_config config = tiny_config();
-    struct qkv_model *model = tiny_model(&config, text.source.size, text.target.size, QKV_FLOAT32, 1);
+    struct qkv_model *model =
+        tiny_model(&config, text.encoded.source.size, text.encoded.target.size, QKV_FLOAT32, 1);
     const struct qkv_testing_config testing = {.batch_size = 2, .beam_size = 1};
-    expect_refusal(
-        STATUS_OF(qkv_evaluator_new(model, &corpus, &text.data.trg, &text.target, NULL, &testing, &error)),
-        &error,
-        "a corpus with BPE dropout, which changes its references, cannot be "
-        "evaluated: read it without options.bpe_dropout");
+    expect_refusal(STATUS_OF(qkv_evaluator_new(model, &corpus, &text.data.trg, &text.encoded.target, NULL,
+                                               &testing, &error)),
+                   &error,
+                   "a corpus with BPE dropout, which changes its references, cannot be "
+                   "evaluated: read it without options.bpe_dropout");
     qkv_model_free(model);
     qkv_corpus_release(&corpus);
     release(&text);

@@ -10,61 +10,57 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct qkv_error error;
+
 static struct qkv_pairs pairs_of(const char *text)
 {
     struct qkv_pairs pairs;
-    struct qkv_error error = {""};
     struct qkv_pairs_request request = {.path = write_text(scratch("pairs"), "in.tsv", text)};
     expect_done(qkv_pairs_read(&pairs, request, &error), &error);
     return pairs;
 }
 
-Test(pairs_set, describes_both_sides)
+static const char *described(const char *text)
 {
-    struct qkv_pairs pairs = pairs_of(
-        "Go on.\t\u0418\u0434\u0438!\nYes, go!\t\u0418\u0434\u0438 \u0438 \u0438\u0434\u0438\n"
-        "go, on\t\u0418\u0434\u0438\nGo on.\t\u0418\u0434\u0438!\nAlone.\t\u041e\u0434\u0438\u043d\n");
+    struct qkv_pairs pairs = pairs_of(text);
     struct qkv_pairs_statistics facts;
-    struct qkv_error error;
-    cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
-    cr_expect_eq(facts.repeated, 1);
-    cr_expect_eq(facts.markup, 0);
-    cr_expect_eq(facts.shared, 3); /* "Go on.", "go, on" and the repeated pair */
-    cr_expect_eq(facts.side[0].words, 9);
-    cr_expect_eq(facts.side[0].longest, 2);
-    cr_expect_eq(facts.side[0].characters, 6 + 8 + 6 + 6 + 6);
-    cr_expect_eq(facts.side[0].alphabet, 12); /* G o n . Y e s , g ! A l */
-    cr_expect_str_eq(facts.side[0].script, "Latin");
-    cr_expect_str_eq(facts.side[1].script, "Cyrillic");
-    cr_expect(facts.side[1].has_spaces);
+    expect_done(qkv_pairs_describe(&pairs, &facts, &error), &error);
+    const char *shown = format("repeated %d, shared %d, markup %d", (int)facts.repeated, (int)facts.shared,
+                               (int)facts.markup);
+    for (int side = 0; side < 2; side++)
+        shown = format("%s; %s %.3f, words %d up to %d, characters %d of %d%s", shown,
+                       facts.side[side].script, facts.side[side].script_share, (int)facts.side[side].words,
+                       (int)facts.side[side].longest, (int)facts.side[side].characters,
+                       (int)facts.side[side].alphabet, facts.side[side].has_spaces ? ", spaces" : "");
     qkv_pairs_release(&pairs);
-    pairs = pairs_of("one\t\u4f60\u597d\ntwo\t\u4f60\u597d abcde\n");
-    cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
-    cr_expect_str_eq(facts.side[1].script, "Latin");
-    cr_expect_float_eq(facts.side[1].script_share, 5.0 / 9, 1e-9);
-    qkv_pairs_release(&pairs);
-    pairs = pairs_of("one\t\u65e5\u672c\u8a9e\u3092\u8a71\u3059\n");
-    cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
-    cr_expect_str_eq(facts.side[1].script, "Japanese");
-    cr_expect_not(facts.side[1].has_spaces);
-    cr_expect_float_eq(facts.side[1].script_share, 1, 0);
-    qkv_pairs_release(&pairs);
-    pairs = pairs_of("1 2\t2 1\n");
-    cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
-    cr_expect_str_eq(facts.side[0].script, "unknown");
-    cr_expect_float_eq(facts.side[0].script_share, 0, 0);
-    qkv_pairs_release(&pairs);
+    return shown;
 }
 
-Test(pairs_set, finds_markup)
+Test(pairs_set, describes_both_sides)
 {
-    struct qkv_pairs pairs = pairs_of("a<br>b\tx\na\t<b>x</b>\na&nbsp;b\tx\na <i class=y>b\tx\na<br/>\tx\n"
-                                      "1 < 2 and 3 > 2\tx\nR&D; x\tR & D;\na <heart\tx\nif a<b and c\tx\n");
-    struct qkv_pairs_statistics facts;
-    struct qkv_error error;
-    cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
-    cr_expect_eq(facts.markup, 6); /* the first five, and &D; */
-    qkv_pairs_release(&pairs);
+    static const char *const rows[][2] = {
+        /* Of "Go on.", "go, on" and the repeated pair; G o n . Y e s , g ! A l */
+        {"Go on.\t\u0418\u0434\u0438!\nYes, go!\t\u0418\u0434\u0438 \u0438 \u0438\u0434\u0438\n"
+         "go, on\t\u0418\u0434\u0438\nGo on.\t\u0418\u0434\u0438!\nAlone.\t\u041e\u0434\u0438\u043d\n",
+         "repeated 1, shared 3, markup 0; Latin 1.000, words 9 up to 2, characters 32 of 12, spaces; "
+         "Cyrillic 1.000, words 7 up to 3, characters 24 of 6, spaces"},
+        {"one\t\u4f60\u597d\ntwo\t\u4f60\u597d abcde\n",
+         "repeated 0, shared 0, markup 0; Latin 1.000, words 2 up to 1, characters 6 of 5, spaces; "
+         "Latin 0.556, words 3 up to 2, characters 10 of 7, spaces"},
+        {"one\t\u65e5\u672c\u8a9e\u3092\u8a71\u3059\n",
+         "repeated 0, shared 0, markup 0; Latin 1.000, words 1 up to 1, characters 3 of 3, spaces; "
+         "Japanese 1.000, words 1 up to 1, characters 6 of 6"},
+        {"1 2\t2 1\n",
+         "repeated 0, shared 0, markup 0; unknown 0.000, words 2 up to 2, characters 3 of 2, spaces; "
+         "unknown 0.000, words 2 up to 2, characters 3 of 2, spaces"},
+        /* Markup: the first five, and &D; */
+        {"a<br>b\tx\na\t<b>x</b>\na&nbsp;b\tx\na <i class=y>b\tx\na<br/>\tx\n"
+         "1 < 2 and 3 > 2\tx\nR&D; x\tR & D;\na <heart\tx\nif a<b and c\tx\n",
+         "repeated 0, shared 7, markup 6; Latin 1.000, words 22 up to 7, characters 76 of 27, spaces; "
+         "Latin 1.000, words 11 up to 3, characters 21 of 9, spaces"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        cr_expect_str_eq(described(rows[i][0]), rows[i][1], "%s\n not %s", described(rows[i][0]), rows[i][1]);
 }
 
 Test(pairs_set, removes_markup)
@@ -78,7 +74,6 @@ Test(pairs_set, removes_markup)
                                               {"a b", "<b> \"c'sA"},
                                               {"1 < 2 and 3 > 2", "R&D; &#xD800; \U0001F600"}};
     struct qkv_pairs_statistics facts;
-    struct qkv_error error;
     cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
     cr_expect_eq(facts.markup, 7);
     cr_expect_eq(qkv_pairs_remove_markup(&pairs, &facts), 7);
@@ -104,7 +99,6 @@ Test(pairs_set, cleans_repeated_and_unbalanced_pairs)
                  "and this source says far more than its translation\tno\n"
                  "an ordinary sentence of some words\tuna frase normal de unas palabras\n");
     struct qkv_pairs_removed removed;
-    struct qkv_error error;
     cr_assert_eq(qkv_pairs_clean(&pairs, &removed, &error), QKV_OK);
     cr_expect_eq(removed.repeated, 1);
     cr_expect_eq(removed.unbalanced, 2);
@@ -138,7 +132,6 @@ static const char *key_of(const char *text)
 Test(pairs_set, splits_without_a_shared_sentence)
 {
     struct qkv_pairs pairs = many_pairs();
-    struct qkv_error error = {""};
     enum qkv_pairs_part part[400], other[400];
     const struct qkv_pairs_parts wanted = {.dev = 30, .test = 20, .seed = 42};
     expect_done(qkv_pairs_split(&pairs, wanted, part, &error), &error);
@@ -171,7 +164,6 @@ Test(pairs_set, makes_no_part_larger_than_wanted)
     char *text = remember(calloc(200, 32)), *end = text;
     for (int n = 0; n < 200; n++) end += sprintf(end, "source %d\ttarget %d\n", n, n / 2);
     struct qkv_pairs pairs = pairs_of(text);
-    struct qkv_error error = {""};
     enum qkv_pairs_part part[200];
     int count[QKV_PAIRS_PARTS] = {0};
     expect_done(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){21, 31, 1}, part, &error), &error);
@@ -185,7 +177,6 @@ Test(pairs_set, makes_no_part_larger_than_wanted)
 Test(pairs_set, splits_in_the_same_way_everywhere)
 {
     struct qkv_pairs pairs = many_pairs();
-    struct qkv_error error = {""};
     enum qkv_pairs_part part[400];
     cr_assert_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){5, 5, 1}, part, &error), QKV_OK);
     const char *drawn = "";
@@ -199,7 +190,6 @@ Test(pairs_set, splits_in_the_same_way_everywhere)
 Test(pairs_set, refuses_what_cannot_be_split)
 {
     struct qkv_pairs pairs = pairs_of("a\tyes\nb\tYes!\nc\tyes\nd\tyes.\n");
-    struct qkv_error error = {""};
     enum qkv_pairs_part part[4];
     expect_refusal_with(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){1, 1, 1}, part, &error), &error,
                         "in.tsv: its 4 pairs cannot be split so that no sentence is in two parts, "

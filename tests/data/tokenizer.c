@@ -230,33 +230,35 @@ Test(tokenizer, splits_lines_of_any_length)
     free(line);
 }
 
+/* Tokens that are joined by bars. */
+static int64_t split_bars(const char *bars, const char **tokens)
+{
+    int64_t count = 0;
+    for (char *token = strtok(format("%s", bars), "|"); token; token = strtok(NULL, "|"))
+        tokens[count++] = token;
+    return count;
+}
+
 /* Tokens, joined by bars, to text. */
 static void expect_text(const struct qkv_text_config *text, const char *bars, const char *line)
 {
-    char *copy = format("%s", bars);
     const char *tokens[64];
-    int64_t count = 0;
-    for (char *token = strtok(copy, "|"); token; token = strtok(NULL, "|")) tokens[count++] = token;
     struct qkv_arena arena = {0};
-    char *got = qkv_detokenize(text, count, tokens, &arena);
+    char *got = qkv_detokenize(text, split_bars(bars, tokens), tokens, &arena);
     cr_expect_str_eq(got, line, "%s\n gives %s\n not   %s", bars, got, line);
     qkv_arena_release(&arena);
-    free(copy);
 }
 
 /* The words of tokens, joined by bars: "0 0 1", where . is none. */
 static void expect_token_words(const struct qkv_text_config *text, const char *bars, const char *expected)
 {
-    char *copy = format("%s", bars), *got = format("%s", "");
-    const char *tokens[64];
-    int64_t count = 0;
-    for (char *token = strtok(copy, "|"); token; token = strtok(NULL, "|")) tokens[count++] = token;
+    const char *tokens[64], *got = "";
+    int64_t count = split_bars(bars, tokens);
     struct qkv_arena arena = {0};
     const int64_t *word = qkv_token_words(text, count, tokens, &arena);
     cr_assert_not_null(word);
     for (int64_t i = 0; i < count; i++)
-        got = word[i] < 0 ? format("%s%s.", got, i ? " " : "")
-                          : format("%s%s%d", got, i ? " " : "", (int)word[i]);
+        got = format("%s%s%s", got, i ? " " : "", word[i] < 0 ? "." : format("%d", (int)word[i]));
     cr_expect_str_eq(got, expected, "%s: %s, not %s", bars, got, expected);
     qkv_arena_release(&arena);
 }
