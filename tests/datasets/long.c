@@ -18,8 +18,7 @@ static int counts[SPLITS];
 static const char *generate(const char *name, const char *options)
 {
     const char *folder = scratch(name);
-    struct outcome outcome = run("cd '%s' && qkv generate en_es %s -o '%s'", QKV_SOURCE_DIR, options, folder);
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    run_ok("cd '%s' && qkv generate en_es %s -o '%s'", QKV_SOURCE_DIR, options, folder);
     for (int i = 0; i < SPLITS; i++) {
         counts[i] = read_pairs(format("%s/%s.tsv", folder, NAMES[i]), pairs[i]);
         if (i == TRAIN) continue;
