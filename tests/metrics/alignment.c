@@ -91,17 +91,13 @@ Test(pharaoh, points_at_what_is_no_link)
                          format("%s%s%s", cases[i].place, cases[i].link, rest));
 }
 
+/* tests/data/lines.c has other files that cannot be read. */
 Test(pharaoh, refuses_files_that_are_none)
 {
     struct qkv_alignments alignments;
     struct qkv_error error;
     expect_refusal(qkv_alignments_read(&alignments, "no/such/file", QKV_LINKS_FROM_0, NULL, 0, &error),
                    &error, "no/such/file: cannot be read: No such file or directory");
-    const char *folder = scratch("binary"), *path = write_bytes(folder, "gold.links", "0-0\0001-1\n", 8);
-    expect_refusal(qkv_alignments_read(&alignments, path, QKV_LINKS_FROM_0, NULL, 0, &error), &error,
-                   format("%s:1:4: a NUL byte is not allowed in text", path));
-    expect_refusal(qkv_alignments_read(&alignments, folder, QKV_LINKS_FROM_0, NULL, 0, &error), &error,
-                   format("%s: cannot be read: it is a folder", folder));
 }
 
 /* ---- formats, and from which number words count ---- */
@@ -426,28 +422,4 @@ Test(rates, count_links_that_are_gold)
         .links = INT64_MAX, .sure = INT64_MAX, .found_sure = INT64_MAX, .found_possible = INT64_MAX};
     qkv_alignment_rate(&huge);
     cr_expect(huge.precision == 1 && huge.recall == 1 && huge.error_rate == 0);
-}
-
-Test(rates, find_the_best_of_a_drawing)
-{
-    struct qkv_alignment_result results[] = {
-        {.drawing = QKV_DRAWING_TARGET,
-         .links = 4,
-         .sure = 2,
-         .found_sure = 1,
-         .found_possible = 1,
-         .head = 1},
-        {.drawing = QKV_DRAWING_TARGET,
-         .links = 4,
-         .sure = 2,
-         .found_sure = 1,
-         .found_possible = 2,
-         .head = 2},
-        {.drawing = QKV_DRAWING_UNION, .links = 4, .sure = 2, .found_sure = 2, .found_possible = 4},
-    };
-    const struct qkv_alignment_score score = {.results = results, .count = 3, .sentences = 1};
-    struct qkv_alignment_result best = qkv_alignment_score_best(&score, QKV_DRAWING_TARGET);
-    cr_expect(best.head == 2 && best.precision == 0.5 && best.recall == 0.5 && best.error_rate == 0.5);
-    cr_expect_eq(qkv_alignment_score_best(&score, QKV_DRAWING_UNION).error_rate, 0);
-    cr_expect_eq(qkv_alignment_score_best(&score, QKV_DRAWING_GROW_DIAG).links, 0, "there is none");
 }

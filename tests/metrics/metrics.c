@@ -1,6 +1,5 @@
-/* BLEU and chrF. The figures of the three sentences about the dog are those that sacreBLEU publishes; the
- * others come from a second implementation, written from the definitions with sets and regular expressions.
- */
+/* BLEU and chrF in edge cases. The figures come from a second implementation, written from the definitions with sets and
+ * regular expressions; tests/metrics/generated.c has those of sacreBLEU. */
 #include "qkv/metrics.h"
 #include "qkv/version.h"
 
@@ -12,13 +11,7 @@
 
 #define PRECISION 1e-6
 
-static const char *const hypotheses[] = {"The dog bit the man.", "It wasn't surprising.",
-                                         "The man had just bitten him."};
-static const char *const references[][2] = {
-    {"The dog bit the man.", "The dog had bit the man."},
-    {"It was not unexpected.", "No one was surprised."},
-    {"The man bit him first.", "The man had bitten the dog."},
-};
+static const char *const both[] = {"The dog bit the man.", "The dog had bit the man."};
 
 static void expect(double actual, double expected, const char *what)
 {
@@ -27,9 +20,9 @@ static void expect(double actual, double expected, const char *what)
 
 static double bleu_of(struct qkv_bleu options, const char *hypothesis, const char *first, const char *second)
 {
-    const char *const both[] = {first, second};
+    const char *const references[] = {first, second};
     struct qkv_error error;
-    cr_assert_eq(qkv_bleu_add(&options, hypothesis, both, 2, &error), QKV_OK);
+    cr_assert_eq(qkv_bleu_add(&options, hypothesis, references, 2, &error), QKV_OK);
     double score = qkv_bleu_score(&options);
     qkv_bleu_release(&options);
     return score;
@@ -37,42 +30,12 @@ static double bleu_of(struct qkv_bleu options, const char *hypothesis, const cha
 
 static double chrf_of(struct qkv_chrf options, const char *hypothesis, const char *first, const char *second)
 {
-    const char *const both[] = {first, second};
+    const char *const references[] = {first, second};
     struct qkv_error error;
-    cr_assert_eq(qkv_chrf_add(&options, hypothesis, both, 2, &error), QKV_OK);
+    cr_assert_eq(qkv_chrf_add(&options, hypothesis, references, 2, &error), QKV_OK);
     double score = qkv_chrf_score(&options);
     qkv_chrf_release(&options);
     return score;
-}
-
-Test(bleu, gives_the_published_figures_of_sacrebleu)
-{
-    static const struct {
-        enum qkv_bleu_tokenizer tokenizer;
-        double score;
-    } cases[] = {{QKV_BLEU_13A, 48.530827}, {QKV_BLEU_NONE, 49.19195660}, {QKV_BLEU_CHAR, 72.61064153}};
-    for (size_t c = 0; c < 3; c++) {
-        struct qkv_bleu bleu = {.tokenizer = cases[c].tokenizer};
-        for (size_t i = 0; i < 3; i++)
-            cr_assert_eq(qkv_bleu_add(&bleu, hypotheses[i], references[i], 2, NULL), QKV_OK);
-        expect(qkv_bleu_score(&bleu), cases[c].score, qkv_bleu_tokenizer_name(cases[c].tokenizer));
-        qkv_bleu_release(&bleu);
-    }
-}
-
-Test(bleu, explains_its_score)
-{
-    struct qkv_bleu bleu = {0};
-    for (size_t i = 0; i < 3; i++) qkv_bleu_add(&bleu, hypotheses[i], references[i], 2, NULL);
-    double precisions[QKV_BLEU_ORDER], penalty;
-    qkv_bleu_details(&bleu, precisions, &penalty);
-    const double expected[] = {100. * 14 / 17, 50, 100. * 5 / 11, 37.5};
-    for (int n = 0; n < QKV_BLEU_ORDER; n++) expect(precisions[n], expected[n], "precision");
-    expect(penalty, exp(1 - 18. / 17), "brevity penalty");
-    cr_assert_eq(bleu.hypothesis_length, 17);
-    cr_assert_eq(bleu.reference_length, 18);
-    cr_assert_eq(bleu.segments, 3);
-    qkv_bleu_release(&bleu);
 }
 
 Test(bleu, handles_the_edges)
@@ -122,10 +85,10 @@ Test(bleu, signs_its_score)
 {
     struct qkv_bleu bleu = {.tokenizer = QKV_BLEU_13A};
     char text[128];
-    qkv_bleu_add(&bleu, "a", references[0], 1, NULL);
+    qkv_bleu_add(&bleu, "a", both, 1, NULL);
     qkv_bleu_signature(&bleu, text, sizeof text);
     cr_assert_str_eq(text, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-" QKV_VERSION);
-    qkv_bleu_add(&bleu, "a", references[0], 2, NULL);
+    qkv_bleu_add(&bleu, "a", both, 2, NULL);
     bleu.lowercase = bleu.effective_order = true;
     bleu.tokenizer = QKV_BLEU_CHAR;
     qkv_bleu_signature(&bleu, text, sizeof text);
@@ -138,39 +101,13 @@ Test(bleu, signs_its_score)
 Test(bleu, starts_again_after_a_reset)
 {
     struct qkv_bleu bleu = {.tokenizer = QKV_BLEU_NONE, .lowercase = true};
-    qkv_bleu_add(&bleu, hypotheses[1], references[1], 2, NULL);
+    qkv_bleu_add(&bleu, "It is", both, 2, NULL);
     qkv_bleu_reset(&bleu);
     cr_assert_eq(bleu.segments, 0);
     cr_assert_eq(bleu.tokenizer, QKV_BLEU_NONE);
     qkv_bleu_add(&bleu, "A B C D", (const char *const[]){"a b c d"}, 1, NULL);
     expect(qkv_bleu_score(&bleu), 100, "after a reset");
     qkv_bleu_release(&bleu);
-}
-
-Test(bleu, refuses_a_segment_without_reference)
-{
-    struct qkv_bleu bleu = {0};
-    struct qkv_error error;
-    expect_refusal(qkv_bleu_add(&bleu, "a", (const char *const[]){NULL}, 1, &error), &error,
-                   "a segment has no reference translation to compare with");
-    cr_assert_eq(bleu.segments, 0);
-    qkv_bleu_release(&bleu);
-}
-
-Test(chrf, gives_the_published_figure_of_sacrebleu)
-{
-    struct qkv_chrf chrf = {0}, plus = {.word_order = 2}, lowercase = {.word_order = 2, .lowercase = true};
-    for (size_t i = 0; i < 3; i++) {
-        qkv_chrf_add(&chrf, hypotheses[i], references[i], 2, NULL);
-        qkv_chrf_add(&plus, hypotheses[i], references[i], 2, NULL);
-        qkv_chrf_add(&lowercase, hypotheses[i], references[i], 2, NULL);
-    }
-    expect(qkv_chrf_score(&chrf), 59.72751783, "chrF");
-    expect(qkv_chrf_score(&plus), 59.15310444, "chrF++");
-    expect(qkv_chrf_score(&lowercase), 59.37475053, "chrF++, lower case");
-    qkv_chrf_release(&chrf);
-    qkv_chrf_release(&plus);
-    qkv_chrf_release(&lowercase);
 }
 
 Test(chrf, handles_the_edges)
@@ -194,73 +131,42 @@ Test(chrf, handles_the_edges)
     expect(chrf_of(plus, "(hi) there!", "(hi) there", NULL), 95.8319830, "marks are words");
 }
 
-Test(chrf, takes_the_best_reference_of_each_segment)
-{
-    struct qkv_chrf chrf = {0};
-    qkv_chrf_add(&chrf, "the cat sat", (const char *const[]){"a cat sat", "the cat slept"}, 2, NULL);
-    qkv_chrf_add(&chrf, "dogs bark", (const char *const[]){"dogs barked", "the dog barks"}, 2, NULL);
-    expect(qkv_chrf_score(&chrf), 72.6354691, "two references");
-    qkv_chrf_reset(&chrf);
-    qkv_chrf_add(&chrf, "a", (const char *const[]){"a"}, 1, NULL);
-    qkv_chrf_add(&chrf, "b", (const char *const[]){"c"}, 1, NULL);
-    expect(qkv_chrf_score(&chrf), 50, "counts of segments add up");
-    qkv_chrf_release(&chrf);
-}
-
 Test(chrf, signs_its_score)
 {
     struct qkv_chrf chrf = {.word_order = 2, .lowercase = true};
     char text[128];
-    qkv_chrf_add(&chrf, "a", references[0], 2, NULL);
+    qkv_chrf_add(&chrf, "a", both, 2, NULL);
     qkv_chrf_signature(&chrf, text, sizeof text);
     cr_assert_str_eq(text, "nrefs:2|case:lc|eff:yes|nc:6|nw:2|space:no|version:qkv-" QKV_VERSION);
-    qkv_chrf_release(&chrf);
-}
-
-Test(chrf, refuses_a_segment_without_reference)
-{
-    struct qkv_chrf chrf = {0};
-    struct qkv_error error;
-    expect_refusal(qkv_chrf_add(&chrf, "a", NULL, 0, &error), &error,
-                   "a segment has no reference translation to compare with");
     qkv_chrf_release(&chrf);
 }
 
 Test(metrics, refuse_counts_and_options_out_of_range)
 {
     static const double WRONG[] = {-1, 1001, INFINITY, NAN};
-    const char *const reference[] = {"a b"};
+    const char *none = NULL;
     struct qkv_error error;
+    char text[128];
     for (int i = 0; i < 4; i++) {
         struct qkv_bleu bleu = {.smoothing = QKV_BLEU_FLOOR, .smoothing_value = WRONG[i]};
         struct qkv_chrf chrf = {.beta = WRONG[i]};
-        expect_refusal_with(qkv_bleu_add(&bleu, "a", reference, 1, &error), &error,
-                            "but must lie in 0 to 1000");
-        expect_refusal_with(qkv_chrf_add(&chrf, "a", reference, 1, &error), &error,
-                            "but must lie in 0 to 1000");
-        qkv_bleu_release(&bleu);
-        qkv_chrf_release(&chrf);
+        expect_refusal_with(qkv_bleu_add(&bleu, "a", both, 1, &error), &error, "but must lie in 0 to 1000");
+        expect_refusal_with(qkv_chrf_add(&chrf, "a", both, 1, &error), &error, "but must lie in 0 to 1000");
     }
     struct qkv_bleu bleu = {0};
-    expect_refusal(qkv_bleu_add(&bleu, "a", reference, -1, &error), &error,
+    expect_refusal(qkv_bleu_add(&bleu, "a", both, -1, &error), &error,
                    "a segment has -1 references, but must have at least 1");
-    qkv_bleu_release(&bleu);
-}
-
-Test(bleu, refuses_options_that_do_not_exist)
-{
-    struct qkv_bleu bleu = {.tokenizer = (enum qkv_bleu_tokenizer)9};
-    struct qkv_error error;
-    char text[128];
-    expect_refusal(qkv_bleu_add(&bleu, "a", (const char *const[]){"a"}, 1, &error), &error,
-                   "BLEU has no tokenizer 9");
+    expect_refusal(qkv_bleu_add(&bleu, "a", &none, 1, &error), &error,
+                   "a segment has no reference translation to compare with");
+    expect_refusal(qkv_chrf_add(&(struct qkv_chrf){0}, "a", NULL, 0, &error), &error,
+                   "a segment has no reference translation to compare with");
+    bleu.tokenizer = (enum qkv_bleu_tokenizer)9;
+    expect_refusal(qkv_bleu_add(&bleu, "a", both, 1, &error), &error, "BLEU has no tokenizer 9");
     bleu = (struct qkv_bleu){.smoothing = (enum qkv_bleu_smoothing)1000};
-    expect_refusal(qkv_bleu_add(&bleu, "a", (const char *const[]){"a"}, 1, &error), &error,
-                   "BLEU has no smoothing 1000");
+    expect_refusal(qkv_bleu_add(&bleu, "a", both, 1, &error), &error, "BLEU has no smoothing 1000");
     cr_expect_eq(bleu.segments, 0);
     qkv_bleu_signature(&bleu, text, sizeof text);
     cr_expect_not_null(strstr(text, "smooth:unknown|"), "%s", text);
-    qkv_bleu_release(&bleu);
 }
 
 Test(metrics, better_is_lower_for_a_loss_and_never_a_missing_score)

@@ -45,31 +45,14 @@ Test(token_links, each_piece_of_a_word_has_its_share)
                      "0: 0-0 0.25 0-1 0.25 0-3 0.5, 1: 0-0 1");
 }
 
-Test(token_links, wa_counts_from_1)
+/* Refusals are those of qkv_alignments_read, which tests/metrics/alignment.c tests. */
+Test(token_links, count_from_the_first_word_of_their_file)
 {
     cr_expect_str_eq(read_links("wa", PAIRS, "1 2 1 S\n3 1 1\n"), "0: 0-3 1, 1: 0-0 1");
-}
-
-Test(token_links, the_first_word_is_detected)
-{
     cr_expect_str_eq(read_links("from 1", PAIRS, "1-1 2-2\n\n1-1\n"),
                      "0: 0-0 0.5 0-1 0.5 2-3 1 3-3 1, 1: 0-0 1");
-    cr_expect_str_eq(
-        read_links("doubtful", PAIRS, "1-1\n\n\n"),
-        "links: words may count from 0 or from 1: no link has a word 0, nor a word that only counting "
-        "from 1 explains; say which with --links-from 0 or --links-from 1 (in a config: "
-        "data.train_links_from)");
-    cr_expect(strstr(read_links("wa 0", PAIRS, "1 1 1\n3 0 0\n"),
-                     "links:2:3: the words of a .wa file count from 1"));
-}
-
-Test(token_links, a_file_that_does_not_fit_is_refused)
-{
-    cr_expect_str_eq(read_links("few", PAIRS, "0-0\n\n"), "links: has 2 lines, but the corpus has 3 pairs");
     cr_expect_str_eq(read_links("many", PAIRS, "0-0\n\n\n\n"),
                      "links: has 4 lines, but the corpus has 3 pairs");
-    cr_expect_str_eq(read_links("source", PAIRS, "0-0 2-0\n\n\n"),
-                     "links:1:5: link 2-0 has no source word 2: the sentence has 2, from 0");
     cr_expect_str_eq(read_links("target", PAIRS, "\n\n0-1\n"),
                      "links:3:1: link 0-1 has no target word 1: the sentence has 1, from 0");
 }
