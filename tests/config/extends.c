@@ -45,12 +45,21 @@ static const char *family(const char *name)
     return folder;
 }
 
-static struct qkv_config read_config(const char *path, struct qkv_arena *arena, const char *override)
+static struct qkv_arena arena;
+
+static void release(void)
+{
+    qkv_arena_release(&arena);
+}
+
+TestSuite(extends, .fini = release);
+
+static struct qkv_config read_config(const char *path, const char *override)
 {
     struct qkv_config config;
     struct qkv_messages messages;
     const char *overrides[] = {override};
-    cr_assert_eq(qkv_config_read(&config, arena, path, overrides, override ? 1 : 0, &messages), QKV_OK, "%s",
+    cr_assert_eq(qkv_config_read(&config, &arena, path, overrides, override ? 1 : 0, &messages), QKV_OK, "%s",
                  messages.count ? messages.text[0] : "");
     return config;
 }
@@ -58,41 +67,36 @@ static struct qkv_config read_config(const char *path, struct qkv_arena *arena, 
 Test(extends, merges_key_by_key)
 {
     const char *folder = family("merge");
-    struct qkv_arena arena = {0};
-    struct qkv_config c = read_config(format("%s/sub/deep/top.yaml", folder), &arena, NULL);
-    cr_expect_str_eq(c.name, "top");
-    cr_expect_eq(c.model.encoder.num_layers, 3, "of the top");
-    cr_expect_eq(c.model.encoder.num_heads, 2, "of the middle");
-    cr_expect_eq(c.model.encoder.hidden_size, 16, "of the base");
-    cr_expect_eq(c.model.decoder.num_heads, 4, "the default");
-    cr_expect_eq(c.training.learning_rate, 0.02, "the top replaces the middle, wherever extends stands");
-    cr_expect_eq(c.training.updates, 5);
+    /* Of the top, the middle, the base, and the default; the top replaces the middle, wherever `extends` stands. */
+    struct qkv_config c = read_config(format("%s/sub/deep/top.yaml", folder), NULL);
+    cr_expect_str_eq(format("%s %d %d %d %d %g %d", c.name, (int)c.model.encoder.num_layers,
+                            (int)c.model.encoder.num_heads, (int)c.model.encoder.hidden_size,
+                            (int)c.model.decoder.num_heads, c.training.learning_rate,
+                            (int)c.training.updates),
+                     "top 3 2 16 4 0.02 5");
     cr_expect(c.training.adam_betas[0] == 0.5 && c.training.adam_betas[1] == 0.6, "a list is replaced");
     cr_expect_str_eq(c.training.model_dir, "runs/top", "derived from the name of the top");
-    c = read_config(format("%s/sub/deep/top.yaml", folder), &arena, "training.learning_rate=3");
+    c = read_config(format("%s/sub/deep/top.yaml", folder), "training.learning_rate=3");
     cr_expect_eq(c.training.learning_rate, 3, "an override replaces all");
-    c = read_config(format("%s/base.yaml", folder), &arena, NULL);
+    c = read_config(format("%s/base.yaml", folder), NULL);
     cr_expect_eq(c.model.encoder.num_layers, 1);
-    qkv_arena_release(&arena);
 }
 
 Test(extends, each_path_is_relative_to_its_own_file)
 {
     const char *folder = family("paths");
-    struct qkv_arena arena = {0};
-    struct qkv_config c = read_config(format("%s/sub/deep/top.yaml", folder), &arena, NULL);
+    struct qkv_config c = read_config(format("%s/sub/deep/top.yaml", folder), NULL);
     cr_expect_str_eq(c.data.train, format("%s/data/train.tsv", folder));
     cr_expect_str_eq(c.data.dev, format("%s/sub/own.tsv", folder));
     const char *list = format("%s/list.yaml", folder);
     write_text(folder, "sub/there.tsv", "");
     write_text(folder, "list.yaml", "extends: sub/lists.yaml\nname: list\n");
     write_text(folder, "sub/lists.yaml", "extends: ../base.yaml\ndata: {train: [not.tsv, there.tsv]}\n");
-    c = read_config(list, &arena, NULL);
+    c = read_config(list, NULL);
     cr_expect_str_eq(c.data.train, format("%s/sub/there.tsv", folder));
     write_text(folder, "absolute.yaml", format("extends: %s/base.yaml\nname: absolute\n", folder));
-    c = read_config(format("%s/absolute.yaml", folder), &arena, NULL);
+    c = read_config(format("%s/absolute.yaml", folder), NULL);
     cr_expect_str_eq(c.data.train, format("%s/data/train.tsv", folder));
-    qkv_arena_release(&arena);
 }
 
 Test(extends, standard_input_extends_from_the_current_folder)
@@ -126,9 +130,6 @@ Test(extends, a_circle_is_refused_with_its_path)
     write_text(folder, "self.yaml", "extends: self.yaml\n");
     write_text(folder, "into.yaml", "extends: a.yaml\n");
     cr_assert_eq(symlink("a.yaml", format("%s/link.yaml", folder)), 0);
-    expect_errors(folder, "a.yaml",
-                  "c.yaml:1:10: files extend each other in a circle: a.yaml extends b.yaml extends c.yaml "
-                  "extends a.yaml\n");
     expect_errors(folder, "into.yaml",
                   "c.yaml:1:10: files extend each other in a circle: a.yaml extends b.yaml extends c.yaml "
                   "extends a.yaml\n");

@@ -3,7 +3,10 @@
 #include "qkv/model.h"
 #include "qkv/trainer.h"
 
+#include "config_text.h"
+
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -62,4 +65,17 @@ Test(misuse, choices_that_do_not_exist_are_read_everywhere)
         read_config(&odd);
     }
     qkv_arena_release(&arena);
+}
+
+Test(misuse, odd_values_are_written)
+{
+    struct qkv_config config = {0};
+    cr_expect(strstr(config_text(&config, true), "name: \"\"\n"));
+    config.training.learning_rate = (double)NAN;
+    config.training.weight_decay = (double)INFINITY;
+    config.model.encoder.type = (enum qkv_network)77;
+    config.data.train = "a\xFF";
+    const char *text = config_text(&config, true);
+    cr_expect(strstr(text, "learning_rate: .nan\n") && strstr(text, "weight_decay: .inf\n"), "%s", text);
+    cr_expect(strstr(text, "type: unknown\n") && strstr(text, "train: \"a?\"\n"), "%s", text);
 }
