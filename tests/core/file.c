@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static struct qkv_error error;
+
 /* ---- what is synced ---- */
 
 static struct stat synced[16]; /* in the order of the calls */
@@ -50,19 +52,21 @@ static void expect_text(const char *path, const char *text)
     cr_assert_str_eq(found, text);
 }
 
+/* It has the permissions of any new file. */
 Test(file, appears_at_commit_and_not_before)
 {
-    const char *folder = scratch("commit");
-    const char *path = format("%s/a.txt", folder);
+    const char *folder = scratch("commit"), *path = format("%s/a.txt", folder);
     struct qkv_file_writer writer;
-    struct qkv_error error;
-    cr_assert_eq(qkv_file_begin(&writer, path, &error), QKV_OK);
+    struct stat found;
+    umask(027);
+    expect_done(qkv_file_begin(&writer, path, &error), &error);
     fputs("whole", writer.file);
     cr_assert_null(read_file(path, NULL));
-    cr_assert_eq(qkv_file_commit(&writer, &error), QKV_OK);
+    expect_done(qkv_file_commit(&writer, &error), &error);
     expect_text(path, "whole");
     cr_assert_eq(names_in(folder), 1);
     cr_assert_null(writer.file);
+    cr_assert(stat(path, &found) == 0 && (found.st_mode & 0777) == 0640);
 }
 
 Test(file, replaces_the_old_file_only_at_commit)
@@ -82,56 +86,30 @@ Test(file, replaces_the_old_file_only_at_commit)
     cr_assert_eq(names_in(folder), 1);
 }
 
-Test(file, gets_the_permissions_of_any_new_file)
-{
-    const char *folder = scratch("permissions");
-    const char *path = format("%s/a.txt", folder);
-    umask(027);
-    struct qkv_file_writer writer;
-    cr_assert_eq(qkv_file_begin(&writer, path, NULL), QKV_OK);
-    cr_assert_eq(qkv_file_commit(&writer, NULL), QKV_OK);
-    struct stat found;
-    cr_assert_eq(stat(path, &found), 0);
-    cr_assert_eq(found.st_mode & 0777, 0640);
-}
-
+/* A small write fails at commit. A large block is written at once, so that nothing is left in the buffer whose writing would
+ * fail again. */
 Test(file, keeps_the_old_file_when_there_is_no_room)
 {
-    const char *folder = scratch("room");
-    const char *path = write_text(folder, "a.txt", "old");
+    static const char block[100000];
+    const char *folder = scratch("room"), *path = write_text(folder, "a.txt", "old");
+    const char *message = format("%s: cannot be written: File too large", path);
     struct rlimit limit = {1000, 1000};
     signal(SIGXFSZ, SIG_IGN);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     struct qkv_file_writer writer;
-    struct qkv_error error;
-    cr_assert_eq(qkv_file_begin(&writer, path, &error), QKV_OK);
+    expect_done(qkv_file_begin(&writer, path, &error), &error);
     for (int i = 0; i < 1200; i++) fputs("0123456789", writer.file);
-    cr_assert_eq(qkv_file_commit(&writer, &error), QKV_INVALID);
-    expect_text(path, "old");
-    cr_assert_str_eq(error.message, format("%s: cannot be written: File too large", path));
+    expect_refusal(qkv_file_commit(&writer, &error), &error, message);
     cr_assert_null(writer.file);
+    expect_refusal(qkv_file_write(path, block, sizeof block, &error), &error, message);
+    expect_text(path, "old");
     cr_assert_eq(names_in(folder), 1);
-}
-
-/* A large block is written at once, so that nothing is left in the buffer whose writing would fail again. */
-Test(file, says_why_an_earlier_write_failed)
-{
-    const char *folder = scratch("earlier"), *path = format("%s/a.bin", folder);
-    static const char block[100000];
-    struct rlimit limit = {1000, 1000};
-    signal(SIGXFSZ, SIG_IGN);
-    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    struct qkv_error error = {""};
-    expect_refusal(qkv_file_write(path, block, sizeof block, &error), &error,
-                   format("%s: cannot be written: File too large", path));
-    cr_expect_eq(names_in(folder), 0);
 }
 
 Test(file, says_why_it_cannot_begin)
 {
     const char *folder = scratch("refuse");
     struct qkv_file_writer writer;
-    struct qkv_error error;
     expect_refusal(qkv_file_begin(&writer, folder, &error), &error,
                    format("%s: cannot be written: it is a folder", folder));
     const char *path = format("%s/none/a.txt", folder);
@@ -145,7 +123,6 @@ Test(file, leaves_devices_and_open_files_in_their_places)
 {
     const char *folder = scratch("direct"), *path = format("%s/out", folder);
     struct stat before, after;
-    struct qkv_error error = {""};
     cr_assert_eq(lstat("/dev/null", &before), 0);
     expect_done(qkv_file_write("/dev/null", "abc", 3, &error), &error);
     cr_assert_eq(lstat("/dev/null", &after), 0);
@@ -169,7 +146,6 @@ Test(file, leaves_devices_and_open_files_in_their_places)
 Test(folder, is_made_with_its_parents)
 {
     const char *folder = scratch("folder");
-    struct qkv_error error;
     const char *path = format("%s/a/b//c/", folder);
     cr_assert_eq(qkv_folder_make(path, &error), QKV_OK);
     cr_assert_eq(qkv_folder_make(path, &error), QKV_OK);
@@ -198,7 +174,6 @@ Test(file, and_its_folder_are_synced)
 Test(file, is_complete_when_only_its_folder_cannot_be_synced)
 {
     const char *folder = scratch("unsynced"), *path = write_text(folder, "a.txt", "old");
-    struct qkv_error error;
     folder_failure = EIO;
     expect_refusal(qkv_file_write(path, "new", 3, &error), &error,
                    format("%s: is written, but may not survive a power failure: its folder "
@@ -213,7 +188,6 @@ Test(file, is_complete_when_only_its_folder_cannot_be_synced)
 Test(folder, is_synced_into_its_parent)
 {
     const char *folder = scratch("parents"), *made = format("%s/a/b", folder);
-    struct qkv_error error;
     cr_assert_eq(qkv_folder_make(made, NULL), QKV_OK);
     cr_expect_eq(synced_count, 2);
     expect_synced(0, folder);

@@ -85,14 +85,6 @@ Test(workers, runs_do_not_mix)
     }
 }
 
-static void fill(void *context, int part)
-{
-    struct tally *tally = context;
-    double value = part;
-    for (int i = 0; i < 50 + part % 17; i++) value = value / 3 + 1.0 / (i + 1);
-    tally->results[part] = value;
-}
-
 /* As with taskset: by default there are no more threads than processors that the process may use. */
 Test(workers, are_as_many_as_the_process_may_use_processors)
 {
@@ -111,32 +103,6 @@ Test(workers, are_as_many_as_the_process_may_use_processors)
     cr_expect_eq(qkv_workers_count(workers), 1);
     qkv_workers_free(workers);
 #endif
-}
-
-Test(workers, results_do_not_depend_on_the_threads)
-{
-    struct tally expected = {0};
-    for (int part = 0; part < MAX_PARTS; part++) fill(&expected, part);
-    for (int threads = 1; threads <= MAX_THREADS; threads++) {
-        struct qkv_workers *workers = team(threads);
-        struct tally tally = {0};
-        qkv_workers_run(workers, MAX_PARTS, fill, &tally);
-        cr_assert_arr_eq(tally.results, expected.results, sizeof tally.results);
-        qkv_workers_free(workers);
-    }
-}
-
-Test(workers, as_many_as_the_machine_has_and_none_to_free)
-{
-    struct qkv_workers *workers = qkv_workers_new(0, NULL);
-    cr_assert_not_null(workers);
-    cr_assert_geq(qkv_workers_count(workers), 1);
-    struct tally tally = {0};
-    qkv_workers_run(workers, 3, count, &tally);
-    for (int i = 0; i < 3; i++) cr_assert_eq(atomic_load(&tally.times[i]), 1);
-    qkv_workers_free(workers);
-    qkv_workers_free(team(4)); /* one that never ran */
-    qkv_workers_free(NULL);
 }
 
 static int threads_of_process(void)
@@ -169,6 +135,8 @@ Test(workers, numbers_of_threads_that_cannot_be_are_errors)
         expect_refusal_with(STATUS_OF(qkv_workers_new(COUNTS[i], &error)), &error, "must lie in 0 to 1024");
     }
     qkv_workers_run(NULL, -3, count, NULL);
+    qkv_workers_free(team(4)); /* one that never ran */
+    qkv_workers_free(NULL);
 }
 
 struct nested {
