@@ -193,7 +193,7 @@ static void copy_options(const struct command *command, struct option_list *kept
 }
 
 /* Parses the arguments, and runs the command unless `parse_only`. */
-static int run_once(const struct command *command, int count, char *const *arguments, bool parse_only)
+static int run_once(const struct command *command, int count, const char *const *arguments, bool parse_only)
 {
     enum { MAX_ARGUMENTS = 100, MAX_OPTIONS = 48 };
     static struct option_list kept[MAX_OPTIONS]; /* large enough for the value of any option */
@@ -214,7 +214,7 @@ static int run_once(const struct command *command, int count, char *const *argum
     return code;
 }
 
-struct outcome run_command(const char *name, int count, char *const *arguments, bool parse_only)
+struct outcome run_command(const char *name, int count, const char *const *arguments, bool parse_only)
 {
     struct outcome outcome = {0};
     FILE *output = stdout, *error = stderr;
@@ -233,4 +233,11 @@ void outcome_release(struct outcome *outcome)
 {
     free(outcome->output);
     free(outcome->error);
+}
+
+struct outcome run_readable(const char *name, int count, const char *const *arguments)
+{
+    struct outcome outcome = run_command(name, count, arguments, false);
+    require_text(outcome.error, outcome.error_size, TEXT_LINES);
+    return outcome;
 }

@@ -92,8 +92,11 @@ struct outcome {
 
 /* Runs the subcommand `name` in this process with arguments that follow the name, at most 100. Its options have their
  * defaults again afterwards. `parse_only`: parses the arguments and does not run it. */
-struct outcome run_command(const char *name, int count, char *const *arguments, bool parse_only);
+struct outcome run_command(const char *name, int count, const char *const *arguments, bool parse_only);
 
 void outcome_release(struct outcome *outcome);
+
+/* Runs a command whose errors obey TEXT_LINES. */
+struct outcome run_readable(const char *name, int count, const char *const *arguments);
 
 #endif

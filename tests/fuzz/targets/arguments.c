@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum { CAPACITY = 80 };
     struct input input = {data, size};
     struct qkv_arena arena = {0};
-    char *arguments[CAPACITY];
+    const char *arguments[CAPACITY];
     int count = 0;
     while (count < CAPACITY && (arguments[count] = take_text(&input, "\n", &arena))) count++;
     if (count) {

@@ -26,19 +26,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {data, size}, part;
     unsigned switches = take_switches(&input);
-    char option[] = "-o", *arguments[MAX_EVALUATIONS + 2 * FORMATS], name[32];
+    const char *arguments[MAX_EVALUATIONS + 2 * FORMATS];
+    char name[32];
     int count = 0;
     while (count < MAX_EVALUATIONS && take_part(&input, PART_END, &part)) {
         snprintf(name, sizeof name, "evaluation_%d.json", count);
-        arguments[count++] = (char *)(uintptr_t)write_file(name, part.data, part.size);
+        arguments[count++] = write_file(name, part.data, part.size);
     }
     for (int i = 0; i < FORMATS; i++) {
         if (!(switches >> i & 1)) continue;
-        arguments[count++] = option;
-        arguments[count++] = (char *)(uintptr_t)path_of(OUTPUTS[i]);
+        arguments[count++] = "-o";
+        arguments[count++] = path_of(OUTPUTS[i]);
     }
-    struct outcome outcome = run_command("compare", count, arguments, false);
-    require_text(outcome.error, outcome.error_size, TEXT_LINES);
+    struct outcome outcome = run_readable("compare", count, arguments);
     for (int i = 0; i < FORMATS && !outcome.code; i++)
         if (switches >> i & 1) require_output(OUTPUTS[i]);
     outcome_release(&outcome);
