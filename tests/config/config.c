@@ -8,7 +8,6 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Keys of all types, in the order in which they are written. */
 static const char RICH[] = "name: rich-1.0\n"

@@ -15,8 +15,6 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX_THREADS = 8, MAX_PARTS = 1000 };
 

@@ -5,8 +5,6 @@
 #include "support.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 

@@ -5,7 +5,6 @@
 #include "support.h"
 
 #include <criterion/criterion.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>

@@ -4,7 +4,6 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define DATA QKV_SOURCE_DIR "/datasets/en_es"

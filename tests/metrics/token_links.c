@@ -5,7 +5,6 @@
 #include "support.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Reads pairs at level char, whose tokens are pieces of words, and links; returns "pair: target-source share ..." for each

@@ -6,7 +6,6 @@
 #include "refusal.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <string.h>
 
 /* Three source words, two target words. Head 1 outputs each word where it looks; head 2 is one step behind.

@@ -6,7 +6,6 @@
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 

@@ -7,7 +7,6 @@
 
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include "support.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <string.h>
 
 /* "lower cat" in pieces, and "el gato" with the white space of level char between two words. */

@@ -3,7 +3,6 @@
 
 #include "qkv/corpus.h"
 
-#include <string.h>
 #include <zlib.h>
 
 enum { DROP_LONG = 1, CHARACTERS = 2, SPLIT = 4, TWO_FILES = 8, COMPRESS = 16, RAW_GZIP = 32 };
