@@ -1,4 +1,5 @@
 /* Line charts. */
+#include "maps.h"
 #include "parse.h"
 #include "refusal.h"
 #include "support.h"
@@ -27,48 +28,45 @@ static const struct qkv_chart chart = {.title = "Accuracy",
                                        .lines = lines,
                                        .line_count = 2};
 
+static struct qkv_error error;
+
+/* A chart of a local array of lines, whose axes are x and y; what follows are further fields. */
+#define CHART_OF(of_lines, ...)                                                                              \
+    {                                                                                                        \
+        .x_label = "x", .y_label = "y", .lines = of_lines, .line_count = LENGTH_OF(of_lines), __VA_ARGS__    \
+    }
+
 static const char *draw(const struct qkv_chart *what, const char *name)
 {
-    struct qkv_error error;
     const char *path = format("%s/%s", scratch(name), name);
     expect_done(qkv_chart_write(what, path, &error), &error);
     return path;
 }
 
-static int count(const char *text, const char *part)
+static const char *svg_of(const struct qkv_chart *what)
 {
-    int found = 0;
-    for (; (text = strstr(text, part)); text += strlen(part)) found++;
-    return found;
+    return read_file(draw(what, "chart.svg"), NULL);
 }
 
 Test(chart, shows_axes_with_labels_and_a_line_and_a_legend_entry_per_series)
 {
-    const char *svg = read_file(draw(&chart, "chart.svg"), NULL);
-    static const char *const texts[] = {">Accuracy<",
-                                        ">length, tokens<",
-                                        ">right, %<",
-                                        ">longest in training<",
-                                        ">bottle &amp; neck<",
-                                        ">attention<",
-                                        ">0<",
-                                        ">50<",
-                                        ">100<",
-                                        ">45<"};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        cr_expect_not_null(strstr(svg, texts[i]), "%s", texts[i]);
-    cr_expect_eq(count(svg, "<polyline"), 5, "two lines, their samples in the legend, and the vertical line");
-    cr_expect_eq(count(svg, "<polygon"), 44, "a mark with a rim per point and sample");
+    static const char texts[] =
+        "Accuracy|length, tokens|right, %|longest in training|bottle &amp; neck|attention|0|50|100|45";
+    const char *svg = svg_of(&chart);
+    for (char *text = strtok(format("%s", texts), "|"); text; text = strtok(NULL, "|"))
+        cr_expect_not_null(strstr(svg, format(">%s<", text)), "%s", text);
+    cr_expect_eq(occurrences(svg, "<polyline"), 5,
+                 "two lines, their samples in the legend, and the vertical line");
+    cr_expect_eq(occurrences(svg, "<polygon"), 44, "a mark with a rim per point and sample");
 }
 
 /* (0, 0) is the lower left corner of the plot, (50, 100) the upper right one. */
 Test(chart, places_values_by_the_scale_of_the_axes)
 {
     static const double x[] = {0, 50}, y[] = {0, 100};
-    struct qkv_chart_line line = {"corners", 2, x, y};
-    struct qkv_chart corners = {
-        .x_label = "x", .y_label = "y", .x_end = 50, .y_end = 100, .lines = &line, .line_count = 1};
-    const char *svg = read_file(draw(&corners, "corners.svg"), NULL);
+    static const struct qkv_chart_line line[] = {{"corners", 2, x, y}};
+    const struct qkv_chart corners = CHART_OF(line, .x_end = 50, .y_end = 100);
+    const char *svg = svg_of(&corners);
     const char *points = strstr(svg, "points=\"");
     cr_assert_not_null(points);
     double left, bottom, right, top;
@@ -82,13 +80,11 @@ Test(chart, places_values_by_the_scale_of_the_axes)
 Test(chart, ends_axes_at_round_numbers)
 {
     static const double x[] = {0.1, 0.33}, y[] = {7, 1234};
-    struct qkv_chart_line line = {"odd", 2, x, y};
-    struct qkv_chart odd = {.x_label = "x", .y_label = "y", .lines = &line, .line_count = 1};
-    const char *svg = read_file(draw(&odd, "odd.svg"), NULL);
-    cr_expect_not_null(strstr(svg, ">0.35<"));
-    cr_expect_null(strstr(svg, ">0.40<"));
-    cr_expect_not_null(strstr(svg, ">1400<"));
-    cr_expect_null(strstr(svg, ">1600<"));
+    static const struct qkv_chart_line line[] = {{"odd", 2, x, y}};
+    const struct qkv_chart odd = CHART_OF(line, );
+    const char *svg = svg_of(&odd);
+    cr_expect(strstr(svg, ">0.35<") && !strstr(svg, ">0.40<"));
+    cr_expect(strstr(svg, ">1400<") && !strstr(svg, ">1600<"));
 }
 
 /* Both lines are drawn in their colours. */
@@ -121,14 +117,13 @@ Test(chart, shares_a_sheet_and_a_legend_with_others)
         {.x_label = "second", .y_label = "y", .lines = lines, .line_count = 2},
         {.x_label = "third", .y_label = "y", .lines = lines, .line_count = 1},
     };
-    struct qkv_error error;
     const char *path = format("%s/sheet.svg", scratch("sheet"));
     expect_done(qkv_charts_write(sheet, 3, 2, path, &error), &error);
     const char *svg = read_file(path, NULL);
-    cr_expect_eq(count(svg, "<polyline"), 6, "four lines and two samples");
-    cr_expect_eq(count(svg, "<polygon"), 64, "marks with rims of three lines and two samples");
-    cr_expect_eq(count(svg, ">attention<"), 1);
-    cr_expect_eq(count(svg, ">computed<"), 0, "a line of a chart with fewer lines");
+    cr_expect_eq(occurrences(svg, "<polyline"), 6, "four lines and two samples");
+    cr_expect_eq(occurrences(svg, "<polygon"), 64, "marks with rims of three lines and two samples");
+    cr_expect_eq(occurrences(svg, ">attention<"), 1);
+    cr_expect_eq(occurrences(svg, ">computed<"), 0, "a line of a chart with fewer lines");
     double x[3], y[3];
     for (int i = 0; i < 3; i++) {
         const char *text = strstr(svg, format(">%s<", sheet[i].x_label));
@@ -140,24 +135,15 @@ Test(chart, shares_a_sheet_and_a_legend_with_others)
     cr_expect(x[2] == x[0] && y[2] > y[0] + 220);
 }
 
-/* Measuring the width of a name must end at its end. */
-Test(chart, accepts_names_that_are_not_valid_utf_8)
+/* Invalid UTF-8, of which measuring the width must end at its end, and what XML forbids. */
+Test(chart, replaces_what_is_no_text)
 {
-    struct qkv_chart_line odd = {"a name\xFFz\xE4", 10, X, HIGH};
-    const struct qkv_chart broken = {.x_label = "x", .y_label = "y", .lines = &odd, .line_count = 1};
-    const char *svg = read_file(draw(&broken, "odd_name.svg"), NULL);
-    cr_expect_not_null(strstr(svg, "<polyline"));
-    cr_expect(has_text(parse_markup(svg), "a name\uFFFDz\uFFFD"));
-    draw(&broken, "odd_name.png");
-}
-
-Test(chart, replaces_what_xml_forbids)
-{
-    struct qkv_chart_line odd = {"a\033[2J\uFFFE\u202E<&\"", 10, X, HIGH};
+    static const struct qkv_chart_line odd[] = {{"a name\xFFz\xE4", 10, X, HIGH},
+                                                {"a\033[2J\uFFFE\u202E<&\"", 10, X, HIGH}};
     const struct qkv_chart hostile = {
-        .title = "]]>\x01", .x_label = "\r", .y_label = "\uFFFF", .lines = &odd, .line_count = 1};
-    struct markup markup = parse_markup(read_file(draw(&hostile, "hostile.svg"), NULL));
-    cr_expect(has_text(markup, "a\uFFFD[2J\uFFFD\uFFFD<&\""));
+        .title = "]]>\x01", .x_label = "\r", .y_label = "\uFFFF", .lines = odd, .line_count = 2};
+    struct markup markup = parse_markup(svg_of(&hostile));
+    cr_expect(has_text(markup, "a name\uFFFDz\uFFFD") && has_text(markup, "a\uFFFD[2J\uFFFD\uFFFD<&\""));
     cr_expect(has_text(markup, "]]>\uFFFD"));
     draw(&hostile, "hostile.png");
 }
@@ -173,7 +159,7 @@ Test(chart, cuts_long_names, .timeout = 30)
     struct qkv_chart_line both[] = {{letters, 10, X, HIGH}, {marks, 10, X, FALLING}};
     const struct qkv_chart large = {
         .title = letters, .x_label = letters, .y_label = marks, .lines = both, .line_count = 2};
-    const char *svg = read_file(draw(&large, "large.svg"), NULL);
+    const char *svg = svg_of(&large);
     parse_markup(svg);
     cr_expect_not_null(strstr(svg, "xxx…</text>"));
     cr_expect_lt(strlen(svg), 20000);
@@ -203,22 +189,20 @@ Test(chart, refuses_numbers_that_no_axis_shows)
 {
     const double numbers[] = {(double)NAN, (double)INFINITY, -1, 1e16, 1e308};
     const char *path = format("%s/chart.svg", scratch("numbers"));
-    struct qkv_error error;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const double x[] = {1, 2}, y[] = {1, numbers[i]};
         const struct qkv_chart_line across = {"a", 2, y, x, false}, up = {"a", 2, x, y, false};
-        const struct qkv_chart charts[] = {
-            {.x_label = "x", .y_label = "y", .lines = &across, .line_count = 1},
-            {.x_label = "x", .y_label = "y", .lines = &up, .line_count = 1},
-            {.x_label = "x", .y_label = "y", .y_end = numbers[i]},
-            {.x_label = "x", .y_label = "y", .x_end = numbers[i]},
-            {.x_label = "x", .y_label = "y", .vertical_line = numbers[i]},
-        };
-        for (size_t c = 0; c < sizeof charts / sizeof *charts; c++) {
+        const struct qkv_chart charts[] = {{.lines = &across, .line_count = 1},
+                                           {.lines = &up, .line_count = 1},
+                                           {.y_end = numbers[i]},
+                                           {.x_end = numbers[i]},
+                                           {.vertical_line = numbers[i]}};
+        for (size_t c = 0; c < LENGTH_OF(charts); c++)
             expect_refusal_with(qkv_chart_write(&charts[c], path, &error), &error, "a chart cannot show ");
-        }
     }
     cr_expect_null(read_file(path, NULL));
+    expect_refusal(qkv_chart_write(&chart, "chart.bmp", &error), &error,
+                   "chart.bmp: a chart is written as .svg or .png");
     const struct qkv_chart smallest = {.x_label = "x", .y_label = "y", .y_end = 5e-324};
     cr_expect_eq(qkv_chart_write(&smallest, path, &error), QKV_INVALID);
 }
@@ -228,10 +212,9 @@ Test(chart, refuses_numbers_that_name_no_line_or_symbol)
     static const double x[] = {1, 2}, y[] = {1, 2};
     static const int64_t wrong[] = {-1, INT64_MIN, INT64_MAX, 2};
     const char *path = format("%s/chart.svg", scratch("lines"));
-    struct qkv_error error = {""};
     for (int i = 0; i < 4; i++) {
-        const struct qkv_chart_line line = {"a", 2, x, y, .companion_of = wrong[i]};
-        const struct qkv_chart one = {.x_label = "x", .y_label = "y", .lines = &line, .line_count = 1};
+        const struct qkv_chart_line line[] = {{"a", 2, x, y, .companion_of = wrong[i]}};
+        const struct qkv_chart one = CHART_OF(line, );
         expect_refusal(
             qkv_chart_write(&one, path, &error), &error,
             format("%s: companion_of of line 0 is %lld, but must be 0 to 1", path, (long long)wrong[i]));
@@ -255,7 +238,6 @@ Test(chart, refuses_counts_below_0)
     static const int64_t wrong[] = {-1, INT64_MIN};
     static const double x[] = {1, 2};
     const char *path = format("%s/chart.svg", scratch("counts"));
-    struct qkv_error error = {""};
     for (int i = 0; i < 2; i++) {
         const struct qkv_chart_line line = {"a", wrong[i], x, x, .low = x, .high = x};
         const struct qkv_chart charts[] = {{.lines = &line, .line_count = 1},
@@ -267,26 +249,17 @@ Test(chart, refuses_counts_below_0)
     }
 }
 
-Test(chart, refuses_other_file_names)
-{
-    struct qkv_error error;
-    const char *path = format("%s/chart.bmp", scratch("format"));
-    expect_refusal(qkv_chart_write(&chart, path, &error), &error,
-                   format("%s: a chart is written as .svg or .png", path));
-    cr_assert_null(read_file(path, NULL));
-}
-
 Test(chart, lines_of_the_same_colour_differ_in_dashes_and_marks)
 {
     enum { LINES = 8 }; /* one more than there are colours */
     static const double x[] = {1, 2}, y[] = {1, 2};
     struct qkv_chart_line many[LINES];
     for (int i = 0; i < LINES; i++) many[i] = (struct qkv_chart_line){"line", 2, x, y};
-    const struct qkv_chart full = {.x_label = "x", .y_label = "y", .lines = many, .line_count = LINES};
-    const char *svg = read_file(draw(&full, "many.svg"), NULL);
-    cr_expect_eq(count(svg, "stroke=\"#000000\" stroke-width=\"2\" shape"), 2,
+    const struct qkv_chart full = CHART_OF(many, );
+    const char *svg = svg_of(&full);
+    cr_expect_eq(occurrences(svg, "stroke=\"#000000\" stroke-width=\"2\" shape"), 2,
                  "the first, and in the legend");
-    cr_expect_eq(count(svg, "stroke=\"#000000\" stroke-width=\"2\" stroke-dasharray"), 2, "the last");
+    cr_expect_eq(occurrences(svg, "stroke=\"#000000\" stroke-width=\"2\" stroke-dasharray"), 2, "the last");
 }
 
 /* Bands, companions and symbols, and what the legend says of them. */
@@ -296,27 +269,20 @@ Test(chart, companions_have_the_colour_of_their_line_and_no_entry_in_the_legend)
     const struct qkv_chart_line two[] = {{"dev", 2, x, y, .low = low, .high = high},
                                          {"train", 2, x, low, .companion_of = 1}};
     const struct qkv_chart_point ring = {2, 2, 0, QKV_CHART_RING};
-    struct qkv_chart both = {.x_label = "x",
-                             .y_label = "y",
-                             .lines = two,
-                             .line_count = 2,
-                             .points = &ring,
-                             .point_count = 1,
-                             .symbol_meaning = {[QKV_CHART_RING] = "the ring"},
-                             .companion_meaning = "thin",
-                             .band_meaning = "the band"};
-    const char *svg = read_file(draw(&both, "both.svg"), NULL);
+    struct qkv_chart both =
+        CHART_OF(two, .points = &ring, .point_count = 1, .companion_meaning = "thin",
+                 .band_meaning = "the band", .symbol_meaning = {[QKV_CHART_RING] = "the ring"});
+    const char *svg = svg_of(&both);
     cr_expect_null(strstr(svg, ">train<"));
     cr_expect(strstr(svg, ">dev<") && strstr(svg, ">the ring<") && strstr(svg, ">thin<") &&
               strstr(svg, ">the band<"));
-    cr_expect_eq(count(svg, "stroke=\"#000000\" stroke-width=\"1\""), 1, "the companion");
-    cr_expect_eq(count(svg, "fill-opacity"), 2, "the band, and in the legend");
-    cr_expect_eq(count(svg, "stroke-width=\"1.5\""), 2, "the ring, and in the legend");
+    cr_expect_eq(occurrences(svg, "stroke=\"#000000\" stroke-width=\"1\""), 1, "the companion");
+    cr_expect_eq(occurrences(svg, "fill-opacity"), 2, "the band, and in the legend");
+    cr_expect_eq(occurrences(svg, "stroke-width=\"1.5\""), 2, "the ring, and in the legend");
     cr_expect_not_null(strstr(svg, ">3.0<"), "the axis holds the band");
     static const double bad[] = {1, -1};
     struct qkv_chart_line below = {"x", 2, x, y, .low = bad, .high = high};
     both.lines = &below;
     both.line_count = 1;
-    struct qkv_error error;
     cr_expect_eq(qkv_chart_write(&both, "never.svg", &error), QKV_INVALID);
 }
