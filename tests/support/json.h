@@ -7,7 +7,18 @@
 /* Parses a text. The caller deletes the object. */
 cJSON *json_parsed(const char *text);
 
-/* Returns the number that `key` of an object holds. */
-double json_number(const cJSON *object, const char *key);
+/* Runs a command as run_ok does and parses what it printed. The result lives until the test ends. */
+const cJSON *json_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Returns the item at a path such as "maps.0.rows", of keys and of places in arrays, from 0; NULL if there is none. */
+const cJSON *json_at(const cJSON *json, const char *path);
+
+/* Returns the number, the text or the number of elements at a path. */
+double json_number(const cJSON *json, const char *path);
+const char *json_text(const cJSON *json, const char *path);
+int json_size(const cJSON *json, const char *path);
+
+/* Returns a number of a matrix. */
+double json_cell(const cJSON *matrix, int row, int column);
 
 #endif

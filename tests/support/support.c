@@ -29,7 +29,7 @@ void *remember(void *memory)
     return memory;
 }
 
-static char *vformat(const char *pattern, va_list arguments)
+char *vformat(const char *pattern, va_list arguments)
 {
     va_list again;
     va_copy(again, arguments);
@@ -175,6 +175,12 @@ char *run_ok(const char *pattern, ...)
     return outcome.output;
 }
 
+const char *enter(const char *folder)
+{
+    require(chdir(folder) == 0, folder);
+    return folder;
+}
+
 const char *without_paths(const char *output)
 {
     const char *scores = strstr(output, "\nsentences ");
@@ -249,6 +255,17 @@ const char *learned_run(const char *name)
     return train_tiny(name, 400, "-s training.scheduling=cosine");
 }
 
+void train_recurrent(const char *run_name, const char *encoder, const char *decoder, int updates)
+{
+    write_text(".", "recurrent.yaml",
+               format("name: recurrent\ndata: {train: train.tsv, src: {lang: a}, trg: {lang: b}}\nmodel:\n"
+                      "  encoder: {type: recurrent, num_layers: 1, hidden_size: 16%s}\n"
+                      "  decoder: {type: recurrent, num_layers: 1, hidden_size: 16%s}\n"
+                      "training: {model_dir: %s, updates: %d, learning_rate: 0.01, batch_size: 16}\n",
+                      encoder, decoder, run_name, updates));
+    run_ok("qkv train recurrent.yaml -q");
+}
+
 char *fingerprint(const char *folder)
 {
     return run("cd '%s' && find . -type f | sort | xargs -r -d '\n' cksum", folder).output;
@@ -268,4 +285,33 @@ bool refused(struct outcome outcome, const char *sentence)
                 outcome.output, outcome.error, line);
     free(line);
     return right;
+}
+
+bool fails(struct outcome outcome, int exit_code, const char *part)
+{
+    bool right = outcome.exit_code == exit_code && !*outcome.output && strstr(outcome.error, part);
+    if (!right)
+        fprintf(stderr, "exit code %d, stdout \"%s\", stderr\n%swanted %d and\n%s\n", outcome.exit_code,
+                outcome.output, outcome.error, exit_code, part);
+    return right;
+}
+
+bool shows(const char *text, const char *part)
+{
+    bool right = strstr(text, part) != NULL;
+    if (!right) fprintf(stderr, "%s\nlacks %s\n", text, part);
+    return right;
+}
+
+bool lacks(const char *text, const char *part)
+{
+    bool right = !strstr(text, part);
+    if (!right) fprintf(stderr, "%s\nshows %s\n", text, part);
+    return right;
+}
+
+void expect_refusals(const char *command, const char *const cases[][2], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        cr_expect(refused(run("%s %s", command, cases[i][0]), cases[i][1]), "%s %s", command, cases[i][0]);
 }

@@ -3,6 +3,7 @@
 #ifndef QKV_TESTS_SUPPORT_H
 #define QKV_TESTS_SUPPORT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,9 @@ struct outcome run(const char *format, ...) __attribute__((format(printf, 1, 2))
 /* Runs a shell command in the same way, and returns what it printed. The test fails if the command
  * does. */
 char *run_ok(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Makes a folder the current one of this test, in which its commands run from now on. Returns the folder. */
+const char *enter(const char *folder);
 
 /* What `qkv evaluate` printed, without the first lines, which name files and how they were read. */
 const char *without_paths(const char *output);
@@ -61,6 +65,7 @@ bool is_left_out(int64_t i);
 
 /* Formats a path (or any short text) on the heap. */
 char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *vformat(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 
 /* Makes a scratch folder with a task that trains within a second: c.yaml (one layer, 20 updates,
  * run folder `run`), train.tsv (80 pairs: lower-case letters and the same letters as capitals) and
@@ -74,6 +79,10 @@ const char *tiny_run(const char *name, int updates);
  * learning rate falls to 0, so that this holds for the rounding of all kernels. Under valgrind, this training runs without valgrind. */
 const char *learned_run(const char *name);
 
+/* Trains a recurrent network on the text of a tiny task, which is the current folder, to a run of this name. `encoder` and
+ * `decoder` are more keys of these stacks, such as ", rnn_type: lstm". */
+void train_recurrent(const char *run_name, const char *encoder, const char *decoder, int updates);
+
 /* Returns the names and checksums of all files below a folder, to see whether anything has
  * changed. */
 char *fingerprint(const char *folder);
@@ -84,5 +93,17 @@ bool has_page(void);
 /* Returns whether a command failed with exit code 2 and this message, and no output. Otherwise
  * prints what it did. */
 bool refused(struct outcome outcome, const char *sentence);
+
+/* Returns whether a command failed with this exit code, no output, and a message with this part. Otherwise prints what it
+ * did. */
+bool fails(struct outcome outcome, int exit_code, const char *part);
+
+/* Returns whether a text has a part, or lacks it. Otherwise prints both. */
+bool shows(const char *text, const char *part);
+bool lacks(const char *text, const char *part);
+
+/* Expects that a command is `refused` with each of these arguments: {arguments, message}. */
+#define EXPECT_REFUSALS(command, cases) expect_refusals(command, cases, sizeof cases / sizeof *cases)
+void expect_refusals(const char *command, const char *const cases[][2], size_t count);
 
 #endif

@@ -30,9 +30,8 @@ static const char *folder_of(const char *name)
 /* The output of qkv align on the pairs of a folder, which must succeed. */
 static const char *align(const char *folder, const char *options)
 {
-    struct outcome outcome = run("cd '%s' && qkv align '%s/run' pairs.tsv %s", folder, tiny(), options);
-    cr_assert_eq(outcome.exit_code, 0, "%s: %s", options, outcome.error);
-    return outcome.output;
+    char *output = run_ok("cd '%s' && qkv align '%s/run' pairs.tsv %s", folder, tiny(), options);
+    return output;
 }
 
 /* ---- weights, by other commands ---- */
@@ -161,15 +160,15 @@ Test(align, attention_measures_the_same_norms)
 {
     for (int head = -1; head < 2; head++) {
         double expected[CAPACITY][CAPACITY];
-        cJSON *walks = json_parsed(run_ok("cd '%s' && qkv explain run '%s' -t '%s' -f json --full", tiny(),
-                                          SOURCE[0], TARGET[0])),
-              *report = json_parsed(
-                  run_ok("cd '%s' && qkv attention run '%s' -t '%s' -q -f json --kind cross --head %s "
-                         "--measure norms",
-                         tiny(), SOURCE[0], TARGET[0],
-                         head < 0 ? "mean"
-                         : head   ? "2"
-                                  : "1"));
+        cJSON
+            *walks = json_parsed(run_ok("cd '%s' && qkv explain run '%s' -t '%s' -f json --full", tiny(),
+                                        SOURCE[0], TARGET[0])),
+            *report = json_parsed(run_ok(
+                "cd '%s' && qkv attention run '%s' -t '%s' -q -f json --kind cross --head %s --measure norms",
+                tiny(), SOURCE[0], TARGET[0],
+                head < 0 ? "mean"
+                : head   ? "2"
+                         : "1"));
         const cJSON *map = cJSON_GetArrayItem(cJSON_GetObjectItem(report, "maps"), 0);
         weigh(cJSON_GetArrayItem(cJSON_GetObjectItem(walks, "walks"), 0), head, WORDS[0], expected);
         for (int t = 0; t < WORDS[0]; t++)
@@ -179,7 +178,7 @@ Test(align, attention_measures_the_same_norms)
         cJSON_Delete(walks);
         cJSON_Delete(report);
     }
-    cr_expect_not_null(strstr(
+    cr_expect(shows(
         run_ok("cd '%s' && qkv attention run 'one two' -q --measure norms --versus random -f svg", tiny()),
         "share of norms"));
 }
@@ -203,7 +202,7 @@ static void expect_equal_number(const cJSON *a, const cJSON *b, const char *key)
 
 Test(align, scores_as_evaluate_does)
 {
-    const char *folder = folder_of("scores");
+    const char *folder = enter(folder_of("scores"));
     const cJSON *result;
     int compared = 0;
     cJSON_ArrayForEach(result, results_of_evaluate(folder))
@@ -223,13 +222,12 @@ Test(align, scores_as_evaluate_does)
         compared++;
     }
     cr_expect_eq(compared, 2 * 2 * 4);
-    struct outcome outcome =
-        run("cd '%s' && qkv align '%s/run' pairs.tsv --links gold -o links", folder, tiny());
+    struct outcome outcome = run("qkv align '%s/run' pairs.tsv --links gold -o links", tiny());
     cr_expect_str_empty(outcome.output);
     cr_expect_eq(strncmp(outcome.error, "AER ", 4), 0, "%s", outcome.error);
-    cr_expect_not_null(strstr(outcome.error, "(3 sentence pairs)\n"));
+    cr_expect(shows(outcome.error, "(3 sentence pairs)\n"));
     write_text(folder, "itself", align(folder, ""));
-    outcome = run("cd '%s' && qkv align '%s/run' pairs.tsv --links itself", folder, tiny());
+    outcome = run("qkv align '%s/run' pairs.tsv --links itself", tiny());
     cr_expect_str_eq(outcome.error, "AER 0.00 %, precision 100.00 %, recall 100.00 % (3 sentence pairs)\n");
 }
 
@@ -291,10 +289,9 @@ Test(align, chooses_the_best_head_by_each_rule)
 
 static void reverse_run(const char *folder)
 {
-    run_ok(
-        "cd '%s' && awk -F'\\t' '{print $2 \"\\t\" $1}' '%s/train.tsv' >train.tsv && cp '%s/tiny.yaml' . && "
-        "qkv train tiny.yaml -q -j 1 -s data.src.lang=es -s data.trg.lang=en",
-        folder, tiny(), tiny());
+    run_ok("cd '%s' && awk -F'\\t' '{print $2 \"\\t\" $1}' '%s/train.tsv' >train.tsv && cp '%s/tiny.yaml' . "
+           "&& qkv train tiny.yaml -q -j 1 -s data.src.lang=es -s data.trg.lang=en",
+           folder, tiny(), tiny());
 }
 
 /* A set of links: linked[line][source][target]. */
@@ -318,10 +315,10 @@ static struct link_set read_set(const char *text, bool swapped)
 
 Test(align, takes_the_links_per_source_word_from_a_reverse_run)
 {
-    const char *folder = folder_of("reverse");
+    const char *folder = enter(folder_of("reverse"));
     reverse_run(folder);
-    run("cd '%s' && awk -F'\\t' '{print $2 \"\\t\" $1}' pairs.tsv >swapped.tsv", folder);
-    const char *back = run_ok("cd '%s' && qkv align run swapped.tsv --layer 1 --head 2", folder);
+    run("awk -F'\\t' '{print $2 \"\\t\" $1}' pairs.tsv >swapped.tsv");
+    const char *back = run_ok("qkv align run swapped.tsv --layer 1 --head 2");
     const char *maps = "--layer 1 --head 1 --reverse run --reverse-head 2 --drawing";
     struct link_set by_target = read_set(align(folder, "--layer 1 --head 1"), false),
                     by_source = read_set(back, true),
@@ -338,10 +335,9 @@ Test(align, takes_the_links_per_source_word_from_a_reverse_run)
     }
     cr_expect_eq(linked, 9 + 9, "every word has its link");
     /* The product of both maps is the same from either run. */
-    back =
-        run_ok("cd '%s' && qkv align run swapped.tsv --layer 1 --head 2 --reverse '%s/run' --reverse-head 1 "
-               "--multiply --drawing intersection",
-               folder, tiny());
+    back = run_ok("qkv align run swapped.tsv --layer 1 --head 2 --reverse '%s/run' --reverse-head 1 "
+                  "--multiply --drawing intersection",
+                  tiny());
     struct link_set product = read_set(align(folder, format("%s intersection --multiply", maps)), false),
                     product_back = read_set(back, true);
     cr_expect_arr_eq(&product, &product_back, sizeof product);
@@ -350,12 +346,10 @@ Test(align, takes_the_links_per_source_word_from_a_reverse_run)
         align(folder, "--layer 1 --head 1 --reverse run"),
         align(folder,
               "--layer 1 --head 1 --reverse run --reverse-layer 1 --reverse-head 1 --drawing grow-diag"));
-    struct outcome chosen =
-        run("cd '%s' && qkv align '%s/run' pairs.tsv --head best --reverse run --choose gold "
-            "--links gold -o links",
-            folder, tiny());
+    struct outcome chosen = run(
+        "qkv align '%s/run' pairs.tsv --head best --reverse run --choose gold --links gold -o links", tiny());
     cr_expect_eq(chosen.exit_code, 0);
-    cr_expect_not_null(strstr(chosen.error, "\nrun: best head: layer 1, head "), "%s", chosen.error);
+    cr_expect(shows(chosen.error, "\nrun: best head: layer 1, head "));
 }
 
 /* ---- words, lines, threads ---- */
@@ -370,13 +364,13 @@ Test(align, links_words_for_every_tokenizer)
         LONG "-s data.src.level=bpe -s data.src.num_merges=3 -s data.trg.level=bpe -s data.trg.num_merges=2",
         LONG "-s data.src.level=char -s data.trg.level=char"};
     for (int i = 0; i < 3; i++) {
-        const char *folder = scratch(format("words%d", i));
+        const char *folder = enter(scratch(format("words%d", i)));
         write_text(folder, "train.tsv", "one two\tuno dos\none, two\tuno , dos\n");
         write_text(folder, "two.tsv", "one, two\tuno , dos\n");
         write_text(folder, "tiny.yaml", TINY_CONFIG);
-        const char *links = run_ok("cd '%s' && qkv train tiny.yaml -q %s -s training.updates=1 "
-                                   "-s training.validation_freq=1 && qkv align run two.tsv",
-                                   folder, settings[i]);
+        const char *links = run_ok("qkv train tiny.yaml -q %s -s training.updates=1 -s "
+                                   "training.validation_freq=1 && qkv align run two.tsv",
+                                   settings[i]);
         int source, target[3] = {0};
         for (const char *at = links; *at && *at != '\n'; at += strcspn(at, " \n"), at += *at == ' ') {
             int word;
@@ -391,25 +385,23 @@ Test(align, links_words_for_every_tokenizer)
 
 Test(align, gives_the_same_bytes_for_any_number_of_threads)
 {
-    const char *folder = scratch("threads");
-    run("cd '%s' && for i in 1 2 3 4 5 6 7 8 9 10 11; do cat '%s/train.tsv'; done >pairs.tsv", folder,
-        tiny());
+    const char *folder = enter(scratch("threads"));
+    run("for i in 1 2 3 4 5 6 7 8 9 10 11; do cat '%s/train.tsv'; done >pairs.tsv", tiny());
     const char *one = align(folder, "-j 1 --head best"), *three = align(folder, "-j 3 --head best");
     cr_expect_str_eq(one, three);
     int lines = 0;
     for (const char *at = one; (at = strchr(at, '\n')); at++) lines++;
     cr_expect_eq(lines, 220);
-    cr_expect_str_eq(
-        run("cd '%s' && qkv align '%s/run' - -j 2 --head best <pairs.tsv", folder, tiny()).output, one);
+    cr_expect_str_eq(run("qkv align '%s/run' - -j 2 --head best <pairs.tsv", tiny()).output, one);
 }
 
 Test(align, leaves_lines_of_pairs_without_links_empty)
 {
-    const char *folder = scratch("empty");
+    const char *folder = enter(scratch("empty"));
     write_text(folder, "pairs.tsv",
                "one two\tuno dos\n\tuno\none\t \none two one two one two one two one two one two one\tuno\n"
                "one\tuno uno uno uno uno uno uno uno uno uno uno uno uno\nfive\tcinco\n");
-    struct outcome outcome = run("cd '%s' && qkv align '%s/run' pairs.tsv", folder, tiny());
+    struct outcome outcome = run("qkv align '%s/run' pairs.tsv", tiny());
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_str_eq(strchr(outcome.output, '\n'), "\n\n\n\n\n0-0\n");
     cr_expect_str_eq(
@@ -421,79 +413,77 @@ Test(align, leaves_lines_of_pairs_without_links_empty)
 /* data.train and data.dev may be two files; so may the pairs, also in gzip and for gold links. */
 Test(align, reads_two_line_aligned_files_as_a_table)
 {
-    const char *folder = folder_of("two_files");
-    run_ok("cd '%s' && cut -f 1 pairs.tsv >two.en && cut -f 2 pairs.tsv | gzip >two.es.gz && cp pairs.tsv "
-           "pairs && touch pairs.en pairs.es",
-           folder);
+    const char *folder = enter(folder_of("two_files"));
+    run_ok("cut -f 1 pairs.tsv >two.en && cut -f 2 pairs.tsv | gzip >two.es.gz && cp pairs.tsv pairs && "
+           "touch pairs.en pairs.es");
     const char *options = "--links gold --json -o", *table = align(folder, "");
     const char *score = align(folder, format("%s table.links", options));
-    struct outcome two = run("cd '%s' && qkv align '%s/run' two %s two.links", folder, tiny(), options);
+    struct outcome two = run("qkv align '%s/run' two %s two.links", tiny(), options);
     cr_assert_eq(two.exit_code, 0, "%s", two.error);
-    cr_expect_str_eq(read_file(format("%s/two.links", folder), NULL), table);
+    cr_expect_str_eq(read_file("two.links", NULL), table);
     cr_expect_str_eq(strstr(two.output, "\"sentences\""), strstr(score, "\"sentences\""));
-    cr_expect_str_eq(run_ok("cd '%s' && qkv align '%s/run' pairs", folder, tiny()), table,
-                     "a file that exists is a table");
-    run_ok("cd '%s' && paste pairs.tsv gold >three.tsv && qkv align '%s/run' three.tsv --links three.tsv -o "
-           "three.links && cmp three.links two.links",
-           folder, tiny());
+    cr_expect_str_eq(run_ok("qkv align '%s/run' pairs", tiny()), table, "a file that exists is a table");
+    run_ok("paste pairs.tsv gold >three.tsv && qkv align '%s/run' three.tsv --links three.tsv -o three.links "
+           "&& cmp three.links two.links",
+           tiny());
     write_text(folder, "two.en", "one\ntwo\n");
-    two = run("cd '%s' && qkv align '%s/run' two", folder, tiny());
-    cr_expect(refused(two, "qkv: two.es.gz:3:1: the line has no counterpart: two.es.gz has 3 lines, but "
-                           "two.en has 2"),
-              "%s", two.error);
+    two = run("qkv align '%s/run' two", tiny());
+    cr_expect(
+        refused(two,
+                "qkv: two.es.gz:3:1: the line has no counterpart: two.es.gz has 3 lines, but two.en has 2"),
+        "%s", two.error);
 }
 
 Test(align, refuses_bad_input_and_keeps_the_old_file)
 {
-    const char *folder = folder_of("refuses");
+    const char *folder = enter(folder_of("refuses"));
     write_text(folder, "bad.tsv", "one\tuno\none uno\n");
     write_text(folder, "three.tsv", "one\tuno\t0-0\n");
     write_text(folder, "none.tsv", "");
     write_text(folder, "short", "0-0\n");
     write_text(folder, "either", "1-1\n1-1\n1-2\n");
     write_text(folder, "links", "old\n");
-    static const struct {
-        const char *arguments, *message;
-    } cases[] = {
-        {"bad.tsv -o links", "bad.tsv:2:8: the line has no tab; a line is source<TAB>target"},
-        {"three.tsv -o links", "three.tsv:1:8: the line has a second tab; a line is source<TAB>target "
-                               "(cut -f1,2 takes two columns)"},
-        {"none.tsv -o links", "none.tsv: the file is empty"},
-        {"absent.tsv -o links", "absent.tsv: cannot be read: No such file or directory"},
-        {"no -o links", "no: there is no such file, and no no.en or no.en.gz (a data path is x.tsv, "
+    static const char *const cases[][2] = {
+        {"bad.tsv -o links", "qkv: bad.tsv:2:8: the line has no tab; a line is source<TAB>target"},
+        {"three.tsv -o links",
+         "qkv: three.tsv:1:8: the line has a second tab; a line is source<TAB>target (cut "
+         "-f1,2 takes two columns)"},
+        {"none.tsv -o links", "qkv: none.tsv: the file is empty"},
+        {"absent.tsv -o links", "qkv: absent.tsv: cannot be read: No such file or directory"},
+        {"no -o links", "qkv: no: there is no such file, and no no.en or no.en.gz (a data path is x.tsv, "
                         "x.tsv.gz, or the common prefix of two files)"},
-        {"pairs.tsv -o links --links short", "short: has 1 line, but the corpus has 3 pairs"},
-        {"pairs.tsv -o no/links", "no/links: cannot be written: there is no folder no"},
-        {"pairs.tsv --layer 2", "RUN: the cross attention has no layer 2: its layers are 1 to 1"},
-        {"pairs.tsv --head 3", "RUN: the cross attention has no head 3: its heads are 1 to 2"},
-        {"pairs.tsv --layer 4 --head best", "RUN: the cross attention has no layer 4: its layers are 1 to 1"},
-        {"pairs.tsv --layer all", "--layer is 'all', but must be a number from 1 or mean"},
-        {"pairs.tsv --head all", "--head is 'all', but must be a number from 1, mean or best"},
-        {"pairs.tsv --reverse-head 1", "--reverse-head is for a second run: give --reverse"},
+        {"pairs.tsv -o links --links short", "qkv: short: has 1 line, but the corpus has 3 pairs"},
+        {"pairs.tsv -o no/links", "qkv: no/links: cannot be written: there is no folder no"},
+        {"pairs.tsv --layer 2", "qkv: RUN: the cross attention has no layer 2: its layers are 1 to 1"},
+        {"pairs.tsv --head 3", "qkv: RUN: the cross attention has no head 3: its heads are 1 to 2"},
+        {"pairs.tsv --layer 4 --head best",
+         "qkv: RUN: the cross attention has no layer 4: its layers are 1 to 1"},
+        {"pairs.tsv --layer all", "qkv: --layer is 'all', but must be a number from 1 or mean"},
+        {"pairs.tsv --head all", "qkv: --head is 'all', but must be a number from 1, mean or best"},
+        {"pairs.tsv --reverse-head 1", "qkv: --reverse-head is for a second run: give --reverse"},
         {"pairs.tsv --reverse RUN --drawing target",
-         "--drawing target takes links of the first run only: leave out "
-         "--reverse, or choose another drawing"},
-        {"pairs.tsv --choose entropy", "--choose is for the best head: give --head best"},
-        {"pairs.tsv --head best --choose gold", "--choose gold needs gold links: give --links"},
-        {"pairs.tsv --links-from 0", "--links-from needs --links"},
-        {"pairs.tsv --json", "--json prints scores: give --links"},
+         "qkv: --drawing target takes links of the first run only: "
+         "leave out --reverse, or choose another drawing"},
+        {"pairs.tsv --choose entropy", "qkv: --choose is for the best head: give --head best"},
+        {"pairs.tsv --head best --choose gold", "qkv: --choose gold needs gold links: give --links"},
+        {"pairs.tsv --links-from 0", "qkv: --links-from needs --links"},
+        {"pairs.tsv --json", "qkv: --json prints scores: give --links"},
         {"pairs.tsv --json --links gold",
-         "--json prints scores on standard output, where the links are: give --output"},
-        {"- --links gold", "with --links the pairs are read twice: give a file instead of standard input"},
-        {"pairs.tsv --multiply", "--multiply is for a second run: give --reverse"},
-        {"pairs.tsv --threshold 0", "--threshold is 0, but must be above it: almost all weights are above 0"},
-        {"pairs.tsv --links gold -o ./gold", "./gold: is an input, too: write to another file"},
-        {"pairs.tsv --reverse RUN", "RUN translates from en to es and RUN from en to es, but the second run "
-                                    "of an alignment must translate in the other direction"},
+         "qkv: --json prints scores on standard output, where the links are: give --output"},
+        {"- --links gold",
+         "qkv: with --links the pairs are read twice: give a file instead of standard input"},
+        {"pairs.tsv --multiply", "qkv: --multiply is for a second run: give --reverse"},
+        {"pairs.tsv --threshold 0",
+         "qkv: --threshold is 0, but must be above it: almost all weights are above 0"},
+        {"pairs.tsv --links gold -o ./gold", "qkv: ./gold: is an input, too: write to another file"},
+        {"pairs.tsv --reverse RUN",
+         "qkv: RUN translates from en to es and RUN from en to es, but the second run "
+         "of an alignment must translate in the other direction"},
     };
     run("ln -sfn '%s/run' '%s/RUN'", tiny(), folder);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct outcome outcome = run("cd '%s' && qkv align RUN %s", folder, cases[i].arguments);
-        cr_expect(refused(outcome, format("qkv: %s", cases[i].message)), "%s: %d: %s", cases[i].arguments,
-                  outcome.exit_code, outcome.error);
-    }
-    cr_expect_str_eq(read_file(format("%s/links", folder), NULL), "old\n");
+    EXPECT_REFUSALS("qkv align RUN ", cases);
+    cr_expect_str_eq(read_file("links", NULL), "old\n");
     cr_expect_str_eq(run("ls '%s' | grep -c tmp", folder).output, "0\n");
-    struct outcome either = run("cd '%s' && qkv align RUN pairs.tsv --links either", folder);
-    cr_expect(strstr(either.error, "say which with --links-from 0 or --links-from 1"), "%s", either.error);
+    struct outcome either = run("qkv align RUN pairs.tsv --links either");
+    cr_expect(shows(either.error, "say which with --links-from 0 or --links-from 1"));
 }

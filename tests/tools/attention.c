@@ -96,8 +96,7 @@ Test(attention, a_given_target_that_equals_the_translation_gives_the_same_maps)
     struct outcome given = attention(format("'four two one' -f json --target '%s'", translated.error));
     cr_expect_str_empty(given.error);
     cr_expect_str_eq(given.output, translated.output);
-    cr_expect_not_null(strstr(translated.output, format("four two one → %s", translated.error)),
-                       "the title has both");
+    cr_expect(shows(translated.output, format("four two one → %s", translated.error)), "the title has both");
     struct outcome other = attention("'four two one' -f json --target 'dos dos'");
     cr_expect_str_neq(other.output, translated.output);
 }
@@ -105,15 +104,15 @@ Test(attention, a_given_target_that_equals_the_translation_gives_the_same_maps)
 Test(attention, the_format_chooses_the_maps_unless_options_do)
 {
     struct outcome text = attention("'one two'");
-    cr_expect_not_null(strstr(text.output, "cross attention, layer 1, mean of heads"));
-    cr_expect_null(strstr(text.output, "encoder"));
-    cr_expect_null(strstr(text.output, "\033"), "no colours off a terminal");
+    cr_expect(shows(text.output, "cross attention, layer 1, mean of heads"));
+    cr_expect(lacks(text.output, "encoder"));
+    cr_expect(lacks(text.output, "\033"), "no colours off a terminal");
     struct outcome heads = attention("'one two' --head all --kind cross");
-    cr_expect_not_null(strstr(heads.output, "cross attention, layer 1, head 2"));
+    cr_expect(shows(heads.output, "cross attention, layer 1, head 2"));
     struct outcome picture = attention("'one two' -f svg");
-    cr_expect_not_null(strstr(picture.output, "layer 1, head 2"));
-    cr_expect_not_null(strstr(picture.output, "cross attention · tiny"));
-    cr_expect_null(strstr(picture.output, "encoder"));
+    cr_expect(shows(picture.output, "layer 1, head 2"));
+    cr_expect(shows(picture.output, "cross attention · tiny"));
+    cr_expect(lacks(picture.output, "encoder"));
 }
 
 Test(attention, selects_kinds_layers_heads_and_means)
@@ -146,9 +145,9 @@ Test(attention, the_extension_of_the_file_chooses_the_format)
     } FILES[] = {{"a.json", "{"},        {"a.csv", "kind,layer,head"}, {"a.npz", "PK\003\004"},
                  {"a.svg", "<svg"},      {"a.png", "\211PNG\r\n"},     {"a.html", "<!DOCTYPE"},
                  {"a.txt", "one two → "}};
-    const char *folder = scratch("formats");
+    enter(scratch("formats"));
     for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
-        const char *path = format("%s/%s", folder, FILES[i].name);
+        const char *path = format("%s", FILES[i].name);
         struct outcome outcome = attention(format("'one two' -q -o '%s'", path));
         cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
         cr_expect_str_empty(outcome.output);
@@ -159,12 +158,12 @@ Test(attention, the_extension_of_the_file_chooses_the_format)
         cr_expect(found && found - bytes < 60, "%s", FILES[i].name);
     }
     /* Pages say what rows and columns are, and what the darkest cell of each map is. */
-    const char *page = read_file(format("%s/a.html", folder), NULL);
-    cr_expect_not_null(strstr(page, "rows: target (output), columns: source"));
-    cr_expect_not_null(strstr(page, "; colours from 0 to 0."));
+    const char *page = read_file("a.html", NULL);
+    cr_expect(shows(page, "rows: target (output), columns: source"));
+    cr_expect(shows(page, "; colours from 0 to 0."));
     /* --format wins over the name; `-` is standard output, binary or not. */
-    attention(format("'one two' -f csv -o '%s/a.json'", folder));
-    cr_expect_eq(strncmp(read_file(format("%s/a.json", folder), NULL), "kind", 4), 0);
+    attention(format("'one two' -f csv -o 'a.json'"));
+    cr_expect_eq(strncmp(read_file("a.json", NULL), "kind", 4), 0);
     struct outcome piped = attention("'one two' -f png -o - | head -c 4");
     cr_expect_str_eq(piped.output, "\211PNG");
 }
@@ -203,7 +202,7 @@ Test(attention, treats_every_line_of_standard_input)
     cr_expect_eq(text.exit_code, 0, "%s", text.error);
     cr_expect_str_eq(text.output, format("%s\n%s\n%s", attention("'two five'").output,
                                          attention("'one zap'").output, attention("four").output));
-    cr_expect_not_null(strstr(text.error, "qkv: <stdin>:3: the sentence: not in the vocabulary: zap\n"));
+    cr_expect(shows(text.error, "qkv: <stdin>:3: the sentence: not in the vocabulary: zap\n"));
     char *json = piped(lines, "-q -f json").output;
     static const char *const sentences[] = {"two five", "one zap", "four"};
     for (int i = 0; i < 3; i++, json += strcspn(json, "\n") + 1) {
@@ -220,23 +219,19 @@ Test(attention, treats_every_line_of_standard_input)
     cr_expect(refused(piped(lines, "-q -t uno"),
                       "qkv: --target is the translation of one sentence, but <stdin> has several"));
     struct outcome broken = piped("one\\ntwo \\377\\nthree", "-q -f json");
-    cr_expect_eq(broken.exit_code, 2);
-    cr_expect_str_eq(broken.error, "qkv: <stdin>:2:5: byte 0xFF is not valid UTF-8\n");
+    cr_expect(refused(broken, "qkv: <stdin>:2:5: byte 0xFF is not valid UTF-8"));
     cr_expect_str_eq(format("%.1s", broken.output), "{", "the line before it is shown");
 }
 
 Test(attention, writes_a_file_for_each_line_of_standard_input)
 {
-    const char *folder = scratch("numbered");
+    enter(scratch("numbered"));
     for (int64_t i = 0; qkv_format(i); i++) {
         const char *end = qkv_format(i)->extension;
-        struct outcome outcome =
-            piped("two five\\n\\nfour\\n", format("-q --head 1 -o '%s/a.b.%s'", folder, end));
+        struct outcome outcome = piped("two five\\n\\nfour\\n", format("-q --head 1 -o 'a.b.%s'", end));
         cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-        attention(format("'four' -q --head 1 -o '%s/four.%s'", folder, end));
-        cr_expect_eq(
-            run("cd '%s' && cmp a.b.3.%s four.%s && test -s a.b.1.%s", folder, end, end, end).exit_code, 0,
-            "%s", end);
+        attention(format("'four' -q --head 1 -o 'four.%s'", end));
+        cr_expect_eq(run("cmp a.b.3.%s four.%s && test -s a.b.1.%s", end, end, end).exit_code, 0, "%s", end);
     }
 }
 
@@ -270,8 +265,8 @@ Test(attention, warns_about_unknown_words_and_shows_them)
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_str_eq(outcome.error, "qkv: the sentence: not in the vocabulary: blorp\n"
                                     "qkv: --target: not in the target vocabulary: zap\n");
-    cr_expect_not_null(strstr(outcome.output, "\"blorp\""));
-    cr_expect_not_null(strstr(outcome.output, "\"zap\""));
+    cr_expect(shows(outcome.output, "\"blorp\""));
+    cr_expect(shows(outcome.output, "\"zap\""));
     outcome = attention("'one blorp two' -q");
     cr_expect_str_empty(outcome.error);
 }
@@ -305,10 +300,8 @@ Test(attention, refuses_unknown_names_and_lists_the_known)
     const char *formats = qkv_format(0)->name;
     for (int64_t i = 1; qkv_format(i); i++) formats = format("%s, %s", formats, qkv_format(i)->name);
     expect_refusal("one --format pdf", format("--format is 'pdf', but must be one of %s", formats));
-    expect_refusal(
-        "one -o cross.pdf",
-        "cross.pdf: .pdf is no known extension (known: txt, json, csv, npz, html, svg, png); choose a format "
-        "with --format to keep it");
+    expect_refusal("one -o cross.pdf", "cross.pdf: .pdf is no known extension (known: txt, json, csv, npz, "
+                                       "html, svg, png); choose a format with --format to keep it");
     expect_refusal("one --colormap jet",
                    "--colormap is 'jet', but must be one of YlOrRd, viridis, plasma, magma, gray");
     expect_refusal("one --mean --head 1", "--mean is the same as --head mean: give one of them");
@@ -319,15 +312,13 @@ Test(attention, refuses_unknown_names_and_lists_the_known)
 Test(attention, names_the_file_that_cannot_be_written)
 {
     struct outcome outcome = run("qkv attention no/such/run one");
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_str_eq(outcome.error, "qkv: no/such/run: there is no such run\n");
+    cr_expect(refused(outcome, "qkv: no/such/run: there is no such run"));
     outcome = attention("one -q -o no/such/folder/a.svg");
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_eq(strncmp(outcome.error, "qkv: no/such/folder/a.svg", 25), 0, "%s", outcome.error);
     expect_refusal("one -q >/dev/full", "<stdout>: cannot be written: No space left on device");
-    outcome = attention("one --checkpoint none.safetensors");
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "there is no checkpoint none.safetensors"), "%s", outcome.error);
+    cr_expect(
+        fails(attention("one --checkpoint none.safetensors"), 2, "there is no checkpoint none.safetensors"));
 }
 
 /* Row and column of map `map`. */
@@ -367,16 +358,14 @@ Test(attention, versus_draws_the_untrained_model_beside_the_trained_one)
                        attention("'one two' --target 'uno dos' --head 1 --versus random -f svg --annotate"),
                    one = attention("'one two' --target 'uno dos' --head 1 -f svg --annotate");
     cr_assert_eq(both.exit_code, 0, "%s", both.error);
-    cr_expect_not_null(strstr(both.output, ">random: layer 1, head 1</text>"));
-    cr_expect_not_null(strstr(both.output, ">learned: layer 1, head 1</text>"));
-    cr_expect_null(strstr(one.output, "learned"));
+    cr_expect(shows(both.output, ">random: layer 1, head 1</text>"));
+    cr_expect(shows(both.output, ">learned: layer 1, head 1</text>"));
+    cr_expect(lacks(one.output, "learned"));
     struct outcome text = attention("'one two' --target 'uno dos' --versus random");
     const char *random = strstr(text.output, "random: cross attention, layer 1, mean of heads"),
                *learned = strstr(text.output, "learned: cross attention, layer 1, mean of heads");
     cr_expect(random && learned && random < learned);
-    expect_refusal(
-        "one --versus random -f json",
-        "--versus is for formats that people look at, but json is for programs; `qkv explain` has the "
-        "numbers of both");
+    expect_refusal("one --versus random -f json", "--versus is for formats that people look at, but json is "
+                                                  "for programs; `qkv explain` has the numbers of both");
     expect_refusal("one --versus learned", "--versus is 'learned', but must be random");
 }

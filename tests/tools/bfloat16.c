@@ -14,8 +14,8 @@ enum { KERNEL_COUNT = sizeof KERNELS / sizeof KERNELS[0] };
 static const char *trained_with(const char *name, const char *variables, const char *options)
 {
     const char *folder = scratch(name);
-    run_ok("cd '%s' && cp '%s/tiny.yaml' '%s/train.tsv' . && %s qkv train tiny.yaml --quiet "
-           "-s training.precision=bfloat16 %s",
+    run_ok("cd '%s' && cp '%s/tiny.yaml' '%s/train.tsv' . && %s qkv train tiny.yaml --quiet -s "
+           "training.precision=bfloat16 %s",
            folder, tiny_folder("bfloat16"), tiny_folder("bfloat16"), variables, options);
     return folder;
 }
@@ -34,8 +34,8 @@ Test(bfloat16, training_has_the_same_bits_with_every_kernel_thread_and_after_a_s
         cr_expect_str_eq(numbers_of(trained_with(KERNELS[i], format("QKV_KERNELS=%s", KERNELS[i]), "-j 2")),
                          expected, "%s", KERNELS[i]);
     const char *stopped = trained_with("stopped", "", "-s training.updates=23");
-    run_ok("cd '%s' && qkv train tiny.yaml --quiet --resume -s training.precision=bfloat16 "
-           "-s training.updates=60",
+    run_ok("cd '%s' && qkv train tiny.yaml --quiet --resume -s training.precision=bfloat16 -s "
+           "training.updates=60",
            stopped);
     cr_expect_str_eq(numbers_of(stopped), expected, "resumed");
     cr_expect_str_neq(numbers_of(tiny_folder("bfloat16")), expected, "float32 gives other numbers");
@@ -43,19 +43,17 @@ Test(bfloat16, training_has_the_same_bits_with_every_kernel_thread_and_after_a_s
 
 Test(bfloat16, a_run_is_resumed_in_its_own_precision)
 {
-    const char *folder = trained_with("own", "", "-s training.updates=5");
-    struct outcome outcome = run("cd '%s' && qkv train tiny.yaml --resume", folder);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "training.precision"), "%s", outcome.error);
+    enter(trained_with("own", "", "-s training.updates=5"));
+    cr_expect(fails(run("qkv train tiny.yaml --resume"), 2, "training.precision"));
 }
 
 /* What training says of a run is what `qkv evaluate` says of it. */
 Test(bfloat16, validations_are_float32)
 {
-    const char *folder = trained_with("validated", "", "");
+    enter(trained_with("validated", "", ""));
     double losses[2];
-    const char *log = run_ok("cd '%s' && grep validation run/metrics.jsonl", folder),
-               *report = run_ok("cd '%s' && qkv evaluate run train.tsv --json", folder);
+    const char *log = run_ok("grep validation run/metrics.jsonl"),
+               *report = run_ok("qkv evaluate run train.tsv --json");
     const char *texts[] = {log, report};
     for (int i = 0; i < 2; i++) {
         const char *loss = strstr(texts[i], "\"loss\":");
@@ -67,36 +65,30 @@ Test(bfloat16, validations_are_float32)
 
 Test(bfloat16, decoding_is_the_same_with_every_kernel_and_number_of_threads)
 {
-    const char *folder = tiny_folder("bfloat16");
-    const char *expected =
-        run_ok("cd '%s' && %s | qkv translate run --scores --precision bfloat16", folder, LINES);
+    enter(tiny_folder("bfloat16"));
+    const char *expected = run_ok("%s | qkv translate run --scores --precision bfloat16", LINES);
     for (int i = 0; i < KERNEL_COUNT; i++)
-        cr_expect_str_eq(run_ok("cd '%s' && %s | QKV_KERNELS=%s qkv translate run --scores --precision "
-                                "bfloat16 -j %d",
-                                folder, LINES, KERNELS[i], i + 1),
+        cr_expect_str_eq(run_ok("%s | QKV_KERNELS=%s qkv translate run --scores --precision bfloat16 -j %d",
+                                LINES, KERNELS[i], i + 1),
                          expected, "%s", KERNELS[i]);
-    cr_expect_str_neq(run_ok("cd '%s' && %s | qkv translate run --scores", folder, LINES), expected);
-    cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate run --precision bfloat16", folder, LINES),
-                     run_ok("cd '%s' && %s | qkv translate run", folder, LINES));
-    const char *json =
-        run_ok("cd '%s' && qkv attention run 'one two' --format json --precision bfloat16 -q", folder);
-    cr_expect_not_null(strstr(json, "\"precision\":\t\"bfloat16\""), "%.300s", json);
+    cr_expect_str_neq(run_ok("%s | qkv translate run --scores", LINES), expected);
+    cr_expect_str_eq(run_ok("%s | qkv translate run --precision bfloat16", LINES),
+                     run_ok("%s | qkv translate run", LINES));
+    const char *json = run_ok("qkv attention run 'one two' --format json --precision bfloat16 -q");
+    cr_expect(shows(json, "\"precision\":\t\"bfloat16\""), "%.300s", json);
 }
 
 Test(bfloat16, the_gradient_check_says_what_it_checks)
 {
-    const char *folder = trained_with("checked", "", "-s training.updates=1");
-    const char *printed =
-        run_ok("cd '%s' && qkv gradcheck tiny.yaml -s training.precision=bfloat16 --sample 1", folder);
-    cr_expect_not_null(strstr(printed, "training.precision is bfloat16"), "%s", printed);
-    cr_expect_null(
-        strstr(run_ok("cd '%s' && qkv gradcheck tiny.yaml --sample 1", folder), "training.precision"));
+    enter(trained_with("checked", "", "-s training.updates=1"));
+    const char *printed = run_ok("qkv gradcheck tiny.yaml -s training.precision=bfloat16 --sample 1");
+    cr_expect(shows(printed, "training.precision is bfloat16"));
+    cr_expect(lacks(run_ok("qkv gradcheck tiny.yaml --sample 1"), "training.precision"));
 }
 
 Test(bfloat16, int8_is_not_for_training)
 {
     struct outcome outcome =
         run("cd '%s' && qkv train tiny.yaml -s training.precision=int8", tiny_folder("bfloat16"));
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "float32"), "%s", outcome.error);
+    cr_expect(fails(outcome, 2, "float32"));
 }

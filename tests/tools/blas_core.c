@@ -29,9 +29,8 @@ static void expect_core(const char *variables, const char *core)
 {
     struct outcome outcome = run_with(variables, "--version");
     cr_expect_eq(outcome.exit_code, 0);
-    cr_expect_not_null(
-        strstr(outcome.output, format("\nOpenBLAS: kernels for %s, for large products in ", core)), "%s: %s",
-        variables, outcome.output);
+    cr_expect(shows(outcome.output, format("\nOpenBLAS: kernels for %s, for large products in ", core)), "%s",
+              variables);
     cr_expect_str_empty(outcome.error);
 }
 
@@ -48,8 +47,7 @@ Test(blas_core, is_chosen_only_with_blas_and_where_the_user_has_not)
 Test(blas_core, the_command_is_the_same)
 {
     struct outcome outcome = run_with("QKV_KERNELS=blas", "'no  such' command");
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "'no  such'"), "%s", outcome.error);
+    cr_expect(fails(outcome, 2, "'no  such'"));
     outcome =
         run_with("QKV_KERNELS=blas", "score - '" QKV_SOURCE_DIR "/LICENSE' <'" QKV_SOURCE_DIR "/LICENSE'");
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
@@ -60,11 +58,10 @@ Test(blas_core, a_command_that_cannot_be_executed_anew_says_so_and_goes_on)
     if (!strcmp(fitting_core(), "Prescott")) cr_skip("there is nothing to choose on this processor");
     struct outcome outcome = run_with("QKV_KERNELS=blas QKV_CANNOT_EXECUTE=1", "--version");
     cr_expect_eq(outcome.exit_code, 0);
-    cr_expect_not_null(strstr(outcome.output, "\nOpenBLAS: kernels for "), "%s", outcome.output);
-    cr_expect_str_eq(
-        outcome.error,
-        format("qkv: OpenBLAS computes with kernels for Prescott, which are slow on this processor, because "
-               "this program cannot be executed anew (Permission denied): set the environment variable "
-               "OPENBLAS_CORETYPE to %s\n",
-               fitting_core()));
+    cr_expect(shows(outcome.output, "\nOpenBLAS: kernels for "));
+    cr_expect_str_eq(outcome.error,
+                     format("qkv: OpenBLAS computes with kernels for Prescott, which are slow on this "
+                            "processor, because this program cannot be executed anew (Permission denied): "
+                            "set the environment variable OPENBLAS_CORETYPE to %s\n",
+                            fitting_core()));
 }

@@ -30,54 +30,49 @@ static bool has_pieces(const char *text)
 
 Test(bpe, a_run_that_is_copied_translates)
 {
-    const char *folder = trained("copied", MERGES);
-    run_ok("cd '%s' && mkdir away && cp -r run away/ && rm -r run train.tsv", folder);
-    struct outcome outcome =
-        run("cd '%s' && printf 'abcde\\n\\nzq ab\\n' | qkv translate -q away/run", folder);
+    enter(trained("copied", MERGES));
+    run_ok("mkdir away && cp -r run away/ && rm -r run train.tsv");
+    struct outcome outcome = run("printf 'abcde\\n\\nzq ab\\n' | qkv translate -q away/run");
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_not(has_pieces(outcome.output), "%s", outcome.output);
-    outcome = run("cd '%s' && qkv evaluate away/run dev.tsv", folder);
+    outcome = run("qkv evaluate away/run dev.tsv");
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_not(has_pieces(outcome.output), "%s", outcome.output);
-    cr_expect(has_pieces(run_ok("cd '%s' && printf abcde | qkv tokenize away/run", folder)));
-    outcome = run("cd '%s' && echo '?zq !' | qkv translate away/run", folder);
+    cr_expect(has_pieces(run_ok("printf abcde | qkv tokenize away/run")));
+    outcome = run("echo '?zq !' | qkv translate away/run");
     cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the vocabulary: ?, z, q, !\n");
     /* Maps and explanations show pieces. */
-    run_ok("cd '%s' && for o in svg png json csv npz html txt; do qkv attention away/run abcde -o m.$o; done",
-           folder);
-    cr_expect(has_pieces(run_ok("cd '%s' && qkv explain away/run abcde", folder)));
+    run_ok("for o in svg png json csv npz html txt; do qkv attention away/run abcde -o m.$o; done");
+    cr_expect(has_pieces(run_ok("qkv explain away/run abcde")));
 }
 
 Test(bpe, tokenize_prints_tokens)
 {
-    const char *folder = task("tokenize");
+    const char *folder = enter(task("tokenize"));
     write_text(folder, "s.codes", "#version: 0.2\na b\nab c</w>\n");
     write_text(folder, "t.codes", "#version: 0.2\nA B\n");
-    run_ok("cd '%s' && qkv train c.yaml -q " LEVELS
-           "-s data.src.bpe_codes=s.codes -s data.trg.bpe_codes=t.codes",
-           folder);
-    run_ok("cd '%s' && rm ?.codes", folder);
+    run_ok("qkv train c.yaml -q " LEVELS "-s data.src.bpe_codes=s.codes -s data.trg.bpe_codes=t.codes");
+    run_ok("rm ?.codes");
     write_text(folder, "lines", "abc  abd\n\nABC abc\n");
-    cr_expect_str_eq(run_ok("cd '%s' && qkv tokenize run lines", folder), "abc ab@@ d\n\nA@@ B@@ C abc\n");
-    cr_expect_str_eq(run_ok("cd '%s' && qkv tokenize run --side trg <lines", folder),
+    cr_expect_str_eq(run_ok("qkv tokenize run lines"), "abc ab@@ d\n\nA@@ B@@ C abc\n");
+    cr_expect_str_eq(run_ok("qkv tokenize run --side trg <lines"),
                      "a@@ b@@ c a@@ b@@ d\n\nAB@@ C a@@ b@@ c\n");
-    cr_expect_str_eq(run_ok("cd '%s' && cat run/source.codes", folder), "#version: 0.2\na b\nab c</w>\n");
-    cr_expect(refused(run("cd '%s' && qkv tokenize run nothing", folder),
-                      "qkv: nothing: cannot be read: No such file or directory"));
-    cr_expect_eq(run("cd '%s' && qkv tokenize run lines --side both", folder).exit_code, 2);
-    cr_expect(refused(
-        run("cd '%s' && printf 'a\\nb\\377\\n' | qkv tokenize run 2>&1 >/dev/null | cat >&2; exit 2", folder),
-        "qkv: <stdin>:2:2: byte 0xFF is not valid UTF-8"));
-    struct outcome outcome = run("cd '%s' && echo '\U0001F600 zq' | qkv tokenize run", folder);
+    cr_expect_str_eq(run_ok("cat run/source.codes"), "#version: 0.2\na b\nab c</w>\n");
+    cr_expect(
+        refused(run("qkv tokenize run nothing"), "qkv: nothing: cannot be read: No such file or directory"));
+    cr_expect_eq(run("qkv tokenize run lines --side both").exit_code, 2);
+    cr_expect(refused(run("printf 'a\\nb\\377\\n' | qkv tokenize run 2>&1 >/dev/null | cat >&2; exit 2"),
+                      "qkv: <stdin>:2:2: byte 0xFF is not valid UTF-8"));
+    struct outcome outcome = run("echo '\U0001F600 zq' | qkv tokenize run");
     cr_expect_str_eq(outcome.output, "\U0001F600 z@@ q\n");
     cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the vocabulary: \U0001F600, z, q\n");
-    outcome = run("cd '%s' && echo 'abc xyz' | qkv tokenize run --side trg", folder);
+    outcome = run("echo 'abc xyz' | qkv tokenize run --side trg");
     cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the target vocabulary: a, b, c, x, y, z\n");
-    cr_expect_str_empty(run("cd '%s' && echo zq | qkv tokenize run -q", folder).error);
+    cr_expect_str_empty(run("echo zq | qkv tokenize run -q").error);
     /* Runs of other levels have tokens, too. */
-    folder = tiny_run("words", 1);
-    cr_expect_str_eq(run_ok("cd '%s' && echo 'a  b' | qkv tokenize run", folder), "a b\n");
-    cr_expect_str_eq(run("cd '%s' && printf 'a\\tb\\nb\\ta\\n' | qkv tokenize run", folder).error,
+    folder = enter(tiny_run("words", 1));
+    cr_expect_str_eq(run_ok("echo 'a  b' | qkv tokenize run"), "a b\n");
+    cr_expect_str_eq(run("printf 'a\\tb\\nb\\ta\\n' | qkv tokenize run").error,
                      "qkv: <stdin>:1: has a tab, but a line is one sentence: give one column (cut -f1)\n");
 }
 
@@ -89,62 +84,58 @@ Test(bpe, training_resumes_with_the_merges_of_the_run)
     static const char scores[] = "cd '%s' && printf 'ab\\ncde\\n' | qkv translate -q --scores --checkpoint "
                                  "last run && cat run/*.codes";
     cr_expect_str_eq(run_ok(scores, once), run_ok(scores, twice));
-    cr_expect(
-        refused(run("cd '%s' && qkv train c.yaml --resume " LEVELS
-                    "-s data.src.num_merges=1 -s data.trg.num_merges=3",
-                    twice),
-                "qkv: run/last.safetensors: was trained with data.src.num_merges 2, but the config has 1: "
-                "put it back, or train a new run, which --from can start with these parameters"));
+    cr_expect(refused(run("cd '%s' && qkv train c.yaml --resume " LEVELS
+                          "-s data.src.num_merges=1 -s data.trg.num_merges=3",
+                          twice),
+                      "qkv: run/last.safetensors: was trained with data.src.num_merges 2, but the config has "
+                      "1: put it back, or train a new run, which --from can start with these parameters"));
 }
 
 Test(bpe, other_merges_are_refused)
 {
-    const char *folder = trained("merges", MERGES);
-    run_ok("cd '%s' && sed -i 's/^\\(.\\) /z /' run/target.codes", folder);
-    struct outcome outcome = run("cd '%s' && echo ab | qkv translate run", folder);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, ": was trained with other target merges: their checksum was "),
-                       "%s", outcome.error);
-    run_ok("cd '%s' && rm run/target.codes", folder);
-    outcome = run("cd '%s' && echo ab | qkv translate run", folder);
-    cr_expect(refused(outcome, "qkv: run/target.codes: cannot be read: No such file or directory"));
+    enter(trained("merges", MERGES));
+    run_ok("sed -i 's/^\\(.\\) /z /' run/target.codes");
+    cr_expect(fails(run("echo ab | qkv translate run"), 2,
+                    ": was trained with other target merges: their checksum was "));
+    run_ok("rm run/target.codes");
+    cr_expect(refused(run("echo ab | qkv translate run"),
+                      "qkv: run/target.codes: cannot be read: No such file or directory"));
     /* A run of another level that replaces it keeps no merges. */
-    run_ok("cd '%s' && qkv train c.yaml -q --overwrite && ! ls run/source.codes 2>/dev/null", folder);
+    run_ok("qkv train c.yaml -q --overwrite && ! ls run/source.codes 2>/dev/null");
 }
 
 Test(bpe, a_run_keeps_its_frequent_pieces)
 {
-    const char *folder = task("frequent");
+    const char *folder = enter(task("frequent"));
     write_text(folder, "s.codes", "#version: 0.2\na b</w>\n");
     write_text(folder, "few.tsv", "cd cd\tab cd\nab cd\tab ab\n");
-    run_ok("cd '%s' && qkv train c.yaml -q " LEVELS "-s data.train=few.tsv -s data.src.bpe_codes=s.codes "
-           "-s data.trg.bpe_codes=s.codes -s data.src.bpe_min_freq=2 -s data.trg.bpe_min_freq=3 "
-           "-s data.dev= -s training.batch_size=1",
-           folder);
-    cr_expect_str_eq(run_ok("cd '%s' && cat run/target.pieces", folder), "ab 3\n");
-    cr_expect_str_eq(run_ok("cd '%s' && cat run/source.pieces", folder), "c@@ 3\nd 3\n");
-    cr_expect_str_eq(run_ok("cd '%s' && echo ab cd | qkv tokenize run", folder), "a@@ b c@@ d\n");
-    cr_expect_str_eq(run_ok("cd '%s' && echo ab cd | qkv tokenize run --side trg", folder), "ab c@@ d\n");
-    run_ok("cd '%s' && sed -i '1d' run/source.pieces", folder);
-    cr_expect_not_null(strstr(run("cd '%s' && echo ab | qkv translate run", folder).error,
-                              ": was trained with other source merges: their checksum was "));
-    run_ok("cd '%s' && rm run/source.pieces", folder);
-    cr_expect(refused(run("cd '%s' && echo ab | qkv translate run", folder),
+    run_ok("qkv train c.yaml -q " LEVELS
+           "-s data.train=few.tsv -s data.src.bpe_codes=s.codes -s data.trg.bpe_codes=s.codes -s "
+           "data.src.bpe_min_freq=2 -s data.trg.bpe_min_freq=3 -s data.dev= -s training.batch_size=1");
+    cr_expect_str_eq(run_ok("cat run/target.pieces"), "ab 3\n");
+    cr_expect_str_eq(run_ok("cat run/source.pieces"), "c@@ 3\nd 3\n");
+    cr_expect_str_eq(run_ok("echo ab cd | qkv tokenize run"), "a@@ b c@@ d\n");
+    cr_expect_str_eq(run_ok("echo ab cd | qkv tokenize run --side trg"), "ab c@@ d\n");
+    run_ok("sed -i '1d' run/source.pieces");
+    cr_expect(shows(run("echo ab | qkv translate run").error,
+                    ": was trained with other source merges: their checksum was "));
+    run_ok("rm run/source.pieces");
+    cr_expect(refused(run("echo ab | qkv translate run"),
                       "qkv: run/source.pieces: cannot be read: No such file or directory"));
 }
 
 Test(bpe, refuses_merges_that_cannot_be)
 {
-    const char *folder = task("refused");
+    const char *folder = enter(task("refused"));
     write_text(folder, "bad.codes", "#version: 0.1\n");
     static const char *const cases[][2] = {
         {"", "-s data.src.level=bpe: data.src.level is bpe, but needs data.src.num_merges above 0 or "
              "data.src.bpe_codes\n"
              "-s data.trg.level=bpe: data.trg.level is bpe, but needs data.trg.num_merges above 0 or "
              "data.trg.bpe_codes"},
-        {MERGES "-s data.src.bpe_codes=x", "-s data.src.bpe_codes=x: data.src.bpe_codes is x and "
-                                           "data.src.num_merges is 2, but merges are either "
-                                           "learned or read: give one of them"},
+        {MERGES "-s data.src.bpe_codes=x",
+         "-s data.src.bpe_codes=x: data.src.bpe_codes is x and data.src.num_merges is 2, but merges are "
+         "either learned or read: give one of them"},
         {MERGES "-s data.joint_vocabulary=true",
          "-s data.trg.num_merges=3: data.trg.num_merges is 3, but with a joint vocabulary must equal "
          "data.src.num_merges (2)"},
@@ -162,22 +153,20 @@ Test(bpe, refuses_merges_that_cannot_be)
         {MERGES "-s data.src.bpe_min_freq=2 -s data.src.bpe_dropout=0.1",
          "data.src.bpe_min_freq is 2, but needs data.src.bpe_dropout to be 0: BPE dropout makes pieces of "
          "any frequency"},
-        {MERGES "-s data.train=/dev/stdin", "/dev/stdin: level bpe reads the training text twice, once to "
-                                            "learn merges: give a file, or merges in "
-                                            "data.src.bpe_codes and data.trg.bpe_codes"},
+        {MERGES "-s data.train=/dev/stdin",
+         "/dev/stdin: level bpe reads the training text twice, once to learn merges: give a file, or merges "
+         "in data.src.bpe_codes and data.trg.bpe_codes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct outcome outcome =
-            run("cd '%s' && qkv train c.yaml " LEVELS "%s <train.tsv", folder, cases[i][0]);
-        cr_expect_eq(outcome.exit_code, 2, "%s", cases[i][0]);
-        cr_expect_not_null(strstr(outcome.error, cases[i][1]), "%s", outcome.error);
+        struct outcome outcome = run("qkv train c.yaml " LEVELS "%s <train.tsv", cases[i][0]);
+        cr_expect(fails(outcome, 2, cases[i][1]));
     }
-    cr_expect_str_empty(run("ls '%s/run'", folder).output);
+    cr_expect_str_empty(run("ls 'run'").output);
 }
 
 Test(bpe, gradcheck_learns_merges_as_training_does)
 {
-    const char *folder = task("gradcheck");
-    run_ok("cd '%s' && qkv config c.yaml " LEVELS MERGES ">b.yaml && qkv gradcheck b.yaml", folder);
-    run_ok("cd '%s' && qkv train b.yaml -q && qkv gradcheck run", folder);
+    enter(task("gradcheck"));
+    run_ok("qkv config c.yaml " LEVELS MERGES ">b.yaml && qkv gradcheck b.yaml");
+    run_ok("qkv train b.yaml -q && qkv gradcheck run");
 }

@@ -13,12 +13,11 @@
 static void write_evaluation(const char *folder, const char *name, const char *run_name, const char *test,
                              double accuracy, const char *more)
 {
-    write_text(
-        folder, name,
-        format("{\"run\": \"%s\", \"parameters\": 1234567, \"training_tokens_per_second\": 4321.4, "
-               "\"training_max_length\": 25, \"test\": \"%s\", \"sentences\": 200, \"token_accuracy\": "
-               "0.9, \"sequence_accuracy\": %g, \"bleu\": 87.654%s}\n",
-               run_name, test, accuracy, more));
+    write_text(folder, name,
+               format("{\"run\": \"%s\", \"parameters\": 1234567, \"training_tokens_per_second\": 4321.4, "
+                      "\"training_max_length\": 25, \"test\": \"%s\", \"sentences\": 200, "
+                      "\"token_accuracy\": 0.9, \"sequence_accuracy\": %g, \"bleu\": 87.654%s}\n",
+                      run_name, test, accuracy, more));
 }
 
 #define CLASS(from, to, sentences, accuracy)                                                                 \
@@ -32,10 +31,9 @@ static const char *evaluations(const char *name)
                      ", \"by_length\": [" CLASS(1, 5, 100, 0.9) ", " CLASS(6, 10, 100, 0.1) "]");
     write_evaluation(folder, "a2.json", "cho", "x/long/test.tsv", 0.0125,
                      ", \"by_length\": [" CLASS(6, 10, 300, 0.5) ", " CLASS(11, 15, 100, 0) "]");
-    write_evaluation(
-        folder, "b1.json", "bahdanau", "x/short/test.tsv", 0.985,
-        ", \"alignment\": {\"best\": {\"target\": {\"aer\": 0.2}, \"union\": {\"aer\": 0.12345}}}, "
-        "\"by_length\": [" CLASS(1, 5, 9, 1) "]");
+    write_evaluation(folder, "b1.json", "bahdanau", "x/short/test.tsv", 0.985,
+                     ", \"alignment\": {\"best\": {\"target\": {\"aer\": 0.2}, \"union\": {\"aer\": "
+                     "0.12345}}}, \"by_length\": [" CLASS(1, 5, 9, 1) "]");
     return folder;
 }
 
@@ -80,7 +78,7 @@ static void expect_cells(const char *table, const char *thousands, const char *n
         cr_expect_str_eq(cell(table, "cho", cells[i].column), cells[i].cho, "%s", cells[i].column);
         cr_expect_str_eq(cell(table, "bahdanau", cells[i].column), cells[i].bahdanau, "%s", cells[i].column);
     }
-    cr_expect_null(strstr(table, "long: AER"), "the test `long` has no links");
+    cr_expect(lacks(table, "long: AER"), "the test `long` has no links");
 }
 
 /* Columns of a terminal that the line takes. */
@@ -93,40 +91,35 @@ static size_t width_of(const char *line)
 
 Test(compare, prints_a_row_for_each_run_and_columns_for_each_test)
 {
-    const char *folder = evaluations("text");
-    struct outcome outcome = run("cd '%s' && qkv compare a1.json a2.json b1.json", folder);
-    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    const char *tests = outcome.output, *names = strchr(tests, '\n') + 1;
-    cr_expect_not_null(strstr(names, "\nbahdanau   1,234,567     4,321 "), "%s", names);
+    enter(evaluations("text"));
+    char *output = run_ok("qkv compare a1.json a2.json b1.json");
+    const char *tests = output, *names = strchr(tests, '\n') + 1;
+    cr_expect(shows(names, "\nbahdanau   1,234,567     4,321 "));
     for (const char *row = names; *row; row = strchr(row, '\n') + 1)
         cr_expect_eq(width_of(row), width_of(names), "%s", row);
     cr_expect_eq(strstr(tests, "short") - tests, strstr(names, "  tokens/s") - names + 12);
-    cr_expect_not_null(strstr(strstr(tests, "short"), "long"));
+    cr_expect(shows(strstr(tests, "short"), "long"));
     /* Cells and columns are those of the Markdown table. */
-    const char *cells =
-        run("cd '%s' && qkv compare a1.json a2.json b1.json -o t.md | sed '1d; s/   */\\t/g'", folder).output;
+    const char *cells = run("qkv compare a1.json a2.json b1.json -o t.md | sed '1d; s/   */\\t/g'").output;
     cr_expect_str_eq(
-        cells,
-        run("sed '2d; s/^| //; s/ |$//; s/ | /\\t/g; 1s/short: //g; 1s/long: //g' '%s/t.md'", folder).output);
+        cells, run("sed '2d; s/^| //; s/ |$//; s/ | /\\t/g; 1s/short: //g; 1s/long: //g' 't.md'").output);
 }
 
 Test(compare, writes_markdown_tsv_json_and_charts)
 {
-    const char *folder = evaluations("files");
-    struct outcome outcome = run("cd '%s' && qkv compare a1.json b1.json a2.json -o t.md -o t.tsv -o t.json "
-                                 "-o t.svg -o t.png -o t.txt",
-                                 folder);
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_str_eq(read_file(format("%s/t.txt", folder), NULL), outcome.output);
-    expect_cells(read_file(format("%s/t.tsv", folder), NULL), "", "");
-    const char *markdown = read_file(format("%s/t.md", folder), NULL);
-    cr_expect_not_null(strstr(markdown, " |\n|---|---:|---:|---:|"), "%s", markdown);
-    expect_cells(run("sed 's/^| //; s/ |$//; s/ | /\\t/g' '%s/t.md'", folder).output, ",", "–");
-    cJSON *json = cJSON_Parse(read_file(format("%s/t.json", folder), NULL));
+    enter(evaluations("files"));
+    char *output =
+        run_ok("qkv compare a1.json b1.json a2.json -o t.md -o t.tsv -o t.json -o t.svg -o t.png -o t.txt");
+    cr_expect_str_eq(read_file("t.txt", NULL), output);
+    expect_cells(read_file("t.tsv", NULL), "", "");
+    const char *markdown = read_file("t.md", NULL);
+    cr_expect(shows(markdown, " |\n|---|---:|---:|---:|"));
+    expect_cells(run("sed 's/^| //; s/ |$//; s/ | /\\t/g' 't.md'").output, ",", "–");
+    cJSON *json = cJSON_Parse(read_file("t.json", NULL));
     cr_expect_eq(cJSON_GetArraySize(json), 3);
     cJSON_Delete(json);
-    const char *svg = read_file(format("%s/t.svg", folder), NULL);
-    cr_expect_not_null(strstr(svg, ">bahdanau<"));
+    const char *svg = read_file("t.svg", NULL);
+    cr_expect(shows(svg, ">bahdanau<"));
     /* Lengths 3, 8 and 13; at 8 the two tests of cho make (10 + 150) of 400 right: 40 %. */
     double x[3], y[3];
     const char *points = strstr(svg, "<polyline fill=\"none\" stroke=\"#000000\"");
@@ -135,7 +128,7 @@ Test(compare, writes_markdown_tsv_json_and_charts)
     cr_assert_eq(sscanf(points, "points=\"%lf,%lf %lf,%lf %lf,%lf\"", x, y, x + 1, y + 1, x + 2, y + 2), 6);
     cr_expect_float_eq(x[1] - x[0], x[2] - x[1], 0.02);
     cr_expect_float_eq((y[2] - y[1]) / (y[2] - y[0]), 40. / 90, 1e-3);
-    cr_expect_eq(run("head -c 8 '%s/t.png' | tail -c 7 | grep -q PNG", folder).exit_code, 0);
+    cr_expect_eq(run("head -c 8 't.png' | tail -c 7 | grep -q PNG").exit_code, 0);
 }
 
 /* A name from a file must not steer a terminal, end a cell, or break a format. */
@@ -155,41 +148,39 @@ Test(compare, shows_any_name_in_every_format)
         {"\xF0\x9F\x98", "\uFFFD\uFFFD\uFFFD", "\uFFFD\uFFFD\uFFFD"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *folder = scratch(format("names_%zu", i));
+        const char *folder = enter(scratch(format("names_%zu", i)));
         write_evaluation(folder, "a.json", names[i].json, "x\\u001b/t|t.tsv", 0.5,
                          ", \"by_length\": [" CLASS(1, 5, 100, 0.9) "]");
-        struct outcome outcome =
-            run("cd '%s' && qkv compare a.json -o t.md -o t.tsv -o t.json -o t.svg -o t.png", folder);
+        struct outcome outcome = run("qkv compare a.json -o t.md -o t.tsv -o t.json -o t.svg -o t.png");
         cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
         cr_expect_str_empty(outcome.error);
-        cr_expect_not_null(strstr(outcome.output, format("\n%s ", names[i].shown)), "%s", outcome.output);
+        cr_expect(shows(outcome.output, format("\n%s ", names[i].shown)));
         cr_expect_null(strpbrk(outcome.output, "\033\t"));
-        struct table_text markdown = parse_markdown(read_file(format("%s/t.md", folder), NULL));
+        struct table_text markdown = parse_markdown(read_file("t.md", NULL));
         cr_assert_eq(markdown.rows, 3);
         cr_expect_str_eq(markdown.cell[2 * markdown.columns], names[i].shown);
         cr_expect_str_eq(markdown.cell[markdown.columns - 1], "t|t: BLEU");
-        struct table_text tsv = parse_separated(read_file(format("%s/t.tsv", folder), NULL), '\t');
+        struct table_text tsv = parse_separated(read_file("t.tsv", NULL), '\t');
         cr_assert_eq(tsv.rows, 2);
         cr_expect_str_eq(without_guard(tsv.cell[tsv.columns]), names[i].name);
         cr_expect_neq(*tsv.cell[tsv.columns], '=');
-        cJSON *json = cJSON_Parse(read_file(format("%s/t.json", folder), NULL));
+        cJSON *json = cJSON_Parse(read_file("t.json", NULL));
         cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetArrayItem(json, 0), "run")),
                          names[i].name);
         cJSON_Delete(json);
         bool has_tab = strchr(names[i].name, '\t'); /* which pictures show as a space */
-        cr_expect(has_text(parse_markup(read_file(format("%s/t.svg", folder), NULL)),
-                           has_tab ? "a b\uFFFDc" : names[i].shown));
+        cr_expect(has_text(parse_markup(read_file("t.svg", NULL)), has_tab ? "a b\uFFFDc" : names[i].shown));
     }
 }
 
 Test(compare, refuses_files_that_are_no_evaluations)
 {
-    const char *folder = evaluations("refused");
+    const char *folder = enter(evaluations("refused"));
     write_evaluation(folder, "again.json", "cho", "x/short/test.tsv", 0.5, "");
     write_evaluation(folder, "plain.json", "cho", "x/short/test.tsv", 0.5, "");
     write_evaluation(folder, "broken.json", "cho", "y", 0.5, ", \"by_length\": [{\"from\": 1}]");
     write_text(folder, "other.json", "{\"run\": \"cho\"}");
-    run_ok("cd '%s' && sed 's/87.654/null/' plain.json >null.json", folder); /* JSON has no NaN */
+    run_ok("sed 's/87.654/null/' plain.json >null.json"); /* JSON has no NaN */
     write_text(folder, "empty.json", "");
 #define NONE ": is not an evaluation; make one with `qkv evaluate --json`"
     static const char *const cases[][2] = {
@@ -201,32 +192,26 @@ Test(compare, refuses_files_that_are_no_evaluations)
         {"other.json", "qkv: other.json" NONE},
         {"broken.json", "qkv: broken.json" NONE},
         {"null.json", "qkv: null.json" NONE},
-        {"a1.json again.json",
-         "qkv: again.json: a second evaluation of run cho on x/short/test.tsv by the same checkpoint and "
-         "search: leave one out"},
+        {"a1.json again.json", "qkv: again.json: a second evaluation of run cho on x/short/test.tsv by the "
+                               "same checkpoint and search: leave one out"},
         {"a1.json -o x.bmp", "qkv: x.bmp: a comparison is written as .md, .tsv, .json, .txt, .svg or .png"},
-        {"plain.json -o x.svg",
-         "qkv: x.svg: no evaluation has scores by length; make them with `qkv evaluate "
-         "--by-length 5 --json`"},
+        {"plain.json -o x.svg", "qkv: x.svg: no evaluation has scores by length; make them with `qkv "
+                                "evaluate --by-length 5 --json`"},
         {"a1.json -o none/x.md", "qkv: none/x.md: cannot be written: there is no folder none"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        cr_expect(refused(run("cd '%s' && qkv compare %s", folder, cases[i][0]), cases[i][1]), "%s",
-                  cases[i][0]);
+    EXPECT_REFUSALS("qkv compare ", cases);
     cr_expect_eq(run("ls '%s' | grep -q x", folder).exit_code, 1);
 }
 
 /* Checkpoints, beam sizes and ensembles of a run are rows of their own; only the same ones of two seeds have a mean. */
 Test(compare, tells_the_systems_of_a_run_apart)
 {
-    const char *folder = tiny_task("systems");
-    run_ok("cd '%s' && for seed in 1 2; do qkv train c.yaml -q -s training.model_dir=run-$seed -s "
+    enter(tiny_task("systems"));
+    run_ok("for seed in 1 2; do qkv train c.yaml -q -s training.model_dir=run-$seed -s "
            "training.random_seed=$seed -s training.updates=20 -s training.validation_freq=10 -s "
-           "testing.average=2 -s training.keep_best_ckpts=2; done; "
-           "json() { name=$1; shift; qkv evaluate run-\"$@\" --json >$name.json 2>/dev/null; }; "
-           "json a 1 dev.tsv; json b 2 dev.tsv; json best 1 dev.tsv --checkpoint best; json beam 1 dev.tsv "
-           "--beam 3; json both 2 dev.tsv --with run-1",
-           folder);
+           "testing.average=2 -s training.keep_best_ckpts=2; done; json() { name=$1; shift; qkv evaluate "
+           "run-\"$@\" --json >$name.json 2>/dev/null; }; json a 1 dev.tsv; json b 2 dev.tsv; json best 1 "
+           "dev.tsv --checkpoint best; json beam 1 dev.tsv --beam 3; json both 2 dev.tsv --with run-1");
     static const struct {
         const char *files, *rows[4];
     } cases[] = {
@@ -239,29 +224,27 @@ Test(compare, tells_the_systems_of_a_run_apart)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int rows = 0;
-        run_ok("cd '%s' && qkv compare %s -o t.tsv", folder, cases[i].files);
-        const char *table = read_file(format("%s/t.tsv", folder), NULL);
+        run_ok("qkv compare %s -o t.tsv", cases[i].files);
+        const char *table = read_file("t.tsv", NULL);
         for (; cases[i].rows[rows]; rows++)
-            cr_expect_not_null(strstr(table, format("\n%s\t", cases[i].rows[rows])), "%s: %s", cases[i].files,
-                               table);
-        cr_expect_eq(atoi(run_ok("cd '%s' && wc -l <t.tsv", folder)), rows + 1, "%s", table);
+            cr_expect(shows(table, format("\n%s\t", cases[i].rows[rows])), "%s", cases[i].files);
+        cr_expect_eq(atoi(run_ok("wc -l <t.tsv")), rows + 1, "%s", table);
     }
 }
 
 /* The mean of 10 and 20 is 15, their deviation 7.07. */
 Test(compare, shows_run_folders_at_their_best_validation_and_seeds_as_one_row)
 {
-    const char *folder = tiny_task("folders");
+    const char *folder = enter(tiny_task("folders"));
     char *worse = written_validation_line(20, 3, 50);
     written_run(folder, "small-1", 1, "", format("%s%s", written_validation_line(10, 2, 10), worse));
     written_run(folder, "small-2", 2, "", format("%s%s", written_validation_line(10, 2, 20), worse));
     written_run(folder, "wide", 2, "-s training.learning_rate=0.5 -s model.encoder.num_heads=4",
                 written_validation_line(10, 1, 40));
-    const char *text =
-        run_ok("cd '%s' && qkv compare small-1 small-2 wide -o t.md -o t.tsv -o t.json", folder);
-    cr_expect_not_null(strstr(text, "15.00 ± 7.07"), "%s", text);
-    cr_expect_not_null(strstr(text, "2.0000 ± 0.0000"), "%s", text);
-    const char *table = read_file(format("%s/t.tsv", folder), NULL);
+    const char *text = run_ok("qkv compare small-1 small-2 wide -o t.md -o t.tsv -o t.json");
+    cr_expect(shows(text, "15.00 ± 7.07"));
+    cr_expect(shows(text, "2.0000 ± 0.0000"));
+    const char *table = read_file("t.tsv", NULL);
     cr_expect_str_eq(cell(table, "small (mean of 2 seeds)", "dev: BLEU"), "15.00");
     cr_expect_str_eq(cell(table, "wide", "dev: BLEU"), "40.00");
     cr_expect_str_eq(cell(table, "wide", "dev: loss"), "1.0000");
@@ -275,33 +258,30 @@ Test(compare, shows_run_folders_at_their_best_validation_and_seeds_as_one_row)
     cr_assert_eq(sscanf(strstr(differences, "\nwide "), " %63s %63s %63s\n", name, keys[0], keys[1]), 3);
     cr_expect_str_eq(keys[0], "4");
     cr_expect_str_eq(keys[1], "0.5");
-    cr_expect_not_null(
-        strstr(read_file(format("%s/t.md", folder), NULL),
-               "\n\n| model | model.encoder.num_heads | training.learning_rate |\n|---|---:|---:|\n"));
+    cr_expect(shows(read_file("t.md", NULL),
+                    "\n\n| model | model.encoder.num_heads | training.learning_rate |\n|---|---:|---:|\n"));
     /* The seed is shown where it is what distinguishes the rows, and no key where there is one row. */
-    cr_expect_null(strstr(run_ok("cd '%s' && qkv compare small-1 small-2", folder), "\nmodel  training"));
-    run_ok("cd '%s' && cp -r small-1 copy", folder);
-    cr_expect(refused(run("cd '%s' && qkv compare .", folder),
-                      "qkv: .: not a run, but it holds runs, such as ./copy"));
-    text = run_ok("cd '%s' && qkv compare small-1 copy", folder);
-    cr_expect_null(strstr(text, "mean of"), "the same seed twice is no second seed:\n%s", text);
-    cr_expect(refused(run("cd '%s' && qkv compare small-1 ./small-1", folder),
-                      "qkv: ./small-1: is named twice; name each run once"));
+    cr_expect(lacks(run_ok("qkv compare small-1 small-2"), "\nmodel  training"));
+    run_ok("cp -r small-1 copy");
+    cr_expect(refused(run("qkv compare ."), "qkv: .: not a run, but it holds runs, such as ./copy"));
+    text = run_ok("qkv compare small-1 copy");
+    cr_expect(lacks(text, "mean of"), "the same seed twice is no second seed:\n%s", text);
+    cr_expect(
+        refused(run("qkv compare small-1 ./small-1"), "qkv: ./small-1: is named twice; name each run once"));
 }
 
 /* As translating and evaluating use it. */
 Test(compare, shows_the_average_of_runs_that_use_it)
 {
-    const char *folder = tiny_task("averages");
+    const char *folder = enter(tiny_task("averages"));
     const char *best = written_validation_line(10, 2, 10);
-    const char *average =
-        "{\"kind\":\"average\",\"update\":20,\"checkpoints\":2,\"loss\":1.5,\"token_accuracy\":0.5,"
-        "\"bleu\":30}\n";
+    const char *average = "{\"kind\":\"average\",\"update\":20,\"checkpoints\":2,\"loss\":1.5,\"token_"
+                          "accuracy\":0.5,\"bleu\":30}\n";
     written_run(folder, "a", 1, "-s testing.average=2", format("%s%s", best, average));
     written_run(folder, "b", 1, "", format("%s%s", best, average));
     written_run(folder, "c", 1, "-s testing.average=2 -s training.batch_size=3", best);
-    run_ok("cd '%s' && qkv compare a b c -o t.tsv", folder);
-    const char *table = read_file(format("%s/t.tsv", folder), NULL);
+    run_ok("qkv compare a b c -o t.tsv");
+    const char *table = read_file("t.tsv", NULL);
     cr_expect_str_eq(cell(table, "a", "dev: BLEU"), "30.00");
     cr_expect_str_eq(cell(table, "a", "dev: loss"), "1.5000");
     cr_expect_str_eq(cell(table, "b", "dev: BLEU"), "10.00");
@@ -311,77 +291,76 @@ Test(compare, shows_the_average_of_runs_that_use_it)
 /* The first validation has no loss, as when early stopping used another metric then. */
 Test(compare, leaves_out_validations_without_the_metric_that_chooses)
 {
-    const char *folder = tiny_task("missing");
+    const char *folder = enter(tiny_task("missing"));
     written_run(
         folder, "a", 1, "",
         format("{\"kind\":\"validation\",\"update\":5,\"bleu\":90}\n%s", written_validation_line(10, 2, 10)));
-    run_ok("cd '%s' && qkv compare a -o t.tsv", folder);
-    cr_expect_str_eq(cell(read_file(format("%s/t.tsv", folder), NULL), "a", "dev: BLEU"), "10.00");
+    run_ok("qkv compare a -o t.tsv");
+    cr_expect_str_eq(cell(read_file("t.tsv", NULL), "a", "dev: BLEU"), "10.00");
 }
 
 Test(compare, seeds_without_another_name_are_called_by_their_folder)
 {
-    const char *folder = tiny_task("nameless");
+    const char *folder = enter(tiny_task("nameless"));
     for (int seed = 1; seed <= 2; seed++)
         written_run(folder, format("%d", seed), seed, "", written_validation_line(10, 2, 10 * seed));
-    run_ok("cd '%s' && mkdir wide && mv 1 wide/seed=1 && mv 2 wide/seed=2", folder);
-    const char *text = run_ok("cd '%s' && qkv compare wide/seed=1 wide/seed=2", folder);
-    cr_expect_not_null(strstr(text, "\nwide (mean of 2 seeds) "), "%s", text);
+    run_ok("mkdir wide && mv 1 wide/seed=1 && mv 2 wide/seed=2");
+    const char *text = run_ok("qkv compare wide/seed=1 wide/seed=2");
+    cr_expect(shows(text, "\nwide (mean of 2 seeds) "));
 }
 
 Test(compare, evaluations_of_seeds_are_one_row_while_their_runs_are_there)
 {
-    const char *folder = tiny_task("seeds");
+    const char *folder = enter(tiny_task("seeds"));
     for (int seed = 1; seed <= 2; seed++) {
         written_run(folder, format("s%d", seed), seed, "", written_validation_line(10, 2, 10 * seed));
         write_evaluation(folder, format("s%d.json", seed), format("s%d", seed), "x/test.tsv", 0.25 * seed,
                          format(", \"checkpoint\": \"s%d/best.safetensors\"", seed));
     }
-    const char *text = run_ok("cd '%s' && qkv compare s1.json s2.json s2 -o t.tsv", folder);
-    const char *table = read_file(format("%s/t.tsv", folder), NULL);
+    const char *text = run_ok("qkv compare s1.json s2.json s2 -o t.tsv");
+    const char *table = read_file("t.tsv", NULL);
     cr_expect_str_eq(cell(table, "s (mean of 2 seeds)", "test: sequences, %"), "37.50", "%s", text);
     cr_expect_str_eq(cell(table, "s (mean of 2 seeds)", "dev: BLEU"), "20.00", "of the one that is named");
-    run_ok("cd '%s' && rm -r s1 s2 && qkv compare s1.json s2.json -o t.tsv", folder);
-    cr_expect_str_eq(cell(read_file(format("%s/t.tsv", folder), NULL), "s2", "test: sequences, %"), "50.00");
+    run_ok("rm -r s1 s2 && qkv compare s1.json s2.json -o t.tsv");
+    cr_expect_str_eq(cell(read_file("t.tsv", NULL), "s2", "test: sequences, %"), "50.00");
 }
 
 Test(compare, warns_of_scores_that_do_not_compare)
 {
-    const char *folder = scratch("signatures");
+    const char *folder = enter(scratch("signatures"));
     const char *signature = ", \"bleu_signature\": \"nrefs:1|case:mixed|tok:%s|version:%d\"";
     write_evaluation(folder, "a.json", "a", "test.tsv", 0.5, format(signature, "13a", 1));
     write_evaluation(folder, "b.json", "b", "test.tsv", 0.5, format(signature, "13a", 2));
     write_evaluation(folder, "c.json", "c", "test.tsv", 0.5, format(signature, "char", 2));
     write_evaluation(folder, "d.json", "d", "other.tsv", 0.5, format(signature, "char", 2));
-    cr_expect_str_empty(run("cd '%s' && qkv compare a.json b.json d.json", folder).error);
-    struct outcome outcome = run("cd '%s' && qkv compare a.json b.json c.json", folder);
+    cr_expect_str_empty(run("qkv compare a.json b.json d.json").error);
+    struct outcome outcome = run("qkv compare a.json b.json c.json");
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_str_eq(outcome.error,
-                     "warning: BLEU on test: that of a is nrefs:1|case:mixed|tok:13a|version:1, but of c "
-                     "is nrefs:1|case:mixed|tok:char|version:2; these scores cannot be compared\n");
+                     "warning: BLEU on test: that of a is nrefs:1|case:mixed|tok:13a|version:1, but of c is "
+                     "nrefs:1|case:mixed|tok:char|version:2; these scores cannot be compared\n");
 }
 
 /* Two configs, hardly trained: all files are there, and a second call trains nothing. */
 Test(history, compares_configs)
 {
-    const char *folder = scratch("history");
+    const char *folder = enter(scratch("history"));
     const char *command = format("cd '%s' && QKV='%s' RUNS='%s' UPDATES=2 TESTS=3 THREADS=1 tools/history.sh "
                                  "configs/history/vaswani_2017.yaml configs/toy_en_es.yaml",
                                  QKV_SOURCE_DIR, QKV_BINARY, folder);
-    struct outcome outcome = run("%s", command);
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_not_null(strstr(outcome.output, "short"));
-    cr_expect_not_null(strstr(outcome.output, "AER, %"));
+    char *output = run_ok("%s", command);
+    cr_expect(shows(output, "short"));
+    cr_expect(shows(output, "AER, %"));
     static const char *const files[] = {"comparison.md", "comparison.tsv", "comparison.json",
                                         "accuracy_by_length.svg", "accuracy_by_length.png"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        cr_expect_not_null(read_file(format("%s/%s", folder, files[i]), NULL), "%s", files[i]);
-    const char *table = read_file(format("%s/comparison.md", folder), NULL);
-    cr_expect_not_null(strstr(table, "\n| vaswani_2017 | 64"), "%s", table);
-    cr_expect_not_null(strstr(table, "\n| toy_en_es | 31"), "%s", table);
-    cJSON *inspected = cJSON_Parse(run_ok("qkv inspect '%s/toy_en_es,seed=42' --json", folder));
+        cr_expect_not_null(read_file(format("%s", files[i]), NULL), "%s", files[i]);
+    const char *table = read_file("comparison.md", NULL);
+    cr_expect(shows(table, "\n| vaswani_2017 | 64"));
+    cr_expect(shows(table, "\n| toy_en_es | 31"));
+    cJSON *inspected = cJSON_Parse(run_ok("qkv inspect 'toy_en_es,seed=42' --json"));
     double learned = cJSON_GetNumberValue(cJSON_GetObjectItem(inspected, "total"));
-    cr_expect_str_eq(cell(read_file(format("%s/comparison.tsv", folder), NULL), "toy_en_es", "parameters"),
+    cr_expect_str_eq(cell(read_file("comparison.tsv", NULL), "toy_en_es", "parameters"),
                      format("%.0f", learned), "without the gaps between tensors");
     cJSON_Delete(inspected);
     const char *before = fingerprint(folder);

@@ -223,12 +223,11 @@ Test(explain, writes_every_format)
     } FILES[] = {{"a.json", "{"},        {"a.npz", "PK\003\004"}, {"a.html", "<!DOCTYPE html>"},
                  {"a.svg", "<svg"},      {"a.png", "\211PNG"},    {"a.csv", "label,step,head,"},
                  {"a.txt", "Multi-head"}};
-    const char *folder = scratch("formats");
+    enter(scratch("formats"));
     for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
-        const char *path = format("%s/%s", folder, FILES[i].name);
-        struct outcome outcome = run("qkv explain '" SEEDS "/simple_attention_two_heads.yaml' -o '%s'", path);
-        cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-        cr_expect_str_empty(outcome.output);
+        const char *path = format("%s", FILES[i].name);
+        char *output = run_ok("qkv explain '" SEEDS "/simple_attention_two_heads.yaml' -o '%s'", path);
+        cr_expect_str_empty(output);
         char *bytes = read_file(path, NULL);
         cr_expect(bytes && !strncmp(bytes, FILES[i].start, strlen(FILES[i].start)), "%s", FILES[i].name);
     }
@@ -238,15 +237,14 @@ Test(explain, html_is_complete_escaped_and_without_script)
 {
     const char *scene = scene_of("name: <b>\ntokens: ['<a>', '&']\nembeddings: {values: [[1, 0], [0, 2]]}\n"
                                  "weights: {from: none}\nmask: {type: causal}\n");
-    struct outcome page = run("qkv explain '%s' -f html", scene);
-    cr_assert_eq(page.exit_code, 0, "%s", page.error);
-    cr_expect_null(strstr(page.output, "<script"));
-    cr_expect_null(strstr(page.output, "http"));
-    cr_expect_null(strstr(page.output, "<b>"));
-    cr_expect_not_null(strstr(page.output, "<h1>&lt;b&gt;</h1>"));
-    cr_expect_not_null(strstr(page.output, "<th>&lt;a&gt;</th>"));
-    cr_expect_not_null(strstr(page.output, "−∞"));
-    cr_expect_not_null(strstr(page.output, "</html>\n"));
+    char *page = run_ok("qkv explain '%s' -f html", scene);
+    cr_expect(lacks(page, "<script"));
+    cr_expect(lacks(page, "http"));
+    cr_expect(lacks(page, "<b>"));
+    cr_expect(shows(page, "<h1>&lt;b&gt;</h1>"));
+    cr_expect(shows(page, "<th>&lt;a&gt;</th>"));
+    cr_expect(shows(page, "−∞"));
+    cr_expect(shows(page, "</html>\n"));
 }
 
 Test(explain, shortens_large_matrices_except_with_full)
@@ -254,10 +252,10 @@ Test(explain, shortens_large_matrices_except_with_full)
     const char *scene = scene_of("name: large\ntokens: a b\nembeddings: {from: random, width: 40}\n"
                                  "weights: {from: random}\nattention: {key_width: 3, value_width: 40}\n");
     struct outcome elided = run("qkv explain '%s'", scene), full = run("qkv explain '%s' --full", scene);
-    cr_expect_not_null(strstr(elided.output, "…"));
-    cr_expect_not_null(strstr(elided.output, "⋮"));
-    cr_expect_null(strstr(full.output, "…"));
-    cr_expect_null(strstr(full.output, "⋮"));
+    cr_expect(shows(elided.output, "…"));
+    cr_expect(shows(elided.output, "⋮"));
+    cr_expect(lacks(full.output, "…"));
+    cr_expect(lacks(full.output, "⋮"));
     cr_expect_gt(strlen(full.output), 3 * strlen(elided.output));
     for (char *line = strtok(elided.output, "\n"); line; line = strtok(NULL, "\n")) {
         size_t characters = 0;
@@ -275,8 +273,8 @@ Test(explain, selects_a_head)
         for (int j = 0; j < 4; j++)
             cr_expect_eq(number_of(step_of(third, 0, "weights"), 0, i, j),
                          number_of(step_of(all, 0, "weights"), 2, i, j));
-    struct outcome none = run("qkv explain '" SEEDS "/attention_from_scratch_heads.yaml' --head 6");
-    cr_expect(refused(none, "qkv: there is no head 6: heads are 1 to 5"), "%s", none.error);
+    cr_expect(refused(run("qkv explain '" SEEDS "/attention_from_scratch_heads.yaml' --head 6"),
+                      "qkv: there is no head 6: heads are 1 to 5"));
 }
 
 /* ---- the command line ---- */
@@ -291,8 +289,8 @@ Test(explain, takes_as_many_settings_as_an_option_may_be_repeated_and_follow)
     cJSON *walk = json_parsed(run_ok("qkv explain '%s' %s --follow b -f json", path, settings));
     expect_shape(walk, "weights", "[1,2]");
     cJSON_Delete(walk);
-    struct outcome outcome = run("qkv explain '%s' %s -s attention.heads=1", path, settings);
-    cr_expect(refused(outcome, "qkv: --set is given more than 64 times"), "%s", outcome.error);
+    cr_expect(refused(run("qkv explain '%s' %s -s attention.heads=1", path, settings),
+                      "qkv: --set is given more than 64 times"));
 }
 
 /* A formula that would move the shape out of its column is in the next line. */
@@ -301,8 +299,7 @@ Test(explain, has_all_shapes_in_one_column)
     char *output =
         run("cd '%s' && qkv explain configs/seeds/attention_from_scratch.yaml", QKV_SOURCE_DIR).output;
     int shapes = 0;
-    cr_expect_not_null(
-        strstr(output, "\n    P[p, 2i] = sin(p / base^(2i/D)), P[p, 2i+1] = cos of the same\n"));
+    cr_expect(shows(output, "\n    P[p, 2i] = sin(p / base^(2i/D)), P[p, 2i+1] = cos of the same\n"));
     for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n")) {
         bool is_title =
             line[0] == ' ' && line[2] == ' ' && line[3] == ' ' && line[4] != ' ' && line[1] != ' ';
@@ -323,9 +320,9 @@ Test(explain, names_settings_and_keys)
     cr_expect(refused(run("qkv explain '%s' --follow c", path),
                       "-s follow=c: follow is 'c', but must be one of the tokens, or a number from 1 to 2"));
     cr_expect_eq(run("qkv explain '%s' -s --follow=1", path).exit_code, 2, "two dashes begin no key");
-    cr_expect(refused(run("qkv explain '%s' -s mask=causal", path),
-                      "-s mask=causal: mask is a section; set one of its keys: mask.type, mask.values, "
-                      "mask.padding"));
+    cr_expect(refused(
+        run("qkv explain '%s' -s mask=causal", path),
+        "-s mask=causal: mask is a section; set one of its keys: mask.type, mask.values, mask.padding"));
 }
 
 Test(explain, refuses_options_that_exclude_each_other)
@@ -358,8 +355,7 @@ Test(explain, refuses_options_that_exclude_each_other)
 
 Test(explain, prints_the_table_of_keys)
 {
-    struct outcome outcome = run("qkv explain --reference");
-    cr_expect_eq(outcome.exit_code, 0);
-    cr_expect_not_null(strstr(outcome.output, "| `attention.score` | choice | `scaled_dot`, `dot`"));
-    cr_expect_not_null(strstr(outcome.output, "`embeddings.values` | matrix"));
+    char *output = run_ok("qkv explain --reference");
+    cr_expect(shows(output, "| `attention.score` | choice | `scaled_dot`, `dot`"));
+    cr_expect(shows(output, "`embeddings.values` | matrix"));
 }

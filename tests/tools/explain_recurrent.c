@@ -13,8 +13,7 @@ static const char *trained(const char *name, const char *encoder, const char *de
                       "  decoder: {type: recurrent, hidden_size: 12, %s}\n"
                       "training: {model_dir: run, updates: 8, learning_rate: 0.05, batch_size: 3}\n",
                       encoder, decoder));
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
-    cr_assert_eq(outcome.exit_code, 0, "%s: %s", name, outcome.error);
+    run_ok("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
     return folder;
 }
 
@@ -23,9 +22,8 @@ enum { ROWS = 4, COLUMNS = 6, STATE = 12 };
 
 static cJSON *json_of(const char *folder, const char *command, const char *options)
 {
-    struct outcome outcome = run("cd '%s' && qkv %s run %s %s -f json", folder, command, SENTENCE, options);
-    cr_assert_eq(outcome.exit_code, 0, "%s %s: %s", folder, command, outcome.error);
-    cJSON *json = parsed(outcome.output);
+    char *output = run_ok("cd '%s' && qkv %s run %s %s -f json", folder, command, SENTENCE, options);
+    cJSON *json = parsed(output);
     cr_assert_not_null(json);
     return json;
 }
@@ -176,38 +174,35 @@ Test(explain_recurrent, follows_words_and_compares_with_the_untrained_model)
 /* Queries, keys and values that equal the states are not printed again, except with --full. */
 Test(explain_recurrent, writes_every_format)
 {
-    const char *folder = trained("formats", "bidirectional: true", "attention: {score: additive}");
-    struct outcome text = run("cd '%s' && qkv explain run %s", folder, SENTENCE);
-    cr_expect_not_null(strstr(text.output, " 9  keys   K = M "), "%s", text.output);
-    cr_expect_not_null(strstr(text.output, "\n    same numbers as step 3\n"), "%s", text.output);
-    text = run("cd '%s' && qkv explain run %s --full", folder, SENTENCE);
-    cr_expect_null(strstr(text.output, "same numbers as step"), "%s", text.output);
-    struct outcome html = run("cd '%s' && qkv explain run %s -f html", folder, SENTENCE);
-    cr_expect_not_null(strstr(html.output, "same numbers as <a href=\"#decoder_states\">step 7</a>"));
-    struct outcome drawn = run("cd '%s' && qkv explain run %s -o m.svg && qkv explain run %s -o m.png && "
-                               "qkv explain run %s -o m.npz",
-                               folder, SENTENCE, SENTENCE, SENTENCE);
-    cr_expect_eq(drawn.exit_code, 0, "%s", drawn.error);
-    cr_expect_not_null(strstr(read_file(format("%s/m.svg", folder), NULL), "cross attention, layer 1"));
+    enter(trained("formats", "bidirectional: true", "attention: {score: additive}"));
+    struct outcome text = run("qkv explain run %s", SENTENCE);
+    cr_expect(shows(text.output, " 9  keys   K = M "));
+    cr_expect(shows(text.output, "\n    same numbers as step 3\n"));
+    text = run("qkv explain run %s --full", SENTENCE);
+    cr_expect(lacks(text.output, "same numbers as step"));
+    struct outcome html = run("qkv explain run %s -f html", SENTENCE);
+    cr_expect(shows(html.output, "same numbers as <a href=\"#decoder_states\">step 7</a>"));
+    run_ok("qkv explain run %s -o m.svg && qkv explain run %s -o m.png && qkv explain run %s -o m.npz",
+           SENTENCE, SENTENCE, SENTENCE);
+    cr_expect(shows(read_file("m.svg", NULL), "cross attention, layer 1"));
 }
 
 Test(explain_recurrent, refuses_attention_that_the_model_does_not_have)
 {
-    const char *folder = trained("none", "bidirectional: true", "attention: {score: none}");
-    static const char NONE[] =
-        "qkv: this model has no attention (model.decoder.attention.score is none): its "
-        "decoder gets only the final state of the encoder";
-    cr_expect(refused(run("cd '%s' && qkv explain run %s", folder, SENTENCE), NONE));
-    cr_expect(refused(run("cd '%s' && qkv explain run %s --kind decoder", folder, SENTENCE), NONE));
-    folder = trained("kinds", "bidirectional: true", "attention: {score: additive}, num_layers: 3");
-    cr_expect(refused(run("cd '%s' && qkv explain run %s --kind encoder", folder, SENTENCE),
+    const char *folder = enter(trained("none", "bidirectional: true", "attention: {score: none}"));
+    static const char NONE[] = "qkv: this model has no attention (model.decoder.attention.score is none): "
+                               "its decoder gets only the final state of the encoder";
+    cr_expect(refused(run("qkv explain run %s", SENTENCE), NONE));
+    cr_expect(refused(run("qkv explain run %s --kind decoder", SENTENCE), NONE));
+    folder = enter(trained("kinds", "bidirectional: true", "attention: {score: additive}, num_layers: 3"));
+    cr_expect(refused(run("qkv explain run %s --kind encoder", SENTENCE),
                       "qkv: the model has no encoder attention: in a recurrent network only the decoder "
                       "attends, to the encoder (cross)"));
-    cr_expect(refused(run("cd '%s' && qkv explain run %s --layer 3", folder, SENTENCE),
+    cr_expect(refused(run("qkv explain run %s --layer 3", SENTENCE),
                       "qkv: the cross attention has no layer 3: its layers are 1 to 1"));
     write_text(folder, "scene.yaml",
                "tokens: one two\nrun: {path: run}\nembeddings: {from: learned}\nweights: {from: learned}\n");
-    cr_expect(refused(run("cd '%s' && qkv explain scene.yaml", folder),
+    cr_expect(refused(run("qkv explain scene.yaml"),
                       "qkv: scene.yaml:4:11: run is a recurrent network, but a scene takes weights only from "
                       "transformers; `qkv explain run SENTENCE` shows the attention of this run"));
 }

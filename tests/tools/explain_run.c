@@ -83,23 +83,19 @@ Test(explain_run, shows_the_untrained_model_beside_the_trained_one)
     struct outcome text =
         run("cd '%s' && qkv explain run 'one two' --target 'uno dos' --versus random --head 1",
             tiny_folder("explain_run"));
-    cr_expect_not_null(strstr(text.output, "random, head 1"));
-    cr_expect_not_null(strstr(text.output, "learned, head 1"));
+    cr_expect(shows(text.output, "random, head 1"));
+    cr_expect(shows(text.output, "learned, head 1"));
 }
 
 /* After one update with a tiny learning rate, the parameters are nearly those before training. */
 Test(explain_run, versus_random_shows_the_initial_parameters)
 {
-    const char *folder = scratch("began");
+    const char *folder = enter(scratch("began"));
     tiny_data(folder);
     write_text(folder, "tiny.yaml", TINY_CONFIG);
-    struct outcome trained = run("cd '%s' && qkv train tiny.yaml --threads 1 --quiet -s training.updates=1 "
-                                 "-s training.learning_rate=1e-9 -s training.random_seed=7",
-                                 folder);
-    cr_assert_eq(trained.exit_code, 0, "%s", trained.error);
-    cJSON *walk =
-        parsed(run("cd '%s' && qkv explain run 'one two' --target 'uno dos' --versus random -f json", folder)
-                   .output);
+    run_ok("qkv train tiny.yaml --threads 1 --quiet -s training.updates=1 -s training.learning_rate=1e-9 -s "
+           "training.random_seed=7");
+    cJSON *walk = parsed(run("qkv explain run 'one two' --target 'uno dos' --versus random -f json").output);
     cJSON *random = step_of(walk, 0, "output"), *learned = step_of(walk, 1, "output");
     double largest = 0;
     for (int c = 0; c < 16; c++) {
@@ -130,20 +126,17 @@ Test(explain_run, follows_words)
     struct outcome none =
         run("cd '%s' && qkv explain run one --target uno --follow zwei", tiny_folder("explain_run"));
     cr_expect_eq(none.exit_code, 2);
-    cr_expect_str_eq(none.error,
-                     "qkv: there is no word 'zwei' to follow: give a word of the rows, or a number from 1 "
-                     "to 2\n");
+    cr_expect_str_eq(
+        none.error,
+        "qkv: there is no word 'zwei' to follow: give a word of the rows, or a number from 1 to 2\n");
 }
 
 Test(explain_run, messages_name_the_layers_and_words_that_exist)
 {
-    const char *folder = tiny_folder("explain_run");
-    struct outcome outcome = run("cd '%s' && qkv explain run one --target uno --layer 3", folder);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_str_eq(outcome.error, "qkv: the cross attention has no layer 3: its layers are 1 to 1\n");
-    outcome = run("cd '%s' && qkv explain run", folder);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_str_eq(outcome.error, "qkv: run is a run: give a sentence as well\n");
+    enter(tiny_folder("explain_run"));
+    cr_expect(refused(run("qkv explain run one --target uno --layer 3"),
+                      "qkv: the cross attention has no layer 3: its layers are 1 to 1"));
+    cr_expect(refused(run("qkv explain run"), "qkv: run is a run: give a sentence as well"));
 }
 
 Test(explain_run, refuses_folders_that_are_not_runs)
@@ -157,9 +150,9 @@ Test(explain_run, scenes_take_vectors_and_matrices_from_runs)
 {
     static const char SCENE[] = "tokens: one two\nrun: {path: run, layer: 2}\nembeddings: {from: learned}\n"
                                 "weights: {from: learned}\n";
-    const char *folder = tiny_folder("explain_run");
+    const char *folder = enter(tiny_folder("explain_run"));
     write_text(folder, "learned.yaml", SCENE);
-    cJSON *walk = parsed(run("cd '%s' && qkv explain learned.yaml -f json", folder).output),
+    cJSON *walk = parsed(run("qkv explain learned.yaml -f json").output),
           *real = run_json("explain", "'one two' --target 'uno dos' --kind encoder --layer 2");
     cr_assert_not_null(walk);
     expect_shape(walk, "weights", "[2,2,2]");
@@ -172,18 +165,15 @@ Test(explain_run, scenes_take_vectors_and_matrices_from_runs)
     write_text(folder, "unknown.yaml",
                "run: {path: run}\ntokens: one blorp\nembeddings: {from: learned}\n"
                "weights: {from: none}\n");
-    struct outcome unknown = run("cd '%s' && qkv explain unknown.yaml", folder);
-    cr_expect_eq(unknown.exit_code, 2);
-    cr_expect_str_eq(unknown.error, "qkv: unknown.yaml:2:1: run does not know the word 'blorp'\n");
+    cr_expect(refused(run("qkv explain unknown.yaml"),
+                      "qkv: unknown.yaml:2:1: run does not know the word 'blorp'"));
     write_text(folder, "narrow.yaml",
                "run: {path: run}\ntokens: one\nembeddings: {values: [[1, 2, 3]]}\n"
                "weights: {from: learned}\n");
-    struct outcome narrow = run("cd '%s' && qkv explain narrow.yaml", folder);
+    struct outcome narrow = run("qkv explain narrow.yaml");
     cr_expect_eq(narrow.exit_code, 2);
-    cr_expect_str_eq(
-        narrow.error,
-        "qkv: narrow.yaml:4:11: the matrices of the run need vectors of width 16, but the vectors "
-        "are 3 wide\n");
+    cr_expect_str_eq(narrow.error, "qkv: narrow.yaml:4:11: the matrices of the run need vectors of width 16, "
+                                   "but the vectors are 3 wide\n");
 }
 
 /* ---- positions, windows and shared heads ---- */
@@ -231,8 +221,7 @@ static void expect_walk_of(const char *name, const char *attention, const char *
                       "    attention: {%s}, positions: {%s}}\n"
                       "training: {model_dir: run, updates: 8, learning_rate: 0.02, batch_size: 3}\n",
                       attention, positions, attention, positions));
-    struct outcome trained = run("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
-    cr_assert_eq(trained.exit_code, 0, "%s", trained.error);
+    run_ok("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
     static const char SENTENCE[] = "'one two three one two' --target 'uno dos tres uno dos' -f json";
     cJSON *report = parsed(run("cd '%s' && qkv attention run %s", folder, SENTENCE).output);
     static const char *const KIND[] = {"encoder", "decoder"};
@@ -280,24 +269,20 @@ Test(explain_run, explains_shared_key_heads_and_windows)
 /* The note of the mask says all that hides words. */
 Test(explain_run, says_what_the_mask_hides)
 {
-    const char *folder = scratch("masks");
+    const char *folder = enter(scratch("masks"));
     write_text(folder, "train.tsv", "one two\tuno dos\ntwo one\tdos uno\n");
     write_text(folder, "c.yaml",
                "name: c\ndata: {train: train.tsv, src: {lang: en}, trg: {lang: es}}\nmodel:\n"
                "  encoder: {attention: {window: 2, global_tokens: 1}}\n"
                "  decoder: {attention: {window: 2}}\ntraining: {model_dir: run, updates: 1}\n");
-    struct outcome trained = run("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
-    cr_assert_eq(trained.exit_code, 0, "%s", trained.error);
+    run_ok("qkv train c.yaml --threads 1 --quiet");
     static const char *const KIND[] = {"encoder", "decoder"},
-                             *const NOTE[] = {
-                                 "A word sees only words at a distance of at most 2. The first one "
-                                 "sees all words, and all words see it.",
-                                 "A word sees only words at a distance of at most 2. No word sees "
-                                 "a later word: during translation there is none yet."};
+                             *const NOTE[] = {"A word sees only words at a distance of at most 2. The first "
+                                              "one sees all words, and all words see it.",
+                                              "A word sees only words at a distance of at most 2. No word "
+                                              "sees a later word: during translation there is none yet."};
     for (int i = 0; i < 2; i++) {
-        cJSON *walk =
-            parsed(run("cd '%s' && qkv explain run 'one two' --target uno -f json --kind %s", folder, KIND[i])
-                       .output);
+        cJSON *walk = parsed(run("qkv explain run 'one two' --target uno -f json --kind %s", KIND[i]).output);
         cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(step_of(walk, 0, "mask"), "note")),
                          NOTE[i]);
     }
@@ -306,14 +291,13 @@ Test(explain_run, says_what_the_mask_hides)
 /* Encoder and decoder share the embedding table; each still has its own tokens and embeddings. */
 Test(explain_run, shows_both_sides_of_tied_embeddings)
 {
-    const char *folder = scratch("tied");
+    const char *folder = enter(scratch("tied"));
     write_text(folder, "train.tsv", "one two\tuno dos\ntwo one\tdos uno\n");
     write_text(folder, "c.yaml",
                "name: c\ndata: {train: train.tsv, joint_vocabulary: true, src: {lang: en}, trg: {lang: es}}\n"
                "model: {tied_embeddings: true}\ntraining: {model_dir: run, updates: 1}\n");
-    struct outcome trained = run("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
-    cr_assert_eq(trained.exit_code, 0, "%s", trained.error);
-    cJSON *walk = parsed(run("cd '%s' && qkv explain run 'one two' --target uno -f json", folder).output);
+    run_ok("qkv train c.yaml --threads 1 --quiet");
+    cJSON *walk = parsed(run("qkv explain run 'one two' --target uno -f json").output);
     expect_shape(walk, "source_embeddings", "[3,64]");
     expect_shape(walk, "embeddings", "[2,64]");
     cr_expect_neq(number_of(step_of(walk, 0, "embeddings"), 0, 1, 0),

@@ -77,13 +77,12 @@ static int read_film(const char *path, struct pixels *still, struct pixels frame
 
 Test(film, has_a_frame_for_each_snapshot)
 {
-    const char *folder = tiny_task("film");
-    run_ok("cd '%s' && qkv train c.yaml --quiet -s training.snapshots=4 && qkv film run 'a b c' -o a.png && "
-           "qkv film run 'a b c' -o b.png && cmp a.png b.png",
-           folder);
+    enter(tiny_task("film"));
+    run_ok("qkv train c.yaml --quiet -s training.snapshots=4 && qkv film run 'a b c' -o a.png && qkv film "
+           "run 'a b c' -o b.png && cmp a.png b.png");
     struct pixels still = {0}, frames[MAX_FRAMES];
     uint32_t size[2] = {0};
-    int count = read_film(format("%s/a.png", folder), &still, frames, size);
+    int count = read_film("a.png", &still, frames, size);
     cr_assert_eq(count, 4);
     cr_assert_eq(still.size, frames[count - 1].size);
     cr_expect_arr_eq(still.bytes, frames[count - 1].bytes, still.size, "the still image is the last frame");
@@ -106,27 +105,27 @@ Test(film, has_a_frame_for_each_snapshot)
 
 Test(film, says_what_it_wrote)
 {
-    const char *folder = tiny_task("name");
-    run_ok("cd '%s' && qkv train c.yaml --quiet -s training.snapshots=2", folder);
-    struct outcome outcome = run("cd '%s' && qkv film run 'a b' --target 'B A' -o a.png", folder);
+    enter(tiny_task("name"));
+    run_ok("qkv train c.yaml --quiet -s training.snapshots=2");
+    struct outcome outcome = run("qkv film run 'a b' --target 'B A' -o a.png");
     cr_expect_str_eq(outcome.error,
                      "a.png is written: browsers play it, other programs show its last frame\n");
     cr_expect_str_empty(outcome.output);
-    cr_expect_str_empty(run("cd '%s' && qkv film run 'a b' --target 'B A' -q", folder).error);
+    cr_expect_str_empty(run("qkv film run 'a b' --target 'B A' -q").error);
 }
 
 Test(film, says_what_is_missing_and_writes_nothing)
 {
-    const char *folder = tiny_run("none", 3);
-    cr_expect(refused(run("cd '%s' && qkv film run 'a b'", folder),
+    enter(tiny_run("none", 3));
+    cr_expect(refused(run("qkv film run 'a b'"),
                       "qkv: run: has no snapshots of its training: train it again with them, by `qkv train "
                       "CONFIG -s training.snapshots=16 --overwrite`"));
-    cr_expect(refused(run("cd '%s' && qkv film run 'a b' -o film.gif", folder),
+    cr_expect(refused(run("qkv film run 'a b' -o film.gif"),
                       "qkv: -o film.gif: a film is an animated PNG: name it .png"));
-    cr_expect(refused(run("cd '%s' && qkv film run a b", folder),
-                      "qkv: unexpected operand 'b'; put the sentence in quotes (usage: qkv film RUN SENTENCE "
-                      "[options])"));
-    cr_expect_eq(run("cd '%s' && qkv film run -", folder).exit_code, 2);
-    cr_expect_eq(run("cd '%s' && qkv film run 'a b' --layer 9", folder).exit_code, 2);
-    cr_expect_eq(run("cd '%s' && ls *.png", folder).exit_code, 2);
+    cr_expect(refused(
+        run("qkv film run a b"),
+        "qkv: unexpected operand 'b'; put the sentence in quotes (usage: qkv film RUN SENTENCE [options])"));
+    cr_expect_eq(run("qkv film run -").exit_code, 2);
+    cr_expect_eq(run("qkv film run 'a b' --layer 9").exit_code, 2);
+    cr_expect_eq(run("ls *.png").exit_code, 2);
 }

@@ -34,9 +34,9 @@ static void train(const char *folder, const char *run_folder, const char *option
 
 static double error_rate(const char *folder, const char *run_folder, const char *reading)
 {
-    const char *scores = run_ok("cd '%s' && qkv align %s dev.tsv --layer 1 --head 2 --reading %s --links "
-                                "dev.align -o %s.links 2>&1",
-                                folder, run_folder, reading, run_folder);
+    const char *scores = run_ok(
+        "cd '%s' && qkv align %s dev.tsv --layer 1 --head 2 --reading %s --links dev.align -o %s.links 2>&1",
+        folder, run_folder, reading, run_folder);
     cr_assert_eq(strncmp(scores, "AER ", 4), 0, "%s", scores);
     return atof(scores + 4);
 }
@@ -56,8 +56,8 @@ Test(guided_alignment, the_head_learns_the_links_of_the_word_that_it_reads)
 {
     const char *folder = task_with_links("reads");
     train(folder, "guided",
-          "-s training.updates=100 -s training.guided_alignment_head=2 "
-          "-s training.guided_alignment_reading=read " GUIDED);
+          "-s training.updates=100 -s training.guided_alignment_head=2 -s "
+          "training.guided_alignment_reading=read " GUIDED);
     double read = error_rate(folder, "guided", "read"), predicted = error_rate(folder, "guided", "predicted");
     cr_expect_lt(read, 18, "%g", read);
     cr_expect_gt(predicted, read + 15, "%g, %g", predicted, read);
@@ -92,52 +92,49 @@ Test(guided_alignment, threads_and_resuming_change_no_bit)
 
 Test(guided_alignment, other_links_are_refused_on_resuming)
 {
-    const char *folder = task_with_links("other");
+    const char *folder = enter(task_with_links("other"));
     train(folder, "run", GUIDED);
-    run_ok("cd '%s' && sed -i '1s/^[^ ]* //' train.align", folder);
-    struct outcome outcome =
-        run("cd '%s' && qkv train c.yaml -q --resume -s training.updates=30 " GUIDED, folder);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "was trained with data.train_links"), "%s", outcome.error);
+    run_ok("sed -i '1s/^[^ ]* //' train.align");
+    struct outcome outcome = run("qkv train c.yaml -q --resume -s training.updates=30 " GUIDED);
+    cr_expect(fails(outcome, 2, "was trained with data.train_links"));
 }
 
 Test(guided_alignment, training_prints_the_loss)
 {
-    const char *folder = task_with_links("printed");
-    const char *printed = run_ok("cd '%s' && qkv train c.yaml " GUIDED " 2>&1", folder);
-    cr_expect_not_null(strstr(printed, " (cross-entropy "), "%s", printed);
-    cr_expect_not_null(strstr(printed, ", alignment "), "%s", printed);
+    enter(task_with_links("printed"));
+    const char *printed = run_ok("qkv train c.yaml " GUIDED " 2>&1");
+    cr_expect(shows(printed, " (cross-entropy "));
+    cr_expect(shows(printed, ", alignment "));
 }
 
 /* loss = cross-entropy + weight * alignment, where no label is smoothed. */
 Test(guided_alignment, the_loss_is_the_sum_of_its_parts)
 {
-    const char *folder = task_with_links("parts");
+    const char *folder = enter(task_with_links("parts"));
     train(folder, "run", DROPOUT " " GUIDED " -s training.guided_alignment=0.5");
-    run_ok("cd '%s/run' && sed -n "
-           "'s/.*\"loss\":\\([^,]*\\),\"cross_entropy\":\\([^,]*\\),\"alignment\":\\([^,]*\\),.*/\\1 "
-           "\\2 \\3/p' metrics.jsonl | awk '{d = $1 - $2 - 0.5 * $3; if (d > 1e-5 || d < -1e-5 || $3 < 0.01) "
-           "bad = 1} END {exit bad || NR < 4}'",
-           folder);
+    run_ok("cd run && sed -n "
+           "'s/.*\"loss\":\\([^,]*\\),\"cross_entropy\":\\([^,]*\\),\"alignment\":\\([^,]*\\),.*/\\1 \\2 "
+           "\\3/p' metrics.jsonl | awk '{d = $1 - $2 - 0.5 * $3; if (d > 1e-5 || d < -1e-5 || $3 < 0.01) bad "
+           "= 1} END {exit bad || NR < 4}'");
 }
 
 Test(guided_alignment, derivatives_are_right)
 {
-    const char *folder = task_with_links("gradcheck");
+    enter(task_with_links("gradcheck"));
     const char *const settings[] = {
         "",
-        DROPOUT " -s training.r_drop=2 -s training.guided_alignment_head=2 "
-                "-s training.guided_alignment_reading=read",
+        DROPOUT
+        " -s training.r_drop=2 -s training.guided_alignment_head=2 -s training.guided_alignment_reading=read",
         ("-s data.src.level=char -s data.trg.level=char -s data.src.max_length=30 -s data.trg.max_length=30 "
          "-s model.decoder.attention.key_value_heads=1")};
     for (int i = 0; i < 3; i++)
-        run_ok("cd '%s' && qkv gradcheck c.yaml --sample 2 --sentences 2 " GUIDED " %s", folder, settings[i]);
+        run_ok("qkv gradcheck c.yaml --sample 2 --sentences 2 " GUIDED " %s", settings[i]);
 }
 
 Test(guided_alignment, links_may_be_the_third_column_of_the_pairs)
 {
-    const char *folder = task_with_links("third");
-    run_ok("cd '%s' && sed -i s/c/cc/ train.tsv && paste train.tsv train.align > three.tsv", folder);
+    const char *folder = enter(task_with_links("third"));
+    run_ok("sed -i s/c/cc/ train.tsv && paste train.tsv train.align > three.tsv");
     const char *levels[] = {"", "-s data.src.level=bpe -s data.src.num_merges=1"};
     for (int i = 0; i < 2; i++) {
         train(folder, format("two%d", i), format(GUIDED " %s", levels[i]));
@@ -149,13 +146,11 @@ Test(guided_alignment, links_may_be_the_third_column_of_the_pairs)
           "-s data.train=three.tsv -s data.train_links=three.tsv -s training.guided_alignment=0");
     train(folder, "none", "");
     cr_expect_str_eq(numbers_of(folder, "off"), numbers_of(folder, "none"));
-    run_ok("cd '%s' && qkv gradcheck c.yaml --sample 1 --sentences 1 " GUIDED
-           " -s data.train=three.tsv -s data.train_links=three.tsv",
-           folder);
-    cr_expect(
-        refused(run("cd '%s' && qkv train c.yaml -s data.train=three.tsv -s training.model_dir=x", folder),
-                "qkv: three.tsv:1:4: the line has a second tab; a line is source<TAB>target (cut -f1,2 takes "
-                "two columns)"));
+    run_ok("qkv gradcheck c.yaml --sample 1 --sentences 1 " GUIDED
+           " -s data.train=three.tsv -s data.train_links=three.tsv");
+    cr_expect(refused(run("qkv train c.yaml -s data.train=three.tsv -s training.model_dir=x"),
+                      "qkv: three.tsv:1:4: the line has a second tab; a line is source<TAB>target (cut -f1,2 "
+                      "takes two columns)"));
 }
 
 Test(guided_alignment, what_cannot_be_is_refused)
@@ -177,24 +172,15 @@ Test(guided_alignment, what_cannot_be_is_refused)
         {"-s data.src.level=bpe -s data.trg.level=bpe -s data.trg.bpe_dropout=0.1",
          "training.guided_alignment needs the same pieces of words in each epoch"},
     };
-    const char *folder = task_with_links("wrong");
-    run_ok("cd '%s' && sed '2s/^/0-50 /' train.align > far && awk '{print /2-2/ ? \"1-1\" : \"\"}' "
-           "train.align > doubtful && qkv prepare c.yaml -o c.prepared",
-           folder);
+    enter(task_with_links("wrong"));
+    run_ok("sed '2s/^/0-50 /' train.align > far && awk '{print /2-2/ ? \"1-1\" : \"\"}' train.align > "
+           "doubtful && qkv prepare c.yaml -o c.prepared");
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct outcome outcome =
-            run("cd '%s' && qkv train c.yaml -q " GUIDED " %s", folder, wrong[i].options);
-        cr_expect_eq(outcome.exit_code, 2, "%s", wrong[i].options);
-        cr_expect_not_null(strstr(outcome.error, wrong[i].message), "%s: %s", wrong[i].options,
-                           outcome.error);
+        struct outcome outcome = run("qkv train c.yaml -q " GUIDED " %s", wrong[i].options);
+        cr_expect(fails(outcome, 2, wrong[i].message), "%s", wrong[i].options);
     }
     struct outcome outcome =
-        run("cd '%s' && sed 's/num_heads: 2, //; s/ff_size: 32, //; s/{num_layers/{type: "
-            "recurrent, num_layers/; s/attention: {dropout: 0}, //' c.yaml > r.yaml && qkv "
-            "train r.yaml -q " GUIDED,
-            folder);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "training.guided_alignment is 1, but needs model.decoder.type "
-                                             "transformer"),
-                       "%s", outcome.error);
+        run("sed 's/num_heads: 2, //; s/ff_size: 32, //; s/{num_layers/{type: recurrent, num_layers/; "
+            "s/attention: {dropout: 0}, //' c.yaml > r.yaml && qkv train r.yaml -q " GUIDED);
+    cr_expect(fails(outcome, 2, "training.guided_alignment is 1, but needs model.decoder.type transformer"));
 }

@@ -53,7 +53,7 @@ Test(heads, json_and_tsv_have_the_same_numbers)
         snprintf(kind, sizeof kind, "%s.%d.%d", cJSON_GetObjectItem(head, "kind")->valuestring,
                  cJSON_GetObjectItem(head, "layer")->valueint, cJSON_GetObjectItem(head, "head")->valueint);
         cr_expect_str_eq(kind, NAMES[i]);
-        cr_expect_not_null(strstr(tsv, format("\n%s\t", NAMES[i])));
+        cr_expect(shows(tsv, format("\n%s\t", NAMES[i])));
         for (int m = 0; m < QKV_HEAD_MEASURES; m++) {
             const char *name = qkv_head_measure_info((enum qkv_head_measure)m)->name;
             cJSON *value = cJSON_GetObjectItem(head, name);
@@ -76,11 +76,8 @@ Test(heads, text_has_two_tables_of_what_was_measured)
     const char *folder = folder_of("text");
     char *text = heads(folder, "--links gold -q"), *tsv = heads(folder, "--links gold -f tsv");
     cr_expect_eq(strncmp(text, "6 heads, 8 sentences, ", 22), 0, "%s", text);
-    cr_expect_not_null(strstr(text, "\nWhat each head attends to, by weights:\nhead         entropy  sharp"),
-                       "%s", text);
-    cr_expect_not_null(
-        strstr(text, "\nhead            AER AER read    off off read    loss   BLEU importance\n"), "%s",
-        text);
+    cr_expect(shows(text, "\nWhat each head attends to, by weights:\nhead         entropy  sharp"));
+    cr_expect(shows(text, "\nhead            AER AER read    off off read    loss   BLEU importance\n"));
     /* The error is a percentage in text only. */
     char *row = strstr(strstr(text, "AER read"), "\ncross.1.1");
     cr_assert_not_null(row, "%s", text);
@@ -88,18 +85,17 @@ Test(heads, text_has_two_tables_of_what_was_measured)
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         cr_expect_leq(strlen(line), 80, "%s", line);
     char *fewer = heads(folder, "--no-translation");
-    cr_expect_null(strstr(fewer, "AER"), "%s", fewer);
-    cr_expect_null(strstr(fewer, "BLEU "), "%s", fewer);
-    cr_expect_not_null(
-        strstr(heads(folder, "--no-translation --measure norms"), "by norms of weighted values:"));
+    cr_expect(lacks(fewer, "AER"));
+    cr_expect(lacks(fewer, "BLEU "));
+    cr_expect(shows(heads(folder, "--no-translation --measure norms"), "by norms of weighted values:"));
 }
 
 Test(heads, are_the_same_for_all_threads)
 {
-    const char *folder = folder_of("threads");
-    run_ok("cd '%s' && for i in 1 2 3 4 5 6 7 8 9; do cat train.tsv; done >many.tsv", folder);
-    char *one = run_ok("cd '%s' && qkv heads run many.tsv -f tsv -j 1", folder);
-    cr_expect_str_eq(run_ok("cd '%s' && qkv heads run many.tsv -f tsv -j 5", folder), one);
+    enter(folder_of("threads"));
+    run_ok("for i in 1 2 3 4 5 6 7 8 9; do cat train.tsv; done >many.tsv");
+    char *one = run_ok("qkv heads run many.tsv -f tsv -j 1");
+    cr_expect_str_eq(run_ok("qkv heads run many.tsv -f tsv -j 5"), one);
 }
 
 Test(heads, are_sorted)
@@ -111,49 +107,47 @@ Test(heads, are_sorted)
         cr_expect_geq(field(loss, i, 1 + QKV_HEAD_LOSS), field(loss, i + 1, 1 + QKV_HEAD_LOSS), "%s", loss);
     cr_expect_geq(field(error, 1, 1 + QKV_HEAD_ERROR_PREDICTED),
                   field(error, 2, 1 + QKV_HEAD_ERROR_PREDICTED));
-    cr_expect_not_null(strstr(error, "\nencoder.1.1\t"));
+    cr_expect(shows(error, "\nencoder.1.1\t"));
     cr_expect_eq(strncmp(strchr(error, '\n') + 1, "cross", 5), 0, "%s", error);
     cr_expect_gt(strstr(error, "\nencoder.1.2\t"), strstr(error, "\nencoder.1.1\t"));
 }
 
 Test(heads, output_chooses_the_format)
 {
-    const char *folder = folder_of("output");
+    const char *folder = enter(folder_of("output"));
     static const char *const FILES[][2] = {
         {"h.tsv", "tsv"}, {"h.json", "json"}, {"h.txt", "text"}, {"h", "text"}};
     for (int i = 0; i < 4; i++) {
         cr_expect_str_empty(heads(folder, format("-o %s --no-translation", FILES[i][0])));
-        cr_expect_str_eq(read_file(format("%s/%s", folder, FILES[i][0]), NULL),
+        cr_expect_str_eq(read_file(format("%s", FILES[i][0]), NULL),
                          heads(folder, format("-f %s --no-translation", FILES[i][1])), "%s", FILES[i][0]);
     }
     cr_expect_str_eq(heads(folder, "-f json -o h.dat --no-translation"), "");
-    cJSON_Delete(json_parsed(read_file(format("%s/h.dat", folder), NULL)));
+    cJSON_Delete(json_parsed(read_file("h.dat", NULL)));
 }
 
 Test(heads, refuses)
 {
-    const char *folder = folder_of("refused");
+    const char *folder = enter(folder_of("refused"));
     static const char *const CASES[][2] = {
-        {"-o h.png",
-         "--output h.png: measures of heads are written as .txt, .json or .tsv; --format chooses another"},
-        {"--links-from 0", "--links-from needs --links"},
-        {"--no-translation --beam 2", "--beam needs translations: give it without --no-translation"},
-        {"-o ./dev.tsv", "./dev.tsv: is an input, too: write to another file"},
-        {"--sort error_read", "--sort error_read needs gold links: give --links"},
-        {"--sort bleu --no-translation", "--sort bleu needs translations: leave out --no-translation"},
-        {"--links missing", "missing: cannot be read: No such file or directory"},
+        {"-o h.png", "qkv: --output h.png: measures of heads are written as .txt, .json or .tsv; --format "
+                     "chooses another"},
+        {"--links-from 0", "qkv: --links-from needs --links"},
+        {"--no-translation --beam 2", "qkv: --beam needs translations: give it without --no-translation"},
+        {"-o ./dev.tsv", "qkv: ./dev.tsv: is an input, too: write to another file"},
+        {"--sort error_read", "qkv: --sort error_read needs gold links: give --links"},
+        {"--sort bleu --no-translation", "qkv: --sort bleu needs translations: leave out --no-translation"},
+        {"--links missing", "qkv: missing: cannot be read: No such file or directory"},
     };
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
-        cr_expect(refused(run("cd '%s' && qkv heads run dev.tsv %s", folder, CASES[i][0]),
-                          format("qkv: %s", CASES[i][1])));
-    cr_expect_eq(run("cd '%s' && qkv heads run dev.tsv --sort size", folder).exit_code, 2);
-    cr_expect_eq(run("cd '%s' && qkv heads run", folder).exit_code, 2);
+    EXPECT_REFUSALS("qkv heads run dev.tsv ", CASES);
+    cr_expect_eq(run("qkv heads run dev.tsv --sort size").exit_code, 2);
+    cr_expect_eq(run("qkv heads run").exit_code, 2);
     write_text(folder, "none.yaml",
                "name: c\ndata: {train: train.tsv, src: {lang: a}, trg: {lang: b}}\nmodel:\n"
                "  encoder: {type: recurrent, hidden_size: 8}\n"
                "  decoder: {type: recurrent, hidden_size: 8, attention: {score: none}}\n"
                "training: {model_dir: none, updates: 2}\n");
-    run_ok("cd '%s' && qkv train none.yaml -q 2>&1", folder);
-    cr_expect(refused(run("cd '%s' && qkv heads none dev.tsv", folder),
-                      "qkv: none: the model has no attention, and so no heads"));
+    run_ok("qkv train none.yaml -q 2>&1");
+    cr_expect(
+        refused(run("qkv heads none dev.tsv"), "qkv: none: the model has no attention, and so no heads"));
 }

@@ -96,7 +96,7 @@ Test(inspect, lists_the_checkpoint_files)
         if (found < 3 && !strcmp(name, NAMES[found])) found++;
         if (i + 1 == cJSON_GetArraySize(files)) cr_expect_eq(found, 3);
     }
-    cr_expect_not_null(strstr(cJSON_GetObjectItem(object, "checkpoint")->valuestring, "last.safetensors"));
+    cr_expect(shows(cJSON_GetObjectItem(object, "checkpoint")->valuestring, "last.safetensors"));
     cJSON_Delete(object);
 }
 
@@ -115,26 +115,22 @@ Test(inspect, prints_text)
                                         "[16, 16]",
                                         "last.safetensors"};
     for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)
-        cr_expect_not_null(strstr(outcome.output, PARTS[i]), "no %s in\n%s", PARTS[i], outcome.output);
-    cr_expect_not_null(strstr(outcome.output, format("%d\n", ENCODER + DECODER + OUTPUT)));
+        cr_expect(shows(outcome.output, PARTS[i]), "no %s in\n%s", PARTS[i], outcome.output);
+    cr_expect(shows(outcome.output, format("%d\n", ENCODER + DECODER + OUTPUT)));
 }
 
 Test(inspect, refuses_a_folder_that_is_not_a_run)
 {
     struct outcome outcome = run("qkv inspect no/such/run");
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_str_eq(outcome.error, "qkv: no/such/run: there is no such run\n");
+    cr_expect(refused(outcome, "qkv: no/such/run: there is no such run"));
     const char *folder = scratch("empty");
     outcome = run("qkv inspect '%s'", folder);
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_str_eq(outcome.error,
                      format("qkv: %s: not a run: it holds no config.yaml; `qkv train` makes runs\n", folder));
-    outcome = inspect("--checkpoint none.safetensors");
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "there is no checkpoint none.safetensors"), "%s", outcome.error);
-    outcome = inspect("--json >/dev/full");
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_str_eq(outcome.error, "qkv: <stdout>: cannot be written: No space left on device\n");
+    cr_expect(fails(inspect("--checkpoint none.safetensors"), 2, "there is no checkpoint none.safetensors"));
+    cr_expect(
+        refused(inspect("--json >/dev/full"), "qkv: <stdout>: cannot be written: No space left on device"));
     outcome = run("qkv inspect");
     cr_expect_eq(outcome.exit_code, 2);
 }

@@ -22,12 +22,11 @@ static void cut(char *line, char *columns[5])
 
 Test(log_probs, add_up_to_the_loss)
 {
-    const char *folder = tiny_run("sums", 60);
-    cJSON *scores =
-        json_parsed(run_ok("cd '%s' && qkv evaluate run dev.tsv --json --log-probs p.tsv", folder));
+    enter(tiny_run("sums", 60));
+    cJSON *scores = json_parsed(run_ok("qkv evaluate run dev.tsv --json --log-probs p.tsv"));
     double loss = json_number(scores, "loss"), tokens = json_number(scores, "tokens"), total = 0, count = 0;
-    char *expected = run_ok("cd '%s' && cut -f2 dev.tsv | qkv tokenize run - --side trg", folder);
-    char *table = read_file(format("%s/p.tsv", folder), NULL), *columns[5];
+    char *expected = run_ok("cut -f2 dev.tsv | qkv tokenize run - --side trg");
+    char *table = read_file("p.tsv", NULL), *columns[5];
     char *line = table, *next = strchr(line, '\n');
     *next++ = '\0';
     cr_expect_str_eq(line, "line\ttoken_count\tlog_prob\ttokens\tlog_probs");
@@ -60,15 +59,14 @@ Test(log_probs, add_up_to_the_loss)
 
 Test(log_probs, are_the_same_as_json_and_for_any_number_of_threads)
 {
-    const char *folder = tiny_run("threads", 20);
-    run_ok("cd '%s' && for j in 1 2 5; do qkv evaluate run dev.tsv -j $j --no-translation --log-probs $j.tsv "
-           ">$j.txt && qkv evaluate run dev.tsv -j $j --no-translation --log-probs $j.json >$j.txt || exit; "
-           "done && cmp 1.tsv 2.tsv && cmp 1.tsv 5.tsv && cmp 1.json 2.json && cmp 1.json 5.json",
-           folder);
-    cJSON *object = json_parsed(read_file(format("%s/1.json", folder), NULL));
+    enter(tiny_run("threads", 20));
+    run_ok("for j in 1 2 5; do qkv evaluate run dev.tsv -j $j --no-translation --log-probs $j.tsv >$j.txt && "
+           "qkv evaluate run dev.tsv -j $j --no-translation --log-probs $j.json >$j.txt || exit; done && cmp "
+           "1.tsv 2.tsv && cmp 1.tsv 5.tsv && cmp 1.json 2.json && cmp 1.json 5.json");
+    cJSON *object = json_parsed(read_file("1.json", NULL));
     cr_expect_str_eq(cJSON_GetObjectItem(object, "test")->valuestring, "dev.tsv");
     const cJSON *list = cJSON_GetObjectItem(object, "sentences"), *sentence;
-    char *table = read_file(format("%s/1.tsv", folder), NULL), *line = strtok(table, "\n"), *columns[5];
+    char *table = read_file("1.tsv", NULL), *line = strtok(table, "\n"), *columns[5];
     double total = 0, count = 0;
     cJSON_ArrayForEach(sentence, list)
     {
@@ -95,12 +93,10 @@ Test(log_probs, are_the_same_as_json_and_for_any_number_of_threads)
 
 Test(log_probs, name_unknown_words_and_the_lines_of_the_text)
 {
-    const char *folder = tiny_run("unknown", 2);
-    run_ok(
-        "cd '%s' && (cut -f1 dev.tsv | head -n 1 | tr '\\n' '\\t'; echo 'zebra \"quoted\" =1') >pairs.tsv && "
-        "qkv evaluate run pairs.tsv --log-probs p.tsv >out.txt",
-        folder);
-    char *row = strchr(read_file(format("%s/p.tsv", folder), NULL), '\n') + 1, *columns[5];
+    enter(tiny_run("unknown", 2));
+    run_ok("(cut -f1 dev.tsv | head -n 1 | tr '\\n' '\\t'; echo 'zebra \"quoted\" =1') >pairs.tsv && qkv "
+           "evaluate run pairs.tsv --log-probs p.tsv >out.txt");
+    char *row = strchr(read_file("p.tsv", NULL), '\n') + 1, *columns[5];
     cut(row, columns);
     cr_expect_str_eq(columns[0], "1");
     cr_expect_eq(strncmp(columns[3], "<unk> ", 6), 0, "%s", columns[3]);
@@ -108,15 +104,14 @@ Test(log_probs, name_unknown_words_and_the_lines_of_the_text)
 
 Test(log_probs, need_no_translations)
 {
-    const char *folder = tiny_run("references", 20);
-    char *text = run_ok("cd '%s' && qkv evaluate run dev.tsv --no-translation", folder);
-    char *complete = run_ok("cd '%s' && qkv evaluate run dev.tsv", folder);
-    cr_expect_not_null(strstr(text, "token accuracy"));
-    cr_expect_null(strstr(text, "sequence accuracy"));
-    cr_expect_null(strstr(text, "BLEU"));
+    enter(tiny_run("references", 20));
+    char *text = run_ok("qkv evaluate run dev.tsv --no-translation");
+    char *complete = run_ok("qkv evaluate run dev.tsv");
+    cr_expect(shows(text, "token accuracy"));
+    cr_expect(lacks(text, "sequence accuracy"));
+    cr_expect(lacks(text, "BLEU"));
     cr_expect_eq(strncmp(text, complete, strlen(text)), 0, "%s", text);
-    cJSON *object =
-        json_parsed(run_ok("cd '%s' && qkv evaluate run dev.tsv --no-translation --json", folder));
+    cJSON *object = json_parsed(run_ok("qkv evaluate run dev.tsv --no-translation --json"));
     cr_expect_not_null(cJSON_GetObjectItem(object, "loss"));
     cr_expect_null(cJSON_GetObjectItem(object, "sequence_accuracy"));
     cr_expect_null(cJSON_GetObjectItem(object, "bleu"));
@@ -125,7 +120,7 @@ Test(log_probs, need_no_translations)
 
 Test(log_probs, leave_no_partial_file)
 {
-    const char *folder = tiny_run("refused", 2);
+    enter(tiny_run("refused", 2));
     static const char *const cases[][2] = {
         {"--log-probs p.csv", "qkv: --log-probs p.csv: must be a file whose name ends in .tsv or .json"},
         {"--no-translation --log-probs ./dev.tsv", "qkv: ./dev.tsv: is an input, too: write to another file"},
@@ -149,14 +144,11 @@ Test(log_probs, leave_no_partial_file)
         {"--no-translation --ter-no-punct",
          "qkv: --ter-no-punct needs translations: give it without --no-translation"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        cr_expect(refused(run("cd '%s' && qkv evaluate run dev.tsv %s", folder, cases[i][0]), cases[i][1]),
-                  "%s", cases[i][0]);
-    struct outcome outcome = run("cd '%s' && qkv evaluate run dev.tsv --log-probs none/p.tsv", folder);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "qkv: none/p.tsv: cannot be written"), "%s", outcome.error);
-    run_ok("cd '%s' && echo old >p.tsv && printf 'a\\tb\\n\\n' >bad.tsv", folder);
-    cr_expect_eq(run("cd '%s' && qkv evaluate run bad.tsv --log-probs p.tsv", folder).exit_code, 2);
-    cr_expect_str_eq(read_file(format("%s/p.tsv", folder), NULL), "old\n");
-    cr_expect_str_eq(run_ok("cd '%s' && ls | grep -c tmp || true", folder), "0\n");
+    EXPECT_REFUSALS("qkv evaluate run dev.tsv ", cases);
+    cr_expect(fails(run("qkv evaluate run dev.tsv --log-probs none/p.tsv"), 2,
+                    "qkv: none/p.tsv: cannot be written"));
+    run_ok("echo old >p.tsv && printf 'a\\tb\\n\\n' >bad.tsv");
+    cr_expect_eq(run("qkv evaluate run bad.tsv --log-probs p.tsv").exit_code, 2);
+    cr_expect_str_eq(read_file("p.tsv", NULL), "old\n");
+    cr_expect_str_eq(run_ok("ls | grep -c tmp || true"), "0\n");
 }

@@ -9,7 +9,7 @@ static void expect_line(const char *folder, const char *command, const char *lin
 {
     struct outcome outcome = run("cd '%s' && %s", folder, command);
     const char *errors = format("\n%s", outcome.error);
-    cr_expect_not_null(strstr(errors, format("\n%s\n", line)), "%s prints\n%s", command, outcome.error);
+    cr_expect(shows(errors, format("\n%s\n", line)), "%s prints\n%s", command, outcome.error);
 }
 
 Test(mistakes, a_sentence_where_a_file_is_expected)
@@ -28,7 +28,7 @@ Test(mistakes, a_sentence_where_a_file_is_expected)
 
 Test(mistakes, a_sentence_that_begins_with_a_dash)
 {
-    const char *folder = tiny_run("dash", 2);
+    const char *folder = enter(tiny_run("dash", 2));
     static const char *const sentences[] = {"-a b", "- a b", "-- a b", "-qa b"};
     for (int i = 0; i < 4; i++) {
         const char *line = format(
@@ -36,7 +36,7 @@ Test(mistakes, a_sentence_that_begins_with_a_dash)
         expect_line(folder, format("qkv attention run '%s'", sentences[i]), line);
         expect_line(folder, format("qkv attention '%s' run", sentences[i]), line);
     }
-    run_ok("cd '%s' && qkv attention run -- '-a b'", folder);
+    run_ok("qkv attention run -- '-a b'");
     expect_line(folder, "qkv attention run a -xy", "qkv: unknown option '-x' (see `qkv attention --help`)");
     expect_line(folder, "qkv attention run a '--bem=a b'",
                 "qkv: unknown option '--bem'; did you mean --beam (see `qkv attention --help`)");
@@ -51,13 +51,12 @@ Test(mistakes, a_sentence_that_begins_with_a_dash)
 
 Test(mistakes, a_file_where_a_sentence_is_expected)
 {
-    const char *folder = tiny_run("file", 2);
+    const char *folder = enter(tiny_run("file", 2));
     const char *line = "qkv: dev.tsv is read as a sentence, but is a file; to read its lines, give - as the "
                        "sentence, and <dev.tsv";
     expect_line(folder, "qkv attention run dev.tsv", line);
-    cr_expect_null(strstr(run("cd '%s' && touch a && qkv attention run a", folder).error, "file"),
-                   "a is a word");
-    cr_expect_null(strstr(run("cd '%s' && qkv attention run dev.tsv -q", folder).error, "file"));
+    cr_expect(lacks(run("touch a && qkv attention run a").error, "file"), "a is a word");
+    cr_expect(lacks(run("qkv attention run dev.tsv -q").error, "file"));
 }
 
 Test(mistakes, an_output_file_of_a_command_that_prints)
@@ -68,20 +67,18 @@ Test(mistakes, an_output_file_of_a_command_that_prints)
     for (int i = 0; i < 3; i++) {
         const char *command = commands[i];
         const char *option = strstr(command, " -") + 1;
-        expect_line(
-            folder, format("qkv %s </dev/null", command),
-            format("qkv: unknown option '%.*s'; results go to standard output: append >FILE (see `qkv "
-                   "%.*s --help`)",
-                   (int)strcspn(option, " ="), option, (int)strcspn(command, " "), command));
+        expect_line(folder, format("qkv %s </dev/null", command),
+                    format("qkv: unknown option '%.*s'; results go to standard output: append >FILE (see "
+                           "`qkv %.*s --help`)",
+                           (int)strcspn(option, " ="), option, (int)strcspn(command, " "), command));
     }
     expect_line(folder, "qkv train c.yaml -o x", "qkv: unknown option '-o' (see `qkv train --help`)");
     expect_line(folder, "qkv attention run a -o x.y/map",
                 "qkv: x.y/map: the name has no extension, which would choose a format; choose one with "
                 "--format: text, json, csv, npz, html, svg, png");
-    expect_line(
-        folder, "qkv attention run a -o x.y/map.jpg",
-        "qkv: x.y/map.jpg: .jpg is no known extension (known: txt, json, csv, npz, html, svg, png); choose a "
-        "format with --format to keep it");
+    expect_line(folder, "qkv attention run a -o x.y/map.jpg",
+                "qkv: x.y/map.jpg: .jpg is no known extension (known: txt, json, csv, npz, html, svg, png); "
+                "choose a format with --format to keep it");
     expect_line(folder, "qkv attention run a -o x.y/map.svg",
                 "qkv: x.y/map.svg: cannot be written: there is no folder x.y");
 }
@@ -102,46 +99,41 @@ Test(mistakes, a_format_as_an_option)
 
 Test(mistakes, a_sentence_of_the_target)
 {
-    const char *folder = tiny_run("side", 2);
+    const char *folder = enter(tiny_run("side", 2));
     static const char hint[] =
         "; most of them are words of the target language: this run translates from a to b";
     expect_line(folder, "echo A B a | qkv translate run",
                 format("qkv: <stdin>:1: not in the vocabulary: A, B%s", hint));
     expect_line(folder, "qkv attention run 'A B'",
                 format("qkv: the sentence: not in the vocabulary: A, B%s", hint));
-    expect_line(
-        folder, "qkv attention run a --target 'a b'",
-        "qkv: --target: not in the target vocabulary: a, b; most of them are words of the source language: "
-        "this run translates from a to b");
-    expect_line(
-        folder, "echo a b | qkv tokenize run --side trg",
-        "qkv: <stdin>:1: not in the target vocabulary: a, b; most of them are words of the source language: "
-        "this run translates from a to b");
+    expect_line(folder, "qkv attention run a --target 'a b'",
+                "qkv: --target: not in the target vocabulary: a, b; most of them are words of the source "
+                "language: this run translates from a to b");
+    expect_line(folder, "echo a b | qkv tokenize run --side trg",
+                "qkv: <stdin>:1: not in the target vocabulary: a, b; most of them are words of the source "
+                "language: this run translates from a to b");
     /* Names may be in both languages, and one word is not enough to tell. */
     static const char *const others[] = {"A B a b", "A", "x y", "A x y"};
     for (int i = 0; i < 4; i++)
-        cr_expect_null(strstr(run("cd '%s' && echo %s | qkv translate run", folder, others[i]).error, hint),
-                       "%s", others[i]);
+        cr_expect(lacks(run("echo %s | qkv translate run", others[i]).error, hint), "%s", others[i]);
 }
 
 Test(mistakes, a_text_with_swapped_columns)
 {
-    const char *folder = tiny_run("swapped", 2);
+    const char *folder = enter(tiny_run("swapped", 2));
     static const char *const commands[] = {"evaluate run %s --no-translation",
                                            "heads run %s --no-translation --quiet", "align run %s"};
-    run_ok("cd '%s' && awk -F '\\t' '{print $2 \"\\t\" $1}' dev.tsv >swapped.tsv && cp dev.tsv half.tsv && "
-           "head -4 swapped.tsv >>half.tsv",
-           folder);
+    run_ok("awk -F '\\t' '{print $2 \"\\t\" $1}' dev.tsv >swapped.tsv && cp dev.tsv half.tsv && head -4 "
+           "swapped.tsv >>half.tsv");
     for (int i = 0; i < 3; i++) {
         char *command = format(format("cd '%%s' && qkv %s", commands[i]), folder, "swapped.tsv");
-        cr_expect_str_eq(run("%s", command).error,
-                         "qkv: swapped.tsv: most of its source words are not in the vocabulary, but most of "
-                         "these are words of the target language: this run translates from a to b; are the "
-                         "columns swapped?\n",
-                         "%s", command);
+        cr_expect_str_eq(
+            run("%s", command).error,
+            "qkv: swapped.tsv: most of its source words are not in the vocabulary, but most of these are "
+            "words of the target language: this run translates from a to b; are the columns swapped?\n",
+            "%s", command);
         command = format(format("cd '%%s' && qkv %s", commands[i]), folder, "half.tsv");
         cr_expect_str_empty(run("%s", command).error);
     }
-    cr_expect_not_null(strstr(run("cd '%s' && qkv evaluate run - <swapped.tsv", folder).error,
-                              "qkv: <stdin>: most of its source words"));
+    cr_expect(shows(run("qkv evaluate run - <swapped.tsv").error, "qkv: <stdin>: most of its source words"));
 }

@@ -34,14 +34,14 @@ static char *svg_of(const char *folder, const char *arguments)
 
 Test(plot, marks_the_best_validation_and_where_overfitting_begins)
 {
-    const char *folder = tiny_task("marks");
+    const char *folder = enter(tiny_task("marks"));
     written_run(folder, "over", 1, "", metrics_of(6, OVERFITS));
     written_run(folder, "twice", 1, "-s model.encoder.dropout=0.5", metrics_of(4, TWICE));
-    const char *text = run_ok("cd '%s' && LC_ALL=C qkv plot over --show loss", folder);
-    cr_expect_not_null(strstr(text, "\n@  overfitting begins\n"), "%s", text);
+    const char *text = run_ok("LC_ALL=C qkv plot over --show loss");
+    cr_expect(shows(text, "\n@  overfitting begins\n"));
     cr_expect_eq(count(text, "@"), 2, "in the chart and in the legend:\n%s", text);
-    cr_expect_not_null(strstr(text, "\n.  loss of training, without label smoothing\n"), "%s", text);
-    text = run_ok("cd '%s' && LC_ALL=C qkv plot twice --show loss,bleu", folder);
+    cr_expect(shows(text, "\n.  loss of training, without label smoothing\n"));
+    text = run_ok("LC_ALL=C qkv plot twice --show loss,bleu");
     cr_expect_eq(count(text, "@"), 0, "two validations are not three:\n%s", text);
     cr_expect_eq(count(text, "*"), 3, "the lowest loss, in both charts and in the legend:\n%s", text);
     const char *svg = svg_of(folder, "over twice");
@@ -55,9 +55,8 @@ Test(plot, marks_the_best_validation_and_where_overfitting_begins)
                                         ">learning rate × 1000<",
                                         ">gradient norm, before clipping<",
                                         ">updates<"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        cr_expect_not_null(strstr(svg, texts[i]), "%s", texts[i]);
-    cr_expect_null(strstr(svg, "sequence accuracy"), "is not recorded here");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) cr_expect(shows(svg, texts[i]), "%s", texts[i]);
+    cr_expect(lacks(svg, "sequence accuracy"), "is not recorded here");
 }
 
 /* BLEU 10, 20 and 30, 40: the means are 20 and 30, with a deviation of 14.14, so that the axis ends at 45. */
@@ -70,8 +69,8 @@ Test(plot, shows_runs_that_differ_in_their_seed_alone_as_their_mean)
     written_run(folder, "small-seed2", 2, "", high);
     written_run(folder, "other", 2, "-s training.learning_rate=0.5", low);
     const char *svg = svg_of(folder, "small-seed1 small-seed2 --show bleu");
-    cr_expect_not_null(strstr(svg, ">small (mean of 2 seeds)<"), "%s", svg);
-    cr_expect_not_null(strstr(svg, ">mean ± standard deviation over seeds<"));
+    cr_expect(shows(svg, ">small (mean of 2 seeds)<"));
+    cr_expect(shows(svg, ">mean ± standard deviation over seeds<"));
     double x[2], y[2], band[8];
     const char *line = strstr(svg, "<polyline"), *area = strstr(svg, "fill-opacity=\"0.2\"");
     cr_assert(line && area);
@@ -85,55 +84,53 @@ Test(plot, shows_runs_that_differ_in_their_seed_alone_as_their_mean)
     cr_expect(strstr(svg, ">small (mean of 2 seeds)<") && strstr(svg, ">other<"));
     svg = svg_of(folder, "small-seed1 other --show bleu");
     cr_expect(strstr(svg, ">small<") && strstr(svg, ">other<"));
-    cr_expect_null(strstr(svg, "over seeds"));
+    cr_expect(lacks(svg, "over seeds"));
 }
 
 Test(plot, runs_over_updates_tokens_or_time)
 {
-    const char *folder = tiny_task("axes");
+    const char *folder = enter(tiny_task("axes"));
     written_run(folder, "a", 1, "", metrics_of(6, OVERFITS));
-    const char *tokens = run_ok("cd '%s' && qkv plot a -x tokens", folder);
-    cr_expect_not_null(strstr(tokens, " target tokens, thousands\n"), "%s", tokens);
-    const char *seconds = run_ok("cd '%s' && qkv plot a -x time --show bleu", folder);
-    cr_expect_not_null(strstr(seconds, " time of training, seconds\n"), "%s", seconds);
-    cr_expect_not_null(strstr(seconds, " 120\n"), "60 updates take 120 seconds:\n%s", seconds);
+    const char *tokens = run_ok("qkv plot a -x tokens");
+    cr_expect(shows(tokens, " target tokens, thousands\n"));
+    const char *seconds = run_ok("qkv plot a -x time --show bleu");
+    cr_expect(shows(seconds, " time of training, seconds\n"));
+    cr_expect(shows(seconds, " 120\n"), "60 updates take 120 seconds:\n%s", seconds);
     written_run(folder, "old", 1, "", "{\"kind\":\"train\",\"update\":5,\"tokens\":50,\"loss\":3}\n");
-    cr_expect(refused(run("cd '%s' && qkv plot old -x time", folder),
+    cr_expect(refused(run("qkv plot old -x time"),
                       "qkv: old: records no times, as an older qkv has trained it; plot it over updates or "
                       "tokens\nqkv: there is nothing to plot"));
-    run_ok("cd '%s' && qkv plot old", folder);
+    run_ok("qkv plot old");
 }
 
 Test(plot, draws_in_ascii_where_the_locale_is_not_utf8)
 {
-    const char *folder = tiny_task("locale");
+    const char *folder = enter(tiny_task("locale"));
     written_run(folder, "a", 1, "", metrics_of(6, OVERFITS));
-    const char *plain = run_ok("cd '%s' && LC_ALL=C qkv plot a", folder);
+    const char *plain = run_ok("LC_ALL=C qkv plot a");
     for (const char *at = plain; *at; at++) cr_assert((unsigned char)*at < 128, "%s", plain);
-    const char *dots = run_ok("cd '%s' && LC_ALL=C.UTF-8 qkv plot a", folder);
-    cr_expect_not_null(strstr(dots, "\xE2\xA0"), "Braille patterns");
+    const char *dots = run_ok("LC_ALL=C.UTF-8 qkv plot a");
+    cr_expect(shows(dots, "\xE2\xA0"), "Braille patterns");
 }
 
 Test(plot, shows_a_run_that_still_trains)
 {
-    const char *folder = tiny_task("half");
+    const char *folder = enter(tiny_task("half"));
     written_run(folder, "a", 1, "", format("%s{\"kind\":\"train\",\"upd", metrics_of(2, OVERFITS)));
     written_run(folder, "b", 1, "-s training.learning_rate=0.5", "");
-    struct outcome outcome = run("cd '%s' && qkv plot a b --show bleu", folder);
+    struct outcome outcome = run("qkv plot a b --show bleu");
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_str_eq(outcome.error,
-                     "qkv: b: has no metrics yet; the first come after training.logging_freq (5) "
-                     "updates\n");
+                     "qkv: b: has no metrics yet; the first come after training.logging_freq (5) updates\n");
     cr_expect(strstr(outcome.output, "\na  a\n") && !strstr(outcome.output, "\nb  b\n"), "%s",
               outcome.output);
 }
 
 Test(plot, refuses)
 {
-    const char *folder = tiny_task("refused");
+    const char *folder = enter(tiny_task("refused"));
     written_run(folder, "a", 1, "", metrics_of(2, OVERFITS));
-    cr_expect(refused(run("cd '%s' && qkv plot a a", folder), "qkv: a: is named twice; name each run once"));
-    cr_expect(refused(run("cd '%s' && qkv plot none", folder), "qkv: none: there is no such run"));
-    cr_expect(refused(run("cd '%s' && qkv plot a -o a.jpg", folder),
-                      "qkv: a.jpg: a chart is written as .svg or .png"));
+    cr_expect(refused(run("qkv plot a a"), "qkv: a: is named twice; name each run once"));
+    cr_expect(refused(run("qkv plot none"), "qkv: none: there is no such run"));
+    cr_expect(refused(run("qkv plot a -o a.jpg"), "qkv: a.jpg: a chart is written as .svg or .png"));
 }

@@ -22,37 +22,33 @@ static long size_of(const char *folder, const char *name)
 
 Test(quantize, int8_is_the_same_with_every_kernel_and_number_of_threads)
 {
-    const char *folder = trained();
-    const char *expected =
-        run_ok("cd '%s' && %s | qkv translate run --scores --precision int8", folder, LINES);
+    enter(trained());
+    const char *expected = run_ok("%s | qkv translate run --scores --precision int8", LINES);
     static const char *const kernels[] = {"portable", "avx2", "avx512"};
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
-        cr_expect_str_eq(run_ok("cd '%s' && %s | QKV_KERNELS=%s qkv translate run --scores --precision int8",
-                                folder, LINES, kernels[i]),
-                         expected, "%s", kernels[i]);
+        cr_expect_str_eq(
+            run_ok("%s | QKV_KERNELS=%s qkv translate run --scores --precision int8", LINES, kernels[i]),
+            expected, "%s", kernels[i]);
     for (int threads = 1; threads <= 4; threads++)
-        cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate run --scores --precision int8 -j %d", folder,
-                                LINES, threads),
+        cr_expect_str_eq(run_ok("%s | qkv translate run --scores --precision int8 -j %d", LINES, threads),
                          expected, "%d threads", threads);
-    const char *exact = run_ok("cd '%s' && %s | qkv translate run --scores", folder, LINES);
+    const char *exact = run_ok("%s | qkv translate run --scores", LINES);
     cr_expect_str_neq(exact, expected, "scores of int8 are rounded");
-    cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate run --scores --precision float32", folder, LINES),
-                     exact);
-    cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate run --precision int8", folder, LINES),
-                     run_ok("cd '%s' && %s | qkv translate run", folder, LINES));
+    cr_expect_str_eq(run_ok("%s | qkv translate run --scores --precision float32", LINES), exact);
+    cr_expect_str_eq(run_ok("%s | qkv translate run --precision int8", LINES),
+                     run_ok("%s | qkv translate run", LINES));
 }
 
 /* The log of the folder is that of the run that was quantised, so its scores are left out. */
 Test(quantize, compare_does_not_show_scores_of_another_run)
 {
-    const char *folder = scratch("compare");
-    run_ok("cd '%s' && cp -r '%s/run' '%s/train.tsv' . && qkv quantize run -o small", folder, trained(),
-           trained());
-    struct outcome outcome = run("cd '%s' && qkv compare run small -o t.tsv", folder);
+    enter(scratch("compare"));
+    run_ok("cp -r '%s/run' '%s/train.tsv' . && qkv quantize run -o small", trained(), trained());
+    struct outcome outcome = run("qkv compare run small -o t.tsv");
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_str_eq(outcome.error, "qkv: note: small is quantised, and has no scores of its own: compare "
                                     "the output of `qkv evaluate small --json`\n");
-    const char *table = read_file(format("%s/t.tsv", folder), NULL);
+    const char *table = read_file("t.tsv", NULL);
     long parameters = 0, of_small = 0;
     double loss;
     char rest[512] = "";
@@ -62,13 +58,13 @@ Test(quantize, compare_does_not_show_scores_of_another_run)
                  table);
     cr_expect_eq(of_small, parameters);
     cr_expect_eq(strspn(rest, "\t"), strlen(rest), "%s", table);
-    run_ok("cd '%s' && qkv evaluate small train.tsv --json >small.json && qkv compare small.json", folder);
+    run_ok("qkv evaluate small train.tsv --json >small.json && qkv compare small.json");
 }
 
 /* The products inside a GRU stay float32; embeddings, inputs and outputs of layers are rounded. */
 Test(quantize, a_recurrent_run)
 {
-    const char *folder = scratch("recurrent");
+    const char *folder = enter(scratch("recurrent"));
     tiny_data(folder);
     write_text(folder, "recurrent.yaml",
                "name: recurrent\n"
@@ -77,30 +73,28 @@ Test(quantize, a_recurrent_run)
                "  encoder: {type: recurrent, hidden_size: 16}\n"
                "  decoder: {type: recurrent, hidden_size: 16, attention: {score: additive}}\n"
                "training: {model_dir: run, learning_rate: 0.01, batch_size: 20, updates: 200}\n");
-    run_ok("cd '%s' && qkv train recurrent.yaml -q", folder);
-    const char *expected = run_ok(
-        "cd '%s' && %s | QKV_KERNELS=portable qkv translate run --scores --precision int8", folder, LINES);
+    run_ok("qkv train recurrent.yaml -q");
+    const char *expected =
+        run_ok("%s | QKV_KERNELS=portable qkv translate run --scores --precision int8", LINES);
     static const char *const kernels[] = {"avx2", "avx512"};
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
         cr_expect_str_eq(
-            run_ok("cd '%s' && %s | QKV_KERNELS=%s qkv translate run --scores --precision int8 -j 3", folder,
-                   LINES, kernels[i]),
+            run_ok("%s | QKV_KERNELS=%s qkv translate run --scores --precision int8 -j 3", LINES, kernels[i]),
             expected, "%s", kernels[i]);
-    run_ok("cd '%s' && qkv quantize run -o small", folder);
-    cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate small --scores", folder, LINES), expected);
-    cr_expect_str_neq(run_ok("cd '%s' && %s | qkv translate run --scores", folder, LINES), expected,
+    run_ok("qkv quantize run -o small");
+    cr_expect_str_eq(run_ok("%s | qkv translate small --scores", LINES), expected);
+    cr_expect_str_neq(run_ok("%s | qkv translate run --scores", LINES), expected,
                       "scores of int8 are rounded");
-    cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate run", folder, LINES),
-                     run_ok("cd '%s' && %s | qkv translate small", folder, LINES));
+    cr_expect_str_eq(run_ok("%s | qkv translate run", LINES), run_ok("%s | qkv translate small", LINES));
 }
 
 Test(quantize, makes_a_run_that_translates_as_int8_does)
 {
-    const char *folder = trained(), *made = scratch("made");
+    const char *folder = enter(trained()), *made = scratch("made");
     cr_expect_str_eq(run_ok("cd '%s' && qkv quantize '%s/run' -o small", made, folder),
                      format("small: %s/run in int8\n", folder));
     cr_expect_str_eq(run_ok("cd '%s' && %s | qkv translate small --scores", made, LINES),
-                     run_ok("cd '%s' && %s | qkv translate run --scores --precision int8", folder, LINES));
+                     run_ok("%s | qkv translate run --scores --precision int8", LINES));
     /* Twice is once: the numbers are the same, and so are the bytes. */
     run_ok("cd '%s' && qkv quantize small -o again && cmp small/best.safetensors again/best.safetensors",
            made);
@@ -121,13 +115,12 @@ Test(quantize, makes_a_run_that_translates_as_int8_does)
 
 Test(quantize, marks_attention_maps)
 {
-    const char *folder = trained();
-    const char *json =
-        run_ok("cd '%s' && qkv attention run 'one two' --format json --precision int8 -q", folder);
-    cr_expect_not_null(strstr(json, " → dos uno, in int8\""), "%.300s", json);
-    cr_expect_not_null(strstr(json, "\"precision\":\t\"int8\""), "%.300s", json);
-    json = run_ok("cd '%s' && qkv attention run 'one two' --format json -q", folder);
-    cr_expect_null(strstr(json, "int8"));
+    enter(trained());
+    const char *json = run_ok("qkv attention run 'one two' --format json --precision int8 -q");
+    cr_expect(shows(json, " → dos uno, in int8\""), "%.300s", json);
+    cr_expect(shows(json, "\"precision\":\t\"int8\""), "%.300s", json);
+    json = run_ok("qkv attention run 'one two' --format json -q");
+    cr_expect(lacks(json, "int8"));
 }
 
 Test(quantize, leaves_no_folder_behind_when_it_fails)
@@ -143,7 +136,7 @@ Test(quantize, leaves_no_folder_behind_when_it_fails)
 
 Test(quantize, refuses_what_it_cannot_do)
 {
-    const char *folder = trained(), *made = scratch("made");
+    const char *folder = enter(trained()), *made = scratch("made");
     static const struct {
         const char *command, *sentence;
     } cases[] = {
@@ -154,32 +147,24 @@ Test(quantize, refuses_what_it_cannot_do)
          "--precision is 'int4', but must be one of float32, bfloat16, int8"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct outcome outcome = run("cd '%s' && %s", folder, cases[i].command);
-        cr_expect_eq(outcome.exit_code, 2, "%s", cases[i].command);
-        cr_expect_not_null(strstr(outcome.error, cases[i].sentence), "%s: %s", cases[i].command,
-                           outcome.error);
+        struct outcome outcome = run("%s", cases[i].command);
+        cr_expect(fails(outcome, 2, cases[i].sentence), "%s", cases[i].command);
     }
     /* The folder that training writes to is a quantised run. */
     run_ok("cd '%s' && qkv quantize '%s/run' -o run && cp '%s/tiny.yaml' '%s/train.tsv' .", made, folder,
            folder, folder);
-    struct outcome outcome = run("cd '%s' && qkv train tiny.yaml --resume", made);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "run: nothing to resume: there is no last.safetensors; start a "
-                                             "run of another name from its model with --from\n"),
-                       "%s", outcome.error);
-    outcome = run("cd '%s' && qkv train tiny.yaml", made);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "run: holds a model, but no last.safetensors to continue from"),
-                       "%s", outcome.error);
+    cr_expect(fails(run("cd '%s' && qkv train tiny.yaml --resume", made), 2,
+                    "run: nothing to resume: there is no last.safetensors; start a run of another name from "
+                    "its model with --from\n"));
+    struct outcome outcome = run("cd '%s' && qkv train tiny.yaml", made);
+    cr_expect(fails(outcome, 2, "run: holds a model, but no last.safetensors to continue from"));
     static const char *const sources[] = {"run", "run/best.safetensors"};
     for (int i = 0; i < 2; i++) {
         outcome =
             run("cd '%s' && qkv train tiny.yaml --from %s -s training.model_dir=next", made, sources[i]);
-        cr_expect_eq(outcome.exit_code, 2);
-        cr_expect_not_null(strstr(outcome.error, "is quantised"), "%s", outcome.error);
+        cr_expect(fails(outcome, 2, "is quantised"));
     }
     outcome =
         run("cd '%s' && cp run/best.safetensors run/last.safetensors && qkv train tiny.yaml --resume", made);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "so training cannot continue from it"), "%s", outcome.error);
+    cr_expect(fails(outcome, 2, "so training cannot continue from it"));
 }

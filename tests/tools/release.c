@@ -28,12 +28,11 @@ static struct outcome release(const char *folder, const char *arguments)
 
 Test(release, a_repository_that_is_ready)
 {
-    const char *folder = repository("0.2.0", CHANGELOG);
+    const char *folder = enter(repository("0.2.0", CHANGELOG));
     struct outcome outcome = release(folder, "0.2.0 --dry-run");
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_str_eq(outcome.output, "release.sh: version, changelog and tags agree on 0.2.0\n");
-    cr_expect_str_eq(run_ok("cd '%s' && git tag && git status --porcelain", folder), "",
-                     "it changes nothing");
+    cr_expect_str_eq(run_ok("git tag && git status --porcelain"), "", "it changes nothing");
 }
 
 Test(release, arguments)
@@ -52,16 +51,15 @@ Test(release, arguments)
 
 Test(release, a_repository_that_is_not_ready)
 {
-    const char *folder = repository("0.2.0", CHANGELOG);
-    run_ok("cd '%s' && git -c user.name=a -c user.email=a tag -a v0.2.0 -m qkv", folder);
+    const char *folder = enter(repository("0.2.0", CHANGELOG));
+    run_ok("git -c user.name=a -c user.email=a tag -a v0.2.0 -m qkv");
     cr_expect(
         refused(release(folder, "0.2.0"), "release.sh: the tag v0.2.0 exists; choose the next version"));
     write_text(folder, "new", "");
     cr_expect(
         refused(release(folder, "0.2.0"),
                 "release.sh: there are changes that are not committed; commit them, or `git stash -u`"));
-    folder = repository("0.2.0", "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2027-01-31\n");
-    cr_expect(refused(release(folder, "0.2.0"),
-                      "release.sh: CHANGELOG.md begins with '## [Unreleased]'; its first "
-                      "section must be '## [0.2.0] - YYYY-MM-DD'"));
+    folder = enter(repository("0.2.0", "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2027-01-31\n"));
+    cr_expect(refused(release(folder, "0.2.0"), "release.sh: CHANGELOG.md begins with '## [Unreleased]'; its "
+                                                "first section must be '## [0.2.0] - YYYY-MM-DD'"));
 }

@@ -19,14 +19,13 @@ static const char *texts(const char *name)
 
 Test(score, computes_the_metrics_that_are_asked_for)
 {
-    const char *folder = texts("metrics");
-    cr_expect_null(strstr(run_ok("cd '%s' && qkv score a r", folder), "TER"));
-    char *text = run_ok("cd '%s' && qkv score a r -m ter --metrics bleu,chrf --chrf-word-order 2", folder);
-    cr_expect_not_null(strstr(text, "TER                19.05  (nrefs:var|case:lc|tok:tercom|"), "%s", text);
-    cr_expect_not_null(strstr(text, "\nchrF++             "), "%s", text);
-    cr_expect_not_null(strstr(text, "|nw:2|"));
-    cJSON *object =
-        json_parsed(run_ok("cd '%s' && qkv score a r -m ter,bleu --json --tokenize intl", folder));
+    enter(texts("metrics"));
+    cr_expect(lacks(run_ok("qkv score a r"), "TER"));
+    char *text = run_ok("qkv score a r -m ter --metrics bleu,chrf --chrf-word-order 2");
+    cr_expect(shows(text, "TER                19.05  (nrefs:var|case:lc|tok:tercom|"));
+    cr_expect(shows(text, "\nchrF++             "));
+    cr_expect(shows(text, "|nw:2|"));
+    cJSON *object = json_parsed(run_ok("qkv score a r -m ter,bleu --json --tokenize intl"));
     cr_expect_null(cJSON_GetObjectItem(object, "chrf"));
     const cJSON *ter = cJSON_GetObjectItem(object, "ter_details"),
                 *bleu = cJSON_GetObjectItem(object, "bleu_details");
@@ -36,7 +35,7 @@ Test(score, computes_the_metrics_that_are_asked_for)
     cr_expect_eq(json_number(bleu, "reference_length"), 10);
     cr_expect_eq(json_number(bleu, "brevity_penalty"), 1);
     cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(bleu, "precisions")), 4);
-    cr_expect_not_null(strstr(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|tok:intl|"));
+    cr_expect(shows(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|tok:intl|"));
     cJSON_Delete(object);
 }
 
@@ -58,50 +57,47 @@ Test(score, passes_its_options_on)
         {"-m ter --ter-no-punct", "-m ter", "|punct:no|"},
         {"-m ter --ter-case-sensitive", "-m ter", "|case:mixed|"},
     };
-    const char *folder = scratch("options");
+    const char *folder = enter(scratch("options"));
     write_text(folder, "a", "The dog, in the sun, sleeps\n");
     write_text(folder, "r", "the dog , sleeps in a sun\n");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *with = run_ok("cd '%s' && qkv score a r %s", folder, cases[i].options);
-        char *without = run_ok("cd '%s' && qkv score a r %s", folder, cases[i].plain);
-        cr_expect_not_null(strstr(with, cases[i].signature), "%s: %s", cases[i].options, with);
-        cr_expect_null(strstr(without, cases[i].signature));
+        char *with = run_ok("qkv score a r %s", cases[i].options);
+        char *without = run_ok("qkv score a r %s", cases[i].plain);
+        cr_expect(shows(with, cases[i].signature), "%s", cases[i].options);
+        cr_expect(lacks(without, cases[i].signature));
         *strchr(with, '(') = *strchr(without, '(') = '\0';
         cr_expect_str_neq(with, without, "%s", cases[i].options);
     }
     write_text(folder, "a", "the dog\n");
     write_text(folder, "r", "the dog\n");
-    cr_expect_not_null(strstr(run_ok("cd '%s' && qkv score a r", folder), "BLEU               0.00  ("));
-    cr_expect_not_null(
-        strstr(run_ok("cd '%s' && qkv score a r --effective-order", folder), "BLEU               100.00  ("));
+    cr_expect(shows(run_ok("qkv score a r"), "BLEU               0.00  ("));
+    cr_expect(shows(run_ok("qkv score a r --effective-order"), "BLEU               100.00  ("));
 }
 
 Test(score, scores_each_sentence)
 {
-    const char *folder = texts("sentences");
-    char *table = run_ok("cd '%s' && qkv score a r -m bleu,ter --sentence-level", folder);
+    enter(texts("sentences"));
+    char *table = run_ok("qkv score a r -m bleu,ter --sentence-level");
     cr_expect_str_eq(table,
                      "line\tbleu\tter\n1\t34.3295\t16.6667\n2\t79.3701\t28.5714\n3\t100.0000\t0.0000\n");
-    cJSON *object =
-        json_parsed(run_ok("cd '%s' && qkv score a r -m bleu,ter --sentence-level --json", folder));
+    cJSON *object = json_parsed(run_ok("qkv score a r -m bleu,ter --sentence-level --json"));
     const cJSON *list = cJSON_GetObjectItem(object, "sentences");
     cr_assert_eq(cJSON_GetArraySize(list), 3);
     cr_expect_float_eq(json_number(cJSON_GetArrayItem(list, 1), "ter"), 100 / 3.5, 1e-12);
-    cr_expect_not_null(strstr(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|eff:yes|"));
+    cr_expect(shows(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|eff:yes|"));
     cr_expect_gt(json_number(object, "bleu"), 10);
     cJSON_Delete(object);
 }
 
 Test(score, compares_systems)
 {
-    const char *folder = texts("systems");
-    char *text = run_ok("cd '%s' && qkv score a r --against b --against a -m ter", folder);
-    cr_expect_not_null(strstr(text, "TER  (nrefs:var|bs:1000|seed:12345|case:lc|"), "%s", text);
-    cr_expect_not_null(strstr(text, "   score      mean +- 95 %        p  system\n   19.05 "), "%s", text);
-    cr_expect_not_null(strstr(text, "  a\n    9.52 "), "%s", text);
-    cr_expect_not_null(strstr(text, "   same  a\n"), "%s", text);
-    cJSON *object =
-        json_parsed(run_ok("cd '%s' && qkv score a r --against b --samples 50 --seed 7 --json", folder));
+    enter(texts("systems"));
+    char *text = run_ok("qkv score a r --against b --against a -m ter");
+    cr_expect(shows(text, "TER  (nrefs:var|bs:1000|seed:12345|case:lc|"));
+    cr_expect(shows(text, "   score      mean +- 95 %        p  system\n   19.05 "));
+    cr_expect(shows(text, "  a\n    9.52 "));
+    cr_expect(shows(text, "   same  a\n"));
+    cJSON *object = json_parsed(run_ok("qkv score a r --against b --samples 50 --seed 7 --json"));
     cr_expect_eq(json_number(object, "samples"), 50);
     cr_expect_eq(json_number(object, "seed"), 7);
     const cJSON *list = cJSON_GetObjectItem(object, "systems");
@@ -111,7 +107,7 @@ Test(score, compares_systems)
     cr_expect_null(cJSON_GetObjectItem(cJSON_GetObjectItem(first, "bleu_bootstrap"), "p_value"));
     double p = json_number(cJSON_GetObjectItem(second, "chrf_bootstrap"), "p_value");
     cr_expect(p >= 1. / 51 && p <= 1);
-    cJSON *alone = json_parsed(run_ok("cd '%s' && qkv score b r --json", folder));
+    cJSON *alone = json_parsed(run_ok("qkv score b r --json"));
     cr_expect_eq(json_number(alone, "bleu"), json_number(second, "bleu"));
     cJSON_Delete(alone);
     cJSON_Delete(object);
@@ -120,39 +116,33 @@ Test(score, compares_systems)
 /* A file of sentence pairs, whose sources count as references, gets one note; several references get none. */
 Test(score, says_that_columns_are_references)
 {
-    const char *folder = texts("columns");
+    const char *folder = enter(texts("columns"));
     write_text(folder, "de", "die Katze saß auf der Matte\nder Hund bellt\nnein\n");
-    run_ok("cd '%s' && cut -f1 r >one.tsv && paste de one.tsv >pairs && gzip <pairs >pairs.gz && paste b "
-           "one.tsv >two",
-           folder);
-    static const char note[] =
-        "shares hardly any words with the translations, but each of the 2 columns counts as a "
-        "reference: is it the source (cut -f2 takes one column)\n";
-    cr_expect_str_eq(run("cd '%s' && qkv score a pairs", folder).error,
-                     format("qkv: note: column 1 of pairs %s", note));
-    cr_expect_str_eq(run("cd '%s' && qkv score a pairs.gz --against b", folder).error,
+    run_ok("cut -f1 r >one.tsv && paste de one.tsv >pairs && gzip <pairs >pairs.gz && paste b one.tsv >two");
+    static const char note[] = "shares hardly any words with the translations, but each of the 2 columns "
+                               "counts as a reference: is it the source (cut -f2 takes one column)\n";
+    cr_expect_str_eq(run("qkv score a pairs").error, format("qkv: note: column 1 of pairs %s", note));
+    cr_expect_str_eq(run("qkv score a pairs.gz --against b").error,
                      format("qkv: note: column 1 of pairs.gz %s", note));
-    cr_expect_str_empty(run("cd '%s' && qkv score a two", folder).error);
-    cr_expect_str_empty(run("cd '%s' && qkv score a r", folder).error, "not all lines have two columns");
-    cr_expect_str_empty(run("cd '%s' && qkv score a one.tsv", folder).error);
-    cr_expect_str_eq(
-        run("cd '%s' && qkv score pairs one.tsv --against a", folder).error,
-        "qkv: note: 3 of 3 lines of pairs have a tab, which counts as white space: are they sentence "
-        "pairs (cut -f2 takes one column)\n");
+    cr_expect_str_empty(run("qkv score a two").error);
+    cr_expect_str_empty(run("qkv score a r").error, "not all lines have two columns");
+    cr_expect_str_empty(run("qkv score a one.tsv").error);
+    cr_expect_str_eq(run("qkv score pairs one.tsv --against a").error,
+                     "qkv: note: 3 of 3 lines of pairs have a tab, which counts as white space: are they "
+                     "sentence pairs (cut -f2 takes one column)\n");
 }
 
 /* As in sacreBLEU: an empty column is no reference, unless there is no other. */
 Test(score, leaves_out_empty_columns)
 {
-    const char *folder = texts("empty");
-    run_ok("cd '%s' && cut -f1 r >one && sed 's/$/\t/' one >right && sed 's/^/\t\t/' one >left", folder);
-    char *one = run_ok("cd '%s' && qkv score a one -m bleu,chrf,ter", folder);
-    cr_expect_str_eq(run_ok("cd '%s' && qkv score a right -m bleu,chrf,ter", folder), one);
-    cr_expect_str_eq(run_ok("cd '%s' && qkv score a left -m bleu,chrf,ter", folder), one);
-    cr_expect_str_empty(run("cd '%s' && qkv score a left", folder).error, "an empty column is no source");
-    run_ok("cd '%s' && printf 'a\n\n' >two && printf 'a\n\t\n' >tab", folder);
-    cr_expect_str_eq(run_ok("cd '%s' && qkv score two tab", folder),
-                     run_ok("cd '%s' && qkv score two two", folder));
+    enter(texts("empty"));
+    run_ok("cut -f1 r >one && sed 's/$/\t/' one >right && sed 's/^/\t\t/' one >left");
+    char *one = run_ok("qkv score a one -m bleu,chrf,ter");
+    cr_expect_str_eq(run_ok("qkv score a right -m bleu,chrf,ter"), one);
+    cr_expect_str_eq(run_ok("qkv score a left -m bleu,chrf,ter"), one);
+    cr_expect_str_empty(run("qkv score a left").error, "an empty column is no source");
+    run_ok("printf 'a\n\n' >two && printf 'a\n\t\n' >tab");
+    cr_expect_str_eq(run_ok("qkv score two tab"), run_ok("qkv score two two"));
 }
 
 Test(score, refuses_options_without_effect)
@@ -179,11 +169,11 @@ Test(score, refuses_options_without_effect)
         {"a r --against short", "qkv: r: has more lines than short, which ends after line 1"},
         {"a r --against long", "qkv: long: has more lines than r, which ends after line 3"},
     };
-    const char *folder = texts("refused");
+    const char *folder = enter(texts("refused"));
     write_text(folder, "short", "a\n");
     write_text(folder, "long", "a\nb\nc\nd\n");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct outcome outcome = run("cd '%s' && qkv score %s </dev/null", folder, cases[i][0]);
+        struct outcome outcome = run("qkv score %s </dev/null", cases[i][0]);
         cr_expect(refused(outcome, cases[i][1]), "%s: %s", cases[i][0], outcome.error);
     }
 }
@@ -191,23 +181,21 @@ Test(score, refuses_options_without_effect)
 /* Text of the tokenizer of Moses is scored as it is, and BLEU that tokenizes it again says so. */
 Test(score, notes_that_references_are_tokenized)
 {
-    const char *folder = scratch("tokenized"),
+    const char *folder = enter(scratch("tokenized")),
                *note = "qkv: note: 3 of 4 references look tokenized. BLEU with the tokenizer";
     write_text(folder, "r", "it &apos;s a well @-@ known dog .\nI see , he said .\n\" Hi &quot; .\nyes\n");
     write_text(folder, "plain", "It's a well-known dog.\nI see, he said.\nA B. C .\nyes ?\n");
-    struct outcome outcome = run("cd '%s' && qkv score r r", folder);
+    struct outcome outcome = run("qkv score r r");
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_eq(strncmp(outcome.error, note, strlen(note)), 0, "%s", outcome.error);
-    cr_expect_not_null(
-        strstr(outcome.output, "BLEU               100.00  (nrefs:1|case:mixed|eff:no|tok:13a|"));
-    cr_expect_not_null(
-        strstr(run("cd '%s' && qkv score r r --tokenize intl --against r", folder).error, note));
-    cr_expect_str_empty(run("cd '%s' && qkv score plain plain", folder).error);
-    cr_expect_str_empty(run("cd '%s' && qkv score r r -m chrf", folder).error);
+    cr_expect(shows(outcome.output, "BLEU               100.00  (nrefs:1|case:mixed|eff:no|tok:13a|"));
+    cr_expect(shows(run("qkv score r r --tokenize intl --against r").error, note));
+    cr_expect_str_empty(run("qkv score plain plain").error);
+    cr_expect_str_empty(run("qkv score r r -m chrf").error);
     write_text(folder, "columns",
                "Hi.\tHi there.\tHi .\nA dog.\tThe dog.\tA dog .\nNo.\tNot.\tNo .\nYes.\tYeah.\tYes .\n");
-    cr_expect_str_empty(run("cd '%s' && qkv score plain columns", folder).error, "4 of 12 look tokenized");
-    outcome = run("cd '%s' && qkv score r r --tokenize none --json", folder);
+    cr_expect_str_empty(run("qkv score plain columns").error, "4 of 12 look tokenized");
+    outcome = run("qkv score r r --tokenize none --json");
     cr_expect_str_empty(outcome.error);
     cJSON *object = json_parsed(outcome.output);
     cr_expect_eq(json_number(cJSON_GetObjectItem(object, "bleu_details"), "hypothesis_length"), 8 + 6 + 4 + 1,
@@ -217,45 +205,39 @@ Test(score, notes_that_references_are_tokenized)
 
 Test(score, notes_that_references_have_no_spaces)
 {
-    const char *folder = scratch("no_spaces"),
+    const char *folder = enter(scratch("no_spaces")),
                *note = "qkv: note: 2 of 3 references have no spaces between words";
     write_text(folder, "zh", "他是我的好老师。\n我很喜欢你的书。\n好\n");
     write_text(folder, "de", "Straßenübergänge\nÄÄÄÄÄÄÄÄ\n안녕 하세요 여러분\n");
-    struct outcome outcome = run("cd '%s' && qkv score zh zh", folder);
+    struct outcome outcome = run("qkv score zh zh");
     cr_expect_eq(strncmp(outcome.error, note, strlen(note)), 0, "%s", outcome.error);
-    cr_expect_str_empty(run("cd '%s' && qkv score zh zh --tokenize char", folder).error);
-    cr_expect_str_empty(run("cd '%s' && qkv score zh zh -m chrf", folder).error);
-    cr_expect_str_empty(run("cd '%s' && qkv score de de", folder).error);
+    cr_expect_str_empty(run("qkv score zh zh --tokenize char").error);
+    cr_expect_str_empty(run("qkv score zh zh -m chrf").error);
+    cr_expect_str_empty(run("qkv score de de").error);
 }
 
 /* At least half of the references have capitals, and no translation has. */
 Test(score, notes_that_translations_have_no_capitals)
 {
-    const char
-        *folder = scratch("capitals"),
-        *note =
-            "qkv: note: the translations have no capital letters, but 6 of 12 references do: BLEU and chrF "
-            "count each as an error; --lowercase ignores case\n";
+    const char *folder = enter(scratch("capitals")),
+               *note = "qkv: note: the translations have no capital letters, but 6 of 12 references do: BLEU "
+                       "and chrF count each as an error; --lowercase ignores case\n";
     write_text(folder, "r.4", "A dog\n\303\211t\303\251\nno\nyes\n");
     write_text(folder, "lower.4", "a dog\n\303\251t\303\251\nno\nyes\n");
     write_text(folder, "few.4", "a dog\n\303\251t\303\251\nno\nYes\n");
-    run_ok("cd '%s' && for name in r lower few; do cat $name.4 $name.4 $name.4 >$name; done", folder);
-    cr_expect_str_empty(run("cd '%s' && qkv score lower.4 r.4", folder).error, "few sentences");
-    cr_expect_str_eq(run("cd '%s' && qkv score lower r", folder).error, note);
-    cr_expect_str_eq(run("cd '%s' && qkv score lower r --against lower", folder).error, note);
-    cr_expect_str_empty(run("cd '%s' && qkv score lower r --lowercase", folder).error);
-    cr_expect_str_empty(run("cd '%s' && qkv score lower r -m ter", folder).error);
-    cr_expect_str_empty(run("cd '%s' && qkv score few r", folder).error);
-    cr_expect_str_empty(run("cd '%s' && qkv score lower few", folder).error,
-                        "3 of 12 references have capitals");
+    run_ok("for name in r lower few; do cat $name.4 $name.4 $name.4 >$name; done");
+    cr_expect_str_empty(run("qkv score lower.4 r.4").error, "few sentences");
+    cr_expect_str_eq(run("qkv score lower r").error, note);
+    cr_expect_str_eq(run("qkv score lower r --against lower").error, note);
+    cr_expect_str_empty(run("qkv score lower r --lowercase").error);
+    cr_expect_str_empty(run("qkv score lower r -m ter").error);
+    cr_expect_str_empty(run("qkv score few r").error);
+    cr_expect_str_empty(run("qkv score lower few").error, "3 of 12 references have capitals");
     tiny_task("capitals");
-    run_ok("cd '%s' && qkv train c.yaml -q -s training.updates=60 -s data.dev= -s data.trg.lowercase=true",
-           folder);
-    struct outcome outcome =
-        run("cd '%s' && for i in 1 2 3 4 5 6; do printf 'a\tA\nb\tB\n'; done | qkv evaluate run -", folder);
+    run_ok("qkv train c.yaml -q -s training.updates=60 -s data.dev= -s data.trg.lowercase=true");
+    struct outcome outcome = run("for i in 1 2 3 4 5 6; do printf 'a\tA\nb\tB\n'; done | qkv evaluate run -");
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_not_null(strstr(outcome.error, "have no capital letters, but 12 of 12 references do"), "%s",
-                       outcome.error);
+    cr_expect(shows(outcome.error, "have no capital letters, but 12 of 12 references do"));
 }
 
 /* A run that joins its translations to plain text cannot be compared with tokenized references in every metric. */
@@ -264,18 +246,18 @@ Test(score, notes_that_translations_are_joined_and_references_tokenized)
     static const char *const notes[] = {
         "note: 2 of 2 references look tokenized. BLEU with the tokenizer 13a",
         "note: 2 of 2 references look tokenized, but translations are joined"};
-    const char *folder = tiny_task("joined");
+    const char *folder = enter(tiny_task("joined"));
     write_text(folder, "moses.tsv", "a b\tit &apos;s a dog .\nc d\tyes , a well @-@ known dog .\n");
     for (int joined = 0; joined < 2; joined++) {
-        run_ok("cd '%s' && qkv train c.yaml -q --overwrite -s training.updates=2 -s data.train=moses.tsv -s "
-               "data.dev= -s data.trg.split_punctuation=%s",
-               folder, joined ? "true" : "false");
-        struct outcome outcome = run("cd '%s' && qkv evaluate run moses.tsv --metrics bleu,ter", folder);
+        run_ok("qkv train c.yaml -q --overwrite -s training.updates=2 -s data.train=moses.tsv -s data.dev= "
+               "-s data.trg.split_punctuation=%s",
+               joined ? "true" : "false");
+        struct outcome outcome = run("qkv evaluate run moses.tsv --metrics bleu,ter");
         cr_expect_eq(outcome.exit_code, 0);
-        cr_expect_not_null(strstr(outcome.error, notes[joined]), "%s", outcome.error);
-        cr_expect_null(strstr(outcome.error, notes[!joined]), "%s", outcome.error);
-        outcome = run("cd '%s' && qkv evaluate run moses.tsv --tokenize none", folder);
+        cr_expect(shows(outcome.error, notes[joined]));
+        cr_expect(lacks(outcome.error, notes[!joined]));
+        outcome = run("qkv evaluate run moses.tsv --tokenize none");
         cr_expect_eq(!!strstr(outcome.error, notes[1]), joined, "%s", outcome.error);
-        cr_expect_null(strstr(outcome.error, notes[0]));
+        cr_expect(lacks(outcome.error, notes[0]));
     }
 }

@@ -27,11 +27,9 @@ static void expect_same(const char *folder, const char *command, const char *nam
 
 Test(text, is_read_in_every_form_by_every_command)
 {
-    const char *folder = tiny_run("forms", 4);
-    run_ok(
-        "cd '%s' && cut -f1 dev.tsv >source && cut -f2 dev.tsv >target && sed 's/.*/0-0/' dev.tsv >links && "
-        "cp " QKV_SOURCE_DIR "/datasets/en_es/lexicon.txt lexicon",
-        folder);
+    const char *folder = enter(tiny_run("forms", 4));
+    run_ok("cut -f1 dev.tsv >source && cut -f2 dev.tsv >target && sed 's/.*/0-0/' dev.tsv >links && "
+           "cp " QKV_SOURCE_DIR "/datasets/en_es/lexicon.txt lexicon");
     static const char *const names[] = {"source", "target", "links", "lexicon"};
     for (int i = 0; i < 4; i++) make_forms(folder, names[i]);
     expect_same(folder, "qkv translate run", "source", "");
@@ -44,44 +42,41 @@ Test(text, is_read_in_every_form_by_every_command)
 /* A sentence that is `-` is read from standard input, line by line. */
 Test(text, is_read_in_every_form_where_a_sentence_is_expected)
 {
-    const char *folder = tiny_run("sentences", 4);
-    run_ok("cd '%s' && cut -f1 dev.tsv >source", folder);
+    const char *folder = enter(tiny_run("sentences", 4));
+    run_ok("cut -f1 dev.tsv >source");
     make_forms(folder, "source");
     static const char *const commands[] = {"attention run - -q -f json", "explain run - -f json"};
     for (int i = 0; i < 2; i++) {
-        char *plain = run_ok("cd '%s' && qkv %s <source", folder, commands[i]);
-        cr_expect_str_eq(run_ok("cd '%s' && qkv %s <source.mark", folder, commands[i]), plain);
-        cr_expect_str_eq(run_ok("cd '%s' && qkv %s <source.packed", folder, commands[i]), plain);
-        cr_expect(refused(run("cd '%s' && printf 'a b\\377\\n' | qkv %s", folder, commands[i]),
+        char *plain = run_ok("qkv %s <source", commands[i]);
+        cr_expect_str_eq(run_ok("qkv %s <source.mark", commands[i]), plain);
+        cr_expect_str_eq(run_ok("qkv %s <source.packed", commands[i]), plain);
+        cr_expect(refused(run("printf 'a b\\377\\n' | qkv %s", commands[i]),
                           "qkv: <stdin>:1:4: byte 0xFF is not valid UTF-8"));
     }
 }
 
 Test(score, counts_every_reference_of_a_line)
 {
-    const char *folder = scratch("references");
-    run_ok("cd '%s' && echo 'a b c d e' >output && (for i in $(seq 99); do printf 'x y z\\t'; done; echo 'a "
-           "b c d e') >references",
-           folder);
-    cr_expect(strstr(run_ok("cd '%s' && qkv score output references", folder), "BLEU               100.00"));
+    enter(scratch("references"));
+    run_ok("echo 'a b c d e' >output && (for i in $(seq 99); do printf 'x y z\\t'; done; echo 'a b c d e') "
+           ">references");
+    cr_expect(shows(run_ok("qkv score output references"), "BLEU               100.00"));
 }
 
 Test(score, refuses_text_that_is_not_utf8)
 {
-    const char *folder = scratch("invalid");
-    run_ok("cd '%s' && echo 'a b' >good && printf 'a b\\377\\n' >bad", folder);
-    cr_expect(
-        refused(run("cd '%s' && qkv score bad good", folder), "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
-    cr_expect(
-        refused(run("cd '%s' && qkv score good bad", folder), "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
-    cr_expect(refused(run("cd '%s' && qkv generate en_es -o made --lexicon bad", folder),
+    enter(scratch("invalid"));
+    run_ok("echo 'a b' >good && printf 'a b\\377\\n' >bad");
+    cr_expect(refused(run("qkv score bad good"), "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
+    cr_expect(refused(run("qkv score good bad"), "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
+    cr_expect(refused(run("qkv generate en_es -o made --lexicon bad"),
                       "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
 }
 
 /* Opening a pipe that nobody writes to would wait for ever. */
 Test(text, is_not_waited_for, .timeout = 60)
 {
-    const char *folder = tiny_run("pipes", 2);
+    enter(tiny_run("pipes", 2));
     static const struct {
         const char *file, *command;
     } cases[] = {
@@ -96,24 +91,21 @@ Test(text, is_not_waited_for, .timeout = 60)
         {"c.yaml", "config c.yaml"},
         {"train.tsv", "train c.yaml --overwrite"},
     };
-    run_ok("cd '%s' && test -e run/best.safetensors || cp run/last.safetensors run/best.safetensors; touch "
-           "links evaluation.json",
-           folder);
+    run_ok("test -e run/best.safetensors || cp run/last.safetensors run/best.safetensors; touch links "
+           "evaluation.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *file = cases[i].file;
-        run_ok("cd '%s' && mv %s kept && mkfifo %s", folder, file, file);
-        struct outcome outcome = run("cd '%s' && qkv %s", folder, cases[i].command);
-        cr_expect_eq(outcome.exit_code, 2, "%s: %s", file, outcome.error);
-        cr_expect(strstr(outcome.error, format("%s: cannot be read: it is a named pipe\n", file)), "%s",
-                  outcome.error);
-        run_ok("cd '%s' && mv kept %s", folder, file);
+        run_ok("mv %s kept && mkfifo %s", file, file);
+        cr_expect(fails(run("qkv %s", cases[i].command), 2,
+                        format("%s: cannot be read: it is a named pipe\n", file)));
+        run_ok("mv kept %s", file);
     }
 }
 
 /* What a shell opens for `<(command)` is read. */
 Test(text, comes_from_a_pipe_of_the_shell)
 {
-    const char *folder = tiny_run("shell", 2);
-    cr_expect_str_eq(run_ok("cd '%s' && cut -f1 dev.tsv | qkv translate run /dev/fd/3 3<&0", folder),
-                     run_ok("cd '%s' && cut -f1 dev.tsv | qkv translate run", folder));
+    enter(tiny_run("shell", 2));
+    cr_expect_str_eq(run_ok("cut -f1 dev.tsv | qkv translate run /dev/fd/3 3<&0"),
+                     run_ok("cut -f1 dev.tsv | qkv translate run"));
 }

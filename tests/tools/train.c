@@ -24,8 +24,8 @@ static char *last_line(char *text)
 
 Test(train, writes_a_run_and_prints_its_progress_as_lines)
 {
-    const char *folder = tiny_task("run");
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml --threads 1", folder);
+    const char *folder = enter(tiny_task("run"));
+    struct outcome outcome = run("qkv train c.yaml --threads 1");
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_str_empty(outcome.output);
     cr_expect_null(strchr(outcome.error, '\r'));
@@ -46,12 +46,12 @@ Test(train, writes_a_run_and_prints_its_progress_as_lines)
     left += strlen(" tokens/s  left ");
     const char *behind = left + strspn(left, "0123456789");
     cr_expect(behind > left && !strncmp(behind, "s\nupdate 10  ", 13), "%s", outcome.error);
-    cr_expect_not_null(strstr(outcome.error, "\nupdate 10  dev: loss "));
-    cr_expect_not_null(strstr(outcome.error, "%  BLEU "));
-    cr_expect_not_null(strstr(outcome.error, "  (best)\n    "));
+    cr_expect(shows(outcome.error, "\nupdate 10  dev: loss "));
+    cr_expect(shows(outcome.error, "%  BLEU "));
+    cr_expect(shows(outcome.error, "  (best)\n    "));
     char *end = strstr(outcome.error, "\ndone after 20 updates (");
     cr_assert_not_null(end, "%s", outcome.error);
-    cr_expect_not_null(strstr(end, "; best loss "));
+    cr_expect(shows(end, "; best loss "));
     static const char *const names[] = {"config.yaml",   "source.vocabulary", "target.vocabulary",
                                         "metrics.jsonl", "last.safetensors",  "best.safetensors"};
     for (int i = 0; i < 6; i++) cr_expect(there(folder, format("run/%s", names[i])), "%s", names[i]);
@@ -59,14 +59,14 @@ Test(train, writes_a_run_and_prints_its_progress_as_lines)
 
 Test(train, says_once_how_long_it_will_take)
 {
-    const char *folder = tiny_run("estimate", 20);
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml -s training.updates=40 --resume", folder);
+    enter(tiny_run("estimate", 20));
+    struct outcome outcome = run("qkv train c.yaml -s training.updates=40 --resume");
     char *line = strstr(outcome.error, "resuming after update 20\n20 updates will take about ");
     cr_assert_not_null(line, "%s", outcome.error);
     line = strstr(line, " will take about ");
-    cr_expect_null(strstr(line + 1, " will take about "), "%s", outcome.error);
-    outcome = run("cd '%s' && qkv train c.yaml -s training.patience=9 --overwrite", folder);
-    cr_expect_not_null(strstr(outcome.error, "\nat most 20 updates will take about "), "%s", outcome.error);
+    cr_expect(lacks(line + 1, " will take about "), "%s", outcome.error);
+    outcome = run("qkv train c.yaml -s training.patience=9 --overwrite");
+    cr_expect(shows(outcome.error, "\nat most 20 updates will take about "));
 }
 
 Test(train, quiet_prints_nothing)
@@ -80,25 +80,23 @@ Test(train, quiet_prints_nothing)
 
 Test(train, refuses_to_replace_a_run)
 {
-    const char *folder = tiny_run("replace", 5);
+    const char *folder = enter(tiny_run("replace", 5));
     char *before = fingerprint(folder);
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml", folder);
-    cr_assert_eq(outcome.exit_code, 2);
-    cr_assert_not_null(strstr(
-        outcome.error, ": holds a run already; continue it with --resume or replace it with --overwrite\n"));
+    cr_expect(fails(run("qkv train c.yaml"), 2,
+                    ": holds a run already; continue it with --resume or replace it with --overwrite\n"));
     /* A single file of a run is enough: it may be all that is left of one. */
-    run("cd '%s' && mkdir other && echo mine >other/metrics.jsonl", folder);
-    cr_assert(refused(run("cd '%s' && qkv train c.yaml -s training.model_dir=other", folder),
+    run("mkdir other && echo mine >other/metrics.jsonl");
+    cr_assert(refused(run("qkv train c.yaml -s training.model_dir=other"),
                       "qkv: other: is an incomplete run: it has metrics.jsonl, but no last.safetensors to "
                       "continue from; replace it with --overwrite"));
-    cr_assert_str_eq(run("cd '%s' && cat other/*", folder).output, "mine\n");
-    run("rm -r '%s/other'", folder);
+    cr_assert_str_eq(run("cat other/*").output, "mine\n");
+    run("rm -r 'other'");
     cr_assert_str_eq(fingerprint(folder), before);
 }
 
 Test(train, overwrite_deletes_nothing_when_the_input_is_bad)
 {
-    const char *folder = tiny_run("overwrite_late", 5);
+    const char *folder = enter(tiny_run("overwrite_late", 5));
     write_text(folder, "bad.tsv", "a\tb\na b\n");
     char *before = fingerprint(folder);
     static const char *const cases[][2] = {
@@ -111,24 +109,19 @@ Test(train, overwrite_deletes_nothing_when_the_input_is_bad)
          "qkv: train.tsv:2: the target has 6 tokens with </s>, but model.decoder.positions.max_length is 3"},
         {"--threads=0", "qkv: --threads is 0, but must lie between 1 and 1024"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct outcome outcome = run("cd '%s' && qkv train c.yaml --overwrite %s", folder, cases[i][0]);
-        cr_expect(refused(outcome, cases[i][1]), "%s", cases[i][0]);
-    }
+    EXPECT_REFUSALS("qkv train c.yaml --overwrite ", cases);
     cr_assert_str_eq(fingerprint(folder), before);
 }
 
 Test(train, overwrite_replaces_files_of_a_run_and_no_others)
 {
-    const char *folder = tiny_run("overwrite", 5);
-    run("cd '%s/run' && for f in notes.txt update-1.txt my.safetensors last.safetensors.bak a.tmp "
+    enter(tiny_run("overwrite", 5));
+    run("cd run && for f in notes.txt update-1.txt my.safetensors last.safetensors.bak a.tmp "
         "config.yaml.old.1.tmp; do echo mine >$f; done; echo half >last.safetensors.4711.0.tmp; echo old "
-        ">update-999.safetensors",
-        folder);
+        ">update-999.safetensors");
     struct outcome outcome =
-        run("cd '%s' && qkv train c.yaml --overwrite -q && ls run && cd run && cat notes.txt "
-            "update-1.txt my.safetensors last.safetensors.bak a.tmp config.yaml.old.1.tmp",
-            folder);
+        run("qkv train c.yaml --overwrite -q && ls run && cd run && cat notes.txt update-1.txt "
+            "my.safetensors last.safetensors.bak a.tmp config.yaml.old.1.tmp");
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_assert_str_eq(
         outcome.output,
@@ -140,45 +133,41 @@ Test(train, overwrite_replaces_files_of_a_run_and_no_others)
 
 Test(train, resume_needs_a_run)
 {
-    const char *folder = tiny_task("no_run");
-    cr_expect(refused(run("cd '%s' && qkv train c.yaml --resume", folder),
+    const char *folder = enter(tiny_task("no_run"));
+    cr_expect(refused(run("qkv train c.yaml --resume"),
                       "qkv: run: nothing to resume: there is no last.safetensors; start without --resume"));
     cr_expect_not(there(folder, "run"));
-    cr_expect(refused(run("cd '%s' && qkv train c.yaml --resume --overwrite", folder),
+    cr_expect(refused(run("qkv train c.yaml --resume --overwrite"),
                       "qkv: --resume and --overwrite exclude each other"));
 }
 
 Test(train, resume_of_a_finished_run_changes_nothing)
 {
-    const char *folder = tiny_task("finished");
-    run("cd '%s' && qkv train c.yaml -q", folder);
+    const char *folder = enter(tiny_task("finished"));
+    run("qkv train c.yaml -q");
     char *before = fingerprint(folder);
     for (int i = 0; i < 2; i++) {
-        struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume", folder);
+        struct outcome outcome = run("qkv train c.yaml --resume");
         cr_assert_eq(outcome.exit_code, 0);
-        cr_expect_not_null(
-            strstr(outcome.error,
-                   "\nresuming after update 20\nalready finished after 20 updates; raise training.updates or "
-                   "training.epochs to go on\n"),
-            "%s", outcome.error);
+        cr_expect(shows(outcome.error, "\nresuming after update 20\nalready finished after 20 updates; raise "
+                                       "training.updates or training.epochs to go on\n"));
         cr_assert_str_eq(fingerprint(folder), before);
     }
     cr_expect(
-        refused(run("cd '%s' && qkv train c.yaml --resume -s training.updates=10", folder),
+        refused(run("qkv train c.yaml --resume -s training.updates=10"),
                 "qkv: run/last.safetensors: has 20 updates, but training.updates is 10: give at least 20"));
-    cr_expect(
-        refused(run("cd '%s' && qkv train c.yaml --resume -s data.trg.lang=fr", folder),
-                "qkv: run/last.safetensors: was trained with data.trg.lang b, but the config has fr: put it "
-                "back, or train a new run, which --from can start with these parameters"));
+    cr_expect(refused(run("qkv train c.yaml --resume -s data.trg.lang=fr"),
+                      "qkv: run/last.safetensors: was trained with data.trg.lang b, but the config has fr: "
+                      "put it back, or train a new run, which --from can start with these parameters"));
     cr_assert_str_eq(fingerprint(folder), before);
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume -s training.updates=25", folder);
+    struct outcome outcome = run("qkv train c.yaml --resume -s training.updates=25");
     cr_assert_eq(outcome.exit_code, 0);
-    cr_expect_not_null(strstr(outcome.error, "\ndone after 25 updates ("), "%s", outcome.error);
+    cr_expect(shows(outcome.error, "\ndone after 25 updates ("));
 }
 
 Test(train, resume_refuses_another_model)
 {
-    const char *folder = tiny_run("other_model", 5);
+    const char *folder = enter(tiny_run("other_model", 5));
     char *before = fingerprint(folder);
     static const char warm[] = ", which --from can start with these parameters";
     static const char *const cases[][3] = {
@@ -193,7 +182,7 @@ Test(train, resume_refuses_another_model)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         cr_expect(refused(
-            run("cd '%s' && qkv train c.yaml --resume %s", folder, cases[i][0]),
+            run("qkv train c.yaml --resume %s", cases[i][0]),
             format("qkv: run/last.safetensors: was trained with %s: put it back, or train a new run%s",
                    cases[i][1], cases[i][2])));
     cr_assert_str_eq(fingerprint(folder), before);
@@ -201,7 +190,7 @@ Test(train, resume_refuses_another_model)
 
 Test(train, resume_refuses_changes_that_change_the_numbers)
 {
-    const char *folder = tiny_run("other_course", 5);
+    const char *folder = enter(tiny_run("other_course", 5));
     char *before = fingerprint(folder);
     static const char *const cases[][3] = {
         {"training.batch_size", "16", "17"},
@@ -222,24 +211,23 @@ Test(train, resume_refuses_changes_that_change_the_numbers)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         cr_expect(
-            refused(run("cd '%s' && qkv train c.yaml --resume -s '%s=%s'", folder, cases[i][0], cases[i][2]),
-                    format("qkv: run/last.safetensors: was trained with %s %s, but the config has %s: put "
-                           "it back, or train a new run, which --from can start with these parameters",
+            refused(run("qkv train c.yaml --resume -s '%s=%s'", cases[i][0], cases[i][2]),
+                    format("qkv: run/last.safetensors: was trained with %s %s, but the config has %s: put it "
+                           "back, or train a new run, which --from can start with these parameters",
                            cases[i][0], cases[i][1], cases[i][2])));
     cr_assert_str_eq(fingerprint(folder), before);
     struct outcome outcome =
-        run("cd '%s' && cp train.tsv same.tsv && cp -r run moved && "
-            "qkv train c.yaml --resume -q -s training.updates=8 -s training.epochs=3 -s training.patience=9 "
-            "-s training.validation_freq=1 -s training.logging_freq=1 -s training.validation_samples=0 "
-            "-s training.keep_best_ckpts=1 -s testing.beam_size=2 -s testing.batch_size=3 -s name=other "
-            "-s data.train=same.tsv -s data.test=dev.tsv -s training.model_dir=moved -j2",
-            folder);
+        run("cp train.tsv same.tsv && cp -r run moved && qkv train c.yaml --resume -q -s training.updates=8 "
+            "-s training.epochs=3 -s training.patience=9 -s training.validation_freq=1 -s "
+            "training.logging_freq=1 -s training.validation_samples=0 -s training.keep_best_ckpts=1 -s "
+            "testing.beam_size=2 -s testing.batch_size=3 -s name=other -s data.train=same.tsv -s "
+            "data.test=dev.tsv -s training.model_dir=moved -j2");
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
 }
 
 Test(train, resume_refuses_changes_of_the_schedule)
 {
-    const char *folder = tiny_task("schedules");
+    enter(tiny_task("schedules"));
     static const char *const cases[][4] = {
         {"cosine", "training.updates", "4", "8"},
         {"linear", "training.updates", "4", "8"},
@@ -247,53 +235,50 @@ Test(train, resume_refuses_changes_of_the_schedule)
         {"plateau", "testing.beam_size", "1", "2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *train =
-            format("cd '%s' && qkv train c.yaml -q -s training.scheduling=%s -s training.updates=4 "
-                   "-s training.validation_freq=2",
-                   folder, cases[i][0]);
+        const char *train = format("qkv train c.yaml -q -s training.scheduling=%s -s training.updates=4 -s "
+                                   "training.validation_freq=2",
+                                   cases[i][0]);
         cr_assert_eq(run("%s --overwrite", train).exit_code, 0);
         cr_expect(refused(run("%s --resume -s %s=%s", train, cases[i][1], cases[i][3]),
                           format("qkv: run/last.safetensors: was trained with %s %s, but the config has %s, "
-                                 "which changes the learning rates of the %s schedule: put "
-                                 "it back, or train a new run, which --from can start with these parameters",
+                                 "which changes the learning rates of the %s schedule: put it back, or train "
+                                 "a new run, which --from can start with these parameters",
                                  cases[i][1], cases[i][2], cases[i][3], cases[i][0])));
     }
 }
 
 Test(train, resume_refuses_another_text)
 {
-    const char *folder = tiny_run("other_text", 5);
+    const char *folder = enter(tiny_run("other_text", 5));
     /* The same words in another order, of as many pairs. */
-    run("cd '%s' && tac train.tsv >other.tsv && { tail -n 7 dev.tsv; head -n 1 dev.tsv; } >others.tsv",
-        folder);
+    run("tac train.tsv >other.tsv && { tail -n 7 dev.tsv; head -n 1 dev.tsv; } >others.tsv");
     char *before = fingerprint(folder);
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume -s data.train=other.tsv", folder);
+    struct outcome outcome = run("qkv train c.yaml --resume -s data.train=other.tsv");
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_str_empty(outcome.output);
     const char *train =
         "qkv: run/last.safetensors: was trained with data.train train.tsv (80 pairs, checksum ";
     cr_expect(!strncmp(outcome.error, train, strlen(train)), "%s", outcome.error);
-    cr_expect_not_null(strstr(outcome.error, "), but now other.tsv holds other text (80 pairs, checksum "));
-    cr_expect_not_null(strstr(
-        outcome.error, "): put it back, or train a new run, which --from can start with these parameters\n"));
-    outcome = run("cd '%s' && qkv train c.yaml --resume -s data.dev=others.tsv", folder);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, ": was trained with data.dev dev.tsv (8 pairs, checksum "));
+    cr_expect(shows(outcome.error, "), but now other.tsv holds other text (80 pairs, checksum "));
+    cr_expect(shows(outcome.error,
+                    "): put it back, or train a new run, which --from can start with these parameters\n"));
+    cr_expect(fails(run("qkv train c.yaml --resume -s data.dev=others.tsv"), 2,
+                    ": was trained with data.dev dev.tsv (8 pairs, checksum "));
     cr_assert_str_eq(fingerprint(folder), before);
     /* What training does not see is nothing to it: other line ends, a name; nor is a dev set that is gone. */
-    outcome = run("cd '%s' && gzip -k train.tsv && qkv train c.yaml --resume -q -s data.train=train.tsv.gz "
-                  "-s data.dev= -s training.updates=6 && sed -i 's/$/\\r/' train.tsv && "
-                  "qkv train c.yaml --resume -q -s training.updates=7",
-                  folder);
+    outcome = run("gzip -k train.tsv && qkv train c.yaml --resume -q -s data.train=train.tsv.gz -s data.dev= "
+                  "-s training.updates=6 && sed -i 's/$/\\r/' train.tsv && qkv train c.yaml --resume -q -s "
+                  "training.updates=7");
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
 }
 
 /* Starts an endless training, sends it a signal once it has validated, and waits for its end. */
 static struct outcome interrupt(const char *folder, const char *signal, const char *options)
 {
-    return run("cd '%s' && '%s' train c.yaml " ENDLESS " %s >train.out 2>train.err & pid=$!; "
-               "until grep -q validation '%s/run/metrics.jsonl' || ! kill -0 $pid; do :; done 2>/dev/null; "
-               "kill -%s $pid; wait $pid; code=$?; cd '%s' && cat train.out && cat train.err >&2; exit $code",
+    return run("cd '%s' && '%s' train c.yaml " ENDLESS
+               " %s >train.out 2>train.err & pid=$!; until grep -q validation '%s/run/metrics.jsonl' || ! "
+               "kill -0 $pid; do :; done 2>/dev/null; kill -%s $pid; wait $pid; code=$?; cd '%s' && cat "
+               "train.out && cat train.err >&2; exit $code",
                folder, QKV_BINARY, options, folder, signal, folder);
 }
 
@@ -304,20 +289,19 @@ Test(train, a_signal_saves_and_prints_how_to_continue)
         int number;
     } signals[] = {{"INT", SIGINT}, {"TERM", SIGTERM}, {"HUP", SIGHUP}};
     for (int i = 0; i < 3; i++) {
-        const char *folder = tiny_task("signal");
+        const char *folder = enter(tiny_task("signal"));
         struct outcome outcome = interrupt(folder, signals[i].name, "-s 'data.test=a file.tsv'");
         cr_assert_eq(outcome.exit_code, 128 + signals[i].number, "%s", outcome.error);
         cr_expect_str_empty(outcome.output);
-        cr_expect_not_null(strstr(outcome.error, "\nqkv: interrupted: saving a checkpoint after this update; "
-                                                 "interrupt again to stop without saving\n"));
-        cr_expect_not_null(strstr(outcome.error, "\ninterrupted after "));
+        cr_expect(shows(outcome.error, "\nqkv: interrupted: saving a checkpoint after this update; interrupt "
+                                       "again to stop without saving\n"));
+        cr_expect(shows(outcome.error, "\ninterrupted after "));
         cr_expect_str_eq(last_line(outcome.error), "saved; continue with: qkv train c.yaml " ENDLESS
                                                    " -s 'data.test=a file.tsv' --resume");
-        outcome = run("cd '%s' && qkv translate run dev.tsv -q >/dev/null && qkv train c.yaml --resume "
-                      "-s training.updates=0 -s training.epochs=1",
-                      folder);
+        outcome = run("qkv translate run dev.tsv -q >/dev/null && qkv train c.yaml --resume -s "
+                      "training.updates=0 -s training.epochs=1");
         cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-        cr_expect_not_null(strstr(outcome.error, "\nresuming after update "));
+        cr_expect(shows(outcome.error, "\nresuming after update "));
     }
 }
 
@@ -330,12 +314,12 @@ Test(train, a_signal_with_quiet_prints_nothing)
 
 Test(train, a_run_is_trained_by_one_process_at_a_time)
 {
-    const char *folder = tiny_task("locked");
-    struct outcome outcome = run("cd '%s' && { '%s' train c.yaml " ENDLESS " -q 2>/dev/null & } && pid=$!; "
-                                 "until [ -e run/config.yaml ] || ! kill -0 $pid; do :; done; "
-                                 "qkv train c.yaml --resume; echo $?; qkv train c.yaml --overwrite; echo $?; "
-                                 "{ kill $pid; wait $pid; echo $?; } 2>/dev/null",
-                                 folder, QKV_BINARY);
+    enter(tiny_task("locked"));
+    struct outcome outcome = run("{ '%s' train c.yaml " ENDLESS
+                                 " -q 2>/dev/null & } && pid=$!; until [ -e run/config.yaml ] || ! kill -0 "
+                                 "$pid; do :; done; qkv train c.yaml --resume; echo $?; qkv train c.yaml "
+                                 "--overwrite; echo $?; { kill $pid; wait $pid; echo $?; } 2>/dev/null",
+                                 QKV_BINARY);
     cr_expect_str_eq(outcome.output, "2\n2\n143\n"); /* 128 + SIGTERM */
 #define BUSY                                                                                                 \
     "qkv: run: another process trains this run now; wait for it, or choose another training.model_dir\n"
@@ -344,11 +328,11 @@ Test(train, a_run_is_trained_by_one_process_at_a_time)
 
 Test(train, a_killed_run_leaves_complete_files_and_can_be_resumed)
 {
-    const char *folder = tiny_task("killed");
+    const char *folder = enter(tiny_task("killed"));
     struct outcome outcome = interrupt(folder, "KILL", "-q");
     cr_assert_eq(outcome.exit_code, 128 + 9);
-    run("echo half >'%s/run/last.safetensors.1.0.tmp'", folder);
-    outcome = run("cd '%s' && qkv train c.yaml --resume -q && ls run | grep tmp", folder);
+    run("echo half >'run/last.safetensors.1.0.tmp'");
+    outcome = run("qkv train c.yaml --resume -q && ls run | grep tmp");
     cr_expect_eq(outcome.exit_code, 1, "%s", outcome.error); /* of grep, which finds none */
     cr_expect_str_empty(outcome.error);
 }
@@ -357,20 +341,19 @@ Test(train, a_killed_run_leaves_complete_files_and_can_be_resumed)
  * message says what to do, and doing so works. */
 Test(train, a_run_killed_before_its_first_checkpoint_can_be_started_again)
 {
-    const char *folder = tiny_run("begun", 2);
-    run_ok("cd '%s/run' && rm last.safetensors best.safetensors update-* metrics.jsonl config.yaml "
-           "qkv.format && touch last.safetensors.1.0.tmp",
-           folder);
+    enter(tiny_run("begun", 2));
+    run_ok("cd run && rm last.safetensors best.safetensors update-* metrics.jsonl config.yaml qkv.format && "
+           "touch last.safetensors.1.0.tmp");
     cr_expect(
-        refused(run("cd '%s' && qkv train c.yaml --resume", folder),
+        refused(run("qkv train c.yaml --resume"),
                 "qkv: run: nothing to resume: there is no last.safetensors; start again with --overwrite"));
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml", folder);
+    struct outcome outcome = run("qkv train c.yaml");
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect(
         strstr(outcome.error, "qkv: run: is an incomplete run: it has ") &&
             strstr(outcome.error, "but no last.safetensors to continue from; replace it with --overwrite\n"),
         "%s", outcome.error);
-    outcome = run("cd '%s' && qkv train c.yaml --overwrite -q && ls run | grep tmp", folder);
+    outcome = run("qkv train c.yaml --overwrite -q && ls run | grep tmp");
     cr_expect_eq(outcome.exit_code, 1, "%s", outcome.error); /* of grep, which finds none */
 }
 
@@ -379,33 +362,32 @@ Test(train, refuses_files_of_a_run_that_are_not_regular)
 {
     static const char *const names[] = {"metrics.jsonl", "last.safetensors", "source.vocabulary",
                                         "qkv.format"};
-    const char *folder = tiny_run("fifo", 2);
+    enter(tiny_run("fifo", 2));
     for (int i = 0; i < 4; i++) {
         static const char *const kinds[][2] = {{"mkfifo", "it is a named pipe"},
                                                {"ln -s /dev/zero", "it is not a regular file"}};
         for (int k = 0; k < 2; k++) {
-            run_ok("cd '%s/run' && mv %s kept && %s %s", folder, names[i], kinds[k][0], names[i]);
+            run_ok("cd run && mv %s kept && %s %s", names[i], kinds[k][0], names[i]);
             const char *sentence = format("qkv: run/%s: cannot be read: %s", names[i], kinds[k][1]);
-            cr_expect(refused(run("cd '%s' && timeout 20 '%s' train c.yaml --resume", folder, QKV_BINARY),
-                              sentence));
-            cr_expect(refused(run("cd '%s' && timeout 20 '%s' train c.yaml", folder, QKV_BINARY), sentence));
-            run_ok("cd '%s/run' && mv kept %s", folder, names[i]);
+            cr_expect(refused(run("timeout 20 '%s' train c.yaml --resume", QKV_BINARY), sentence));
+            cr_expect(refused(run("timeout 20 '%s' train c.yaml", QKV_BINARY), sentence));
+            run_ok("cd run && mv kept %s", names[i]);
         }
     }
-    run_ok("cd '%s' && qkv train c.yaml --resume -q", folder);
+    run_ok("qkv train c.yaml --resume -q");
 }
 
 Test(train, stops_when_the_loss_is_not_finite)
 {
-    const char *folder = tiny_task("diverging");
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml -q -s training.learning_rate=1e30", folder);
+    enter(tiny_task("diverging"));
+    struct outcome outcome = run("qkv train c.yaml -q -s training.learning_rate=1e30");
     cr_assert_eq(outcome.exit_code, 1);
-    cr_assert_str_eq(outcome.error,
-                     "qkv: update 2: the loss is not finite; the first tensor that is not finite is "
-                     "encoder.1.self.query (linear); lower training.learning_rate, or set "
-                     "training.clip_grad_norm\n");
-    run("rm '%s/run/last.safetensors'", folder);
-    cr_assert(refused(run("cd '%s' && qkv translate run dev.tsv", folder),
+    cr_assert_str_eq(
+        outcome.error,
+        "qkv: update 2: the loss is not finite; the first tensor that is not finite is encoder.1.self.query "
+        "(linear); lower training.learning_rate, or set training.clip_grad_norm\n");
+    run("rm 'run/last.safetensors'");
+    cr_assert(refused(run("qkv translate run dev.tsv"),
                       "qkv: run: holds no checkpoint: training has not saved one yet"));
 }
 
@@ -414,35 +396,30 @@ Test(train, a_closed_stderr_does_not_end_training)
     struct outcome outcome =
         run("cd '%s' && { qkv train c.yaml; echo $? >code; } 2>&1 | :; cat code", tiny_task("pipe"));
     cr_assert_str_eq(outcome.output, "0\n", "%s", outcome.error);
-    const char *folder = tiny_task("closed");
-    outcome = run("cd '%s' && qkv train c.yaml <&- >&- 2>&-", folder);
+    enter(tiny_task("closed"));
+    outcome = run("qkv train c.yaml <&- >&- 2>&-");
     cr_assert_eq(outcome.exit_code, 0);
-    cr_assert_eq(run("cd '%s' && qkv translate run dev.tsv", folder).exit_code, 0);
+    cr_assert_eq(run("qkv translate run dev.tsv").exit_code, 0);
 }
 
 Test(train, drops_long_pairs_and_counts_them)
 {
-    const char *folder = tiny_task("long");
-    run("cd '%s' && { yes a | head -100000 | tr '\\n' ' '; printf '\\tb\\na\\t'; yes b | head -11 | tr '\\n' "
-        "' '; echo; } >>train.tsv",
-        folder);
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml", folder);
+    enter(tiny_task("long"));
+    run("{ yes a | head -100000 | tr '\\n' ' '; printf '\\tb\\na\\t'; yes b | head -11 | tr '\\n' ' '; echo; "
+        "} >>train.tsv");
+    struct outcome outcome = run("qkv train c.yaml");
     cr_assert_eq(outcome.exit_code, 0);
-    cr_assert_not_null(
-        strstr(outcome.error,
-               "\ndropped 2 of 82 training pairs; longer than max_length: 1 source, 1 target\n"),
-        "%s", outcome.error);
+    cr_assert(shows(outcome.error,
+                    "\ndropped 2 of 82 training pairs; longer than max_length: 1 source, 1 target\n"));
 }
 
 Test(train, reads_a_config_from_standard_input)
 {
-    const char *folder = tiny_task("stdin");
-    cr_expect_eq(run("cd '%s' && cat c.yaml | qkv train - -q", folder).exit_code, 0);
-    cr_expect(
-        refused(run("cd '%s' && echo 'nam: x' | qkv train - -s name=x -s data.train=t -s data.src.lang=a "
-                    "-s data.trg.lang=b -s training.updates=1",
-                    folder),
-                "/dev/stdin:1:1: unknown key nam; did you mean name"));
+    enter(tiny_task("stdin"));
+    cr_expect_eq(run("cat c.yaml | qkv train - -q").exit_code, 0);
+    cr_expect(refused(run("echo 'nam: x' | qkv train - -s name=x -s data.train=t -s data.src.lang=a -s "
+                          "data.trg.lang=b -s training.updates=1"),
+                      "/dev/stdin:1:1: unknown key nam; did you mean name"));
 }
 
 Test(train, refuses_bad_arguments)
@@ -452,12 +429,12 @@ Test(train, refuses_bad_arguments)
         {"a b", "qkv: unexpected operand 'b' (usage: qkv train CONFIG [options])"},
         {"a -s training.updates 5", "qkv: unexpected operand '5'; -s takes KEY=VALUE, such as -s "
                                     "training.updates=5 (usage: qkv train CONFIG [options])"},
-        {"a -s name=x b=2", "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv train "
-                            "CONFIG [options])"},
-        {"-s name=x b=2 a", "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv train "
-                            "CONFIG [options])"},
-        {"a b=2", "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv train CONFIG "
-                  "[options])"},
+        {"a -s name=x b=2",
+         "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv train CONFIG [options])"},
+        {"-s name=x b=2 a",
+         "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv train CONFIG [options])"},
+        {"a b=2",
+         "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv train CONFIG [options])"},
         {"a -- --quiet", "qkv: unexpected operand '--quiet' (usage: qkv train CONFIG [options])"},
         {"--bogus a", "qkv: unknown option '--bogus'; keys of the config are set by -s KEY=VALUE (see `qkv "
                       "train --help`)"},
@@ -475,10 +452,8 @@ Test(train, refuses_bad_arguments)
          "qkv: --threads is 99999999999999999999, but must lie between 1 and 1024"},
         {"none.yaml", "none.yaml: cannot be read: No such file or directory"},
     };
-    const char *folder = scratch("arguments");
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        cr_expect(refused(run("cd '%s' && qkv train %s", folder, cases[i][0]), cases[i][1]), "%s",
-                  cases[i][0]);
+    enter(scratch("arguments"));
+    EXPECT_REFUSALS("qkv train ", cases);
     struct outcome outcome = run("qkv train --help");
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_str_empty(outcome.error);
@@ -487,6 +462,6 @@ Test(train, refuses_bad_arguments)
     outcome =
         run("cd '%s' && qkv train --threads 2 c.yaml -j1 -s training.updates=1 --set training.updates=2",
             tiny_task("last"));
-    cr_expect_not_null(strstr(outcome.error, ", 1 thread\n"));
-    cr_expect_not_null(strstr(outcome.error, "\ndone after 2 updates"));
+    cr_expect(shows(outcome.error, ", 1 thread\n"));
+    cr_expect(shows(outcome.error, "\ndone after 2 updates"));
 }

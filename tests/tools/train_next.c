@@ -14,40 +14,40 @@ static const char *next_commands(const char *text)
 
 Test(train_next, names_commands_that_use_the_run)
 {
-    const char *folder = tiny_task("next");
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml -s training.model_dir=\"my run\"", folder);
+    enter(tiny_task("next"));
+    struct outcome outcome = run("qkv train c.yaml -s training.model_dir=\"my run\"");
     const char *commands = next_commands(outcome.error);
     /* The sentence is a sample of the dev set, so that no word of it is unknown. */
-    cr_expect_null(strstr(commands, "a sentence"), "%s", commands);
-    outcome = run("cd '%s' && %s", folder, commands);
+    cr_expect(lacks(commands, "a sentence"));
+    outcome = run("%s", commands);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_null(strstr(outcome.error, "not in the vocabulary"), "%s", outcome.error);
-    cr_expect_not_null(strstr(outcome.output, "\ncross attention, layer 1"), "%s", outcome.output);
+    cr_expect(lacks(outcome.error, "not in the vocabulary"));
+    cr_expect(shows(outcome.output, "\ncross attention, layer 1"));
     /* A finished run has no sample; commands in the shell need quotation marks around these sentences. */
-    outcome = run("cd '%s' && qkv train c.yaml -s training.model_dir=\"my run\" --resume", folder);
+    outcome = run("qkv train c.yaml -s training.model_dir=\"my run\" --resume");
     const char *wanted = "echo 'a sentence' | qkv translate 'my run'\n"
                          "      qkv attention 'my run' 'a sentence'\n";
     cr_expect_str_eq(next_commands(outcome.error), wanted);
     static const char *const unfit[] = {"a '\\''b", "- a b", "a \\\\n b"};
     for (int i = 0; i < 3; i++) {
-        run_ok("cd '%s' && printf '%%s\\tA B\\n' '%s' >dev.tsv", folder, unfit[i]);
-        outcome = run("cd '%s' && qkv train c.yaml -s training.model_dir=\"my run\" --overwrite", folder);
+        run_ok("printf '%%s\\tA B\\n' '%s' >dev.tsv", unfit[i]);
+        outcome = run("qkv train c.yaml -s training.model_dir=\"my run\" --overwrite");
         cr_expect_str_eq(next_commands(outcome.error), wanted, "%s", unfit[i]);
     }
 }
 
 Test(train_next, names_no_attention_of_a_run_that_has_none)
 {
-    const char *folder = tiny_task("no_attention");
+    const char *folder = enter(tiny_task("no_attention"));
     write_text(folder, "r.yaml",
                "name: x\ndata: {train: train.tsv, dev: dev.tsv, src: {lang: a}, trg: {lang: b}}\nmodel:\n"
                "  encoder: {type: recurrent, bidirectional: false, hidden_size: 8, num_layers: 1}\n"
                "  decoder: {type: recurrent, init_hidden: last, hidden_size: 8, num_layers: 1,\n"
                "            input_feeding: false, attention: {score: none}}\n"
                "training: {model_dir: run, updates: 2}\n");
-    struct outcome outcome = run("cd '%s' && qkv train r.yaml", folder);
+    struct outcome outcome = run("qkv train r.yaml");
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     const char *commands = next_commands(outcome.error);
-    cr_expect_not_null(strstr(commands, "| qkv translate run\n"), "%s", commands);
-    cr_expect_null(strstr(commands, "qkv attention"), "%s", commands);
+    cr_expect(shows(commands, "| qkv translate run\n"));
+    cr_expect(lacks(commands, "qkv attention"));
 }

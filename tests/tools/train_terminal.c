@@ -50,30 +50,30 @@ static int widest_line(const char *text)
 
 Test(train_terminal, keeps_one_block_at_the_end)
 {
-    const char *folder = tiny_task("block");
+    const char *folder = enter(tiny_task("block"));
     const char *command = "train c.yaml --threads 1 -s training.label_smoothing=0.1";
-    run_ok("cd '%s' && qkv %s && mv run lines", folder, command);
-    struct pseudo_terminal *terminal = pseudo_terminal_start(100, 40, "cd '%s' && qkv %s", folder, command);
+    run_ok("qkv %s && mv run lines", command);
+    struct pseudo_terminal *terminal = pseudo_terminal_start(100, 40, "qkv %s", command);
     cr_expect_eq(pseudo_terminal_end(terminal), 0);
     char *text = pseudo_terminal_text(terminal);
     cr_expect(has_line(text, "run: 6171 parameters, 80 training pairs"), "%s", text);
     cr_expect(has_line(text, "20 updates will take about "), "%s", text);
     cr_expect_eq(count(text, "update "), 3, "%s", text); /* of the block, of its dev scores and of the end */
     cr_expect(has_line(text, "update  20 of 20  epoch 4  "), "%s", text);
-    cr_expect_not_null(strstr(text, " tokens/s\n        [####"), "%s", text);
-    cr_expect_not_null(strstr(text, "####] 100 %\nloss    "), "%s", text);
-    cr_expect_not_null(strstr(text, "  learning rate "), "%s", text);
-    cr_expect_not_null(strstr(text, "\n        █"), "%s", text); /* the loss of the first five updates */
-    cr_expect_not_null(strstr(text, "▁\ndev     loss "), "%s", text);
-    cr_expect_not_null(strstr(text, "  at update 20 (best)\n    "), "%s", text);
-    cr_expect_not_null(strstr(text, "\n      = "), "%s", text);
-    cr_expect_null(strstr(text, "\ndone after 20 updates (\n"), "%s", text);
+    cr_expect(shows(text, " tokens/s\n        [####"));
+    cr_expect(shows(text, "####] 100 %\nloss    "));
+    cr_expect(shows(text, "  learning rate "));
+    cr_expect(shows(text, "\n        █")); /* the loss of the first five updates */
+    cr_expect(shows(text, "▁\ndev     loss "));
+    cr_expect(shows(text, "  at update 20 (best)\n    "));
+    cr_expect(shows(text, "\n      = "));
+    cr_expect(lacks(text, "\ndone after 20 updates (\n"));
     cr_expect(has_line(text, "done after 20 updates ("), "%s", text);
     /* The numbers of the last log line. */
     const char *shown = strstr(text, " (cross-entropy ");
     cr_assert_not_null(shown, "%s", text);
-    const char *logged = run_ok(
-        "cd '%s' && grep '\"train\"' run/metrics.jsonl | tail -n 1 | sed 's/.*cross_entropy\": *//'", folder);
+    const char *logged =
+        run_ok("grep '\"train\"' run/metrics.jsonl | tail -n 1 | sed 's/.*cross_entropy\": *//'");
     cr_expect_float_eq(strtod(shown + strlen(" (cross-entropy "), NULL), strtod(logged, NULL), 5.1e-5,
                        "%s\n%s", shown, logged);
     /* What is shown has no effect on what is learned. */
@@ -83,16 +83,14 @@ Test(train_terminal, keeps_one_block_at_the_end)
 
 Test(train_terminal, marks_the_best_validation)
 {
-    const char *folder = tiny_task("best");
+    enter(tiny_task("best"));
     /* Patience ends the training when a validation is not the best. */
-    struct pseudo_terminal *terminal =
-        pseudo_terminal_start(100, 40,
-                              "cd '%s' && qkv train c.yaml -s training.updates=10000 -s training.patience=1 "
-                              "-s training.learning_rate=0.3",
-                              folder);
+    struct pseudo_terminal *terminal = pseudo_terminal_start(
+        100, 40,
+        "qkv train c.yaml -s training.updates=10000 -s training.patience=1 -s training.learning_rate=0.3");
     cr_expect_eq(pseudo_terminal_end(terminal), 0);
     char *text = pseudo_terminal_text(terminal);
-    cr_expect_null(strstr(text, "(best)"), "%s", text);
+    cr_expect(lacks(text, "(best)"));
     const char *best = strstr(text, "\nbest    loss "), *end = strstr(text, "; best loss ");
     cr_assert(best && end, "%s", text);
     best += strlen("\nbest    ");
@@ -103,9 +101,9 @@ Test(train_terminal, marks_the_best_validation)
 /* More losses than are kept: neighbours have been merged, twice, and the course still begins and ends where it did. */
 Test(train_terminal, draws_a_long_course)
 {
-    const char *folder = tiny_task("long");
-    struct pseudo_terminal *terminal = pseudo_terminal_start(
-        100, 40, "cd '%s' && qkv train c.yaml -s training.updates=700 -s training.logging_freq=1", folder);
+    enter(tiny_task("long"));
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(100, 40, "qkv train c.yaml -s training.updates=700 -s training.logging_freq=1");
     cr_expect_eq(pseudo_terminal_end(terminal), 0);
     char *text = pseudo_terminal_text(terminal), *course = strstr(text, "\n        █");
     cr_assert_not_null(course, "%s", text);
@@ -124,9 +122,9 @@ Test(train_terminal, draws_a_long_course)
 
 Test(train_terminal, fits_a_narrow_terminal)
 {
-    const char *folder = tiny_task("narrow");
-    struct pseudo_terminal *terminal = pseudo_terminal_start(
-        40, 24, "cd '%s' && qkv train c.yaml --threads 1 -s training.label_smoothing=0.1", folder);
+    enter(tiny_task("narrow"));
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(40, 24, "qkv train c.yaml --threads 1 -s training.label_smoothing=0.1");
     cr_expect_eq(pseudo_terminal_end(terminal), 0);
     char *text = pseudo_terminal_text(terminal);
     char *block = strstr(text, "\nupdate  20 of 20  ");
@@ -135,18 +133,17 @@ Test(train_terminal, fits_a_narrow_terminal)
     cr_assert_not_null(end, "%s", text);
     *end = '\0';
     cr_expect_leq(widest_line(block), 39, "%s", block);
-    cr_expect_not_null(strstr(block, ")\n        learning rate "), "%s", block);
+    cr_expect(shows(block, ")\n        learning rate "));
     cr_expect_not_null(strstr(block, "]  100 %") ? block : strstr(block, "] 100 %\n"), "%s", block);
-    cr_expect_not_null(strstr(block, "\ndev     loss "), "%s", block);
-    cr_expect_not_null(strstr(block, "\n      = "), "%s", block);
+    cr_expect(shows(block, "\ndev     loss "));
+    cr_expect(shows(block, "\n      = "));
 }
 
 /* Of a terminal with few rows, the block takes no more than there are. */
 Test(train_terminal, fits_a_low_terminal)
 {
-    const char *folder = tiny_task("low");
-    struct pseudo_terminal *terminal =
-        pseudo_terminal_start(80, 6, "cd '%s' && qkv train c.yaml " ENDLESS, folder);
+    enter(tiny_task("low"));
+    struct pseudo_terminal *terminal = pseudo_terminal_start(80, 6, "qkv train c.yaml " ENDLESS);
     pseudo_terminal_wait(terminal, "validations; ");
     for (int i = 0; i < 4; i++) pseudo_terminal_wait(terminal, DRAWN);
     pseudo_terminal_type(terminal, "\003");
@@ -158,9 +155,8 @@ Test(train_terminal, fits_a_low_terminal)
 
 Test(train_terminal, follows_a_new_size_and_says_that_it_is_interrupted)
 {
-    const char *folder = tiny_task("resize");
-    struct pseudo_terminal *terminal =
-        pseudo_terminal_start(100, 40, "cd '%s' && qkv train c.yaml " ENDLESS, folder);
+    enter(tiny_task("resize"));
+    struct pseudo_terminal *terminal = pseudo_terminal_start(100, 40, "qkv train c.yaml " ENDLESS);
     pseudo_terminal_wait(terminal, "] 0 %");
     pseudo_terminal_wait(terminal, "(best)");
     pseudo_terminal_wait(terminal, DRAWN);
@@ -182,28 +178,26 @@ Test(train_terminal, follows_a_new_size_and_says_that_it_is_interrupted)
     const char *message = strstr(text, "qkv: interrupted: "), *block = strstr(text, "\nupdate  ");
     cr_expect(message && block && message < block, "%s", text);
     /* A notice about overfitting may come between the message and the block. */
-    cr_expect_not_null(strstr(squeezed(text),
-                              "qkv:interrupted:savingacheckpointafterthisupdate;interruptagain"
-                              "tostopwithoutsaving"),
-                       "%s", text);
-    cr_expect_null(strstr(text, "^C"), "%s", text);
+    cr_expect(shows(squeezed(text),
+                    "qkv:interrupted:savingacheckpointafterthisupdate;interruptagaintostopwithoutsaving"),
+              "%s", text);
+    cr_expect(lacks(text, "^C"));
     cr_expect_eq(count(text, "\nupdate  "), 1, "%s", text);
-    cr_expect_not_null(strstr(squeezed(text), "saved;continuewith:qkvtrainc.yaml-s"), "%s", text);
+    cr_expect(shows(squeezed(text), "saved;continuewith:qkvtrainc.yaml-s"), "%s", text);
 }
 
 Test(train_terminal, shows_notices_whole_above_the_block)
 {
-    const char *folder = tiny_task("notice");
+    enter(tiny_task("notice"));
     struct pseudo_terminal *terminal = pseudo_terminal_start(
-        200, 40, "cd '%s' && qkv train c.yaml -s data.dev= -s training.learning_rate=1e-9 %s", folder,
-        ENDLESS);
+        200, 40, "qkv train c.yaml -s data.dev= -s training.learning_rate=1e-9 %s", ENDLESS);
     pseudo_terminal_wait(terminal, "notice: ");
     pseudo_terminal_wait(terminal, DRAWN);
     char *text = pseudo_terminal_text(terminal);
     const char *notice = strstr(text, "\nnotice: "), *block = strstr(text, "\n\nupdate  ");
     cr_assert(notice && block && notice < block, "%s", text);
     cr_expect_eq(count(text, "\nupdate  "), 1, "%s", text);
-    cr_expect_not_null(strstr(squeezed(notice), "belongtogetherupdate"), "%s", text);
+    cr_expect(shows(squeezed(notice), "belongtogetherupdate"), "%s", text);
     pseudo_terminal_type(terminal, "\003");
     cr_expect_eq(pseudo_terminal_end(terminal), 130);
 }
@@ -211,10 +205,9 @@ Test(train_terminal, shows_notices_whole_above_the_block)
 /* Ctrl-Z and `fg`: the shell does not write over the block, and it comes back. */
 Test(train_terminal, leaves_the_terminal_when_it_is_stopped)
 {
-    const char *folder = tiny_task("stopped");
-    struct pseudo_terminal *terminal =
-        pseudo_terminal_start(100, 40, "cd '%s' && set -m && '%s' train c.yaml %s; echo the shell; fg",
-                              folder, QKV_BINARY, ENDLESS);
+    enter(tiny_task("stopped"));
+    struct pseudo_terminal *terminal = pseudo_terminal_start(
+        100, 40, "set -m && '%s' train c.yaml %s; echo the shell; fg", QKV_BINARY, ENDLESS);
     pseudo_terminal_wait(terminal, DRAWN);
     pseudo_terminal_type(terminal, "\032");
     pseudo_terminal_wait(terminal, "the shell\r\n");
@@ -230,23 +223,21 @@ Test(train_terminal, leaves_the_terminal_when_it_is_stopped)
 
 Test(train_terminal, prints_lines_in_the_background)
 {
-    const char *folder = tiny_task("background");
-    struct pseudo_terminal *terminal = pseudo_terminal_start(
-        100, 40, "cd '%s' && set -m && { '%s' train c.yaml & wait; }", folder, QKV_BINARY);
+    enter(tiny_task("background"));
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(100, 40, "set -m && { '%s' train c.yaml & wait; }", QKV_BINARY);
     pseudo_terminal_end(terminal);
     char *text = pseudo_terminal_text(terminal);
-    cr_expect_null(strstr(terminal->bytes, DRAWING), "%s", text);
-    cr_expect_not_null(strstr(text, "\nupdate 10  dev: loss "), "%s", text);
+    cr_expect(lacks(terminal->bytes, DRAWING), "%s", text);
+    cr_expect(shows(text, "\nupdate 10  dev: loss "));
 }
 
 Test(train_terminal, has_colors_unless_the_environment_refuses_them)
 {
-    const char *folder = tiny_task("colors");
-    struct pseudo_terminal *colored =
-        pseudo_terminal_start(80, 24, "cd '%s' && qkv train c.yaml && rm -r run", folder);
+    enter(tiny_task("colors"));
+    struct pseudo_terminal *colored = pseudo_terminal_start(80, 24, "qkv train c.yaml && rm -r run");
     pseudo_terminal_end(colored);
-    struct pseudo_terminal *plain =
-        pseudo_terminal_start(80, 24, "cd '%s' && NO_COLOR=1 qkv train c.yaml", folder);
+    struct pseudo_terminal *plain = pseudo_terminal_start(80, 24, "NO_COLOR=1 qkv train c.yaml");
     pseudo_terminal_end(plain);
     cr_expect(colored->screen.is_colored);
     cr_expect_not(plain->screen.is_colored);
@@ -255,29 +246,27 @@ Test(train_terminal, has_colors_unless_the_environment_refuses_them)
 
 Test(train_terminal, needs_no_utf8)
 {
-    const char *folder = tiny_task("ascii");
-    struct pseudo_terminal *terminal =
-        pseudo_terminal_start(80, 24, "cd '%s' && LC_ALL=C qkv train c.yaml", folder);
+    enter(tiny_task("ascii"));
+    struct pseudo_terminal *terminal = pseudo_terminal_start(80, 24, "LC_ALL=C qkv train c.yaml");
     pseudo_terminal_end(terminal);
     for (size_t i = 0; i < terminal->size; i++) cr_assert_lt((unsigned char)terminal->bytes[i], 128);
-    cr_expect_not_null(strstr(pseudo_terminal_text(terminal), "\n        #"));
+    cr_expect(shows(pseudo_terminal_text(terminal), "\n        #"));
 }
 
 Test(train_terminal, draws_nothing_where_it_should_not)
 {
-    const char *folder = tiny_task("lines");
-    struct pseudo_terminal *terminal =
-        pseudo_terminal_start(80, 24, "cd '%s' && qkv train c.yaml -q && rm -r run", folder);
+    enter(tiny_task("lines"));
+    struct pseudo_terminal *terminal = pseudo_terminal_start(80, 24, "qkv train c.yaml -q && rm -r run");
     pseudo_terminal_end(terminal);
     cr_expect_eq(terminal->size, 0, "%s", terminal->bytes);
-    terminal = pseudo_terminal_start(80, 24, "cd '%s' && qkv train c.yaml 2>log && rm -r run", folder);
+    terminal = pseudo_terminal_start(80, 24, "qkv train c.yaml 2>log && rm -r run");
     pseudo_terminal_end(terminal);
-    char *log = read_file(format("%s/log", folder), NULL);
+    char *log = read_file("log", NULL);
     cr_expect_eq(terminal->size, 0, "%s", terminal->bytes);
     cr_expect_null(strchr(log, '\033'), "%s", log);
     cr_expect(has_line(log, "update 5  epoch 1  loss "), "%s", log);
-    terminal = pseudo_terminal_start(80, 24, "cd '%s' && TERM=dumb qkv train c.yaml", folder);
+    terminal = pseudo_terminal_start(80, 24, "TERM=dumb qkv train c.yaml");
     pseudo_terminal_end(terminal);
     cr_expect_null(strchr(terminal->bytes, '\033'), "%s", terminal->bytes);
-    cr_expect_not_null(strstr(terminal->bytes, "\nupdate 5  epoch 1  loss "), "%s", terminal->bytes);
+    cr_expect(shows(terminal->bytes, "\nupdate 5  epoch 1  loss "));
 }

@@ -67,10 +67,10 @@ static void expect_answers(const char *folder, const char *environment)
     cr_expect_eq(pseudo_terminal_end(terminal), 0);
     char *text = pseudo_terminal_text(terminal);
     cr_expect(!strncmp(text, "a to b; /help lists the commands, Ctrl-D ends\n> ", 48), "%s", text);
-    cr_expect_not_null(strstr(text, "\n> e d\n1       E D\n2       "), "%s", text);
+    cr_expect(shows(text, "\n> e d\n1       E D\n2       "));
     /* The map is what `qkv attention` prints. */
     const char *map = run_ok("cd '%s' && qkv attention run 'a b' -q", folder);
-    cr_expect_not_null(strstr(text, format("\n> /map\n%s>", map)), "%s\n%s", text, map);
+    cr_expect(shows(text, format("\n> /map\n%s>", map)), "%s\n%s", text, map);
 }
 
 /* Ctrl-D ends with exit code 0. The first Ctrl-C clears the line. */
@@ -106,26 +106,25 @@ Test(translate_prompt, answers)
 
 Test(translate_prompt, draws_maps_between_words_and_says_of_which_run)
 {
-    const char *folder = tiny_task("subwords");
-    run_ok("cd '%s' && sed -i 's/c/cc/' train.tsv && qkv train c.yaml -q -s training.updates=5 -s "
-           "data.src.level=bpe -s data.src.num_merges=1",
-           folder);
+    const char *folder = enter(tiny_task("subwords"));
+    run_ok("sed -i 's/c/cc/' train.tsv && qkv train c.yaml -q -s training.updates=5 -s data.src.level=bpe -s "
+           "data.src.num_merges=1");
     struct pseudo_terminal *terminal = start(folder, "NO_COLOR=1", "-q --beam 1");
     ask(terminal, "acc c", "\n");
     ask(terminal, "/map", "\n</s> ");
     ask(terminal, "/words", "\n</s> ");
     leave(terminal);
     char *text = pseudo_terminal_text(terminal);
-    const char *tokens = run_ok("cd '%s' && qkv attention run 'acc c' -q", folder);
-    const char *words = run_ok("cd '%s' && qkv attention run 'acc c' -q --words", folder);
+    const char *tokens = run_ok("qkv attention run 'acc c' -q");
+    const char *words = run_ok("qkv attention run 'acc c' -q --words");
     cr_expect_str_neq(tokens, words);
-    cr_expect_not_null(strstr(text, format("\n> /map\n%s>", tokens)), "%s\n%s", text, tokens);
-    cr_expect_not_null(strstr(text, format("\n> /words\n%s>", words)), "%s\n%s", text, words);
+    cr_expect(shows(text, format("\n> /map\n%s>", tokens)), "%s\n%s", text, tokens);
+    cr_expect(shows(text, format("\n> /words\n%s>", words)), "%s\n%s", text, words);
     terminal = start(folder, "NO_COLOR=1", "-q --beam 1 --with run");
     ask(terminal, "acc c", "\n");
     ask(terminal, "/map", "\n</s> "); /* and not the "> " in it */
     leave(terminal);
-    cr_expect_not_null(strstr(terminal->bytes, ", attention of run\r\n"), "%s", terminal->bytes);
+    cr_expect(shows(terminal->bytes, ", attention of run\r\n"));
 }
 
 Test(translate_prompt, answers_without_libedit)
@@ -150,7 +149,7 @@ Test(translate_prompt, knows_the_keys_without_libedit)
 Test(translate_prompt, edits_lines_and_remembers_them)
 {
     if (!HAS_LIBEDIT) cr_skip_test("qkv is built without libedit");
-    const char *folder = learned_run("run"), *state = format("XDG_STATE_HOME='%s/state'", folder);
+    const char *folder = enter(learned_run("run")), *state = format("XDG_STATE_HOME='state'");
     struct pseudo_terminal *terminal = start(folder, state, "");
     ask(terminal, "e d", "\nE D\r\n");
     ask(terminal, "a b", "\nA B\r\n");
@@ -160,7 +159,7 @@ Test(translate_prompt, edits_lines_and_remembers_them)
     ask(terminal, "x\001e \005\177d", "\nE D\r\n"); /* Ctrl-A, Ctrl-E */
     cr_expect_eq(leave(terminal), 0);
     struct stat entry;
-    cr_assert_eq(stat(format("%s/state/qkv/history", folder), &entry), 0);
+    cr_assert_eq(stat("state/qkv/history", &entry), 0);
     cr_expect_eq(entry.st_mode & 0777, 0600);
     /* The next prompt has the lines, also in another locale. */
     terminal = start(folder, format("%s LC_ALL=C", state), "");
@@ -173,7 +172,7 @@ Test(translate_prompt, edits_lines_and_remembers_them)
 /* No file, and no message of it. */
 Test(translate_prompt, needs_no_place_for_its_history)
 {
-    const char *folder = learned_run("run");
+    const char *folder = enter(learned_run("run"));
     write_text(folder, "file", "mine\n");
     static const char *const places[] = {"XDG_STATE_HOME=/dev/null", "XDG_STATE_HOME=relative",
                                          "XDG_STATE_HOME=\"$PWD/file\"", "HOME=/nowhere/at/all"};
@@ -181,10 +180,9 @@ Test(translate_prompt, needs_no_place_for_its_history)
         struct pseudo_terminal *terminal = start(folder, places[i], "");
         ask(terminal, "a b", "\nA B\r\n");
         cr_expect_eq(leave(terminal), 0);
-        cr_expect_null(strstr(terminal->bytes, "qkv:"), "%s", terminal->bytes);
+        cr_expect(lacks(terminal->bytes, "qkv:"));
     }
-    cr_expect_str_eq(run_ok("cd '%s' && ls && cat file", folder),
-                     "c.yaml\ndev.tsv\nfile\nrun\ntrain.tsv\nmine\n");
+    cr_expect_str_eq(run_ok("ls && cat file"), "c.yaml\ndev.tsv\nfile\nrun\ntrain.tsv\nmine\n");
 }
 
 Test(translate_prompt, keeps_the_line_when_the_terminal_changes)
@@ -199,21 +197,20 @@ Test(translate_prompt, keeps_the_line_when_the_terminal_changes)
     pseudo_terminal_type(terminal, " b\r");
     pseudo_terminal_wait(terminal, "A B\r\n");
     char *text = pseudo_terminal_text(terminal);
-    cr_expect_not_null(strstr(text, "ends\n> a b\nA B\n"), "%s", text);
+    cr_expect(shows(text, "ends\n> a b\nA B\n"));
     wait_for_prompt(terminal);
     cr_expect_eq(leave(terminal), 0);
 }
 
 Test(translate_prompt, is_for_people_only)
 {
-    const char *folder = learned_run("run");
-    struct pseudo_terminal *terminal =
-        pseudo_terminal_start(80, 24, "cd '%s' && qkv translate run | cat", folder);
+    enter(learned_run("run"));
+    struct pseudo_terminal *terminal = pseudo_terminal_start(80, 24, "qkv translate run | cat");
     pseudo_terminal_type(terminal, "a b\r");
     pseudo_terminal_wait(terminal, "\nA B\r\n");
     leave(terminal);
     cr_expect_str_eq(terminal->bytes, "a b\r\nA B\r\n");
-    terminal = pseudo_terminal_start(80, 24, "cd '%s' && qkv translate run -", folder);
+    terminal = pseudo_terminal_start(80, 24, "qkv translate run -");
     pseudo_terminal_type(terminal, "a b\r");
     pseudo_terminal_wait(terminal, "\nA B\r\n");
     leave(terminal);

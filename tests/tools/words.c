@@ -13,9 +13,9 @@ static const char *pieces(void)
     const char *folder = scratch("pieces");
     run_ok("cp '%s/train.tsv' '%s/tiny.yaml' '%s'", tiny_folder("words"), tiny_folder("words"), folder);
     run_ok("cd '%s' && qkv train tiny.yaml -q -s data.src.level=bpe -s data.src.num_merges=3 -s "
-           "data.trg.level=bpe -s training.snapshots=2 "
-           "-s data.trg.num_merges=2 -s model.encoder.positions.max_length=50 "
-           "-s model.decoder.positions.max_length=50 -s data.src.max_length=40 -s data.trg.max_length=40",
+           "data.trg.level=bpe -s training.snapshots=2 -s data.trg.num_merges=2 -s "
+           "model.encoder.positions.max_length=50 -s model.decoder.positions.max_length=50 -s "
+           "data.src.max_length=40 -s data.trg.max_length=40",
            folder);
     return folder;
 }
@@ -72,9 +72,8 @@ static void expect_merged(const cJSON *tokens, const cJSON *words, const int *ro
 
 static cJSON *shown(const char *folder, const char *command)
 {
-    struct outcome outcome = run("cd '%s' && qkv %s -f json", folder, command);
-    cr_assert_eq(outcome.exit_code, 0, "%s: %s", command, outcome.error);
-    return remember(cJSON_Parse(outcome.output));
+    char *output = run_ok("cd '%s' && qkv %s -f json", folder, command);
+    return remember(cJSON_Parse(output));
 }
 
 /* The names of the tokens of a report, which must be those of `tokens`, merged. */
@@ -153,16 +152,15 @@ static int width_of_png(const char *path)
 
 Test(words, merge_the_pieces_of_words)
 {
-    const char *folder = pieces();
+    const char *folder = enter(pieces());
     expect_words(folder, "attention run 'one four' -t 'uno cuatro'");
     expect_words(folder, "attention run 'one two four three'"); /* the run's own translation */
     /* Each piece of a word counts alike, however large its norms are. */
     expect_words(folder, "attention run 'one four' -t 'uno cuatro' --measure norms");
     static const char *const kinds[] = {"", "--kind encoder --layer 1", "--kind decoder"};
-    const char *pieces_of_four =
-        run("cd '%s' && qkv attention run 'one four' -t 'uno cuatro' -f json", folder).output;
+    const char *pieces_of_four = run("qkv attention run 'one four' -t 'uno cuatro' -f json").output;
     for (int i = 0; i < 3; i++) expect_word_weights(folder, kinds[i]);
-    cr_assert_not_null(strstr(pieces_of_four, "@@"));
+    cr_assert(shows(pieces_of_four, "@@"));
     expect_word_weights(folder, "--follow 2 --follow 4 --follow 5");
     expect_word_weights(folder, "--follow cuatro");
     /* One of its pieces follows the complete word, too. */
@@ -178,19 +176,15 @@ Test(words, merge_the_pieces_of_words)
                 *followed = cJSON_GetArrayItem(cJSON_GetObjectItem(one, "values"), 0);
     cr_expect(cJSON_Compare(cJSON_GetArrayItem(head, 1), cJSON_GetArrayItem(followed, 0), true));
     cr_assert_null(step(shown(folder, "explain run 'one four' -t 'uno cuatro'"), "word_weights"));
-    const char *picture =
-        run("cd '%s' && qkv explain run 'one four' -t 'uno cuatro' --words -f svg", folder).output;
-    cr_expect_not_null(strstr(picture, ">cuatro<"), "a picture shows words");
-    struct outcome text =
-        run("cd '%s' && qkv explain run 'one four' -t 'uno cuatro' --words --head best", folder);
-    cr_expect_not_null(strstr(text.output, "weights between words"), "%s", text.error);
-    run_ok("cd '%s' && qkv film run 'one four' -t 'uno cuatro' -q -o tokens.png && qkv film run 'one four' "
-           "-t 'uno cuatro' -q --words -o words.png",
-           folder);
-    cr_expect_lt(width_of_png(format("%s/words.png", folder)), width_of_png(format("%s/tokens.png", folder)));
+    const char *picture = run("qkv explain run 'one four' -t 'uno cuatro' --words -f svg").output;
+    cr_expect(shows(picture, ">cuatro<"), "a picture shows words");
+    struct outcome text = run("qkv explain run 'one four' -t 'uno cuatro' --words --head best");
+    cr_expect(shows(text.output, "weights between words"), "%s", text.error);
+    run_ok("qkv film run 'one four' -t 'uno cuatro' -q -o tokens.png && qkv film run 'one four' -t 'uno "
+           "cuatro' -q --words -o words.png");
+    cr_expect_lt(width_of_png("words.png"), width_of_png("tokens.png"));
     cr_expect(refused(
-        run("cd '%s' && qkv explain '%s/configs/seeds/general_attention.yaml' --words", folder,
-            QKV_SOURCE_DIR),
+        run("qkv explain '%s/configs/seeds/general_attention.yaml' --words", QKV_SOURCE_DIR),
         format("qkv: --words is for runs, but %s/configs/seeds/general_attention.yaml is not a run folder",
                QKV_SOURCE_DIR)));
 }
