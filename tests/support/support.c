@@ -266,6 +266,23 @@ void train_recurrent(const char *run_name, const char *encoder, const char *deco
     run_ok("qkv train recurrent.yaml -q");
 }
 
+const char *checksum_of_run(const char *run_folder)
+{
+    return run_ok("tail -c 20000 '%s/last.safetensors' | cksum", run_folder);
+}
+
+const char *expect_same_bits(const char *options, const char *from, int updates)
+{
+    run_ok("train() { folder=$1 count=$2; shift 2; qkv train %s -q -s training.model_dir=$folder -s "
+           "training.updates=$count \"$@\"; }; train one %d -j 1 %s && train three %d -j 3 %s && "
+           "train stopped %d -j 2 %s && train stopped %d -j 3 --resume",
+           options, updates, from, updates, from, updates * 2 / 5, from, updates);
+    const char *expected = checksum_of_run("one");
+    cr_expect_str_eq(checksum_of_run("three"), expected, "three threads");
+    cr_expect_str_eq(checksum_of_run("stopped"), expected, "resumed");
+    return expected;
+}
+
 char *fingerprint(const char *folder)
 {
     return run("cd '%s' && find . -type f | sort | xargs -r -d '\n' cksum", folder).output;

@@ -83,6 +83,14 @@ const char *learned_run(const char *name);
  * `decoder` are more keys of these stacks, such as ", rnn_type: lstm". */
 void train_recurrent(const char *run_name, const char *encoder, const char *decoder, int updates);
 
+/* Returns a checksum of the parameters and moments of a run's last checkpoint. */
+const char *checksum_of_run(const char *run_folder);
+
+/* Expects the same parameters and moments of a training in the current folder with one thread (run `one`), with three
+ * (`three`), and stopped and resumed (`stopped`). `options`: the config and settings; `from`: what a resumed training does
+ * not take. Returns their checksum. */
+const char *expect_same_bits(const char *options, const char *from, int updates);
+
 /* Returns the names and checksums of all files below a folder, to see whether anything has
  * changed. */
 char *fingerprint(const char *folder);
