@@ -2,7 +2,10 @@
  * nothing written over. */
 #include "support.h"
 
+#include "qkv/run.h"
+
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +116,96 @@ Test(bad_input, every_command_refuses_a_run_with_a_bad_file)
     cr_expect(refused(run("qkv translate run dev.tsv"),
                       format("qkv: run/config.yaml:%d:1: unknown key nam; did you mean name",
                              atoi(run_ok("wc -l <run/config.yaml")))));
+}
+
+/* ---- weights that are not finite, or too large ---- */
+
+/* Sets the numbers of a parameter, all or the last one, in the best checkpoint of `run`. Returns its name. */
+static const char *spoil(const char *name, bool all, double value)
+{
+    struct qkv_run trained;
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_run_open(&trained, "run", "last.safetensors", QKV_FLOAT32, &error), QKV_OK, "%s",
+                 error.message);
+    struct qkv_parameters *parameters = &trained.model->parameters;
+    const struct qkv_parameter *parameter =
+        name ? qkv_parameters_find(parameters, name) : parameters->list[parameters->count - 1];
+    for (int64_t i = all ? 0 : parameter->count - 1; i < parameter->count; i++)
+        qkv_parameter_set(parameters, parameter, i, value);
+    cr_assert_eq(qkv_checkpoint_save("run/best.safetensors", parameters, NULL, &trained.state, &error),
+                 QKV_OK, "%s", error.message);
+    name = format("%s", parameter->name);
+    qkv_run_release(&trained);
+    return name;
+}
+
+/* Every command that reads a run says so, and fails as a check does. */
+Test(bad_input, a_parameter_that_is_not_finite_is_refused)
+{
+    static const char *const commands[] = {
+        "translate run dev.tsv",
+        "evaluate run dev.tsv",
+        "attention run 'a b' -o map.json",
+        "explain run 'a b'",
+        "inspect run",
+        "gradcheck run",
+        "translate run --beam 3",
+        "explain scene.yaml",
+        "align run dev.tsv",
+        "align whole dev.tsv --reverse run",
+        "translate whole dev.tsv --with run",
+        "tokenize run dev.tsv",
+        "heads run dev.tsv -o heads.json",
+        "film run 'a b' -o film.png",
+        "quantize run -o int8",
+        "compare run",
+        "prepare c.yaml --from run -o new.prepared",
+        "train c.yaml --from run -s training.model_dir=new",
+    };
+    static const double values[] = {(double)NAN, (double)INFINITY};
+    enter(tiny_run("not_finite", 2));
+    run_ok("cp -r run whole");
+    write_text(".", "scene.yaml",
+               "name: learned\ntokens: a b\nrun: {path: run}\nembeddings: {from: learned}\n"
+               "weights: {from: learned}\n");
+    for (int i = 0; i < 2; i++) {
+        const char *line =
+            format("run/best.safetensors: %s holds infinity or NaN, so the model computes nothing: choose "
+                   "another checkpoint",
+                   spoil(NULL, false, values[i]));
+        for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
+            struct outcome outcome = run("qkv %s", commands[c]);
+            cr_expect(fails(outcome, 1, line) && strchr(outcome.error, '\n')[1] == '\0', "%s", commands[c]);
+        }
+    }
+    run_ok("qkv translate run --checkpoint last.safetensors dev.tsv -q");
+}
+
+/* Finite weights whose products are not: nothing may look like an answer. */
+Test(bad_input, attention_that_is_not_finite_is_refused)
+{
+    static const char *const commands[] = {
+        "align run dev.tsv",
+        "align run dev.tsv --head best -o out.links",
+        "attention run 'a b' -t 'A B'",
+        "attention run 'a b' -q -t 'A B' -f csv",
+        "attention run 'a b' -t 'A B' -o map.svg",
+        "film run 'a b' -t 'A B' -o film.png",
+        "heads run dev.tsv --no-translation -o heads.json",
+        "evaluate run dev.tsv --links dev.links",
+    };
+    enter(tiny_task("overflowing"));
+    run_ok("sed 's/.*/0-0/' dev.tsv >dev.links && qkv train c.yaml -q -s training.updates=2 -s "
+           "training.validation_freq=2 -s training.snapshots=2");
+    spoil("encoder.1.self.key.weight", true, 3e38);
+    char *before = fingerprint(".");
+    for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
+        struct outcome outcome = run("qkv %s", commands[c]);
+        cr_expect(fails(outcome, 1, " not finite: ") &&
+                      shows(outcome.error, "the model's weights are too large, or infinity or NaN\n"),
+                  "%s", commands[c]);
+    }
+    cr_expect_str_eq(fingerprint("."), before);
 }
 
 /* ---- writing ---- */

@@ -2,6 +2,8 @@
 #include "json.h"
 #include "support.h"
 
+#include "qkv/metrics.h"
+
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <math.h>
@@ -37,6 +39,22 @@ Test(score, computes_the_metrics_that_are_asked_for)
     cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(bleu, "precisions")), 4);
     cr_expect(shows(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|tok:intl|"));
     cJSON_Delete(object);
+}
+
+Test(score, gives_the_same_scores_as_evaluate)
+{
+    enter(tiny_run("score", 100));
+    const char *evaluated = run_ok("qkv evaluate run dev.tsv");
+    char *scored = run_ok(
+        "cut -f1 dev.tsv | qkv translate run >out.txt && cut -f2 dev.tsv >reference.txt && qkv score "
+        "out.txt reference.txt && qkv score - reference.txt <out.txt && qkv score out.txt - <reference.txt");
+    int lines = 0, text_metrics = 0;
+    for (const char *line = strtok(scored, "\n"); line; line = strtok(NULL, "\n"), lines++)
+        cr_expect(shows(evaluated, format("\n%s\n", line)));
+    for (int m = 0; m < QKV_METRIC_COUNT; m++)
+        text_metrics +=
+            qkv_metric_info((enum qkv_metric)m)->of_texts && !qkv_metric_info((enum qkv_metric)m)->on_request;
+    cr_expect_eq(lines, 3 * text_metrics);
 }
 
 /* Every option reaches its metric: the signature says so, and the score changes. */
@@ -113,39 +131,21 @@ Test(score, compares_systems)
     cJSON_Delete(object);
 }
 
-/* A file of sentence pairs, whose sources count as references, gets one note; several references get none. */
-Test(score, says_that_columns_are_references)
-{
-    const char *folder = enter(texts("columns"));
-    write_text(folder, "de", "die Katze saß auf der Matte\nder Hund bellt\nnein\n");
-    run_ok("cut -f1 r >one.tsv && paste de one.tsv >pairs && gzip <pairs >pairs.gz && paste b one.tsv >two");
-    static const char note[] = "shares hardly any words with the translations, but each of the 2 columns "
-                               "counts as a reference: is it the source (cut -f2 takes one column)\n";
-    cr_expect_str_eq(run("qkv score a pairs").error, format("qkv: note: column 1 of pairs %s", note));
-    cr_expect_str_eq(run("qkv score a pairs.gz --against b").error,
-                     format("qkv: note: column 1 of pairs.gz %s", note));
-    cr_expect_str_empty(run("qkv score a two").error);
-    cr_expect_str_empty(run("qkv score a r").error, "not all lines have two columns");
-    cr_expect_str_empty(run("qkv score a one.tsv").error);
-    cr_expect_str_eq(run("qkv score pairs one.tsv --against a").error,
-                     "qkv: note: 3 of 3 lines of pairs have a tab, which counts as white space: are they "
-                     "sentence pairs (cut -f2 takes one column)\n");
-}
-
 /* As in sacreBLEU: an empty column is no reference, unless there is no other. */
-Test(score, leaves_out_empty_columns)
+Test(score, reads_every_reference_of_a_line)
 {
-    enter(texts("empty"));
-    run_ok("cut -f1 r >one && sed 's/$/\t/' one >right && sed 's/^/\t\t/' one >left");
+    enter(texts("columns"));
+    run_ok(
+        "cut -f1 r >one && sed 's/$/\t/' one >right && sed 's/^/\t\t/' one >left && printf 'a\n\n' >two && "
+        "printf 'a\n\t\n' >tab && { for i in $(seq 99); do printf 'x y z\t'; done; head -1 a; } >hundred");
     char *one = run_ok("qkv score a one -m bleu,chrf,ter");
     cr_expect_str_eq(run_ok("qkv score a right -m bleu,chrf,ter"), one);
-    cr_expect_str_eq(run_ok("qkv score a left -m bleu,chrf,ter"), one);
-    cr_expect_str_empty(run("qkv score a left").error, "an empty column is no source");
-    run_ok("printf 'a\n\n' >two && printf 'a\n\t\n' >tab");
+    cr_expect_str_eq(run_ok("qkv score a left -m bleu,chrf,ter 2>&1"), one, "an empty column is no source");
     cr_expect_str_eq(run_ok("qkv score two tab"), run_ok("qkv score two two"));
+    cr_expect(shows(run_ok("head -1 a | qkv score - hundred"), "BLEU               100.00"));
 }
 
-Test(score, refuses_options_without_effect)
+Test(score, refuses)
 {
     static const char *const cases[][2] = {
         {"a r -m x", "qkv: --metrics is 'x', but must be one of bleu, chrf, ter"},
@@ -165,79 +165,101 @@ Test(score, refuses_options_without_effect)
          "qkv: --sentence-level scores one system: give it without --against"},
         {"a r --against -", "qkv: r: has more lines than <stdin>, which ends after line 0"},
         {"- r --against -", "qkv: standard input can hold only one of the texts"},
+        {"- -", "qkv: standard input can hold the translations or the references, not both"},
         {"a r --against none", "qkv: none: cannot be read: No such file or directory"},
         {"a r --against short", "qkv: r: has more lines than short, which ends after line 1"},
         {"a r --against long", "qkv: long: has more lines than r, which ends after line 3"},
+        {"none r", "qkv: none: cannot be read: No such file or directory"},
+        {"a none", "qkv: none: cannot be read: No such file or directory"},
+        {"empty empty", "qkv: empty: the file is empty"},
+        {"short a", "qkv: a: has more lines than short, which ends after line 1"},
+        {"long - <a", "qkv: long: has more lines than <stdin>, which ends after line 3"},
+        {"nul a", "qkv: nul:2:1: a NUL byte is not allowed in text"},
+        {"bad a", "qkv: bad:1:4: byte 0xFF is not valid UTF-8"},
+        {"a bad", "qkv: bad:1:4: byte 0xFF is not valid UTF-8"},
     };
-    const char *folder = enter(texts("refused"));
-    write_text(folder, "short", "a\n");
-    write_text(folder, "long", "a\nb\nc\nd\n");
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct outcome outcome = run("qkv score %s </dev/null", cases[i][0]);
-        cr_expect(refused(outcome, cases[i][1]), "%s: %s", cases[i][0], outcome.error);
+    enter(texts("refused"));
+    run_ok("echo a >short && printf 'a\nb\nc\nd\n' >long && : >empty && printf 'a\n\\000\n' >nul && "
+           "printf 'a b\\377\n' >bad");
+    EXPECT_REFUSALS("</dev/null qkv score", cases);
+}
+
+/* ---- notes about texts that may not be what they seem ---- */
+
+/* Commands, and the beginning of the only note that each prints, or nothing. */
+static void expect_notes(const char *const cases[][2], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct outcome outcome = run("qkv %s", cases[i][0]);
+        const char *note = *cases[i][1] ? format("qkv: note: %s", cases[i][1]) : "";
+        size_t lines = *note ? 1 : 0;
+        cr_expect(outcome.exit_code == 0 && !strncmp(outcome.error, note, strlen(note)), "%s: %s",
+                  cases[i][0], outcome.error);
+        for (const char *at = outcome.error; (at = strchr(at, '\n')); at++) lines--;
+        cr_expect_eq(lines, 0, "%s: %s", cases[i][0], outcome.error);
     }
 }
+#define EXPECT_NOTES(cases) expect_notes(cases, sizeof cases / sizeof *cases)
 
-/* Text of the tokenizer of Moses is scored as it is, and BLEU that tokenizes it again says so. */
-Test(score, notes_that_references_are_tokenized)
+#define SOURCE                                                                                               \
+    " shares hardly any words with the translations, but each of the 2 columns counts as a reference: is "   \
+    "it "                                                                                                    \
+    "the source (cut -f2 takes one column)"
+#define TOKENIZED "3 of 4 references look tokenized. BLEU with the tokenizer 13a"
+#define NO_SPACES "2 of 3 references have no spaces between words"
+#define CAPITALS                                                                                             \
+    "the translations have no capital letters, but 6 of 12 references do: BLEU and chrF count each as an "   \
+    "error; --lowercase ignores case"
+
+Test(score, notes_what_the_texts_may_be)
 {
-    const char *folder = enter(scratch("tokenized")),
-               *note = "qkv: note: 3 of 4 references look tokenized. BLEU with the tokenizer";
-    write_text(folder, "r", "it &apos;s a well @-@ known dog .\nI see , he said .\n\" Hi &quot; .\nyes\n");
-    write_text(folder, "plain", "It's a well-known dog.\nI see, he said.\nA B. C .\nyes ?\n");
-    struct outcome outcome = run("qkv score r r");
-    cr_expect_eq(outcome.exit_code, 0);
-    cr_expect_eq(strncmp(outcome.error, note, strlen(note)), 0, "%s", outcome.error);
-    cr_expect(shows(outcome.output, "BLEU               100.00  (nrefs:1|case:mixed|eff:no|tok:13a|"));
-    cr_expect(shows(run("qkv score r r --tokenize intl --against r").error, note));
-    cr_expect_str_empty(run("qkv score plain plain").error);
-    cr_expect_str_empty(run("qkv score r r -m chrf").error);
-    write_text(folder, "columns",
+    static const char *const cases[][2] = {
+        /* A file of sentence pairs, whose sources count as references; several references get no note. */
+        {"score a pairs", "column 1 of pairs" SOURCE},
+        {"score a pairs.gz --against b", "column 1 of pairs.gz" SOURCE},
+        {"score pairs one --against a",
+         "3 of 3 lines of pairs have a tab, which counts as white space: are they "
+         "sentence pairs (cut -f2 takes one column)"},
+        {"score a two", ""},
+        {"score a r", ""}, /* not all lines have two columns */
+        {"score a one", ""},
+        /* Text of the tokenizer of Moses; of the columns, 4 of 12 look like it. */
+        {"score moses moses", TOKENIZED},
+        {"score moses moses --tokenize none", ""},
+        {"score moses moses -m chrf", ""},
+        {"score plain plain", ""},
+        {"score plain columns", ""},
+        {"score zh zh", NO_SPACES},
+        {"score zh zh --tokenize char", ""},
+        {"score zh zh -m chrf", ""},
+        {"score de de", ""},
+        /* At least half of the references have capitals, and no translation has; not in a few sentences. */
+        {"score lower capital", CAPITALS},
+        {"score lower capital --against lower", CAPITALS},
+        {"score lower.4 capital.4", ""},
+        {"score lower capital --lowercase", ""},
+        {"score lower capital -m ter", ""},
+        {"score few capital", ""},
+        {"score lower few", ""},
+    };
+    enter(texts("notes"));
+    write_text(".", "german", "die Katze saß auf der Matte\nder Hund bellt\nnein\n");
+    write_text(".", "moses", "it &apos;s a well @-@ known dog .\nI see , he said .\n\" Hi &quot; .\nyes\n");
+    write_text(".", "plain", "It's a well-known dog.\nI see, he said.\nA B. C .\nyes ?\n");
+    write_text(".", "columns",
                "Hi.\tHi there.\tHi .\nA dog.\tThe dog.\tA dog .\nNo.\tNot.\tNo .\nYes.\tYeah.\tYes .\n");
-    cr_expect_str_empty(run("qkv score plain columns").error, "4 of 12 look tokenized");
-    outcome = run("qkv score r r --tokenize none --json");
-    cr_expect_str_empty(outcome.error);
-    cJSON *object = json_parsed(outcome.output);
-    cr_expect_eq(json_number(cJSON_GetObjectItem(object, "bleu_details"), "hypothesis_length"), 8 + 6 + 4 + 1,
-                 "&apos;s and @-@ are words");
-    cJSON_Delete(object);
-}
-
-Test(score, notes_that_references_have_no_spaces)
-{
-    const char *folder = enter(scratch("no_spaces")),
-               *note = "qkv: note: 2 of 3 references have no spaces between words";
-    write_text(folder, "zh", "他是我的好老师。\n我很喜欢你的书。\n好\n");
-    write_text(folder, "de", "Straßenübergänge\nÄÄÄÄÄÄÄÄ\n안녕 하세요 여러분\n");
-    struct outcome outcome = run("qkv score zh zh");
-    cr_expect_eq(strncmp(outcome.error, note, strlen(note)), 0, "%s", outcome.error);
-    cr_expect_str_empty(run("qkv score zh zh --tokenize char").error);
-    cr_expect_str_empty(run("qkv score zh zh -m chrf").error);
-    cr_expect_str_empty(run("qkv score de de").error);
-}
-
-/* At least half of the references have capitals, and no translation has. */
-Test(score, notes_that_translations_have_no_capitals)
-{
-    const char *folder = enter(scratch("capitals")),
-               *note = "qkv: note: the translations have no capital letters, but 6 of 12 references do: BLEU "
-                       "and chrF count each as an error; --lowercase ignores case\n";
-    write_text(folder, "r.4", "A dog\n\303\211t\303\251\nno\nyes\n");
-    write_text(folder, "lower.4", "a dog\n\303\251t\303\251\nno\nyes\n");
-    write_text(folder, "few.4", "a dog\n\303\251t\303\251\nno\nYes\n");
-    run_ok("for name in r lower few; do cat $name.4 $name.4 $name.4 >$name; done");
-    cr_expect_str_empty(run("qkv score lower.4 r.4").error, "few sentences");
-    cr_expect_str_eq(run("qkv score lower r").error, note);
-    cr_expect_str_eq(run("qkv score lower r --against lower").error, note);
-    cr_expect_str_empty(run("qkv score lower r --lowercase").error);
-    cr_expect_str_empty(run("qkv score lower r -m ter").error);
-    cr_expect_str_empty(run("qkv score few r").error);
-    cr_expect_str_empty(run("qkv score lower few").error, "3 of 12 references have capitals");
-    tiny_task("capitals");
-    run_ok("qkv train c.yaml -q -s training.updates=60 -s data.dev= -s data.trg.lowercase=true");
-    struct outcome outcome = run("for i in 1 2 3 4 5 6; do printf 'a\tA\nb\tB\n'; done | qkv evaluate run -");
-    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect(shows(outcome.error, "have no capital letters, but 12 of 12 references do"));
+    write_text(".", "zh", "他是我的好老师。\n我很喜欢你的书。\n好\n");
+    write_text(".", "de", "Straßenübergänge\nÄÄÄÄÄÄÄÄ\n안녕 하세요 여러분\n");
+    write_text(".", "capital.4", "A dog\n\303\211t\303\251\nno\nyes\n");
+    write_text(".", "lower.4", "a dog\n\303\251t\303\251\nno\nyes\n");
+    write_text(".", "few.4", "a dog\n\303\251t\303\251\nno\nYes\n");
+    run_ok("cut -f1 r >one && paste german one >pairs && gzip -k pairs && paste b one >two && for name in "
+           "capital "
+           "lower few; do cat $name.4 $name.4 $name.4 >$name; done");
+    EXPECT_NOTES(cases);
+    cr_expect_eq(json_number(json_of("qkv score moses moses --tokenize none --json"),
+                             "bleu_details.hypothesis_length"),
+                 8 + 6 + 4 + 1, "&apos;s and @-@ are words");
 }
 
 /* A run that joins its translations to plain text cannot be compared with tokenized references in every metric. */
@@ -246,18 +268,18 @@ Test(score, notes_that_translations_are_joined_and_references_tokenized)
     static const char *const notes[] = {
         "note: 2 of 2 references look tokenized. BLEU with the tokenizer 13a",
         "note: 2 of 2 references look tokenized, but translations are joined"};
-    const char *folder = enter(tiny_task("joined"));
-    write_text(folder, "moses.tsv", "a b\tit &apos;s a dog .\nc d\tyes , a well @-@ known dog .\n");
+    enter(tiny_task("joined"));
+    write_text(".", "moses.tsv", "a b\tit &apos;s a dog .\nc d\tyes , a well @-@ known dog .\n");
     for (int joined = 0; joined < 2; joined++) {
         run_ok("qkv train c.yaml -q --overwrite -s training.updates=2 -s data.train=moses.tsv -s data.dev= "
-               "-s data.trg.split_punctuation=%s",
+               "-s data.trg.lowercase=true -s data.trg.split_punctuation=%s",
                joined ? "true" : "false");
         struct outcome outcome = run("qkv evaluate run moses.tsv --metrics bleu,ter");
-        cr_expect_eq(outcome.exit_code, 0);
-        cr_expect(shows(outcome.error, notes[joined]));
-        cr_expect(lacks(outcome.error, notes[!joined]));
+        cr_expect(shows(outcome.error, notes[joined]) && lacks(outcome.error, notes[!joined]));
         outcome = run("qkv evaluate run moses.tsv --tokenize none");
         cr_expect_eq(!!strstr(outcome.error, notes[1]), joined, "%s", outcome.error);
         cr_expect(lacks(outcome.error, notes[0]));
     }
+    cr_expect(shows(run("for i in 1 2 3 4 5 6; do printf 'a\tA\nb\tB\n'; done | qkv evaluate run -").error,
+                    "have no capital letters, but 12 of 12 references do"));
 }

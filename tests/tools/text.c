@@ -55,24 +55,6 @@ Test(text, is_read_in_every_form_where_a_sentence_is_expected)
     }
 }
 
-Test(score, counts_every_reference_of_a_line)
-{
-    enter(scratch("references"));
-    run_ok("echo 'a b c d e' >output && (for i in $(seq 99); do printf 'x y z\\t'; done; echo 'a b c d e') "
-           ">references");
-    cr_expect(shows(run_ok("qkv score output references"), "BLEU               100.00"));
-}
-
-Test(score, refuses_text_that_is_not_utf8)
-{
-    enter(scratch("invalid"));
-    run_ok("echo 'a b' >good && printf 'a b\\377\\n' >bad");
-    cr_expect(refused(run("qkv score bad good"), "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
-    cr_expect(refused(run("qkv score good bad"), "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
-    cr_expect(refused(run("qkv generate en_es -o made --lexicon bad"),
-                      "qkv: bad:1:4: byte 0xFF is not valid UTF-8"));
-}
-
 /* Opening a pipe that nobody writes to would wait for ever. */
 Test(text, is_not_waited_for, .timeout = 60)
 {
