@@ -1,4 +1,4 @@
-/* What qkv init prints about the pairs that it has read. */
+/* What qkv init reads, and what it prints about the pairs. tests/data/pairs_file.c tests the reader. */
 #include "init_pairs.h"
 
 #include <criterion/criterion.h>
@@ -6,70 +6,215 @@
 #include <stdlib.h>
 #include <string.h>
 
-Test(init_report, joins_the_lines_of_a_cell)
-{
-    const char *folder = enter(scratch("joined"));
-    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
-    run_ok("printf 'two\\t\"first line\\nsecond line\"\\n' >>x.tsv");
-    const char *output = run_ok("qkv init x.tsv --updates 5");
-    cr_expect(shows(output, "x.tsv: 41 pairs in "));
-    cr_expect(shows(output, "\n  joined the lines of 1 cell with line breaks\n"));
-    cr_expect_eq(atoi(run_ok("cat '%s'/x.*.tsv | grep -c '^two\tfirst line second line$'", folder)), 1);
-}
+/* Makes files from plain.tsv, runs qkv init, and says what its output must show, and must not. */
+struct report {
+    const char *make, *arguments, *shown[2], *lacking;
+};
 
-Test(init_report, reports_the_header_of_anki)
+static void expect_reports(const struct report *reports, size_t count)
 {
-    const char *folder = enter(scratch("anki_header"));
-    write_pairs(folder, "notes.tsv", 40, "%s\t%s\n");
-    run_ok("{ printf '#separator:tab\\n#html:true\\n#guid column:1\\n#deck column:2\\n'; awk '{print \"id\" "
-           "NR \"x\\tdeck\" NR %% 5 \"\\t\" $0}' notes.tsv; } >anki.txt");
-    const char *output = run_ok("qkv init anki.txt --updates 5");
-    cr_expect(shows(
-        output,
-        "anki.txt: 40 pairs in columns 3 and 4 of 4\n"
-        "  skipped 4 header lines of Anki, and the columns that they name: guid (1), deck (2)\n  source"));
-    output = run_ok("qkv init anki.txt --updates 5 --overwrite --columns 4,3");
-    cr_expect(shows(output, "\n  skipped 4 header lines of Anki\n  source"));
-}
-
-Test(init_report, says_that_the_name_of_the_file_gave_the_languages)
-{
-    const char *folder = enter(scratch("named"));
-    write_pairs(folder, "spa-eng.txt", 40, "%s\t%s\n");
-    static const char advice[] = "\n  languages from the name of the file: es in column 1, en in column 2; "
-                                 "if it is the other way round: --columns 1,2 --src en --trg es\n";
-    static const char *const advised[] = {"",         "--src es",     "--trg en", "--src en --trg es",
-                                          "--src en", "--columns 2,1"};
-    for (size_t i = 0; i < sizeof advised / sizeof *advised; i++) {
-        const char *output = run_ok("qkv init spa-eng.txt --updates 5 --overwrite %s", advised[i]);
-        cr_expect(shows(output, advice), "%s", advised[i]);
+    enter(scratch("reports"));
+    write_pairs(".", "plain.tsv", 40, "%s\t%s\n");
+    for (size_t i = 0; i < count; i++) {
+        const char *output =
+            run_ok("{ %s; } && qkv init --updates 5 --overwrite %s", reports[i].make, reports[i].arguments);
+        for (int k = 0; k < 2; k++)
+            cr_expect(!reports[i].shown[k] || shows(output, reports[i].shown[k]), "%zu: %s", i,
+                      reports[i].make);
+        cr_expect(!reports[i].lacking || lacks(output, reports[i].lacking), "%zu: %s", i, reports[i].make);
     }
-    static const char *const silent[] = {"--src es --trg en", "--columns 1,2 --src en --trg es", "--src de"};
-    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
-        const char *output = run_ok("qkv init spa-eng.txt --updates 5 --overwrite %s", silent[i]);
-        cr_expect(lacks(output, "name of the file"), "%s", silent[i]);
-    }
-    /* The advice corrects both. */
-    const char *output =
-        run_ok("qkv init spa-eng.txt --updates 5 --overwrite --columns 1,2 --src en --trg es");
-    cr_expect(shows(output, "in columns 1 and 2 of 2\n  source (en): 4.0 words"));
 }
+#define EXPECT_REPORTS(reports) expect_reports(reports, sizeof reports / sizeof *reports)
 
-Test(init_report, says_which_language_is_not_known)
+/* ---- columns ---- */
+
+/* A first line of words that name columns is no pair; one of words that are also codes of languages is, and so are two names of
+ * one language. A header of languages exchanges the columns where the other direction is asked for. */
+#define TITLED(line, header, languages)                                                                      \
+    {                                                                                                        \
+        "{ printf '" line "\\n'; cat plain.tsv; } >x.tsv", "x.tsv --src es-MX",                              \
+            {header ? "below a header" : NULL,                                                               \
+             languages                                                                                       \
+                 ? "x.tsv: 40 pairs in columns 2 and 1 of 2, below a header\n  source (es-MX): 3.0 words"    \
+                 : "in columns 1 and 2 of 2"},                                                               \
+            header ? NULL : "header"                                                                         \
+    }
+
+Test(init_report, knows_titles_of_columns)
 {
-    const char *folder = enter(scratch("unknown_language"));
-    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
-    static const char *const cases[][2] = {
-        {"", "\n  the languages are not known: name them, as in --src en --trg fr\n"},
-        {"--src en", "\n  the language of the target is not known: name it, as in --trg fr\n"},
-        {"--trg fr", "\n  the language of the source is not known: name it, as in --src en\n"},
+    static const struct report reports[] = {
+        TITLED("en-US\\tes-ES", true, true),
+        TITLED("en_US\\tes_MX", true, true),
+        TITLED("English (US)\\tSpanish (Spain)", true, true),
+        TITLED("Source text\\tTarget text", true, false),
+        TITLED("English sentence\\tSpanish translation", true, true),
+        TITLED("text_en\\ttext_es", true, true),
+        TITLED("it is\\tes so", false, false),
+        TITLED("My answer\\tMi respuesta", false, false),
+        TITLED("French\\tFrancés", false, false),
+        TITLED("English\\tEnglish", true, false),
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *output = run_ok("qkv init x.tsv --updates 5 --overwrite %s", cases[i][0]);
-        cr_expect(shows(output, cases[i][1]), "%s", cases[i][0]);
-    }
-    const char *output = run_ok("qkv init x.tsv --updates 5 --overwrite --src en --trg fr");
-    cr_expect(lacks(output, "not known"));
+    EXPECT_REPORTS(reports);
+}
+
+#define LABELS(print) "awk -F '\t' '{print " print "}' plain.tsv >x.tsv"
+
+Test(init_report, says_which_columns_it_takes)
+{
+    static const struct report reports[] = {
+        /* The sounds of Anki are no sentences, and no parts of sentences. */
+        {"sed 's/\t/\t[sound:a.mp3]\t/' plain.tsv >x.tsv",
+         "x.tsv",
+         {"40 pairs in columns 1 and 3 of 3"},
+         NULL},
+        {"sed 's/\t/ [sound:a.mp3]\t/' plain.tsv >x.tsv",
+         "x.tsv --clean -q && cat x.train.tsv",
+         {0},
+         "sound:"},
+        /* A column of labels is taken only where there are not two others. */
+        {LABELS("\"noun-\" NR \"\\t\" $0"), "x.tsv", {"40 pairs in columns 2 and 3 of 3"}, NULL},
+        {LABELS("(NR % 3 ? \"easy\" : \"hard\") \"\\t\" $0"),
+         "x.tsv",
+         {"40 pairs in columns 2 and 3 of 3"},
+         NULL},
+        {LABELS("(NR % 7 ? $1 : \"word\") \"\\t\" $2 \"\\ttatoeba\" NR % 3"),
+         "x.tsv",
+         {"40 pairs in columns 1 and 2 of 3"},
+         NULL},
+        {LABELS("\"noun-\" NR \"\\t\" $2"), "x.tsv", {"40 pairs in columns 1 and 2 of 2"}, NULL},
+        {"{ printf '#separator:tab\n#html:true\n#guid column:1\n#deck column:2\n'; awk '{print \"id\" NR "
+         "\"x\\tdeck\" NR % 5 \"\\t\" $0}' plain.tsv; } >anki.txt",
+         "anki.txt",
+         {"anki.txt: 40 pairs in columns 3 and 4 of 4\n  skipped 4 header lines of Anki, and the columns "
+          "that "
+          "they name: guid (1), deck (2)\n  source"},
+         NULL},
+        {":", "anki.txt --columns 4,3", {"\n  skipped 4 header lines of Anki\n  source"}, NULL},
+        {"{ cat plain.tsv; printf 'two\t\"first line\nsecond line\"\n'; } >x.tsv",
+         "x.tsv && cat x.[dt]*.tsv",
+         {"\n  joined the lines of 1 cell with line breaks\n", "\ntwo\tfirst line second line\n"},
+         NULL},
+    };
+    EXPECT_REPORTS(reports);
+}
+
+/* ---- languages ---- */
+
+#define UNKNOWN(whose) "\n  the language of the " whose " is not known: name it, as in --"
+#define FROM_NAME                                                                                            \
+    "\n  languages from the name of the file: es in column 1, en in column 2; if it is the other way "       \
+    "round: "                                                                                                \
+    "--columns 1,2 --src en --trg es\n"
+
+Test(init_report, says_what_it_knows_of_the_languages)
+{
+    static const struct report reports[] = {
+        {"cp plain.tsv x.tsv",
+         "x.tsv",
+         {"\n  the languages are not known: name them, as in --src en --trg fr\n"},
+         NULL},
+        {":", "x.tsv --src en", {UNKNOWN("target") "trg fr\n"}, NULL},
+        {":", "x.tsv --trg fr", {UNKNOWN("source") "src en\n"}, NULL},
+        {":", "x.tsv --src en --trg fr", {0}, "not known"},
+        {"cp plain.tsv spa-eng.txt", "spa-eng.txt", {FROM_NAME}, NULL},
+        {":", "spa-eng.txt --src es", {FROM_NAME}, NULL},
+        {":", "spa-eng.txt --trg en", {FROM_NAME}, NULL},
+        {":", "spa-eng.txt --src en --trg es", {FROM_NAME}, NULL},
+        {":", "spa-eng.txt --src en", {FROM_NAME}, NULL},
+        {":", "spa-eng.txt --columns 2,1", {FROM_NAME}, NULL},
+        {":", "spa-eng.txt --src es --trg en", {0}, "name of the file"},
+        {":", "spa-eng.txt --src de", {0}, "name of the file"},
+        /* The advice corrects both. */
+        {":",
+         "spa-eng.txt --columns 1,2 --src en --trg es",
+         {"in columns 1 and 2 of 2\n  source (en): 4.0 words"},
+         "name of the file"},
+        /* Names and codes of three letters become those of two, which decide about apostrophes and spaces. */
+        {":",
+         "x.tsv --src English --trg french && echo $(sed -n 's/^ *lang: //p' x.yaml)",
+         {"\nen fr\n"},
+         NULL},
+        {":", "x.tsv --src eng --trg FRA && echo $(sed -n 's/^ *lang: //p' x.yaml)", {"\nen fr\n"}, NULL},
+        {":",
+         "x.tsv --src pt-BR --trg zh_CN && echo $(sed -n 's/^ *lang: //p' x.yaml)",
+         {"\npt-BR zh_CN\n"},
+         NULL},
+        {":",
+         "x.tsv --src haw --trg Fran\u00e7ais && echo $(sed -n 's/^ *lang: //p' x.yaml)",
+         {"\nhaw fr\n"},
+         NULL},
+        /* The files of a prefix may have any names of the languages, or other suffixes. */
+        {"for name in p.eng p.fr q.human q.post; do cut -f 1 x.tsv >$name; done",
+         "p --src English",
+         {"p.eng and p.fr: 40 pairs"},
+         NULL},
+        {":", "q --src human --trg post", {"q.human and q.post: 40 pairs"}, NULL},
+    };
+    EXPECT_REPORTS(reports);
+}
+
+/* ---- what the pairs are like ---- */
+
+#define FEW                                                                                                  \
+    "  few pairs: expect good translations of sentences like these, and poor ones of others; 10,000 to "     \
+    "100,000 pairs are usual\n"
+#define REPEATED "  repeated pairs teach nothing new: remove them with --clean\n"
+#define COPIES   "\n  100.0 % of the pairs have the same text on both sides, from which a model learns to copy"
+#define MANY(count)                                                                                          \
+    "awk 'BEGIN {for (i = 0; i < " #count                                                                    \
+    "; i++) print \"one dog number \" i \".\\tun perro \" i \".\"}' >many.tsv"
+
+Test(init_report, says_what_the_pairs_are_like)
+{
+    static const struct report reports[] = {
+        {":", "plain.tsv", {FEW}, REPEATED},
+        {"cat plain.tsv plain.tsv >x.tsv", "x.tsv", {FEW, REPEATED}, NULL},
+        {MANY(9999), "many.tsv", {FEW}, REPEATED},
+        {MANY(10000), "many.tsv", {0}, FEW},
+        {"{ cat plain.tsv; printf 'a<br>\tb\n'; } >x.tsv",
+         "x.tsv",
+         {"\n  1 pair contains HTML, such as <br> or &nbsp;, which the model would learn to write: remove it "
+          "with --clean; Anki leaves it out if you untick \"Include HTML and media references\" when you "
+          "export\n"},
+         NULL},
+        {"printf '<hr>\tb\n' >>x.tsv",
+         "x.tsv --clean && cat x.[dt]*.tsv",
+         {"\ncleaned: took HTML out of 2 pairs; removed 1 in which a side had nothing else\n"},
+         "<"},
+        {"{ cat plain.tsv plain.tsv; printf 'no\tfar far far far far far far far too long\nempty\t \n'; } "
+         ">x.tsv",
+         "x.tsv",
+         {"  left out 1 pair with an empty side (the first is line 82)\n",
+          "49.4 % of the pairs repeat an earlier one; 98.8 % share"},
+         "cleaned"},
+        /* The advice is only for those who have not followed it. */
+        {":",
+         "x.tsv --clean && wc -l <x.train.tsv",
+         {"cleaned: removed 40 repeated pairs and 1 in which one side is far too long for the other; 40 "
+          "remain\n",
+          "\n36\n"},
+         "remove them with --clean"},
+        /* Tokenized text stays as it is; &apos; is of the tokenizer, <b> is not. */
+        {"sed 's/^/it \\&apos;s /; s/\\.\t/ .\t/; s/perro/perro <b>/' plain.tsv >x.tsv",
+         "x.tsv --src en --trg es && grep -o 'split_punctuation: [a-z]*' x.yaml",
+         {"\n  the source is tokenized (spaces before full stops, or marks such as &apos;): ",
+          "\nsplit_punctuation: false\nsplit_punctuation: true\n"},
+         NULL},
+        {":", "x.tsv", {"\n  40 pairs contain HTML"}, NULL},
+        {"sed -i 's/<b> //' x.tsv", "x.tsv", {0}, "HTML"},
+        {":", "plain.tsv", {0}, "same text"},
+        {"awk -F'\t' '{ print $1 \"\t\" $1 \"\t\" $2 }' plain.tsv >x.tsv",
+         "x.tsv",
+         {COPIES ": --columns names the columns to take\n"},
+         NULL},
+        {"cut -f1,2 x.tsv >two.tsv", "two.tsv", {COPIES "\n"}, NULL},
+    };
+    EXPECT_REPORTS(reports);
+    write_text(".", "few.tsv", "a\tb\nc\td\n");
+    const char *examples = run("qkv init few.tsv --src en --trg es").output; /* which are too few */
+    cr_expect(shows(examples, "  for example: a = b\n               c = d\n"));
+    cr_expect_eq(strlen(strstr(examples, "  for example: ")),
+                 strlen("  for example: a = b\n               c = d\n"));
 }
 
 Test(init_report, says_that_the_time_is_too_short_for_one_epoch)
@@ -99,93 +244,6 @@ Test(init_report, says_that_the_time_is_too_short_for_one_epoch)
         sscanf(advice, "  this is less than one pass over the text; --minutes %d would suit it\n", &minutes),
         1, "%s", advice);
     cr_expect_geq(minutes, 1);
-}
-
-Test(init_report, warns_of_few_and_of_repeated_pairs)
-{
-    const char *folder = enter(scratch("few_pairs"));
-    write_pairs(folder, "few.tsv", 40, "%s\t%s\n");
-    write_pairs(folder, "many.tsv", 10000, "%s\t%s\n");
-    run_ok("cat few.tsv few.tsv >twice.tsv && head -9999 many.tsv >some.tsv");
-    const char *few = "  few pairs: expect good translations of sentences like these, and poor ones of "
-                      "others; 10,000 to 100,000 pairs are usual\n",
-               *repeated = "  repeated pairs teach nothing new: remove them with --clean\n";
-    const char *output = run_ok("qkv init few.tsv --updates 5");
-    cr_expect(strstr(output, few) && !strstr(output, repeated), "%s", output);
-    output = run_ok("qkv init some.tsv --updates 5");
-    cr_expect(strstr(output, few) && !strstr(output, repeated), "%s", output);
-    output = run_ok("qkv init twice.tsv --updates 5");
-    cr_expect(strstr(output, few) && strstr(output, repeated), "%s", output);
-    output = run_ok("qkv init many.tsv --updates 5");
-    cr_expect(!strstr(output, few) && !strstr(output, repeated), "%s", output);
-}
-
-Test(init_report, warns_of_markup)
-{
-    const char *folder = enter(scratch("markup"));
-    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
-    run_ok("printf 'a<br>\\tb\\n' >>x.tsv");
-    const char *output = run_ok("qkv init x.tsv --updates 5");
-    cr_expect(shows(output, "\n  1 pair contains HTML, such as <br> or &nbsp;, which the model would learn "
-                            "to write: remove it with --clean; Anki leaves it out if you untick \"Include "
-                            "HTML and media references\" when you export\n"));
-    run_ok("printf '<hr>\\tb\\n' >>x.tsv");
-    output = run_ok("qkv init x.tsv --updates 5 --overwrite --clean");
-    cr_expect(lacks(output, "contain HTML"));
-    cr_expect(
-        shows(output, "\ncleaned: took HTML out of 2 pairs; removed 1 in which a side had nothing else\n"));
-    cr_expect_eq(atoi(run_ok("cat '%s'/x.*.tsv | grep -c '<' || :", folder)), 0);
-}
-
-Test(init_report, cleans_on_request)
-{
-    const char *folder = enter(scratch("clean"));
-    write_pairs(folder, "x.tsv", 40, "%s\t%s\n%1$s\t%2$s\n");
-    run_ok("printf 'no\\tfar far far far far far far far far too long\\nempty\\t \\n' >>x.tsv");
-    const char *kept = run_ok("qkv init x.tsv --updates 5");
-    cr_expect(shows(kept, "x.tsv: 81 pairs in"));
-    cr_expect(shows(kept, "  left out 1 pair with an empty side (the first is line 82)\n"));
-    cr_expect(shows(kept, "49.4 % of the pairs repeat an earlier one; 98.8 % share"));
-    cr_expect(lacks(kept, "cleaned"));
-    const char *cleaned = run_ok("qkv init x.tsv --updates 5 --clean --overwrite");
-    cr_expect(shows(cleaned, "cleaned: removed 40 repeated pairs and 1 in which one side is far too long for "
-                             "the other; 40 remain\n"));
-    cr_expect_eq(lines_of(folder, "x.train.tsv"), 36);
-    /* The advice is only for those who have not followed it. */
-    cr_expect(shows(kept, "remove them with --clean"));
-    cr_expect(lacks(cleaned, "remove them with --clean"));
-}
-
-Test(init_report, shows_each_example_once)
-{
-    const char *folder = enter(scratch("few"));
-    write_text(folder, "two.tsv", "a\tb\nc\td\n");
-    struct outcome outcome = run("qkv init two.tsv --src en --trg es");
-    const char *shown = strstr(outcome.output, "  for example: ");
-    cr_assert_not_null(shown, "%s", outcome.output);
-    cr_expect_str_eq(shown, "  for example: a = b\n               c = d\n");
-}
-
-Test(init_report, leaves_tokenized_text_as_it_is)
-{
-    const char *folder = enter(scratch("tokenized"));
-    char *text = remember(calloc(60, 80)), *end = text;
-    for (int i = 0; i < 60; i++)
-        end += sprintf(end, "it &apos;s %c%c dog %d .\ten %c%c perro <b> %d.\n", 'a' + i % 7, 'a' + i % 11, i,
-                       'n' + i % 7, 'm' + i % 11, i);
-    write_text(folder, "pairs.tsv", text);
-    struct outcome outcome = run("qkv init pairs.tsv --src en --trg es --updates 6");
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect(shows(outcome.output,
-                    "\n  the source is tokenized (spaces before full stops, or marks such as &apos;): "));
-    /* &apos; is of the tokenizer, <b> is not. */
-    cr_expect(shows(outcome.output, "\n  60 pairs contain HTML"));
-    cr_expect_str_eq(run_ok("grep -o 'split_punctuation: [a-z]*' 'pairs.yaml'"),
-                     "split_punctuation: false\nsplit_punctuation: true\n");
-    run_ok("sed 's/<b> //' pairs.tsv >plain.tsv");
-    outcome = run("qkv init plain.tsv --src en --trg es --updates 6");
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect(lacks(outcome.output, "HTML"));
 }
 
 /* Writes x.tsv with `count` pairs of `words` words a side, which all differ. */
@@ -237,18 +295,4 @@ Test(init_report, says_how_many_long_pairs_training_leaves_out)
                 "qkv: x.tsv: all of its training pairs have a side of more than 250 tokens, but qkv learns "
                 "from sentences: split the texts, so that each pair is a sentence and its translation"));
     cr_expect_str_eq(run_ok("ls '%s'", folder), "x.tsv\n");
-}
-
-Test(init_report, says_that_both_sides_are_the_same)
-{
-    const char *folder = enter(scratch("copied"));
-    write_pairs(folder, "x.tsv", 40, "%s\t%s\n");
-    const char *output = run_ok("qkv init x.tsv --updates 5");
-    cr_expect(lacks(output, "same text"));
-    run_ok("awk -F'\t' '{ print $1 \"\t\" $1 \"\t\" $2 }' x.tsv >three.tsv && cut -f1,2 three.tsv >two.tsv");
-    output = run_ok("qkv init three.tsv --updates 5");
-    cr_expect(shows(output, "\n  100.0 % of the pairs have the same text on both sides, from which a model "
-                            "learns to copy: --columns names the columns to take\n"));
-    output = run_ok("qkv init two.tsv --updates 5");
-    cr_expect(shows(output, "learns to copy\n"));
 }
