@@ -127,6 +127,33 @@ struct qkv_batch_view tiny_view(struct qkv_batch *batch)
     return view;
 }
 
+struct tiny tiny_with(struct qkv_model *model, int64_t count, const int64_t *source_length,
+                      const int64_t *target_length, uint64_t seed)
+{
+    struct tiny tiny = {.model = model};
+    tiny_batch(&tiny.batch, model, count, source_length, target_length, seed);
+    tiny.view = tiny_view(&tiny.batch);
+    return tiny;
+}
+
+void tiny_release(struct tiny *tiny)
+{
+    qkv_batch_release(&tiny->batch);
+    qkv_model_free(tiny->model);
+}
+
+struct qkv_graph *tiny_traced(const struct tiny *tiny, struct qkv_trace *trace)
+{
+    struct qkv_error error = {""};
+    struct qkv_graph *graph = qkv_graph_new(tiny->model->parameters.dtype);
+    qkv_graph_set_gradients(graph, false);
+    qkv_graph_bind(graph, &tiny->model->parameters, NULL, false);
+    qkv_model_loss(tiny->model, graph, &tiny->view, NULL, 1, trace);
+    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    qkv_forward(graph);
+    return graph;
+}
+
 /* Row r is sentence r or, if `moving`, sentence (r + t) mod B at step t. */
 static void feed(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
                  const struct qkv_batch_view *batch, const double *forced, bool moving, double tolerance)

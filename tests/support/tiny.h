@@ -31,6 +31,22 @@ void tiny_batch(struct qkv_batch *batch, const struct qkv_model *model, int64_t 
 /* Returns all of a batch as one shard. */
 struct qkv_batch_view tiny_view(struct qkv_batch *batch);
 
+/* A model with a batch of random words, all of which is one shard. */
+struct tiny {
+    struct qkv_model *model;
+    struct qkv_batch batch;
+    struct qkv_batch_view view;
+};
+
+/* Takes the model. Lengths are those of tiny_batch. */
+struct tiny tiny_with(struct qkv_model *model, int64_t count, const int64_t *source_length,
+                      const int64_t *target_length, uint64_t seed);
+void tiny_release(struct tiny *tiny);
+
+/* A graph over the parameters of the model, without gradients, in which the loss of the batch has been computed; fills
+ * the trace. */
+struct qkv_graph *tiny_traced(const struct tiny *tiny, struct qkv_trace *trace);
+
 /* Returns the log-probabilities [target_tokens, C] of every token after every prefix of the
  * targets, from one pass with teacher forcing. The caller frees them. */
 double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_batch_view *batch);
