@@ -1,4 +1,4 @@
-/* qkv_network_check_decoding: decodings that give other numbers than the forced pass are refused, right ones are not. */
+/* qkv_network_check_decoding: decodings that give other numbers than the forced pass are refused; networks.c checks right ones. */
 #include "support.h"
 #include "tiny.h"
 
@@ -7,93 +7,89 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-enum { SIZE = 9, RECURRENT = 1 };
-
-static struct qkv_model_config config_of(int network)
-{
-    struct qkv_model_config config = tiny_config();
-    if (network == RECURRENT) {
-        config.encoder.type = config.decoder.type = QKV_NETWORK_RECURRENT;
-        config.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
-    }
-    return config;
-}
-
-Test(decoding_check, of_the_library_pass)
-{
-    for (int network = 0; network <= RECURRENT; network++)
-        for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
-            const struct qkv_model_config config = config_of(network);
-            struct qkv_model *model = tiny_model(&config, SIZE, SIZE, (enum qkv_dtype)dtype, 3);
-            struct qkv_error error = {""};
-            cr_expect_eq(qkv_network_check_decoding(model, &error), QKV_OK, "%s", error.message);
-            qkv_model_free(model);
-        }
-}
+enum { SIZE = 9 };
 
 /* ---- faults ---- */
 
 static const struct qkv_decoding_interface *right; /* of the transformer */
+static struct qkv_network_interface network;       /* a copy of the transformer, called faulty */
+static struct qkv_decoding_interface decoding;     /* its own */
 static int calls;                                  /* steps and reorderings since the decoding started */
 
-static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+static enum qkv_status start(struct qkv_decoding *of, const struct qkv_batch_view *batch,
                              struct qkv_error *error)
 {
     calls = 0;
-    return right->start(decoding, batch, error);
+    return right->start(of, batch, error);
 }
 
 /* All rows translate sentence 0. */
-static enum qkv_status step_of_one_sentence(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+static enum qkv_status step_of_one_sentence(struct qkv_decoding *of, int64_t rows, const int32_t *ids,
                                             const int64_t *sentences, struct qkv_error *error)
 {
     const int64_t first[8] = {0};
     (void)sentences;
-    return right->step(decoding, rows, ids, first, error);
+    return right->step(of, rows, ids, first, error);
 }
 
 /* The third step is fed the tokens of the rows in the opposite order. */
-static enum qkv_status step_with_other_tokens(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+static enum qkv_status step_with_other_tokens(struct qkv_decoding *of, int64_t rows, const int32_t *ids,
                                               const int64_t *sentences, struct qkv_error *error)
 {
     int32_t other[8];
-    for (int64_t i = 0; i < rows; i++) other[i] = ids[decoding->step == 2 ? rows - 1 - i : i];
-    return right->step(decoding, rows, other, sentences, error);
+    for (int64_t i = 0; i < rows; i++) other[i] = ids[of->step == 2 ? rows - 1 - i : i];
+    return right->step(of, rows, other, sentences, error);
 }
 
-static enum qkv_status step_without_memory(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+static enum qkv_status step_without_memory(struct qkv_decoding *of, int64_t rows, const int32_t *ids,
                                            const int64_t *sentences, struct qkv_error *error)
 {
-    if (decoding->step == 1) return qkv_error_set(error, "out of memory for the second step");
-    return right->step(decoding, rows, ids, sentences, error);
+    if (of->step == 1) return qkv_error_set(error, "out of memory for the second step");
+    return right->step(of, rows, ids, sentences, error);
 }
 
-static void reorder_nothing(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+static void reorder_nothing(struct qkv_decoding *of, int64_t rows, const int64_t *parents)
 {
-    (void)decoding, (void)rows, (void)parents;
+    (void)of, (void)rows, (void)parents;
 }
 
 /* Right for rows that are continued once, as in greedy search. */
-static void reorder_the_first(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+static void reorder_the_first(struct qkv_decoding *of, int64_t rows, const int64_t *parents)
 {
     int64_t others[8];
     for (int64_t i = 0; i < rows; i++) others[i] = i && parents[i] == parents[i - 1] ? 0 : parents[i];
-    right->reorder(decoding, rows, others);
+    right->reorder(of, rows, others);
 }
 
 /* Only the first reordering is right. */
-static void reorder_once(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+static void reorder_once(struct qkv_decoding *of, int64_t rows, const int64_t *parents)
 {
     const int64_t same[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-    right->reorder(decoding, rows, calls++ ? same : parents);
+    right->reorder(of, rows, calls++ ? same : parents);
+}
+
+/* Registers the copy, and returns the config of a model with it. */
+static struct qkv_model_config register_copy(void)
+{
+    struct qkv_model_config config = tiny_config();
+    struct qkv_model *model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
+    network = *model->interface;
+    right = network.decoding;
+    decoding = *right;
+    decoding.start = start;
+    network.name = config.network = "faulty";
+    network.decoding = &decoding;
+    qkv_model_free(model);
+    cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
+    return config;
 }
 
 Test(decoding_check, finds_faults)
 {
     const struct {
-        enum qkv_status (*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+        enum qkv_status (*step)(struct qkv_decoding *of, int64_t rows, const int32_t *ids,
                                 const int64_t *sentences, struct qkv_error *error);
-        void (*reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
+        void (*reorder)(struct qkv_decoding *of, int64_t rows, const int64_t *parents);
         const char *begins, *ends; /* the message */
     } FAULTS[] = {
         {NULL, NULL, "", ""},
@@ -107,25 +103,14 @@ Test(decoding_check, finds_faults)
         {NULL, reorder_once, "network faulty: step 3 of its decoding ",
          "must move more, or move it elsewhere"},
     };
-    static struct qkv_decoding_interface decoding;
-    static struct qkv_network_interface network;
-    struct qkv_model_config config = tiny_config();
-    struct qkv_model *model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
-    network = *model->interface;
-    right = network.decoding;
-    decoding = *right;
-    network.name = "faulty";
-    network.decoding = &decoding;
-    qkv_model_free(model);
-    cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
-    config.network = "faulty";
+    struct qkv_model_config config = register_copy();
     for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
         struct qkv_error error = {""};
         decoding = *right;
         decoding.start = start;
         if (FAULTS[i].step) decoding.step = FAULTS[i].step;
         if (FAULTS[i].reorder) decoding.reorder = FAULTS[i].reorder;
-        model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
+        struct qkv_model *model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
         enum qkv_status status = qkv_network_check_decoding(model, &error);
         cr_expect_eq(status, *FAULTS[i].begins ? QKV_INVALID : QKV_OK, "fault %d", (int)i);
         cr_expect_eq(strncmp(error.message, FAULTS[i].begins, strlen(FAULTS[i].begins)), 0, "fault %d: %s",
@@ -142,21 +127,9 @@ Test(decoding_check, finds_faults)
 /* Without a decoding of its own, for too few positions and with narrow products there is nothing to compare. */
 Test(decoding_check, passes_where_nothing_can_be_compared)
 {
-    struct qkv_model_config config = tiny_config();
-    struct qkv_model *model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
-    static struct qkv_decoding_interface decoding;
-    static struct qkv_network_interface network;
-    network = *model->interface;
-    right = network.decoding;
-    decoding = *right;
-    decoding.start = start;
+    struct qkv_model_config config = register_copy();
     decoding.step = step_of_one_sentence;
-    network.name = "faulty";
-    network.decoding = &decoding;
-    qkv_model_free(model);
-    cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
-    config.network = "faulty";
-    model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
+    struct qkv_model *model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
     cr_expect_eq(qkv_network_check_decoding(model, NULL), QKV_INVALID);
     network.decoding = NULL;
     cr_expect_eq(qkv_network_check_decoding(model, NULL), QKV_OK);

@@ -12,6 +12,7 @@
 enum { SOURCE_SIZE = 11, TARGET_SIZE = 9, SENTENCES = 2, ROWS = 2 };
 
 static const int64_t SOURCE[SENTENCES] = {3, 1}; /* words: with </s>, 4 and 2 tokens */
+static const struct qkv_search_options GREEDY = {.beam_size = 1, .n_best = 1};
 static struct qkv_error error;
 
 static void expect_message(const char *part)
@@ -68,17 +69,13 @@ Test(wrong_networks, a_step_must_give_scores_for_each_row)
 {
     static const int32_t IDS[ROWS] = {1, 1};
     static const int64_t NUMBERS[ROWS] = {0, 1};
-    struct qkv_model *model = register_and_make();
-    struct qkv_batch batch = {0};
-    tiny_batch(&batch, model, SENTENCES, SOURCE, NULL, 5);
-    const struct qkv_batch_view view = tiny_view(&batch);
+    struct tiny tiny = tiny_with(register_and_make(), SENTENCES, SOURCE, NULL, 5);
     for (mistake = NONE; mistake <= NO_HIDDEN; mistake++) {
-        struct qkv_decoding *decoding = qkv_decoding_new(model);
+        struct qkv_decoding *decoding = qkv_decoding_new(tiny.model);
         struct qkv_translations translations = {0};
-        const struct qkv_search_options greedy = {.beam_size = 1, .n_best = 1};
-        cr_assert_eq(qkv_decoding_start(decoding, &view, ROWS, 3, true, &error), QKV_OK);
+        cr_assert_eq(qkv_decoding_start(decoding, &tiny.view, ROWS, 3, true, &error), QKV_OK);
         const struct qkv_next_scores *next = qkv_decoding_step(decoding, ROWS, IDS, NUMBERS, &error);
-        enum qkv_status status = qkv_search(decoding, &view, &greedy, &translations, &error);
+        enum qkv_status status = qkv_search(decoding, &tiny.view, &GREEDY, &translations, &error);
         if (mistake == NONE) {
             cr_expect_eq(next->rows, ROWS);
             cr_expect_eq(status, QKV_OK);
@@ -90,8 +87,7 @@ Test(wrong_networks, a_step_must_give_scores_for_each_row)
         qkv_translations_release(&translations);
         qkv_decoding_free(decoding);
     }
-    qkv_batch_release(&batch);
-    qkv_model_free(model);
+    tiny_release(&tiny);
 }
 
 /* ---- layers ---- */
@@ -115,18 +111,6 @@ Test(wrong_networks, layers_without_end_are_counted_up_to_the_maximum)
     cr_expect_eq(qkv_model_head_count(model),
                  2 * QKV_LAYERS_MAX); /* a head in each layer of decoder and cross */
     qkv_model_free(model);
-}
-
-Test(wrong_networks, settings_that_are_not_there_are_refused)
-{
-    struct qkv_network_interface network = own_network("numbered");
-    network.setting_count = -1;
-    cr_expect_eq(qkv_network_register(&network, &error), QKV_INVALID);
-    expect_message("network numbered: setting_count is -1");
-    network.setting_count = 1;
-    network.settings = NULL;
-    cr_expect_eq(qkv_network_register(&network, &error), QKV_INVALID);
-    expect_message("network numbered: setting_count is 1");
 }
 
 /* ---- batches ---- */
@@ -160,44 +144,34 @@ static void expect_refused(const struct qkv_model *model, const struct qkv_batch
     for (int plain = 0; of_sources && plain < 2; plain++) {
         struct qkv_decoding *decoding = plain ? qkv_decoding_new_plain(model) : qkv_decoding_new(model);
         struct qkv_translations translations = {0};
-        const struct qkv_search_options greedy = {.beam_size = 1, .n_best = 1};
         cr_expect_eq(qkv_decoding_start(decoding, view, ROWS, 3, false, &error), QKV_INVALID, "%s", what);
         expect_message(PART);
-        cr_expect_eq(qkv_search(decoding, view, &greedy, &translations, &error), QKV_INVALID, "%s", what);
+        cr_expect_eq(qkv_search(decoding, view, &GREEDY, &translations, &error), QKV_INVALID, "%s", what);
         expect_message(PART);
         qkv_translations_release(&translations);
         qkv_decoding_free(decoding);
     }
 }
 
-static void expect_all_refused(const struct qkv_model *model)
-{
-    struct qkv_batch batch = {0};
-    tiny_batch(&batch, model, SENTENCES, SOURCE, SOURCE, 5);
-    const struct qkv_batch_view good = tiny_view(&batch);
-    for (size_t i = 0; i < sizeof BATCHES / sizeof BATCHES[0]; i++) {
-        struct qkv_batch_view view = good;
-        view.count = BATCHES[i].count;
-        view.source_start = BATCHES[i].start;
-        view.source_length = BATCHES[i].length;
-        expect_refused(model, &view, true, BATCHES[i].what);
-        if (BATCHES[i].count != SENTENCES) continue;
-        view = good;
-        view.target_start = BATCHES[i].start;
-        view.target_length = BATCHES[i].length;
-        expect_refused(model, &view, false, BATCHES[i].what);
-    }
-    qkv_batch_release(&batch);
-}
-
 Test(wrong_networks, batches_that_do_not_fit_their_tokens_are_refused)
 {
     for (int feeds = 0; feeds < 2; feeds++) {
-        struct qkv_model_config config = tiny_config();
-        if (feeds) config.encoder.type = config.decoder.type = QKV_NETWORK_RECURRENT;
+        struct qkv_model_config config = feeds ? tiny_recurrent_config() : tiny_config();
         config.decoder.input_feeding = feeds;
-        struct qkv_model *model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
-        expect_all_refused(model);
-        qkv_model_free(model);
+        struct tiny tiny = tiny_with(tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4), SENTENCES,
+                                     SOURCE, SOURCE, 5);
+        for (size_t i = 0; i < sizeof BATCHES / sizeof BATCHES[0]; i++) {
+            struct qkv_batch_view view = tiny.view;
+            view.count = BATCHES[i].count;
+            view.source_start = BATCHES[i].start;
+            view.source_length = BATCHES[i].length;
+            expect_refused(tiny.model, &view, true, BATCHES[i].what);
+            if (BATCHES[i].count != SENTENCES) continue;
+            view = tiny.view;
+            view.target_start = BATCHES[i].start;
+            view.target_length = BATCHES[i].length;
+            expect_refused(tiny.model, &view, false, BATCHES[i].what);
+        }
+        tiny_release(&tiny);
     }
 }
