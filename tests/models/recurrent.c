@@ -1,9 +1,7 @@
-/* Recurrent networks, for every cell and score, with and without input feeding: decoding gives the
- * probabilities of the forced pass, sentences do not affect each other, the trace holds the
- * attention, and training gives the same bits with any number of threads. */
-#include "qkv/model.h"
+/* Recurrent networks, for every cell and score, with and without input feeding: decoding gives the probabilities of the
+ * forced pass, sentences do not affect each other, and the trace holds the attention. */
+#include "qkv/network.h"
 #include "qkv/ops.h"
-#include "qkv/replicas.h"
 #include "qkv/vocabulary.h"
 
 #include "tiny.h"
@@ -37,7 +35,7 @@ static const struct variant VARIANTS[] = {
 };
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0], SOURCE_TYPES = 11, TARGET_TYPES = 12 };
 
-static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype dtype, double dropout)
+static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype dtype)
 {
     struct qkv_model_config config = tiny_config();
     struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
@@ -45,7 +43,6 @@ static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype 
         stacks[i]->type = QKV_NETWORK_RECURRENT;
         stacks[i]->rnn_type = variant->cell;
         stacks[i]->num_layers = variant->layers;
-        stacks[i]->dropout = stacks[i]->attention.rule.dropout = stacks[i]->hidden_dropout = dropout;
         stacks[i]->embeddings.embedding_dim = 6;
     }
     config.encoder.bidirectional = variant->bidirectional;
@@ -63,39 +60,17 @@ Test(recurrent, decoding_gives_the_probabilities_of_the_forced_pass)
 {
     for (int v = 0; v < VARIANT_COUNT; v++)
         for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
-            struct qkv_model *model = model_of(&VARIANTS[v], (enum qkv_dtype)dtype, 0);
+            struct qkv_model *model = model_of(&VARIANTS[v], (enum qkv_dtype)dtype);
+            struct qkv_error error = {""};
             tiny_expect_decoding(model, VARIANTS[v].name);
+            /* Sentences must not see each other. */
+            cr_expect_eq(qkv_network_check_forward(model, &error), QKV_OK, "%s: %s", VARIANTS[v].name,
+                         error.message);
             qkv_model_free(model);
         }
 }
 
 /* ---- the forced pass ---- */
-
-Test(recurrent, sentences_of_a_batch_do_not_see_each_other)
-{
-    static const int64_t SOURCE[] = {3, 1, 6, 0, 2}, TARGET[] = {4, 0, 2, 7, 4};
-    for (int v = 0; v < VARIANT_COUNT; v++) {
-        struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64, 0);
-        struct qkv_batch batch = {0};
-        tiny_batch(&batch, model, 5, SOURCE, TARGET, 1);
-        struct qkv_batch_view view = tiny_view(&batch);
-        double *together = tiny_log_probabilities(model, &view);
-        for (int64_t shard = 0; shard < 5; shard++) {
-            struct qkv_batch_view part;
-            qkv_batch_shard(&batch, shard, 5, &part);
-            if (!part.count) continue;
-            double *alone = tiny_log_probabilities(model, &part);
-            int64_t first = batch.target_start[part.first] * model->target_size;
-            for (int64_t i = 0; i < part.target_tokens * model->target_size; i++)
-                cr_assert_float_eq(alone[i], together[first + i], 1e-12, "%s: part %lld", VARIANTS[v].name,
-                                   (long long)shard);
-            free(alone);
-        }
-        free(together);
-        qkv_batch_release(&batch);
-        qkv_model_free(model);
-    }
-}
 
 /* The node that holds the attention weights of a forced pass; NULL: no attention. */
 static const struct qkv_tensor *cross_weights(const struct qkv_trace *trace)
@@ -112,31 +87,22 @@ static double change_by_first_word(bool reverse)
     const struct variant variant = {"",    QKV_CELL_LSTM, QKV_ATTENTION_SCORE_GENERAL, false,
                                     false, reverse,       QKV_INIT_HIDDEN_ZERO,        1};
     static const int64_t SOURCE[] = {5}, TARGET[] = {3};
-    struct qkv_model *model = model_of(&variant, QKV_FLOAT64, 0);
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-    struct qkv_trace trace;
-    struct qkv_batch batch = {0};
-    qkv_graph_set_gradients(graph, false);
-    qkv_graph_bind(graph, &model->parameters, NULL, false);
-    tiny_batch(&batch, model, 1, SOURCE, TARGET, 2);
-    struct qkv_batch_view view = tiny_view(&batch);
+    struct tiny tiny = tiny_with(model_of(&variant, QKV_FLOAT64), 1, SOURCE, TARGET, 2);
     double proportion[2][6], moved = 0;
     for (int changed = 0; changed < 2; changed++) {
-        qkv_graph_reset(graph);
-        if (changed) batch.source[0] = batch.source[0] == 5 ? 6 : 5;
-        qkv_model_loss(model, graph, &view, NULL, 1, &trace);
-        qkv_forward(graph);
+        struct qkv_trace trace;
+        if (changed) tiny.batch.source[0] = tiny.batch.source[0] == 5 ? 6 : 5;
+        struct qkv_graph *graph = tiny_traced(&tiny, &trace);
         int64_t rows, columns;
         const double *weights = qkv_attention_weights_of(cross_weights(&trace), 0, 0, &rows, &columns);
         cr_assert_eq(columns, 6);
         for (int j = 0; j < 6; j++) proportion[changed][j] = weights[j] / weights[5];
+        qkv_graph_free(graph);
     }
     for (int j = 1; j < 5; j++) moved = fmax(moved, fabs(proportion[0][j] / proportion[1][j] - 1));
     cr_expect(fabs(proportion[0][0] / proportion[1][0] - 1) > 1e-3,
               "the weight of the changed word does not change");
-    qkv_batch_release(&batch);
-    qkv_graph_free(graph);
-    qkv_model_free(model);
+    tiny_release(&tiny);
     return moved;
 }
 
@@ -146,29 +112,22 @@ Test(recurrent, a_reversed_source_keeps_its_word_order)
     cr_expect_gt(change_by_first_word(false), 1e-3);
 }
 
+/* The weights of a sentence do not depend on its place in the batch, although input feeding sorts sentences by length. */
 Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
 {
     static const int64_t SOURCE[] = {3, 1, 6, 0}, TARGET[] = {4, 0, 2, 7};
-    struct qkv_trace trace;
     for (int v = 0; v < VARIANT_COUNT; v++) {
         const char *name = VARIANTS[v].name;
-        struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64, 0);
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-        struct qkv_batch batch = {0};
-        qkv_graph_set_gradients(graph, false);
-        qkv_graph_bind(graph, &model->parameters, NULL, false);
-        tiny_batch(&batch, model, 4, SOURCE, TARGET, 1);
-        struct qkv_batch_view view = tiny_view(&batch);
-        qkv_model_loss(model, graph, &view, NULL, 1, &trace);
-        qkv_forward(graph);
-        bool has_attention = VARIANTS[v].score != QKV_ATTENTION_SCORE_NONE;
+        const bool has_attention = VARIANTS[v].score != QKV_ATTENTION_SCORE_NONE;
+        struct tiny tiny = tiny_with(model_of(&VARIANTS[v], QKV_FLOAT64), 4, SOURCE, TARGET, 1), alone = tiny;
+        struct qkv_trace trace, trace_alone;
+        struct qkv_graph *graph = tiny_traced(&tiny, &trace);
         cr_assert_eq(cross_weights(&trace) != NULL, has_attention, "%s", name);
         for (int64_t s = 0; has_attention && s < 4; s++) {
             int64_t rows, columns;
             const double *w = qkv_attention_weights_of(cross_weights(&trace), s, 0, &rows, &columns);
-            cr_assert_not_null(w, "%s", name);
-            cr_assert_eq(rows, TARGET[s] + 1, "%s: %lld rows", name, (long long)rows);
-            cr_assert_eq(columns, SOURCE[s] + 1, "%s: %lld columns", name, (long long)columns);
+            cr_assert(w && rows == TARGET[s] + 1 && columns == SOURCE[s] + 1, "%s, sentence %d", name,
+                      (int)s);
             for (int64_t i = 0; i < rows; i++) {
                 double sum = 0;
                 for (int64_t j = 0; j < columns; j++) sum += w[i * columns + j];
@@ -177,90 +136,18 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
                 else
                     cr_expect_float_eq(sum, 1, 1e-12, "%s: a row sums to %g", name, sum);
             }
+            qkv_batch_shard(&tiny.batch, s, 4, &alone.view);
+            if (alone.view.count != 1) continue;
+            w = qkv_attention_weights_of(cross_weights(&trace), alone.view.first, 0, &rows, &columns);
+            struct qkv_graph *other = tiny_traced(&alone, &trace_alone);
+            const double *expected =
+                qkv_attention_weights_of(cross_weights(&trace_alone), 0, 0, &rows, &columns);
+            for (int64_t i = 0; i < rows * columns; i++)
+                cr_assert_float_eq(w[i], expected[i], 1e-12, "%s, sentence %d, weight %d", name, (int)s,
+                                   (int)i);
+            qkv_graph_free(other);
         }
-        qkv_batch_release(&batch);
         qkv_graph_free(graph);
-        qkv_model_free(model);
-    }
-}
-
-/* The weights of a sentence do not depend on its place in the batch, although input feeding sorts
- * sentences by length. */
-Test(recurrent, weights_belong_to_their_sentence)
-{
-    static const int64_t SOURCE[] = {2, 5, 3}, TARGET[] = {1, 6, 3};
-    struct qkv_trace trace;
-    for (int v = 0; v < VARIANT_COUNT; v++) {
-        if (VARIANTS[v].score == QKV_ATTENTION_SCORE_NONE) continue;
-        struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64, 0);
-        struct qkv_graph *graph[2] = {qkv_graph_new(QKV_FLOAT64), qkv_graph_new(QKV_FLOAT64)};
-        struct qkv_batch batch = {0};
-        struct qkv_batch_view view[2];
-        const double *weights[2];
-        int64_t rows[2], columns[2];
-        tiny_batch(&batch, model, 3, SOURCE, TARGET, 3);
-        view[0] = tiny_view(&batch);
-        for (int k = 0; k < 2; k++) { /* the batch, then its last sentence alone */
-            if (k) {
-                struct qkv_ids source = {3, view[0].source + view[0].source_start[2]};
-                struct qkv_ids target = {3, view[0].target_input + view[0].target_start[2] + 1};
-                struct qkv_batch alone = {0};
-                cr_assert_eq(qkv_batch_make(&alone, 1, &source, &target, NULL), QKV_OK);
-                qkv_batch_release(&batch);
-                batch = alone;
-                view[1] = tiny_view(&batch);
-            }
-            qkv_graph_set_gradients(graph[k], false);
-            qkv_graph_bind(graph[k], &model->parameters, NULL, false);
-            qkv_model_loss(model, graph[k], &view[k], NULL, 1, &trace);
-            qkv_forward(graph[k]);
-            weights[k] = qkv_attention_weights_of(cross_weights(&trace), k ? 0 : 2, 0, &rows[k], &columns[k]);
-        }
-        cr_assert_eq(rows[0] * columns[0], rows[1] * columns[1]);
-        for (int64_t i = 0; i < rows[0] * columns[0]; i++)
-            cr_assert_float_eq(weights[0][i], weights[1][i], 1e-12, "%s: weight %lld", VARIANTS[v].name,
-                               (long long)i);
-        qkv_batch_release(&batch);
-        qkv_graph_free(graph[0]);
-        qkv_graph_free(graph[1]);
-        qkv_model_free(model);
-    }
-}
-
-/* ---- training steps ---- */
-
-Test(recurrent, the_same_bits_with_any_number_of_threads)
-{
-    enum { SHARDS = 4 };
-    static const int64_t SOURCE[] = {3, 1, 6, 0, 2, 5, 4, 1}, TARGET[] = {4, 0, 2, 7, 4, 3, 1, 6};
-    for (int v = 0; v < VARIANT_COUNT; v++) {
-        struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT32, 0.2);
-        size_t bytes = (size_t)model->parameters.elements * sizeof(float);
-        char *first = malloc(SHARDS * bytes);
-        for (int threads = 1; threads <= 3; threads++) {
-            struct qkv_workers *workers = qkv_workers_new(threads, NULL);
-            struct qkv_replicas *replicas = qkv_replicas_new(model, workers, SHARDS, QKV_GRADIENTS_SEPARATE,
-                                                             &(struct qkv_objective){.smoothing = 0.1}, NULL);
-            const struct qkv_random random = {.seed = 1, .step = 4};
-            struct qkv_batch batch = {0};
-            struct qkv_step_sums sums;
-            struct qkv_error error;
-            tiny_batch(&batch, model, 8, SOURCE, TARGET, 7);
-            cr_assert_eq(qkv_replicas_step(replicas, &batch, &random, false, &sums, &error), QKV_OK, "%s",
-                         error.message);
-            for (int shard = 0; shard < SHARDS; shard++) {
-                const char *gradients = qkv_replicas_gradients(replicas)[shard];
-                if (threads == 1)
-                    memcpy(first + (size_t)shard * bytes, gradients, bytes);
-                else
-                    cr_expect_arr_eq(gradients, first + (size_t)shard * bytes, bytes, "%s, %d threads",
-                                     VARIANTS[v].name, threads);
-            }
-            qkv_batch_release(&batch);
-            qkv_replicas_free(replicas);
-            qkv_workers_free(workers);
-        }
-        free(first);
-        qkv_model_free(model);
+        tiny_release(&tiny);
     }
 }

@@ -76,6 +76,20 @@ static struct qkv_model *tied_model(int kind)
     return tiny_model(&config, SOURCE_SIZE, SOURCE_SIZE, QKV_FLOAT32, 4);
 }
 
+/* kind 0: GRUs with additive attention and input feeding; 1: LSTMs with local attention, without it. */
+static struct qkv_model *recurrent_model(int kind)
+{
+    struct qkv_model_config config = tiny_recurrent_config();
+    struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
+    for (int i = 0; i < 2; i++) {
+        if (kind) stacks[i]->rnn_type = QKV_CELL_LSTM;
+        stacks[i]->dropout = stacks[i]->attention.rule.dropout = stacks[i]->hidden_dropout = 0.2;
+    }
+    config.decoder.input_feeding = !kind;
+    config.decoder.attention.score = kind ? QKV_ATTENTION_SCORE_LOCAL_P : QKV_ATTENTION_SCORE_ADDITIVE;
+    return tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
+}
+
 Test(gradient_tree, the_same_bits_with_any_number_of_threads_and_memory_for_gradients)
 {
     for (int shards = 1; shards <= 9; shards += shards < 5 ? 1 : 4) {
@@ -85,6 +99,8 @@ Test(gradient_tree, the_same_bits_with_any_number_of_threads_and_memory_for_grad
         expect_same_bits(tied_model, 0, shards, 0);
         expect_same_bits(usual_model, 0, shards, 5);
         expect_same_bits(tied_model, 1, shards, 5);
+        expect_same_bits(recurrent_model, 0, shards, 0);
+        expect_same_bits(recurrent_model, 1, shards, 0);
     }
 }
 
