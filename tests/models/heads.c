@@ -126,17 +126,10 @@ Test(heads, are_listed_by_kind_layer_and_number)
 Test(heads, a_silent_head_keeps_its_weights)
 {
     struct qkv_model_config config = tiny_config();
-    struct qkv_model *model = model_of(&config);
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-    struct qkv_batch batch = {0};
     struct qkv_trace trace;
-    tiny_batch(&batch, model, 3, SOURCE, TARGET, 2);
-    const struct qkv_batch_view view = tiny_view(&batch);
-    cr_assert(qkv_model_silence(model, (struct qkv_head){QKV_ATTENTION_CROSS, 2, 1}, true));
-    qkv_graph_bind(graph, &model->parameters, NULL, false);
-    qkv_model_loss(model, graph, &view, NULL, 1, &trace);
-    cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
-    qkv_forward(graph);
+    struct tiny tiny = tiny_with(model_of(&config), 3, SOURCE, TARGET, 2);
+    cr_assert(qkv_model_silence(tiny.model, (struct qkv_head){QKV_ATTENTION_CROSS, 2, 1}, true));
+    struct qkv_graph *graph = tiny_traced(&tiny, &trace);
     struct qkv_tensor *context = qkv_trace_attention(&trace, QKV_PART_CONTEXT, QKV_ATTENTION_CROSS, 2)->node;
     const double *values = qkv_tensor_value(context);
     for (int64_t i = 0; i < qkv_tensor_count(context); i++)
@@ -148,6 +141,5 @@ Test(heads, a_silent_head_keeps_its_weights)
     for (int64_t j = 0; j < columns; j++) sum += weights[j];
     cr_expect_float_eq(sum, 1, 1e-12);
     qkv_graph_free(graph);
-    qkv_batch_release(&batch);
-    qkv_model_free(model);
+    tiny_release(&tiny);
 }

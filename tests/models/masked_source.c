@@ -15,34 +15,24 @@ static const int64_t SOURCE[] = {3, 1, 5}, TARGET[] = {4, 2, 6};
 static const bool MASKED[] = {false, true, false, false, true, true, true, false, false, false, false, true};
 enum { TOKENS = sizeof MASKED / sizeof *MASKED };
 
-struct subject {
-    struct qkv_model *model;
-    struct qkv_batch batch;
-    struct qkv_batch_view view; /* masked */
-};
-
-static void make_subject(struct subject *subject, const struct qkv_model_config *config)
+/* The view of the batch is masked. */
+static struct tiny masked_of(const struct qkv_model_config *config)
 {
-    *subject = (struct subject){.model = tiny_model(config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 5)};
-    tiny_batch(&subject->batch, subject->model, SENTENCES, SOURCE, TARGET, 2);
-    cr_assert_eq(subject->batch.source_tokens, TOKENS);
-    cr_assert_null(subject->batch.source_masked);
-    subject->batch.source_masked = MASKED;
-    subject->view = tiny_view(&subject->batch);
-}
-
-static void release_subject(struct subject *subject)
-{
-    qkv_batch_release(&subject->batch);
-    qkv_model_free(subject->model);
+    struct tiny tiny =
+        tiny_with(tiny_model(config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 5), SENTENCES, SOURCE, TARGET, 2);
+    cr_assert_eq(tiny.batch.source_tokens, TOKENS);
+    cr_assert_null(tiny.batch.source_masked);
+    tiny.batch.source_masked = MASKED;
+    tiny.view = tiny_view(&tiny.batch);
+    return tiny;
 }
 
 /* The greatest change of a log-probability when one batch is replaced by another. */
-static double change(const struct subject *subject, const struct qkv_batch_view *one,
+static double change(const struct tiny *tiny, const struct qkv_batch_view *one,
                      const struct qkv_batch_view *other)
 {
-    double *before = tiny_log_probabilities(subject->model, one),
-           *after = tiny_log_probabilities(subject->model, other), max = 0;
+    double *before = tiny_log_probabilities(tiny->model, one),
+           *after = tiny_log_probabilities(tiny->model, other), max = 0;
     for (int64_t i = 0; i < one->target_tokens * TARGET_SIZE; i++) {
         double by = before[i] > after[i] ? before[i] - after[i] : after[i] - before[i];
         cr_assert(by >= 0 && by < 1e3, "number %d is %g, then %g", (int)i, before[i], after[i]);
@@ -64,36 +54,35 @@ static struct qkv_batch_view with_other_word(const struct qkv_batch_view *view, 
     return other;
 }
 
-static void expect_decoding(struct subject *subject, const char *what)
+static void expect_decoding(struct tiny *tiny, const char *what)
 {
-    struct qkv_decoding *decoding = qkv_decoding_new(subject->model);
-    struct qkv_batch_view unmasked = subject->view;
+    struct qkv_decoding *decoding = qkv_decoding_new(tiny->model);
+    struct qkv_batch_view unmasked = tiny->view;
     unmasked.source_masked = NULL;
-    tiny_expect_forced(decoding, subject->model, what, &subject->view, 1e-12);
-    tiny_expect_forced(decoding, subject->model, what, &unmasked, 1e-12);
-    tiny_expect_forced(decoding, subject->model, what, &subject->view, 1e-12);
+    tiny_expect_forced(decoding, tiny->model, what, &tiny->view, 1e-12);
+    tiny_expect_forced(decoding, tiny->model, what, &unmasked, 1e-12);
+    tiny_expect_forced(decoding, tiny->model, what, &tiny->view, 1e-12);
     qkv_decoding_free(decoding);
 }
 
 /* In a transformer only attention carries a word to others: it does not matter which word is masked. */
 static void expect_transformer(const struct qkv_model_config *config, const char *what)
 {
-    struct subject subject;
     int32_t ids[TOKENS];
-    make_subject(&subject, config);
-    struct qkv_batch_view unmasked = subject.view;
+    struct tiny tiny = masked_of(config);
+    struct qkv_batch_view unmasked = tiny.view;
     unmasked.source_masked = NULL;
-    cr_expect_geq(change(&subject, &subject.view, &unmasked), 1e-3, "%s", what);
+    cr_expect_geq(change(&tiny, &tiny.view, &unmasked), 1e-3, "%s", what);
     for (int64_t token = 0; token < TOKENS; token++) {
-        const struct qkv_batch_view other = with_other_word(&subject.view, token, ids);
-        double by = change(&subject, &subject.view, &other);
+        const struct qkv_batch_view other = with_other_word(&tiny.view, token, ids);
+        double by = change(&tiny, &tiny.view, &other);
         if (MASKED[token])
             cr_expect_eq(by, 0, "%s: masked token %d changes a log-probability by %g", what, (int)token, by);
         else
             cr_expect_geq(by, 1e-6, "%s: token %d", what, (int)token);
     }
-    expect_decoding(&subject, what);
-    release_subject(&subject);
+    expect_decoding(&tiny, what);
+    tiny_release(&tiny);
 }
 
 Test(masked_source, is_unseen_by_a_transformer)
@@ -115,14 +104,13 @@ Test(masked_source, is_unseen_by_a_recurrent_decoder)
 {
     for (int feeding = 0; feeding < 2; feeding++) {
         struct qkv_model_config config = tiny_recurrent_config();
-        struct subject subject;
         config.decoder.input_feeding = feeding;
-        make_subject(&subject, &config);
-        struct qkv_batch_view unmasked = subject.view;
+        struct tiny tiny = masked_of(&config);
+        struct qkv_batch_view unmasked = tiny.view;
         unmasked.source_masked = NULL;
-        cr_expect_geq(change(&subject, &subject.view, &unmasked), 1e-3);
-        expect_decoding(&subject, feeding ? "input feeding" : "recurrent");
-        release_subject(&subject);
+        cr_expect_geq(change(&tiny, &tiny.view, &unmasked), 1e-3);
+        expect_decoding(&tiny, feeding ? "input feeding" : "recurrent");
+        tiny_release(&tiny);
     }
 }
 
@@ -130,26 +118,24 @@ Test(masked_source, is_unseen_by_a_recurrent_decoder)
 Test(masked_source, is_unseen_in_plain_decoding)
 {
     struct qkv_model_config config = tiny_config();
-    struct subject subject;
-    make_subject(&subject, &config);
-    struct qkv_network_interface plain = *subject.model->interface;
+    struct tiny tiny = masked_of(&config);
+    struct qkv_network_interface plain = *tiny.model->interface;
     plain.decoding = NULL;
-    subject.model->interface = &plain;
-    expect_decoding(&subject, "plain");
-    release_subject(&subject);
+    tiny.model->interface = &plain;
+    expect_decoding(&tiny, "plain");
+    tiny_release(&tiny);
 }
 
 /* Filling a batch again ends the mask; a shard has its part of it. */
 Test(masked_source, belongs_to_one_filling_of_a_batch)
 {
     struct qkv_model_config config = tiny_config();
-    struct subject subject;
     struct qkv_batch_view shard;
-    make_subject(&subject, &config);
-    qkv_batch_shard(&subject.batch, 1, 2, &shard);
+    struct tiny tiny = masked_of(&config);
+    qkv_batch_shard(&tiny.batch, 1, 2, &shard);
     cr_assert_gt(shard.first, 0);
-    cr_expect_eq(shard.source_masked - MASKED, shard.source - subject.batch.source);
-    tiny_batch(&subject.batch, subject.model, SENTENCES, SOURCE, TARGET, 2);
-    cr_expect_null(tiny_view(&subject.batch).source_masked);
-    release_subject(&subject);
+    cr_expect_eq(shard.source_masked - MASKED, shard.source - tiny.batch.source);
+    tiny_batch(&tiny.batch, tiny.model, SENTENCES, SOURCE, TARGET, 2);
+    cr_expect_null(tiny_view(&tiny.batch).source_masked);
+    tiny_release(&tiny);
 }

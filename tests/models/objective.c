@@ -12,13 +12,7 @@ static const struct qkv_objective R_DROP = {.smoothing = 0.1, .r_drop = 3}, PLAI
                                   SIMCUT = {.smoothing = 0.1, .simcut = 3, .simcut_rate = 0.4};
 
 /* A model with dropout, and a batch. */
-struct subject {
-    struct qkv_model *model;
-    struct qkv_batch batch;
-    struct qkv_batch_view view;
-};
-
-static struct subject make_subject(enum qkv_network network)
+static struct tiny make_subject(enum qkv_network network)
 {
     static const int64_t SOURCE[] = {3, 5, 1}, TARGET[] = {4, 2, 6};
     struct qkv_model_config config = tiny_config();
@@ -28,31 +22,22 @@ static struct subject make_subject(enum qkv_network network)
         stacks[i]->dropout = stacks[i]->embeddings.dropout = 0.3;
         stacks[i]->attention.rule.dropout = 0.2;
     }
-    struct subject subject = {.model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 3)};
-    tiny_batch(&subject.batch, subject.model, 3, SOURCE, TARGET, 5);
-    subject.view = tiny_view(&subject.batch);
-    return subject;
+    return tiny_with(tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 3), 3, SOURCE, TARGET, 5);
 }
 
-static void release_subject(struct subject *subject)
-{
-    qkv_batch_release(&subject->batch);
-    qkv_model_free(subject->model);
-}
+typedef struct qkv_tensor *loss_of(const struct tiny *subject, struct qkv_graph *graph);
 
-typedef struct qkv_tensor *loss_of(const struct subject *subject, struct qkv_graph *graph);
-
-static struct qkv_tensor *r_drop(const struct subject *subject, struct qkv_graph *graph)
+static struct qkv_tensor *r_drop(const struct tiny *subject, struct qkv_graph *graph)
 {
     return qkv_model_loss(subject->model, graph, &subject->view, &R_DROP, 0.5, NULL);
 }
 
-static struct qkv_tensor *simcut(const struct subject *subject, struct qkv_graph *graph)
+static struct qkv_tensor *simcut(const struct tiny *subject, struct qkv_graph *graph)
 {
     return qkv_model_loss(subject->model, graph, &subject->view, &SIMCUT, 0.5, NULL);
 }
 
-static struct qkv_tensor *one_pass(const struct subject *subject, struct qkv_graph *graph)
+static struct qkv_tensor *one_pass(const struct tiny *subject, struct qkv_graph *graph)
 {
     return qkv_model_loss(subject->model, graph, &subject->view, &PLAIN, 0.5, NULL);
 }
@@ -65,40 +50,39 @@ static struct qkv_tensor *divergence(struct qkv_graph *graph, struct qkv_tensor 
     return qkv_sum(graph, terms, QKV_ALL);
 }
 
-/* R-Drop from its definition: 0.5 (mean of both cross entropies + 3 / 4 of both divergences). */
-static struct qkv_tensor *r_drop_parts(const struct subject *subject, struct qkv_graph *graph)
+/* Both passes: the logarithms of the probabilities, and the cross entropy times `factor`. Embeddings of the second one are
+ * dropped at the rate `cutoff`. */
+static void two_passes(const struct tiny *subject, struct qkv_graph *graph, double factor, double cutoff,
+                       struct qkv_tensor *entropy[2], struct qkv_tensor *log[2])
 {
     const struct qkv_model *model = subject->model;
-    struct qkv_tensor *entropy[2], *log[2];
     for (int k = 0; k < 2; k++) {
+        qkv_graph_set_token_cutoff(graph, k ? cutoff : 0);
         struct qkv_tensor *hidden = qkv_model_forward(model, graph, &subject->view, NULL);
         struct qkv_tensor *logits =
             qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
                        qkv_graph_parameter(graph, model->output_bias), false);
-        entropy[k] = qkv_cross_entropy(graph, logits, subject->view.target_output, 0.1, 0.5 / 2);
+        entropy[k] = qkv_cross_entropy(graph, logits, subject->view.target_output, 0.1, factor);
         log[k] = qkv_log_softmax(graph, logits);
     }
+}
+
+/* R-Drop from its definition: 0.5 (mean of both cross entropies + 3 / 4 of both divergences). */
+static struct qkv_tensor *r_drop_parts(const struct tiny *subject, struct qkv_graph *graph)
+{
+    struct qkv_tensor *entropy[2], *log[2];
+    two_passes(subject, graph, 0.5 / 2, 0, entropy, log);
     struct qkv_tensor *apart =
         qkv_add(graph, divergence(graph, log[0], log[1]), divergence(graph, log[1], log[0]));
     return qkv_add(graph, qkv_add(graph, entropy[0], entropy[1]), qkv_scale(graph, apart, 0.5 * 3 / 4));
 }
 
-/* SimCut from its definition: 0.5 (cross entropy of the first pass + 3 times its divergence from the second one, whose
- * embeddings are dropped). */
-static struct qkv_tensor *simcut_parts(const struct subject *subject, struct qkv_graph *graph)
+/* SimCut from its definition: 0.5 (cross entropy of the first pass + 3 times its divergence from the second one). */
+static struct qkv_tensor *simcut_parts(const struct tiny *subject, struct qkv_graph *graph)
 {
-    const struct qkv_model *model = subject->model;
-    struct qkv_tensor *entropy = NULL, *log[2];
-    for (int k = 0; k < 2; k++) {
-        qkv_graph_set_token_cutoff(graph, k ? 0.4 : 0);
-        struct qkv_tensor *hidden = qkv_model_forward(model, graph, &subject->view, NULL);
-        struct qkv_tensor *logits =
-            qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
-                       qkv_graph_parameter(graph, model->output_bias), false);
-        if (!k) entropy = qkv_cross_entropy(graph, logits, subject->view.target_output, 0.1, 0.5);
-        log[k] = qkv_log_softmax(graph, logits);
-    }
-    return qkv_add(graph, entropy, qkv_scale(graph, divergence(graph, log[0], log[1]), 0.5 * 3));
+    struct qkv_tensor *entropy[2], *log[2];
+    two_passes(subject, graph, 0.5, 0.4, entropy, log);
+    return qkv_add(graph, entropy[0], qkv_scale(graph, divergence(graph, log[0], log[1]), 0.5 * 3));
 }
 
 static void count(void *context, const struct qkv_tensor *tensor, bool backward)
@@ -108,7 +92,7 @@ static void count(void *context, const struct qkv_tensor *tensor, bool backward)
 }
 
 /* Fills `gradients` and returns the loss; *nodes: nodes that forward computed. */
-static double compute(const struct subject *subject, loss_of *build, const struct qkv_random *random,
+static double compute(const struct tiny *subject, loss_of *build, const struct qkv_random *random,
                       double *gradients, int *nodes)
 {
     struct qkv_error error = {""};
@@ -130,7 +114,7 @@ static double compute(const struct subject *subject, loss_of *build, const struc
 static void expect_objective(enum qkv_network network, loss_of *pair, loss_of *pair_parts)
 {
     const struct qkv_random random = {.seed = 8, .step = 2};
-    struct subject subject = make_subject(network);
+    struct tiny subject = make_subject(network);
     int64_t size = subject.model->parameters.elements;
     double *fused = calloc((size_t)size, sizeof *fused), *parts = calloc((size_t)size, sizeof *parts);
     int nodes, plain_nodes;
@@ -148,7 +132,7 @@ static void expect_objective(enum qkv_network network, loss_of *pair, loss_of *p
     for (int64_t i = 0; i < size; i++) cr_assert_eq(fused[i], parts[i]);
     free(fused);
     free(parts);
-    release_subject(&subject);
+    tiny_release(&subject);
 }
 
 Test(objective, r_drop_is_two_passes_and_their_divergences)
@@ -173,7 +157,7 @@ Test(objective, simcut_cuts_tokens_of_both_sides_off)
 {
     const struct qkv_random random = {.seed = 8, .step = 2};
     for (int network = 0; network < 2; network++) {
-        struct subject subject = make_subject((enum qkv_network)network);
+        struct tiny subject = make_subject((enum qkv_network)network);
         int cutoffs = 0;
         const struct qkv_observer observer = {count_cutoffs, &cutoffs};
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
@@ -185,6 +169,6 @@ Test(objective, simcut_cuts_tokens_of_both_sides_off)
         qkv_forward(graph);
         cr_expect_eq(cutoffs, 2, "%d", cutoffs);
         qkv_graph_free(graph);
-        release_subject(&subject);
+        tiny_release(&subject);
     }
 }

@@ -12,34 +12,23 @@
 enum { SOURCE_TOKENS = 6, TARGET_TOKENS = 9, WIDTH = 8 }; /* two sentences, with </s> */
 
 struct pass {
-    struct qkv_model *model;
+    struct tiny tiny;
     struct qkv_graph *graph;
-    struct qkv_batch batch;
     struct qkv_trace trace;
 };
 
 static struct pass pass_of(const struct qkv_model_config *config)
 {
     static const int64_t SOURCE[] = {1, 3}, TARGET[] = {5, 2};
-    struct pass pass = {.model = tiny_model(config, 9, 7, QKV_FLOAT64, 2),
-                        .graph = qkv_graph_new(QKV_FLOAT64)};
-    struct qkv_batch_view view;
-    struct qkv_error error = {""};
-    tiny_batch(&pass.batch, pass.model, 2, SOURCE, TARGET, 1);
-    qkv_batch_shard(&pass.batch, 0, 1, &view);
-    qkv_graph_set_gradients(pass.graph, false);
-    qkv_graph_bind(pass.graph, &pass.model->parameters, NULL, false);
-    qkv_model_loss(pass.model, pass.graph, &view, NULL, 1, &pass.trace);
-    cr_assert_eq(qkv_graph_check(pass.graph, &error), QKV_OK, "%s", error.message);
-    qkv_forward(pass.graph);
+    struct pass pass = {.tiny = tiny_with(tiny_model(config, 9, 7, QKV_FLOAT64, 2), 2, SOURCE, TARGET, 1)};
+    pass.graph = tiny_traced(&pass.tiny, &pass.trace);
     return pass;
 }
 
 static void end_pass(struct pass *pass)
 {
     qkv_graph_free(pass->graph);
-    qkv_batch_release(&pass->batch);
-    qkv_model_free(pass->model);
+    tiny_release(&pass->tiny);
 }
 
 static double *values_of(const struct qkv_tensor *tensor, int64_t rows, int64_t columns)
@@ -65,7 +54,7 @@ static const struct qkv_tensor *attention_part(const struct pass *pass, enum qkv
 static void expect_dense(const struct pass *pass, const struct qkv_dense *layer, const double *x,
                          const double *y, int64_t rows, const char *name)
 {
-    const struct qkv_parameters *parameters = &pass->model->parameters;
+    const struct qkv_parameters *parameters = &pass->tiny.model->parameters;
     int64_t inputs = layer->weight->shape.size[0], outputs = layer->weight->shape.size[1];
     for (int64_t i = 0; i < rows * outputs; i++) {
         double sum = layer->bias ? qkv_parameter_get(parameters, layer->bias, i % outputs) : 0;
@@ -78,25 +67,23 @@ static void expect_dense(const struct pass *pass, const struct qkv_dense *layer,
 
 static void expect_attention(const struct pass *pass, enum qkv_attention_kind kind, int64_t layer)
 {
-    const struct qkv_multi_head *multi_head = qkv_model_attention(pass->model, kind, layer).multi_head;
+    const struct qkv_multi_head *multi_head = qkv_model_attention(pass->tiny.model, kind, layer).multi_head;
     int64_t queries = kind == QKV_ATTENTION_ENCODER ? SOURCE_TOKENS : TARGET_TOKENS;
     int64_t keys = kind == QKV_ATTENTION_DECODER ? TARGET_TOKENS : SOURCE_TOKENS;
-    double *input = values_of(attention_part(pass, QKV_PART_INPUT, kind, layer), queries, WIDTH),
-           *memory = values_of(attention_part(pass, QKV_PART_MEMORY, kind, layer), keys, WIDTH),
-           *query = values_of(attention_part(pass, QKV_PART_QUERY, kind, layer), queries, WIDTH),
-           *key = values_of(attention_part(pass, QKV_PART_KEY, kind, layer), keys, WIDTH),
-           *value = values_of(attention_part(pass, QKV_PART_VALUE, kind, layer), keys, WIDTH),
-           *context = values_of(attention_part(pass, QKV_PART_CONTEXT, kind, layer), queries, WIDTH),
-           *output = values_of(attention_part(pass, QKV_PART_OUTPUT, kind, layer), queries, WIDTH);
+    static const enum qkv_part_role ROLES[] = {QKV_PART_INPUT, QKV_PART_MEMORY,  QKV_PART_QUERY, QKV_PART_KEY,
+                                               QKV_PART_VALUE, QKV_PART_CONTEXT, QKV_PART_OUTPUT};
+    double *of[7];
+    for (int i = 0; i < 7; i++)
+        of[i] = values_of(attention_part(pass, ROLES[i], kind, layer),
+                          i == 1 || i == 3 || i == 4 ? keys : queries, WIDTH);
     int64_t rows, columns;
     cr_expect_not_null(
         qkv_attention_weights_of(attention_part(pass, QKV_PART_WEIGHTS, kind, layer), 1, 1, &rows, &columns));
-    expect_dense(pass, &multi_head->query, input, query, queries, "query");
-    expect_dense(pass, &multi_head->key, memory, key, keys, "key");
-    expect_dense(pass, &multi_head->value, memory, value, keys, "value");
-    expect_dense(pass, &multi_head->output, context, output, queries, "output");
-    double *all[] = {input, memory, query, key, value, context, output};
-    for (int i = 0; i < 7; i++) free(all[i]);
+    expect_dense(pass, &multi_head->query, of[0], of[2], queries, "query");
+    expect_dense(pass, &multi_head->key, of[1], of[3], keys, "key");
+    expect_dense(pass, &multi_head->value, of[1], of[4], keys, "value");
+    expect_dense(pass, &multi_head->output, of[5], of[6], queries, "output");
+    for (int i = 0; i < 7; i++) free(of[i]);
 }
 
 Test(trace, a_transformer_records_every_role)
@@ -123,10 +110,10 @@ Test(trace, a_transformer_records_every_role)
                 cr_assert_not_null(part);
                 free(values_of(part->node, rows, WIDTH));
             }
-            cr_expect_not_null(qkv_model_inputs(pass.model, (enum qkv_stack_id)stack).positions);
+            cr_expect_not_null(qkv_model_inputs(pass.tiny.model, (enum qkv_stack_id)stack).positions);
         }
-        cr_expect_null(qkv_model_attention(pass.model, QKV_ATTENTION_CROSS, 3).multi_head);
-        cr_expect_null(qkv_model_attention(pass.model, QKV_ATTENTION_CROSS, 0).multi_head);
+        cr_expect_null(qkv_model_attention(pass.tiny.model, QKV_ATTENTION_CROSS, 3).multi_head);
+        cr_expect_null(qkv_model_attention(pass.tiny.model, QKV_ATTENTION_CROSS, 0).multi_head);
         end_pass(&pass);
     }
 }
@@ -136,13 +123,13 @@ Test(trace, a_transformer_records_every_role)
 static void expect_embeddings(const struct pass *pass, enum qkv_stack_id stack)
 {
     bool encoder = stack == QKV_STACK_ENCODER;
-    const struct qkv_parameter *table = qkv_model_inputs(pass->model, stack).embedding->table;
-    const int32_t *ids = encoder ? pass->batch.source : pass->batch.target_input;
+    const struct qkv_parameter *table = qkv_model_inputs(pass->tiny.model, stack).embedding->table;
+    const int32_t *ids = encoder ? pass->tiny.batch.source : pass->tiny.batch.target_input;
     int64_t rows = encoder ? SOURCE_TOKENS : TARGET_TOKENS, width = table->shape.size[1];
     double *values = values_of(qkv_trace_stack(&pass->trace, QKV_PART_EMBEDDING, stack)->node, rows, width);
     for (int64_t i = 0; i < rows * width; i++)
-        cr_assert_eq(values[i],
-                     qkv_parameter_get(&pass->model->parameters, table, ids[i / width] * width + i % width));
+        cr_assert_eq(values[i], qkv_parameter_get(&pass->tiny.model->parameters, table,
+                                                  ids[i / width] * width + i % width));
     free(values);
 }
 
@@ -155,7 +142,7 @@ Test(trace, a_recurrent_network_records_every_role)
         config.decoder.input_feeding = feeding;
         struct pass pass = pass_of(&config);
         const enum qkv_attention_kind kind = QKV_ATTENTION_CROSS;
-        const struct qkv_attention_layers layers = qkv_model_attention(pass.model, kind, 1);
+        const struct qkv_attention_layers layers = qkv_model_attention(pass.tiny.model, kind, 1);
         double *state = values_of(attention_part(&pass, QKV_PART_INPUT, kind, 1), TARGET_TOKENS, WIDTH),
                *memory = values_of(attention_part(&pass, QKV_PART_MEMORY, kind, 1), SOURCE_TOKENS, WIDTH),
                *key = values_of(attention_part(&pass, QKV_PART_KEY, kind, 1), SOURCE_TOKENS, WIDTH),
@@ -172,7 +159,7 @@ Test(trace, a_recurrent_network_records_every_role)
         expect_embeddings(&pass, QKV_STACK_ENCODER);
         expect_embeddings(&pass, QKV_STACK_DECODER);
         cr_expect_null(qkv_trace_stack(&pass.trace, QKV_PART_POSITIONS, QKV_STACK_DECODER));
-        cr_expect_null(qkv_model_attention(pass.model, QKV_ATTENTION_ENCODER, 1).single_head);
+        cr_expect_null(qkv_model_attention(pass.tiny.model, QKV_ATTENTION_ENCODER, 1).single_head);
         double *all[] = {state, memory, key, context, output};
         for (int i = 0; i < 5; i++) free(all[i]);
         end_pass(&pass);
