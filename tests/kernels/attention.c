@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SENTENCES = 4, INPUTS = 5 };
+enum { MAX_SENTENCES = 5, INPUTS = 5 };
 
 struct test {
     const char *name;
@@ -214,107 +214,129 @@ static void expect_agreement(struct test test)
     free(expected.all);
 }
 
-/* Runs the test with sentences of several lengths, some of one token, with and without dropout. */
-static void expect_agreement_of_ragged(struct test test)
+/* Rules with sentences of several lengths, some of one token, with and without dropout. */
+static const struct test RAGGED[] = {
+    {"full", .key_width = 3, .value_width = 5, .rule = {.heads = 2}},
+    {"scaled", .key_width = 1, .value_width = 7, .rule = {.heads = 3, .causal = true, .scale = 0.7}},
+    {"causal", .key_width = 16, .value_width = 9, .rule = {.heads = 2, .causal = true}},
+    {"wide heads", .key_width = 70, .value_width = 90, .rule = {.heads = 1}},
+    {"window", .key_width = 5, .value_width = 4, .rule = {.heads = 2, .window = 1}},
+    {"wide window", .key_width = 5, .value_width = 4, .rule = {.heads = 2, .window = 16}},
+    {"causal window", .key_width = 5, .value_width = 4, .rule = {.heads = 2, .window = 6, .causal = true}},
+    {"global tokens", .key_width = 4, .value_width = 7,
+     .rule = {.heads = 2, .window = 3, .global_tokens = 20}},
+    {"causal global tokens", .key_width = 4, .value_width = 7,
+     .rule = {.heads = 2, .window = 3, .global_tokens = 2, .causal = true}},
+    {"grouped", .key_width = 3, .value_width = 2, .rule = {.heads = 6, .key_value_heads = 2}},
+    {"one key and value head", .key_width = 4, .value_width = 4,
+     .rule = {.heads = 3, .key_value_heads = 1, .window = 2}},
+    {"ALiBi", .key_width = 3, .value_width = 3, .rule = {.heads = 6, .alibi = true}},
+    {"bias", .key_width = 3, .value_width = 4,
+     .rule = {.buckets = 8, .heads = 2, .max_distance = 20, .scale = 0.7}},
+    {"causal bias", .key_width = 3, .value_width = 4,
+     .rule = {.buckets = 8, .heads = 2, .causal = true, .max_distance = 20}},
+    {"all options", .key_width = 4, .value_width = 3,
+     .rule = {.buckets = 6,
+              .heads = 4,
+              .key_value_heads = 2,
+              .causal = true,
+              .alibi = true,
+              .max_distance = 9,
+              .window = 4,
+              .global_tokens = 2}},
+};
+
+Test(attention, is_scores_weights_and_mix_for_every_rule)
 {
     static const int64_t lengths[][3] = {{1, 2, 1}, {17, 1, 6}, {40, 33, 1}};
-    for (int n = 0; n < 3; n++)
-        for (int drops = 0; drops < 2; drops++) {
-            test.sentences = 3;
-            memcpy(test.queries, lengths[n], sizeof lengths[n]);
-            test.rule.dropout = drops ? 0.3 : 0;
-            expect_agreement(test);
+    for (size_t i = 0; i < sizeof RAGGED / sizeof *RAGGED; i++)
+        for (int n = 0; n < 3; n++)
+            for (int drops = 0; drops < 2; drops++) {
+                struct test test = RAGGED[i];
+                test.sentences = 3;
+                memcpy(test.queries, lengths[n], sizeof lengths[n]);
+                test.rule.dropout = drops ? 0.3 : 0;
+                expect_agreement(test);
+            }
+}
+
+/* More keys than queries, as in cross attention and in steps of decoding, where the queries have the last positions; masks;
+ * and more rows and keys than a tile holds. */
+static const struct test SHAPED[] = {
+    {"cross", 3, {3, 1, 13}, {5, 2, 13}, 5, 5, {.heads = 2}},
+    {"single queries", 5, {1, 1, 3, 1, 1}, {1, 3, 4, 64, 9}, 16, 16, {.heads = 4}},
+    {"single queries, causal", 5, {1, 1, 3, 1, 1}, {1, 3, 4, 64, 9}, 48, 16, {.heads = 2, .causal = true}},
+    {"single queries, 9 heads", 5, {1, 1, 3, 1, 1}, {1, 3, 4, 64, 9}, 16, 32, {.heads = 9}},
+    {"single queries, groups",
+     5,
+     {1, 1, 3, 1, 1},
+     {1, 3, 4, 64, 9},
+     16,
+     16,
+     {.heads = 8, .key_value_heads = 2, .dropout = 0.3}},
+    {"late queries",
+     3,
+     {1, 2, 5},
+     {9, 2, 30},
+     4,
+     4,
+     {.buckets = 4, .heads = 2, .causal = true, .max_distance = 8}},
+    {"late queries, window",
+     3,
+     {1, 2, 5},
+     {9, 2, 30},
+     4,
+     4,
+     {.buckets = 4, .heads = 2, .causal = true, .max_distance = 8, .window = 4, .global_tokens = 1}},
+    {"masked", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .dropout = 0.2}, .masked = true},
+    {"masked and causal", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .causal = true}, .masked = true},
+    {"masked, window", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .window = 5, .global_tokens = 1}, .masked = true},
+    {"several tiles", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .dropout = 0.2}},
+    {"several tiles, causal", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .causal = true, .alibi = true}},
+    {"several tiles, window", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .window = 270, .global_tokens = 3}},
+    {"several tiles, causal window",
+     2,
+     {5, 601},
+     {0},
+     3,
+     2,
+     {.heads = 1, .window = 40, .global_tokens = 1, .causal = true}},
+};
+
+Test(attention, is_scores_weights_and_mix_for_other_shapes)
+{
+    for (size_t i = 0; i < sizeof SHAPED / sizeof *SHAPED; i++) expect_agreement(SHAPED[i]);
+}
+
+/* Gradients of query, key and value add up. */
+Test(attention, of_a_tensor_to_itself)
+{
+    enum { ROWS = 9, WIDTH = 6 };
+    static const struct test test = {.sentences = 1,
+                                     .queries = {ROWS},
+                                     .key_width = 3,
+                                     .value_width = 3,
+                                     .rule = {.heads = 2, .causal = true}};
+    double found[ROWS * WIDTH], cotangent[ROWS * WIDTH], apart[ROWS * WIDTH] = {0}, part[ROWS * WIDTH];
+    for (int i = 0; i < ROWS * WIDTH; i++) cotangent[i] = number(9, i);
+    for (int itself = 0; itself < 2; itself++) {
+        struct run run = {.graph = qkv_graph_new(QKV_FLOAT64)};
+        struct qkv_tensor *distinct[3];
+        make_inputs(&run, &test);
+        memcpy(distinct, run.input, sizeof distinct);
+        for (int k = 0; k < 3; k++) fill(distinct[k], 1, -1);
+        if (itself) run.input[1] = run.input[2] = run.input[0];
+        build(&run, true);
+        qkv_forward(run.graph);
+        qkv_backward(run.graph, run.y, cotangent);
+        if (itself) qkv_tensor_read_gradient(distinct[0], found);
+        for (int k = 0; !itself && k < 3; k++) {
+            qkv_tensor_read_gradient(distinct[k], part);
+            for (int i = 0; i < ROWS * WIDTH; i++) apart[i] += part[i];
         }
-}
-
-Test(attention, full_and_causal)
-{
-    expect_agreement_of_ragged((struct test){"full", .key_width = 3, .value_width = 5, .rule = {.heads = 2}});
-    expect_agreement_of_ragged(
-        (struct test){"causal", .key_width = 16, .value_width = 9, .rule = {.heads = 2, .causal = true}});
-}
-
-Test(attention, windows)
-{
-    for (int64_t window = 1; window <= 16; window += 5)
-        for (int causal = 0; causal < 2; causal++)
-            expect_agreement_of_ragged(
-                (struct test){causal ? "causal window" : "window", .key_width = 5, .value_width = 4,
-                              .rule = {.heads = 2, .window = window, .causal = causal}});
-}
-
-Test(attention, global_tokens)
-{
-    for (int64_t global_tokens = 1; global_tokens <= 20; global_tokens += global_tokens < 2 ? 1 : 18)
-        for (int causal = 0; causal < 2; causal++)
-            expect_agreement_of_ragged((struct test){
-                causal ? "causal global tokens" : "global tokens", .key_width = 4, .value_width = 7,
-                .rule = {.heads = 2, .window = 3, .global_tokens = global_tokens, .causal = causal}});
-}
-
-Test(attention, grouped_heads)
-{
-    expect_agreement_of_ragged((struct test){"grouped", .key_width = 3, .value_width = 2,
-                                             .rule = {.heads = 6, .key_value_heads = 2}});
-    expect_agreement_of_ragged((struct test){"one key and value head", .key_width = 4, .value_width = 4,
-                                             .rule = {.heads = 3, .key_value_heads = 1, .window = 2}});
-}
-
-Test(attention, distance_biases)
-{
-    expect_agreement_of_ragged(
-        (struct test){"ALiBi", .key_width = 3, .value_width = 3, .rule = {.heads = 6, .alibi = true}});
-    for (int causal = 0; causal < 2; causal++)
-        expect_agreement_of_ragged((struct test){
-            "bias", .key_width = 3, .value_width = 4,
-            .rule = {.buckets = 8, .heads = 2, .causal = causal, .max_distance = 20, .scale = 0.7}});
-    expect_agreement_of_ragged((struct test){"all options", .key_width = 4, .value_width = 3,
-                                             .rule = {.buckets = 6,
-                                                      .heads = 4,
-                                                      .key_value_heads = 2,
-                                                      .causal = true,
-                                                      .alibi = true,
-                                                      .max_distance = 9,
-                                                      .window = 4,
-                                                      .global_tokens = 2}});
-}
-
-/* Fewer queries than keys: the queries have the last positions, as in decoding. */
-Test(attention, queries_at_the_last_positions)
-{
-    for (int w = 0; w < 2; w++)
-        expect_agreement((struct test){"late queries", .sentences = 3, .queries = {1, 2, 5},
-                                       .keys = {9, 2, 30}, .key_width = 4, .value_width = 4,
-                                       .rule = {.buckets = 4,
-                                                .heads = 2,
-                                                .causal = true,
-                                                .max_distance = 8,
-                                                .window = w ? 4 : 0,
-                                                .global_tokens = w}});
-}
-
-Test(attention, masks)
-{
-    for (int w = 0; w < 2; w++)
-        for (int causal = 0; causal < 2; causal++)
-            expect_agreement((struct test){
-                "masked", .sentences = 2, .queries = {33, 33}, .key_width = 4, .value_width = 6,
-                .rule =
-                    {.heads = 2, .causal = causal, .window = w ? 5 : 0, .global_tokens = w, .dropout = 0.2},
-                .masked = true});
-}
-
-/* More rows and keys than a tile holds. */
-Test(attention, several_tiles)
-{
-    static const struct qkv_attention_rule rules[] = {
-        {.heads = 1, .dropout = 0.2},
-        {.heads = 1, .causal = true, .alibi = true},
-        {.heads = 1, .window = 270, .global_tokens = 3},
-        {.heads = 1, .window = 40, .global_tokens = 1, .causal = true}};
-    for (int i = 0; i < 4; i++)
-        expect_agreement((struct test){"several tiles", .sentences = 2, .queries = {5, 601}, .key_width = 3,
-                                       .value_width = 2, .rule = rules[i]});
+        qkv_graph_free(run.graph);
+    }
+    cr_expect_lt(relative_difference(ROWS * WIDTH, found, apart), BOUND[QKV_FLOAT64]);
 }
 
 /* ---- masked rows, memory, slopes ---- */

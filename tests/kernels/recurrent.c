@@ -1,8 +1,7 @@
-/* Compares recurrent cells over complete sentences with the figures of PyTorch (tests/figures/recurrent.json)
- * and with step-by-step compositions of simple ops: values and gradients, in both precisions, with the kernels
- * of every instruction set. Compares additive scores and local weights of attention with compositions, too. */
+/* Compares recurrent cells over complete sentences with the figures of PyTorch (tests/figures/recurrent.json), and additive
+ * scores and local weights of attention with compositions of simple ops. */
+#include "composition.h"
 #include "figures.h"
-#include "numbers.h"
 #include "qkv/layers.h"
 
 #include <criterion/criterion.h>
@@ -68,206 +67,36 @@ static void check_bidirectional(enum qkv_cell cell)
     figures_end(&test);
 }
 
-Test(recurrent, agrees_with_pytorch_from_a_state)
+Test(recurrent, agrees_with_pytorch)
 {
-    for (int cell = 0; cell < 3; cell++) check_from_a_state((enum qkv_cell)cell);
-}
-
-Test(recurrent, agrees_with_pytorch_in_two_bidirectional_layers)
-{
-    for (int cell = 0; cell < 3; cell++) check_bidirectional((enum qkv_cell)cell);
-}
-
-/* ---- compositions ---- */
-
-struct setting {
-    const char *name;
-    struct qkv_shape shape[4]; /* of the inputs; rank 0: none */
-    struct qkv_segments segments, keys;
-    int cell;
-    bool reverse;
-    int64_t window;
-    double weight_factor; /* multiplies the values of input 1; 0: 1 */
-};
-
-typedef struct qkv_tensor *builder(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                   const struct setting *setting);
-
-/* The result, followed by the gradients of the inputs; size: their counts. */
-struct numbers {
-    int64_t size[5];
-    double *all;
-};
-
-/* centers: writes centers of local attention, fractions between 0.125 and 0.875. */
-static void write_numbers(struct qkv_tensor *x, int64_t family, bool centers, double factor)
-{
-    int64_t count = qkv_tensor_count(x);
-    double *values = malloc((size_t)count * sizeof *values);
-    for (int64_t i = 0; i < count; i++) {
-        double value = (double)(float)figures_number(family, i);
-        values[i] = centers ? 0.5 + 0.375 * value : (double)(float)(factor * value);
+    for (int cell = 0; cell < 3; cell++) {
+        check_from_a_state((enum qkv_cell)cell);
+        check_bidirectional((enum qkv_cell)cell);
     }
-    qkv_tensor_write(x, values);
-    free(values);
 }
 
-static struct numbers compute(enum qkv_dtype dtype, const struct setting *setting, builder *build)
-{
-    struct qkv_graph *graph = qkv_graph_new(dtype);
-    struct qkv_error error = {""};
-    struct qkv_tensor *x[4] = {NULL};
-    for (int k = 0; k < 4; k++) {
-        if (!setting->shape[k].rank) continue;
-        x[k] = qkv_variable(graph, setting->shape[k]);
-        write_numbers(x[k], k, setting->window && k == 1,
-                      k == 1 && setting->weight_factor > 0 ? setting->weight_factor : 1);
-    }
-    struct qkv_tensor *y = build(graph, x, setting);
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", setting->name, error.message);
-    qkv_forward(graph);
-    struct numbers numbers = {{qkv_tensor_count(y)}, NULL};
-    int64_t at = numbers.size[0], total = at;
-    double *cotangent = malloc((size_t)at * sizeof *cotangent);
-    for (int64_t i = 0; i < at; i++) cotangent[i] = (double)(float)figures_number(9, i);
-    qkv_backward(graph, y, cotangent);
-    free(cotangent);
-    for (int k = 0; k < 4; k++) total += numbers.size[k + 1] = x[k] ? qkv_tensor_count(x[k]) : 0;
-    numbers.all = malloc((size_t)total * sizeof *numbers.all);
-    qkv_tensor_read(y, numbers.all);
-    for (int k = 0; k < 4; at += numbers.size[++k])
-        if (x[k]) qkv_tensor_read_gradient(x[k], numbers.all + at);
-    qkv_graph_free(graph);
-    return numbers;
-}
-
-static void expect_agreement(const struct setting *setting, builder *fused, builder *composed)
-{
-    for (int v = 0; v < VARIANT_COUNT; v++) {
-        setenv("QKV_KERNELS", VARIANTS[v], 1);
-        struct numbers expected = compute(QKV_FLOAT64, setting, composed);
-        for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
-            struct numbers got = compute((enum qkv_dtype)dtype, setting, fused);
-            int64_t at = 0;
-            for (int k = 0; k < 5; at += got.size[k++]) {
-                double error = relative_difference(got.size[k], got.all + at, expected.all + at);
-                cr_expect(error <= BOUND[dtype], "%s, %s, float%d: %s %d differs by %g, more than %g",
-                          setting->name, VARIANTS[v], dtype == QKV_FLOAT32 ? 32 : 64,
-                          k ? "gradient" : "value", k, error, BOUND[dtype]);
-            }
-            free(got.all);
-        }
-        free(expected.all);
-    }
-    unsetenv("QKV_KERNELS");
-}
-
-/* Inputs of cells: gates, weight, bias of a GRU, initial state. */
-static struct qkv_tensor *fused_cell(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                     const struct setting *s)
-{
-    if (s->cell == QKV_CELL_TANH) return qkv_rnn(graph, x[0], x[1], x[3], s->segments, s->reverse);
-    if (s->cell == QKV_CELL_GRU) return qkv_gru(graph, x[0], x[1], x[2], x[3], s->segments, s->reverse);
-    return qkv_lstm(graph, x[0], x[1], x[3], s->segments, s->reverse);
-}
-
-static struct qkv_tensor *part(struct qkv_graph *graph, struct qkv_tensor *x, int64_t i, int64_t width)
-{
-    return qkv_slice(graph, x, 1, i * width, width);
-}
-
-/* One step of one sentence: gates [1, G H], state [1, S] or NULL. */
-static struct qkv_tensor *composed_step(struct qkv_graph *graph, struct qkv_tensor *const *x, int cell,
-                                        struct qkv_tensor *gates, struct qkv_tensor *state)
-{
-    int64_t width = qkv_tensor_shape(x[1]).size[0], blocks = qkv_tensor_shape(x[1]).size[1] / width;
-    struct qkv_tensor *h = state ? part(graph, state, 0, width) : qkv_constant(graph, QKV_SHAPE(1, width));
-    struct qkv_tensor *product = qkv_matmul(graph, h, x[1], false, false), *z[4];
-    if (cell == QKV_CELL_GRU) {
-        for (int i = 0; i < 2; i++)
-            z[i] = qkv_sigmoid(graph,
-                               qkv_add(graph, part(graph, gates, i, width), part(graph, product, i, width)));
-        struct qkv_tensor *q = qkv_add_row(graph, part(graph, product, 2, width), x[2]);
-        struct qkv_tensor *n =
-            qkv_tanh(graph, qkv_add(graph, part(graph, gates, 2, width), qkv_multiply(graph, z[0], q)));
-        return qkv_add(graph, n, qkv_multiply(graph, z[1], qkv_subtract(graph, h, n)));
-    }
-    struct qkv_tensor *sum = qkv_add(graph, gates, product);
-    if (cell == QKV_CELL_TANH) return qkv_tanh(graph, sum);
-    for (int i = 0; i < blocks; i++) {
-        z[i] = part(graph, sum, i, width);
-        z[i] = i == 2 ? qkv_tanh(graph, z[i]) : qkv_sigmoid(graph, z[i]);
-    }
-    struct qkv_tensor *c = qkv_multiply(graph, z[0], z[2]);
-    if (state) c = qkv_add(graph, c, qkv_multiply(graph, z[1], part(graph, state, 1, width)));
-    return qkv_concat(graph, qkv_multiply(graph, z[3], qkv_tanh(graph, c)), c, 1);
-}
-
-/* Returns the states in the row order of the fused op. The sentences cover all rows in order. */
-static struct qkv_tensor *composed_cell(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                        const struct setting *s)
-{
-    struct qkv_tensor *all = NULL;
-    for (int64_t b = 0; b < s->segments.count; b++) {
-        struct qkv_tensor *state = x[3] ? qkv_slice(graph, x[3], 0, b, 1) : NULL, *sentence = NULL;
-        int64_t length = s->segments.length[b];
-        for (int64_t t = 0; t < length; t++) {
-            int64_t row = s->segments.start[b] + (s->reverse ? length - 1 - t : t);
-            state = composed_step(graph, x, s->cell, qkv_slice(graph, x[0], 0, row, 1), state);
-            sentence = !sentence    ? state
-                       : s->reverse ? qkv_concat(graph, state, sentence, 0)
-                                    : qkv_concat(graph, sentence, state, 0);
-        }
-        all = all ? qkv_concat(graph, all, sentence, 0) : sentence;
-    }
-    return all;
-}
-
-static const int64_t LONG_START[] = {0, 7, 8}, LONG_LENGTH[] = {7, 1, 12};
-
-Test(recurrent, fused_cells_are_the_composition_of_their_steps)
-{
-    static const int64_t gates[] = {1, 3, 4}, states[] = {1, 1, 2};
-    for (int cell = 0; cell < 3; cell++)
-        for (int64_t width = 1; width <= 17; width += 8)
-            for (int variant = 0; variant < 4; variant++) {
-                char name[64];
-                snprintf(name, sizeof name, "%s of %d, variant %d", CELLS[cell], (int)width, variant);
-                struct setting setting = {
-                    .name = name,
-                    .shape = {QKV_SHAPE(20, gates[cell] * width), QKV_SHAPE(width, gates[cell] * width)},
-                    .segments = {3, LONG_START, LONG_LENGTH},
-                    .cell = cell,
-                    .reverse = variant & 1,
-                    /* Keeps states, and with them rounding errors, from growing from step to step. */
-                    .weight_factor = 1 / sqrt((double)width),
-                };
-                if (cell == QKV_CELL_GRU) setting.shape[2] = QKV_SHAPE(width);
-                if (variant & 2) setting.shape[3] = QKV_SHAPE(3, states[cell] * width);
-                expect_agreement(&setting, fused_cell, composed_cell);
-            }
-}
+/* ---- attention of recurrent networks, against compositions ---- */
 
 /* Inputs: query [6, K], key [9, K], vector [K]. */
-static struct qkv_attention attention_of(const struct setting *s)
+static struct qkv_attention attention_of(const struct composition_case *s)
 {
-    return (struct qkv_attention){.rule = {.heads = 1, .scale = 1}, .queries = s->segments, .keys = s->keys};
+    return (struct qkv_attention){.rule = {.heads = 1, .scale = 1}, .queries = s->queries, .keys = s->keys};
 }
 
 static struct qkv_tensor *fused_additive(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                         const struct setting *s)
+                                         const struct composition_case *s)
 {
     return qkv_attention_additive(graph, x[0], x[1], x[2], attention_of(s));
 }
 
 static struct qkv_tensor *composed_additive(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                            const struct setting *s)
+                                            const struct composition_case *s)
 {
     int64_t width = qkv_tensor_shape(x[2]).size[0];
     struct qkv_tensor *all = NULL, *column = qkv_reshape(graph, x[2], QKV_SHAPE(width, 1));
-    for (int64_t b = 0; b < s->segments.count; b++)
-        for (int64_t i = 0; i < s->segments.length[b]; i++) {
-            struct qkv_tensor *q = qkv_slice(graph, x[0], 0, s->segments.start[b] + i, 1);
+    for (int64_t b = 0; b < s->queries.count; b++)
+        for (int64_t i = 0; i < s->queries.length[b]; i++) {
+            struct qkv_tensor *q = qkv_slice(graph, x[0], 0, s->queries.start[b] + i, 1);
             struct qkv_tensor *k = qkv_slice(graph, x[1], 0, s->keys.start[b], s->keys.length[b]);
             struct qkv_tensor *sum = qkv_add_row(graph, k, qkv_reshape(graph, q, QKV_SHAPE(width)));
             struct qkv_tensor *scores =
@@ -280,20 +109,20 @@ static struct qkv_tensor *composed_additive(struct qkv_graph *graph, struct qkv_
 
 static const int64_t QUERY_START[] = {0, 2, 3}, QUERY_LENGTH[] = {2, 1, 3};
 static const int64_t KEY_START[] = {0, 3, 4}, KEY_LENGTH[] = {3, 1, 5};
-#define RAGGED .segments = {3, QUERY_START, QUERY_LENGTH}, .keys = {3, KEY_START, KEY_LENGTH}
+#define RAGGED .queries = {3, QUERY_START, QUERY_LENGTH}, .keys = {3, KEY_START, KEY_LENGTH}
 
 Test(recurrent, additive_scores_are_their_composition)
 {
     for (int64_t width = 1; width <= 33; width += 16) {
-        const struct setting setting = {
+        const struct composition_case test = {
             "additive", {QKV_SHAPE(6, width), QKV_SHAPE(9, width), QKV_SHAPE(width)}, RAGGED};
-        expect_agreement(&setting, fused_additive, composed_additive);
+        expect_composition(&test, fused_additive, composed_additive);
     }
 }
 
 /* Inputs: scores [22], center [6, 1]. */
 static struct qkv_tensor *fused_local(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                      const struct setting *s)
+                                      const struct composition_case *s)
 {
     return qkv_attention_local(graph, x[0], x[1], attention_of(s), s->window);
 }
@@ -307,17 +136,17 @@ static struct qkv_tensor *constant_of(struct qkv_graph *graph, int64_t count, do
     return x;
 }
 
-/* Row by row. The centers are known in advance (write_numbers), so the keys within the window are, too. */
+/* Row by row. The centers are known in advance, so the keys within the window are, too. */
 static struct qkv_tensor *composed_local(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                         const struct setting *s)
+                                         const struct composition_case *s)
 {
     struct qkv_tensor *all = NULL;
     double sigma = (double)s->window / 2;
     int64_t at = 0;
-    for (int64_t b = 0; b < s->segments.count; b++)
-        for (int64_t i = 0; i < s->segments.length[b]; i++) {
-            int64_t row = s->segments.start[b] + i, keys = s->keys.length[b], first = 0, end = keys;
-            double fraction = 0.5 + 0.375 * (double)(float)figures_number(1, row);
+    for (int64_t b = 0; b < s->queries.count; b++)
+        for (int64_t i = 0; i < s->queries.length[b]; i++) {
+            int64_t row = s->queries.start[b] + i, keys = s->keys.length[b], first = 0, end = keys;
+            double fraction = composition_input(s, 1, row);
             while ((double)first < fraction * (double)keys - (double)s->window) first++;
             while ((double)(end - 1) > fraction * (double)keys + (double)s->window) end--;
             int64_t in_window = end - first;
@@ -347,8 +176,9 @@ static struct qkv_tensor *composed_local(struct qkv_graph *graph, struct qkv_ten
 Test(recurrent, local_weights_are_their_composition)
 {
     for (int64_t window = 1; window <= 6; window++) {
-        const struct setting setting = {"local", {QKV_SHAPE(22), QKV_SHAPE(6, 1)}, RAGGED, .window = window};
-        expect_agreement(&setting, fused_local, composed_local);
+        const struct composition_case test = {
+            "local", {QKV_SHAPE(22), QKV_SHAPE(6, 1)}, RAGGED, .window = window};
+        expect_composition(&test, fused_local, composed_local);
     }
 }
 

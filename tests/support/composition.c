@@ -14,54 +14,41 @@ struct numbers {
     int64_t size[6];
 };
 
-void write_input(struct qkv_tensor *x, const struct composition_case *test, int k)
+double composition_input(const struct composition_case *test, int k, int64_t i)
 {
-    int64_t count = qkv_tensor_count(x);
-    double *values = malloc((size_t)count * sizeof *values);
-    for (int64_t i = 0; i < count; i++)
-        values[i] = test->mask && k == 3 ? test->mask[i] : number((uint32_t)k + 1, i);
-    qkv_tensor_write(x, values);
-    free(values);
+    double value = number((uint32_t)k + 1, i);
+    return test->window && k == 1 ? 0.5 + 0.375 * value : value;
 }
 
 static struct numbers compute(enum qkv_dtype dtype, bool gradients, const struct composition_case *test,
                               builder *build)
 {
     struct qkv_graph *graph = qkv_graph_new(dtype);
-    qkv_graph_set_gradients(graph, gradients);
     struct qkv_error error = {""};
-    struct qkv_tensor *x[4] = {NULL}, *variable[4];
-    const struct qkv_random random = {.seed = 11, .step = 2};
-    int variables = 0;
-    if (test->drops) qkv_graph_set_dropout(graph, &random);
-    for (int k = 0; k < 4; k++) {
-        if (!test->shape[k].rank) continue;
-        bool mask = test->mask && k == 3;
-        x[k] = mask ? qkv_constant(graph, test->shape[k]) : qkv_variable(graph, test->shape[k]);
-        write_input(x[k], test, k);
-        if (!mask) variable[variables++] = x[k];
+    struct qkv_tensor *x[MAX_INPUTS] = {NULL};
+    int64_t largest = 0, total = 0;
+    qkv_graph_set_gradients(graph, gradients);
+    for (int k = 0; k < MAX_INPUTS; k++) {
+        int64_t count = test->shape[k].rank ? qkv_shape_count(test->shape[k]) : 0;
+        double *values = malloc(((size_t)count + 1) * sizeof *values);
+        for (int64_t i = 0; i < count; i++) values[i] = composition_input(test, k, i);
+        if (count) qkv_tensor_write(x[k] = qkv_variable(graph, test->shape[k]), values);
+        free(values);
+        largest += count;
     }
-    if (test->one_tensor) x[1] = x[2] = x[0];
     struct qkv_tensor *y = build(graph, x, test);
     cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", test->name, error.message);
     qkv_forward(graph);
-    int64_t count = qkv_tensor_count(y), total = count;
-    if (!gradients) {
-        struct numbers numbers = {malloc((size_t)count * sizeof(double)), {count}};
-        qkv_tensor_read(y, numbers.all);
-        qkv_graph_free(graph);
-        return numbers;
-    }
-    double *cotangent = malloc((size_t)count * sizeof *cotangent);
+    int64_t count = qkv_tensor_count(y);
+    struct numbers numbers = {calloc((size_t)(largest + 2 * count), sizeof(double)), {total = count}};
+    double *cotangent = numbers.all + largest + count;
     for (int64_t i = 0; i < count; i++) cotangent[i] = number(9, i);
-    qkv_backward(graph, y, cotangent);
-    free(cotangent);
-    for (int k = 0; k < variables; k++) total += qkv_tensor_count(variable[k]);
-    struct numbers numbers = {malloc((size_t)total * sizeof(double)), {count}};
+    if (gradients) qkv_backward(graph, y, cotangent);
     qkv_tensor_read(y, numbers.all);
-    for (int k = 0; k < variables; k++) {
-        qkv_tensor_read_gradient(variable[k], numbers.all + count);
-        count += numbers.size[k + 1] = qkv_tensor_count(variable[k]);
+    for (int k = 0, part = 1; gradients && k < MAX_INPUTS; k++) {
+        if (!x[k]) continue;
+        qkv_tensor_read_gradient(x[k], numbers.all + total);
+        total += numbers.size[part++] = qkv_tensor_count(x[k]);
     }
     qkv_graph_free(graph);
     return numbers;

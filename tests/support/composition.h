@@ -7,7 +7,7 @@
 
 #include "qkv/ops.h"
 
-enum { ROW_COUNT = 4 };
+enum { ROW_COUNT = 4, MAX_INPUTS = 4 };
 
 /* Numbers of rows that are not multiples of a vector. */
 extern const int64_t ROWS[ROW_COUNT];
@@ -15,22 +15,21 @@ extern const int64_t ROWS[ROW_COUNT];
 /* One case: the inputs and options of both the fused op and its composition. */
 struct composition_case {
     const char *name;
-    struct qkv_shape shape[4]; /* of the inputs; rank 0: no input */
-    bool one_tensor;           /* inputs 1 to 3 are the same tensor */
-    struct qkv_attention attention;
-    const double *mask; /* values of input 4, which then is a constant */
-    bool drops;
+    struct qkv_shape shape[MAX_INPUTS]; /* of the inputs; rank 0: no input */
     const int32_t *labels;
     bool transposed;
     double smoothing, consistency, factor, epsilon;
     bool one_sided;
+    struct qkv_segments queries, keys; /* of attention */
+    int64_t
+        window; /* of local attention, whose input 1 holds centers, fractions between 0.125 and 0.875; or 0 */
 };
 
 typedef struct qkv_tensor *builder(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                    const struct composition_case *test);
 
-/* Writes the values of input k. */
-void write_input(struct qkv_tensor *x, const struct composition_case *test, int k);
+/* Number i of input k. */
+double composition_input(const struct composition_case *test, int k, int64_t i);
 
 /* Fails where the result, or the gradient of an input for a random cotangent, differs between the
  * two. */
