@@ -1,5 +1,4 @@
-/* Compares fused products and losses with compositions of their parts, and softmax, norms and cross entropy
- * with compositions of elementwise ops. */
+/* Compares fused products and losses with compositions of their parts, and softmax and norms with their formulas. */
 #include "composition.h"
 
 #include <criterion/criterion.h>
@@ -144,186 +143,87 @@ static void expect_pair(const char *name, bool one_sided, int64_t rows, int64_t 
     }
 }
 
-Test(fused, paired_cross_entropy_is_two_cross_entropies_and_their_divergences)
+Test(fused, paired_cross_entropy_is_one_or_two_cross_entropies_and_divergences)
 {
-    for (int n = 0; n < ROW_COUNT; n++) {
-        expect_pair("few classes", false, ROWS[n], 5, 3, 8);
-        expect_pair("odd classes", false, ROWS[n], 17, 37, 8);
+    for (int one_sided = 0; one_sided < 2; one_sided++) {
+        for (int n = 0; n < ROW_COUNT; n++) {
+            expect_pair("few classes", one_sided, ROWS[n], 5, 3, 8);
+            expect_pair("odd classes", one_sided, ROWS[n], 17, 37, 8);
+        }
+        expect_pair("several tiles", one_sided, 35, 3, 1025, 4);
+        expect_pair("several blocks", one_sided, 35, 3, 8201, 2);
     }
-    expect_pair("several tiles", false, 35, 3, 1025, 4);
-    expect_pair("several blocks", false, 35, 3, 8201, 2);
 }
 
-Test(fused, a_one_sided_pair_is_a_cross_entropy_and_one_divergence)
+/* ---- softmax, norms and ties ---- */
+
+/* A row of results by the formula of the op; sums of x and x^2 are means. */
+static void by_formula(enum qkv_op_id op, int64_t width, const double *x, const double *gain,
+                       const double *bias, double *y)
 {
-    for (int n = 0; n < ROW_COUNT; n++) {
-        expect_pair("few classes", true, ROWS[n], 5, 3, 8);
-        expect_pair("odd classes", true, ROWS[n], 17, 37, 8);
+    double mean = 0, square = 0, sum = 0;
+    for (int64_t j = 0; j < width; j++) mean += op == QKV_OP_layer_norm ? x[j] / (double)width : 0;
+    for (int64_t j = 0; j < width; j++) square += (x[j] - mean) * (x[j] - mean) / (double)width;
+    for (int64_t j = 0; j < width; j++) sum += exp(x[j]);
+    for (int64_t j = 0; j < width; j++) {
+        double unit = (x[j] - mean) / sqrt(square + 1e-3);
+        y[j] = op == QKV_OP_softmax       ? exp(x[j]) / sum
+               : op == QKV_OP_log_softmax ? x[j] - log(sum)
+               : op == QKV_OP_rms_norm    ? unit * gain[j]
+                                          : unit * gain[j] + bias[j];
     }
-    expect_pair("several tiles", true, 35, 3, 1025, 4);
-    expect_pair("several blocks", true, 35, 3, 8201, 2);
 }
 
-/* ---- softmax, norms and cross entropy ---- */
-
-static struct qkv_tensor *filled(struct qkv_graph *graph, struct qkv_shape shape, double value)
+Test(fused, softmax_and_norms_follow_their_formulas)
 {
-    struct qkv_tensor *x = qkv_constant(graph, shape);
-    int64_t count = qkv_shape_count(shape);
-    double *values = malloc((size_t)count * sizeof *values);
-    for (int64_t i = 0; i < count; i++) values[i] = value;
-    if (x) qkv_tensor_write(x, values);
-    free(values);
-    return x;
-}
-
-/* Broadcast [N] (one number per row) or [D] (one per column) to [N, D] by a product with ones. */
-static struct qkv_tensor *broadcast_column(struct qkv_graph *graph, struct qkv_tensor *column, int64_t rows,
-                                           int64_t width)
-{
-    return qkv_matmul(graph, qkv_reshape(graph, column, QKV_SHAPE(rows, 1)),
-                      filled(graph, QKV_SHAPE(1, width), 1), false, false);
-}
-
-static struct qkv_tensor *broadcast_row(struct qkv_graph *graph, struct qkv_tensor *row, int64_t rows,
-                                        int64_t width)
-{
-    return qkv_matmul(graph, filled(graph, QKV_SHAPE(rows, 1), 1),
-                      qkv_reshape(graph, row, QKV_SHAPE(1, width)), false, false);
-}
-
-/* x^power for x > 0 */
-static struct qkv_tensor *power_of(struct qkv_graph *graph, struct qkv_tensor *x, double power)
-{
-    return qkv_exp(graph, qkv_scale(graph, qkv_log(graph, x), power));
-}
-
-/* x / sqrt(mean(x^2) + epsilon) * gain */
-static struct qkv_tensor *rms_normalized(struct qkv_graph *graph, struct qkv_tensor *x,
-                                         struct qkv_tensor *gain, const struct composition_case *test)
-{
-    int64_t rows = test->shape[0].size[0], width = test->shape[0].size[1];
-    struct qkv_tensor *square = qkv_mean(graph, qkv_multiply(graph, x, x), 1); /* [N] */
-    square = qkv_add(graph, square, filled(graph, QKV_SHAPE(rows), test->epsilon));
-    struct qkv_tensor *unit =
-        qkv_multiply(graph, x, broadcast_column(graph, power_of(graph, square, -0.5), rows, width));
-    return qkv_multiply(graph, unit, broadcast_row(graph, gain, rows, width));
-}
-
-static struct qkv_tensor *rms_norm(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                   const struct composition_case *test)
-{
-    return qkv_rms_norm(graph, x[0], x[1], test->epsilon);
-}
-
-static struct qkv_tensor *rms_norm_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                         const struct composition_case *test)
-{
-    return rms_normalized(graph, x[0], x[1], test);
-}
-
-static struct qkv_tensor *layer_norm(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                     const struct composition_case *test)
-{
-    return qkv_layer_norm(graph, x[0], x[1], x[2], test->epsilon);
-}
-
-static struct qkv_tensor *layer_norm_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                           const struct composition_case *test)
-{
-    int64_t rows = test->shape[0].size[0], width = test->shape[0].size[1];
-    struct qkv_tensor *mean = broadcast_column(graph, qkv_mean(graph, x[0], 1), rows, width);
-    return qkv_add_row(graph, rms_normalized(graph, qkv_subtract(graph, x[0], mean), x[1], test), x[2]);
-}
-
-static struct qkv_tensor *softmax(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                  const struct composition_case *test)
-{
-    (void)test;
-    return qkv_softmax(graph, x[0]);
-}
-
-static struct qkv_tensor *softmax_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                        const struct composition_case *test)
-{
-    struct qkv_tensor *e = qkv_exp(graph, x[0]), *sum = qkv_sum(graph, e, 1);
-    return qkv_multiply(
-        graph, e,
-        broadcast_column(graph, power_of(graph, sum, -1), test->shape[0].size[0], test->shape[0].size[1]));
-}
-
-static struct qkv_tensor *log_softmax(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                      const struct composition_case *test)
-{
-    (void)test;
-    return qkv_log_softmax(graph, x[0]);
-}
-
-static struct qkv_tensor *log_softmax_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                            const struct composition_case *test)
-{
-    return qkv_log(graph, softmax_parts(graph, x, test));
-}
-
-static struct qkv_tensor *cross_entropy(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                        const struct composition_case *test)
-{
-    return qkv_cross_entropy(graph, x[0], test->labels, test->smoothing, test->factor);
-}
-
-/* -factor * sum(distribution * log softmax) */
-static struct qkv_tensor *cross_entropy_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                              const struct composition_case *test)
-{
-    int64_t rows = test->shape[0].size[0], classes = test->shape[0].size[1];
-    struct qkv_tensor *target = filled(graph, test->shape[0], test->smoothing / (double)classes);
-    for (int64_t i = 0; i < rows; i++)
-        ((double *)qkv_tensor_value(target))[i * classes + test->labels[i]] += 1 - test->smoothing;
-    struct qkv_tensor *logs = log_softmax_parts(graph, x, test);
-    return qkv_scale(graph, qkv_sum(graph, qkv_multiply(graph, target, logs), QKV_ALL), -test->factor);
-}
-
-Test(fused, softmax_norms_and_loss_follow_their_formulas)
-{
-    static const int64_t widths[] = {2, 7, 17, 33, 131};
-    int32_t labels[64];
-    for (int n = 0; n < ROW_COUNT; n++)
-        for (int w = 0; w < 5; w++) {
-            struct composition_case test = {
-                .name = "softmax", .shape = {QKV_SHAPE(ROWS[n], widths[w])}, .epsilon = 1e-3};
-            expect_composition(&test, softmax, softmax_parts);
-            test.name = "log_softmax";
-            expect_composition(&test, log_softmax, log_softmax_parts);
-            for (int64_t i = 0; i < ROWS[n]; i++) labels[i] = (int32_t)((5 * i + 1) % widths[w]);
-            test.name = "cross_entropy";
-            test.labels = labels;
-            test.smoothing = 0.2;
-            test.factor = 0.5;
-            expect_composition(&test, cross_entropy, cross_entropy_parts);
-            test.name = "rms_norm";
-            test.shape[1] = QKV_SHAPE(widths[w]);
-            expect_composition(&test, rms_norm, rms_norm_parts);
-            test.name = "layer_norm";
-            test.shape[2] = QKV_SHAPE(widths[w]);
-            expect_composition(&test, layer_norm, layer_norm_parts);
+    enum { WIDEST = 131, ROWS_HERE = 7 };
+    static const int64_t widths[] = {1, 2, 7, 17, 33, WIDEST};
+    static const enum qkv_op_id ops[] = {QKV_OP_softmax, QKV_OP_log_softmax, QKV_OP_rms_norm,
+                                         QKV_OP_layer_norm};
+    for (int o = 0; o < 4; o++)
+        for (int w = 0; w < 6; w++) {
+            const int64_t width = widths[w];
+            struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+            struct qkv_tensor *inputs[QKV_MAX_INPUTS] = {qkv_variable(graph, QKV_SHAPE(ROWS_HERE, width))};
+            double values[3][ROWS_HERE * WIDEST], expected[WIDEST], found[ROWS_HERE * WIDEST];
+            for (int k = 0; k < 3; k++) {
+                for (int64_t i = 0; i < ROWS_HERE * width; i++) values[k][i] = number((uint32_t)k, i);
+                if (k && k < o) inputs[k] = qkv_variable(graph, QKV_SHAPE(width)); /* gain and bias */
+                if (inputs[k]) qkv_tensor_write(inputs[k], values[k]);
+            }
+            struct qkv_tensor *y = qkv_node(graph, ops[o], inputs, &(struct qkv_options){.epsilon = 1e-3});
+            qkv_forward(graph);
+            qkv_tensor_read(y, found);
+            for (int64_t i = 0; i < ROWS_HERE; i++) {
+                by_formula(ops[o], width, values[0] + i * width, values[1], values[2], expected);
+                cr_expect_lt(relative_difference(width, found + i * width, expected), 1e-13,
+                             "%s of %d columns", qkv_op_name(ops[o]), (int)width);
+            }
+            qkv_graph_free(graph);
         }
 }
 
-/* Of classes with the same greatest logit, the first one is the most probable, with and without gradients. */
-Test(fused, cross_entropy_counts_the_first_of_equal_logits)
+/* Of classes with the same greatest logit, the first one is the most probable, with and without gradients; between tiles of
+ * classes and within one. */
+Test(fused, losses_count_the_first_of_equal_logits)
 {
-    static const int32_t labels[] = {0, 1, 2, 3};
-    for (int with_gradient = 0; with_gradient < 2; with_gradient++) {
+    static const int32_t sizes[] = {7, 512, 513, 1200};
+    for (int variant = 0; variant < 16; variant++) {
+        const int32_t size = sizes[variant / 4], labels[] = {0, 1, size / 2, size - 1};
+        double likelihood, correct, values[1200] = {0};
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
-        qkv_graph_set_gradients(graph, with_gradient);
-        struct qkv_tensor *logits = qkv_variable(graph, QKV_SHAPE(4, 4));
-        double likelihood, correct, values[16];
-        for (int i = 0; i < 16; i++) values[i] = i % 4 == 1 || i % 4 == 3 ? 2 : 0;
-        qkv_tensor_write(logits, values);
-        struct qkv_tensor *loss = qkv_cross_entropy(graph, logits, labels, 0, 1);
+        qkv_graph_set_gradients(graph, variant & 1);
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(4, 1)),
+                          *weight = qkv_variable(graph, QKV_SHAPE(1, size)),
+                          *bias = qkv_variable(graph, QKV_SHAPE(size));
+        values[size / 2] = values[size - 1] = 3;
+        qkv_tensor_write(bias, values);
+        const struct qkv_tensor *loss =
+            variant & 2 ? qkv_linear_cross_entropy(graph, x, weight, bias, false, labels, 0, 1)
+                        : qkv_cross_entropy(graph, qkv_linear(graph, x, weight, bias, false), labels, 0, 1);
         qkv_forward(graph);
         qkv_cross_entropy_sums(loss, &likelihood, &correct);
-        cr_expect_eq(correct, 1, "%g", correct);
+        cr_expect_eq(correct, 1, "variant %d, %d classes: %g", variant, (int)size, correct);
         qkv_graph_free(graph);
     }
 }

@@ -18,7 +18,7 @@ struct composition_case {
     struct qkv_shape shape[MAX_INPUTS]; /* of the inputs; rank 0: no input */
     const int32_t *labels;
     bool transposed;
-    double smoothing, consistency, factor, epsilon;
+    double smoothing, consistency, factor;
     bool one_sided;
     struct qkv_segments queries, keys; /* of attention */
     int64_t

@@ -317,40 +317,6 @@ Test(evaluate, token_accuracy_does_not_count_ties_as_right)
                  (double)lower / (double)tokens);
 }
 
-/* Ties between tiles of classes, within one tile, and in training, where logits give gradients too. */
-Test(evaluate, ties_are_found_in_vocabularies_of_any_size)
-{
-    static const int32_t SIZES[] = {7, 512, 513, 1200};
-    for (int with_gradient = 0; with_gradient < 2; with_gradient++)
-        for (int k = 0; k < 4; k++) {
-            const int32_t size = SIZES[k], labels[] = {0, 1, size / 2, size - 1};
-            const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
-            struct qkv_parameters output = {0};
-            const struct qkv_parameter *weight =
-                qkv_parameters_add(&output, QKV_SHAPE(1, size), zeros, "weight");
-            const struct qkv_parameter *bias = qkv_parameters_add(&output, QKV_SHAPE(size), zeros, "bias");
-            cr_assert_eq(qkv_parameters_allocate(&output, QKV_FLOAT32, NULL), QKV_OK);
-            qkv_parameter_set(&output, bias, size / 2, 3);
-            qkv_parameter_set(&output, bias, size - 1, 3);
-            float *gradients = calloc((size_t)output.elements, sizeof *gradients), x[4] = {0};
-            double likelihood, correct;
-            struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
-            qkv_graph_set_gradients(graph, with_gradient);
-            qkv_graph_bind(graph, &output, gradients, false);
-            struct qkv_tensor *loss = qkv_linear_cross_entropy(
-                graph, qkv_wrap(graph, QKV_SHAPE(4, 1), x), qkv_graph_parameter(graph, weight),
-                qkv_graph_parameter(graph, bias), false, labels, 0, 1);
-            struct qkv_error error = {""};
-            cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
-            qkv_forward(graph);
-            qkv_cross_entropy_sums(loss, &likelihood, &correct);
-            cr_expect_eq(correct, 1, "%d classes: %g", (int)size, correct);
-            qkv_graph_free(graph);
-            qkv_parameters_release(&output);
-            free(gradients);
-        }
-}
-
 Test(evaluate, sequences_are_right_when_every_word_and_the_end_is)
 {
     /* </s> comes often enough for some outputs to end by themselves. */
