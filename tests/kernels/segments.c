@@ -223,44 +223,6 @@ Test(segments, cached_decoding_with_shared_keys)
     }
 }
 
-/* ---- rows that segments must not share ---- */
-
-static void expect_refusal(const char *name, struct qkv_graph *graph, const struct qkv_tensor *y,
-                           const char *message)
-{
-    struct qkv_error error = {""};
-    cr_expect_null(y, "%s", name);
-    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID, "%s", name);
-    cr_expect_not_null(strstr(error.message, message), "%s: '%s' does not contain '%s'", name, error.message,
-                       message);
-    qkv_graph_reset(graph);
-}
-
-Test(segments, rows_of_results_are_not_shared)
-{
-    static const int64_t starts[] = {4, 0, 2}, lengths[] = {2, 3, 1};
-    const struct qkv_segments overlapping = {3, starts, lengths};
-    const char *message = "segments 1 and 2 of ";
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
-#define EXPECT_REFUSAL(op, ...) expect_refusal(#op, graph, qkv_##op(graph, __VA_ARGS__), message)
-#define MATRIX(rows, columns)   qkv_variable(graph, QKV_SHAPE(rows, columns))
-    EXPECT_REFUSAL(segment_softmax, MATRIX(6, 2), overlapping);
-    EXPECT_REFUSAL(add_positions, MATRIX(6, 2), MATRIX(9, 2), overlapping, NULL);
-    EXPECT_REFUSAL(rotate, MATRIX(6, 4), qkv_constant(graph, QKV_SHAPE(9, 2)), overlapping, NULL);
-    EXPECT_REFUSAL(rnn, MATRIX(6, 2), MATRIX(2, 2), NULL, overlapping, false);
-    EXPECT_REFUSAL(gru, MATRIX(6, 6), MATRIX(2, 6), NULL, NULL, overlapping, false);
-    EXPECT_REFUSAL(lstm, MATRIX(6, 8), MATRIX(2, 8), NULL, overlapping, true);
-    const struct qkv_attention attention = {.rule = {.heads = 1}, .queries = overlapping, .keys = SHARED};
-    EXPECT_REFUSAL(attention, MATRIX(6, 2), MATRIX(8, 2), MATRIX(8, 2), NULL, attention);
-    EXPECT_REFUSAL(attention_scores, MATRIX(6, 2), MATRIX(8, 2), attention);
-    EXPECT_REFUSAL(attention_additive, MATRIX(6, 2), MATRIX(8, 2), qkv_variable(graph, QKV_SHAPE(2)),
-                   attention);
-    EXPECT_REFUSAL(attention_weights, qkv_variable(graph, QKV_SHAPE(28)), NULL, attention);
-    EXPECT_REFUSAL(attention_mix, qkv_variable(graph, QKV_SHAPE(28)), MATRIX(8, 2), attention);
-    EXPECT_REFUSAL(attention_local, qkv_variable(graph, QKV_SHAPE(28)), MATRIX(6, 1), attention, 1);
-    qkv_graph_free(graph);
-}
-
 /* ---- a count of 0 ---- */
 
 static const struct qkv_segments NONE = {0};
@@ -302,11 +264,6 @@ Test(segments, a_count_of_zero_is_one_sentence_of_all_rows)
         inputs.attention.keys = all_keys;
         expect_same_values(PATHS[i].name, graph, y, PATHS[i].compute(graph, &inputs));
     }
-    const struct qkv_attention unknown = {.rule = {.heads = 1}};
-    expect_refusal("weights of a leaf", graph,
-                   qkv_attention_weights(graph, qkv_variable(graph, QKV_SHAPE(12)), NULL, unknown),
-                   "needs attention.queries and attention.keys, because its first input does not come from "
-                   "attention_scores or attention_additive");
     qkv_graph_free(graph);
 }
 
