@@ -62,16 +62,6 @@ Test(graph, what_cannot_be_is_refused_by_name)
     cr_expect_str_eq(graph_error(), "add: b belongs to another graph");
 
     qkv_graph_reset(graph);
-    cr_expect_null(qkv_constant(graph, QKV_SHAPE(3, 0)));
-    cr_expect_str_eq(graph_error(),
-                     "a tensor cannot have shape [3, 0]: it must have 1 to 4 axes, each of size 1 or more");
-
-    qkv_graph_reset(graph);
-    const int64_t huge = (int64_t)1 << 39;
-    cr_expect_null(qkv_constant(graph, QKV_SHAPE(huge, huge)));
-    cr_expect_not_null(strstr(graph_error(), "[549755813888, 549755813888]"), "%s", graph_error());
-
-    qkv_graph_reset(graph);
     cr_expect_null(qkv_graph_fail(graph, "a layer says %d", 3));
     cr_expect_str_eq(graph_error(), "a layer says 3");
     qkv_graph_free(other);

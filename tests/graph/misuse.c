@@ -244,41 +244,33 @@ Test(misuse, segments_of_a_rewound_array_of_weights_keep_its_size)
     expect_graph_error(graph, "another shape than");
 }
 
-/* Scores of fewer pairs, or of so many that their number overflows, are no longer those that a reader of the result expects. */
+/* Scores of fewer pairs, or of so many that their number overflows, are no longer those that a reader of the result expects.
+ * A graph that has failed costs nothing, also where the pairs of a window are counted one by one. */
 Test(misuse, a_rewound_graph_keeps_the_shapes_of_its_results)
 {
-    static const int64_t LENGTHS[] = {1, INT64_MAX / 2};
-    for (int i = 0; i < 2; i++) {
+    static const struct {
+        int64_t length, window;
+        const char *message;
+    } CASES[] = {{1, 0, "another shape than when the op was called"},
+                 {INT64_MAX / 2, 0, "segment"},
+                 {INT64_MAX / 2, 1, "segment"}};
+    for (int i = 0; i < 3; i++) {
         int64_t start = 0, length = 3;
         const struct qkv_segments all = {1, &start, &length};
         struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2));
-        struct qkv_tensor *y = qkv_attention_scores(
-            graph, x, x, (struct qkv_attention){.rule.heads = 1, .queries = all, .keys = all});
+        const struct qkv_attention attention = {
+            .rule = {.heads = 1, .window = CASES[i].window}, .queries = all, .keys = all};
+        struct qkv_tensor *y = CASES[i].window ? qkv_attention(graph, x, x, x, NULL, attention)
+                                               : qkv_attention_scores(graph, x, x, attention);
         qkv_forward(graph);
+        cr_expect_gt(qkv_tensor_cost(y, false).operations, 0);
         expect_no_graph_error(graph);
-        length = LENGTHS[i];
+        length = CASES[i].length;
         qkv_graph_rewind(graph);
         qkv_forward(graph);
-        cr_expect_eq(qkv_tensor_cost(y, false).operations, 0, "a graph that has failed costs nothing");
-        expect_graph_error(graph, i ? "segment" : "another shape than when the op was called");
+        cr_expect_eq(qkv_tensor_cost(y, false).operations, 0);
+        expect_graph_error(graph, CASES[i].message);
     }
-}
-
-/* Also where the pairs of a window are counted one by one. */
-Test(misuse, a_graph_that_has_failed_has_no_cost)
-{
-    int64_t start = 0, length = 3;
-    const struct qkv_segments all = {1, &start, &length};
-    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2));
-    const struct qkv_attention window = {.rule = {.heads = 1, .window = 1}, .queries = all, .keys = all};
-    struct qkv_tensor *y = qkv_attention(graph, x, x, x, NULL, window);
-    qkv_forward(graph);
-    cr_expect_gt(qkv_tensor_cost(y, false).operations, 0);
-    length = INT64_MAX / 2;
-    qkv_graph_rewind(graph);
-    qkv_forward(graph);
-    cr_expect_eq(qkv_tensor_cost(y, false).operations, 0);
-    expect_graph_error(graph, "segment");
 }
 
 Test(misuse, a_changed_order_of_attention_is_refused)
@@ -320,33 +312,18 @@ Test(misuse, recurrent_cells_and_positions_check_again_too)
     expect_graph_error(graph, "but the table has 3");
 }
 
-Test(misuse, arrays_that_cannot_be_are_refused)
-{
-    const int64_t numbers[] = {0, 1};
-    const int32_t ids[] = {0};
-    static const int64_t COUNTS[] = {-1, INT64_MIN, INT64_MAX, (int64_t)1 << 61};
-    for (int i = 0; i < 4; i++) {
-        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2, 2));
-        cr_expect_null(qkv_segment_softmax(graph, x, (struct qkv_segments){COUNTS[i], numbers, numbers}));
-        expect_graph_error(graph, "segments");
-        x = qkv_variable(graph, QKV_SHAPE(2, 2));
-        cr_expect_null(qkv_embedding(graph, x, ids, COUNTS[i], 1));
-        expect_graph_error(graph, "embedding: ");
-    }
-    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2, 2));
-    cr_expect_null(qkv_segment_softmax(graph, x, (struct qkv_segments){2, NULL, numbers}));
-    expect_graph_error(graph, "no array of starts or lengths");
-    x = qkv_variable(graph, QKV_SHAPE(2, 2));
-    cr_expect_null(qkv_gather_rows(graph, x, NULL, 1));
-    expect_graph_error(graph, "gather_rows: has no rows");
-}
-
 /* ---- arguments ---- */
 
 Test(misuse, shapes_ops_and_precisions_that_do_not_exist_are_refused)
 {
     const struct qkv_shape none = {0}, many = {.rank = 1000, .size = {1}}, negative = {.rank = INT_MIN};
     const struct qkv_shape shapes[] = {none, many, negative};
+    const struct qkv_shape sizes[] = {QKV_SHAPE(0), QKV_SHAPE(3, 0), QKV_SHAPE(-2, -2), QKV_SHAPE(INT64_MAX),
+                                      QKV_SHAPE((int64_t)1 << 32, (int64_t)1 << 32)};
+    for (int i = 0; i < 5; i++) {
+        cr_expect_null(qkv_variable(graph, sizes[i]));
+        expect_graph_error(graph, "a tensor cannot have shape [");
+    }
     cr_expect_null(qkv_graph_new((enum qkv_dtype)9));
     for (int i = 0; i < 3; i++) {
         cr_expect_eq(qkv_shape_count(shapes[i]), i == 0 ? 1 : 0);
@@ -363,8 +340,8 @@ Test(misuse, shapes_ops_and_precisions_that_do_not_exist_are_refused)
     const int64_t huge = (int64_t)1 << 62;
     cr_expect_eq(qkv_shape_count(QKV_SHAPE(huge, huge, huge)), 0);
     struct qkv_tensor *inputs[QKV_MAX_INPUTS] = {NULL};
-    static const int OPS[] = {-1, QKV_OP_leaf, QKV_OP_COUNT, 1000000};
-    for (int i = 0; i < 4; i++) {
+    static const int OPS[] = {-1, QKV_OP_leaf, QKV_OP_COUNT, INT_MAX, INT_MIN};
+    for (int i = 0; i < 5; i++) {
         cr_expect_null(qkv_node(graph, (enum qkv_op_id)OPS[i], inputs, &(struct qkv_options){0}));
         expect_graph_error(graph, "there is no op");
     }

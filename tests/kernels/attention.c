@@ -19,7 +19,8 @@ struct test {
         keys[MAX_SENTENCES]; /* lengths; no keys: those of the queries */
     int64_t key_width, value_width;
     struct qkv_attention_rule rule;
-    bool masked; /* with a random mask that hides all keys from query 2 */
+    bool masked;     /* with a random mask that hides all keys from query 2 */
+    bool one_tensor; /* query, key and value are one: their gradients add up */
 };
 
 /* ---- one run ---- */
@@ -89,6 +90,7 @@ static void make_inputs(struct run *run, const struct test *test)
     run->input[0] = qkv_variable(run->graph, QKV_SHAPE(query_rows, heads * test->key_width));
     run->input[1] = qkv_variable(run->graph, QKV_SHAPE(key_rows, key_value_heads * test->key_width));
     run->input[2] = qkv_variable(run->graph, QKV_SHAPE(key_rows, key_value_heads * test->value_width));
+    if (test->one_tensor) run->input[1] = run->input[2] = run->input[0];
     if (test->masked) run->input[3] = qkv_constant(run->graph, QKV_SHAPE(test->queries[0], keys[0]));
     if (test->rule.buckets) run->input[4] = qkv_variable(run->graph, QKV_SHAPE(test->rule.buckets, heads));
     run->attention.bias = run->input[4];
@@ -263,38 +265,27 @@ Test(attention, is_scores_weights_and_mix_for_every_rule)
 /* More keys than queries, as in cross attention and in steps of decoding, where the queries have the last positions; masks;
  * and more rows and keys than a tile holds. */
 static const struct test SHAPED[] = {
+    {"one tensor", 3, {17, 1, 6}, {0}, 3, 3, {.heads = 2, .causal = true}, .one_tensor = true},
     {"cross", 3, {3, 1, 13}, {5, 2, 13}, 5, 5, {.heads = 2}},
     {"single queries", 5, {1, 1, 3, 1, 1}, {1, 3, 4, 64, 9}, 16, 16, {.heads = 4}},
     {"single queries, causal", 5, {1, 1, 3, 1, 1}, {1, 3, 4, 64, 9}, 48, 16, {.heads = 2, .causal = true}},
-    {"single queries, 9 heads", 5, {1, 1, 3, 1, 1}, {1, 3, 4, 64, 9}, 16, 32, {.heads = 9}},
+    {"single queries, dropout", 5, {1, 1, 3, 1, 1}, {1, 3, 4, 64, 9}, 16, 32, {.heads = 9, .dropout = 0.3}},
     {"single queries, groups",
      5,
      {1, 1, 3, 1, 1},
      {1, 3, 4, 64, 9},
      16,
      16,
-     {.heads = 8, .key_value_heads = 2, .dropout = 0.3}},
-    {"late queries",
-     3,
-     {1, 2, 5},
-     {9, 2, 30},
-     4,
-     4,
-     {.buckets = 4, .heads = 2, .causal = true, .max_distance = 8}},
-    {"late queries, window",
-     3,
-     {1, 2, 5},
-     {9, 2, 30},
-     4,
-     4,
-     {.buckets = 4, .heads = 2, .causal = true, .max_distance = 8, .window = 4, .global_tokens = 1}},
+     {.heads = 8, .key_value_heads = 2}},
+    {"late", 3, {1, 2, 5}, {9, 2, 30}, 4, 4, {.buckets = 4, .heads = 2, .causal = true, .max_distance = 8}},
+    {"late, window", 3, {1, 2, 5}, {9, 2, 30}, 4, 4, {.heads = 2, .causal = true, .window = 4}},
     {"masked", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .dropout = 0.2}, .masked = true},
     {"masked and causal", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .causal = true}, .masked = true},
     {"masked, window", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .window = 5, .global_tokens = 1}, .masked = true},
     {"several tiles", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .dropout = 0.2}},
     {"several tiles, causal", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .causal = true, .alibi = true}},
     {"several tiles, window", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .window = 270, .global_tokens = 3}},
-    {"several tiles, causal window",
+    {"several tiles, all",
      2,
      {5, 601},
      {0},
@@ -308,72 +299,7 @@ Test(attention, is_scores_weights_and_mix_for_other_shapes)
     for (size_t i = 0; i < sizeof SHAPED / sizeof *SHAPED; i++) expect_agreement(SHAPED[i]);
 }
 
-/* Gradients of query, key and value add up. */
-Test(attention, of_a_tensor_to_itself)
-{
-    enum { ROWS = 9, WIDTH = 6 };
-    static const struct test test = {.sentences = 1,
-                                     .queries = {ROWS},
-                                     .key_width = 3,
-                                     .value_width = 3,
-                                     .rule = {.heads = 2, .causal = true}};
-    double found[ROWS * WIDTH], cotangent[ROWS * WIDTH], apart[ROWS * WIDTH] = {0}, part[ROWS * WIDTH];
-    for (int i = 0; i < ROWS * WIDTH; i++) cotangent[i] = number(9, i);
-    for (int itself = 0; itself < 2; itself++) {
-        struct run run = {.graph = qkv_graph_new(QKV_FLOAT64)};
-        struct qkv_tensor *distinct[3];
-        make_inputs(&run, &test);
-        memcpy(distinct, run.input, sizeof distinct);
-        for (int k = 0; k < 3; k++) fill(distinct[k], 1, -1);
-        if (itself) run.input[1] = run.input[2] = run.input[0];
-        build(&run, true);
-        qkv_forward(run.graph);
-        qkv_backward(run.graph, run.y, cotangent);
-        if (itself) qkv_tensor_read_gradient(distinct[0], found);
-        for (int k = 0; !itself && k < 3; k++) {
-            qkv_tensor_read_gradient(distinct[k], part);
-            for (int i = 0; i < ROWS * WIDTH; i++) apart[i] += part[i];
-        }
-        qkv_graph_free(run.graph);
-    }
-    cr_expect_lt(relative_difference(ROWS * WIDTH, found, apart), BOUND[QKV_FLOAT64]);
-}
-
-/* ---- masked rows, memory, slopes ---- */
-
-Test(attention, a_fully_masked_query_has_zero_result_and_gradients)
-{
-    enum { ROWS = 7, WIDTH = 6, MASKED = 2 };
-    for (int kernel = QKV_KERNEL_EXACT; kernel <= QKV_KERNEL_FLASH; kernel++)
-        for (int window = 0; window < 4; window += 3) {
-            struct run run = {.graph = qkv_graph_new(QKV_FLOAT64)};
-            make_inputs(
-                &run, &(struct test){
-                          .sentences = 1,
-                          .queries = {ROWS},
-                          .key_width = WIDTH / 2,
-                          .value_width = WIDTH / 2,
-                          .rule = {.heads = 2, .window = window, .kernel = (enum qkv_attention_kernel)kernel},
-                          .masked = true});
-            build(&run, true);
-            qkv_forward(run.graph);
-            double cotangent[ROWS * WIDTH];
-            for (int i = 0; i < ROWS * WIDTH; i++) cotangent[i] = i / WIDTH == MASKED;
-            qkv_backward(run.graph, run.y, cotangent);
-            for (int head = 0; head < 2; head++) {
-                int64_t rows, columns;
-                const double *weights = qkv_attention_weights_of(run.y, 0, head, &rows, &columns);
-                for (int64_t j = 0; j < columns; j++) cr_expect_eq(weights[MASKED * columns + j], 0.0);
-            }
-            const double *value = qkv_tensor_value(run.y);
-            for (int j = 0; j < WIDTH; j++) cr_expect_eq(value[MASKED * WIDTH + j], 0.0);
-            for (int k = 0; k < 3; k++) {
-                const double *gradient = qkv_tensor_gradient(run.input[k]);
-                for (int i = 0; i < ROWS * WIDTH; i++) cr_expect_eq(gradient[i], 0.0);
-            }
-            qkv_graph_free(run.graph);
-        }
-}
+/* ---- memory, slopes ---- */
 
 /* Bytes that one attention over `tokens` needs besides its inputs, its result and their gradients. */
 static double extra_bytes(int64_t tokens, struct qkv_attention_rule rule)
