@@ -9,14 +9,12 @@
 
 enum { FEATURES = 3, EXAMPLES = 29 };
 
-/* The sum over examples of (w x - y)^2, with dropout of x. */
+/* The sum over examples of (w x - y)^2. */
 struct regression {
     struct qkv_parameters parameters;
     const struct qkv_parameter *weight; /* [FEATURES, 1] */
     float x[EXAMPLES * FEATURES], y[EXAMPLES];
-    int examples;   /* 0 .. EXAMPLES */
-    double dropout; /* rate */
-    int failing;    /* a shard that cannot be built; -1: none */
+    int examples; /* 0 .. EXAMPLES */
     int first[EXAMPLES], count[EXAMPLES];
     double losses[EXAMPLES];
 };
@@ -33,13 +31,11 @@ static int64_t begin(void *context, int shard, int shards)
 static struct qkv_tensor *build(void *context, struct qkv_graph *graph, int shard)
 {
     struct regression *r = context;
-    if (shard == r->failing) return qkv_graph_fail(graph, "shard %d is not to be had", shard);
     int64_t rows = r->count[shard], first = r->first[shard];
     struct qkv_tensor *x = qkv_wrap(graph, QKV_SHAPE(rows, FEATURES), r->x + first * FEATURES);
     struct qkv_tensor *y = qkv_wrap(graph, QKV_SHAPE(rows, 1), r->y + first);
     struct qkv_tensor *weight = qkv_graph_parameter(graph, r->weight);
-    struct qkv_tensor *error =
-        qkv_subtract(graph, qkv_matmul(graph, qkv_dropout(graph, x, r->dropout), weight, false, false), y);
+    struct qkv_tensor *error = qkv_subtract(graph, qkv_matmul(graph, x, weight, false, false), y);
     return qkv_sum(graph, qkv_multiply(graph, error, error), QKV_ALL);
 }
 
@@ -60,7 +56,6 @@ static struct regression *regression_new(void)
     for (int i = 0; i < EXAMPLES * FEATURES; i++) r->x[i] = (float)((i * 37 + 11) % 23) / 7;
     for (int i = 0; i < EXAMPLES; i++) r->y[i] = (float)((i * 17 + 3) % 13) / 5;
     r->examples = EXAMPLES;
-    r->failing = -1;
     return r;
 }
 
@@ -161,48 +156,44 @@ Test(data_parallel, sums_the_gradients_of_all_shards)
     }
 }
 
-/* Two steps with dropout, of which the second accumulates; gradients in `found`. */
-static double two_steps(int threads, int examples, enum qkv_gradient_memory memory, double found[FEATURES])
+static int64_t begin_with_none(void *context, int shard, int shards)
 {
-    struct regression *r = regression_new();
-    struct qkv_workers *workers = qkv_workers_new(threads, NULL);
-    const struct qkv_shard_loss loss = loss_of(r);
-    r->examples = examples;
-    r->dropout = 0.3;
-    struct qkv_data_parallel *parallel = qkv_data_parallel_new(&r->parameters, workers, 7, memory, NULL);
-    cr_assert_not_null(parallel);
-    struct qkv_shard_sums sums, second;
-    const struct qkv_random random = {.seed = 3, .step = 1}, other = {.seed = 3, .step = 2};
-    cr_assert_eq(qkv_data_parallel_step(parallel, &loss, &random, false, &sums, NULL), QKV_OK);
-    cr_assert_eq(qkv_data_parallel_step(parallel, &loss, &other, true, &second, NULL), QKV_OK);
-    cr_expect_neq(sums.loss, second.loss, "other masks");
-    cr_expect_eq(second.items, examples);
-    gradients_of(parallel, found);
-    qkv_data_parallel_free(parallel);
-    qkv_workers_free(workers);
-    regression_free(r);
-    return sums.loss;
+    (void)context, (void)shard, (void)shards;
+    return 0;
 }
 
-Test(data_parallel, has_the_same_bits_for_any_number_of_threads_and_any_memory)
+static struct qkv_tensor *build_no_first(void *context, struct qkv_graph *graph, int shard)
 {
-    const int EXAMPLE_COUNTS[] = {EXAMPLES, 4}; /* with 4, some of the 7 shards are empty */
-    for (int i = 0; i < 2; i++) {
-        double alone[FEATURES], team[FEATURES];
-        double loss = two_steps(1, EXAMPLE_COUNTS[i], QKV_GRADIENTS_SEPARATE, alone);
-        for (int threads = 1; threads <= 5; threads += 2)
-            for (int memory = QKV_GRADIENTS_SEPARATE; memory <= QKV_GRADIENTS_PAIRED; memory++) {
-                cr_expect_eq(two_steps(threads, EXAMPLE_COUNTS[i], (enum qkv_gradient_memory)memory, team),
-                             loss);
-                cr_expect_arr_eq(alone, team, sizeof alone, "%d threads", threads);
-            }
-    }
+    return shard == 0 ? qkv_graph_fail(graph, "shard 0 is not to be had") : build(context, graph, shard);
+}
+
+static struct qkv_tensor *build_no_third(void *context, struct qkv_graph *graph, int shard)
+{
+    return shard == 2 ? qkv_graph_fail(graph, "shard 2 is not to be had") : build(context, graph, shard);
 }
 
 Test(data_parallel, refuses_what_cannot_be_done)
 {
     struct regression *r = regression_new();
-    struct qkv_shard_loss loss = loss_of(r);
+    const struct {
+        struct qkv_shard_loss loss;
+        const char *message;
+    } CASES[] = {
+        {{r, begin, build_no_first, done}, "shard 0 is not to be had"},
+        {{r, begin, build_a_matrix, done},
+         "shard 0: build returned [7, 1], but must return the loss as a scalar"},
+        {{r, begin, build_no_third, done}, "shard 2 is not to be had"},
+        {{r, begin_with_none, build, done}, "a step in which no shard has items"},
+        {{r, begin_with_too_many, build, done},
+         "shard 2 of a step has 9223372036854775807 items, after 14 of earlier shards"},
+        {{r, begin_with_less_than_none, build, done},
+         "shard 2 of a step has -7 items, after 14 of earlier shards"},
+        {{r, begin, build_nothing, done},
+         "shard 0: build returned NULL, but must return the loss as a scalar"},
+        {{r, begin, build_with_a_wrong_mask, done}, "mask"},
+        {{r, begin, build, read_other_sums}, "is no cross entropy"},
+    };
+    const struct qkv_shard_loss good = loss_of(r);
     struct qkv_error error = {""};
     struct qkv_shard_sums sums;
     cr_expect_null(qkv_data_parallel_new(&r->parameters, NULL, 0, QKV_GRADIENTS_BY_SIZE, &error));
@@ -210,51 +201,22 @@ Test(data_parallel, refuses_what_cannot_be_done)
     struct qkv_data_parallel *parallel =
         qkv_data_parallel_new(&r->parameters, NULL, 4, QKV_GRADIENTS_BY_SIZE, &error);
     cr_assert_not_null(parallel);
-
-    r->failing = 2;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "shard 2 is not to be had");
-    r->failing = 0;
-    cr_expect_eq(qkv_data_parallel_reserve(parallel, &loss, &error), QKV_INVALID);
-    r->failing = -1;
-
-    r->examples = 0;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "a step in which no shard has items");
-    r->examples = EXAMPLES;
-    loss.begin = begin_with_too_many;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message,
-                     "shard 2 of a step has 9223372036854775807 items, after 14 of earlier shards");
-    loss.begin = begin_with_less_than_none;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "shard 2 of a step has -7 items, after 14 of earlier shards");
-    loss.begin = begin;
-
-    loss.build = build_nothing;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "shard 0: build returned NULL, but must return the loss as a scalar");
-    loss.build = build_a_matrix;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "shard 0: build returned [7, 1], but must return the loss as a scalar");
-    cr_expect_eq(qkv_data_parallel_reserve(parallel, &loss, &error), QKV_INVALID);
-    loss.build = build_with_a_wrong_mask;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_not_null(strstr(error.message, "mask"), "%s", error.message);
-    loss.build = build;
-    loss.done = read_other_sums;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_not_null(strstr(error.message, "is no cross entropy"), "%s", error.message);
-    loss.done = done;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        cr_expect_eq(qkv_data_parallel_step(parallel, &CASES[i].loss, NULL, false, &sums, &error),
+                     QKV_INVALID, "%s", CASES[i].message);
+        cr_expect_not_null(strstr(error.message, CASES[i].message), "%s", error.message);
+    }
+    for (int i = 0; i < 2; i++) /* the graph fails, or the loss is a matrix */
+        cr_expect_eq(qkv_data_parallel_reserve(parallel, &CASES[i].loss, &error), QKV_INVALID);
     const enum qkv_gradient_memory none = (enum qkv_gradient_memory)77;
     cr_expect_eq(qkv_data_parallel_divide(parallel, NULL, none, &error), QKV_INVALID);
     cr_expect_str_eq(error.message, "there is no memory for gradients of kind 77");
 
     r->y[EXAMPLES - 1] = INFINITY;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_FAILED);
+    cr_expect_eq(qkv_data_parallel_step(parallel, &good, NULL, false, &sums, &error), QKV_FAILED);
     cr_expect_not_null(strstr(error.message, "not finite"), "%s", error.message);
     r->y[EXAMPLES - 1] = 0;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_OK, "%s",
+    cr_expect_eq(qkv_data_parallel_step(parallel, &good, NULL, false, &sums, &error), QKV_OK, "%s",
                  error.message);
     qkv_data_parallel_free(parallel);
     regression_free(r);

@@ -284,8 +284,7 @@ Test(optimizer, sums_blocks_as_a_tree)
 
 struct by_hand {
     double clip_value, clip_norm, scale;
-    int shards;
-    double gradients[3][3];
+    double gradients[3][3]; /* of three shards */
     double norm, result[3]; /* what must come out */
 };
 
@@ -298,13 +297,12 @@ static void check_by_hand(const struct by_hand *hand, enum qkv_dtype dtype)
     struct qkv_optimizer optimizer = optimizer_for(&parameters, config);
     struct qkv_workers *workers = team(1);
     void *gradients[3];
-    for (int s = 0; s < hand->shards; s++) {
+    for (int s = 0; s < 3; s++) {
         gradients[s] = gradient_block(&parameters);
         for (int i = 0; i < 3; i++)
             put(&parameters, gradients[s], i > 0, i > 0 ? i - 1 : 0, hand->gradients[s][i]);
     }
-    double norm =
-        qkv_optimizer_step(&optimizer, &parameters, workers, hand->shards, gradients, hand->scale, 1);
+    double norm = qkv_optimizer_step(&optimizer, &parameters, workers, 3, gradients, hand->scale, 1);
     double bound = dtype == QKV_FLOAT32 ? 1e-6 : 1e-14;
     cr_assert_float_eq(norm, hand->norm, bound * 10, "norm is %g, not %g", norm, hand->norm);
     for (int i = 0; i < 3; i++) {
@@ -312,7 +310,7 @@ static void check_by_hand(const struct by_hand *hand, enum qkv_dtype dtype)
         cr_assert_float_eq(moved, hand->result[i], bound, "number %d is %g, not %g", i, moved,
                            hand->result[i]);
     }
-    for (int s = 0; s < hand->shards; s++) free(gradients[s]);
+    for (int s = 0; s < 3; s++) free(gradients[s]);
     qkv_workers_free(workers);
     qkv_optimizer_release(&optimizer);
     qkv_parameters_release(&parameters);
@@ -320,44 +318,19 @@ static void check_by_hand(const struct by_hand *hand, enum qkv_dtype dtype)
 
 Test(optimizer, scales_and_clips_as_computed_by_hand)
 {
+    const double root26 = sqrt(26), root104 = sqrt(104);
+    /* By norm: 5 is scaled to 1; a norm below the limit, or just at it, is left alone. By value and norm: first to (2, 1, -2)
+     * of norm 3; the norm that is told is that before both. */
     const struct by_hand cases[] = {
-        {.scale = 1, .shards = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {3, 0, -4}},
-        {.scale = 0.5, .shards = 1, .gradients = {{3, 0, -4}}, .norm = 2.5, .result = {1.5, 0, -2}},
-        {.scale = 0.25,
-         .shards = 3,
-         .gradients = {{1, 0, -4}, {5, 1, -8}, {6, -1, -4}},
-         .norm = 5,
-         .result = {3, 0, -4}},
-        /* the norm, 5, is scaled to 1; a norm below the limit, or just at it, is left alone */
-        {.clip_norm = 1,
-         .scale = 1,
-         .shards = 1,
-         .gradients = {{3, 0, -4}},
-         .norm = 5,
-         .result = {0.6, 0, -0.8}},
-        {.clip_norm = 5, .scale = 1, .shards = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {3, 0, -4}},
-        {.clip_norm = 9, .scale = 1, .shards = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {3, 0, -4}},
-        /* by value */
-        {.clip_value = 2,
-         .scale = 1,
-         .shards = 1,
-         .gradients = {{3, 1, -4}},
-         .norm = sqrt(26),
-         .result = {2, 1, -2}},
-        {.clip_value = 4,
-         .scale = 2,
-         .shards = 1,
-         .gradients = {{3, 1, -4}},
-         .norm = sqrt(104),
-         .result = {4, 2, -4}},
-        /* by value, to (2, 1, -2) of norm 3, then by norm; the norm that is told is that before both */
-        {.clip_value = 2,
-         .clip_norm = 1.5,
-         .scale = 1,
-         .shards = 1,
-         .gradients = {{3, 1, -4}},
-         .norm = sqrt(26),
-         .result = {1, 0.5, -1}},
+        {.scale = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {3, 0, -4}},
+        {.scale = 0.5, .gradients = {{3, 0, -4}}, .norm = 2.5, .result = {1.5, 0, -2}},
+        {0, 0, 0.25, {{1, 0, -4}, {5, 1, -8}, {6, -1, -4}}, .norm = 5, .result = {3, 0, -4}},
+        {.clip_norm = 1, .scale = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {0.6, 0, -0.8}},
+        {.clip_norm = 5, .scale = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {3, 0, -4}},
+        {.clip_norm = 9, .scale = 1, .gradients = {{3, 0, -4}}, .norm = 5, .result = {3, 0, -4}},
+        {.clip_value = 2, .scale = 1, .gradients = {{3, 1, -4}}, .norm = root26, .result = {2, 1, -2}},
+        {.clip_value = 4, .scale = 2, .gradients = {{3, 1, -4}}, .norm = root104, .result = {4, 2, -4}},
+        {2, 1.5, .scale = 1, .gradients = {{3, 1, -4}}, .norm = root26, .result = {1, 0.5, -1}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         check_by_hand(&cases[i], QKV_FLOAT32);

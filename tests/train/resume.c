@@ -89,23 +89,6 @@ Test(resume, a_run_stopped_after_any_update_goes_on_exactly)
     }
 }
 
-Test(resume, a_run_stopped_after_every_update_goes_on_exactly)
-{
-    const char *folder = scratch("often"), *uninterrupted = format("%s/uninterrupted", folder);
-    struct training training = {
-        .config = training_config(folder), .settings = SETTINGS[0], .run = uninterrupted};
-    int64_t updates = training_run(training).updates;
-    training.run = format("%s/often", folder);
-    for (int64_t update = 1; update <= updates; update++) {
-        training.stop_after = update;
-        training.resume = update > 1;
-        cr_assert_eq(training_run(training).updates, update);
-    }
-    training.stop_after = 0;
-    training_run(training);
-    training_expect_same(uninterrupted, training.run);
-}
-
 Test(resume, a_finished_run_goes_on_when_it_is_given_more_to_do)
 {
     const char *folder = scratch("more"), *uninterrupted = format("%s/uninterrupted", folder);

@@ -3,126 +3,98 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
+/* The peak of noam with a factor of 2: 2 / sqrt(512 4000) */
+#define NOAM 0.001397542485937369
+
 static struct qkv_schedule schedule_of(struct qkv_training_config config)
 {
     return qkv_schedule_from_config(&config, 512);
 }
 
-/* The rate during the first epoch. */
+static void expect_rate_of(const char *what, const struct qkv_schedule *schedule, int64_t update,
+                           int64_t epoch, double right)
+{
+    double found = qkv_schedule_rate(schedule, update, epoch);
+    cr_assert_float_eq(found, right, 1e-14 * fabs(right) + 1e-18, "%s, update %lld: %.17g, not %.17g", what,
+                       (long long)update, found, right);
+}
+
+/* The rate of a plateau during the first epoch. */
 static void expect_rate(const struct qkv_schedule *schedule, int64_t update, double right)
 {
-    double found = qkv_schedule_rate(schedule, update, 0);
-    cr_assert_float_eq(found, right, 1e-14 * fabs(right) + 1e-18, "kind %d, update %lld: %.17g, not %.17g",
-                       (int)schedule->kind, (long long)update, found, right);
+    expect_rate_of("plateau", schedule, update, 0, right);
 }
 
-Test(schedule, constant)
+/* Noam is the Transformer paper's base model: D = 512, warm-up of 4000; its peak is 512^-0.5 4000^-0.5. A run that ends within
+ * or with its warm-up never divides by zero. */
+Test(schedule, rates_follow_their_formulas)
 {
-    struct qkv_schedule schedule = schedule_of((struct qkv_training_config){.learning_rate = 0.5});
-    expect_rate(&schedule, 1, 0.5);
-    expect_rate(&schedule, 1000000, 0.5);
-}
-
-Test(schedule, constant_with_warm_up)
-{
-    struct qkv_schedule schedule =
-        schedule_of((struct qkv_training_config){.learning_rate = 0.5, .learning_rate_warmup = 10});
-    expect_rate(&schedule, 1, 0.05);
-    expect_rate(&schedule, 5, 0.25);
-    expect_rate(&schedule, 10, 0.5);
-    expect_rate(&schedule, 11, 0.5);
-}
-
-/* The Transformer paper's base model: D = 512, warm-up of 4000; its peak is 512^-0.5 4000^-0.5. */
-Test(schedule, noam)
-{
-    struct qkv_schedule schedule = schedule_of((struct qkv_training_config){.scheduling = QKV_SCHEDULE_NOAM,
-                                                                            .learning_rate = 99,
-                                                                            .learning_rate_factor = 2,
-                                                                            .learning_rate_warmup = 4000});
-    double peak = 2 / sqrt(512.0 * 4000.0);
-    expect_rate(&schedule, 1, peak / 4000);
-    expect_rate(&schedule, 1000, peak / 4);
-    expect_rate(&schedule, 4000, peak);
-    expect_rate(&schedule, 16000, peak / 2);
-}
-
-Test(schedule, inverse_square_root)
-{
-    struct qkv_schedule schedule = schedule_of((struct qkv_training_config){
-        .scheduling = QKV_SCHEDULE_INVERSE_SQRT, .learning_rate = 0.25, .learning_rate_warmup = 100});
-    expect_rate(&schedule, 1, 0.0025);
-    expect_rate(&schedule, 50, 0.125);
-    expect_rate(&schedule, 100, 0.25);
-    expect_rate(&schedule, 400, 0.125);
-    expect_rate(&schedule, 10000, 0.025);
-}
-
-Test(schedule, linear)
-{
-    struct qkv_training_config config = {
-        .scheduling = QKV_SCHEDULE_LINEAR, .learning_rate = 1, .learning_rate_min = 0.2, .updates = 101};
-    struct qkv_schedule schedule = schedule_of(config);
-    expect_rate(&schedule, 1, 1);
-    expect_rate(&schedule, 51, 0.6);
-    expect_rate(&schedule, 101, 0.2);
-    expect_rate(&schedule, 500, 0.2);
-    config.learning_rate_warmup = 21;
-    schedule = schedule_of(config);
-    expect_rate(&schedule, 7, 1.0 / 3);
-    expect_rate(&schedule, 21, 1);
-    expect_rate(&schedule, 61, 0.6);
-    expect_rate(&schedule, 101, 0.2);
-}
-
-Test(schedule, cosine)
-{
-    struct qkv_training_config config = {.scheduling = QKV_SCHEDULE_COSINE,
-                                         .learning_rate = 1,
-                                         .learning_rate_min = 0.2,
-                                         .learning_rate_warmup = 20,
-                                         .updates = 140};
-    struct qkv_schedule schedule = schedule_of(config);
-    expect_rate(&schedule, 10, 0.5);
-    expect_rate(&schedule, 20, 1);
-    expect_rate(&schedule, 60, 0.8); /* cos(pi / 3) = 1/2 */
-    expect_rate(&schedule, 80, 0.6);
-    expect_rate(&schedule, 140, 0.2);
-    expect_rate(&schedule, 141, 0.2);
-}
-
-/* A run that ends within or with its warm-up never divides by zero. */
-Test(schedule, ends_that_meet_the_warm_up)
-{
-    for (int kind = QKV_SCHEDULE_LINEAR; kind <= QKV_SCHEDULE_COSINE; kind++) {
-        struct qkv_training_config config = {.scheduling = (enum qkv_schedule_kind)kind, .learning_rate = 1};
-        config.updates = 1;
-        struct qkv_schedule schedule = schedule_of(config);
-        expect_rate(&schedule, 1, 1);
-        config.learning_rate_warmup = 10;
-        config.updates = 10;
-        schedule = schedule_of(config);
-        expect_rate(&schedule, 10, 1);
-        config.updates = 5;
-        schedule = schedule_of(config);
-        expect_rate(&schedule, 5, 0.5);
+    static const struct {
+        const char *what;
+        enum qkv_schedule_kind scheduling;
+        double learning_rate, learning_rate_min;
+        int64_t learning_rate_warmup, updates;
+        int64_t update[6];
+        double rate[6]; /* 0: no more */
+    } CASES[] = {
+        {"constant", QKV_SCHEDULE_CONSTANT, 0.5, 0, 0, 0, {1, 1000000}, {0.5, 0.5}},
+        {"warm-up", QKV_SCHEDULE_CONSTANT, 0.5, 0, 10, 0, {1, 5, 10, 11}, {0.05, 0.25, 0.5, 0.5}},
+        {"noam",
+         QKV_SCHEDULE_NOAM,
+         99,
+         0,
+         4000,
+         0,
+         {1, 1000, 4000, 16000},
+         {NOAM / 4000, NOAM / 4, NOAM, NOAM / 2}},
+        {"inverse square root",
+         QKV_SCHEDULE_INVERSE_SQRT,
+         0.25,
+         0,
+         100,
+         0,
+         {1, 50, 100, 400, 10000},
+         {0.0025, 0.125, 0.25, 0.125, 0.025}},
+        {"linear", QKV_SCHEDULE_LINEAR, 1, 0.2, 0, 101, {1, 51, 101, 500}, {1, 0.6, 0.2, 0.2}},
+        {"linear, warm-up", QKV_SCHEDULE_LINEAR, 1, 0.2, 21, 101, {7, 21, 61, 101}, {1.0 / 3, 1, 0.6, 0.2}},
+        /* cos(pi / 3) = 1/2 */
+        {"cosine",
+         QKV_SCHEDULE_COSINE,
+         1,
+         0.2,
+         20,
+         140,
+         {10, 20, 60, 80, 140, 141},
+         {0.5, 1, 0.8, 0.6, 0.2, 0.2}},
+        {"linear of one", QKV_SCHEDULE_LINEAR, 1, 0, 0, 1, {1}, {1}},
+        {"linear of warm-up", QKV_SCHEDULE_LINEAR, 1, 0, 10, 10, {10}, {1}},
+        {"linear in warm-up", QKV_SCHEDULE_LINEAR, 1, 0, 10, 5, {5}, {0.5}},
+        {"cosine of one", QKV_SCHEDULE_COSINE, 1, 0, 0, 1, {1}, {1}},
+        {"cosine of warm-up", QKV_SCHEDULE_COSINE, 1, 0, 10, 10, {10}, {1}},
+        {"cosine in warm-up", QKV_SCHEDULE_COSINE, 1, 0, 10, 5, {5}, {0.5}},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const struct qkv_schedule schedule =
+            schedule_of((struct qkv_training_config){.scheduling = CASES[i].scheduling,
+                                                     .learning_rate = CASES[i].learning_rate,
+                                                     .learning_rate_min = CASES[i].learning_rate_min,
+                                                     .learning_rate_factor = 2,
+                                                     .learning_rate_warmup = CASES[i].learning_rate_warmup,
+                                                     .updates = CASES[i].updates});
+        for (int k = 0; k < 6 && CASES[i].rate[k] > 0; k++)
+            expect_rate_of(CASES[i].what, &schedule, CASES[i].update[k], 0, CASES[i].rate[k]);
     }
-}
-
-Test(schedule, exponential)
-{
-    struct qkv_schedule schedule =
+    const struct qkv_schedule exponential =
         schedule_of((struct qkv_training_config){.scheduling = QKV_SCHEDULE_EXPONENTIAL,
                                                  .learning_rate = 1,
                                                  .learning_rate_min = 0.2,
                                                  .decrease_factor = 0.5,
                                                  .learning_rate_warmup = 4});
-    cr_assert_eq(qkv_schedule_rate(&schedule, 1, 0), 0.25);
-    cr_assert_eq(qkv_schedule_rate(&schedule, 9, 0), 1);
-    cr_assert_eq(qkv_schedule_rate(&schedule, 9, 1), 0.5);
-    cr_assert_eq(qkv_schedule_rate(&schedule, 9, 2), 0.25);
-    cr_assert_eq(qkv_schedule_rate(&schedule, 9, 3), 0.2);
-    cr_assert_eq(qkv_schedule_rate(&schedule, 9, 100000), 0.2);
+    static const double BY_EPOCH[] = {1, 0.5, 0.25, 0.2};
+    expect_rate_of("exponential", &exponential, 1, 0, 0.25);
+    expect_rate_of("exponential", &exponential, 9, 100000, 0.2);
+    for (int epoch = 0; epoch < 4; epoch++)
+        expect_rate_of("exponential", &exponential, 9, epoch, BY_EPOCH[epoch]);
 }
 
 static struct qkv_schedule plateau(int64_t patience)
