@@ -2,7 +2,6 @@
 #include "next_tokens.h"
 #include "tiny.h"
 
-#include "qkv/translator.h"
 #include "qkv/vocabulary.h"
 
 #include <criterion/criterion.h>
@@ -20,32 +19,25 @@ static const struct qkv_search_options SEARCHES[] = {
 };
 enum { SEARCH_COUNT = sizeof SEARCHES / sizeof SEARCHES[0] };
 
+static struct qkv_model *model_of(enum qkv_network type, enum qkv_dtype dtype, uint64_t seed)
+{
+    return tiny_model_of_type(type, SOURCE_SIZE, TARGET_SIZE, dtype, seed);
+}
+
 static void make_sources(struct qkv_batch *batch, const struct qkv_model *model, struct qkv_ids *ids)
 {
     int64_t lengths[SENTENCES];
     for (int64_t i = 0; i < SENTENCES; i++) lengths[i] = 1 + 5 * i % 7;
     tiny_batch(batch, model, SENTENCES, lengths, NULL, 7);
-    for (int64_t i = 0; i < SENTENCES; i++)
-        ids[i] = (struct qkv_ids){lengths[i], batch->source + batch->source_start[i]};
-}
-
-static const struct qkv_hypothesis *translated(struct qkv_translator *translator,
-                                               const struct qkv_ids *sources,
-                                               const struct qkv_search_options *options)
-{
-    struct qkv_error error = {""};
-    const struct qkv_hypothesis *best;
-    cr_assert_eq(qkv_translator_run(translator, SENTENCES, sources, 4, options, &best, &error), QKV_OK, "%s",
-                 error.message);
-    return best;
+    tiny_sources(batch, ids);
 }
 
 /* log((p + p) / 2) is log p, but search adds other roundings. */
 Test(ensemble, of_a_model_with_itself_translates_as_the_model)
 {
     for (int type = 0; type < 2; type++) {
-        struct qkv_model *model = tiny_model_of_type(type ? QKV_NETWORK_RECURRENT : QKV_NETWORK_TRANSFORMER,
-                                                     SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 3);
+        struct qkv_model *model =
+            model_of(type ? QKV_NETWORK_RECURRENT : QKV_NETWORK_TRANSFORMER, QKV_FLOAT32, 3);
         const struct qkv_model *models[] = {model, model, model};
         struct qkv_error error = {""};
         struct qkv_batch batch = {0};
@@ -58,12 +50,11 @@ Test(ensemble, of_a_model_with_itself_translates_as_the_model)
                 qkv_translator_new_ensemble((struct qkv_ensemble){3, models}, workers, &error);
             cr_assert_not_null(together, "%s", error.message);
             for (int k = 0; k < SEARCH_COUNT; k++) {
-                const struct qkv_hypothesis *a = translated(alone, sources, &SEARCHES[k]);
-                const struct qkv_hypothesis *b = translated(together, sources, &SEARCHES[k]);
+                const struct qkv_hypothesis *a = tiny_translate(alone, SENTENCES, sources, 4, &SEARCHES[k]);
+                const struct qkv_hypothesis *b =
+                    tiny_translate(together, SENTENCES, sources, 4, &SEARCHES[k]);
                 for (int i = 0; i < SENTENCES * SEARCHES[k].n_best; i++) {
-                    cr_expect_eq(a[i].length, b[i].length);
-                    cr_expect(a[i].length == b[i].length &&
-                              !memcmp(a[i].ids, b[i].ids, (size_t)a[i].length * sizeof *a[i].ids));
+                    cr_expect(tiny_is_same(&a[i], &b[i]), "search %d, translation %d", k, i);
                     cr_expect_float_eq(a[i].score, b[i].score, 1e-12, "%.17g %.17g", a[i].score, b[i].score);
                 }
             }
@@ -79,10 +70,9 @@ Test(ensemble, of_a_model_with_itself_translates_as_the_model)
 /* Every step of a decoding with rows that are reordered has the mean of the members' probabilities. */
 Test(ensemble, averages_probabilities)
 {
-    struct qkv_model *models[] = {
-        tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 3),
-        tiny_model_of_type(QKV_NETWORK_RECURRENT, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4),
-        tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 5)};
+    struct qkv_model *models[] = {model_of(QKV_NETWORK_TRANSFORMER, QKV_FLOAT64, 3),
+                                  model_of(QKV_NETWORK_RECURRENT, QKV_FLOAT32, 4),
+                                  model_of(QKV_NETWORK_TRANSFORMER, QKV_FLOAT64, 5)};
     const struct qkv_model *const list[] = {models[0], models[1], models[2]};
     struct qkv_error error = {""};
     struct qkv_batch batch = {0};
@@ -90,7 +80,7 @@ Test(ensemble, averages_probabilities)
     make_sources(&batch, models[0], sources);
     struct qkv_translator *translator =
         qkv_translator_new_ensemble((struct qkv_ensemble){3, list}, NULL, &error);
-    const struct qkv_hypothesis *found = translated(translator, sources, &SEARCHES[2]);
+    const struct qkv_hypothesis *found = tiny_translate(translator, SENTENCES, sources, 4, &SEARCHES[2]);
     for (int i = 0; i < SENTENCES * 3; i++) {
         double expected = 0;
         const struct qkv_hypothesis *h = &found[i];
@@ -126,7 +116,7 @@ Test(ensemble, has_the_positions_of_the_shortest)
     struct qkv_translator *translator =
         qkv_translator_new_ensemble((struct qkv_ensemble){2, list}, NULL, &error);
     const struct qkv_search_options options = {1, 0, 1, 20, .min_output_length = 20};
-    const struct qkv_hypothesis *found = translated(translator, sources, &options);
+    const struct qkv_hypothesis *found = tiny_translate(translator, SENTENCES, sources, 4, &options);
     for (int i = 0; i < SENTENCES; i++) cr_expect_eq(found[i].length, 5, "%d", (int)found[i].length);
     qkv_translator_free(translator);
     qkv_batch_release(&batch);
@@ -145,8 +135,7 @@ static void expect_refused(struct qkv_ensemble ensemble, const char *message)
 
 Test(ensemble, misuse_is_refused)
 {
-    struct qkv_model *model =
-        tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 3);
+    struct qkv_model *model = model_of(QKV_NETWORK_TRANSFORMER, QKV_FLOAT32, 3);
     struct qkv_model *other =
         tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, TARGET_SIZE + 1, QKV_FLOAT32, 3);
     const struct qkv_model *list[] = {model, other, NULL};
@@ -188,10 +177,8 @@ Test(ensemble, misuse_is_refused)
 
 Test(ensemble, scores_that_are_not_finite_are_reported)
 {
-    struct qkv_model *model =
-        tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 3);
-    struct qkv_model *other =
-        tiny_model_of_type(QKV_NETWORK_RECURRENT, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 3);
+    struct qkv_model *model = model_of(QKV_NETWORK_TRANSFORMER, QKV_FLOAT32, 3);
+    struct qkv_model *other = model_of(QKV_NETWORK_RECURRENT, QKV_FLOAT32, 3);
     qkv_parameter_set(&other->parameters, other->output_bias, 4, (double)NAN);
     const struct qkv_model *list[] = {model, other};
     struct qkv_error error = {""};

@@ -1,14 +1,10 @@
 /* Wrong calls of modules above the graph end in an error, NaN or an empty result, never in an abort. */
 #include "tiny.h"
 
-#include "qkv/chart.h"
 #include "qkv/explain.h"
-#include "qkv/gradcheck.h"
 #include "qkv/layers.h"
 #include "qkv/metrics.h"
 #include "qkv/network.h"
-#include "qkv/optimizer.h"
-#include "qkv/replicas.h"
 #include "qkv/search.h"
 #include "qkv/translator.h"
 
@@ -45,36 +41,14 @@ static void expect_message(const char *part)
     error.message[0] = '\0';
 }
 
-Test(misuse, numbers_of_shards_and_kinds_of_memory_that_cannot_be)
+Test(misuse, shards_that_a_batch_does_not_have_are_empty)
 {
-    static const int CASES[][2] = {{0, 0}, {-1, 0}, {1 << 30, 0}, {2, -1}, {2, 99}};
-    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        cr_expect_null(
-            qkv_replicas_new(model, NULL, CASES[i][0], (enum qkv_gradient_memory)CASES[i][1], NULL, &error));
-        expect_message(i < 3 ? "shards, but there must be 1 to" : "there is no memory for gradients of kind");
-    }
-    struct qkv_parameters none = {0};
-    cr_expect_null(qkv_data_parallel_new(&none, NULL, 1, QKV_GRADIENTS_BY_SIZE, &error));
-    expect_message("the parameters are not allocated: call qkv_parameters_allocate");
+    static const int SHARDS[][2] = {{-1, 2}, {3, 2}, {0, 0}};
     struct qkv_batch_view view;
-    for (int shard = -1; shard < 5; shard += 4) {
-        qkv_batch_shard(&batch, shard, 2, &view);
-        cr_expect_eq(view.count, 0);
+    for (int i = 0; i < 3; i++) {
+        qkv_batch_shard(&batch, SHARDS[i][0], SHARDS[i][1], &view);
+        cr_expect_eq(view.count, 0, "case %d", i);
     }
-    qkv_batch_shard(&batch, 0, 0, &view);
-    cr_expect_eq(view.count, 0);
-}
-
-Test(misuse, an_optimizer_needs_parameters_and_gradients)
-{
-    struct qkv_optimizer_options settings = {.optimizer = QKV_OPTIMIZER_SGD};
-    struct qkv_parameters none = {0};
-    struct qkv_optimizer optimizer = {0};
-    cr_expect_eq(qkv_optimizer_init(&optimizer, &settings, &none, &error), QKV_INVALID);
-    expect_message("qkv_parameters_allocate");
-    cr_expect(isnan(qkv_optimizer_step(&optimizer, &model->parameters, NULL, 0, NULL, 1, 1)));
-    cr_expect(isnan(qkv_optimizer_step(&optimizer, &model->parameters, NULL, 1, NULL, 1, 1)));
-    cr_expect(isnan(qkv_optimizer_step(&optimizer, &none, NULL, 1, NULL, 1, 1)));
 }
 
 Test(misuse, searches_decodings_and_translations_out_of_range)
@@ -125,19 +99,14 @@ Test(misuse, a_vocabulary_has_the_special_tokens)
         expect_message("a model cannot have vocabularies of");
     }
     struct qkv_model *least = tiny_model(&config, QKV_SPECIALS, QKV_SPECIALS, QKV_FLOAT32, 1);
-    struct qkv_decoding *decoding = qkv_decoding_new(least);
-    const struct qkv_ids source = {0, NULL};
-    struct qkv_batch empty = {0};
+    const int64_t no_words = 0;
+    struct tiny tiny = tiny_with(least, 1, &no_words, NULL, 1);
     struct qkv_translations translations = {0};
     const struct qkv_search_options options = {
         .beam_size = 1, .n_best = 1, .min_output_length = 1, .allow_unknown = true};
-    cr_assert_eq(qkv_batch_make(&empty, 1, &source, NULL, &error), QKV_OK);
-    const struct qkv_batch_view view = tiny_view(&empty);
-    cr_expect_eq(qkv_search(decoding, &view, &options, &translations, &error), QKV_OK, "%s", error.message);
+    tiny_search(least, &tiny.view, options, &translations);
     qkv_translations_release(&translations);
-    qkv_batch_release(&empty);
-    qkv_decoding_free(decoding);
-    qkv_model_free(least);
+    tiny_release(&tiny);
 }
 
 Test(misuse, a_decoding_that_has_not_started_has_no_rows_to_reorder)
@@ -157,21 +126,6 @@ Test(misuse, a_decoding_that_has_not_started_has_no_rows_to_reorder)
         qkv_decoding_free(decoding);
     }
     qkv_model_free(recurrent);
-}
-
-Test(misuse, checks_metrics_and_charts_out_of_range)
-{
-    struct qkv_check_report report = {0};
-    const struct qkv_check_options options = {0};
-    cr_expect_eq(qkv_check_op(&report, (enum qkv_op_id)12345, &options, &error), QKV_INVALID);
-    expect_message("there is no op 12345");
-    struct qkv_chrf chrf = {.word_order = 9};
-    const char *const references[] = {"a"};
-    cr_expect_eq(qkv_chrf_add(&chrf, "a", references, 1, &error), QKV_INVALID);
-    expect_message("word order of chrF is 9");
-    const struct qkv_chart chart = {0};
-    cr_expect_eq(qkv_charts_write(&chart, 0, 1, "never-written.svg", &error), QKV_INVALID);
-    expect_message("cannot draw 0 charts");
 }
 
 Test(misuse, numbers_that_name_nothing_give_nothing)

@@ -2,7 +2,6 @@
 #include "next_tokens.h"
 #include "tiny.h"
 
-#include "qkv/translator.h"
 #include "qkv/vocabulary.h"
 
 #include <criterion/criterion.h>
@@ -14,18 +13,6 @@ enum { SOURCE_SIZE = 9, FEW = 7, WORDS = FEW - QKV_SPECIALS, SAMPLES = 1000, SEE
 static const enum qkv_network TYPES[] = {QKV_NETWORK_TRANSFORMER, QKV_NETWORK_RECURRENT};
 static const int32_t SOURCE_WORDS[] = {3, 4, 5, 6};
 static const struct qkv_ids SOURCE = {4, SOURCE_WORDS};
-
-/* Translates sentences with a new translator and copies nothing: the caller frees the translator. */
-static const struct qkv_hypothesis *translated(struct qkv_translator *translator, int64_t count,
-                                               const struct qkv_ids *sources, int64_t batch_size,
-                                               const struct qkv_search_options *options)
-{
-    struct qkv_error error = {""};
-    const struct qkv_hypothesis *best;
-    cr_assert_eq(qkv_translator_run(translator, count, sources, batch_size, options, &best, &error), QKV_OK,
-                 "%s", error.message);
-    return best;
-}
 
 /* ---- the distribution ---- */
 
@@ -85,7 +72,7 @@ static void expect_distribution(const struct qkv_model *model, struct qkv_sampli
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         sampling.seed = seed;
         const struct qkv_search_options options = {1, 0, SAMPLES, 1, .sampling = sampling};
-        const struct qkv_hypothesis *found = translated(translator, 1, &SOURCE, 1, &options);
+        const struct qkv_hypothesis *found = tiny_translate(translator, 1, &SOURCE, 1, &options);
         for (int i = 0; i < SAMPLES; i++) counts[outcome_of(&found[i])]++;
     }
     qkv_translator_free(translator);
@@ -130,7 +117,7 @@ Test(sampling, log_probabilities_are_those_of_the_model)
     struct qkv_translator *translator = qkv_translator_new(model, NULL, &error);
     const struct qkv_search_options options = {
         1, 1, 20, 6, .length_penalty = QKV_LENGTH_PENALTY_AVERAGE, .sampling = {true, 3, 4, 0.9, 5}};
-    const struct qkv_hypothesis *found = translated(translator, 1, &SOURCE, 1, &options);
+    const struct qkv_hypothesis *found = tiny_translate(translator, 1, &SOURCE, 1, &options);
     for (int i = 0; i < 20; i++) {
         double expected = 0;
         int64_t tokens = found[i].length + found[i].finished;
@@ -151,25 +138,15 @@ Test(sampling, log_probabilities_are_those_of_the_model)
 
 enum { SENTENCES = 40, TYPES_OF_WORDS = 60, LONGEST = 15 };
 
-struct sources {
-    struct qkv_batch batch;
-    struct qkv_ids ids[SENTENCES];
-};
-
-static void make_sources(struct sources *sources, const struct qkv_model *model)
+/* A model, with sources in `ids`. */
+static struct tiny tiny_of(enum qkv_network type, struct qkv_ids ids[SENTENCES])
 {
     int64_t lengths[SENTENCES];
     for (int64_t i = 0; i < SENTENCES; i++) lengths[i] = 1 + 5 * i % 9;
-    tiny_batch(&sources->batch, model, SENTENCES, lengths, NULL, 7);
-    for (int64_t i = 0; i < SENTENCES; i++)
-        sources->ids[i] =
-            (struct qkv_ids){lengths[i], sources->batch.source + sources->batch.source_start[i]};
-}
-
-static bool are_same(const struct qkv_hypothesis *a, const struct qkv_hypothesis *b)
-{
-    return a->length == b->length && a->finished == b->finished &&
-           !memcmp(a->ids, b->ids, (size_t)a->length * sizeof *a->ids);
+    struct tiny tiny = tiny_with(tiny_model_of_type(type, SOURCE_SIZE, TYPES_OF_WORDS, QKV_FLOAT32, 3),
+                                 SENTENCES, lengths, NULL, 7);
+    tiny_sources(&tiny.batch, ids);
+    return tiny;
 }
 
 Test(sampling, the_best_token_alone_is_greedy_search)
@@ -177,26 +154,24 @@ Test(sampling, the_best_token_alone_is_greedy_search)
     static const struct qkv_sampling_options OPTIONS[] = {
         {true, 1, 1, 1, 0}, {true, 3, 1, 0.5, 1}, {true, 1, 0, 1e-9, 2}, {true, 1e-9, 0, 1, 3}};
     for (int t = 0; t < 2; t++) {
-        struct qkv_model *model = tiny_model_of_type(TYPES[t], SOURCE_SIZE, TYPES_OF_WORDS, QKV_FLOAT32, 3);
-        struct sources sources = {0};
+        struct qkv_ids sources[SENTENCES];
         struct qkv_error error;
-        make_sources(&sources, model);
-        struct qkv_translator *translator = qkv_translator_new(model, NULL, &error);
-        struct qkv_translator *other = qkv_translator_new(model, NULL, &error);
+        struct tiny tiny = tiny_of(TYPES[t], sources);
+        struct qkv_translator *translator = qkv_translator_new(tiny.model, NULL, &error);
+        struct qkv_translator *other = qkv_translator_new(tiny.model, NULL, &error);
         const struct qkv_search_options greedy = {1, 0.6, 1, LONGEST};
-        const struct qkv_hypothesis *expected = translated(translator, SENTENCES, sources.ids, 8, &greedy);
+        const struct qkv_hypothesis *expected = tiny_translate(translator, SENTENCES, sources, 8, &greedy);
         for (size_t i = 0; i < sizeof OPTIONS / sizeof OPTIONS[0]; i++) {
             const struct qkv_search_options options = {1, 0.6, 1, LONGEST, .sampling = OPTIONS[i]};
-            const struct qkv_hypothesis *found = translated(other, SENTENCES, sources.ids, 8, &options);
+            const struct qkv_hypothesis *found = tiny_translate(other, SENTENCES, sources, 8, &options);
             for (int k = 0; k < SENTENCES; k++) {
-                cr_expect(are_same(&found[k], &expected[k]));
+                cr_expect(tiny_is_same(&found[k], &expected[k]));
                 cr_expect_float_eq(found[k].score, expected[k].score, 1e-9);
             }
         }
         qkv_translator_free(translator);
         qkv_translator_free(other);
-        qkv_batch_release(&sources.batch);
-        qkv_model_free(model);
+        tiny_release(&tiny);
     }
 }
 
@@ -204,21 +179,20 @@ Test(sampling, the_best_token_alone_is_greedy_search)
  * several samples is that of one. */
 Test(sampling, samples_depend_on_seed_and_number_alone)
 {
-    struct qkv_model *model =
-        tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, TYPES_OF_WORDS, QKV_FLOAT32, 3);
-    struct sources sources = {0};
+    struct qkv_ids sources[SENTENCES];
     struct qkv_error error;
-    make_sources(&sources, model);
+    struct tiny tiny = tiny_of(QKV_NETWORK_TRANSFORMER, sources);
+    struct qkv_model *model = tiny.model;
     const struct qkv_search_options options = {1, 0, 2, LONGEST, .sampling = {true, 1, 0, 0.95, 5}};
     struct qkv_translator *alone = qkv_translator_new(model, NULL, &error);
-    const struct qkv_hypothesis *expected = translated(alone, SENTENCES, sources.ids, 32, &options);
+    const struct qkv_hypothesis *expected = tiny_translate(alone, SENTENCES, sources, 32, &options);
     for (int threads = 1; threads <= 3; threads++)
         for (int64_t batch_size = 1; batch_size <= SENTENCES; batch_size += 13) {
             struct qkv_workers *workers = qkv_workers_new(threads, &error);
             struct qkv_translator *translator = qkv_translator_new(model, workers, &error);
             const struct qkv_hypothesis *found =
-                translated(translator, SENTENCES, sources.ids, batch_size, &options);
-            for (int i = 0; i < 2 * SENTENCES; i++) cr_expect(are_same(&found[i], &expected[i]));
+                tiny_translate(translator, SENTENCES, sources, batch_size, &options);
+            for (int i = 0; i < 2 * SENTENCES; i++) cr_expect(tiny_is_same(&found[i], &expected[i]));
             qkv_translator_free(translator);
             qkv_workers_free(workers);
         }
@@ -227,29 +201,28 @@ Test(sampling, samples_depend_on_seed_and_number_alone)
     int64_t numbers[SENTENCES];
     for (int i = 0; i < SENTENCES; i++) {
         numbers[i] = SENTENCES - 1 - i;
-        reversed[i] = sources.ids[numbers[i]];
+        reversed[i] = sources[numbers[i]];
     }
     struct qkv_search_options changed = options;
     changed.numbers = numbers;
     changed.n_best = 1;
-    const struct qkv_hypothesis *found = translated(other, SENTENCES, reversed, 8, &changed);
-    for (int i = 0; i < SENTENCES; i++) cr_expect(are_same(&found[i], &expected[2 * numbers[i]]));
-    for (int what = 0; what < 2;
-         what++) { /* without numbers, they belong to other sentences; with another seed */
+    const struct qkv_hypothesis *found = tiny_translate(other, SENTENCES, reversed, 8, &changed);
+    for (int i = 0; i < SENTENCES; i++) cr_expect(tiny_is_same(&found[i], &expected[2 * numbers[i]]));
+    /* Without numbers, samples belong to other sentences. */
+    for (int what = 0; what < 2; what++) {
         int same = 0;
         changed.numbers = what ? numbers : NULL;
         changed.sampling.seed += (uint64_t)what;
-        found = translated(other, SENTENCES, reversed, 8, &changed);
-        for (int i = 0; i < SENTENCES; i++) same += are_same(&found[i], &expected[2 * numbers[i]]);
-        cr_expect_lt(same, SENTENCES / 4);
+        found = tiny_translate(other, SENTENCES, reversed, 8, &changed);
+        for (int i = 0; i < SENTENCES; i++) same += tiny_is_same(&found[i], &expected[2 * numbers[i]]);
+        cr_expect_lt(same, SENTENCES / 4, "%s", what ? "another seed" : "no numbers");
     }
     int same = 0;
-    for (int i = 0; i < SENTENCES; i++) same += are_same(&expected[2 * i], &expected[2 * i + 1]);
+    for (int i = 0; i < SENTENCES; i++) same += tiny_is_same(&expected[2 * i], &expected[2 * i + 1]);
     cr_expect_lt(same, SENTENCES / 4);
     qkv_translator_free(alone);
     qkv_translator_free(other);
-    qkv_batch_release(&sources.batch);
-    qkv_model_free(model);
+    tiny_release(&tiny);
 }
 
 Test(sampling, nonsense_is_refused)

@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct qkv_model_config tiny_config(void)
 {
@@ -140,6 +141,29 @@ void tiny_release(struct tiny *tiny)
 {
     qkv_batch_release(&tiny->batch);
     qkv_model_free(tiny->model);
+}
+
+void tiny_sources(const struct qkv_batch *batch, struct qkv_ids *ids)
+{
+    for (int64_t i = 0; i < batch->count; i++)
+        ids[i] = (struct qkv_ids){batch->source_length[i] - 1, batch->source + batch->source_start[i]};
+}
+
+const struct qkv_hypothesis *tiny_translate(struct qkv_translator *translator, int64_t count,
+                                            const struct qkv_ids *sources, int64_t batch_size,
+                                            const struct qkv_search_options *options)
+{
+    struct qkv_error error = {""};
+    const struct qkv_hypothesis *best;
+    cr_assert_eq(qkv_translator_run(translator, count, sources, batch_size, options, &best, &error), QKV_OK,
+                 "%s", error.message);
+    return best;
+}
+
+bool tiny_is_same(const struct qkv_hypothesis *a, const struct qkv_hypothesis *b)
+{
+    return a->length == b->length && a->finished == b->finished &&
+           !memcmp(a->ids, b->ids, (size_t)a->length * sizeof *a->ids);
 }
 
 struct qkv_graph *tiny_traced(const struct tiny *tiny, struct qkv_trace *trace)

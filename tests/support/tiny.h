@@ -5,6 +5,7 @@
 #include "qkv/batch.h"
 #include "qkv/model.h"
 #include "qkv/search.h"
+#include "qkv/translator.h"
 
 /* Returns a config with two layers, two heads, width 8, no dropout and positions for 24 tokens. */
 struct qkv_model_config tiny_config(void);
@@ -42,6 +43,17 @@ struct tiny {
 struct tiny tiny_with(struct qkv_model *model, int64_t count, const int64_t *source_length,
                       const int64_t *target_length, uint64_t seed);
 void tiny_release(struct tiny *tiny);
+
+/* Writes the words of each source, without </s>, to `ids`. */
+void tiny_sources(const struct qkv_batch *batch, struct qkv_ids *ids);
+
+/* Translates sentences, which must succeed. The result belongs to the translator. */
+const struct qkv_hypothesis *tiny_translate(struct qkv_translator *translator, int64_t count,
+                                            const struct qkv_ids *sources, int64_t batch_size,
+                                            const struct qkv_search_options *options);
+
+/* Whether two hypotheses have the same words, and both are finished or neither is. */
+bool tiny_is_same(const struct qkv_hypothesis *a, const struct qkv_hypothesis *b);
 
 /* A graph over the parameters of the model, without gradients, in which the loss of the batch has been computed; fills
  * the trace. */
