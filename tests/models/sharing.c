@@ -14,8 +14,7 @@ static float *gradients_of(const struct qkv_model *model, const struct qkv_batch
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
     const struct qkv_random random = {.seed = 4};
     struct qkv_error error = {""};
-    float *gradients = malloc((size_t)model->parameters.elements * sizeof *gradients);
-    memset(gradients, 0, (size_t)model->parameters.elements * sizeof *gradients);
+    float *gradients = calloc((size_t)model->parameters.elements, sizeof *gradients);
     qkv_graph_share_memory(graph, share);
     qkv_graph_bind(graph, &model->parameters, gradients, false);
     qkv_graph_set_dropout(graph, &random);
@@ -39,21 +38,17 @@ static void expect_same(enum qkv_norm_place place, bool tied)
     config.encoder.layer_norm = config.decoder.layer_norm = place;
     config.encoder.dropout = config.decoder.dropout = config.decoder.attention.rule.dropout = 0.2;
     config.tied_softmax = tied;
-    struct qkv_model *model = tiny_model(&config, 11, 13, QKV_FLOAT32, 3);
-    struct qkv_batch batch = {0};
-    struct qkv_batch_view view;
-    tiny_batch(&batch, model, 4, (const int64_t[]){7, 1, 12, 5}, (const int64_t[]){3, 9, 4, 16}, 8);
-    qkv_batch_shard(&batch, 0, 1, &view);
+    static const int64_t SOURCE[] = {7, 1, 12, 5}, TARGET[] = {3, 9, 4, 16};
+    struct tiny tiny = tiny_with(tiny_model(&config, 11, 13, QKV_FLOAT32, 3), 4, SOURCE, TARGET, 8);
     size_t separate, shared;
-    float *one = gradients_of(model, &view, false, &separate),
-          *other = gradients_of(model, &view, true, &shared);
-    cr_expect_eq(memcmp(one, other, (size_t)model->parameters.elements * sizeof *one), 0, "norm %d, tied %d",
-                 place, tied);
+    float *one = gradients_of(tiny.model, &tiny.view, false, &separate),
+          *other = gradients_of(tiny.model, &tiny.view, true, &shared);
+    cr_expect_eq(memcmp(one, other, (size_t)tiny.model->parameters.elements * sizeof *one), 0,
+                 "norm %d, tied %d", place, tied);
     cr_expect_lt(shared, separate * 3 / 4, "%zu bytes of %zu", shared, separate);
     free(one);
     free(other);
-    qkv_batch_release(&batch);
-    qkv_model_free(model);
+    tiny_release(&tiny);
 }
 
 Test(sharing, gradients_are_the_same_in_less_memory)
@@ -63,67 +58,34 @@ Test(sharing, gradients_are_the_same_in_less_memory)
     expect_same(QKV_NORM_POST, true);
 }
 
-/* A sum of a tensor with itself, a product that two ops use, and an op that no gradient reaches. */
-Test(sharing, tensors_with_several_consumers_are_kept)
-{
-    double found[2][12];
-    for (int share = 0; share < 2; share++) {
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-        qkv_graph_share_memory(graph, share);
-        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 4)), *square = qkv_multiply(graph, x, x);
-        struct qkv_tensor *twice = qkv_add(graph, square, square), *side = qkv_tanh(graph, twice);
-        struct qkv_tensor *y =
-            qkv_sum(graph, qkv_multiply(graph, side, qkv_add(graph, twice, square)), QKV_ALL);
-        qkv_exp(graph, side); /* no op uses the result */
-        double values[12];
-        for (int i = 0; i < 12; i++) values[i] = 0.1 * i - 0.5;
-        qkv_tensor_write(x, values);
-        qkv_graph_plan(graph, y);
-        qkv_forward(graph);
-        qkv_backward(graph, y, NULL);
-        qkv_tensor_read_gradient(x, found[share]);
-        qkv_graph_free(graph);
-    }
-    for (int i = 0; i < 12; i++)
-        cr_expect_eq(found[0][i], found[1][i], "%d: %g and %g", i, found[0][i], found[1][i]);
-}
-
 /* ---- results that overwrite their inputs ---- */
 
 enum { ROWS = 5, COLUMNS = 37, NUMBERS = ROWS * COLUMNS };
 
+/* A variable that holds numbers. */
+static struct qkv_tensor *numbers(struct qkv_graph *graph, int64_t rows, int64_t columns)
+{
+    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(rows, columns));
+    double values[NUMBERS];
+    for (int i = 0; i < NUMBERS; i++) values[i] = (i * 7 % 31) / 10.0 - 1.5;
+    qkv_tensor_write(x, values);
+    return x;
+}
+
 typedef struct qkv_tensor *unary(struct qkv_graph *graph, struct qkv_tensor *x);
-
-static struct qkv_tensor *drop(struct qkv_graph *graph, struct qkv_tensor *x)
-{
-    return qkv_dropout(graph, x, 0.4);
-}
-
-static struct qkv_tensor *drop_rows(struct qkv_graph *graph, struct qkv_tensor *x)
-{
-    return qkv_dropout_rows(graph, x, 0.4);
-}
-
-static struct qkv_tensor *add_left(struct qkv_graph *graph, struct qkv_tensor *x)
-{
-    return qkv_add(graph, x, qkv_tanh(graph, qkv_variable(graph, QKV_SHAPE(ROWS, COLUMNS))));
-}
-
-static struct qkv_tensor *add_right(struct qkv_graph *graph, struct qkv_tensor *x)
-{
-    return qkv_add(graph, qkv_variable(graph, QKV_SHAPE(ROWS, COLUMNS)), x);
-}
-
-static struct qkv_tensor *place(struct qkv_graph *graph, struct qkv_tensor *x)
-{
-    static const int64_t start[] = {1}, length[] = {3};
-    return qkv_add_positions(graph, x, qkv_variable(graph, QKV_SHAPE(4, COLUMNS)),
-                             (struct qkv_segments){1, start, length}, NULL);
-}
 
 static struct qkv_tensor *twice(struct qkv_graph *graph, struct qkv_tensor *x)
 {
     return qkv_add(graph, qkv_relu(graph, x), x); /* two ops use x: neither may overwrite it */
+}
+
+/* A sum of a tensor with itself, a product that two ops use, and an op that no gradient reaches. */
+static struct qkv_tensor *several_consumers(struct qkv_graph *graph, struct qkv_tensor *x)
+{
+    struct qkv_tensor *square = qkv_multiply(graph, x, x), *twice_square = qkv_add(graph, square, square),
+                      *side = qkv_tanh(graph, twice_square);
+    qkv_exp(graph, side); /* no op uses the result */
+    return qkv_multiply(graph, side, qkv_add(graph, twice_square, square));
 }
 
 /* ---- values that backward recomputes ---- */
@@ -183,26 +145,23 @@ static struct qkv_tensor *norm_without_use(struct qkv_graph *graph, struct qkv_t
     return square(graph, norm(graph, x));
 }
 
-static unary *const UNARIES[] = {qkv_relu,
-                                 qkv_tanh,
-                                 qkv_sigmoid,
-                                 qkv_exp,
-                                 qkv_gelu,
-                                 qkv_gelu_tanh,
-                                 qkv_silu,
-                                 drop,
-                                 drop_rows,
-                                 add_left,
-                                 add_right,
-                                 place,
-                                 qkv_softmax,
-                                 twice,
-                                 norms_in_turn,
-                                 norms_that_overlap,
-                                 norms_in_other_shapes,
-                                 norm_without_use,
-                                 norms_of_norms,
-                                 norm};
+/* tests/kernels/random_cases.c tries each op alone. */
+static const struct {
+    const char *name;
+    unary *build;
+} UNARIES[] = {
+    {"relu", qkv_relu},
+    {"tanh", qkv_tanh},
+    {"softmax", qkv_softmax},
+    {"twice", twice},
+    {"several consumers", several_consumers},
+    {"norm", norm},
+    {"norms in turn", norms_in_turn},
+    {"norms that overlap", norms_that_overlap},
+    {"norms in other shapes", norms_in_other_shapes},
+    {"norm without use", norm_without_use},
+    {"norms of norms", norms_of_norms},
+};
 
 /* Loss and gradient of x -> scale -> dropout -> op -> scale -> sum of squares. */
 static void run_chain(unary *op, bool share, double *loss, double gradient[NUMBERS])
@@ -211,13 +170,10 @@ static void run_chain(unary *op, bool share, double *loss, double gradient[NUMBE
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
     qkv_graph_share_memory(graph, share);
     qkv_graph_set_dropout(graph, &random);
-    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(ROWS, COLUMNS));
-    double values[NUMBERS];
-    for (int i = 0; i < NUMBERS; i++) values[i] = (i * 7 % 31) / 10.0 - 1.5;
+    struct qkv_tensor *x = numbers(graph, ROWS, COLUMNS);
     struct qkv_tensor *y = op(graph, qkv_dropout(graph, qkv_scale(graph, x, 1.25), 0.2));
     y = qkv_scale(graph, y, -0.75);
     y = qkv_sum(graph, qkv_multiply(graph, y, y), QKV_ALL);
-    qkv_tensor_write(x, values);
     qkv_graph_plan(graph, y);
     cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
     for (int pass = 0; pass < 2; pass++) { /* the second pass starts with the memory as the first left it */
@@ -234,9 +190,10 @@ Test(sharing, results_that_overwrite_inputs_are_the_same)
 {
     for (size_t i = 0; i < sizeof UNARIES / sizeof UNARIES[0]; i++) {
         double loss[2], gradient[2][NUMBERS];
-        for (int share = 0; share < 2; share++) run_chain(UNARIES[i], share, &loss[share], gradient[share]);
-        cr_expect_eq(loss[0], loss[1], "%d: %.17g and %.17g", (int)i, loss[0], loss[1]);
-        cr_expect_eq(memcmp(gradient[0], gradient[1], sizeof gradient[0]), 0, "op %d", (int)i);
+        for (int share = 0; share < 2; share++)
+            run_chain(UNARIES[i].build, share, &loss[share], gradient[share]);
+        cr_expect_eq(loss[0], loss[1], "%s: %.17g and %.17g", UNARIES[i].name, loss[0], loss[1]);
+        cr_expect_eq(memcmp(gradient[0], gradient[1], sizeof gradient[0]), 0, "%s", UNARIES[i].name);
     }
 }
 
@@ -258,10 +215,16 @@ Test(sharing, several_norms_need_the_memory_of_one)
                  added[1] - added[0]);
 }
 
-static void count_norms(void *context, const struct qkv_tensor *tensor, bool backward)
+/* How often an op runs forward and backward. */
+struct counter {
+    const char *op;
+    int runs[2];
+};
+
+static void count_runs(void *context, const struct qkv_tensor *tensor, bool backward)
 {
-    int *counts = context;
-    if (!strcmp(qkv_tensor_op(tensor), "layer_norm")) counts[backward]++;
+    struct counter *counter = context;
+    if (!strcmp(qkv_tensor_op(tensor), counter->op)) counter->runs[backward]++;
 }
 
 /* However many nodes read a norm, backward recomputes it once. The result is kept although later
@@ -270,15 +233,12 @@ Test(sharing, norms_are_recomputed_once)
 {
     double found[2][NUMBERS];
     for (int share = 0; share < 2; share++) {
-        int counts[2] = {0, 0};
-        const struct qkv_observer observer = {count_norms, counts};
+        struct counter norms = {"layer_norm", {0, 0}};
+        const struct qkv_observer observer = {count_runs, &norms};
         struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
         qkv_graph_share_memory(graph, share);
         qkv_graph_observe(graph, &observer);
-        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(ROWS, COLUMNS)), *y = x;
-        double values[NUMBERS];
-        for (int i = 0; i < NUMBERS; i++) values[i] = (i * 7 % 31) / 10.0 - 1.5;
-        qkv_tensor_write(x, values);
+        struct qkv_tensor *y = numbers(graph, ROWS, COLUMNS);
         for (int i = 0; i < 3; i++) {
             struct qkv_tensor *normed = norm(graph, y);
             y = qkv_add(graph, square(graph, normed), square(graph, normed));
@@ -287,10 +247,10 @@ Test(sharing, norms_are_recomputed_once)
         norm(graph, square(graph, y));
         qkv_graph_plan(graph, y);
         qkv_forward(graph);
-        cr_expect(counts[0] == 5 && counts[1] == 0, "%d, %d", counts[0], counts[1]);
+        cr_expect(norms.runs[0] == 5 && norms.runs[1] == 0, "%d, %d", norms.runs[0], norms.runs[1]);
         qkv_backward(graph, y, NULL);
-        cr_expect_eq(counts[0], share ? 5 + 3 : 5, "%d", counts[0]);
-        cr_expect_eq(counts[1], 4);
+        cr_expect_eq(norms.runs[0], share ? 5 + 3 : 5, "%d", norms.runs[0]);
+        cr_expect_eq(norms.runs[1], 4);
         qkv_tensor_read(y, found[share]);
         qkv_graph_free(graph);
     }
@@ -299,26 +259,18 @@ Test(sharing, norms_are_recomputed_once)
 
 enum { WIDE = 32, MOST_ROWS = 5 };
 
-static void count_attentions(void *context, const struct qkv_tensor *tensor, bool backward)
-{
-    int *counts = context;
-    if (!strcmp(qkv_tensor_op(tensor), "attention")) counts[backward]++;
-}
-
-/* Runs three attentions of [rows, WIDE], each squared. counts: how often attention runs forward and backward. */
-static void run_attentions(int64_t rows, bool share, int counts[2], double gradient[MOST_ROWS * WIDE])
+/* Runs three attentions of [rows, WIDE], each squared. */
+static void run_attentions(int64_t rows, bool share, struct counter *counter,
+                           double gradient[MOST_ROWS * WIDE])
 {
     const struct qkv_attention attention = {.rule = {.heads = 2, .dropout = 0.2}};
     const struct qkv_random random = {.seed = 9};
-    const struct qkv_observer observer = {count_attentions, counts};
+    const struct qkv_observer observer = {count_runs, counter};
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
     qkv_graph_share_memory(graph, share);
     qkv_graph_set_dropout(graph, &random);
     qkv_graph_observe(graph, &observer);
-    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(rows, WIDE)), *y = x;
-    double values[MOST_ROWS * WIDE];
-    for (int i = 0; i < MOST_ROWS * WIDE; i++) values[i] = (i * 7 % 31) / 10.0 - 1.5;
-    qkv_tensor_write(x, values);
+    struct qkv_tensor *x = numbers(graph, rows, WIDE), *y = x;
     for (int i = 0; i < 3; i++) y = square(graph, qkv_attention(graph, y, y, y, NULL, attention));
     y = qkv_sum(graph, y, QKV_ALL);
     qkv_graph_plan(graph, y);
@@ -335,10 +287,11 @@ Test(sharing, results_of_attention_are_recomputed_if_they_are_wide)
     for (int64_t rows = MOST_ROWS - 1; rows <= MOST_ROWS; rows++) {
         double gradient[2][MOST_ROWS * WIDE] = {{0}};
         for (int share = 0; share < 2; share++) {
-            int counts[2] = {0, 0};
-            run_attentions(rows, share, counts, gradient[share]);
-            cr_expect_eq(counts[0], share && 8 * rows <= WIDE ? 6 : 3, "%d rows: %d", (int)rows, counts[0]);
-            cr_expect_eq(counts[1], 3);
+            struct counter counter = {"attention", {0, 0}};
+            run_attentions(rows, share, &counter, gradient[share]);
+            cr_expect_eq(counter.runs[0], share && 8 * rows <= WIDE ? 6 : 3, "%d rows: %d", (int)rows,
+                         counter.runs[0]);
+            cr_expect_eq(counter.runs[1], 3);
         }
         cr_expect_eq(memcmp(gradient[0], gradient[1], sizeof gradient[0]), 0, "%d rows", (int)rows);
     }
@@ -370,15 +323,6 @@ Test(sharing, gradients_reuse_the_workspace_of_the_loss)
 
 /* ---- graphs without gradients: a value is freed when its last consumer has run ---- */
 
-static struct qkv_tensor *numbers(struct qkv_graph *graph)
-{
-    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(ROWS, COLUMNS));
-    double values[NUMBERS];
-    for (int i = 0; i < NUMBERS; i++) values[i] = (i * 7 % 31) / 10.0 - 1.5;
-    qkv_tensor_write(x, values);
-    return x;
-}
-
 /* x -> scale -> op -> scale -> relu, the result. Further nodes use the result and the input of the
  * second scale, also in another shape; two of their results are read by no op. */
 static void forward_chain(unary *op, bool share, double found[3][NUMBERS])
@@ -388,7 +332,7 @@ static void forward_chain(unary *op, bool share, double found[3][NUMBERS])
     qkv_graph_set_gradients(graph, false);
     qkv_graph_share_memory(graph, share);
     qkv_graph_set_dropout(graph, &random);
-    struct qkv_tensor *x = op(graph, qkv_scale(graph, numbers(graph), 1.25));
+    struct qkv_tensor *x = op(graph, qkv_scale(graph, numbers(graph, ROWS, COLUMNS), 1.25));
     struct qkv_tensor *transposed =
         qkv_reshape(graph, qkv_relu(graph, square(graph, x)), QKV_SHAPE(COLUMNS, ROWS));
     struct qkv_tensor *unused = qkv_exp(graph, qkv_reshape(graph, x, QKV_SHAPE(COLUMNS, ROWS)));
@@ -411,10 +355,10 @@ Test(sharing, forward_without_gradients_gives_the_same)
 {
     for (size_t i = 0; i < sizeof UNARIES / sizeof UNARIES[0]; i++) {
         double found[2][3][NUMBERS];
-        for (int share = 0; share < 2; share++) forward_chain(UNARIES[i], share, found[share]);
+        for (int share = 0; share < 2; share++) forward_chain(UNARIES[i].build, share, found[share]);
         for (int which = 0; which < 3; which++)
-            cr_expect_eq(memcmp(found[0][which], found[1][which], sizeof found[0][which]), 0, "op %d, %d",
-                         (int)i, which);
+            cr_expect_eq(memcmp(found[0][which], found[1][which], sizeof found[0][which]), 0, "%s, %d",
+                         UNARIES[i].name, which);
     }
 }
 
