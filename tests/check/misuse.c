@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The arguments of a check of y = f(x), x [3]. */
 struct call {
@@ -80,10 +81,9 @@ Test(misuse, numbers_that_name_nothing_are_refused)
         cr_expect_eq(check(&call), QKV_INVALID);
         call.options.fault = QKV_FAULT_SIGN;
         call.options.fault_op = (enum qkv_op_id)wrong[i];
-        expect_refusal(
-            &call, wrong[i] < 0
-                       ? "qkv_check_graph: fault_op is -1, but there is no such op to plant a fault in"
-                       : "qkv_check_graph: fault_op is 1000, but there is no such op to plant a fault in");
+        cr_expect_eq(check(&call), QKV_INVALID);
+        cr_expect_not_null(strstr(call.error.message, "there is no such op to plant a fault in"), "%s",
+                           call.error.message);
         call.options.fault = QKV_FAULT_NONE;
     }
     release(&call);
@@ -91,14 +91,21 @@ Test(misuse, numbers_that_name_nothing_are_refused)
 
 Test(misuse, options_out_of_range_are_refused)
 {
+    static const struct {
+        double tolerance;
+        int64_t sample;
+        const char *message;
+    } CASES[] = {
+        {(double)NAN, 0, "qkv_check_graph: the tolerance is nan, but must be 0 or more"},
+        {-1, 0, "qkv_check_graph: the tolerance is -1, but must be 0 or more"},
+        {0, -1, "qkv_check_graph: the sample is -1, but must be 0 (all) or more"},
+    };
     struct call call = call_of(qkv_tanh);
-    call.options.tolerance = NAN;
-    expect_refusal(&call, "qkv_check_graph: the tolerance is nan, but must be 0 or more");
-    call.options.tolerance = -1;
-    expect_refusal(&call, "qkv_check_graph: the tolerance is -1, but must be 0 or more");
-    call.options.tolerance = 0;
-    call.options.sample = -1;
-    expect_refusal(&call, "qkv_check_graph: the sample is -1, but must be 0 (all) or more");
+    for (int i = 0; i < 3; i++) {
+        call.options.tolerance = CASES[i].tolerance;
+        call.options.sample = CASES[i].sample;
+        expect_refusal(&call, CASES[i].message);
+    }
     release(&call);
 }
 
@@ -172,28 +179,21 @@ static struct qkv_tensor *overflow(struct qkv_graph *graph, struct qkv_tensor *x
     return qkv_exp(graph, qkv_scale(graph, x, 1e300));
 }
 
-Test(misuse, a_function_of_nan_or_infinity_fails)
+Test(misuse, nan_and_infinity_fail)
 {
-    struct call call = call_of(log_of_negatives);
-    cr_expect_eq(check(&call), QKV_OK);
-    cr_expect_gt(call.report.failures, 0);
-    double values[3];
-    qkv_tensor_read(call.x, values);
-    cr_expect(values[0] == 0.5 && values[1] == -1.5 && values[2] == 2, "the values are restored");
-    release(&call);
-    call = call_of(overflow);
-    cr_expect_eq(check(&call), QKV_OK);
-    cr_expect_gt(call.report.failures, 0);
-    release(&call);
-}
-
-Test(misuse, variables_of_nan_fail)
-{
-    struct call call = call_of(qkv_tanh);
-    qkv_tensor_write(call.x, (double[]){NAN, INFINITY, 1e308});
-    cr_expect_eq(check(&call), QKV_OK);
-    cr_expect_gt(call.report.failures, 0);
-    release(&call);
+    static const double X[][3] = {{0.5, -1.5, 2}, {0.5, -1.5, 2}, {NAN, INFINITY, 1e308}};
+    struct qkv_tensor *(*const functions[])(struct qkv_graph *, struct qkv_tensor *) = {log_of_negatives,
+                                                                                        overflow, qkv_tanh};
+    for (int i = 0; i < 3; i++) {
+        struct call call = call_of(functions[i]);
+        double values[3];
+        qkv_tensor_write(call.x, X[i]);
+        cr_expect_eq(check(&call), QKV_OK);
+        cr_expect_gt(call.report.failures, 0, "case %d", i);
+        qkv_tensor_read(call.x, values);
+        if (i < 2) cr_expect_arr_eq(values, X[i], sizeof values, "the values are restored");
+        release(&call);
+    }
 }
 
 /* A program's function that builds the network of both precisions, and depends on more than it is given. */

@@ -62,183 +62,110 @@ Test(layers, sinusoids_have_the_precision_of_the_parameters)
     qkv_parameters_release(&parameters);
 }
 
-/* ---- enums without such a value ---- */
+/* ---- options that cannot be ---- */
 
 enum { NONE = 99 };
 
-static void init_dense(struct qkv_parameters *parameters)
+/* Declares a layer that cannot be, and returns what must be said of it; NULL: there is no such number. */
+static const char *declare(int number, struct qkv_parameters *p)
 {
-    struct qkv_dense layer;
-    qkv_dense_init(&layer, parameters,
-                   &(struct qkv_dense_options){3, 2, true, (enum qkv_activation)NONE, {0}}, "x");
+    union {
+        struct qkv_dense dense;
+        struct qkv_feed_forward feed_forward;
+        struct qkv_norm norm;
+        struct qkv_residual residual;
+        struct qkv_positions positions;
+        struct qkv_recurrent recurrent;
+        struct qkv_single_head_attention attention;
+    } layer;
+    const struct qkv_dense_options activation = {3, 2, true, (enum qkv_activation)NONE, {0}},
+                                   weight = {3, 2, .initial = {(enum qkv_initializer)NONE, 1}};
+    const struct qkv_feed_forward_options inner = {3, 2, (enum qkv_activation)NONE, 0, {0}, {0}};
+    const struct qkv_norm_options kind = {(enum qkv_norm_kind)NONE, 3, 1e-6}, rms = {QKV_NORM_RMS, 3, 1e-6};
+    const struct qkv_positions_options positions[] = {{(enum qkv_position_kind)NONE, 5, 3, 100, {0}},
+                                                      {QKV_POSITION_ROTARY, 5, 4, 0, {0}},
+                                                      {QKV_POSITION_ROTARY, 5, 4, (double)INFINITY, {0}}};
+    const struct qkv_recurrent_options cells[] = {
+        {.cell = (enum qkv_cell)NONE, .inputs = 3, .width = 2},
+        {.cell = QKV_CELL_LSTM, .inputs = 3, .width = -1},
+        {.cell = QKV_CELL_LSTM, .inputs = 3, .width = (int64_t)1 << 39}};
+    const struct qkv_single_head_attention_options scores[] = {
+        {.score = (enum qkv_attention_score)NONE, .query_width = 3, .memory_width = 3},
+        {.score = QKV_ATTENTION_SCORE_NONE, .query_width = 3, .memory_width = 3}};
+    static const char *const MESSAGES[] = {
+        "x: there is no activation 99",
+        "x.weight: there is no initializer 99",
+        "x: there is no activation 99",
+        "x: there is no norm 99",
+        "x: there is no place of a norm 99",
+        "x: there is no score 99",
+        "x: attention needs a score, but has none",
+        "x: there is no kind of positions 99",
+        "positions x: the base is 0, but must be above 0, and finite",
+        "positions x: the base is inf, but must be above 0, and finite",
+        "x: there is no cell 99",
+        "x.input.weight: a parameter cannot have shape [3, -1]: it must have 1 to 4 axes, each of size 1 or "
+        "more",
+        "x.input.weight: a parameter cannot have shape [3, 2199023255552]: it must have at most 2^40 "
+        "elements",
+    };
+    if (number >= (int)(sizeof MESSAGES / sizeof *MESSAGES)) return NULL;
+    if (number < 2) qkv_dense_init(&layer.dense, p, number ? &weight : &activation, "x");
+    if (number == 2) qkv_feed_forward_init(&layer.feed_forward, p, &inner, "x");
+    if (number == 3) qkv_norm_init(&layer.norm, p, &kind, "x");
+    if (number == 4) qkv_residual_init(&layer.residual, p, &rms, (enum qkv_norm_place)NONE, 0, "x");
+    if (number == 5 || number == 6)
+        qkv_single_head_attention_init(&layer.attention, p, &scores[number - 5], "x");
+    if (number >= 7 && number < 10) qkv_positions_init(&layer.positions, p, &positions[number - 7], "x");
+    if (number >= 10) qkv_recurrent_init(&layer.recurrent, p, &cells[number - 10], "x");
+    return MESSAGES[number];
 }
 
-static void init_feed_forward(struct qkv_parameters *parameters)
+Test(layers, options_that_cannot_be_are_refused)
 {
-    struct qkv_feed_forward layer;
-    qkv_feed_forward_init(&layer, parameters,
-                          &(struct qkv_feed_forward_options){3, 2, (enum qkv_activation)NONE, 0, {0}, {0}},
-                          "x");
-}
-
-static void init_norm(struct qkv_parameters *parameters)
-{
-    struct qkv_norm layer;
-    qkv_norm_init(&layer, parameters, &(struct qkv_norm_options){(enum qkv_norm_kind)NONE, 3, 1e-6}, "x");
-}
-
-static void init_residual(struct qkv_parameters *parameters)
-{
-    struct qkv_residual layer;
-    const struct qkv_norm_options norm = {QKV_NORM_RMS, 3, 1e-6};
-    qkv_residual_init(&layer, parameters, &norm, (enum qkv_norm_place)NONE, 0, "x");
-}
-
-static void init_positions(struct qkv_parameters *parameters)
-{
-    struct qkv_positions layer;
-    const struct qkv_positions_options options = {(enum qkv_position_kind)NONE, 5, 3, 100, {0}};
-    qkv_positions_init(&layer, parameters, &options, "x");
-}
-
-static void init_recurrent(struct qkv_parameters *parameters)
-{
-    struct qkv_recurrent layer;
-    const struct qkv_recurrent_options options = {.cell = (enum qkv_cell)NONE, .inputs = 3, .width = 2};
-    qkv_recurrent_init(&layer, parameters, &options, "x");
-}
-
-static void init_attention(struct qkv_parameters *parameters)
-{
-    struct qkv_single_head_attention layer;
-    const struct qkv_single_head_attention_options options = {
-        .score = (enum qkv_attention_score)NONE, .query_width = 3, .memory_width = 3};
-    qkv_single_head_attention_init(&layer, parameters, &options, "x");
-}
-
-static void init_attention_without_score(struct qkv_parameters *parameters)
-{
-    struct qkv_single_head_attention layer;
-    const struct qkv_single_head_attention_options options = {
-        .score = QKV_ATTENTION_SCORE_NONE, .query_width = 3, .memory_width = 3};
-    qkv_single_head_attention_init(&layer, parameters, &options, "x");
-}
-
-static void init_weight(struct qkv_parameters *parameters)
-{
-    struct qkv_dense layer;
-    const struct qkv_dense_options options = {
-        .inputs = 3, .outputs = 2, .initial = {(enum qkv_initializer)NONE, 1}};
-    qkv_dense_init(&layer, parameters, &options, "x");
-}
-
-/* ---- sizes and rules that cannot be ---- */
-
-static void init_recurrent_of_width(struct qkv_parameters *parameters, int64_t width)
-{
-    struct qkv_recurrent layer;
-    const struct qkv_recurrent_options options = {.cell = QKV_CELL_LSTM, .inputs = 3, .width = width};
-    qkv_recurrent_init(&layer, parameters, &options, "x");
-}
-
-static void init_positions_of_base(struct qkv_parameters *parameters, double base)
-{
-    struct qkv_positions layer;
-    const struct qkv_positions_options options = {QKV_POSITION_ROTARY, 5, 4, base, {0}};
-    qkv_positions_init(&layer, parameters, &options, "x");
-}
-
-static void init_base_of_zero(struct qkv_parameters *parameters)
-{
-    init_positions_of_base(parameters, 0);
-}
-
-static void init_infinite_base(struct qkv_parameters *parameters)
-{
-    init_positions_of_base(parameters, (double)INFINITY);
-}
-
-static void init_no_width(struct qkv_parameters *parameters)
-{
-    init_recurrent_of_width(parameters, -1);
-}
-
-static void init_huge_width(struct qkv_parameters *parameters)
-{
-    init_recurrent_of_width(parameters, (int64_t)1 << 39);
-}
-
-/* Multi-head attention refuses the rule, and the key width, with the message. */
-static void expect_refused_heads(struct qkv_attention_rule rule, int64_t key_width, const char *message)
-{
-    struct qkv_parameters parameters = {0};
-    struct qkv_multi_head layer;
-    struct qkv_error error = {""};
-    const struct qkv_multi_head_options options = {
-        .rule = rule, .width = 2, .key_width = key_width, .value_width = 2};
-    qkv_multi_head_init(&layer, &parameters, &options, "x");
-    cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_INVALID, "%s", message);
-    cr_expect_str_eq(error.message, message);
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
-    qkv_graph_bind(graph, &parameters, NULL, false);
-    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2));
-    cr_expect_null(
-        qkv_multi_head_apply(&layer, graph, &(struct qkv_attention_inputs){.x = x, .memory = x}, NULL));
-    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
-    qkv_graph_free(graph);
-    qkv_parameters_release(&parameters);
+    for (int number = 0;; number++) {
+        struct qkv_parameters parameters = {0};
+        struct qkv_error error = {""};
+        const char *message = declare(number, &parameters);
+        if (!message) break;
+        cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_INVALID, "%s", message);
+        cr_expect_str_eq(error.message, message);
+        qkv_parameters_release(&parameters);
+    }
 }
 
 Test(layers, attention_with_an_impossible_rule_is_refused_when_it_is_declared)
 {
-    expect_refused_heads((struct qkv_attention_rule){0}, 2, "x: heads is 0, but must be at least 1");
-    expect_refused_heads((struct qkv_attention_rule){.heads = -1}, 2,
-                         "x: heads is -1, but must be at least 1");
-    expect_refused_heads((struct qkv_attention_rule){.heads = INT64_MAX}, 2,
-                         "x: 9223372036854775807 heads of 2 columns are too many: a tensor has at most 2^40 "
-                         "elements");
-    expect_refused_heads((struct qkv_attention_rule){.heads = 3, .key_value_heads = 2}, 2,
-                         "x: key_value_heads is 2, but must divide 3 heads");
-    expect_refused_heads((struct qkv_attention_rule){.heads = 1, .kernel = (enum qkv_attention_kernel)NONE},
-                         2, "x: kernel is 99, which is no value of enum qkv_attention_kernel");
-    expect_refused_heads((struct qkv_attention_rule){.heads = 1, .dropout = 1}, 2,
-                         "x: the dropout rate is 1, but must be at least 0 and below 1");
-    expect_refused_heads(
-        (struct qkv_attention_rule){.heads = 2}, -3,
-        "x.query.weight: a parameter cannot have shape [2, -3]: it must have 1 to 4 axes, each of "
-        "size 1 or more");
-}
-
-Test(layers, options_that_do_not_exist_are_refused)
-{
     static const struct {
-        void (*init)(struct qkv_parameters *parameters);
+        struct qkv_attention_rule rule;
+        int64_t key_width;
         const char *message;
     } CASES[] = {
-        {init_dense, "x: there is no activation 99"},
-        {init_feed_forward, "x: there is no activation 99"},
-        {init_norm, "x: there is no norm 99"},
-        {init_residual, "x: there is no place of a norm 99"},
-        {init_positions, "x: there is no kind of positions 99"},
-        {init_recurrent, "x: there is no cell 99"},
-        {init_attention, "x: there is no score 99"},
-        {init_attention_without_score, "x: attention needs a score, but has none"},
-        {init_weight, "x.weight: there is no initializer 99"},
-        {init_base_of_zero, "positions x: the base is 0, but must be above 0, and finite"},
-        {init_infinite_base, "positions x: the base is inf, but must be above 0, and finite"},
-        {init_no_width,
-         "x.input.weight: a parameter cannot have shape [3, -1]: it must have 1 to 4 axes, each of "
-         "size 1 or more"},
-        {init_huge_width, "x.input.weight: a parameter cannot have shape [3, 2199023255552]: it must have at "
-                          "most 2^40 elements"},
+        {{0}, 2, "x: heads is 0, but must be at least 1"},
+        {{.heads = -1}, 2, "x: heads is -1, but must be at least 1"},
+        {{.heads = INT64_MAX}, 2, "x: 9223372036854775807 heads of 2 columns are too many"},
+        {{.heads = 3, .key_value_heads = 2}, 2, "x: key_value_heads is 2, but must divide 3 heads"},
+        {{.heads = 1, .kernel = (enum qkv_attention_kernel)NONE}, 2, "x: kernel is 99, which is no value of"},
+        {{.heads = 1, .dropout = 1}, 2, "x: the dropout rate is 1, but must be at least 0 and below 1"},
+        {{.heads = 2}, -3, "x.query.weight: a parameter cannot have shape [2, -3]"},
     };
-    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct qkv_parameters parameters = {0};
+        struct qkv_multi_head layer;
         struct qkv_error error = {""};
-        CASES[i].init(&parameters);
+        const struct qkv_multi_head_options options = {
+            .rule = CASES[i].rule, .width = 2, .key_width = CASES[i].key_width, .value_width = 2};
+        qkv_multi_head_init(&layer, &parameters, &options, "x");
         cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_INVALID, "%s",
                      CASES[i].message);
-        cr_expect_str_eq(error.message, CASES[i].message);
+        cr_expect_not_null(strstr(error.message, CASES[i].message), "%s", error.message);
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        qkv_graph_bind(graph, &parameters, NULL, false);
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2));
+        const struct qkv_attention_inputs inputs = {.x = x, .memory = x};
+        cr_expect_null(qkv_multi_head_apply(&layer, graph, &inputs, NULL));
+        cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+        qkv_graph_free(graph);
         qkv_parameters_release(&parameters);
     }
 }
@@ -246,31 +173,26 @@ Test(layers, options_that_do_not_exist_are_refused)
 /* A layer without parameters of its own, or one whose fields were changed, meets the graph first. */
 Test(layers, layers_that_were_not_initialised_and_unknown_enums_make_the_graph_fail)
 {
-    struct qkv_error error = {""};
+    static const char *const MESSAGES[] = {"there is no activation 99", "linear: weight is NULL",
+                                           "positions x: there is no table of shape [0, 2]",
+                                           "x: there is no cell 99"};
+    const struct qkv_dense dense = {0};
+    const struct qkv_positions positions = {.name = "x", .kind = QKV_POSITION_SINUSOIDAL, .width = 2};
+    const struct qkv_recurrent cell = {.name = "x", .cell = (enum qkv_cell)NONE, .width = 2};
+    const struct qkv_segments none = {0};
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
-    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2));
-    cr_expect_eq(qkv_activation_apply(graph, x, QKV_ACTIVATION_NONE), x);
-    cr_expect_null(qkv_activation_apply(graph, x, (enum qkv_activation)NONE));
-    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "there is no activation 99");
-    qkv_graph_reset(graph);
-    const struct qkv_dense uninitialised = {0};
-    cr_expect_null(qkv_dense_apply(&uninitialised, graph, qkv_variable(graph, QKV_SHAPE(3, 2))));
-    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "linear: weight is NULL");
-    qkv_graph_reset(graph);
-    const struct qkv_positions no_table = {.name = "x", .kind = QKV_POSITION_SINUSOIDAL, .width = 2};
-    x = qkv_variable(graph, QKV_SHAPE(3, 2));
-    cr_expect_null(qkv_positions_apply(&no_table, graph, x, (struct qkv_segments){0}, NULL));
-    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
-    cr_expect_not_null(strstr(error.message, "positions x: there is no table of shape [0, 2]"), "%s",
-                       error.message);
-    qkv_graph_reset(graph);
-    const struct qkv_recurrent layer = {.name = "x", .cell = (enum qkv_cell)NONE, .width = 2};
-    x = qkv_variable(graph, QKV_SHAPE(3, 2));
-    cr_expect_null(qkv_recurrent_run(&layer, graph, x, NULL, (struct qkv_segments){0}, false));
-    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "x: there is no cell 99");
+    for (int i = 0; i < 4; i++) {
+        struct qkv_error error = {""};
+        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2));
+        if (i == 0) cr_expect_eq(qkv_activation_apply(graph, x, QKV_ACTIVATION_NONE), x);
+        cr_expect_null(i == 0   ? qkv_activation_apply(graph, x, (enum qkv_activation)NONE)
+                       : i == 1 ? qkv_dense_apply(&dense, graph, x)
+                       : i == 2 ? qkv_positions_apply(&positions, graph, x, none, NULL)
+                                : qkv_recurrent_run(&cell, graph, x, NULL, none, false));
+        cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
+        cr_expect_not_null(strstr(error.message, MESSAGES[i]), "%s", error.message);
+        qkv_graph_reset(graph);
+    }
     cr_expect_eq(qkv_recurrent_state_width((enum qkv_cell)NONE, 2), 0);
     qkv_graph_free(graph);
 }
