@@ -95,13 +95,12 @@ static int split(const char *settings, const char *overrides[], int capacity)
     return count;
 }
 
-struct qkv_train_result training_run(struct training training)
+enum qkv_status training_try(struct training training, struct qkv_train_result *result,
+                             struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
     struct qkv_config config;
     struct qkv_messages messages = {0};
-    struct qkv_error error = {""};
-    struct qkv_train_result result = {0};
     const char *overrides[16] = {format("training.model_dir=%s", training.run)};
     int count = 1 + split(training.settings, overrides + 1, 15);
     enum qkv_status read = qkv_config_read(&config, &arena, training.config, overrides, count, &messages);
@@ -113,14 +112,47 @@ struct qkv_train_result training_run(struct training training)
     const struct qkv_train_options options = {
         .resume = training.resume,
         .threads = training.threads ? training.threads : 1,
-        .listener = ending.left ? &listener : NULL,
+        .listener = ending.left ? &listener : training.listener,
     };
-    cr_assert_eq(qkv_train(&config, &options, &result, &error), QKV_OK, "%s", error.message);
+    enum qkv_status status = qkv_train(&config, &options, result, error);
     qkv_arena_release(&arena);
+    return status;
+}
+
+struct qkv_train_result training_run(struct training training)
+{
+    struct qkv_train_result result = {0};
+    struct qkv_error error = {""};
+    cr_assert_eq(training_try(training, &result, &error), QKV_OK, "%s", error.message);
     return result;
 }
 
+const char *training_of(const char *name, const char *settings, struct qkv_train_result *result)
+{
+    struct training training = training_in(scratch(name), settings);
+    struct qkv_train_result ignored;
+    *(result ? result : &ignored) = training_run(training);
+    return training.run;
+}
+
+struct qkv_run training_open(const char *run, const char *checkpoint)
+{
+    struct qkv_run opened;
+    struct qkv_error error = {""};
+    cr_assert_eq(qkv_run_open(&opened, run, checkpoint, QKV_FLOAT32, &error), QKV_OK, "%s", error.message);
+    return opened;
+}
+
 /* ---- the files of a run ---- */
+
+void training_expect_kept(const char *run, const char *kind, const char *updates)
+{
+    const char *found = "";
+    for (int update = 0; update <= 100; update++)
+        if (training_has(run, format("%s-%d.safetensors", kind, update)))
+            found = format("%s%s%d", found, *found ? " " : "", update);
+    cr_expect_str_eq(found, updates, "%s: %s, not %s", run, found, updates);
+}
 
 static char *file_of(const char *run, const char *name, size_t *size)
 {

@@ -2,6 +2,7 @@
 #ifndef QKV_TESTS_TRAINING_H
 #define QKV_TESTS_TRAINING_H
 
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 
 #include <stdbool.h>
@@ -17,14 +18,28 @@ struct training {
     const char *settings;     /* "updates=3 data.dev=": keys without a section belong to training */
     int threads;              /* 0: 1 */
     bool resume;
-    int64_t stop_after; /* update after which the training is stopped; 0: never */
-    int64_t kill_after; /* update after which the process kills itself; 0: never */
+    int64_t stop_after;                        /* update after which the training is stopped; 0: never */
+    int64_t kill_after;                        /* update after which the process kills itself; 0: never */
+    const struct qkv_train_listener *listener; /* NULL: none; instead of stop_after and kill_after */
 };
 
 /* The training of training_config in <folder>/run. */
 struct training training_in(const char *folder, const char *settings);
 
 struct qkv_train_result training_run(struct training training);
+
+/* Tries to train, and returns the status. */
+enum qkv_status training_try(struct training training, struct qkv_train_result *result,
+                             struct qkv_error *error);
+
+/* Trains with these settings in a new scratch folder, and returns the run folder. `result` may be NULL. */
+const char *training_of(const char *name, const char *settings, struct qkv_train_result *result);
+
+/* Opens a run in float32 with one of its checkpoints; the default one for NULL. */
+struct qkv_run training_open(const char *run, const char *checkpoint);
+
+/* Fails unless these are the updates of all files <kind>-UPDATE.safetensors of a run: "5 10". */
+void training_expect_kept(const char *run, const char *kind, const char *updates);
 
 /* Fails unless both runs have the same files with the same bytes. Ignores the measured speed in
  * metrics.jsonl and the folder in config.yaml. */

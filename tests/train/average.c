@@ -12,28 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *train(const char *name, const char *settings, struct qkv_train_result *result)
-{
-    const char *folder = scratch(name);
-    struct training training = training_in(folder, settings);
-    *result = training_run(training);
-    return training.run;
-}
-
-/* Opens a run with one of its checkpoints; the default one for NULL. */
-static struct qkv_run open_run(const char *path, const char *checkpoint)
-{
-    struct qkv_run run;
-    struct qkv_error error = {""};
-    cr_assert_eq(qkv_run_open(&run, path, checkpoint, QKV_FLOAT32, &error), QKV_OK, "%s", error.message);
-    return run;
-}
-
 /* Fails unless the checkpoint `name` is the mean of those of the updates, each number rounded once. */
 static void expect_mean(const char *path, const char *name, int count, const int *updates)
 {
-    struct qkv_run mean = open_run(path, name), run[4];
-    for (int k = 0; k < count; k++) run[k] = open_run(path, format("update-%d", updates[k]));
+    struct qkv_run mean = training_open(path, name), run[4];
+    for (int k = 0; k < count; k++) run[k] = training_open(path, format("update-%d", updates[k]));
     const float *values = mean.model->parameters.values;
     for (int64_t i = 0; i < mean.model->parameters.elements; i++) {
         double sum = 0;
@@ -59,15 +42,14 @@ Test(average, the_last_checkpoints_are_kept_and_averaged)
     struct qkv_error error = {""};
     /* The loss rises from the first validation on, so that the best checkpoint is not among the last. Update 14 is no multiple of
      * validation_freq, and so comes in addition to the three that a longer training needs. */
-    const char *run = train("last",
-                            "updates=14 validation_freq=3 keep_best_ckpts=1 keep_last_ckpts=3 "
-                            "learning_rate=5 scheduling=constant",
-                            &result);
-    for (int update = 1; update <= 14; update++)
-        cr_expect_eq(training_has(run, format("update-%d.safetensors", update)),
-                     update == 6 || update == 9 || update == 12 || update == 14 ||
-                         update == result.best_update,
-                     "%d", update);
+    const char *run = training_of("last",
+                                  "updates=14 validation_freq=3 keep_best_ckpts=1 keep_last_ckpts=3 "
+                                  "learning_rate=5 scheduling=constant",
+                                  &result);
+    cr_assert_leq(result.best_update, 12);
+    training_expect_kept(
+        run, "update",
+        format(result.best_update < 6 ? "%d 6 9 12 14" : "6 9 12 14", (int)result.best_update));
     cr_assert_eq(qkv_run_average(run, QKV_AVERAGE_LAST, 3, "all", &average, &error), QKV_OK, "%s",
                  error.message);
     cr_expect_eq(average.count, 3);
@@ -78,35 +60,25 @@ Test(average, the_last_checkpoints_are_kept_and_averaged)
     expect_mean(run, "one", 1, (int[]){(int)result.best_update});
 }
 
-Test(average, without_a_dev_set_the_last_checkpoints_are_kept_too)
+/* Without a dev set, too; and fewer when a resumed run asks for fewer. */
+Test(average, the_last_checkpoints_are_kept_by_their_number)
 {
-    struct qkv_train_result result;
-    const char *run = train("no_dev", "updates=11 validation_freq=3 keep_last_ckpts=2 data.dev=", &result);
-    for (int update = 1; update <= 11; update++)
-        cr_expect_eq(training_has(run, format("update-%d.safetensors", update)),
-                     update == 6 || update == 9 || update == 11, "%d", update);
-    cr_expect(!training_has(run, "best.safetensors"));
-}
-
-Test(average, fewer_are_kept_when_a_resumed_run_asks_for_fewer)
-{
-    const char *folder = scratch("fewer"), *run = format("%s/run", folder);
-    struct training training = {.config = training_config(folder),
-                                .run = run,
-                                .settings = "updates=12 validation_freq=3 keep_last_ckpts=4 data.dev="};
+    const char *folder = scratch("fewer");
+    struct training training =
+        training_in(folder, "updates=11 validation_freq=3 keep_last_ckpts=4 data.dev=");
     training_run(training);
+    training_expect_kept(training.run, "update", "3 6 9 11");
+    cr_expect(!training_has(training.run, "best.safetensors"));
     /* Not a name that training gives: it stays. */
-    write_text(run, "update-009.safetensors", "a copy of one's own");
+    write_text(training.run, "update-009.safetensors", "a copy of one's own");
     training.resume = true;
     training.settings = "updates=15 validation_freq=3 keep_last_ckpts=2 data.dev=";
     training_run(training);
-    cr_expect(training_has(run, "update-009.safetensors"));
-    for (int update = 1; update <= 15; update++)
-        cr_expect_eq(training_has(run, format("update-%d.safetensors", update)), update == 12 || update == 15,
-                     "%d", update);
+    cr_expect(training_has(training.run, "update-009.safetensors"));
+    training_expect_kept(training.run, "update", "12 15");
     training.settings = "updates=18 validation_freq=3 keep_last_ckpts=0 data.dev=";
     training_run(training);
-    cr_expect(!training_has(run, "update-15.safetensors") && !training_has(run, "update-18.safetensors"));
+    training_expect_kept(training.run, "update", "");
 }
 
 Test(average, training_ends_with_the_average_that_it_reports)
@@ -114,7 +86,7 @@ Test(average, training_ends_with_the_average_that_it_reports)
     struct qkv_train_result result;
     struct qkv_average average;
     struct qkv_error error = {""};
-    const char *run = train("end", "updates=20 keep_best_ckpts=3 testing.average=3", &result);
+    const char *run = training_of("end", "updates=20 keep_best_ckpts=3 testing.average=3", &result);
     cr_assert_eq(result.averaged, 3);
     cr_assert_eq(qkv_run_average(run, QKV_AVERAGE_BEST, 3, "again", &average, &error), QKV_OK);
     cr_assert_eq(average.count, 3);
@@ -122,12 +94,7 @@ Test(average, training_ends_with_the_average_that_it_reports)
     for (int i = 0; i < 3; i++) updates[i] = (int)average.update[i];
     cr_expect(updates[0] < updates[1] && updates[1] < updates[2]);
     expect_mean(run, "average", 3, updates);
-    size_t size, again_size;
-    char *bytes = read_file(format("%s/average.safetensors", run), &size);
-    char *again = read_file(format("%s/again.safetensors", run), &again_size);
-    cr_assert_eq(size, again_size);
-    cr_expect_arr_eq(bytes, again, size);
-
+    run_ok("cd '%s' && cmp average.safetensors again.safetensors", run);
     cr_expect_eq(training_lines(run, "average"), 1);
     cr_expect_eq(training_metric(run, "average", 20, "loss"), result.average);
     cr_expect_eq(training_metric(run, "average", 20, "checkpoints"), 3);
@@ -136,11 +103,11 @@ Test(average, training_ends_with_the_average_that_it_reports)
     cr_assert_not_null(loss);
     cr_expect_eq(strtod(loss + strlen("\"loss\":"), NULL), result.average);
 
-    struct qkv_run opened = open_run(run, NULL);
+    struct qkv_run opened = training_open(run, NULL);
     cr_expect(strstr(opened.checkpoint, "/average.safetensors"), "%s", opened.checkpoint);
     qkv_run_release(&opened);
     remove(format("%s/average.safetensors", run));
-    opened = open_run(run, NULL);
+    opened = training_open(run, NULL);
     cr_expect(strstr(opened.checkpoint, "/best.safetensors"), "%s", opened.checkpoint);
     qkv_run_release(&opened);
 }
@@ -148,32 +115,19 @@ Test(average, training_ends_with_the_average_that_it_reports)
 Test(average, is_of_as_many_checkpoints_as_there_are)
 {
     struct qkv_train_result result;
-    const char *run = train("short", "updates=10 keep_best_ckpts=8 testing.average=8", &result);
+    const char *run = training_of("short", "updates=10 keep_best_ckpts=8 testing.average=8", &result);
     cr_expect_eq(result.averaged, 2, "validations after 5 and 10");
     expect_mean(run, "average", 2, (int[]){5, 10});
 }
 
-Test(average, one_that_is_made_by_hand_is_no_default)
-{
-    struct qkv_train_result result;
-    struct qkv_average average;
-    struct qkv_error error;
-    const char *run = train("by_hand", "updates=10", &result);
-    cr_expect_eq(result.averaged, 0);
-    cr_expect(!training_has(run, "average.safetensors"));
-    cr_assert_eq(qkv_run_average(run, QKV_AVERAGE_BEST, 2, "average", &average, &error), QKV_OK);
-    struct qkv_run opened = open_run(run, NULL);
-    cr_expect(strstr(opened.checkpoint, "/best.safetensors"), "%s", opened.checkpoint);
-    qkv_run_release(&opened);
-}
-
 Test(average, a_run_that_goes_on_has_no_old_average)
 {
-    const char *folder = scratch("goes_on");
-    struct training training = training_in(folder, "updates=10 testing.average=2");
-    training_run(training);
+    struct training training = training_in(scratch("goes_on"), "updates=10 testing.average=2");
+    const struct qkv_train_result first = training_run(training);
     cr_assert(training_has(training.run, "average.safetensors"));
     training.resume = true;
+    const struct qkv_train_result again = training_run(training);
+    cr_expect(again.averaged == 2 && again.average == first.average, "it is reported again");
     training.stop_after = 12;
     training.settings = "updates=20 testing.average=2";
     cr_assert_eq(training_run(training).end, QKV_TRAIN_STOPPED);
@@ -189,15 +143,19 @@ Test(average, a_run_that_goes_on_has_no_old_average)
     cr_expect_eq(training_lines(training.run, "average"), 0);
 }
 
-Test(average, by_hand_stays_until_training_goes_on)
+/* One that is made by hand is no default, and stays until training goes on. */
+Test(average, of_no_training)
 {
-    const char *folder = scratch("by_hand");
-    struct training training = training_in(folder, "updates=10");
+    struct training training = training_in(scratch("by_hand"), "updates=10");
     struct qkv_average average;
     struct qkv_error error;
-    training_run(training);
-    cr_assert_eq(qkv_run_average(training.run, QKV_AVERAGE_BEST, 1, "average", &average, &error), QKV_OK,
+    cr_expect_eq(training_run(training).averaged, 0);
+    cr_expect(!training_has(training.run, "average.safetensors"));
+    cr_assert_eq(qkv_run_average(training.run, QKV_AVERAGE_BEST, 2, "average", &average, &error), QKV_OK,
                  "%s", error.message);
+    struct qkv_run opened = training_open(training.run, NULL);
+    cr_expect(strstr(opened.checkpoint, "/best.safetensors"), "%s", opened.checkpoint);
+    qkv_run_release(&opened);
     training.resume = true;
     training_run(training);
     cr_expect(training_has(training.run, "average.safetensors"), "it was finished");
@@ -230,17 +188,6 @@ Test(average, of_a_finished_run_is_kept)
     }
 }
 
-Test(average, of_a_finished_run_is_reported_again)
-{
-    const char *folder = scratch("again");
-    struct training training = training_in(folder, "updates=10 testing.average=2");
-    struct qkv_train_result first = training_run(training);
-    training.resume = true;
-    struct qkv_train_result second = training_run(training);
-    cr_expect_eq(second.averaged, 2);
-    cr_expect_eq(second.average, first.average);
-}
-
 Test(average, a_new_run_has_no_average_of_the_old_one)
 {
     const char *folder = tiny_task("overwritten");
@@ -250,14 +197,27 @@ Test(average, a_new_run_has_no_average_of_the_old_one)
     cr_expect(!training_has(folder, "run/average.safetensors"));
 }
 
-Test(average, refuses_a_checkpoint_that_is_not_finite)
+Test(average, refuses_what_cannot_be_averaged)
 {
-    struct qkv_train_result result;
+    static const struct {
+        int choice;
+        int64_t count;
+    } CASES[] = {{-1, 1}, {2, 1}, {INT32_MIN, 1}, {0, -1}, {0, 0}, {0, QKV_AVERAGE_MAX + 1}, {0, INT64_MAX}};
     struct qkv_average average;
     struct qkv_error error = {""};
-    const char *path = train("not_finite", "updates=10", &result),
+    const char *path = training_of("refused", "updates=10", NULL),
                *file = format("%s/update-5.safetensors", path);
-    struct qkv_run run = open_run(path, "update-5");
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        cr_expect_eq(qkv_run_average(path, (enum qkv_average_choice)CASES[i].choice, CASES[i].count,
+                                     "average", &average, &error),
+                     QKV_INVALID);
+        cr_expect_str_eq(error.message,
+                         CASES[i].choice
+                             ? format("there is no choice %d of checkpoints to average", CASES[i].choice)
+                             : format("%lld checkpoints cannot be averaged: choose from 1 to %d",
+                                      (long long)CASES[i].count, QKV_AVERAGE_MAX));
+    }
+    struct qkv_run run = training_open(path, "update-5");
     struct qkv_parameters *parameters = &run.model->parameters;
     qkv_parameter_set(parameters, parameters->list[2], 0, (double)NAN);
     cr_assert_eq(qkv_checkpoint_save(file, parameters, NULL, &run.state, &error), QKV_OK);
@@ -266,33 +226,4 @@ Test(average, refuses_a_checkpoint_that_is_not_finite)
                                            parameters->list[2]->name));
     cr_expect(!training_has(path, "average.safetensors"));
     qkv_run_release(&run);
-}
-
-Test(average, refuses_a_choice_that_does_not_exist)
-{
-    struct qkv_train_result result;
-    struct qkv_average average;
-    const char *path = train("choices", "updates=10", &result);
-    static const int CHOICES[] = {-1, 2, INT32_MIN, INT32_MAX};
-    for (int i = 0; i < 4; i++) {
-        struct qkv_error error = {""};
-        const enum qkv_average_choice none = (enum qkv_average_choice)CHOICES[i];
-        cr_expect_eq(qkv_run_average(path, none, 1, "average", &average, &error), QKV_INVALID);
-        cr_expect_str_eq(error.message, format("there is no choice %d of checkpoints to average", (int)none));
-    }
-}
-
-Test(average, refuses_counts_that_make_no_sense)
-{
-    static const int64_t counts[] = {-1, 0, QKV_AVERAGE_MAX + 1, INT64_MAX};
-    struct qkv_train_result result;
-    struct qkv_average average;
-    const char *path = train("counts", "updates=10", &result);
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        struct qkv_error error = {""};
-        cr_expect_eq(qkv_run_average(path, QKV_AVERAGE_BEST, counts[i], "average", &average, &error),
-                     QKV_INVALID);
-        cr_expect_str_eq(error.message, format("%lld checkpoints cannot be averaged: choose from 1 to %d",
-                                               (long long)counts[i], QKV_AVERAGE_MAX));
-    }
 }

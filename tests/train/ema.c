@@ -119,23 +119,6 @@ Test(ema, refuses_a_decay_that_is_none)
 
 /* ---- a run ---- */
 
-static const char *train(const char *name, const char *settings)
-{
-    const char *folder = scratch(name);
-    struct training training = training_in(folder, settings);
-    training_run(training);
-    return training.run;
-}
-
-/* Opens a run with one of its checkpoints. */
-static struct qkv_run open_run(const char *path, const char *checkpoint)
-{
-    struct qkv_run run;
-    struct qkv_error error = {""};
-    cr_assert_eq(qkv_run_open(&run, path, checkpoint, QKV_FLOAT32, &error), QKV_OK, "%s", error.message);
-    return run;
-}
-
 static size_t bytes_of(const struct qkv_run *run)
 {
     return (size_t)run->model->parameters.elements * sizeof(float);
@@ -143,16 +126,17 @@ static size_t bytes_of(const struct qkv_run *run)
 
 Test(ema, training_goes_on_as_without_it)
 {
-    const char *with = train("with", "updates=20 ema=0.9"), *without = train("without", "updates=20");
-    struct qkv_run averaged = open_run(with, "last"), plain = open_run(without, "last");
+    const char *with = training_of("with", "updates=20 ema=0.9", NULL),
+               *without = training_of("without", "updates=20", NULL);
+    struct qkv_run averaged = training_open(with, "last"), plain = training_open(without, "last");
     cr_expect_neq(memcmp(averaged.model->parameters.values, plain.model->parameters.values, bytes_of(&plain)),
                   0, "the values of the checkpoint are the average");
     /* As --resume loads it: the parameters that training goes on with, and their average. */
     struct qkv_optimizer optimizer;
     struct qkv_error error = {""};
-    struct qkv_run resumed = open_run(with, "last");
-    const struct qkv_optimizer_options settings = qkv_optimizer_options_from_config(&resumed.config.training);
-    cr_assert_eq(qkv_optimizer_init(&optimizer, &settings, &resumed.model->parameters, &error), QKV_OK);
+    struct qkv_run resumed = training_open(with, "last");
+    const struct qkv_training_config *settings = &resumed.config.training;
+    cr_assert_eq(qkv_optimizer_init(&optimizer, settings, &resumed.model->parameters, &error), QKV_OK);
     cr_assert_eq(
         qkv_checkpoint_load(resumed.checkpoint, &resumed.model->parameters, &optimizer.state, NULL, &error),
         QKV_OK, "%s", error.message);
@@ -175,8 +159,15 @@ Test(ema, training_goes_on_as_without_it)
 /* Every file of the last update holds the average, and validation has scored it. */
 Test(ema, checkpoints_hold_what_was_validated)
 {
-    const char *path = train("checkpoints", "updates=20 ema=0.8 keep_best_ckpts=4 keep_last_ckpts=1");
-    struct qkv_run last = open_run(path, "last"), kept = open_run(path, "update-20");
+    const char *path =
+        training_of("checkpoints", "updates=20 ema=0.8 keep_best_ckpts=4 keep_last_ckpts=1", NULL);
+    struct qkv_run last = training_open(path, "last"), kept = training_open(path, "update-20");
+    cr_expect_arr_eq(last.model->parameters.values, kept.model->parameters.values, bytes_of(&last));
+    qkv_run_release(&last);
+    qkv_run_release(&kept);
+    /* A file that is the last, but not among the best, is written outside of a validation. */
+    const char *no_dev = training_of("kept", "updates=20 ema=0.8 keep_last_ckpts=1 data.dev=", NULL);
+    last = training_open(no_dev, "last"), kept = training_open(no_dev, "update-20");
     cr_expect_arr_eq(last.model->parameters.values, kept.model->parameters.values, bytes_of(&last));
     qkv_run_release(&last);
     qkv_run_release(&kept);
@@ -190,16 +181,6 @@ Test(ema, checkpoints_hold_what_was_validated)
         cr_expect_eq(strtod(loss + strlen("\"loss\":"), NULL),
                      training_metric(path, "validation", updates[i], "loss"), "%s", checkpoints[i]);
     }
-}
-
-/* A file that is the last, but not among the best, is written outside of a validation. */
-Test(ema, the_last_checkpoints_hold_the_average)
-{
-    const char *path = train("kept", "updates=20 ema=0.8 keep_last_ckpts=1 data.dev=");
-    struct qkv_run last = open_run(path, "last"), kept = open_run(path, "update-20");
-    cr_expect_arr_eq(last.model->parameters.values, kept.model->parameters.values, bytes_of(&last));
-    qkv_run_release(&last);
-    qkv_run_release(&kept);
 }
 
 Test(ema, cannot_change_when_a_run_is_resumed)

@@ -6,30 +6,15 @@
 #include "support.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* The updates of the snapshots of a run, ascending: "0 1 4". */
-static const char *snapshots_of(const char *run)
+static void expect_snapshots(const char *name, const char *settings, const char *updates)
 {
-    long long updates[128], update;
-    int count = 0;
-    DIR *folder = opendir(run);
-    cr_assert_not_null(folder);
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        if (sscanf(entry->d_name, "snapshot-%lld.", &update) != 1) continue;
-        int place = count++;
-        for (; place > 0 && updates[place - 1] > update; place--) updates[place] = updates[place - 1];
-        updates[place] = update;
-    }
-    closedir(folder);
-    const char *text = "";
-    for (int i = 0; i < count; i++) text = format("%s%s%lld", text, i ? " " : "", updates[i]);
-    return text;
+    training_expect_kept(training_of(name, settings, NULL), "snapshot", updates);
 }
 
 static const char *trained(const char *folder, const char *name, const char *settings)
@@ -42,25 +27,21 @@ static const char *trained(const char *folder, const char *name, const char *set
 /* 25^(k / 4) - 1 and 16^(k / 4) - 1, rounded; with little to choose from, each update has one. */
 Test(snapshots, are_even_in_the_logarithm_of_the_update)
 {
-    const char *folder = scratch("even");
-    cr_expect_str_eq(snapshots_of(trained(folder, "a", "updates=24 snapshots=5")), "0 1 4 10 24");
-    cr_expect_str_eq(snapshots_of(trained(folder, "b", "updates=15 snapshots=5")), "0 1 3 7 15");
-    cr_expect_str_eq(snapshots_of(trained(folder, "c", "updates=15 snapshots=2")), "0 15");
-    cr_expect_str_eq(snapshots_of(trained(folder, "d", "updates=5 snapshots=64")), "0 1 2 3 4 5");
-    cr_expect_str_eq(snapshots_of(trained(folder, "e", "updates=24 snapshots=12")),
-                     "0 1 2 3 4 5 6 7 9 13 18 24");
-    cr_expect_str_eq(snapshots_of(trained(folder, "off", "updates=5")), "");
+    expect_snapshots("a", "updates=24 snapshots=5", "0 1 4 10 24");
+    expect_snapshots("b", "updates=15 snapshots=5", "0 1 3 7 15");
+    expect_snapshots("c", "updates=15 snapshots=2", "0 15");
+    expect_snapshots("d", "updates=5 snapshots=64", "0 1 2 3 4 5");
+    expect_snapshots("e", "updates=24 snapshots=12", "0 1 2 3 4 5 6 7 9 13 18 24");
+    expect_snapshots("off", "updates=5", "");
 }
 
 /* The length is not known: after each new one, that with the closest neighbours goes. Without a limit, the updates would be
  * 0 1 2 3 4 5 7 9 11 14 17 21 and, at the end, 24. */
 Test(snapshots, are_thinned_out_where_only_epochs_are_known)
 {
-    const char *folder = scratch("epochs");
-    cr_expect_str_eq(snapshots_of(trained(folder, "all", "epochs=3 snapshots=64")),
-                     "0 1 2 3 4 5 7 9 11 14 17 21 24");
-    cr_expect_str_eq(snapshots_of(trained(folder, "few", "epochs=3 snapshots=5")), "0 1 5 14 24");
-    cr_expect_str_eq(snapshots_of(trained(folder, "both", "epochs=3 updates=20 snapshots=3")), "0 1 20");
+    expect_snapshots("all", "epochs=3 snapshots=64", "0 1 2 3 4 5 7 9 11 14 17 21 24");
+    expect_snapshots("few", "epochs=3 snapshots=5", "0 1 5 14 24");
+    expect_snapshots("both", "epochs=3 updates=20 snapshots=3", "0 1 20");
 }
 
 Test(snapshots, of_a_training_that_goes_on_stay_bounded)
@@ -69,20 +50,13 @@ Test(snapshots, of_a_training_that_goes_on_stay_bounded)
     struct training training = {.config = training_config(folder), .run = run, .resume = true};
     training.settings = "updates=40 snapshots=4";
     training_run(training);
-    const char *updates = snapshots_of(run);
-    cr_expect_str_eq(updates, "0 4 11 40");
+    training_expect_kept(run, "snapshot", "0 4 11 40");
     training.resume = false;
     training_run((struct training){.config = training.config,
                                    .run = format("%s/other", folder),
                                    .settings = "updates=6 patience=1 learning_rate=1e-9 validation_freq=2 "
                                                "snapshots=3"});
-    cr_expect_str_eq(snapshots_of(format("%s/other", folder)), "0 2 4");
-}
-
-static void open_run(struct qkv_run *run, const char *folder, const char *checkpoint)
-{
-    struct qkv_error error = {""};
-    cr_assert_eq(qkv_run_open(run, folder, checkpoint, QKV_FLOAT32, &error), QKV_OK, "%s", error.message);
+    training_expect_kept(format("%s/other", folder), "snapshot", "0 2 4");
 }
 
 /* Training is the same with and without them; a snapshot holds the rounded values of the checkpoint of its update, in half
@@ -91,10 +65,8 @@ Test(snapshots, hold_the_rounded_values_and_the_loss)
 {
     const char *folder = scratch("values"), *plain = trained(folder, "plain", "updates=15 ema=0.5"),
                *run = trained(folder, "run", "updates=15 ema=0.5 snapshots=5 logging_freq=5");
-    struct qkv_run without, with, half;
-    open_run(&without, plain, "update-15");
-    open_run(&with, run, "update-15");
-    open_run(&half, run, "snapshot-15");
+    struct qkv_run without = training_open(plain, "update-15"), with = training_open(run, "update-15"),
+                   half = training_open(run, "snapshot-15");
     const struct qkv_parameters *parameters = &with.model->parameters;
     const float *a = without.model->parameters.values, *b = parameters->values,
                 *c = half.model->parameters.values;
@@ -142,11 +114,11 @@ Test(snapshots, of_an_old_run_are_removed)
                                 .settings = "updates=15 snapshots=5",
                                 .resume = true};
     training_run(training);
-    cr_expect_str_eq(snapshots_of(run_folder), "0 1 3 7 15");
+    training_expect_kept(run_folder, "snapshot", "0 1 3 7 15");
     cr_expect(!training_has(run_folder, "snapshot-7.safetensors.12.0.tmp"));
     run_ok("qkv train '%s' -q --overwrite -s training.model_dir='%s' -s training.updates=3", training.config,
            run_folder);
-    cr_expect_str_eq(snapshots_of(run_folder), "");
+    training_expect_kept(run_folder, "snapshot", "");
     cr_expect(training_has(run_folder, "snapshot-notes"));
 }
 
