@@ -7,7 +7,6 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,24 +64,16 @@ struct training training_in(const char *folder, const char *settings)
         .config = training_config(folder), .run = format("%s/run", folder), .settings = settings};
 }
 
-/* How an uncompleted training ends. */
-struct ending {
-    int64_t left; /* updates before it */
-    bool is_kill;
-};
-
+/* Counts the updates before the stop. */
 static bool stop(void *context)
 {
-    struct ending *ending = context;
-    bool ends = --ending->left == 0;
-    if (ends && ending->is_kill) raise(SIGKILL);
-    return ends;
+    int64_t *left = context;
+    return --*left == 0;
 }
 
 static void count_updates_done(void *context, const struct qkv_train_start *start)
 {
-    struct ending *ending = context;
-    ending->left -= start->resumed;
+    *(int64_t *)context -= start->resumed;
 }
 
 /* Splits settings into overrides and returns their number. */
@@ -105,14 +96,12 @@ enum qkv_status training_try(struct training training, struct qkv_train_result *
     int count = 1 + split(training.settings, overrides + 1, 15);
     enum qkv_status read = qkv_config_read(&config, &arena, training.config, overrides, count, &messages);
     cr_assert_eq(read, QKV_OK, "%s", messages.count ? messages.text[0] : "");
-    struct ending ending = {training.kill_after ? training.kill_after : training.stop_after,
-                            training.kill_after > 0};
     const struct qkv_train_listener listener = {
-        .context = &ending, .stop = stop, .start = count_updates_done};
+        .context = &training.stop_after, .stop = stop, .start = count_updates_done};
     const struct qkv_train_options options = {
         .resume = training.resume,
         .threads = training.threads ? training.threads : 1,
-        .listener = ending.left ? &listener : training.listener,
+        .listener = training.stop_after ? &listener : training.listener,
     };
     enum qkv_status status = qkv_train(&config, &options, result, error);
     qkv_arena_release(&arena);

@@ -20,7 +20,7 @@ struct training {
     bool resume;
     int64_t stop_after;                        /* update after which the training is stopped; 0: never */
     int64_t kill_after;                        /* update after which the process kills itself; 0: never */
-    const struct qkv_train_listener *listener; /* NULL: none; instead of stop_after and kill_after */
+    const struct qkv_train_listener *listener; /* NULL: none; instead of stop_after */
 };
 
 /* The training of training_config in <folder>/run. */

@@ -246,56 +246,6 @@ Test(resume, a_killed_run_goes_on_exactly_from_its_text_prepared_and_back)
     cr_expect_gt(kills, 5);
 }
 
-Test(resume, a_run_killed_again_and_again_goes_on_exactly)
-{
-    const char *folder = scratch("hunted"), *uninterrupted = format("%s/uninterrupted", folder);
-    /* So many updates that the first kills come in time on a busy machine, too. */
-    const char *settings = format("%s updates=60", KILLED_SETTINGS);
-    struct training training = {
-        .config = training_config(folder), .settings = settings, .run = uninterrupted};
-    training_run(training);
-    training.run = format("%s/run", folder);
-    training.threads = 2;
-    int kills = 0;
-    /* Nine lines are more than the way from one checkpoint to the next: each time it comes further. */
-    for (; kills < 20 && killed(&training, 9 + kills % 2); kills++) training.resume = true;
-    cr_expect_gt(kills, 1);
-    training.resume = true;
-    training_run(training);
-    training_expect_same(uninterrupted, training.run);
-}
-
-/* A network from outside trains in a process of its own, which kills itself after an update, when the checkpoint before it is
- * several updates old. */
-Test(resume, a_network_from_outside_that_is_killed_goes_on_exactly)
-{
-    own_network_register();
-    const char *folder = scratch("outside"), *uninterrupted = format("%s/uninterrupted", folder);
-    struct training training = {
-        .config = training_config(folder), .settings = SETTINGS[SETTING_COUNT - 1], .run = uninterrupted};
-    cr_assert_not_null(strstr(training.settings, "model.network=own"));
-    training_run(training);
-    for (int64_t update = 5; update <= 11; update += 3) {
-        training.run = format("%s/%lld", folder, (long long)update);
-        training.resume = false;
-        training.threads = 2;
-        training.kill_after = update;
-        pid_t process = fork();
-        if (process == 0) {
-            training_run(training);
-            _exit(0);
-        }
-        int status = 0;
-        cr_assert_eq(waitpid(process, &status, 0), process);
-        cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%x", (unsigned)status);
-        training.kill_after = 0;
-        training.resume = true;
-        training.threads = 1;
-        training_run(training);
-        training_expect_same(uninterrupted, training.run);
-    }
-}
-
 /* ---- what a kill leaves ---- */
 
 Test(resume, what_a_kill_left_half_done_is_made_undone)
@@ -365,19 +315,4 @@ Test(resume, the_log_has_the_loss_without_smoothing_and_the_seconds_of_all_proce
     training.stop_after = 0;
     training_run(training);
     cr_expect_gt(training_metric(training.run, "train", 6, "seconds"), 3600);
-}
-
-Test(resume, there_is_something_to_resume_from_the_start)
-{
-    const char *folder = scratch("start"), *uninterrupted = format("%s/uninterrupted", folder);
-    struct training training = {
-        .config = training_config(folder), .run = uninterrupted, .settings = "updates=30 logging_freq=1"};
-    training_run(training);
-    training.run = format("%s/run", folder);
-    training.threads = 1;
-    cr_expect(killed(&training, 2), "after the line of the start and that of the first update");
-    cr_expect(training_has(training.run, "last.safetensors"));
-    training.resume = true;
-    training_run(training);
-    training_expect_same(uninterrupted, training.run);
 }
