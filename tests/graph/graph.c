@@ -41,8 +41,7 @@ Test(graph, the_first_error_sticks_with_op_scope_and_both_shapes)
     cr_expect_null(qkv_constant(graph, QKV_SHAPE(2)));
     cr_expect_null(qkv_variable(graph, QKV_SHAPE(0)));
     cr_expect_null(qkv_graph_fail(graph, "something else"));
-    qkv_forward(graph);
-    qkv_backward(graph, NULL, NULL);
+    run_graph(NULL);
     cr_expect_str_eq(graph_error(), first);
 
     qkv_graph_reset(graph);
@@ -168,8 +167,7 @@ Test(graph, a_tensor_used_twice_gets_both_gradients)
 {
     struct qkv_tensor *x = variable_of(3, (double[]){1, -2, 3});
     struct qkv_tensor *y = qkv_add(graph, qkv_multiply(graph, x, x), x); /* x^2 + x */
-    qkv_forward(graph);
-    qkv_backward(graph, y, NULL);
+    run_graph(y);
     expect_gradient(x, (double[]){3, -3, 7});
     qkv_backward(graph, y, NULL);
     expect_gradient(x, (double[]){3, -3, 7}); /* set, not added to */
@@ -181,8 +179,7 @@ Test(graph, backward_starts_at_any_node)
 {
     struct qkv_tensor *x = variable_of(2, (double[]){1, 2}), *other = variable_of(2, (double[]){5, 7});
     struct qkv_tensor *y = qkv_scale(graph, x, 3), *z = qkv_multiply(graph, y, other);
-    qkv_forward(graph);
-    qkv_backward(graph, z, NULL);
+    run_graph(z);
     expect_gradient(x, (double[]){15, 21});
     expect_gradient(other, (double[]){3, 6});
     expect_gradient(y, (double[]){5, 7});
@@ -207,8 +204,7 @@ Test(graph, constants_and_graphs_without_gradients_keep_none)
     struct qkv_tensor *still = qkv_variable(graph, QKV_SHAPE(2)), *y = qkv_relu(graph, still);
     cr_expect_null(qkv_tensor_gradient(still));
     cr_expect_null(qkv_tensor_gradient(y));
-    qkv_forward(graph);
-    qkv_backward(graph, y, NULL); /* goes nowhere */
+    run_graph(y); /* goes nowhere */
     expect_gradient(x, (double[]){0, 0});
     qkv_graph_reset(graph);
     cr_expect_null(qkv_tensor_gradient(qkv_variable(graph, QKV_SHAPE(2))), "settings survive a reset");
@@ -269,8 +265,7 @@ Test(graph, dropout_backward_uses_the_mask_and_inference_has_none)
     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(MANY)), *y = qkv_dropout(graph, x, 0.4);
     for (int i = 0; i < MANY; i++) mask[i] = 1;
     qkv_tensor_write(x, mask);
-    qkv_forward(graph);
-    qkv_backward(graph, y, NULL);
+    run_graph(y);
     qkv_tensor_read(y, mask);
     qkv_tensor_read_gradient(x, gradient);
     cr_expect_arr_eq(mask, gradient, sizeof mask);
@@ -320,8 +315,7 @@ Test(graph, dropout_of_rows_drops_complete_rows)
         struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(WIDE_ROWS / 4, 4, WIDE)),
                           *y = qkv_dropout_rows(graph, x, 0.4);
         qkv_tensor_write(x, ones);
-        qkv_forward(graph);
-        qkv_backward(graph, y, NULL);
+        run_graph(y);
         qkv_tensor_read(y, values);
         qkv_tensor_read_gradient(x, gradient);
         for (int i = 0; i < WIDE_ROWS * WIDE; i++)

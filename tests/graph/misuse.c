@@ -22,8 +22,7 @@ Test(misuse, detach_stops_the_gradient_also_where_tensors_share_memory)
         struct qkv_tensor *y =
             qkv_multiply(graph, factor, qkv_scale(graph, square, 10)); /* 10 x^2 detached(x^2) */
         qkv_graph_plan(graph, y);
-        qkv_forward(graph);
-        qkv_backward(graph, y, NULL);
+        run_graph(y);
         expect_no_graph_error(graph);
         double values[2];
         qkv_tensor_read(y, values);
@@ -43,15 +42,13 @@ Test(misuse, dropout_stays_as_it_was_when_the_graph_was_built)
     qkv_graph_set_dropout(graph, NULL); /* as it is */
     expect_no_graph_error(graph);
     qkv_graph_set_dropout(graph, &random);
-    qkv_forward(graph);
-    qkv_backward(graph, y, NULL);
+    run_graph(y);
     expect_graph_error(graph, "dropout cannot be turned on");
 
     qkv_graph_set_dropout(graph, &random);
     y = qkv_dropout(graph, variable_of(2, (double[]){1, 1}), 0.5);
     qkv_graph_set_dropout(graph, &other); /* nothing has run */
-    qkv_forward(graph);
-    qkv_backward(graph, y, NULL);
+    run_graph(y);
     expect_no_graph_error(graph);
     qkv_graph_set_dropout(graph, &random);
     qkv_backward(graph, y, NULL);
@@ -66,8 +63,7 @@ Test(misuse, a_graph_that_shares_memory_is_planned_once_and_at_its_end)
     double values[2] = {7, 7};
     qkv_graph_share_memory(graph, true);
     struct qkv_tensor *x = variable_of(2, (double[]){1, 2}), *y = qkv_relu(graph, x);
-    qkv_forward(graph);
-    qkv_backward(graph, y, NULL);
+    run_graph(y);
     qkv_tensor_read(y, values);
     cr_expect(isnan(values[0]) && isnan(values[1]));
     cr_expect(isnan(qkv_tensor_scalar(y)));
@@ -83,8 +79,7 @@ Test(misuse, a_graph_that_shares_memory_is_planned_once_and_at_its_end)
     x = qkv_relu(graph, qkv_variable(graph, QKV_SHAPE(2)));
     y = qkv_relu(graph, x);
     qkv_graph_plan(graph, y);
-    qkv_forward(graph);
-    qkv_backward(graph, x, NULL);
+    run_graph(x);
     expect_graph_error(graph, "start from the tensor that qkv_graph_plan was called for");
 
     y = qkv_relu(graph, qkv_variable(graph, QKV_SHAPE(2)));
@@ -176,8 +171,7 @@ Test(misuse, arrays_that_change_after_the_call_change_nothing_until_the_graph_is
     cr_expect_eq(gradient_at(table, 1), 3);
     expect_no_graph_error(graph);
     qkv_graph_rewind(graph);
-    qkv_forward(graph);
-    qkv_backward(graph, y, NULL);
+    run_graph(y);
     expect_graph_error(graph, "embedding: id 0 is -1000000, but must lie in 0 to 1");
 }
 
@@ -201,13 +195,11 @@ Test(misuse, segments_of_a_rewound_graph_may_not_grow)
         int64_t start[2] = {0, 3}, length[2] = {3, 3};
         struct qkv_tensor *y = attend(start, length, kernels[k], false);
         start[1] = length[1] = 1 << 30;
-        qkv_forward(graph);
-        qkv_backward(graph, y, NULL);
+        run_graph(y);
         expect_no_graph_error(graph);
         start[1] = 4, length[0] = 1, length[1] = 2; /* shorter */
         qkv_graph_rewind(graph);
-        qkv_forward(graph);
-        qkv_backward(graph, y, NULL);
+        run_graph(y);
         expect_no_graph_error(graph);
         length[1] = 1 << 30;
         qkv_graph_rewind(graph);
@@ -218,8 +210,7 @@ Test(misuse, segments_of_a_rewound_graph_may_not_grow)
         start[1] = length[0] = 0;
         length[1] = 8;
         qkv_graph_rewind(graph);
-        qkv_forward(graph);
-        qkv_backward(graph, y, NULL);
+        run_graph(y);
         expect_graph_error(graph, "the segments need more memory than those that the op was called with");
     }
 }
@@ -230,8 +221,7 @@ Test(misuse, segments_of_a_rewound_array_of_weights_keep_its_size)
     struct qkv_tensor *y = attend(start, length, QKV_KERNEL_EXACT, true);
     start[1] = 2, length[0] = 2, length[1] = 3;
     qkv_graph_rewind(graph);
-    qkv_forward(graph);
-    qkv_backward(graph, y, NULL);
+    run_graph(y);
     expect_no_graph_error(graph);
     length[1] = 4;
     qkv_graph_rewind(graph);

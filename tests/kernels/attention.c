@@ -111,65 +111,48 @@ static void build(struct run *run, bool fused)
     run->y = qkv_attention_mix(run->graph, used, x[2], run->attention);
 }
 
-static struct numbers compute(enum qkv_dtype dtype, const struct test *test, bool fused)
+enum mode { COMPOSED, FUSED, FORWARD };
+
+/* The value, unless only FORWARD the gradients, and the weights. Those of a graph without gradients are computed on demand, here
+ * after another attention has overwritten the workspace that both share. */
+static struct numbers compute(enum qkv_dtype dtype, const struct test *test, enum mode mode)
 {
     struct run run = {.graph = qkv_graph_new(dtype)};
     struct qkv_error error = {""};
     struct numbers numbers = {0};
     const struct qkv_random random = {.seed = 11, .step = 2};
+    qkv_graph_set_gradients(run.graph, mode != FORWARD);
     qkv_graph_set_dropout(run.graph, &random);
     make_inputs(&run, test);
-    build(&run, fused);
+    build(&run, mode != COMPOSED);
+    qkv_forward(run.graph);
+    struct qkv_attention other = run.attention;
+    other.rule = (struct qkv_attention_rule){
+        .heads = test->rule.heads, .key_value_heads = test->rule.key_value_heads, .kernel = QKV_KERNEL_EXACT};
+    other.bias = NULL;
+    if (mode == FORWARD) qkv_attention(run.graph, run.input[0], run.input[1], run.input[2], NULL, other);
+    qkv_forward(run.graph);
     cr_assert_eq(qkv_graph_check(run.graph, &error), QKV_OK, "%s: %s", test->name, error.message);
-    qkv_forward(run.graph);
-    int64_t count = qkv_tensor_count(run.y), largest = count, part = 0;
-    double *buffer = malloc((size_t)count * sizeof *buffer);
+    int64_t count = qkv_tensor_count(run.y), largest = count;
+    for (int k = 0; k < INPUTS; k++)
+        if (run.input[k] && qkv_tensor_count(run.input[k]) > largest)
+            largest = qkv_tensor_count(run.input[k]);
+    double *buffer = malloc((size_t)largest * sizeof *buffer);
     for (int64_t i = 0; i < count; i++) buffer[i] = number(9, i);
-    qkv_backward(run.graph, run.y, buffer);
+    if (mode != FORWARD) qkv_backward(run.graph, run.y, buffer);
     qkv_tensor_read(run.y, buffer);
-    append(&numbers, (int)part++, count, buffer);
-    for (int k = 0; k < INPUTS; k++) {
+    int part = 0;
+    append(&numbers, part++, count, buffer);
+    for (int k = 0; k < INPUTS && mode != FORWARD; k++) {
         if (!run.input[k] || k == 3) continue;
-        count = qkv_tensor_count(run.input[k]);
-        if (count > largest) buffer = realloc(buffer, (size_t)(largest = count) * sizeof *buffer);
         qkv_tensor_read_gradient(run.input[k], buffer);
-        append(&numbers, (int)part++, count, buffer);
+        append(&numbers, part++, qkv_tensor_count(run.input[k]), buffer);
     }
-    if (fused)
-        append_weights(&numbers, test, run.y, dtype, (int)part);
+    if (mode == COMPOSED)
+        append(&numbers, part, qkv_tensor_count(run.weights), qkv_tensor_value(run.weights));
     else
-        append(&numbers, (int)part, qkv_tensor_count(run.weights), qkv_tensor_value(run.weights));
+        append_weights(&numbers, test, run.y, dtype, part);
     free(buffer);
-    qkv_graph_free(run.graph);
-    return numbers;
-}
-
-/* The value and the weights of a graph without gradients. Its weights are computed on demand, here after
- * another attention has overwritten the workspace that both share. */
-static struct numbers compute_forward(enum qkv_dtype dtype, const struct test *test)
-{
-    struct run run = {.graph = qkv_graph_new(dtype)};
-    struct numbers numbers = {0};
-    const struct qkv_random random = {.seed = 11, .step = 2};
-    qkv_graph_set_gradients(run.graph, false);
-    qkv_graph_set_dropout(run.graph, &random);
-    make_inputs(&run, test);
-    build(&run, true);
-    qkv_forward(run.graph);
-    const struct qkv_attention other = {.rule = {.heads = run.attention.rule.heads,
-                                                 .key_value_heads = run.attention.rule.key_value_heads,
-                                                 .kernel = QKV_KERNEL_EXACT},
-                                        .queries = run.attention.queries,
-                                        .keys = run.attention.keys};
-    qkv_attention(run.graph, run.input[0], run.input[1], run.input[2], NULL, other);
-    qkv_forward(run.graph);
-    cr_assert_eq(qkv_graph_check(run.graph, NULL), QKV_OK, "%s", test->name);
-    int64_t count = qkv_tensor_count(run.y);
-    double *value = malloc((size_t)count * sizeof *value);
-    qkv_tensor_read(run.y, value);
-    append(&numbers, 0, count, value);
-    append_weights(&numbers, test, run.y, dtype, 1);
-    free(value);
     qkv_graph_free(run.graph);
     return numbers;
 }
@@ -180,7 +163,7 @@ static void compare(const struct test *test, enum qkv_dtype dtype, const char *v
                     struct numbers expected)
 {
     static const char *const kernels[] = {"auto", "exact", "flash"};
-    struct numbers got = compute(dtype, test, true);
+    struct numbers got = compute(dtype, test, FUSED);
     int64_t at = 0;
     cr_assert_eq(got.total, expected.total);
     for (int k = 0; expected.size[k]; at += expected.size[k++]) {
@@ -189,7 +172,7 @@ static void compare(const struct test *test, enum qkv_dtype dtype, const char *v
                   kernels[test->rule.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, k, error);
     }
     free(got.all);
-    struct numbers forward = compute_forward(dtype, test);
+    struct numbers forward = compute(dtype, test, FORWARD);
     const double *last = expected.all + expected.total - forward.size[1];
     double value = relative_difference(forward.size[0], forward.all, expected.all),
            weights = relative_difference(forward.size[1], forward.all + forward.size[0], last);
@@ -203,7 +186,7 @@ static void expect_agreement(struct test test)
 {
     static int64_t cases;
     if (is_left_out(cases++)) return;
-    struct numbers expected = compute(QKV_FLOAT64, &test, false);
+    struct numbers expected = compute(QKV_FLOAT64, &test, COMPOSED);
     for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);
         for (int kernel = QKV_KERNEL_AUTO; kernel <= QKV_KERNEL_FLASH; kernel++)

@@ -47,6 +47,13 @@ static inline void expect_no_graph_error(const struct qkv_graph *built)
     cr_expect_eq(qkv_graph_check(built, &error), QKV_OK, "%s", error.message);
 }
 
+/* Runs the graph forward, and backward from y. */
+static inline void run_graph(struct qkv_tensor *y)
+{
+    qkv_forward(graph);
+    qkv_backward(graph, y, NULL);
+}
+
 static inline struct qkv_tensor *variable_of(int64_t count, const double *values)
 {
     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(count));

@@ -19,7 +19,6 @@ struct training {
     int threads;              /* 0: 1 */
     bool resume;
     int64_t stop_after;                        /* update after which the training is stopped; 0: never */
-    int64_t kill_after;                        /* update after which the process kills itself; 0: never */
     const struct qkv_train_listener *listener; /* NULL: none; instead of stop_after */
 };
 
