@@ -3,6 +3,7 @@
 #ifndef QKV_CHECK_CHECK_H
 #define QKV_CHECK_CHECK_H
 
+#include "check/op_samples/op_samples.h"
 #include "graph/graph.h"
 
 #include "qkv/gradcheck.h"
@@ -40,6 +41,9 @@ bool qkv_unplant(struct qkv_graph *graph, int64_t *fault_calls);
 bool qkv_plant_declaration(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault);
 
 /* ---- samples.c ---- */
+
+/* The samples of an op. */
+const struct qkv_op_samples *qkv_samples_of(enum qkv_op_id op);
 
 /* How a graph is built from a sample of an op. */
 struct qkv_sample_setting {

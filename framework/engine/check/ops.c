@@ -1,4 +1,4 @@
-/* The gradient check of ops, on the samples that every op has (struct qkv_op). */
+/* The gradient check of ops, on the samples that every op has (op_samples/). */
 #include "check/check.h"
 #include "graph/graph.h"
 
@@ -171,17 +171,17 @@ enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
     if (qkv_check_arguments(report, options, "qkv_check_op", error)) return QKV_INVALID;
     if ((int)op <= QKV_OP_leaf || (int)op >= QKV_OP_COUNT)
         return qkv_error_set(error, "there is no op %d to check", (int)op);
-    const struct qkv_op *rule = qkv_op_rule(op);
-    if (!rule->good || !rule->good[0].name) {
-        struct qkv_check_row *row = qkv_check_add(report, rule->name, "samples");
+    const struct qkv_op_samples *samples = qkv_samples_of(op);
+    if (!samples->good || !samples->good[0].name) {
+        struct qkv_check_row *row = qkv_check_add(report, qkv_op_name(op), "samples");
         if (!row) return qkv_error_set(error, "out of memory");
         qkv_check_fail(report, row, "the op has no samples");
         return QKV_OK;
     }
     enum qkv_status status = QKV_OK;
-    for (const struct qkv_sample *s = rule->good; !status && s->name && !is_over(report, options); s++)
+    for (const struct qkv_sample *s = samples->good; !status && s->name && !is_over(report, options); s++)
         status = check_sample(report, op, s, options, error);
-    for (const struct qkv_sample *s = rule->bad; !status && s && s->name && !is_over(report, options); s++)
+    for (const struct qkv_sample *s = samples->bad; !status && s && s->name && !is_over(report, options); s++)
         status = check_refusal(report, op, s, error);
     return status;
 }

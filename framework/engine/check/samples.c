@@ -1,7 +1,18 @@
-/* Builds the inputs and options of the samples that every op has. */
+/* Finds the samples of an op (op_samples/), and builds their inputs and options. */
 #include "check/check.h"
 
 #include <math.h>
+
+static const struct qkv_op_samples *const SAMPLES[QKV_OP_COUNT] = {
+#define OP(name, parameters, inputs, options) [QKV_OP_##name] = &qkv_samples_##name,
+#include "qkv/ops.def"
+#undef OP
+};
+
+const struct qkv_op_samples *qkv_samples_of(enum qkv_op_id op)
+{
+    return SAMPLES[op];
+}
 
 /* Element i of an input, drawn at random: 0 or 1 if the input is binary (0 or -infinity if it is an additive mask); in
  * low .. high if the sample has bounds; else in +-[0.1, 1], away from the kink of relu at 0. */

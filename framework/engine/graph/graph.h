@@ -128,60 +128,6 @@ struct qkv_graph {
     struct qkv_error error;
 };
 
-/* Shape of one input of a sample, or the `shape` among its options; rank 0: none. 16-bit numbers, because every program
- * contains hundreds of samples. */
-struct qkv_sample_input {
-    int16_t rank, size[QKV_MAX_RANK];
-};
-
-/* Options of a sample, in fewer bytes than struct qkv_options: only the fields that samples use, with the same names. */
-#define QKV_SAMPLE_OPTIONS(OPTION)                                                                           \
-    OPTION(double, factor)                                                                                   \
-    OPTION(double, epsilon)                                                                                  \
-    OPTION(double, rate)                                                                                     \
-    OPTION(double, smoothing)                                                                                \
-    OPTION(double, consistency)                                                                              \
-    OPTION(double, addend)                                                                                   \
-    OPTION(double, exponent)                                                                                 \
-    OPTION(double, lowest)                                                                                   \
-    OPTION(double, highest)                                                                                  \
-    OPTION(const int32_t *, indices)                                                                         \
-    OPTION(const int64_t *, first)                                                                           \
-    OPTION(struct qkv_segments, segments)                                                                    \
-    OPTION(struct qkv_segments, queries)                                                                     \
-    OPTION(struct qkv_segments, keys)                                                                        \
-    OPTION(int8_t, axis)                                                                                     \
-    OPTION(int8_t, start)                                                                                    \
-    OPTION(int8_t, length)                                                                                   \
-    OPTION(int8_t, rows)                                                                                     \
-    OPTION(int8_t, local_window)                                                                             \
-    OPTION(int8_t, index_count)                                                                              \
-    OPTION(bool, transpose_a)                                                                                \
-    OPTION(bool, transpose_b)                                                                                \
-    OPTION(bool, reverse)                                                                                    \
-    OPTION(bool, one_sided)
-
-struct qkv_sample_options {
-#define OPTION(type, name) type name;
-    QKV_SAMPLE_OPTIONS(OPTION)
-#undef OPTION
-    const struct qkv_attention_rule *attention; /* NULL: all 0 */
-    struct qkv_sample_input shape;
-    int8_t permutation[QKV_MAX_RANK];
-};
-
-/* An op called with certain shapes and options: one that must work, which the gradient check runs,
- * or one that must be refused with `message`. A list ends with a sample whose `name` is NULL. */
-struct qkv_sample {
-    const char *name;
-    struct qkv_sample_input input[QKV_MAX_INPUTS];
-    const struct qkv_sample_options *options; /* NULL: all 0 */
-    const char *message;                      /* of bad samples: text that the error must contain */
-    float low, high;  /* inputs are drawn from [low, high] if low < high, else from +-[0.1, 1] */
-    uint8_t constant; /* bit i: input i gets no gradient */
-    uint8_t binary;   /* bit i: input i holds only 0 and 1 */
-};
-
 /* Sets of values, for the declarations of ops: QKV_INPUT(0) | QKV_INPUT(2) | QKV_RESULT. */
 #define QKV_INPUT(i) (1u << (i))
 #define QKV_RESULT   (1u << QKV_MAX_INPUTS)
@@ -215,8 +161,8 @@ struct qkv_op {
     unsigned weights_read; /* values that `weights` reads after forward */
 
     /* Sets y->shape, saved_count, scratch and scratch_forward from inputs and options, or returns qkv_refuse(y, "...").
-     * Runs again when a rewound graph reads the caller's arrays again (arrays.c). NULL, like the samples, except in the
-     * structs that qkv_op_rule returns. */
+     * Runs again when a rewound graph reads the caller's arrays again (arrays.c). NULL, except in the structs
+     * that qkv_op_rule returns. */
     bool (*shape)(struct qkv_tensor *y);
     void (*forward)(struct qkv_tensor *y);
     void (*backward)(struct qkv_tensor *y); /* NULL: the op has no gradient */
@@ -227,7 +173,6 @@ struct qkv_op {
     /* Attention: returns all weights, sentence by sentence and head by head, each block [Tq, Tk]. If forward has not kept
      * them, computes them in the graph's arena. NULL when memory runs out. */
     const void *(*weights)(struct qkv_tensor *y);
-    const struct qkv_sample *good, *bad;
 };
 
 /* Allocates the memory of a new tensor whose shape and count are set, and appends it to the graph's nodes. Returns the
@@ -385,7 +330,7 @@ const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype);
 /* QKV_INVALID when QKV_KERNELS names no variant. */
 enum qkv_status qkv_kernels_check(struct qkv_error *error);
 
-/* The op with its shape rule and samples; only one variant has them. */
+/* The op with its shape rule; only one variant has it. */
 const struct qkv_op *qkv_op_rule(enum qkv_op_id op);
 
 #endif

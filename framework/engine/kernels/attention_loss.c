@@ -64,35 +64,5 @@ static void attention_loss_backward(struct qkv_tensor *y)
     add_scaled(y->input[0], *(const real *)y->gradient, (const real *)y->saved + GRADIENTS_AT);
 }
 
-static const int64_t QUERY_STARTS[] = {0, 2, 3}, QUERY_LENGTHS[] = {2, 1, 3};
-static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
-#define RAGGED .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, KEY_STARTS, KEY_LENGTHS}
-
-static const struct qkv_sample attention_loss_good[] = {
-    {"ragged, rows without target",
-     {SHAPE(15), SHAPE(15)},
-     .options = OPTIONS(ATTENTION(.heads = 1), RAGGED, .factor = 0.5),
-     .constant = 2,
-     .binary = 2},
-    {"any target, two heads",
-     {SHAPE(30), SHAPE(30)},
-     .low = 0.25,
-     .high = 3,
-     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED, .factor = 1),
-     .constant = 2},
-    {0},
-};
-static const struct qkv_sample attention_loss_bad[] = {
-    {"count",
-     {SHAPE(14), SHAPE(14)},
-     .options = OPTIONS(ATTENTION(.heads = 1), RAGGED, .factor = 1),
-     .message = "scores are [14], but the segments make 15 of them"},
-    {"target",
-     {SHAPE(15), SHAPE(16)},
-     .options = OPTIONS(ATTENTION(.heads = 1), RAGGED, .factor = 1),
-     .constant = 2,
-     .message = "target is [16], but scores are [15]"},
-    {0},
-};
 OP(attention_loss, .inputs = 2, .shape = RULE(attention_loss_shape), .forward = attention_loss_forward,
-   .backward = attention_loss_backward, .good = RULE(attention_loss_good), .bad = RULE(attention_loss_bad));
+   .backward = attention_loss_backward);

@@ -83,81 +83,9 @@ static void attention_scores_backward(struct qkv_tensor *y)
     visit_pairs(y, y->input[0]->shape.size[0], y->input[1]->shape.size[0], score_pair_back);
 }
 
-static const int64_t QUERY_STARTS[] = {0, 2, 3}, QUERY_LENGTHS[] = {2, 1, 3};
-static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
-#define RAGGED .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, KEY_STARTS, KEY_LENGTHS}
-#define SELF   .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, QUERY_STARTS, QUERY_LENGTHS}
-
-static const struct qkv_sample attention_scores_good[] = {
-    {"ragged", {SHAPE(6, 6), SHAPE(8, 6)}, .options = OPTIONS(ATTENTION(.heads = 2), RAGGED)},
-    {"self, scaled", {SHAPE(6, 3), SHAPE(6, 3)}, .options = OPTIONS(ATTENTION(.heads = 1, .scale = 2), SELF)},
-    {"one sentence", {SHAPE(2, 4), SHAPE(3, 4)}, .options = OPTIONS(ATTENTION(.heads = 4))},
-    {"grouped heads, ALiBi",
-     {SHAPE(6, 12), SHAPE(6, 4)},
-     .options = OPTIONS(ATTENTION(.heads = 6, .key_value_heads = 2, .alibi = true), SELF)},
-    {"distances",
-     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(6, 2)},
-     .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 3), SELF)},
-    {"distances, causal",
-     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(4, 2)},
-     .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 4, .max_distance = 4, .causal = true), SELF)},
-    {0},
-};
-static const struct qkv_sample attention_scores_bad[] = {
-    {"heads",
-     {SHAPE(6, 5), SHAPE(8, 5)},
-     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
-     .message = "query is [6, 5], but its width must be a multiple of 2 heads"},
-    {"no heads",
-     {SHAPE(6, 5), SHAPE(8, 5)},
-     .options = OPTIONS(ATTENTION(.heads = 0)),
-     .message = "heads is 0, but must be at least 1"},
-    {"widths",
-     {SHAPE(6, 6), SHAPE(8, 4)},
-     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
-     .message = "query is [6, 6], but key is [8, 4]"},
-    {"rows",
-     {SHAPE(6, 6), SHAPE(7, 6)},
-     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
-     .message = "segment 2 of keys is rows 5 to 7, but there are 7 rows"},
-    {"key heads",
-     {SHAPE(6, 6), SHAPE(8, 4)},
-     .options = OPTIONS(ATTENTION(.heads = 3, .key_value_heads = 2), RAGGED),
-     .message = "key_value_heads is 2, but must divide 3 heads"},
-    {"grouped widths",
-     {SHAPE(6, 8), SHAPE(8, 8)},
-     .options = OPTIONS(ATTENTION(.heads = 4, .key_value_heads = 2), RAGGED),
-     .message = "query is [6, 8] for 4 heads, but key is [8, 8] for 2"},
-    {"bias columns",
-     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(6, 3)},
-     .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 4), SELF),
-     .message = "bias is [6, 3], but must be [6, 2]: 6 buckets by 2 heads"},
-    {"bias without buckets",
-     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(6, 2)},
-     .options = OPTIONS(ATTENTION(.heads = 2), SELF),
-     .message = "bias is [6, 2], but must be [0, 2]"},
-    {"buckets without bias",
-     {SHAPE(6, 4), SHAPE(6, 4)},
-     .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 6, .max_distance = 4), SELF),
-     .message = "there are 6 buckets, but no bias: set attention.bias to a tensor [6, 2]"},
-    {"odd buckets",
-     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(5, 2)},
-     .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 5, .max_distance = 4), SELF),
-     .message = "buckets is 5, but must be even and at least 4"},
-    {"distance",
-     {SHAPE(6, 4), SHAPE(6, 4), SHAPE(8, 2)},
-     .options = OPTIONS(ATTENTION(.heads = 2, .buckets = 8, .max_distance = 2), SELF),
-     .message = "max_distance is 2, but must be above 2 for 8 buckets"},
-    {"queries at the end of fewer keys",
-     {SHAPE(6, 4), SHAPE(8, 4)},
-     .options = OPTIONS(ATTENTION(.heads = 2, .alibi = true), RAGGED),
-     .message = "attention by distance needs no more queries than keys, but segment 0 has 2 and 1"},
-    {0},
-};
 OP(attention_scores, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(0) | INPUT(1),
    .shape = RULE(attention_scores_shape), .forward = attention_scores_forward,
-   .backward = attention_scores_backward, .good = RULE(attention_scores_good),
-   .bad = RULE(attention_scores_bad));
+   .backward = attention_scores_backward);
 
 /* ---- attention_weights: w = softmax of each row over its visible keys;  ds = w (dw - sum(dw w)) ---- */
 
@@ -209,79 +137,9 @@ static void attention_weights_backward(struct qkv_tensor *y)
     }
 }
 
-static const int64_t SQUARE_STARTS[] = {0, 3}, SQUARE_LENGTHS[] = {3, 3};
-#define SQUARE .queries = {2, SQUARE_STARTS, SQUARE_LENGTHS}, .keys = {2, SQUARE_STARTS, SQUARE_LENGTHS}
-
-static const int64_t WINDOWED_STARTS[] = {0}, WINDOWED_LENGTHS[] = {7};
-#define WINDOWED                                                                                             \
-    .queries = {1, WINDOWED_STARTS, WINDOWED_LENGTHS}, .keys = {1, WINDOWED_STARTS, WINDOWED_LENGTHS}
-
-static const struct qkv_sample attention_weights_good[] = {
-    {"ragged", {SHAPE(30)}, .options = OPTIONS(ATTENTION(.heads = 2), RAGGED)},
-    {"causal", {SHAPE(28)}, .options = OPTIONS(ATTENTION(.heads = 2, .causal = true), SELF)},
-    {"masked",
-     {SHAPE(36), SHAPE(3, 3)},
-     .options = OPTIONS(ATTENTION(.heads = 2), SQUARE),
-     .constant = 2,
-     .binary = 2},
-    {"window", {SHAPE(28)}, .options = OPTIONS(ATTENTION(.heads = 2, .window = 1), SELF)},
-    {"window and a global token",
-     {SHAPE(49)},
-     .options = OPTIONS(ATTENTION(.heads = 1, .window = 1, .global_tokens = 1), WINDOWED)},
-    {"causal window, two global tokens, masked",
-     {SHAPE(49), SHAPE(7, 7)},
-     .options = OPTIONS(ATTENTION(.heads = 1, .window = 2, .global_tokens = 2, .causal = true), WINDOWED),
-     .constant = 2,
-     .binary = 2},
-    {"key mask of zeros and minus infinity, rows outside",
-     {SHAPE(30), SHAPE(9)},
-     .options = OPTIONS(ATTENTION(.heads = 2, .mask_values = QKV_MASK_VALUES_ADDITIVE), RAGGED),
-     .constant = 2,
-     .binary = 2},
-    {"masked and causal",
-     {SHAPE(18), SHAPE(3, 3)},
-     .options = OPTIONS(ATTENTION(.heads = 1, .causal = true), SQUARE),
-     .constant = 2,
-     .binary = 2},
-    {0},
-};
-static const struct qkv_sample attention_weights_bad[] = {
-    {"global_tokens",
-     {SHAPE(28)},
-     .options = OPTIONS(ATTENTION(.heads = 2, .global_tokens = 1), SELF),
-     .message = "global_tokens need a window"},
-    {"negative window",
-     {SHAPE(28)},
-     .options = OPTIONS(ATTENTION(.heads = 2, .window = -1), SELF),
-     .message = "window is -1 and global_tokens 0, but neither may be negative"},
-    {"count",
-     {SHAPE(29)},
-     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
-     .message = "scores are [29], but the segments make 30 of them"},
-    {"causal",
-     {SHAPE(30)},
-     .options = OPTIONS(ATTENTION(.heads = 2, .causal = true), RAGGED),
-     .message = "causal attention needs no more queries than keys, but segment 0 has 2 and 1"},
-    {"mask",
-     {SHAPE(36), SHAPE(3, 2)},
-     .options = OPTIONS(ATTENTION(.heads = 2), SQUARE),
-     .constant = 2,
-     .message = "mask is [3, 2], but segment 0 has 3 queries and 3 keys"},
-    {"short key mask",
-     {SHAPE(30), SHAPE(7)},
-     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
-     .constant = 2,
-     .message = "segment 2 of keys with a mask is rows 5 to 7, but there are 7 rows"},
-    {"learned mask",
-     {SHAPE(36), SHAPE(3, 3)},
-     .options = OPTIONS(ATTENTION(.heads = 2), SQUARE),
-     .message = "the mask must not need a gradient"},
-    {0},
-};
 OP(attention_weights, .inputs = 2, .optional = INPUT(1), .backward_reads = RESULT, .weights_read = RESULT,
    .shape = RULE(attention_weights_shape), .forward = attention_weights_forward,
-   .backward = attention_weights_backward, .weights = value_of_block, .good = RULE(attention_weights_good),
-   .bad = RULE(attention_weights_bad));
+   .backward = attention_weights_backward, .weights = value_of_block);
 
 /* ---- attention_mix: o_i = sum_j w_ij v_j;  dw_ij += do_i . v_j, dv_j += w_ij do_i ---- */
 
@@ -345,25 +203,5 @@ static void attention_mix_backward(struct qkv_tensor *y)
     visit_pairs(y, 0, y->input[1]->shape.size[0], mix_pair_back);
 }
 
-static const struct qkv_sample attention_mix_good[] = {
-    {"ragged", {SHAPE(30), SHAPE(8, 6)}, .options = OPTIONS(ATTENTION(.heads = 2), RAGGED)},
-    {"one head", {SHAPE(15), SHAPE(8, 3)}, .options = OPTIONS(ATTENTION(.heads = 1), RAGGED)},
-    {"grouped heads",
-     {SHAPE(60), SHAPE(8, 6)},
-     .options = OPTIONS(ATTENTION(.heads = 4, .key_value_heads = 2), RAGGED)},
-    {0},
-};
-static const struct qkv_sample attention_mix_bad[] = {
-    {"count",
-     {SHAPE(29), SHAPE(8, 6)},
-     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
-     .message = "weights are [29], but the segments make 30 of them"},
-    {"rows",
-     {SHAPE(30), SHAPE(7, 6)},
-     .options = OPTIONS(ATTENTION(.heads = 2), RAGGED),
-     .message = "segment 2 of keys is rows 5 to 7"},
-    {0},
-};
 OP(attention_mix, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .shape = RULE(attention_mix_shape),
-   .forward = attention_mix_forward, .backward = attention_mix_backward, .good = RULE(attention_mix_good),
-   .bad = RULE(attention_mix_bad));
+   .forward = attention_mix_forward, .backward = attention_mix_backward);

@@ -85,40 +85,9 @@ static void attention_additive_backward(struct qkv_tensor *y)
     }
 }
 
-static const int64_t QUERY_STARTS[] = {0, 2, 3}, QUERY_LENGTHS[] = {2, 1, 3};
-static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
-#define RAGGED                                                                                               \
-    ATTENTION(.heads = 1), .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, KEY_STARTS, KEY_LENGTHS}
-
-static const struct qkv_sample attention_additive_good[] = {
-    {"ragged", {SHAPE(6, 5), SHAPE(8, 5), SHAPE(5)}, .options = OPTIONS(RAGGED)},
-    {"one sentence", {SHAPE(2, 3), SHAPE(3, 3), SHAPE(3)}, .options = OPTIONS(ATTENTION(.heads = 1))},
-    {"constant keys", {SHAPE(6, 2), SHAPE(8, 2), SHAPE(2)}, .options = OPTIONS(RAGGED), .constant = 2},
-    {0},
-};
-static const struct qkv_sample attention_additive_bad[] = {
-    {"heads",
-     {SHAPE(6, 4), SHAPE(8, 4), SHAPE(4)},
-     .options = OPTIONS(ATTENTION(.heads = 2)),
-     .message = "heads is 2, but must be 1"},
-    {"widths",
-     {SHAPE(6, 6), SHAPE(8, 4), SHAPE(4)},
-     .options = OPTIONS(RAGGED),
-     .message = "query is [6, 6], but key is [8, 4]"},
-    {"vector",
-     {SHAPE(6, 6), SHAPE(8, 6), SHAPE(4)},
-     .options = OPTIONS(RAGGED),
-     .message = "vector is [4], but must be [6]"},
-    {"rows",
-     {SHAPE(6, 6), SHAPE(7, 6), SHAPE(6)},
-     .options = OPTIONS(RAGGED),
-     .message = "segment 2 of keys is rows 5 to 7, but there are 7 rows"},
-    {0},
-};
 OP(attention_additive, .inputs = 3, .backward_reads = INPUT(0) | INPUT(1) | INPUT(2),
    .shape = RULE(attention_additive_shape), .forward = attention_additive_forward,
-   .backward = attention_additive_backward, .good = RULE(attention_additive_good),
-   .bad = RULE(attention_additive_bad));
+   .backward = attention_additive_backward);
 
 /* ---- attention_local: query i looks at position p = Tk center_i, where center_i is a fraction of the sentence.
  * For the keys j with |j - p| <= D, where D is the option local_window, and with sigma = D / 2:
@@ -206,49 +175,9 @@ COLD static void attention_local_backward(struct qkv_tensor *y)
     }
 }
 
-static const struct qkv_sample attention_local_good[] = {
-    {"narrow",
-     {SHAPE(15), SHAPE(6, 1)},
-     .options = OPTIONS(RAGGED, .local_window = 1),
-     .low = 0.05f,
-     .high = 0.95f},
-    {"wide",
-     {SHAPE(15), SHAPE(6, 1)},
-     .options = OPTIONS(RAGGED, .local_window = 4),
-     .low = 0.05f,
-     .high = 0.95f},
-    {"centers outside 0 .. 1", {SHAPE(15), SHAPE(6, 1)}, .options = OPTIONS(RAGGED, .local_window = 1)},
-    {"constant scores",
-     {SHAPE(15), SHAPE(6, 1)},
-     .options = OPTIONS(RAGGED, .local_window = 2),
-     .constant = 1,
-     .low = 0.05f,
-     .high = 0.95f},
-    {0},
-};
-static const struct qkv_sample attention_local_bad[] = {
-    {"count",
-     {SHAPE(14), SHAPE(6, 1)},
-     .options = OPTIONS(RAGGED, .local_window = 2),
-     .message = "scores are [14], but the segments make 15 of them"},
-    {"center",
-     {SHAPE(15), SHAPE(6, 2)},
-     .options = OPTIONS(RAGGED, .local_window = 2),
-     .message = "center is [6, 2], but must have 1 column"},
-    {"window",
-     {SHAPE(15), SHAPE(6, 1)},
-     .options = OPTIONS(RAGGED),
-     .message = "the window is 0, but must be at least 1"},
-    {"whole",
-     {SHAPE(15), SHAPE(6, 1)},
-     .options = OPTIONS(ATTENTION(.heads = 1)),
-     .message = "needs attention.queries and attention.keys"},
-    {0},
-};
 OP(attention_local, .inputs = 2, .backward_reads = INPUT(1) | RESULT, .weights_read = RESULT,
    .shape = RULE(attention_local_shape), .forward = attention_local_forward,
-   .backward = attention_local_backward, .weights = value_of_block, .good = RULE(attention_local_good),
-   .bad = RULE(attention_local_bad));
+   .backward = attention_local_backward, .weights = value_of_block);
 
 /* ---- attention_arrange: y[i] = x[numbers[i]], with numbers = options.indices;  dx[numbers[i]] += dy[i] ---- */
 
@@ -280,22 +209,5 @@ static void attention_arrange_backward(struct qkv_tensor *y)
     for (int64_t i = 0; i < y->count; i++) dx[y->options.indices[i]] += dy[i];
 }
 
-static const int32_t NUMBERS[] = {0, 3, 1, 4, 5, 6, 2, 7, 8, 9, 10, 11, 12, 13, 0};
-static const struct qkv_sample attention_arrange_good[] = {
-    {"ragged", {SHAPE(14)}, .options = OPTIONS(RAGGED, .indices = NUMBERS)},
-    {0},
-};
-static const struct qkv_sample attention_arrange_bad[] = {
-    {"number",
-     {SHAPE(13)},
-     .options = OPTIONS(RAGGED, .indices = NUMBERS),
-     .message = "number 13 is 13, but must lie in 0 to 12"},
-    {"matrix",
-     {SHAPE(7, 2)},
-     .options = OPTIONS(RAGGED, .indices = NUMBERS),
-     .message = "input is [7, 2], but must have 1 axis"},
-    {0},
-};
 OP(attention_arrange, .inputs = 1, .weights_read = RESULT, .shape = RULE(attention_arrange_shape),
-   .forward = attention_arrange_forward, .backward = attention_arrange_backward, .weights = value_of_block,
-   .good = RULE(attention_arrange_good), .bad = RULE(attention_arrange_bad));
+   .forward = attention_arrange_forward, .backward = attention_arrange_backward, .weights = value_of_block);

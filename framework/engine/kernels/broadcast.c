@@ -38,22 +38,9 @@ static void multiply_column_backward(struct qkv_tensor *y)
     for (int64_t i = 0; dx && i < y->count; i++) dx[i] += dy[i] * column[i / columns];
 }
 
-static const struct qkv_sample multiply_column_good[] = {
-    {"matrix", {SHAPE(3, 5), SHAPE(3, 1)}},
-    {"four axes", {SHAPE(2, 1, 3, 2), SHAPE(2, 1, 3, 1)}},
-    {"one number", {SHAPE(4), SHAPE(1)}},
-    {"constant column", {SHAPE(3, 5), SHAPE(3, 1)}, .constant = 2},
-    {0},
-};
-static const struct qkv_sample multiply_column_bad[] = {
-    {"rows", {SHAPE(3, 5), SHAPE(5, 1)}, .message = "column is [5, 1], but must be [3, 1]"},
-    {"a vector", {SHAPE(3, 5), SHAPE(3)}, .message = "column is [3], but must be [3, 1]"},
-    {0},
-};
 OP(multiply_column, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .elementwise = INPUT(0),
    .shape = RULE(multiply_column_shape), .forward = multiply_column_forward,
-   .backward = multiply_column_backward, .good = RULE(multiply_column_good),
-   .bad = RULE(multiply_column_bad));
+   .backward = multiply_column_backward);
 
 /* ---- broadcast: y = x, repeated along axes where x has size 1, or which x lacks in front ---- */
 
@@ -139,27 +126,8 @@ static void broadcast_backward(struct qkv_tensor *y)
     }
 }
 
-static const struct qkv_sample broadcast_good[] = {
-    {"a row", {SHAPE(4)}, .options = OPTIONS(.shape = {2, {3, 4}})},
-    {"a column", {SHAPE(3, 1)}, .options = OPTIONS(.shape = {2, {3, 4}})},
-    {"in the middle", {SHAPE(2, 1, 3)}, .options = OPTIONS(.shape = {4, {2, 2, 4, 3}})},
-    {"a number", {SHAPE(1)}, .options = OPTIONS(.shape = {3, {2, 1, 3}})},
-    {"nothing", {SHAPE(2, 3)}, .options = OPTIONS(.shape = {2, {2, 3}})},
-    {0},
-};
-static const struct qkv_sample broadcast_bad[] = {
-    {"other size",
-     {SHAPE(3, 2)},
-     .options = OPTIONS(.shape = {2, {3, 4}}),
-     .message = "input is [3, 2], which cannot be repeated to [3, 4]"},
-    {"fewer axes",
-     {SHAPE(1, 4)},
-     .options = OPTIONS(.shape = {1, {4}}),
-     .message = "input is [1, 4], which cannot be repeated to [4]"},
-    {0},
-};
 OP(broadcast, .inputs = 1, .shape = RULE(broadcast_shape), .forward = broadcast_forward,
-   .backward = broadcast_backward, .good = RULE(broadcast_good), .bad = RULE(broadcast_bad));
+   .backward = broadcast_backward);
 
 /* ---- cumulative_sum: y[i] = x[0] + ... + x[i] along the axis; dx[i] += dy[i] + ... + dy[last]. Sums in double ---- */
 
@@ -194,23 +162,8 @@ static void cumulative_sum_backward(struct qkv_tensor *y)
     }
 }
 
-static const struct qkv_sample cumulative_sum_good[] = {
-    {"rows", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 0)},
-    {"columns", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 1)},
-    {"middle", {SHAPE(2, 3, 2, 2)}, .options = OPTIONS(.axis = 1)},
-    {"vector", {SHAPE(5)}, .options = OPTIONS(.axis = 0)},
-    {0},
-};
-static const struct qkv_sample cumulative_sum_bad[] = {
-    {"axis", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 2), .message = "axis is 2, but input is [3, 4]"},
-    {"all axes",
-     {SHAPE(3, 4)},
-     .options = OPTIONS(.axis = QKV_ALL),
-     .message = "axis is -1, but input is [3, 4]"},
-    {0},
-};
 OP(cumulative_sum, .inputs = 1, .shape = RULE(cumulative_sum_shape), .forward = cumulative_sum_forward,
-   .backward = cumulative_sum_backward, .good = RULE(cumulative_sum_good), .bad = RULE(cumulative_sum_bad));
+   .backward = cumulative_sum_backward);
 
 /* ---- neighbours: row i of y [N, length D] is rows i + start .. i + start + length - 1 of x [N, D] within its sentence, one
  * after the other, with zeros for those that the sentence lacks ---- */
@@ -260,30 +213,5 @@ static void neighbours_backward(struct qkv_tensor *y)
     walk_neighbours(y, y->gradient, gradient_of(y->input[0]), false);
 }
 
-static const int64_t SAMPLE_STARTS[] = {0, 3, 4}, SAMPLE_LENGTHS[] = {3, 1, 2}, LONG_LENGTHS[] = {4, 1, 2};
-static const struct qkv_sample neighbours_good[] = {
-    {"both sides",
-     {SHAPE(6, 2)},
-     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .start = -1, .length = 3)},
-    {"rows outside",
-     {SHAPE(7, 2)},
-     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .start = -2, .length = 3)},
-    {"one sentence", {SHAPE(5, 3)}, .options = OPTIONS(.start = 0, .length = 2)},
-    {"longer than the sentence", {SHAPE(2, 3)}, .options = OPTIONS(.start = -2, .length = 7)},
-    {"before the only row", {SHAPE(1, 3)}, .options = OPTIONS(.start = -2, .length = 3)},
-    {0},
-};
-static const struct qkv_sample neighbours_bad[] = {
-    {"none",
-     {SHAPE(6, 2)},
-     .options = OPTIONS(.start = -1),
-     .message = "0 rows from the row -1 on are wanted, but input is [6, 2]"},
-    {"a row of two segments",
-     {SHAPE(6, 2)},
-     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, LONG_LENGTHS}, .length = 1),
-     .message = "segments 0 and 1 of input share row 3, but must not overlap"},
-    {"four axes", {SHAPE(2, 3, 2, 2)}, .options = OPTIONS(.length = 1), .message = "must have 2 axes"},
-    {0},
-};
 OP(neighbours, .inputs = 1, .shape = RULE(neighbours_shape), .forward = neighbours_forward,
-   .backward = neighbours_backward, .good = RULE(neighbours_good), .bad = RULE(neighbours_bad));
+   .backward = neighbours_backward);

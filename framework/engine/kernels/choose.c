@@ -79,26 +79,6 @@ static bool index_shape(struct qkv_tensor *y)
                       (long long)reduced_view(y).axis);
 }
 
-static const struct qkv_sample extremum_good[] = {
-    {"all", {SHAPE(3, 4)}, .options = OPTIONS(.axis = QKV_ALL)},
-    {"rows", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 0)},
-    {"columns", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 1)},
-    {"middle", {SHAPE(2, 3, 2, 2)}, .options = OPTIONS(.axis = 1)},
-    {"one number", {SHAPE(3, 1)}, .options = OPTIONS(.axis = 1)},
-    {0},
-};
-/* Constant inputs: indices have no derivative. */
-static const struct qkv_sample index_good[] = {
-    {"all", {SHAPE(3, 4)}, .options = OPTIONS(.axis = QKV_ALL), .constant = 1},
-    {"columns", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 1), .constant = 1},
-    {"middle", {SHAPE(2, 3, 2, 2)}, .options = OPTIONS(.axis = 1), .constant = 1},
-    {0},
-};
-static const struct qkv_sample extremum_bad[] = {
-    {"axis", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 2), .message = "axis is 2, but input is [3, 4]"},
-    {0},
-};
-
 #define EXTREMUM(title, index_title, least)                                                                  \
     static void title##_forward(struct qkv_tensor *y)                                                        \
     {                                                                                                        \
@@ -113,10 +93,9 @@ static const struct qkv_sample extremum_bad[] = {
         extremum(y, least, true);                                                                            \
     }                                                                                                        \
     OP(title, .inputs = 1, .backward_reads = INPUT(0), .shape = RULE(reduced_shape),                         \
-       .forward = title##_forward, .backward = title##_backward, .good = RULE(extremum_good),                \
-       .bad = RULE(extremum_bad));                                                                           \
+       .forward = title##_forward, .backward = title##_backward);                                            \
     OP(index_title, .inputs = 1, .stops_gradient = true, .shape = RULE(index_shape),                         \
-       .forward = index_title##_forward, .good = RULE(index_good), .bad = RULE(extremum_bad));
+       .forward = index_title##_forward);
 EXTREMUM(min, argmin, true)
 EXTREMUM(max, argmax, false)
 
@@ -177,29 +156,10 @@ static void top_k_indices_forward(struct qkv_tensor *y)
     choose_top(y, true);
 }
 
-static const struct qkv_sample top_k_good[] = {
-    {"some", {SHAPE(3, 7)}, .options = OPTIONS(.length = 3)},
-    {"all", {SHAPE(2, 1, 3, 4)}, .options = OPTIONS(.length = 4)},
-    {"of a vector", {SHAPE(5)}, .options = OPTIONS(.length = 1)},
-    {0},
-};
-static const struct qkv_sample top_k_indices_good[] = {
-    {"some", {SHAPE(3, 7)}, .options = OPTIONS(.length = 3), .constant = 1},
-    {"of a vector", {SHAPE(5)}, .options = OPTIONS(.length = 5), .constant = 1},
-    {0},
-};
-static const struct qkv_sample top_k_bad[] = {
-    {"more than there are",
-     {SHAPE(3, 7)},
-     .options = OPTIONS(.length = 8),
-     .message = "8 numbers of each row are wanted, but input is [3, 7]"},
-    {"none", {SHAPE(3, 7)}, .message = "0 numbers of each row are wanted"},
-    {0},
-};
 OP(top_k, .inputs = 1, .backward_reads = INPUT(0), .shape = RULE(top_k_shape), .forward = top_k_forward,
-   .backward = top_k_backward, .good = RULE(top_k_good), .bad = RULE(top_k_bad));
+   .backward = top_k_backward);
 OP(top_k_indices, .inputs = 1, .stops_gradient = true, .shape = RULE(top_k_shape),
-   .forward = top_k_indices_forward, .good = RULE(top_k_indices_good), .bad = RULE(top_k_bad));
+   .forward = top_k_indices_forward);
 
 /* ---- where: y = a where condition is not 0, else b ---- */
 
@@ -232,23 +192,5 @@ static void where_backward(struct qkv_tensor *y)
         da[i] = (beta > 0 ? da[i] : 0) + (condition[i] != 0 ? dy[i] : 0);
 }
 
-static const struct qkv_sample where_good[] = {
-    {"matrix", {SHAPE(3, 5), SHAPE(3, 5), SHAPE(3, 5)}, .constant = 1, .binary = 1},
-    {"four axes", {SHAPE(2, 1, 3, 2), SHAPE(2, 1, 3, 2), SHAPE(2, 1, 3, 2)}, .constant = 1, .binary = 1},
-    {"constant b", {SHAPE(9), SHAPE(9), SHAPE(9)}, .constant = 5, .binary = 1},
-    {"constant a", {SHAPE(9), SHAPE(9), SHAPE(9)}, .constant = 3, .binary = 1},
-    {0},
-};
-static const struct qkv_sample where_bad[] = {
-    {"condition",
-     {SHAPE(3), SHAPE(3, 5), SHAPE(3, 5)},
-     .constant = 1,
-     .message = "shapes differ: the condition is [3], the inputs are [3, 5] and [3, 5]"},
-    {"gradient of the condition",
-     {SHAPE(3), SHAPE(3), SHAPE(3)},
-     .message = "the condition must not need a gradient: detach it"},
-    {0},
-};
 OP(where, .inputs = 3, .backward_reads = INPUT(0), .elementwise = INPUT(0) | INPUT(1),
-   .shape = RULE(where_shape), .forward = where_forward, .backward = where_backward, .good = RULE(where_good),
-   .bad = RULE(where_bad));
+   .shape = RULE(where_shape), .forward = where_forward, .backward = where_backward);

@@ -25,14 +25,8 @@ static void scale_backward(struct qkv_tensor *y)
     for (int64_t i = 0; i < y->count; i++) dx[i] = (beta > 0 ? dx[i] : 0) + factor * dy[i];
 }
 
-static const struct qkv_sample scale_good[] = {
-    {"matrix", {SHAPE(3, 5)}, .options = OPTIONS(.factor = -2.5)},
-    {"by zero", {SHAPE(4)}, .options = OPTIONS(.factor = 0)},
-    {0},
-};
-static const struct qkv_sample none_bad[] = {{0}};
 OP(scale, .inputs = 1, .elementwise = INPUT(0), .shape = RULE(same_as_input), .forward = scale_forward,
-   .backward = scale_backward, .good = RULE(scale_good), .bad = RULE(none_bad));
+   .backward = scale_backward);
 
 /* ---- add_row: y [.., C] = x [.., C] + row [C] ---- */
 
@@ -63,19 +57,8 @@ static void add_row_backward(struct qkv_tensor *y)
     add_column_sums(qkv_rows(y), columns, dy, columns, drow);
 }
 
-static const struct qkv_sample add_row_good[] = {
-    {"matrix", {SHAPE(3, 5), SHAPE(5)}},
-    {"three axes", {SHAPE(2, 3, 4), SHAPE(4)}},
-    {"one row", {SHAPE(5), SHAPE(5)}},
-    {0},
-};
-static const struct qkv_sample add_row_bad[] = {
-    {"other width", {SHAPE(3, 5), SHAPE(3)}, .message = "row is [3], but must be [5]"},
-    {"a matrix", {SHAPE(3, 5), SHAPE(1, 5)}, .message = "row is [1, 5], but must be [5]"},
-    {0},
-};
 OP(add_row, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_row_shape), .forward = add_row_forward,
-   .backward = add_row_backward, .good = RULE(add_row_good), .bad = RULE(add_row_bad));
+   .backward = add_row_backward);
 
 /* ---- multiply_row: y [.., C] = x [.., C] * row [C] ---- */
 
@@ -110,28 +93,15 @@ static void multiply_row_backward(struct qkv_tensor *y)
 }
 
 OP(multiply_row, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .elementwise = INPUT(0),
-   .shape = RULE(multiply_row_shape), .forward = multiply_row_forward, .backward = multiply_row_backward,
-   .good = RULE(add_row_good), .bad = RULE(add_row_bad));
+   .shape = RULE(multiply_row_shape), .forward = multiply_row_forward, .backward = multiply_row_backward);
 
 /* ---- functions of one number: y = f(x), dx += dy f'(x) ----
  *
- * UNARY(title, samples, reads, value_of, derivative_of): in the expressions, `x` is the input and `f` the
- * result. `reads` (.backward_reads) is INPUT(0) if derivative_of uses x, and RESULT if it uses f. Without
- * INPUT(0), the result may overwrite the input. */
+ * UNARY(title, reads, value_of, derivative_of): in the expressions, `x` is the input and `f` the result.
+ * `reads` (.backward_reads) is INPUT(0) if derivative_of uses x, and RESULT if it uses f. Without INPUT(0), the
+ * result may overwrite the input. */
 
-static const struct qkv_sample unary_good[] = {
-    {"matrix", {SHAPE(3, 5)}},
-    {"wide values", {SHAPE(2, 9)}, .low = -6, .high = 6},
-    {"four axes", {SHAPE(2, 1, 3, 2)}},
-    {0},
-};
-static const struct qkv_sample positive_good[] = {
-    {"matrix", {SHAPE(3, 5)}, .low = 0.2f, .high = 3},
-    {"one number", {SHAPE(1)}, .low = 0.5f, .high = 2},
-    {0},
-};
-
-#define UNARY(title, samples, reads, value_of, derivative_of)                                                \
+#define UNARY(title, reads, value_of, derivative_of)                                                         \
     static void title##_forward(struct qkv_tensor *y)                                                        \
     {                                                                                                        \
         const real *from = y->input[0]->value;                                                               \
@@ -156,8 +126,7 @@ static const struct qkv_sample positive_good[] = {
         }                                                                                                    \
     }                                                                                                        \
     OP(title, .inputs = 1, .backward_reads = (reads), .elementwise = INPUT(0), .shape = RULE(same_as_input), \
-       .forward = title##_forward, .backward = title##_backward, .good = RULE(samples),                      \
-       .bad = RULE(none_bad))
+       .forward = title##_forward, .backward = title##_backward)
 
 /* d/dx [x Phi(x)] = Phi(x) + x phi(x) */
 static inline real gelu_derivative(real x)
@@ -188,25 +157,20 @@ static inline real silu_derivative(real x)
     return s * (1 + x * (1 - s));
 }
 
-UNARY(relu, unary_good, RESULT, x > 0 ? x : 0, (real)(f > 0));
-UNARY(gelu, unary_good, INPUT(0), x *normal_cdf(x), gelu_derivative(x));
-UNARY(gelu_tanh, unary_good, INPUT(0), x *fast_sigmoid(gelu_inner(x)), gelu_tanh_derivative(x));
-UNARY(silu, unary_good, INPUT(0), x *fast_sigmoid(x), silu_derivative(x));
-UNARY(tanh, unary_good, RESULT, fast_tanh(x), 1 - f * f);
-UNARY(sigmoid, unary_good, RESULT, fast_sigmoid(x), f *(1 - f));
-UNARY(exp, unary_good, RESULT, fast_exp(x), f);
-UNARY(log, positive_good, INPUT(0), fast_log(x), 1 / x);
-UNARY(sqrt, positive_good, RESULT, REAL(sqrt)(x), (real)0.5 / f);
-UNARY(abs, unary_good, INPUT(0), REAL(fabs)(x), (real)((x > 0) - (x < 0)));
+UNARY(relu, RESULT, x > 0 ? x : 0, (real)(f > 0));
+UNARY(gelu, INPUT(0), x *normal_cdf(x), gelu_derivative(x));
+UNARY(gelu_tanh, INPUT(0), x *fast_sigmoid(gelu_inner(x)), gelu_tanh_derivative(x));
+UNARY(silu, INPUT(0), x *fast_sigmoid(x), silu_derivative(x));
+UNARY(tanh, RESULT, fast_tanh(x), 1 - f * f);
+UNARY(sigmoid, RESULT, fast_sigmoid(x), f *(1 - f));
+UNARY(exp, RESULT, fast_exp(x), f);
+UNARY(log, INPUT(0), fast_log(x), 1 / x);
+UNARY(sqrt, RESULT, REAL(sqrt)(x), (real)0.5 / f);
+UNARY(abs, INPUT(0), REAL(fabs)(x), (real)((x > 0) - (x < 0)));
 
 /* ---- add_scalar, clamp, pow: the same, with numbers from the options ---- */
 
-static const struct qkv_sample add_scalar_good[] = {
-    {"matrix", {SHAPE(3, 5)}, .options = OPTIONS(.addend = -2.5)},
-    {"zero", {SHAPE(4)}, .options = OPTIONS(.addend = 0)},
-    {0},
-};
-UNARY(add_scalar, add_scalar_good, 0, x + (real)y->options.addend, 1);
+UNARY(add_scalar, 0, x + (real)y->options.addend, 1);
 
 static bool clamp_shape(struct qkv_tensor *y)
 {
@@ -214,19 +178,6 @@ static bool clamp_shape(struct qkv_tensor *y)
     return qkv_refuse(y, "the range is %g to %g, but its end must not lie below its start", y->options.lowest,
                       y->options.highest);
 }
-
-static const struct qkv_sample clamp_good[] = {
-    {"both sides", {SHAPE(3, 5)}, .options = OPTIONS(.lowest = -0.5, .highest = 0.25)},
-    {"one side", {SHAPE(2, 9)}, .options = OPTIONS(.lowest = 0.1, .highest = 1e30)},
-    {0},
-};
-static const struct qkv_sample clamp_bad[] = {
-    {"empty range",
-     {SHAPE(3)},
-     .options = OPTIONS(.lowest = 1, .highest = 0),
-     .message = "the range is 1 to 0, but its end must not lie below its start"},
-    {0},
-};
 
 /* x^n for n >= 1 */
 static inline real whole_power(real x, int n)
@@ -252,18 +203,7 @@ static inline real power_of(real x, double exponent)
     return (real)(number < 0 && fmod(exponent, 2) != 0 ? -power : power);
 }
 
-static const struct qkv_sample pow_good[] = {
-    {"square", {SHAPE(3, 5)}, .options = OPTIONS(.exponent = 2)},
-    {"cube", {SHAPE(4)}, .options = OPTIONS(.exponent = 3)},
-    {"root", {SHAPE(3, 2)}, .low = 0.2f, .high = 3, .options = OPTIONS(.exponent = 0.5)},
-    {"fraction", {SHAPE(7)}, .low = 0.2f, .high = 3, .options = OPTIONS(.exponent = -1.3)},
-    {"inverse", {SHAPE(7)}, .low = -3, .high = -0.4f, .options = OPTIONS(.exponent = -1)},
-    {"large", {SHAPE(7)}, .low = 0.7f, .high = 1.4f, .options = OPTIONS(.exponent = 11)},
-    {"constant", {SHAPE(7)}, .options = OPTIONS(.exponent = 0)},
-    {0},
-};
-
-UNARY(pow, pow_good, INPUT(0), power_of(x, y->options.exponent),
+UNARY(pow, INPUT(0), power_of(x, y->options.exponent),
       y->options.exponent == 0 ? 0 : (real)y->options.exponent * power_of(x, y->options.exponent - 1));
 
 static void clamp_forward(struct qkv_tensor *y)
@@ -284,7 +224,7 @@ static void clamp_backward(struct qkv_tensor *y)
 }
 
 OP(clamp, .inputs = 1, .backward_reads = INPUT(0), .elementwise = INPUT(0), .shape = RULE(clamp_shape),
-   .forward = clamp_forward, .backward = clamp_backward, .good = RULE(clamp_good), .bad = RULE(clamp_bad));
+   .forward = clamp_forward, .backward = clamp_backward);
 
 /* ---- dropout: y = mask x / (1 - rate), with mask 0 or 1. saved: the mask, one bit per element ---- */
 
@@ -363,23 +303,8 @@ static void dropout_backward(struct qkv_tensor *y)
     }
 }
 
-static const struct qkv_sample dropout_good[] = {
-    {"half", {SHAPE(5, 17)}, .options = OPTIONS(.rate = 0.5)},
-    {"tenth", {SHAPE(70)}, .options = OPTIONS(.rate = 0.1)},
-    {"none", {SHAPE(3, 2)}, .options = OPTIONS(.rate = 0)},
-    {0},
-};
-static const struct qkv_sample dropout_bad[] = {
-    {"all",
-     {SHAPE(2)},
-     .options = OPTIONS(.rate = 1),
-     .message = "the rate is 1, but must be at least 0 and below 1"},
-    {"negative", {SHAPE(2)}, .options = OPTIONS(.rate = -0.1), .message = "the rate is -0.1"},
-    {0},
-};
 OP(dropout, .inputs = 1, .random = true, .elementwise = INPUT(0), .shape = RULE(dropout_shape),
-   .forward = dropout_forward, .backward = dropout_backward, .good = RULE(dropout_good),
-   .bad = RULE(dropout_bad));
+   .forward = dropout_forward, .backward = dropout_backward);
 
 /* ---- dropout_rows: y[i] = mask[i] x[i] / (1 - rate) for each row i. Backward computes the mask again, which needs only
  * one random word per row ---- */
@@ -426,12 +351,5 @@ static void dropout_rows_backward(struct qkv_tensor *y)
         accumulate(y->count, beta, y->gradient, dx);
 }
 
-static const struct qkv_sample dropout_rows_good[] = {
-    {"half", {SHAPE(9, 5)}, .options = OPTIONS(.rate = 0.5)},
-    {"three axes", {SHAPE(3, 4, 2)}, .options = OPTIONS(.rate = 0.3)},
-    {"more rows than a call of dropper_words has", {SHAPE(140, 1)}, .options = OPTIONS(.rate = 0.2)},
-    {0},
-};
 OP(dropout_rows, .inputs = 1, .random = true, .elementwise = INPUT(0), .shape = RULE(dropout_rows_shape),
-   .forward = dropout_rows_forward, .backward = dropout_rows_backward, .good = RULE(dropout_rows_good),
-   .bad = RULE(dropout_bad));
+   .forward = dropout_rows_forward, .backward = dropout_rows_backward);

@@ -89,8 +89,6 @@ static bool indexed_shape(struct qkv_tensor *y, const char *table, const char *i
     return true;
 }
 
-static const int32_t SAMPLE_INDICES[] = {2, 0, 2, 3, 1};
-
 /* ---- embedding: y[i] = factor table[id[i]] ---- */
 
 static bool embedding_shape(struct qkv_tensor *y)
@@ -109,30 +107,8 @@ static void embedding_backward(struct qkv_tensor *y)
     scatter(y, y->gradient, gradient_of(y->input[0]), y->options.index_count, (real)y->options.factor);
 }
 
-static const struct qkv_sample embedding_good[] = {
-    {"repeated ids",
-     {SHAPE(5, 3)},
-     .options = OPTIONS(.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1.7)},
-    {"one id", {SHAPE(4, 2)}, .options = OPTIONS(.indices = SAMPLE_INDICES, .index_count = 1, .factor = 1)},
-    {0},
-};
-static const struct qkv_sample embedding_bad[] = {
-    {"id too large",
-     {SHAPE(3, 3)},
-     .options = OPTIONS(.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1),
-     .message = "id 3 is 3, but must lie in 0 to 2"},
-    {"no ids",
-     {SHAPE(3, 3)},
-     .options = OPTIONS(.indices = SAMPLE_INDICES, .factor = 1),
-     .message = "has no ids"},
-    {"a vector",
-     {SHAPE(3)},
-     .options = OPTIONS(.indices = SAMPLE_INDICES, .index_count = 5, .factor = 1),
-     .message = "table is [3], but must have 2 axes"},
-    {0},
-};
 OP(embedding, .inputs = 1, .shape = RULE(embedding_shape), .forward = embedding_forward,
-   .backward = embedding_backward, .good = RULE(embedding_good), .bad = RULE(embedding_bad));
+   .backward = embedding_backward);
 
 /* ---- gather_rows: y[i] = x[row[i]] ---- */
 
@@ -152,19 +128,8 @@ static void gather_rows_backward(struct qkv_tensor *y)
     scatter(y, y->gradient, gradient_of(y->input[0]), y->options.index_count, 1);
 }
 
-static const struct qkv_sample gather_rows_good[] = {
-    {"repeated rows", {SHAPE(4, 3)}, .options = OPTIONS(.indices = SAMPLE_INDICES, .index_count = 5)},
-    {0},
-};
-static const struct qkv_sample gather_rows_bad[] = {
-    {"row too large",
-     {SHAPE(3, 3)},
-     .options = OPTIONS(.indices = SAMPLE_INDICES, .index_count = 5),
-     .message = "row 3 is 3, but must lie in 0 to 2"},
-    {0},
-};
 OP(gather_rows, .inputs = 1, .shape = RULE(gather_rows_shape), .forward = gather_rows_forward,
-   .backward = gather_rows_backward, .good = RULE(gather_rows_good), .bad = RULE(gather_rows_bad));
+   .backward = gather_rows_backward);
 
 /* ---- scatter_rows: y = 0, then y[row[i]] += x[i] ---- */
 
@@ -196,21 +161,8 @@ static void scatter_rows_backward(struct qkv_tensor *y)
         accumulate(columns, 1, (const real *)y->gradient + y->options.indices[i] * columns, dx + i * columns);
 }
 
-static const struct qkv_sample scatter_rows_good[] = {
-    {"rows meet and rows stay empty",
-     {SHAPE(3, 3)},
-     .options = OPTIONS(.indices = SAMPLE_INDICES, .rows = 5)},
-    {0},
-};
-static const struct qkv_sample scatter_rows_bad[] = {
-    {"row too large",
-     {SHAPE(5, 3)},
-     .options = OPTIONS(.indices = SAMPLE_INDICES, .rows = 3),
-     .message = "row 3 is 3, but must lie in 0 to 2"},
-    {0},
-};
 OP(scatter_rows, .inputs = 1, .shape = RULE(scatter_rows_shape), .forward = scatter_rows_forward,
-   .backward = scatter_rows_backward, .good = RULE(scatter_rows_good), .bad = RULE(scatter_rows_bad));
+   .backward = scatter_rows_backward);
 
 /* ---- add_positions: y[i] = x[i] + table[position], with position = first + row within its segment ---- */
 
@@ -277,34 +229,8 @@ static void add_positions_backward(struct qkv_tensor *y)
                    dy + qkv_segment_start(segments, s) * columns, dtable + first_of(y) * columns);
 }
 
-static const int64_t SAMPLE_STARTS[] = {0, 3, 4}, SAMPLE_LENGTHS[] = {3, 1, 2}, SECOND = 1;
-static const int64_t LONG_LENGTHS[] = {4, 1, 2};
-static const struct qkv_sample add_positions_good[] = {
-    {"ragged",
-     {SHAPE(6, 2), SHAPE(4, 2)},
-     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}, .first = &SECOND)},
-    {"rows outside",
-     {SHAPE(7, 2), SHAPE(4, 2)},
-     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS})},
-    {"one sentence", {SHAPE(3, 5), SHAPE(3, 5)}},
-    {"constant table", {SHAPE(3, 5), SHAPE(7, 5)}, .constant = 2},
-    {0},
-};
-static const struct qkv_sample add_positions_bad[] = {
-    {"short table",
-     {SHAPE(6, 2), SHAPE(2, 2)},
-     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, SAMPLE_LENGTHS}),
-     .message = "segment 0 has 3 rows from position 0 on, but the table has 2 positions"},
-    {"a row of two segments",
-     {SHAPE(6, 2), SHAPE(9, 2)},
-     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, LONG_LENGTHS}),
-     .message = "segments 0 and 1 of input share row 3, but must not overlap"},
-    {"width", {SHAPE(6, 2), SHAPE(9, 3)}, .message = "input is [6, 2], but table is [9, 3]"},
-    {0},
-};
 OP(add_positions, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_positions_shape),
-   .forward = add_positions_forward, .backward = add_positions_backward, .good = RULE(add_positions_good),
-   .bad = RULE(add_positions_bad));
+   .forward = add_positions_forward, .backward = add_positions_backward);
 
 /* ---- rotate (RoPE, Su et al. 2021): rotates each pair of an even column a and an odd column b to
  * (a c - b s, a s + b c). The table has the sine s in its even columns and the cosine c in its odd ones, a row for each
@@ -381,39 +307,8 @@ static void rotate_backward(struct qkv_tensor *y)
     rotate_rows(y, y->gradient, dx, rotate_row_back);
 }
 
-static const int64_t ROTATE_STARTS[] = {0, 2, 5}, ROTATE_LENGTHS[] = {2, 3, 0};
-static const struct qkv_sample rotate_good[] = {
-    {"two heads",
-     {SHAPE(6, 8), SHAPE(4, 4)},
-     .options = OPTIONS(.segments = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .first = &SECOND),
-     .constant = 2},
-    {"one sentence, one head", {SHAPE(3, 2), SHAPE(3, 2)}, .constant = 2},
-    {0},
-};
-static const struct qkv_sample rotate_bad[] = {
-    {"odd width",
-     {SHAPE(3, 3), SHAPE(3, 3)},
-     .constant = 2,
-     .message = "table is [3, 3], but its width must be even"},
-    {"no multiple",
-     {SHAPE(3, 6), SHAPE(3, 4)},
-     .constant = 2,
-     .message = "input is [3, 6], but its width must be a multiple of that of the table, [3, 4]"},
-    {"too long",
-     {SHAPE(3, 4), SHAPE(3, 4)},
-     .options = OPTIONS(.first = &SECOND),
-     .constant = 2,
-     .message = "segment 0 has 3 rows from position 1 on, but the table has 3 positions"},
-    {"a row of two segments",
-     {SHAPE(6, 4), SHAPE(9, 4)},
-     .options = OPTIONS(.segments = {3, SAMPLE_STARTS, LONG_LENGTHS}),
-     .constant = 2,
-     .message = "segments 0 and 1 of input share row 3, but must not overlap"},
-    {"learned", {SHAPE(3, 4), SHAPE(3, 4)}, .message = "the table must not need a gradient"},
-    {0},
-};
 OP(rotate, .inputs = 2, .backward_reads = INPUT(1), .shape = RULE(rotate_shape), .forward = rotate_forward,
-   .backward = rotate_backward, .good = RULE(rotate_good), .bad = RULE(rotate_bad));
+   .backward = rotate_backward);
 
 /* ---- store_rows: target[row[i]] = x[i], in place; has no backward ---- */
 
@@ -436,21 +331,5 @@ static void store_rows_forward(struct qkv_tensor *y)
                (size_t)columns * sizeof(real));
 }
 
-static const struct qkv_sample store_rows_good[] = {
-    {"some rows", {SHAPE(4, 3), SHAPE(2, 3)}, .options = OPTIONS(.indices = SAMPLE_INDICES), .constant = 3},
-    {0},
-};
-static const struct qkv_sample store_rows_bad[] = {
-    {"needs a gradient",
-     {SHAPE(4, 3), SHAPE(2, 3)},
-     .options = OPTIONS(.indices = SAMPLE_INDICES),
-     .message = "has no gradient, but an input needs one: use constants or qkv_detach"},
-    {"row too large",
-     {SHAPE(2, 3), SHAPE(1, 3)},
-     .options = OPTIONS(.indices = SAMPLE_INDICES),
-     .constant = 3,
-     .message = "row 0 is 2, but must lie in 0 to 1"},
-    {0},
-};
-OP(store_rows, .inputs = 2, .alias = INPUT(0), .shape = RULE(store_rows_shape), .forward = store_rows_forward,
-   .good = RULE(store_rows_good), .bad = RULE(store_rows_bad));
+OP(store_rows, .inputs = 2, .alias = INPUT(0), .shape = RULE(store_rows_shape),
+   .forward = store_rows_forward);

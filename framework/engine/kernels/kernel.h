@@ -8,12 +8,11 @@
  *     static bool relu_shape(struct qkv_tensor *y)    sets y->shape, y->saved_count, y->scratch; or refuses
  *     static void relu_forward(struct qkv_tensor *y)  reads y->input[i]->value, writes y->value
  *     static void relu_backward(struct qkv_tensor *y) reads y->gradient, adds to gradients of the inputs
- *     static const struct qkv_sample relu_good[] = {...}, relu_bad[] = {...};
  *     OP(relu, .inputs = 1, .shape = RULE(relu_shape), ...)
  *
- * and one row in qkv/ops.def. The declarations in OP(...) (backward_reads, elementwise, alias,
- * recompute) are explained at struct qkv_op. An op that is `elementwise` in an input also works in
- * place: its loops go element by element, marked `#pragma omp simd`.
+ * and one row in qkv/ops.def. The inputs on which the gradient check runs it are in check/op_samples/. The declarations in
+ * OP(...) (backward_reads, elementwise, alias, recompute) are explained at struct qkv_op. An op that is `elementwise` in an
+ * input also works in place: its loops go element by element, marked `#pragma omp simd`.
  *
  * Every variant computes the same bits in float32. Loops are plain C for the compiler to vectorise, which changes no result
  * as long as it may not reorder a sum: sums of floating-point numbers use sums.h, and never `omp simd reduction(+)`;
@@ -57,33 +56,14 @@ typedef double real;
 /* For functions that are rarely called: compiled for size. */
 #define COLD __attribute__((cold))
 
-/* RULE(x): x in portable float64, the one variant that has shape rules and samples (see qkv_op_rule);
- * NULL in the others. All variants use its shape rules, so a shape rule, and the sizes that it sets, must not
- * depend on `real` or on the instruction set. */
+/* RULE(x): x in portable float64, the one variant that has shape rules (see qkv_op_rule); NULL in the others. All
+ * variants use its shape rules, so a shape rule, and the sizes that it sets, must not depend on `real` or on the
+ * instruction set. */
 #ifdef QKV_KERNEL_RULES
 #    define RULE(rule) rule
 #else
 #    define RULE(rule) NULL
 #endif
-
-/* Options of a sample, as in .options = OPTIONS(.factor = 2). */
-#define OPTIONS(...) (&(const struct qkv_sample_options){__VA_ARGS__})
-
-/* The attention rule of a sample: OPTIONS(ATTENTION(.heads = 2)). */
-#define ATTENTION(...)                                                                                       \
-    .attention = &(const struct qkv_attention_rule)                                                          \
-    {                                                                                                        \
-        __VA_ARGS__                                                                                          \
-    }
-
-/* The shape of a sample's input: SHAPE(2, 3). */
-#define SHAPE(...)                                                                                           \
-    {                                                                                                        \
-        (int16_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                                       \
-        {                                                                                                    \
-            __VA_ARGS__                                                                                      \
-        }                                                                                                    \
-    }
 
 /* ---- gradients ---- */
 

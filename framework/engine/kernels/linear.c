@@ -79,29 +79,8 @@ static void matmul_backward(struct qkv_tensor *y)
     }
 }
 
-static const struct qkv_sample matmul_good[] = {
-    {"plain", {SHAPE(3, 4), SHAPE(4, 5)}},
-    {"b transposed", {SHAPE(3, 4), SHAPE(5, 4)}, .options = OPTIONS(.transpose_b = true)},
-    {"a transposed", {SHAPE(4, 3), SHAPE(4, 5)}, .options = OPTIONS(.transpose_a = true)},
-    {"both transposed",
-     {SHAPE(4, 3), SHAPE(5, 4)},
-     .options = OPTIONS(.transpose_a = true, .transpose_b = true)},
-    {"batched", {SHAPE(2, 3, 4), SHAPE(2, 4, 2)}},
-    {"two leading axes", {SHAPE(2, 2, 3, 2), SHAPE(2, 2, 4, 2)}, .options = OPTIONS(.transpose_b = true)},
-    {"b shared", {SHAPE(3, 2, 4), SHAPE(4, 3)}},
-    {0},
-};
-static const struct qkv_sample matmul_bad[] = {
-    {"inner",
-     {SHAPE(3, 4), SHAPE(5, 4)},
-     .message = "inputs are [3, 4] and [5, 4], but their inner axes differ"},
-    {"vector", {SHAPE(4), SHAPE(4, 5)}, .message = "each needs 2 axes or more"},
-    {"leading", {SHAPE(2, 3, 4), SHAPE(3, 4, 2)}, .message = "their leading axes differ"},
-    {0},
-};
 OP(matmul, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .shape = RULE(matmul_shape),
-   .forward = matmul_forward, .backward = matmul_backward, .good = RULE(matmul_good),
-   .bad = RULE(matmul_bad));
+   .forward = matmul_forward, .backward = matmul_backward);
 
 /* ---- linear in int8: the workspace holds x as int8, and the weight packed where the graph has no panels ---- */
 
@@ -240,23 +219,5 @@ static void linear_backward(struct qkv_tensor *y)
     if (db) add_column_sums(rows, columns, dy, columns, db);
 }
 
-static const struct qkv_sample linear_good[] = {
-    {"with bias", {SHAPE(3, 4), SHAPE(4, 5), SHAPE(5)}},
-    {"without bias", {SHAPE(3, 4), SHAPE(4, 5)}},
-    {"transposed", {SHAPE(3, 4), SHAPE(5, 4), SHAPE(5)}, .options = OPTIONS(.transpose_b = true)},
-    {"four axes", {SHAPE(2, 1, 3, 4), SHAPE(4, 2), SHAPE(2)}},
-    {"a vector", {SHAPE(4), SHAPE(4, 3), SHAPE(3)}},
-    {"constant input", {SHAPE(3, 4), SHAPE(4, 5), SHAPE(5)}, .constant = 1},
-    {"odd sizes", {SHAPE(7, 17), SHAPE(17, 3), SHAPE(3)}},
-    {0},
-};
-static const struct qkv_sample linear_bad[] = {
-    {"inner", {SHAPE(3, 4), SHAPE(5, 6)}, .message = "input is [3, 4], but weight is [5, 6]"},
-    {"bias", {SHAPE(3, 4), SHAPE(4, 5), SHAPE(4)}, .message = "bias is [4], but must be [5]"},
-    {"weight of 3 axes", {SHAPE(3, 4), SHAPE(1, 4, 5)}, .message = "weight is [1, 4, 5]"},
-    {"no weight", {SHAPE(3, 4)}, .message = "weight is NULL"},
-    {0},
-};
 OP(linear, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(0) | INPUT(1),
-   .shape = RULE(linear_shape), .forward = linear_forward, .backward = linear_backward,
-   .good = RULE(linear_good), .bad = RULE(linear_bad));
+   .shape = RULE(linear_shape), .forward = linear_forward, .backward = linear_backward);

@@ -97,29 +97,9 @@ static void layer_norm_backward(struct qkv_tensor *y)
     if (dbias) add_column_sums(rows, columns, y->gradient, columns, dbias);
 }
 
-static const struct qkv_sample layer_norm_good[] = {
-    {"matrix", {SHAPE(3, 5), SHAPE(5), SHAPE(5)}, .options = OPTIONS(.epsilon = 1e-5)},
-    {"odd width", {SHAPE(2, 17), SHAPE(17), SHAPE(17)}, .options = OPTIONS(.epsilon = 1e-6)},
-    {"three axes", {SHAPE(2, 2, 4), SHAPE(4), SHAPE(4)}, .options = OPTIONS(.epsilon = 0.1)},
-    {"one column", {SHAPE(3, 1), SHAPE(1), SHAPE(1)}, .options = OPTIONS(.epsilon = 0.5)},
-    {"constant input", {SHAPE(3, 4), SHAPE(4), SHAPE(4)}, .options = OPTIONS(.epsilon = 0.1), .constant = 1},
-    {"no bias", {SHAPE(3, 5), SHAPE(5)}, .options = OPTIONS(.epsilon = 1e-5)},
-    {"no gain", {SHAPE(3, 5), {0}, SHAPE(5)}, .options = OPTIONS(.epsilon = 1e-5)},
-    {"neither gain nor bias", {SHAPE(2, 17)}, .options = OPTIONS(.epsilon = 1e-5)},
-    {0},
-};
-static const struct qkv_sample layer_norm_bad[] = {
-    {"gain", {SHAPE(3, 5), SHAPE(3), SHAPE(5)}, .message = "gain is [3], but must be [5]"},
-    {"bias", {SHAPE(3, 5), SHAPE(5), SHAPE(3)}, .message = "bias is [3], but must be [5]"},
-    {"epsilon",
-     {SHAPE(3, 5), SHAPE(5), SHAPE(5)},
-     .options = OPTIONS(.epsilon = -1),
-     .message = "epsilon is -1"},
-    {0},
-};
 OP(layer_norm, .inputs = 3, .optional = INPUT(1) | INPUT(2), .backward_reads = INPUT(0) | INPUT(1),
    .shape = RULE(layer_norm_shape), .forward = layer_norm_forward, .recompute = layer_norm_forward,
-   .backward = layer_norm_backward, .good = RULE(layer_norm_good), .bad = RULE(layer_norm_bad));
+   .backward = layer_norm_backward);
 
 /* ---- rms_norm (Zhang and Sennrich 2019): y = x r gain, with r = 1 / sqrt(mean(x^2) + epsilon).
  * saved [rows]: r of each row ---- */
@@ -165,17 +145,6 @@ static void rms_norm_backward(struct qkv_tensor *y)
     }
 }
 
-static const struct qkv_sample rms_norm_good[] = {
-    {"matrix", {SHAPE(3, 5), SHAPE(5)}, .options = OPTIONS(.epsilon = 1e-5)},
-    {"odd width", {SHAPE(2, 17), SHAPE(17)}, .options = OPTIONS(.epsilon = 1e-6)},
-    {"three axes", {SHAPE(2, 2, 4), SHAPE(4)}, .options = OPTIONS(.epsilon = 0.1)},
-    {"no gain", {SHAPE(2, 17)}, .options = OPTIONS(.epsilon = 1e-5)},
-    {0},
-};
-static const struct qkv_sample rms_norm_bad[] = {
-    {"gain", {SHAPE(3, 5), SHAPE(3)}, .message = "gain is [3], but must be [5]"},
-    {0},
-};
 OP(rms_norm, .inputs = 2, .optional = INPUT(1), .backward_reads = INPUT(0) | INPUT(1),
    .shape = RULE(rms_norm_shape), .forward = rms_norm_forward, .recompute = rms_norm_forward,
-   .backward = rms_norm_backward, .good = RULE(rms_norm_good), .bad = RULE(rms_norm_bad));
+   .backward = rms_norm_backward);

@@ -423,76 +423,9 @@ CELL(rnn, RNN)
 CELL(gru, GRU)
 CELL(lstm, LSTM)
 
-static const int64_t STARTS[] = {1, 3, 4}, LENGTHS[] = {2, 1, 4}, NONE_LENGTHS[] = {2, 0, 4};
-static const int64_t LONG_LENGTHS[] = {3, 1, 4};
-static const int64_t ONE_STARTS[] = {0, 1}, ONE_LENGTHS[] = {1, 1};
-#define RAGGED .segments = {3, STARTS, LENGTHS}
-#define EMPTY  .segments = {3, STARTS, NONE_LENGTHS}
-#define ONE    .segments = {2, ONE_STARTS, ONE_LENGTHS}
-
-static const struct qkv_sample rnn_good[] = {
-    {"ragged, rows outside", {SHAPE(9, 3), SHAPE(3, 3)}, .options = OPTIONS(RAGGED)},
-    {"from a state, reverse",
-     {SHAPE(8, 3), SHAPE(3, 3), SHAPE(3, 3)},
-     .options = OPTIONS(RAGGED, .reverse = true)},
-    {"one sentence", {SHAPE(4, 2), SHAPE(2, 2)}},
-    {0},
-};
-static const struct qkv_sample gru_good[] = {
-    {"ragged, rows outside", {SHAPE(9, 9), SHAPE(3, 9), SHAPE(3)}, .options = OPTIONS(RAGGED)},
-    {"from a state, reverse",
-     {SHAPE(8, 9), SHAPE(3, 9), SHAPE(3), SHAPE(3, 3)},
-     .options = OPTIONS(RAGGED, .reverse = true)},
-    {"no bias, one word each", {SHAPE(2, 6), SHAPE(2, 6), {0}, SHAPE(2, 2)}, .options = OPTIONS(ONE)},
-    {"an empty sentence", {SHAPE(8, 6), SHAPE(2, 6), SHAPE(2), SHAPE(3, 2)}, .options = OPTIONS(EMPTY)},
-    {"one sentence, constant gates", {SHAPE(4, 6), SHAPE(2, 6), SHAPE(2)}, .constant = 1},
-    {0},
-};
-static const struct qkv_sample lstm_good[] = {
-    {"ragged, rows outside", {SHAPE(9, 12), SHAPE(3, 12)}, .options = OPTIONS(RAGGED)},
-    {"from a state, reverse",
-     {SHAPE(8, 12), SHAPE(3, 12), SHAPE(3, 6)},
-     .options = OPTIONS(RAGGED, .reverse = true)},
-    {"one word each", {SHAPE(2, 8), SHAPE(2, 8)}, .options = OPTIONS(ONE)},
-    {"one word each, from a state", {SHAPE(2, 8), SHAPE(2, 8), SHAPE(2, 4)}, .options = OPTIONS(ONE)},
-    {"an empty sentence", {SHAPE(8, 8), SHAPE(2, 8), SHAPE(3, 4)}, .options = OPTIONS(EMPTY)},
-    {"one sentence, constant weight", {SHAPE(5, 8), SHAPE(2, 8)}, .constant = 2},
-    {0},
-};
-static const struct qkv_sample rnn_bad[] = {
-    {"weight", {SHAPE(8, 3), SHAPE(3, 4)}, .message = "weight is [3, 4], but must be [H, 1 H]"},
-    {"a row of two sentences",
-     {SHAPE(9, 3), SHAPE(3, 3)},
-     .options = OPTIONS(.segments = {3, STARTS, LONG_LENGTHS}),
-     .message = "segments 0 and 1 of gates share row 3, but must not overlap"},
-    {"gates", {SHAPE(8, 4), SHAPE(3, 3)}, .message = "gates are [8, 4], but weight is [3, 3]"},
-    {0},
-};
-static const struct qkv_sample gru_bad[] = {
-    {"bias", {SHAPE(8, 9), SHAPE(3, 9), SHAPE(9)}, .message = "bias is [9], but must be [3]"},
-    {"initial",
-     {SHAPE(8, 9), SHAPE(3, 9), SHAPE(3), SHAPE(1, 3)},
-     .options = OPTIONS(RAGGED),
-     .message = "initial is [1, 3], but must be [3, 3]"},
-    {0},
-};
-static const struct qkv_sample lstm_bad[] = {
-    {"weight", {SHAPE(8, 12), SHAPE(4, 12)}, .message = "weight is [4, 12], but must be [H, 4 H]"},
-    {"initial",
-     {SHAPE(8, 12), SHAPE(3, 12), SHAPE(3, 3)},
-     .options = OPTIONS(RAGGED),
-     .message = "initial is [3, 3], but must be [3, 6]"},
-    {"rows",
-     {SHAPE(7, 12), SHAPE(3, 12)},
-     .options = OPTIONS(RAGGED),
-     .message = "segment 2 of gates is rows 4 to 7, but there are 7 rows"},
-    {0},
-};
 OP(rnn, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(1) | RESULT, .shape = RULE(rnn_op_shape),
-   .forward = rnn_op_forward, .backward = rnn_op_backward, .good = RULE(rnn_good), .bad = RULE(rnn_bad));
+   .forward = rnn_op_forward, .backward = rnn_op_backward);
 OP(gru, .inputs = 4, .optional = INPUT(2) | INPUT(3), .backward_reads = INPUT(1) | INPUT(3) | RESULT,
-   .shape = RULE(gru_op_shape), .forward = gru_op_forward, .backward = gru_op_backward,
-   .good = RULE(gru_good), .bad = RULE(gru_bad));
+   .shape = RULE(gru_op_shape), .forward = gru_op_forward, .backward = gru_op_backward);
 OP(lstm, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(1) | INPUT(2) | RESULT,
-   .shape = RULE(lstm_op_shape), .forward = lstm_op_forward, .backward = lstm_op_backward,
-   .good = RULE(lstm_good), .bad = RULE(lstm_bad));
+   .shape = RULE(lstm_op_shape), .forward = lstm_op_forward, .backward = lstm_op_backward);

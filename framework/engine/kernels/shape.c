@@ -31,32 +31,13 @@ static void reshape_backward(struct qkv_tensor *y)
     accumulate(y->count, beta, y->gradient, dx);
 }
 
-static const struct qkv_sample reshape_good[] = {
-    {"flat", {SHAPE(3, 4)}, .options = OPTIONS(.shape = {1, {12}})},
-    {"four axes", {SHAPE(3, 4)}, .options = OPTIONS(.shape = {4, {2, 3, 1, 2}})},
-    {0},
-};
-static const struct qkv_sample reshape_bad[] = {
-    {"count",
-     {SHAPE(3, 4)},
-     .options = OPTIONS(.shape = {2, {3, 5}}),
-     .message = "input is [3, 4], which cannot become [3, 5]"},
-    {0},
-};
 OP(reshape, .inputs = 1, .alias = INPUT(0), .shape = RULE(reshape_shape), .forward = reshape_forward,
-   .backward = reshape_backward, .good = RULE(reshape_good), .bad = RULE(reshape_bad));
+   .backward = reshape_backward);
 
 /* ---- detach: y = x, in the same memory, without gradient ---- */
 
-/* Constant inputs: finite differences would not stop at detach, as gradients do. */
-static const struct qkv_sample detach_good[] = {
-    {"matrix", {SHAPE(3, 4)}, .constant = 1},
-    {"four axes", {SHAPE(2, 1, 3, 2)}, .constant = 1},
-    {0},
-};
-static const struct qkv_sample detach_bad[] = {{0}};
 OP(detach, .inputs = 1, .alias = INPUT(0), .stops_gradient = true, .shape = RULE(same_as_input),
-   .forward = reshape_forward, .good = RULE(detach_good), .bad = RULE(detach_bad));
+   .forward = reshape_forward);
 
 /* ---- permute: axis k of y is axis permutation[k] of x ---- */
 
@@ -126,22 +107,8 @@ static void permute_backward(struct qkv_tensor *y)
     permute(y, false, y->gradient, gradient_of(y->input[0]));
 }
 
-static const struct qkv_sample permute_good[] = {
-    {"transpose", {SHAPE(3, 4)}, .options = OPTIONS(.permutation = {1, 0})},
-    {"rotate", {SHAPE(2, 3, 4)}, .options = OPTIONS(.permutation = {2, 0, 1})},
-    {"four axes", {SHAPE(2, 3, 2, 4)}, .options = OPTIONS(.permutation = {0, 2, 3, 1})},
-    {"vector", {SHAPE(5)}, .options = OPTIONS(.permutation = {0})},
-    {0},
-};
-static const struct qkv_sample permute_bad[] = {
-    {"twice",
-     {SHAPE(3, 4)},
-     .options = OPTIONS(.permutation = {1, 1}),
-     .message = "entry 1 of the permutation is 1, but each of 0 to 1 must occur once"},
-    {0},
-};
 OP(permute, .inputs = 1, .shape = RULE(permute_shape), .forward = permute_forward,
-   .backward = permute_backward, .good = RULE(permute_good), .bad = RULE(permute_bad));
+   .backward = permute_backward);
 
 /* ---- concat: y = [a, b] along the axis ---- */
 
@@ -190,26 +157,7 @@ static void concat_backward(struct qkv_tensor *y)
     }
 }
 
-static const struct qkv_sample concat_good[] = {
-    {"rows", {SHAPE(2, 3), SHAPE(4, 3)}, .options = OPTIONS(.axis = 0)},
-    {"columns", {SHAPE(2, 3), SHAPE(2, 1)}, .options = OPTIONS(.axis = 1)},
-    {"middle", {SHAPE(2, 1, 2, 2), SHAPE(2, 1, 3, 2)}, .options = OPTIONS(.axis = 2)},
-    {"constant first", {SHAPE(2, 3), SHAPE(2, 2)}, .options = OPTIONS(.axis = 1), .constant = 1},
-    {0},
-};
-static const struct qkv_sample concat_bad[] = {
-    {"other axes",
-     {SHAPE(2, 3), SHAPE(3, 2)},
-     .options = OPTIONS(.axis = 0),
-     .message = "[2, 3] and [3, 2] do not fit along axis 0"},
-    {"axis",
-     {SHAPE(2, 3), SHAPE(2, 3)},
-     .options = OPTIONS(.axis = 2),
-     .message = "axis is 2, but input is [2, 3]"},
-    {0},
-};
-OP(concat, .inputs = 2, .shape = RULE(concat_shape), .forward = concat_forward, .backward = concat_backward,
-   .good = RULE(concat_good), .bad = RULE(concat_bad));
+OP(concat, .inputs = 2, .shape = RULE(concat_shape), .forward = concat_forward, .backward = concat_backward);
 
 /* ---- slice: y = x[start .. start + length - 1] along the axis ---- */
 
@@ -247,21 +195,7 @@ static void slice_backward(struct qkv_tensor *y)
         accumulate(part, 1, (const real *)y->gradient + o * part, dx + o * view.axis * view.inner + offset);
 }
 
-static const struct qkv_sample slice_good[] = {
-    {"columns", {SHAPE(3, 7)}, .options = OPTIONS(.axis = 1, .start = 2, .length = 3)},
-    {"rows", {SHAPE(5, 2)}, .options = OPTIONS(.axis = 0, .start = 4, .length = 1)},
-    {"middle", {SHAPE(2, 3, 2, 2)}, .options = OPTIONS(.axis = 1, .start = 0, .length = 2)},
-    {0},
-};
-static const struct qkv_sample slice_bad[] = {
-    {"beyond",
-     {SHAPE(3, 7)},
-     .options = OPTIONS(.axis = 1, .start = 5, .length = 3),
-     .message = "3 elements from 5 on of axis 1 are wanted, but input is [3, 7]"},
-    {0},
-};
-OP(slice, .inputs = 1, .shape = RULE(slice_shape), .forward = slice_forward, .backward = slice_backward,
-   .good = RULE(slice_good), .bad = RULE(slice_bad));
+OP(slice, .inputs = 1, .shape = RULE(slice_shape), .forward = slice_forward, .backward = slice_backward);
 
 /* ---- sum and mean: y = factor * the sum of x along an axis or over all axes. The factor is 1 for sum, and for
  * mean 1 / the number of summands ---- */
@@ -313,19 +247,5 @@ static void mean_backward(struct qkv_tensor *y)
     broadcast(y, 1 / (real)reduced_view(y).axis);
 }
 
-static const struct qkv_sample reduce_good[] = {
-    {"all", {SHAPE(3, 4)}, .options = OPTIONS(.axis = QKV_ALL)},
-    {"rows", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 0)},
-    {"columns", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 1)},
-    {"middle", {SHAPE(2, 3, 2, 2)}, .options = OPTIONS(.axis = 1)},
-    {"vector", {SHAPE(5)}, .options = OPTIONS(.axis = 0)},
-    {0},
-};
-static const struct qkv_sample reduce_bad[] = {
-    {"axis", {SHAPE(3, 4)}, .options = OPTIONS(.axis = 2), .message = "axis is 2, but input is [3, 4]"},
-    {0},
-};
-OP(sum, .inputs = 1, .shape = RULE(reduced_shape), .forward = sum_forward, .backward = sum_backward,
-   .good = RULE(reduce_good), .bad = RULE(reduce_bad));
-OP(mean, .inputs = 1, .shape = RULE(reduced_shape), .forward = mean_forward, .backward = mean_backward,
-   .good = RULE(reduce_good), .bad = RULE(reduce_bad));
+OP(sum, .inputs = 1, .shape = RULE(reduced_shape), .forward = sum_forward, .backward = sum_backward);
+OP(mean, .inputs = 1, .shape = RULE(reduced_shape), .forward = mean_forward, .backward = mean_backward);

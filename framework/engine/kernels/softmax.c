@@ -2,15 +2,6 @@
  * of each segment. */
 #include "kernels/sums.h"
 
-static const struct qkv_sample rows_good[] = {
-    {"matrix", {SHAPE(3, 5)}},
-    {"one column", {SHAPE(3, 1)}},
-    {"wide values", {SHAPE(2, 17)}, .low = -8, .high = 8},
-    {"four axes", {SHAPE(2, 1, 3, 4)}},
-    {0},
-};
-static const struct qkv_sample none_bad[] = {{0}};
-
 /* ---- softmax: y = e^x / sum e^x, in each row ---- */
 
 static void softmax_forward(struct qkv_tensor *y)
@@ -34,7 +25,7 @@ static void softmax_backward(struct qkv_tensor *y)
 }
 
 OP(softmax, .inputs = 1, .backward_reads = RESULT, .shape = RULE(same_as_input), .forward = softmax_forward,
-   .backward = softmax_backward, .good = RULE(rows_good), .bad = RULE(none_bad));
+   .backward = softmax_backward);
 
 /* ---- log_softmax: y = x - log sum e^x, in each row ---- */
 
@@ -63,8 +54,7 @@ static void log_softmax_backward(struct qkv_tensor *y)
 }
 
 OP(log_softmax, .inputs = 1, .backward_reads = RESULT, .shape = RULE(same_as_input),
-   .forward = log_softmax_forward, .backward = log_softmax_backward, .good = RULE(rows_good),
-   .bad = RULE(none_bad));
+   .forward = log_softmax_forward, .backward = log_softmax_backward);
 
 /* ---- log_sum_exp: y [.., 1] = log sum e^x of each row ---- */
 
@@ -98,8 +88,7 @@ static void log_sum_exp_backward(struct qkv_tensor *y)
 }
 
 OP(log_sum_exp, .inputs = 1, .backward_reads = INPUT(0) | RESULT, .shape = RULE(log_sum_exp_shape),
-   .forward = log_sum_exp_forward, .backward = log_sum_exp_backward, .good = RULE(rows_good),
-   .bad = RULE(none_bad));
+   .forward = log_sum_exp_forward, .backward = log_sum_exp_backward);
 
 /* ---- group_max: y [.., groups] = the maximum of each group of QKV_GROUP columns; the last group
  * of a row may have fewer ---- */
@@ -145,17 +134,8 @@ static void group_max_backward(struct qkv_tensor *y)
     }
 }
 
-static const struct qkv_sample group_max_good[] = {
-    {"one group", {SHAPE(3, 5)}},
-    {"one column", {SHAPE(2, 1)}},
-    {"full groups", {SHAPE(2, 2 * QKV_GROUP)}},
-    {"a group and a partial one, wide values", {SHAPE(3, QKV_GROUP + 7)}, .low = -8, .high = 8},
-    {"four axes", {SHAPE(2, 1, 2, 4)}},
-    {0},
-};
 OP(group_max, .inputs = 1, .backward_reads = INPUT(0) | RESULT, .shape = RULE(group_max_shape),
-   .forward = group_max_forward, .backward = group_max_backward, .good = RULE(group_max_good),
-   .bad = RULE(none_bad));
+   .forward = group_max_forward, .backward = group_max_backward);
 
 /* ---- segment_softmax: in each column, softmax over the rows of each segment; rows outside all
  * segments are 0 ---- */
@@ -205,25 +185,5 @@ static void segment_softmax_backward(struct qkv_tensor *y)
     }
 }
 
-static const int64_t SAMPLE_STARTS[] = {0, 3, 4, 4}, SAMPLE_LENGTHS[] = {3, 1, 0, 2};
-static const struct qkv_sample segment_softmax_good[] = {
-    {"ragged, one empty", {SHAPE(6, 2)}, .options = OPTIONS(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS})},
-    {"rows outside", {SHAPE(8, 1)}, .options = OPTIONS(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS})},
-    {"full", {SHAPE(5, 3)}},
-    {0},
-};
-static const struct qkv_sample segment_softmax_bad[] = {
-    {"too few rows",
-     {SHAPE(5, 2)},
-     .options = OPTIONS(.segments = {4, SAMPLE_STARTS, SAMPLE_LENGTHS}),
-     .message = "segment 3 of input is rows 4 to 5, but there are 5 rows"},
-    {"a vector", {SHAPE(5)}, .message = "input is [5], but must have 2 axes"},
-    {"a row of two segments",
-     {SHAPE(6, 2)},
-     .options = OPTIONS(.segments = {2, (const int64_t[]){3, 0}, (const int64_t[]){2, 4}}),
-     .message = "segments 1 and 0 of input share row 3, but must not overlap"},
-    {0},
-};
 OP(segment_softmax, .inputs = 1, .backward_reads = RESULT, .shape = RULE(segment_softmax_shape),
-   .forward = segment_softmax_forward, .backward = segment_softmax_backward,
-   .good = RULE(segment_softmax_good), .bad = RULE(segment_softmax_bad));
+   .forward = segment_softmax_forward, .backward = segment_softmax_backward);

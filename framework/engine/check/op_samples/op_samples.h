@@ -1,0 +1,101 @@
+/* The samples of ops: the shapes and options with which the gradient check calls each op, and mistakes that each op must
+ * refuse. <name>.c has those of the ops in kernels/<name>.c:
+ *
+ *     static const struct qkv_sample relu_good[] = {{"matrix", INPUTS(SHAPE(3, 5))}, {0}};
+ *     OP_SAMPLES(relu, relu_good, NULL);
+ *
+ * They are not in kernels/, because kernels are compiled for each instruction set, and programs without a gradient check
+ * need none. */
+#ifndef QKV_CHECK_OP_SAMPLES_OP_SAMPLES_H
+#define QKV_CHECK_OP_SAMPLES_OP_SAMPLES_H
+
+#include "qkv/ops.h"
+
+/* Shape of one input of a sample, or the `shape` among its options; rank 0: none. 16-bit numbers, because every program
+ * contains hundreds of samples. */
+struct qkv_sample_input {
+    int16_t rank, size[QKV_MAX_RANK];
+};
+
+/* Options of a sample, in fewer bytes than struct qkv_options: only the fields that samples use, with the same names. */
+#define QKV_SAMPLE_OPTIONS(OPTION)                                                                           \
+    OPTION(double, factor)                                                                                   \
+    OPTION(double, epsilon)                                                                                  \
+    OPTION(double, rate)                                                                                     \
+    OPTION(double, smoothing)                                                                                \
+    OPTION(double, consistency)                                                                              \
+    OPTION(double, addend)                                                                                   \
+    OPTION(double, exponent)                                                                                 \
+    OPTION(double, lowest)                                                                                   \
+    OPTION(double, highest)                                                                                  \
+    OPTION(const int32_t *, indices)                                                                         \
+    OPTION(const int64_t *, first)                                                                           \
+    OPTION(struct qkv_segments, segments)                                                                    \
+    OPTION(struct qkv_segments, queries)                                                                     \
+    OPTION(struct qkv_segments, keys)                                                                        \
+    OPTION(int8_t, axis)                                                                                     \
+    OPTION(int8_t, start)                                                                                    \
+    OPTION(int8_t, length)                                                                                   \
+    OPTION(int8_t, rows)                                                                                     \
+    OPTION(int8_t, local_window)                                                                             \
+    OPTION(int8_t, index_count)                                                                              \
+    OPTION(bool, transpose_a)                                                                                \
+    OPTION(bool, transpose_b)                                                                                \
+    OPTION(bool, reverse)                                                                                    \
+    OPTION(bool, one_sided)
+
+struct qkv_sample_options {
+#define OPTION(type, name) type name;
+    QKV_SAMPLE_OPTIONS(OPTION)
+#undef OPTION
+    const struct qkv_attention_rule *attention; /* NULL: all 0 */
+    struct qkv_sample_input shape;
+    int8_t permutation[QKV_MAX_RANK];
+};
+
+/* An op called with certain shapes and options: one that must work, which the gradient check runs,
+ * or one that must be refused with `message`. A list ends with a sample whose `name` is NULL. */
+struct qkv_sample {
+    const char *name;
+    struct qkv_sample_input input[QKV_MAX_INPUTS];
+    const struct qkv_sample_options *options; /* NULL: all 0 */
+    const char *message;                      /* of bad samples: text that the error must contain */
+    float low, high;  /* inputs are drawn from [low, high] if low < high, else from +-[0.1, 1] */
+    uint8_t constant; /* bit i: input i gets no gradient */
+    uint8_t binary;   /* bit i: input i holds only 0 and 1 */
+};
+
+/* The samples of an op; `bad` may be NULL. */
+struct qkv_op_samples {
+    const struct qkv_sample *good, *bad;
+};
+
+#define OP(name, parameters, inputs, options) extern const struct qkv_op_samples qkv_samples_##name;
+#include "qkv/ops.def"
+#undef OP
+
+/* Defines the samples of an op. */
+#define OP_SAMPLES(op, good, bad) const struct qkv_op_samples qkv_samples_##op = {good, bad}
+
+/* The inputs of a sample: INPUTS(SHAPE(3, 5), {0}, SHAPE(5)); {0}: an input that is NULL. */
+#define INPUTS(...) .input = {__VA_ARGS__}
+
+#define SHAPE(...)                                                                                           \
+    {                                                                                                        \
+        (int16_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                                       \
+        {                                                                                                    \
+            __VA_ARGS__                                                                                      \
+        }                                                                                                    \
+    }
+
+/* The options of a sample: OPTIONS(.factor = 2). */
+#define OPTIONS(...) (&(const struct qkv_sample_options){__VA_ARGS__})
+
+/* The attention rule of a sample: OPTIONS(ATTENTION(.heads = 2)). */
+#define ATTENTION(...)                                                                                       \
+    .attention = &(const struct qkv_attention_rule)                                                          \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
+
+#endif
