@@ -1,10 +1,21 @@
 /* The gradient check of layers, on the samples that every layer has (struct
  * qkv_layer_interface). */
-#include "qkv/layers.h"
 #include "check/check.h"
+#include "check/layer_samples/layer_samples.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static const struct qkv_layer_interface *const LAYERS[QKV_LAYER_COUNT] = {
+#define LAYER(name) [QKV_LAYER_##name] = &qkv_##name##_layer,
+#include "qkv/layers.def"
+#undef LAYER
+};
+
+const struct qkv_layer_interface *qkv_layer_interface(enum qkv_layer_id layer)
+{
+    return (int)layer >= 0 && (int)layer < QKV_LAYER_COUNT ? LAYERS[layer] : NULL;
+}
 
 enum qkv_layer_id qkv_layer_find(const char *name)
 {

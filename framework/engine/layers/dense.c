@@ -86,34 +86,3 @@ struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct qkv_gra
     qkv_graph_scope(graph, outer_scope);
     return y;
 }
-
-/* ---- samples ---- */
-
-static void init_sample(void *layer, struct qkv_parameters *parameters, const void *options, const char *name)
-{
-    qkv_dense_init(layer, parameters, options, name);
-}
-
-static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
-                                       struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
-{
-    (void)sample;
-    return qkv_dense_apply(layer, graph, input[0]);
-}
-
-static const struct qkv_dense_options PLAIN = {3, 5, true, QKV_ACTIVATION_NONE, SAMPLE_INITIAL};
-static const struct qkv_dense_options NO_BIAS = {4, 2, false, QKV_ACTIVATION_TANH, SAMPLE_INITIAL};
-static const struct qkv_dense_options RELU = {3, 7, true, QKV_ACTIVATION_RELU, SAMPLE_INITIAL};
-static const struct qkv_dense_options GELU = {3, 4, true, QKV_ACTIVATION_GELU, SAMPLE_INITIAL};
-static const struct qkv_dense_options GELU_TANH = {3, 4, true, QKV_ACTIVATION_GELU_TANH, SAMPLE_INITIAL};
-static const struct qkv_dense_options SILU = {3, 4, true, QKV_ACTIVATION_SILU, SAMPLE_INITIAL};
-static const struct qkv_dense_options SIGMOID = {3, 4, true, QKV_ACTIVATION_SIGMOID, SAMPLE_INITIAL};
-
-static const struct qkv_layer_sample SAMPLES[] = {
-    {"plain", &PLAIN, {{2, {4, 3}}}},         {"no bias, tanh", &NO_BIAS, {{2, {3, 4}}}},
-    {"relu", &RELU, {{2, {4, 3}}}},           {"gelu", &GELU, {{3, {2, 2, 3}}}},
-    {"gelu_tanh", &GELU_TANH, {{2, {1, 3}}}}, {"silu", &SILU, {{2, {2, 3}}}},
-    {"sigmoid", &SIGMOID, {{2, {2, 3}}}},     {0},
-};
-const struct qkv_layer_interface qkv_dense_layer = {"dense", sizeof(struct qkv_dense), init_sample,
-                                                    apply_sample, SAMPLES};

@@ -24,24 +24,3 @@ struct qkv_tensor *qkv_embedding_apply(const struct qkv_embedding *layer, struct
     qkv_graph_scope(graph, outer_scope);
     return y;
 }
-
-/* ---- samples ---- */
-
-static void init_sample(void *layer, struct qkv_parameters *parameters, const void *options, const char *name)
-{
-    qkv_embedding_init(layer, parameters, options, name);
-}
-
-static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
-                                       struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
-{
-    static const int32_t ids[] = {4, 0, 4, 2};
-    (void)input, (void)sample;
-    return qkv_embedding_apply(layer, graph, ids, 4);
-}
-
-static const struct qkv_embedding_options PLAIN = {5, 3, false, SAMPLE_INITIAL},
-                                          SCALED = {6, 4, true, SAMPLE_INITIAL};
-static const struct qkv_layer_sample SAMPLES[] = {{"plain", &PLAIN}, {"scaled", &SCALED}, {0}};
-const struct qkv_layer_interface qkv_embedding_layer = {"embedding", sizeof(struct qkv_embedding),
-                                                        init_sample, apply_sample, SAMPLES};

@@ -29,29 +29,3 @@ struct qkv_tensor *qkv_feed_forward_apply(const struct qkv_feed_forward *layer, 
     qkv_graph_scope(graph, scope_before);
     return qkv_dense_apply(&layer->outer, graph, hidden);
 }
-
-/* ---- samples ---- */
-
-static void init_sample(void *layer, struct qkv_parameters *parameters, const void *options, const char *name)
-{
-    qkv_feed_forward_init(layer, parameters, options, name);
-}
-
-static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
-                                       struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
-{
-    (void)sample;
-    return qkv_feed_forward_apply(layer, graph, input[0]);
-}
-
-static const struct qkv_feed_forward_options RELU = {
-    3, 7, QKV_ACTIVATION_RELU, 0, SAMPLE_INITIAL, SAMPLE_INITIAL};
-static const struct qkv_feed_forward_options GELU_DROPOUT = {
-    3, 8, QKV_ACTIVATION_GELU, 0.4, SAMPLE_INITIAL, SAMPLE_INITIAL};
-static const struct qkv_layer_sample SAMPLES[] = {
-    {"relu", &RELU, {{2, {4, 3}}}},
-    {"gelu with dropout", &GELU_DROPOUT, {{2, {4, 3}}}},
-    {0},
-};
-const struct qkv_layer_interface qkv_feed_forward_layer = {"feed_forward", sizeof(struct qkv_feed_forward),
-                                                           init_sample, apply_sample, SAMPLES};

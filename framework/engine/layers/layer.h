@@ -5,10 +5,6 @@
 #include "core/choices.h"
 #include "qkv/layers.h"
 
-#define LAYER(name) extern const struct qkv_layer_interface qkv_##name##_layer;
-#include "qkv/layers.def"
-#undef LAYER
-
 /* `initial`; the gain of the initializers normal and uniform (enum qkv_initializer) is divided by sqrt(inputs),
  * so that a gain means the same for every width. */
 struct qkv_initial qkv_initial_scaled(struct qkv_initial initial, int64_t inputs);
@@ -31,12 +27,6 @@ bool qkv_silence_any(const bool *is_silent, int64_t heads);
 /* Sets the columns of the silent heads to 0: context [Nq, H V]. Adds nothing to the graph where no head is silent. */
 struct qkv_tensor *qkv_silence_apply(const bool *is_silent, int64_t heads, struct qkv_graph *graph,
                                      struct qkv_tensor *context);
-
-/* Initial weights of the samples. */
-#define SAMPLE_INITIAL                                                                                       \
-    {                                                                                                        \
-        QKV_INITIALIZER_XAVIER_UNIFORM, 1.0                                                                  \
-    }
 
 /* The number of columns of `parts` (at least 1) parts, side by side, of `width` columns each; `width` if that is below 1, and
  * INT64_MAX if the product is larger. Declaring a parameter with a size that no tensor can have fails. */

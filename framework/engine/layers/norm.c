@@ -26,27 +26,3 @@ struct qkv_tensor *qkv_norm_apply(const struct qkv_norm *layer, struct qkv_graph
     qkv_graph_scope(graph, outer_scope);
     return y;
 }
-
-/* ---- samples ---- */
-
-static void init_sample(void *layer, struct qkv_parameters *parameters, const void *options, const char *name)
-{
-    qkv_norm_init(layer, parameters, options, name);
-}
-
-static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
-                                       struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
-{
-    (void)sample;
-    return qkv_norm_apply(layer, graph, input[0]);
-}
-
-static const struct qkv_norm_options LAYER_NORM = {QKV_NORM_LAYER, 5, 1e-6},
-                                     RMS_NORM = {QKV_NORM_RMS, 5, 1e-6};
-static const struct qkv_layer_sample SAMPLES[] = {
-    {"layer norm", &LAYER_NORM, {{2, {3, 5}}}},
-    {"RMS norm", &RMS_NORM, {{2, {3, 5}}}},
-    {0},
-};
-const struct qkv_layer_interface qkv_norm_layer = {"norm", sizeof(struct qkv_norm), init_sample, apply_sample,
-                                                   SAMPLES};

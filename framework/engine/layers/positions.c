@@ -111,34 +111,3 @@ struct qkv_tensor *qkv_positions_rotate(const struct qkv_positions *layer, struc
     qkv_graph_scope(graph, outer_scope);
     return y;
 }
-
-/* ---- samples ---- */
-
-static void init_sample(void *layer, struct qkv_parameters *parameters, const void *options, const char *name)
-{
-    qkv_positions_init(layer, parameters, options, name);
-}
-
-static const int64_t FIRST = 1; /* position of the first row of each sentence of the samples */
-
-static struct qkv_tensor *apply_sample(const void *layer, struct qkv_graph *graph,
-                                       struct qkv_tensor *const *input, const struct qkv_layer_sample *sample)
-{
-    struct qkv_tensor *x = qkv_positions_apply(layer, graph, input[0], sample->segments[0], &FIRST);
-    return qkv_positions_rotate(layer, graph, x, sample->segments[0], &FIRST);
-}
-
-static const struct qkv_positions_options SINUSOIDAL = {QKV_POSITION_SINUSOIDAL, 6, 4, 10000, SAMPLE_INITIAL};
-static const struct qkv_positions_options ODD = {QKV_POSITION_SINUSOIDAL, 6, 3, 100, SAMPLE_INITIAL};
-static const struct qkv_positions_options LEARNED = {QKV_POSITION_LEARNED, 6, 4, 0, SAMPLE_INITIAL};
-static const struct qkv_positions_options ROTARY = {QKV_POSITION_ROTARY, 6, 2, 100, SAMPLE_INITIAL};
-static const int64_t STARTS[] = {0, 3}, LENGTHS[] = {3, 2};
-static const struct qkv_layer_sample SAMPLES[] = {
-    {"sinusoidal", &SINUSOIDAL, {{2, {5, 4}}}, {{2, STARTS, LENGTHS}}},
-    {"sinusoidal, odd width", &ODD, {{2, {5, 3}}}, {{2, STARTS, LENGTHS}}},
-    {"learned", &LEARNED, {{2, {5, 4}}}, {{2, STARTS, LENGTHS}}},
-    {"rotary, two heads", &ROTARY, {{2, {5, 4}}}, {{2, STARTS, LENGTHS}}},
-    {0},
-};
-const struct qkv_layer_interface qkv_positions_layer = {"positions", sizeof(struct qkv_positions),
-                                                        init_sample, apply_sample, SAMPLES};

@@ -160,6 +160,9 @@ QKV_API enum qkv_status qkv_check_layer(struct qkv_check_report *report, enum qk
 QKV_API enum qkv_op_id qkv_op_find(const char *name);
 QKV_API enum qkv_layer_id qkv_layer_find(const char *name);
 
+/* How the check creates and applies a layer, and its samples; NULL for an unknown layer. */
+QKV_API const struct qkv_layer_interface *qkv_layer_interface(enum qkv_layer_id layer);
+
 /* Frees the rows and makes the report empty again. NULL is allowed. */
 QKV_API void qkv_check_release(struct qkv_check_report *report);
 

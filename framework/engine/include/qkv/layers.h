@@ -345,7 +345,7 @@ QKV_API struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_sing
                                                            const struct qkv_attention_inputs *inputs,
                                                            struct qkv_tensor **node);
 
-/* ---- the table of layers, for the gradient check ---- */
+/* ---- layers as the gradient check sees them (gradcheck.h) ---- */
 
 /* Options of a layer, and the shapes and segments of up to two random inputs to apply it to (rank 0: no input). */
 struct qkv_layer_sample {
@@ -370,8 +370,5 @@ enum qkv_layer_id {
 #undef LAYER
     QKV_LAYER_COUNT
 };
-
-/* NULL for an unknown layer. */
-QKV_API const struct qkv_layer_interface *qkv_layer_interface(enum qkv_layer_id layer);
 
 #endif
