@@ -1,6 +1,7 @@
 /* The loops that all optimizers share, and the table of the optimizers. */
 #include "kernels/optimizer.h"
 
+#include "core/sum_tree.h"
 #include "kernels/kernel.h"
 
 /* Numbers of the part of a range that `sum` and `reduce` finish before they begin the next: it stays in the
@@ -32,10 +33,8 @@ static void sum(int64_t n, int count, void *const *blocks, int64_t offset)
 {
     for (int64_t start = 0; start < n; start += PART) {
         int64_t length = n - start < PART ? n - start : PART;
-        for (int step = 1; step < count; step *= 2)
-            for (int b = 0; b + step < count; b += 2 * step)
-                add(length, (const real *)blocks[b + step] + offset + start,
-                    (real *)blocks[b] + offset + start);
+        for (struct qkv_addition a = {0}; qkv_sum_tree_next(&a, count);)
+            add(length, (const real *)blocks[a.from] + offset + start, (real *)blocks[a.to] + offset + start);
     }
 }
 

@@ -31,9 +31,8 @@ struct qkv_optimizer_kernel {
 
 /* The optimizer loops of one variant of kernels/: those that all optimizers use, and those of each optimizer. */
 struct qkv_optimizer_kernels {
-    /* Sums a range of the blocks into the first, as a tree: block 1 is added to block 0, 3 to 2, 5 to 4 and so on; then
-     * 2 to 0, 6 to 4; then 4 to 0. Changes the other blocks, too. Each block is a gradient of all parameters,
-     * from the first on; the range begins at its number `offset`. */
+    /* Sums a range of the blocks into the first, in the tree of core/sum_tree.h. Changes the other blocks, too. Each block is a
+     * gradient of all parameters, from the first on; the range begins at its number `offset`. */
     void (*sum)(int64_t n, int count, void *const *blocks, int64_t offset);
     /* Sums as `sum` does, multiplies the sum by the scale, and returns the sum of squares of the result, which all variants
      * add in the same order. */

@@ -8,9 +8,9 @@
 #include <string.h>
 
 /* Whether a node has no gradient, because all shards below it are empty. */
-static bool is_empty_node(const struct qkv_gradient_tree *tree, int level, int i)
+static bool is_empty_node(const struct qkv_gradient_tree *tree, int first, int width)
 {
-    for (int shard = i << level; shard < (i + 1) << level && shard < tree->shards; shard++)
+    for (int shard = first; shard < first + width && shard < tree->shards; shard++)
         if (!tree->is_empty[shard]) return false;
     return true;
 }
@@ -24,67 +24,54 @@ struct exchange {
     struct qkv_error *error;
 };
 
-static int owner_of(const struct qkv_gradient_tree *tree, int level, int i)
+/* The process that computes the first shard of a node: it gets the sum. */
+static int owner_of(const struct qkv_gradient_tree *tree, int first)
 {
-    return qkv_exchange_owner(tree->processes, i << level, tree->shards);
+    return qkv_exchange_owner(tree->processes, first, tree->shards);
 }
 
 /* Whether this process computes a shard of the node, which may be empty. */
-static bool has_own(const struct qkv_gradient_tree *tree, int level, int i)
+static bool has_own(const struct qkv_gradient_tree *tree, int first, int width)
 {
-    return i << level < tree->end_own && (i + 1) << level > tree->first_own;
+    return first < tree->end_own && first + width > tree->first_own;
 }
 
-/* Whether this process computes all shards of the node that have a gradient. */
-static bool is_local(const struct qkv_gradient_tree *tree, int level, int i)
+/* Whether the exchange need not add anything for a node, of which this process computes all shards that have a gradient: its
+ * workers add all of it, or only one block is written. */
+static bool needs_no_exchange(const struct qkv_gradient_tree *tree, int first, int width)
 {
-    if (i << level < tree->first_own) return false;
-    for (int shard = tree->end_own; shard < (i + 1) << level && shard < tree->shards; shard++)
-        if (!tree->is_empty[shard]) return false;
-    return true;
-}
-
-/* The block to which all shards of a local node write; -1: none yet, or they write to several. */
-static int only_block(const struct qkv_gradient_tree *tree, int level, int i)
-{
-    int first;
-    return qkv_gradient_writers(tree, level, i, &first) == 1 ? tree->node[first].block : -1;
-}
-
-/* Whether the exchange need not add anything for a node: the workers of this process add all of it, or only one block is
- * written. */
-static bool needs_no_exchange(const struct qkv_gradient_tree *tree, int level, int i)
-{
-    return is_local(tree, level, i) &&
-           (!tree->exchange_adds_blocks || qkv_gradient_writers(tree, level, i, NULL) == 1);
+    int rest = first + width - tree->end_own;
+    return first >= tree->first_own && (rest <= 0 || is_empty_node(tree, tree->end_own, rest)) &&
+           (!tree->exchange_adds_blocks || qkv_gradient_writers(tree, first, width, NULL) == 1);
 }
 
 /* The block that holds the complete bucket of a node that workers add; -1: it is not complete yet. */
-static int complete_block(const struct exchange *exchange, int level, int i)
+static int complete_block(const struct exchange *exchange, int first, int width)
 {
     struct qkv_gradient_tree *tree = exchange->tree;
     pthread_mutex_lock(&tree->mutex);
-    const struct node *node = node_at(tree, level, i);
-    int block = node->is_complete ? node->block : only_block(tree, level, i);
+    bool is_added = tree->node[first].width >= width;
+    int writer = first, writers = is_added ? 1 : qkv_gradient_writers(tree, first, width, &writer);
+    int block = writers == 1 ? tree->node[writer].block : -1;
     bool is_complete = block >= 0;
-    for (int64_t p = exchange->range.first; is_complete && !node->is_complete && p < exchange->range.end; p++)
+    for (int64_t p = exchange->range.first; is_complete && !is_added && p < exchange->range.end; p++)
         is_complete = atomic_load_explicit(&tree->block[block].is_complete[p], memory_order_acquire);
     pthread_mutex_unlock(&tree->mutex);
     return is_complete ? block : -1;
 }
 
-static int wait_for_block(const struct exchange *exchange, int level, int i)
+static int wait_for_block(const struct exchange *exchange, int first, int width)
 {
     int block;
-    while ((block = complete_block(exchange, level, i)) < 0) qkv_exchange_nap();
+    while ((block = complete_block(exchange, first, width)) < 0) qkv_exchange_nap();
     return block;
 }
 
 /* Takes a block for a node whose left child is empty here. This process has at most one such node, because the node contains
  * both the last shard of this process and shards of the next one. */
-static int take_receive_block(struct qkv_gradient_tree *tree, int level, int i)
+static int take_receive_block(struct qkv_gradient_tree *tree, int first)
 {
-    struct node *node = node_at(tree, level, i);
+    struct node *node = &tree->node[first];
     pthread_mutex_lock(&tree->mutex);
     while (node->block < 0 && (node->block = qkv_gradient_free_block(tree)) < 0)
         pthread_cond_wait(&tree->block_is_free, &tree->mutex);
@@ -93,18 +80,18 @@ static int take_receive_block(struct qkv_gradient_tree *tree, int level, int i)
     return node->block;
 }
 
-/* Receives the bucket of a right child, and adds it to the block of its left sibling. Returns the block of their sum. */
-static int receive_right(struct exchange *exchange, int level, int i, int left)
+/* Receives the bucket of a right child, and adds it to block `left` of the left child, which begins at `first`; -1: that is
+ * empty. Returns the block of their sum. */
+static int receive_right(struct exchange *exchange, int first, int right, int left)
 {
     struct qkv_gradient_tree *tree = exchange->tree;
     int64_t start = exchange->range.start, count = exchange->range.count;
     size_t size = qkv_dtype_size(tree->parameters->dtype);
     void *numbers;
-    exchange->status =
-        qkv_gradient_message_receive(tree->message, exchange->bucket, tree->processes,
-                                     owner_of(tree, level - 1, 2 * i + 1), &numbers, exchange->error);
+    exchange->status = qkv_gradient_message_receive(tree->message, exchange->bucket, tree->processes,
+                                                    owner_of(tree, right), &numbers, exchange->error);
     if (exchange->status) return -1;
-    int block = left < 0 ? take_receive_block(tree, level, i) : left;
+    int block = left < 0 ? take_receive_block(tree, first) : left;
     char *bucket = (char *)tree->block[block].gradients + (size_t)start * size;
     if (left < 0)
         memcpy(bucket, numbers, (size_t)count * size);
@@ -113,19 +100,19 @@ static int receive_right(struct exchange *exchange, int level, int i, int left)
     return block;
 }
 
-/* Sums the bucket over node i of a level: the part of the work that belongs to this process. Returns the block that has the
- * sum; -1: another process has it, or the node is empty, or an exchange has failed. */
-static int sum_bucket(struct exchange *exchange, int level, int i)
+/* Sums the bucket over a node: the part of the work that belongs to this process. Returns the block that has the sum; -1:
+ * another process has it, or the node is empty, or an exchange has failed. */
+static int sum_bucket(struct exchange *exchange, int first, int width)
 {
     struct qkv_gradient_tree *tree = exchange->tree;
-    if (exchange->status || !has_own(tree, level, i) || is_empty_node(tree, level, i)) return -1;
-    if (needs_no_exchange(tree, level, i)) return wait_for_block(exchange, level, i);
-    int left = sum_bucket(exchange, level - 1, 2 * i);
-    if (2 * i + 1 == nodes_of(tree, level - 1) || is_empty_node(tree, level - 1, 2 * i + 1)) return left;
-    int right = sum_bucket(exchange, level - 1, 2 * i + 1), rank = exchange->rank;
-    int to = owner_of(tree, level - 1, 2 * i), from = owner_of(tree, level - 1, 2 * i + 1);
+    if (exchange->status || !has_own(tree, first, width) || is_empty_node(tree, first, width)) return -1;
+    if (needs_no_exchange(tree, first, width)) return wait_for_block(exchange, first, width);
+    int half = width / 2, middle = first + half, left = sum_bucket(exchange, first, half);
+    if (is_empty_node(tree, middle, half)) return left;
+    int right = sum_bucket(exchange, middle, half), rank = exchange->rank;
+    int to = owner_of(tree, first), from = owner_of(tree, middle);
     if (exchange->status || (rank != to && rank != from)) return -1;
-    if (rank != from) return receive_right(exchange, level, i, left);
+    if (rank != from) return receive_right(exchange, first, middle, left);
     if (rank != to) {
         exchange->status = qkv_gradient_message_send(tree->message, exchange->bucket, tree->processes, to,
                                                      tree->block[right].gradients, exchange->error);
@@ -146,10 +133,10 @@ enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struc
     int buckets = qkv_exchange_count(tree->processes) > 1 ? qkv_gradient_message_buckets(tree->message) : 0;
     for (int block; exchange.bucket < buckets && !exchange.status; exchange.bucket++) {
         exchange.range = qkv_gradient_message_range(tree->message, exchange.bucket);
-        block = sum_bucket(&exchange, tree->root_level, 0);
+        block = sum_bucket(&exchange, 0, tree->root_width);
         if (block < 0 || exchange.bucket + 1 < buckets) continue;
         pthread_mutex_lock(&tree->mutex);
-        *node_at(tree, tree->root_level, 0) = (struct node){true, block};
+        tree->node[0].block = block;
         pthread_mutex_unlock(&tree->mutex);
     }
     return exchange.status;

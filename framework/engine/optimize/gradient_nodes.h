@@ -7,8 +7,6 @@
 
 #include <pthread.h>
 
-enum { QKV_TREE_LEVELS = 21 }; /* QKV_SHARDS_MAX is 2^20 */
-
 struct block {
     void *gradients;
     struct qkv_gradient_pair *pair;
@@ -19,9 +17,10 @@ struct block {
     bool has_clear_gaps;
 };
 
+/* The nodes of the sum (core/sum_tree.h) that begin at a shard. */
 struct node {
-    bool is_complete;
-    int block; /* -1: the node is not begun, its shards are empty, or the left sibling has the sum of both */
+    int width; /* of the widest that is complete; 0: none */
+    int block; /* that the shard writes to, or that holds the sum; -1: the shard is not begun, or there is no gradient here */
 };
 
 struct qkv_gradient_tree {
@@ -31,18 +30,17 @@ struct qkv_gradient_tree {
     int first_own, end_own;               /* the shards that this process computes */
     const struct qkv_optimizer_kernels *kernels;
     size_t bytes; /* of a block */
-    int shards, threads, roots, root_level;
+    int shards, threads, roots, root_width;
     bool is_paired;
     /* Workers do not add blocks: every shard, or pair, keeps its block, and the exchange between processes adds them. */
     bool exchange_adds_blocks;
-    struct node *node;              /* all levels, one after the other, the shards first */
-    int first[QKV_TREE_LEVELS + 1]; /* where each level begins in `node`; [root_level + 1]: their number */
-    struct block *block;            /* [blocks] */
+    struct node *node;   /* [shards] */
+    struct block *block; /* [blocks] */
     int blocks;
     bool *is_busy;         /* [threads] */
     void **result;         /* [roots + 1] */
-    int *result_block;     /* [roots + 1]: indices of those blocks */
     int results;           /* 0: no step has been completed */
+    int first_result;      /* block of result[0] */
     int earlier;           /* block that holds the sum over earlier batches; -1: none */
     const bool *is_empty;  /* of the step that is being run */
     int next;              /* shard */
@@ -50,22 +48,12 @@ struct qkv_gradient_tree {
     pthread_cond_t block_is_free;
 };
 
-static inline int nodes_of(const struct qkv_gradient_tree *tree, int level)
-{
-    return tree->first[level + 1] - tree->first[level];
-}
-
-static inline struct node *node_at(struct qkv_gradient_tree *tree, int level, int i)
-{
-    return &tree->node[tree->first[level] + i];
-}
-
 /* Whether the shard adds to the block of its left sibling. */
 bool qkv_gradient_is_second(const struct qkv_gradient_tree *tree, int shard);
 
-/* Number of blocks that this process's shards of a node write to. *first becomes the first shard that writes to a block of its
- * own, or -1; `first` may be NULL. */
-int qkv_gradient_writers(const struct qkv_gradient_tree *tree, int level, int i, int *first);
+/* Number of blocks that this process's shards of a node write to. *writer becomes the first shard that writes to a block of its
+ * own, if there is one; `writer` may be NULL. */
+int qkv_gradient_writers(const struct qkv_gradient_tree *tree, int first, int width, int *writer);
 
 /* The free block with the lowest index, so that blocks that are never needed take no physical memory; -1: none is free. One
  * block is always kept back for the sum over earlier batches. */

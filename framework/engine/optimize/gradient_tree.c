@@ -7,6 +7,7 @@
  * as long as there are enough blocks for one thread. */
 #include "optimize/gradient_nodes.h"
 
+#include "core/sum_tree.h"
 #include "kernels/optimizer.h"
 #include "qkv/arena.h"
 
@@ -31,19 +32,15 @@ enum {
 static void plan(struct qkv_gradient_tree *tree)
 {
     bool is_divided = qkv_exchange_count(tree->processes) > 1;
-    int max = is_divided ? 1 : tree->is_paired ? MAX_PAIRED_ROOTS : MAX_ROOTS;
-    int lowest = tree->is_paired ? 1 : 0, count = tree->shards, level = 0, users = count;
-    for (tree->first[1] = count; level < lowest || count > max; level++) {
-        count = (count + 1) / 2;
-        tree->first[level + 2] = tree->first[level + 1] + count;
-        if (level + 1 == lowest) users = count;
-    }
-    tree->root_level = level;
-    tree->roots = count;
+    int max = is_divided ? 1 : tree->is_paired ? MAX_PAIRED_ROOTS : MAX_ROOTS, levels = 0;
+    int width = tree->is_paired ? 2 : 1, users = (tree->shards + width - 1) / width;
+    tree->roots = users;
+    for (; tree->roots > max; width *= 2, levels++) tree->roots = (tree->roots + 1) / 2;
+    tree->root_width = width;
     int further = tree->is_paired ? (tree->threads - 1) / 2 : tree->threads - 1;
-    tree->blocks = count + level - lowest + further;
+    tree->blocks = tree->roots + levels + further;
     if (tree->blocks > users) tree->blocks = users;
-    if (is_divided) tree->blocks = 2 + 2 * level + tree->threads - 1;
+    if (is_divided) tree->blocks = 2 + 2 * (levels + tree->is_paired) + tree->threads - 1;
     tree->blocks++; /* for the sum over earlier batches */
     tree->exchange_adds_blocks = is_divided && tree->end_own - tree->first_own <= tree->threads;
 }
@@ -100,13 +97,11 @@ struct qkv_gradient_tree *qkv_gradient_tree_new(const struct qkv_parameters *par
     tree->is_paired = memory == QKV_GRADIENTS_BY_SIZE ? parameters->elements >= QKV_PAIRED_FROM
                                                       : memory == QKV_GRADIENTS_PAIRED;
     plan(tree);
-    tree->node = calloc((size_t)tree->first[tree->root_level + 1], sizeof *tree->node);
+    tree->node = calloc((size_t)shards, sizeof *tree->node);
     tree->is_busy = calloc((size_t)threads, sizeof *tree->is_busy);
     tree->result = calloc((size_t)tree->roots + 1, sizeof *tree->result);
-    tree->result_block = calloc((size_t)tree->roots + 1, sizeof *tree->result_block);
     if (processes) tree->message = qkv_gradient_message_new(parameters);
-    if (make_blocks(tree) && (tree->message || !processes) && tree->node && tree->is_busy && tree->result &&
-        tree->result_block)
+    if (make_blocks(tree) && (tree->message || !processes) && tree->node && tree->is_busy && tree->result)
         return tree;
     qkv_gradient_tree_free(tree);
     return NULL;
@@ -127,7 +122,6 @@ void qkv_gradient_tree_free(struct qkv_gradient_tree *tree)
     free(tree->node);
     free(tree->is_busy);
     free(tree->result);
-    free(tree->result_block);
     free(tree);
 }
 
@@ -143,12 +137,6 @@ int qkv_gradient_free_block(const struct qkv_gradient_tree *tree)
     return usable > 1 ? lowest : -1;
 }
 
-static void return_block(struct qkv_gradient_tree *tree, int block)
-{
-    tree->block[block].is_taken = false;
-    pthread_cond_broadcast(&tree->block_is_free);
-}
-
 /* ---- nodes ---- */
 
 /* Adds block `right` to block `left` and frees `right`. Releases the mutex during the addition. */
@@ -158,83 +146,71 @@ static void merge(struct qkv_gradient_tree *tree, int left, int right)
     pthread_mutex_unlock(&tree->mutex);
     tree->kernels->sum(tree->parameters->elements, 2, blocks, 0);
     pthread_mutex_lock(&tree->mutex);
-    return_block(tree, right);
+    tree->block[right].is_taken = false;
+    pthread_cond_broadcast(&tree->block_is_free);
 }
 
-int qkv_gradient_writers(const struct qkv_gradient_tree *tree, int level, int i, int *first)
+int qkv_gradient_writers(const struct qkv_gradient_tree *tree, int first, int width, int *writer)
 {
     int count = 0;
-    if (first) *first = -1;
-    for (int shard = i << level; shard < (i + 1) << level && shard < tree->end_own; shard++) {
+    for (int shard = first; shard < first + width && shard < tree->end_own; shard++) {
         if (shard < tree->first_own || tree->is_empty[shard] || qkv_gradient_is_second(tree, shard)) continue;
-        if (count++ == 0 && first) *first = shard;
+        if (count++ == 0 && writer) *writer = shard;
     }
     return count;
 }
 
-/* Completes node i of a level, and then each node above it whose children are both complete. Stops at a node that belongs to
- * another process, the one that computes its first shard; and, if the exchange does the additions, at a node whose shards are
- * in several blocks. The caller holds the mutex. */
-static void complete_node(struct qkv_gradient_tree *tree, int level, int i, int block)
+/* Completes the node of one shard, and then each node above it whose children are both complete. Stops at a node that belongs
+ * to another process, the one that computes its first shard; and, if the exchange does the additions, at a node whose shards
+ * are in several blocks. The caller holds the mutex. */
+static void complete_shard(struct qkv_gradient_tree *tree, int shard, int block)
 {
-    for (;; level++, i /= 2) {
-        *node_at(tree, level, i) = (struct node){true, block};
-        if (level == tree->root_level || (i & ~1) << level < tree->first_own) return;
-        if ((i ^ 1) == nodes_of(tree, level)) continue; /* no sibling */
-        if (!node_at(tree, level, i ^ 1)->is_complete) return;
-        if (tree->exchange_adds_blocks && qkv_gradient_writers(tree, level + 1, i / 2, NULL) > 1) return;
-        int left = node_at(tree, level, i & ~1)->block, right = node_at(tree, level, i | 1)->block;
-        if (left >= 0 && right >= 0) merge(tree, left, right);
-        block = left >= 0 ? left : right;
+    struct node *node = tree->node;
+    int first = shard;
+    for (int width = 1;; width *= 2) {
+        int left = qkv_sum_tree_parent(first, width), right = left + width;
+        node[first] = (struct node){width, block};
+        if (width == tree->root_width || left < tree->first_own) return;
+        if (right >= tree->shards) continue; /* no sibling */
+        if (node[qkv_sum_tree_sibling(first, width)].width < width) return;
+        if (tree->exchange_adds_blocks && qkv_gradient_writers(tree, left, 2 * width, NULL) > 1) return;
+        if (node[left].block >= 0 && node[right].block >= 0) merge(tree, node[left].block, node[right].block);
+        block = node[left].block >= 0 ? node[left].block : node[right].block;
+        first = left;
     }
 }
 
 /* ---- a step ---- */
 
-/* The arguments of sum_range, which all workers run. */
-struct sum {
-    const struct qkv_gradient_tree *tree;
-    int count;
-    void *const *blocks;
-};
-
 static void sum_range(void *context, int range)
 {
-    const struct sum *sum = context;
-    int64_t start = (int64_t)range * RANGE, rest = sum->tree->parameters->elements - start;
-    sum->tree->kernels->sum(rest < RANGE ? rest : RANGE, sum->count, sum->blocks, start);
+    const struct qkv_gradient_tree *tree = context;
+    int64_t start = (int64_t)range * RANGE, rest = tree->parameters->elements - start;
+    tree->kernels->sum(rest < RANGE ? rest : RANGE, tree->results, tree->result, start);
 }
 
-/* Adds all results to the first one, and frees the blocks of the rest. */
+/* Adds all results to the first one. */
 static void join_results(struct qkv_gradient_tree *tree, struct qkv_workers *workers)
 {
-    struct sum sum = {tree, tree->results, tree->result};
     if (tree->results < 2) return;
-    qkv_workers_run(workers, (int)((tree->parameters->elements + RANGE - 1) / RANGE), sum_range, &sum);
-    for (int i = 1; i < tree->results; i++) return_block(tree, tree->result_block[i]);
+    qkv_workers_run(workers, (int)((tree->parameters->elements + RANGE - 1) / RANGE), sum_range, tree);
     tree->results = 1;
-}
-
-static void add_result(struct qkv_gradient_tree *tree, int block)
-{
-    tree->result[tree->results] = tree->block[block].gradients;
-    tree->result_block[tree->results++] = block;
 }
 
 void qkv_gradient_tree_begin(struct qkv_gradient_tree *tree, const bool *is_empty, bool accumulate,
                              struct qkv_workers *workers)
 {
     if (accumulate) join_results(tree, workers);
-    tree->earlier = accumulate && tree->results ? tree->result_block[0] : -1;
+    tree->earlier = accumulate && tree->results ? tree->first_result : -1;
     for (int i = 0; i < tree->blocks; i++) tree->block[i].is_taken = i == tree->earlier;
     tree->results = 0;
     tree->next = tree->first_own;
     tree->is_empty = is_empty;
     memset(tree->is_busy, 0, (size_t)tree->threads * sizeof *tree->is_busy);
-    for (int i = 0; i < tree->first[tree->root_level + 1]; i++) tree->node[i] = (struct node){false, -1};
+    for (int i = 0; i < tree->shards; i++) tree->node[i] = (struct node){0, -1};
     pthread_mutex_lock(&tree->mutex);
     for (int i = 0; i < tree->shards; i++)
-        if (is_empty[i]) complete_node(tree, 0, i, -1);
+        if (is_empty[i]) complete_shard(tree, i, -1);
     pthread_mutex_unlock(&tree->mutex);
 }
 
@@ -296,7 +272,7 @@ void qkv_gradient_tree_complete(struct qkv_gradient_tree *tree, const struct qkv
 {
     pthread_mutex_lock(&tree->mutex);
     tree->is_busy[leaf->worker] = false;
-    complete_node(tree, 0, leaf->shard, leaf->is_second ? -1 : tree->node[leaf->shard].block);
+    complete_shard(tree, leaf->shard, leaf->is_second ? -1 : tree->node[leaf->shard].block);
     pthread_mutex_unlock(&tree->mutex);
 }
 
@@ -304,21 +280,23 @@ void qkv_gradient_tree_end(struct qkv_gradient_tree *tree, struct qkv_workers *w
 {
     if (qkv_exchange_rank(tree->processes) > 0) return; /* the sum is with process 0 */
     for (int i = 0; i < tree->roots; i++) {
-        int block = node_at(tree, tree->root_level, i)->block;
+        int block = tree->node[i * tree->root_width].block;
         if (block < 0) {
             block = qkv_gradient_free_block(tree);
             tree->block[block].is_taken = true;
             memset(tree->block[block].gradients, 0, tree->bytes);
         }
-        add_result(tree, block);
+        if (i == 0) tree->first_result = block;
+        tree->result[i] = tree->block[block].gradients;
     }
+    tree->results = tree->roots;
     if (tree->earlier < 0) return;
     join_results(tree, workers);
-    int sum = tree->result_block[0];
-    tree->results = 0;
-    add_result(tree, tree->earlier);
-    add_result(tree, sum);
+    tree->result[1] = tree->result[0];
+    tree->result[0] = tree->block[tree->earlier].gradients;
+    tree->results = 2;
     join_results(tree, workers);
+    tree->first_result = tree->earlier;
     tree->earlier = -1;
 }
 
