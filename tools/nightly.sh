@@ -3,12 +3,11 @@
 # Exits 0 when all parts pass, 1 when one fails, 2 when it cannot install or build.
 #
 #     tools/nightly.sh                      # all parts, in this order
-#     tools/nightly.sh hashes training      # some of: fuzz random guard hashes bits training history
+#     tools/nightly.sh hashes training      # some of: fuzz random hashes bits training history
 #                                         # pytorch package faults aarch64 tsan valgrind
 #
-# fuzz        every fuzz target for half an hour (eight hours)
+# fuzz        every fuzz target for half an hour (four hours on two cores)
 # random      50,000 random cases of every op, other ones every day (tests/kernels: half an hour)
-# guard       every op sample with inaccessible pages behind its tensors, for every instruction set (a minute)
 # hashes      checkpoints, translations and gradients have the same bits on one thread and on all (15 minutes)
 # bits        200 updates of eleven shipped configs have the recorded bits with every set of kernels (an hour)
 # training    shipped configs, trained to their end, reach the scores in the README, and the recorded output of its commands
@@ -29,10 +28,10 @@ set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
-[ $# -gt 0 ] || set -- fuzz random guard hashes bits training page history pytorch package faults aarch64 tsan valgrind
+[ $# -gt 0 ] || set -- fuzz random hashes bits training page history pytorch package faults aarch64 tsan valgrind
 for part; do
     case $part in
-    fuzz | random | guard | hashes | bits | training | page | history | pytorch | package | faults | aarch64 | tsan | valgrind) ;;
+    fuzz | random | hashes | bits | training | page | history | pytorch | package | faults | aarch64 | tsan | valgrind) ;;
     *) echo "nightly.sh: there is no part $part" >&2; exit 2 ;;
     esac
 done
@@ -68,13 +67,6 @@ part_random() {
     export QKV_RANDOM_CASES=50000 QKV_RANDOM_SEED
     QKV_RANDOM_SEED=$(date +%Y%m%d)00000
     run build/release/tests/kernels_random_cases && run build/release/tests/kernels_spoilt_cases
-}
-
-# Every op sample with an inaccessible page behind every tensor, for each instruction set.
-part_guard() {
-    for variant in portable avx2 avx512; do
-        run env QKV_KERNELS=$variant build/release/tests/check_guard --short-filename || return 1
-    done
 }
 
 part_hashes() {
