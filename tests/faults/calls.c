@@ -17,7 +17,7 @@ enum { FAULT_COUNT = sizeof FAULTS / sizeof *FAULTS };
 
 Test(calls, training_survives_calls_that_fail)
 {
-    fault_runs(FAULT_TRAINING, FAULT_COUNT, FAULTS, 6);
+    fault_runs(FAULT_TRAINING, FAULT_COUNT, FAULTS, 3);
 }
 
 /* In each of their calls. */

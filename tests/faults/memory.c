@@ -7,10 +7,10 @@ static const struct fault FAULTS[] = {{.kind = "memory"}, {.kind = "memory", .la
 
 Test(memory, training_survives_that_memory_is_out)
 {
-    fault_runs(FAULT_TRAINING, 2, FAULTS, 16);
+    fault_runs(FAULT_TRAINING, 2, FAULTS, 8);
 }
 
 Test(memory, other_commands_survive_that_memory_is_out)
 {
-    fault_runs(FAULT_OTHERS, 2, FAULTS, 3);
+    fault_runs(FAULT_OTHERS, 2, FAULTS, 2);
 }

@@ -13,7 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS = 60, TO_BROWSER = 3, FROM_BROWSER = 4 }; /* descriptors of --remote-debugging-pipe */
+enum {
+    SECONDS = 300 /* of patience: machines may be busy */,
+    TO_BROWSER = 3,
+    FROM_BROWSER = 4 /* descriptors */
+};
 
 struct browser {
     pid_t process;
@@ -188,10 +192,10 @@ void browser_wait(struct browser *browser, const char *expression)
 {
     /* While the page loads, the expression may name what is not there yet. */
     char *promise =
-        format("new Promise(resolve => { const end = Date.now() + 30000; (function look() { let found; "
+        format("new Promise(resolve => { const end = Date.now() + %d; (function look() { let found; "
                "try { found = %s; } catch { found = false; } "
                "if (found || Date.now() > end) resolve(Boolean(found)); else setTimeout(look, 10); })(); })",
-               expression);
+               SECONDS / 2 * 1000, expression);
     cr_assert_str_eq(browser_value(browser, promise), "true", "never true: %s\n%s", expression,
                      browser->problems);
 }

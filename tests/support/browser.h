@@ -28,7 +28,7 @@ void browser_resize(struct browser *browser, int width);
 /* The value of an expression in the page as text. The text lives until the test ends. */
 char *browser_value(struct browser *browser, const char *expression);
 
-/* Waits until an expression is true; fails the test after half a minute. */
+/* Waits until an expression is true; fails the test after some minutes. */
 void browser_wait(struct browser *browser, const char *expression);
 
 /* Moves the pointer to the middle of the element with this data-test attribute; also presses the button there. */

@@ -24,6 +24,9 @@ struct command {
     bool opens_run; /* as the first translate does, whose allocations need not fail again */
 };
 
+/* Seconds; a command needs one at most, or many on a busy machine. */
+enum { HANGS_AFTER = 300 };
+
 /* Fewer than the allocations of opening the run, which are about 2100. */
 enum { ALLOCATIONS_OF_OPENING = 1900 };
 
@@ -232,8 +235,8 @@ static const char *name_code(const struct fault *fault)
     return !fault->code ? "" : is_signal(fault) ? strsignal(fault->code) : strerror(fault->code);
 }
 
-/* In the child: becomes qkv, which SIGALRM ends after 20 seconds. No shell runs it, as faults would be injected into
- * the shell, too. */
+/* In the child: becomes qkv, which SIGALRM ends if it hangs. No shell runs it, as faults would be injected into the shell,
+ * too. */
 static _Noreturn void become_qkv(const struct sweep *sweep, const char *fault)
 {
     wordexp_t words = {.we_offs = 1};
@@ -244,7 +247,7 @@ static _Noreturn void become_qkv(const struct sweep *sweep, const char *fault)
                  !setenv("QKV_FAULT_REPORT", sweep->report, 1) && !setenv("LD_PRELOAD", QKV_INJECT, 1);
     if (!ready) _exit(99);
     words.we_wordv[0] = format("qkv");
-    alarm(20);
+    alarm(HANGS_AFTER);
     execv(QKV_BINARY, words.we_wordv);
     _exit(99);
 }

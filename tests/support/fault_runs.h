@@ -18,7 +18,7 @@ enum fault_commands { FAULT_TRAINING, FAULT_READING, FAULT_OTHERS };
 /* Injects each fault into each of these commands, one run for each n: `samples` values of n, evenly over the run. In the
  * environment, QKV_FAULTS is a number: one in so many n, 1: all (of lasting faults of memory an eighth); and
  * QKV_FAULTS_COMMAND a text that the command holds. Fails the test for each run
- * - that a signal ends (other than one of the fault) or that takes longer than 20 s;
+ * - that a signal ends (other than one of the fault) or that hangs;
  * - that succeeds, and prints or writes anything else than without the fault, or has not synced a file;
  * - that fails with another exit code than 2, or without one sentence that names the reason;
  * - that leaves a file that is neither as before nor as without the fault, or a temporary file;

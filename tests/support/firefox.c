@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SECONDS = 60, REPLY = 1 };
+enum { SECONDS = 300, REPLY = 1 };
 
 struct firefox {
     pid_t process;

@@ -16,7 +16,7 @@ struct firefox *firefox_open(const char *folder, const char *path, const char *f
  * the test ends. */
 char *firefox_value(struct firefox *firefox, const char *expression);
 
-/* Waits until an expression is true; fails the test after a minute. */
+/* Waits until an expression is true; fails the test after some minutes. */
 void firefox_wait(struct firefox *firefox, const char *expression);
 
 /* Clicks on the element with this data-test attribute. */

@@ -35,7 +35,7 @@ static void expect_weight(struct firefox *firefox, const char *folder, const cha
     cJSON_Delete(report);
 }
 
-Test(page_firefox, translates_looks_slides_silences_and_trains, .timeout = 300)
+Test(page_firefox, translates_looks_slides_silences_and_trains, .timeout = 600)
 {
     skip_without_firefox();
     const char *folder = tiny_task("firefox");
