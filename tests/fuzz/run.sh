@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the fuzz targets (preset `fuzz`: clang's libFuzzer, AddressSanitizer, UBSan) and runs each for some seconds of one
-# processor. Prints for each its executions, the edges of the program that it reached, and what it found. Exits with 1
-# when a target found something, with 2 when the targets cannot be built.
+# Builds the fuzz targets (preset `fuzz`: clang's libFuzzer, AddressSanitizer, UBSan) and runs each for some seconds, one
+# on each processor. Prints for each its executions, the edges of the program that it reached, and what it found. Exits with
+# 1 when a target found something, with 2 when the targets cannot be built.
 #
 #     tests/fuzz/run.sh 10                   # every target for 10 seconds
 #     tests/fuzz/run.sh 600 scene links      # some of them, for 10 minutes each
@@ -48,22 +48,35 @@ export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:${ASAN_OPTIONS:-
 export LSAN_OPTIONS="suppressions=$root/tests/leaks.supp:print_suppressions=0"
 export UBSAN_OPTIONS="print_stacktrace=1"
 export OPENBLAS_NUM_THREADS=1
-failed=
-for target; do
-    corpus=build/fuzz/corpus/$target findings=build/fuzz/findings/$target log=build/fuzz/$target.log
-    mkdir -p "$corpus" "$findings" "$work/$target"
+# Runs a target and prints its line. Fails if it found something.
+fuzz() {
+    corpus=build/fuzz/corpus/$1 findings=build/fuzz/findings/$1 log=build/fuzz/$1.log
+    mkdir -p "$corpus" "$findings" "$work/$1"
     code=0
-    TMPDIR=$work/$target build/fuzz/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -seed="${SEED:-0}" -timeout=60 -rss_limit_mb=2048 \
+    TMPDIR=$work/$1 build/fuzz/tests/fuzz/fuzz_"$1" -max_total_time="$seconds" -seed="${SEED:-0}" -timeout=60 -rss_limit_mb=2048 \
         -max_len=4096 -print_final_stats=1 -artifact_prefix="$findings/" -dict="$work/words" \
-        "$corpus" "tests/fuzz/seeds/$target" >"$log" 2>&1 || code=$?
+        "$corpus" "tests/fuzz/seeds/$1" >"$log" 2>&1 || code=$?
     executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     edges=$(grep -o ' cov: [0-9]*' "$log" | tail -n 1 | tr -dc 0-9)
     result="no finding"
     if [ $code -ne 0 ]; then
-        failed="$failed $target"
         result="FINDING: $(grep -o "$findings/[^ ]*" "$log" | tail -n 1) ($(grep -m 1 -E \
             'ERROR: |runtime error|does not hold' "$log" | cut -c 1-150))"
     fi
-    printf '%-12s %10s executions %6s edges  %s\n' "$target" "${executions:-?}" "${edges:-?}" "$result"
+    printf '%-12s %10s executions %6s edges  %s\n' "$1" "${executions:-?}" "${edges:-?}" "$result"
+    return $code
+}
+
+failed=0
+running=
+for target; do
+    fuzz "$target" &
+    running="$running $!"
+    # shellcheck disable=SC2086 # one argument an id
+    set -- $running
+    [ $# -ge "$(cores)" ] || continue
+    for process in $running; do wait "$process" || failed=1; done
+    running=
 done
-[ -z "$failed" ] || exit 1
+for process in $running; do wait "$process" || failed=1; done
+exit $failed

@@ -86,11 +86,7 @@ bool is_sanitized(void)
 
 bool is_slow_build(void)
 {
-#ifdef __SANITIZE_THREAD__
-    return true;
-#else
-    return is_emulated();
-#endif
+    return is_emulated() || is_sanitized();
 }
 
 bool is_left_out(int64_t i)

@@ -57,7 +57,9 @@ bool is_emulated(void);
 /* Whether the build has sanitizers. */
 bool is_sanitized(void);
 
-/* Whether the test is emulated or built with ThreadSanitizer: everything takes ten to fifty times as long. */
+/* Whether the test is emulated or the build has sanitizers: everything takes three to fifty times as long. Such a build is for
+ * finding wrong accesses and undefined behaviour, for which numeric sweeps and long trainings are cut to about a tenth; the
+ * release checks all of their numbers. */
 bool is_slow_build(void);
 
 /* Whether case `i` of many alike is left out: all but each tenth in a slow build, none elsewhere. */

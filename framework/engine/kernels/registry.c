@@ -14,7 +14,7 @@
  * architecture that this is compiled for become ROW(...). */
 #define VARIANT(architecture, ...) VARIANT_##architecture(__VA_ARGS__)
 #define VARIANT_any(...)           ROW(__VA_ARGS__)
-#if defined(__x86_64__) && !defined(QKV_PORTABLE)
+#if defined __x86_64__ && !defined QKV_PORTABLE
 #    define VARIANT_x86_64(...) ROW(__VA_ARGS__)
 #    define HAS(feature)        __builtin_cpu_supports(feature)
 #else
