@@ -52,7 +52,7 @@ Test(kernels, a_library_with_unknown_kernels_fails_with_a_sentence)
     const struct qkv_optimizer_options options = qkv_optimizer_defaults(QKV_OPTIMIZER_ADAM);
     qkv_parameters_add(&parameters, QKV_SHAPE(3), (struct qkv_initial){QKV_INITIALIZER_ZEROS, 1}, "x");
     cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_OK);
-    expect_refusal(qkv_optimizer_init(&optimizer, &config.training, &parameters, &error), &error, sentence);
+    expect_refusal(qkv_optimizer_init(&optimizer, &options, &parameters, &error), &error, sentence);
     qkv_parameters_release(&parameters);
     qkv_graph_free(graph);
     unsetenv("QKV_KERNELS");

@@ -135,8 +135,8 @@ Test(ema, training_goes_on_as_without_it)
     struct qkv_optimizer optimizer;
     struct qkv_error error = {""};
     struct qkv_run resumed = training_open(with, "last");
-    const struct qkv_training_config *settings = &resumed.config.training;
-    cr_assert_eq(qkv_optimizer_init(&optimizer, settings, &resumed.model->parameters, &error), QKV_OK);
+    const struct qkv_optimizer_options settings = qkv_optimizer_options_from_config(&resumed.config.training);
+    cr_assert_eq(qkv_optimizer_init(&optimizer, &settings, &resumed.model->parameters, &error), QKV_OK);
     cr_assert_eq(
         qkv_checkpoint_load(resumed.checkpoint, &resumed.model->parameters, &optimizer.state, NULL, &error),
         QKV_OK, "%s", error.message);
