@@ -106,7 +106,7 @@ enum qkv_status score_options_read(const struct score_options *o, struct qkv_tex
 /* True when the scorer has the data that the metric is computed from: texts, or counts of tokens or translations. */
 static bool is_known(const struct qkv_scorer *scorer, int m)
 {
-    if (qkv_metric_info((enum qkv_metric)m)->of_texts) return scorer->state[m];
+    if (qkv_metric_info((enum qkv_metric)m)->of_texts) return scorer->statistics[m];
     return m == QKV_METRIC_SEQUENCE_ACCURACY ? scorer->counts.translated : scorer->counts.tokens;
 }
 

@@ -197,10 +197,12 @@ Test(generated, smoothing_is_that_of_sacrebleu)
         expect_scores(options, QKV_METRIC_BLEU, 1, cases[c].all, cases[c].plain, cases[c].signature);
         options.effective_order = true;
         expect_scores(options, QKV_METRIC_BLEU, 1, cases[c].all, cases[c].effective, cases[c].signature);
-        struct qkv_bleu bleu = {.smoothing = cases[c].smoothing, .smoothing_value = cases[c].value};
+        struct qkv_scorer scorer = {.options = options};
         char text[128];
-        qkv_bleu_signature(&bleu, text, sizeof text);
+        add_all(&scorer, QKV_METRIC_BLEU, 1);
+        qkv_scorer_signature(&scorer, QKV_METRIC_BLEU, text, sizeof text);
         cr_expect(strstr(text, cases[c].signature), "%s", text);
+        qkv_scorer_release(&scorer);
     }
 }
 

@@ -18,30 +18,26 @@ static void expect(double actual, double expected, const char *what)
     cr_assert(fabs(actual - expected) < PRECISION, "%s: %.9f, expected %.9f", what, actual, expected);
 }
 
-static double bleu_of(struct qkv_bleu options, const char *hypothesis, const char *first, const char *second)
+/* The score of one segment with one or two references. */
+static double score_of(enum qkv_metric metric, struct qkv_text_options options, const char *hypothesis,
+                       const char *first, const char *second)
 {
     const char *const references[] = {first, second};
+    struct qkv_scorer scorer = {.options = options};
     struct qkv_error error;
-    cr_assert_eq(qkv_bleu_add(&options, hypothesis, references, 2, &error), QKV_OK);
-    double score = qkv_bleu_score(&options);
-    qkv_bleu_release(&options);
+    scorer.options.metrics = 1u << metric;
+    cr_assert_eq(qkv_scorer_add(&scorer, hypothesis, references, 2, &error), QKV_OK);
+    double score = qkv_scorer_scores(&scorer).value[metric];
+    qkv_scorer_release(&scorer);
     return score;
 }
-
-static double chrf_of(struct qkv_chrf options, const char *hypothesis, const char *first, const char *second)
-{
-    const char *const references[] = {first, second};
-    struct qkv_error error;
-    cr_assert_eq(qkv_chrf_add(&options, hypothesis, references, 2, &error), QKV_OK);
-    double score = qkv_chrf_score(&options);
-    qkv_chrf_release(&options);
-    return score;
-}
+#define bleu_of(...) score_of(QKV_METRIC_BLEU, __VA_ARGS__)
+#define chrf_of(...) score_of(QKV_METRIC_CHRF, __VA_ARGS__)
 
 Test(bleu, handles_the_edges)
 {
-    const struct qkv_bleu plain = {0}, effective = {.effective_order = true},
-                          characters = {.tokenizer = QKV_BLEU_CHAR}, lowercase = {.lowercase = true};
+    const struct qkv_text_options plain = {0}, effective = {.effective_order = true},
+                                  characters = {.tokenizer = QKV_BLEU_CHAR}, lowercase = {.lowercase = true};
     static const char fest[] = "this is a fest", test[] = "this is a test";
     expect(bleu_of(plain, "", test, NULL), 0, "empty hypothesis");
     expect(bleu_of(plain, test, "", NULL), 0, "empty reference");
@@ -66,7 +62,7 @@ Test(bleu, handles_the_edges)
 
 Test(bleu, tokenizes_as_mteval_v13a)
 {
-    const struct qkv_bleu marks = {0};
+    const struct qkv_text_options marks = {0};
     static const char *const same[][2] = {
         {"It costs 1,000.50 euros (3-4 days), &quot;ok&quot;.",
          "It costs 1,000.50 euros ( 3 - 4 days ) , \" ok \" ."},
@@ -81,38 +77,31 @@ Test(bleu, tokenizes_as_mteval_v13a)
         expect(bleu_of(marks, same[i][0], same[i][1], NULL), 100, same[i][0]);
 }
 
-Test(bleu, signs_its_score)
+Test(metrics, sign_their_scores)
 {
-    struct qkv_bleu bleu = {.tokenizer = QKV_BLEU_13A};
+    struct qkv_scorer plain = {0}, other = {.options = {.lowercase = true,
+                                                        .effective_order = true,
+                                                        .tokenizer = QKV_BLEU_CHAR,
+                                                        .word_order = 2}};
     char text[128];
-    qkv_bleu_add(&bleu, "a", both, 1, NULL);
-    qkv_bleu_signature(&bleu, text, sizeof text);
-    cr_assert_str_eq(text, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-" QKV_VERSION);
-    qkv_bleu_add(&bleu, "a", both, 2, NULL);
-    bleu.lowercase = bleu.effective_order = true;
-    bleu.tokenizer = QKV_BLEU_CHAR;
-    qkv_bleu_signature(&bleu, text, sizeof text);
-    cr_assert_str_eq(text, "nrefs:var|case:lc|eff:yes|tok:char|smooth:exp|version:qkv-" QKV_VERSION);
-    qkv_bleu_signature(&bleu, text, 8);
-    cr_assert_str_eq(text, "nrefs:v");
-    qkv_bleu_release(&bleu);
-}
-
-Test(bleu, starts_again_after_a_reset)
-{
-    struct qkv_bleu bleu = {.tokenizer = QKV_BLEU_NONE, .lowercase = true};
-    qkv_bleu_add(&bleu, "It is", both, 2, NULL);
-    qkv_bleu_reset(&bleu);
-    cr_assert_eq(bleu.segments, 0);
-    cr_assert_eq(bleu.tokenizer, QKV_BLEU_NONE);
-    qkv_bleu_add(&bleu, "A B C D", (const char *const[]){"a b c d"}, 1, NULL);
-    expect(qkv_bleu_score(&bleu), 100, "after a reset");
-    qkv_bleu_release(&bleu);
+    qkv_scorer_add(&plain, "a", both, 1, NULL);
+    qkv_scorer_signature(&plain, QKV_METRIC_BLEU, text, sizeof text);
+    cr_expect_str_eq(text, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-" QKV_VERSION);
+    qkv_scorer_add(&other, "a", both, 2, NULL);
+    qkv_scorer_signature(&other, QKV_METRIC_CHRF, text, sizeof text);
+    cr_expect_str_eq(text, "nrefs:2|case:lc|eff:yes|nc:6|nw:2|space:no|version:qkv-" QKV_VERSION);
+    qkv_scorer_add(&other, "a", both, 1, NULL);
+    qkv_scorer_signature(&other, QKV_METRIC_BLEU, text, sizeof text);
+    cr_expect_str_eq(text, "nrefs:var|case:lc|eff:yes|tok:char|smooth:exp|version:qkv-" QKV_VERSION);
+    qkv_scorer_signature(&other, QKV_METRIC_BLEU, text, 8);
+    cr_expect_str_eq(text, "nrefs:v");
+    qkv_scorer_release(&plain);
+    qkv_scorer_release(&other);
 }
 
 Test(chrf, handles_the_edges)
 {
-    const struct qkv_chrf plain = {0}, plus = {.word_order = 2}, lowercase = {.lowercase = true};
+    const struct qkv_text_options plain = {0}, plus = {.word_order = 2}, lowercase = {.lowercase = true};
     expect(chrf_of(plain, "", "reference", NULL), 0, "empty hypothesis");
     expect(chrf_of(plain, "reference", "", NULL), 0, "empty reference");
     expect(chrf_of(plain, "", "", NULL), 0, "both empty");
@@ -131,42 +120,37 @@ Test(chrf, handles_the_edges)
     expect(chrf_of(plus, "(hi) there!", "(hi) there", NULL), 95.8319830, "marks are words");
 }
 
-Test(chrf, signs_its_score)
+static void expect_options_refused(struct qkv_text_options options, const char *sentence)
 {
-    struct qkv_chrf chrf = {.word_order = 2, .lowercase = true};
-    char text[128];
-    qkv_chrf_add(&chrf, "a", both, 2, NULL);
-    qkv_chrf_signature(&chrf, text, sizeof text);
-    cr_assert_str_eq(text, "nrefs:2|case:lc|eff:yes|nc:6|nw:2|space:no|version:qkv-" QKV_VERSION);
-    qkv_chrf_release(&chrf);
+    struct qkv_scorer scorer = {.options = options};
+    struct qkv_error error;
+    expect_refusal_with(qkv_scorer_add(&scorer, "a", both, 1, &error), &error, sentence);
+    qkv_scorer_release(&scorer);
 }
 
 Test(metrics, refuse_counts_and_options_out_of_range)
 {
     static const double WRONG[] = {-1, 1001, INFINITY, NAN};
+    for (int i = 0; i < 4; i++) {
+        expect_options_refused(
+            (struct qkv_text_options){.smoothing = QKV_BLEU_FLOOR, .smoothing_value = WRONG[i]},
+            "the smoothing value of BLEU is ");
+        expect_options_refused((struct qkv_text_options){.beta = WRONG[i]}, "but must lie in 0 to 1000");
+    }
+    expect_options_refused((struct qkv_text_options){.tokenizer = (enum qkv_bleu_tokenizer)9},
+                           "BLEU has no tokenizer 9");
+    expect_options_refused((struct qkv_text_options){.smoothing = (enum qkv_bleu_smoothing)1000},
+                           "BLEU has no smoothing 1000");
+    struct qkv_scorer scorer = {0};
     const char *none = NULL;
     struct qkv_error error;
-    char text[128];
-    for (int i = 0; i < 4; i++) {
-        struct qkv_bleu bleu = {.smoothing = QKV_BLEU_FLOOR, .smoothing_value = WRONG[i]};
-        struct qkv_chrf chrf = {.beta = WRONG[i]};
-        expect_refusal_with(qkv_bleu_add(&bleu, "a", both, 1, &error), &error, "but must lie in 0 to 1000");
-        expect_refusal_with(qkv_chrf_add(&chrf, "a", both, 1, &error), &error, "but must lie in 0 to 1000");
-    }
-    struct qkv_bleu bleu = {0};
-    expect_refusal(qkv_bleu_add(&bleu, "a", both, -1, &error), &error,
+    expect_refusal(qkv_scorer_add(&scorer, "a", both, -1, &error), &error,
                    "a segment has -1 references, but must have at least 1");
-    expect_refusal(qkv_bleu_add(&bleu, "a", &none, 1, &error), &error,
+    expect_refusal(qkv_scorer_add(&scorer, "a", &none, 1, &error), &error,
                    "a segment has no reference translation to compare with");
-    expect_refusal(qkv_chrf_add(&(struct qkv_chrf){0}, "a", NULL, 0, &error), &error,
+    expect_refusal(qkv_scorer_add(&scorer, "a", NULL, 0, &error), &error,
                    "a segment has no reference translation to compare with");
-    bleu.tokenizer = (enum qkv_bleu_tokenizer)9;
-    expect_refusal(qkv_bleu_add(&bleu, "a", both, 1, &error), &error, "BLEU has no tokenizer 9");
-    bleu = (struct qkv_bleu){.smoothing = (enum qkv_bleu_smoothing)1000};
-    expect_refusal(qkv_bleu_add(&bleu, "a", both, 1, &error), &error, "BLEU has no smoothing 1000");
-    cr_expect_eq(bleu.segments, 0);
-    qkv_bleu_signature(&bleu, text, sizeof text);
-    cr_expect_not_null(strstr(text, "smooth:unknown|"), "%s", text);
+    qkv_scorer_release(&scorer);
 }
 
 Test(metrics, better_is_lower_for_a_loss_and_never_a_missing_score)

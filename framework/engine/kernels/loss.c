@@ -86,32 +86,6 @@ static void cross_entropy_backward(struct qkv_tensor *y)
     add_scaled(y->input[0], *(const real *)y->gradient, (const real *)y->saved + GRADIENTS_AT);
 }
 
-static const int32_t SAMPLE_LABELS[] = {2, 0, 2, 3, 1};
-static const struct qkv_sample cross_entropy_good[] = {
-    {"plain", {SHAPE(5, 4)}, .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 0.2)},
-    {"smoothed", {SHAPE(5, 7)}, .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.1)},
-    {"wide values",
-     {SHAPE(3, 4)},
-     .low = -9,
-     .high = 9,
-     .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.3)},
-    {0},
-};
-static const struct qkv_sample cross_entropy_bad[] = {
-    {"label",
-     {SHAPE(5, 3)},
-     .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 1),
-     .message = "label 3 is 3, but must lie in 0 to 2"},
-    {"smoothing",
-     {SHAPE(5, 4)},
-     .options = OPTIONS(.indices = SAMPLE_LABELS, .smoothing = 1),
-     .message = "smoothing is 1, but must be at least 0 and below 1"},
-    {"a vector",
-     {SHAPE(5)},
-     .options = OPTIONS(.indices = SAMPLE_LABELS),
-     .message = "logits are [5], but must have 2 axes"},
-    {0},
-};
 OP(cross_entropy, .inputs = 1, .shape = RULE(cross_entropy_shape), .forward = cross_entropy_forward,
    .backward = cross_entropy_backward);
 
@@ -280,35 +254,6 @@ static void linear_cross_entropy_backward(struct qkv_tensor *y)
     add_scaled(bias, dy, saved + x->count);
 }
 
-static const struct qkv_sample linear_cross_entropy_good[] = {
-    {"with bias",
-     {SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)},
-     .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 0.2, .smoothing = 0.1)},
-    {"without bias", {SHAPE(5, 3), SHAPE(3, 4)}, .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 1)},
-    {"transposed",
-     {SHAPE(5, 3), SHAPE(4, 3), SHAPE(4)},
-     .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 1, .smoothing = 0.2, .transpose_b = true)},
-    {"constant weight",
-     {SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)},
-     .options = OPTIONS(.indices = SAMPLE_LABELS, .factor = 1),
-     .constant = 2},
-    {0},
-};
-static const struct qkv_sample linear_cross_entropy_bad[] = {
-    {"inner",
-     {SHAPE(5, 3), SHAPE(4, 4)},
-     .options = OPTIONS(.indices = SAMPLE_LABELS),
-     .message = "input is [5, 3], but weight is [4, 4]"},
-    {"bias",
-     {SHAPE(5, 3), SHAPE(3, 4), SHAPE(3)},
-     .options = OPTIONS(.indices = SAMPLE_LABELS),
-     .message = "bias is [3], but must be [4]"},
-    {"label",
-     {SHAPE(5, 3), SHAPE(3, 2)},
-     .options = OPTIONS(.indices = SAMPLE_LABELS),
-     .message = "label 0 is 2, but must lie in 0 to 1"},
-    {0},
-};
 OP(linear_cross_entropy, .inputs = 3, .optional = INPUT(2), .accumulates_once = INPUT(1) | INPUT(2),
    .forward_gradient = INPUT(1), .shape = RULE(linear_cross_entropy_shape),
    .forward = linear_cross_entropy_forward, .backward = linear_cross_entropy_backward);

@@ -245,46 +245,6 @@ static void paired_cross_entropy_backward(struct qkv_tensor *y)
     add_scaled(y->input[3], dy, saved + PASSES * count);
 }
 
-static const int32_t PAIR_LABELS[] = {2, 0, 2, 3, 1};
-static const struct qkv_sample paired_cross_entropy_good[] = {
-    {"with bias",
-     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)},
-     .options = OPTIONS(.indices = PAIR_LABELS, .factor = 0.2, .smoothing = 0.1, .consistency = 5)},
-    {"without bias",
-     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 4)},
-     .options = OPTIONS(.indices = PAIR_LABELS, .factor = 1, .consistency = 1)},
-    {"transposed, without consistency",
-     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(4, 3), SHAPE(4)},
-     .options = OPTIONS(.indices = PAIR_LABELS, .factor = 1, .smoothing = 0.2, .transpose_b = true)},
-    {"constant weight",
-     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)},
-     .options = OPTIONS(.indices = PAIR_LABELS, .factor = 1, .consistency = 2),
-     .constant = 4},
-    {"one-sided",
-     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)},
-     .options = OPTIONS(.indices = PAIR_LABELS, .factor = 0.2, .smoothing = 0.1, .consistency = 3,
-                        .one_sided = true)},
-    {0},
-};
-static const struct qkv_sample paired_cross_entropy_bad[] = {
-    {"inner",
-     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(4, 4)},
-     .options = OPTIONS(.indices = PAIR_LABELS),
-     .message = "input is [5, 3], but weight is [4, 4]"},
-    {"second input",
-     {SHAPE(5, 3), SHAPE(4, 3), SHAPE(3, 4)},
-     .options = OPTIONS(.indices = PAIR_LABELS),
-     .message = "the second input is [4, 3], but must be [5, 3], as the first"},
-    {"consistency",
-     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 4)},
-     .options = OPTIONS(.indices = PAIR_LABELS, .consistency = -1),
-     .message = "consistency is -1, but must be at least 0 and finite"},
-    {"label",
-     {SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 2)},
-     .options = OPTIONS(.indices = PAIR_LABELS),
-     .message = "label 0 is 2, but must lie in 0 to 1"},
-    {0},
-};
 OP(paired_cross_entropy, .inputs = 4, .optional = INPUT(3), .accumulates_once = INPUT(2) | INPUT(3),
    .forward_gradient = INPUT(2), .shape = RULE(paired_cross_entropy_shape),
    .forward = paired_cross_entropy_forward, .backward = paired_cross_entropy_backward);

@@ -3,7 +3,6 @@
 #include "qkv/scalar_math.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static bool is_tokenizer(enum qkv_bleu_tokenizer tokenizer)
 {
@@ -36,10 +35,10 @@ const char *qkv_bleu_smoothing_name(enum qkv_bleu_smoothing smoothing)
     return is_smoothing(smoothing) ? SMOOTHINGS[smoothing].name : "unknown";
 }
 
-static double smoothing_value(const struct qkv_bleu *bleu)
+static double smoothing_value(const struct qkv_text_options *options)
 {
-    if (bleu->smoothing_value > 0) return bleu->smoothing_value;
-    return is_smoothing(bleu->smoothing) ? SMOOTHINGS[bleu->smoothing].value : 0;
+    if (options->smoothing_value > 0) return options->smoothing_value;
+    return is_smoothing(options->smoothing) ? SMOOTHINGS[options->smoothing].value : 0;
 }
 
 /* The length in words of the reference that is closest to `length`, that of the hypothesis; of two equally close ones, the
@@ -57,227 +56,135 @@ static int64_t closest_length(int64_t length, struct qkv_words *const *reference
 }
 
 /* The statistics of a segment: its lengths, then matches and totals of each order. */
-enum { HYPOTHESIS_LENGTH, REFERENCE_LENGTH, MATCHES, TOTALS = MATCHES + QKV_BLEU_ORDER };
+enum {
+    HYPOTHESIS_LENGTH,
+    REFERENCE_LENGTH,
+    MATCHES,
+    TOTALS = MATCHES + QKV_BLEU_ORDER,
+    STATISTICS = TOTALS + QKV_BLEU_ORDER
+};
 
-_Static_assert(TOTALS + QKV_BLEU_ORDER == QKV_BLEU_STATISTICS, "");
-
-/* Adds statistics to the sums. */
-static void add_statistics(struct qkv_bleu *bleu, const int64_t *statistics)
+static enum qkv_status check(const struct qkv_text_options *options, struct qkv_error *error)
 {
-    bleu->hypothesis_length += statistics[HYPOTHESIS_LENGTH];
-    bleu->reference_length += statistics[REFERENCE_LENGTH];
-    for (int n = 0; n < QKV_BLEU_ORDER; n++) {
-        bleu->matches[n] += statistics[MATCHES + n];
-        bleu->totals[n] += statistics[TOTALS + n];
-    }
+    if (!is_tokenizer(options->tokenizer))
+        return qkv_error_set(error, "BLEU has no tokenizer %d", (int)options->tokenizer);
+    if (!is_smoothing(options->smoothing))
+        return qkv_error_set(error, "BLEU has no smoothing %d", (int)options->smoothing);
+    if (options->smoothing_value >= 0 && options->smoothing_value <= QKV_BLEU_SMOOTHING_MAX) return QKV_OK;
+    return qkv_error_set(error, "the smoothing value of BLEU is %g, but must lie in 0 to %d",
+                         options->smoothing_value, QKV_BLEU_SMOOTHING_MAX);
+}
+
+static int width(const struct qkv_text_options *options)
+{
+    (void)options;
+    return STATISTICS;
 }
 
 /* In `words` and `ngrams`, item 0 is the hypothesis; the references follow. */
-static enum qkv_status add(struct qkv_bleu *bleu, const char *hypothesis, const char *const *references,
-                           int64_t count, struct qkv_error *error)
+static bool compare(const struct qkv_text_options *options, struct qkv_arena *arena, const char *hypothesis,
+                    const char *const *references, int64_t count, double *statistics)
 {
-    struct qkv_arena *arena = &bleu->scratch;
-    const char **present;
-    int64_t present_count;
-    enum qkv_status status =
-        qkv_metrics_references(arena, references, count, &present, &present_count, error);
-    if (status != QKV_OK) return status;
-
-    int64_t texts = present_count + 1;
+    int64_t texts = count + 1;
     struct qkv_words **words = qkv_arena_allocate(arena, (size_t)texts * sizeof *words);
     struct qkv_ngrams **ngrams = qkv_arena_allocate(arena, (size_t)texts * sizeof *ngrams);
     int64_t *cursors = qkv_arena_allocate(arena, (size_t)texts * sizeof *cursors);
-    bool complete = words && ngrams && cursors;
-    for (int64_t i = 0; complete && i < texts; i++) {
-        const char *text = i == 0 ? hypothesis : present[i - 1];
-        words[i] = qkv_text_tokenize(arena, bleu->tokenizer, qkv_text_decode(arena, text, bleu->lowercase));
-        complete = words[i];
+    if (!words || !ngrams || !cursors) return false;
+    for (int64_t i = 0; i < texts; i++) {
+        const char *text = i == 0 ? hypothesis : references[i - 1];
+        words[i] =
+            qkv_text_tokenize(arena, options->tokenizer, qkv_text_decode(arena, text, options->lowercase));
+        if (!words[i]) return false;
     }
-    struct qkv_symbols *numbers = complete ? qkv_text_number_words(arena, words, texts) : NULL;
-    complete = numbers;
-    for (int64_t i = 0; complete && i < texts; i++) {
-        ngrams[i] = qkv_ngrams_sort(arena, &numbers[i]);
-        complete = ngrams[i];
-    }
-    if (!complete) return qkv_error_set(error, "out of memory for BLEU");
-
+    struct qkv_symbols *numbers = qkv_text_number_words(arena, words, texts);
+    for (int64_t i = 0; i < texts; i++)
+        if (!numbers || !(ngrams[i] = qkv_ngrams_sort(arena, &numbers[i]))) return false;
     for (int order = 1; order <= QKV_BLEU_ORDER; order++) {
-        bleu->last[TOTALS + order - 1] = qkv_ngrams_total(ngrams[0], order);
-        bleu->last[MATCHES + order - 1] =
-            qkv_ngrams_matches(ngrams[0], ngrams + 1, present_count, order, cursors);
+        statistics[TOTALS + order - 1] = (double)qkv_ngrams_total(ngrams[0], order);
+        statistics[MATCHES + order - 1] =
+            (double)qkv_ngrams_matches(ngrams[0], ngrams + 1, count, order, cursors);
     }
-    bleu->last[HYPOTHESIS_LENGTH] = words[0]->count;
-    bleu->last[REFERENCE_LENGTH] = closest_length(words[0]->count, words + 1, present_count);
-    add_statistics(bleu, bleu->last);
-    bleu->segments++;
-    qkv_reference_count_add(&bleu->references, present_count);
-    return QKV_OK;
-}
-
-enum qkv_status qkv_bleu_add(struct qkv_bleu *bleu, const char *hypothesis, const char *const *references,
-                             int64_t count, struct qkv_error *error)
-{
-    if (!is_tokenizer(bleu->tokenizer))
-        return qkv_error_set(error, "BLEU has no tokenizer %d", (int)bleu->tokenizer);
-    if (!is_smoothing(bleu->smoothing))
-        return qkv_error_set(error, "BLEU has no smoothing %d", (int)bleu->smoothing);
-    if (!(bleu->smoothing_value >= 0 && bleu->smoothing_value <= QKV_BLEU_SMOOTHING_MAX))
-        return qkv_error_set(error, "the smoothing value of BLEU is %g, but must lie in 0 to %d",
-                             bleu->smoothing_value, QKV_BLEU_SMOOTHING_MAX);
-    enum qkv_status status = add(bleu, hypothesis, references, count, error);
-    qkv_arena_reset(&bleu->scratch);
-    return status;
+    statistics[HYPOTHESIS_LENGTH] = (double)words[0]->count;
+    statistics[REFERENCE_LENGTH] = (double)closest_length(words[0]->count, words + 1, count);
+    return true;
 }
 
 /* The brevity penalty: exp(1 - r/c) if the hypotheses (c words) are shorter than their references
  * (r words), otherwise 1. */
-static double compute_penalty(const struct qkv_bleu *bleu)
+static double compute_penalty(const double *sums)
 {
-    if (bleu->hypothesis_length >= bleu->reference_length) return 1;
-    if (bleu->hypothesis_length == 0) return 0;
-    return qkv_scalar_exp(1 - (double)bleu->reference_length / (double)bleu->hypothesis_length);
+    if (sums[HYPOTHESIS_LENGTH] >= sums[REFERENCE_LENGTH]) return 1;
+    if (!(sums[HYPOTHESIS_LENGTH] > 0)) return 0;
+    return qkv_scalar_exp(1 - sums[REFERENCE_LENGTH] / sums[HYPOTHESIS_LENGTH]);
 }
 
 /* The precision of one order in percent, smoothed. `divisor` doubles with each order without a match. */
-static double precision_of(const struct qkv_bleu *bleu, int order, double *divisor)
+static double precision_of(const struct qkv_text_options *options, const double *sums, int order,
+                           double *divisor)
 {
-    double matches = (double)bleu->matches[order - 1], total = (double)bleu->totals[order - 1];
-    if (bleu->smoothing == QKV_BLEU_ADD_K && order > 1) {
-        matches += smoothing_value(bleu);
-        total += smoothing_value(bleu);
+    double matches = sums[MATCHES + order - 1], total = sums[TOTALS + order - 1];
+    if (options->smoothing == QKV_BLEU_ADD_K && order > 1) {
+        matches += smoothing_value(options);
+        total += smoothing_value(options);
     }
     if (!(total > 0)) return -1;
     if (matches > 0) return 100 * matches / total;
-    if (bleu->smoothing == QKV_BLEU_FLOOR) return 100 * smoothing_value(bleu) / total;
-    return bleu->smoothing == QKV_BLEU_EXP ? 100 / (total * (*divisor *= 2)) : 0;
+    if (options->smoothing == QKV_BLEU_FLOOR) return 100 * smoothing_value(options) / total;
+    return options->smoothing == QKV_BLEU_EXP ? 100 / (total * (*divisor *= 2)) : 0;
 }
 
-double qkv_bleu_details(const struct qkv_bleu *bleu, double precisions[QKV_BLEU_ORDER],
-                        double *brevity_penalty)
+/* The score; sets the smoothed precision of each order, in percent. */
+static double score_with_precisions(const struct qkv_text_options *options, const double *sums,
+                                    double precisions[QKV_BLEU_ORDER])
 {
-    double penalty = compute_penalty(bleu), percent[QKV_BLEU_ORDER] = {0}, log_sum = 0, divisor = 1;
+    double log_sum = 0, divisor = 1;
     int orders = 0; /* the hypotheses have n-grams of the orders 1 .. orders */
     bool any = false, none = false;
-    for (int n = 0; n < QKV_BLEU_ORDER; n++) any = any || bleu->matches[n] > 0;
+    for (int n = 0; n < QKV_BLEU_ORDER; n++) any = any || sums[MATCHES + n] > 0;
     for (; any && orders < QKV_BLEU_ORDER; orders++) {
-        double precision = precision_of(bleu, orders + 1, &divisor);
+        double precision = precision_of(options, sums, orders + 1, &divisor);
         if (precision < 0) break;
-        percent[orders] = precision;
+        precisions[orders] = precision;
         none = none || !(precision > 0);
         if (!none) log_sum += qkv_scalar_log(precision);
     }
-    if (precisions) memcpy(precisions, percent, sizeof percent);
-    if (brevity_penalty) *brevity_penalty = penalty;
     /* An order without matches, or for which every hypothesis is too short, has precision 0, and so the geometric mean
      * is 0. */
-    if (none || orders == 0 || (orders < QKV_BLEU_ORDER && !bleu->effective_order)) return 0;
-    return penalty * qkv_scalar_exp(log_sum / orders);
+    if (none || orders == 0 || (orders < QKV_BLEU_ORDER && !options->effective_order)) return 0;
+    return compute_penalty(sums) * qkv_scalar_exp(log_sum / orders);
 }
 
-double qkv_bleu_score(const struct qkv_bleu *bleu)
+static double score(const struct qkv_text_options *options, const double *sums)
 {
-    return qkv_bleu_details(bleu, NULL, NULL);
+    double precisions[QKV_BLEU_ORDER];
+    return score_with_precisions(options, sums, precisions);
 }
 
-void qkv_bleu_signature(const struct qkv_bleu *bleu, char *text, size_t size)
+static int list_details(const struct qkv_text_options *options, const double *sums,
+                        struct qkv_metric_detail *details)
 {
-    char middle[96], value[32] = "";
-    if (smoothing_value(bleu) > 0) snprintf(value, sizeof value, "[%.2f]", smoothing_value(bleu));
-    snprintf(middle, sizeof middle, "eff:%s|tok:%s|smooth:%s%s", bleu->effective_order ? "yes" : "no",
-             qkv_bleu_tokenizer_name(bleu->tokenizer), qkv_bleu_smoothing_name(bleu->smoothing), value);
-    qkv_metrics_signature(&bleu->references, bleu->lowercase ? "lc" : "mixed", middle, text, size);
-}
-
-void qkv_bleu_reset(struct qkv_bleu *bleu)
-{
-    *bleu = (struct qkv_bleu){.tokenizer = bleu->tokenizer,
-                              .smoothing = bleu->smoothing,
-                              .smoothing_value = bleu->smoothing_value,
-                              .lowercase = bleu->lowercase,
-                              .effective_order = bleu->effective_order,
-                              .scratch = bleu->scratch};
-}
-
-void qkv_bleu_release(struct qkv_bleu *bleu)
-{
-    qkv_arena_release(&bleu->scratch);
-}
-
-/* ---- the functions of the row BLEU of qkv/metrics.def ---- */
-
-static void init_state(void *state, const struct qkv_text_options *options)
-{
-    *(struct qkv_bleu *)state = (struct qkv_bleu){.tokenizer = options->tokenizer,
-                                                  .smoothing = options->smoothing,
-                                                  .smoothing_value = options->smoothing_value,
-                                                  .lowercase = options->lowercase,
-                                                  .effective_order = options->effective_order};
-}
-
-static enum qkv_status add_state(void *state, const char *hypothesis, const char *const *references,
-                                 int64_t count, struct qkv_error *error)
-{
-    return qkv_bleu_add(state, hypothesis, references, count, error);
-}
-
-static double score_state(const void *state)
-{
-    return qkv_bleu_score(state);
-}
-
-static int count_statistics(const void *state)
-{
-    (void)state;
-    return QKV_BLEU_STATISTICS;
-}
-
-static void last_statistics(const void *state, double *statistics)
-{
-    const struct qkv_bleu *bleu = state;
-    for (int i = 0; i < QKV_BLEU_STATISTICS; i++) statistics[i] = (double)bleu->last[i];
-}
-
-static double score_of_statistics(const void *state, const double *statistics)
-{
-    struct qkv_bleu sums = *(const struct qkv_bleu *)state;
-    int64_t numbers[QKV_BLEU_STATISTICS];
-    qkv_bleu_reset(&sums); /* keeps the options; the copy adds no segments, so it does not use the arena */
-    for (int i = 0; i < QKV_BLEU_STATISTICS; i++) numbers[i] = (int64_t)statistics[i];
-    add_statistics(&sums, numbers);
-    return qkv_bleu_score(&sums);
-}
-
-static int list_details(const void *state, struct qkv_metric_detail *details)
-{
-    const struct qkv_bleu *bleu = state;
     details[0] = (struct qkv_metric_detail){"precisions", QKV_BLEU_ORDER, {0}};
-    details[1] = (struct qkv_metric_detail){"brevity_penalty", 1, {0}};
-    details[2] = (struct qkv_metric_detail){"hypothesis_length", 1, {(double)bleu->hypothesis_length}};
-    details[3] = (struct qkv_metric_detail){"reference_length", 1, {(double)bleu->reference_length}};
-    qkv_bleu_details(bleu, details[0].value, details[1].value);
+    details[1] = (struct qkv_metric_detail){"brevity_penalty", 1, {compute_penalty(sums)}};
+    details[2] = (struct qkv_metric_detail){"hypothesis_length", 1, {sums[HYPOTHESIS_LENGTH]}};
+    details[3] = (struct qkv_metric_detail){"reference_length", 1, {sums[REFERENCE_LENGTH]}};
+    score_with_precisions(options, sums, details[0].value);
     return 4;
 }
 
-static void sign_state(const void *state, char *text, size_t size)
+static bool sign(const struct qkv_text_options *options, char *text, size_t size)
 {
-    qkv_bleu_signature(state, text, size);
-}
-
-static void release_state(void *state)
-{
-    qkv_bleu_release(state);
+    char value[32] = "";
+    if (smoothing_value(options) > 0) snprintf(value, sizeof value, "[%.2f]", smoothing_value(options));
+    snprintf(text, size, "eff:%s|tok:%s|smooth:%s%s", options->effective_order ? "yes" : "no",
+             qkv_bleu_tokenizer_name(options->tokenizer), qkv_bleu_smoothing_name(options->smoothing), value);
+    return !options->lowercase;
 }
 
 const struct qkv_text_metric qkv_text_metric_bleu = {
-    .size = sizeof(struct qkv_bleu),
-    .scratch = offsetof(struct qkv_bleu, scratch),
-    .init = init_state,
-    .add = add_state,
-    .score = score_state,
-    .statistics = count_statistics,
-    .last = last_statistics,
-    .score_of = score_of_statistics,
+    .check = check,
+    .width = width,
+    .compare = compare,
+    .score = score,
     .details = list_details,
-    .signature = sign_state,
-    .release = release_state,
+    .sign = sign,
 };

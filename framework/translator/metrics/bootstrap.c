@@ -1,6 +1,5 @@
 #include "qkv/bootstrap.h"
 
-#include "metrics/metric.h"
 #include "metrics/scorer.h"
 #include "qkv/numpy_random.h"
 
@@ -9,11 +8,9 @@
 
 /* The statistics of one metric of one system. */
 struct statistics {
-    const struct qkv_text_metric *metric; /* NULL: not computed */
-    int width;                            /* numbers per segment */
+    int width; /* numbers per segment; 0: the metric is not computed */
     /* [segments, width], in float32, so that sums over a sample have the same bits as in sacreBLEU */
     float *numbers;
-    double *values;  /* [width]: of one segment or sample */
     double *samples; /* [samples]: the score of each sample */
     struct qkv_bootstrap_result result;
 };
@@ -51,7 +48,6 @@ void qkv_bootstrap_free(struct qkv_bootstrap *b)
         qkv_scorer_release(&b->scorers[s]);
         for (int m = 0; m < QKV_METRIC_COUNT; m++) {
             free(b->statistics[s][m].numbers);
-            free(b->statistics[s][m].values);
             free(b->statistics[s][m].samples);
         }
     }
@@ -60,32 +56,22 @@ void qkv_bootstrap_free(struct qkv_bootstrap *b)
     free(b);
 }
 
-/* Prepares the statistics of a metric for `capacity` segments. */
-static bool grow(struct statistics *statistics, const struct qkv_scorer *scorer, int m, int64_t capacity)
-{
-    if (!statistics->metric) {
-        statistics->metric = qkv_scorer_metric(scorer, m);
-        if (!statistics->metric) return true;
-        statistics->width = statistics->metric->statistics(scorer->state[m]);
-        statistics->values = calloc((size_t)statistics->width, sizeof *statistics->values);
-        if (!statistics->values) return false;
-    }
-    float *numbers =
-        realloc(statistics->numbers, (size_t)capacity * (size_t)statistics->width * sizeof *numbers);
-    if (numbers) statistics->numbers = numbers;
-    return numbers;
-}
-
 /* Stores the statistics of the segment that was added last to the scorer of system `s`. */
 static bool keep_last(struct qkv_bootstrap *b, int s, int64_t capacity)
 {
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         struct statistics *statistics = &b->statistics[s][m];
-        if (capacity > b->capacity && !grow(statistics, &b->scorers[s], m, capacity)) return false;
-        if (!statistics->metric) continue;
-        statistics->metric->last(b->scorers[s].state[m], statistics->values);
+        const struct qkv_statistics *counted = b->scorers[s].statistics[m];
+        if (!counted) continue;
+        statistics->width = counted->width;
+        if (capacity > b->capacity) {
+            float *numbers =
+                realloc(statistics->numbers, (size_t)capacity * (size_t)statistics->width * sizeof *numbers);
+            if (!numbers) return false;
+            statistics->numbers = numbers;
+        }
         float *row = statistics->numbers + b->segments * statistics->width;
-        for (int k = 0; k < statistics->width; k++) row[k] = (float)statistics->values[k];
+        for (int k = 0; k < statistics->width; k++) row[k] = (float)counted->last[k];
     }
     return true;
 }
@@ -105,16 +91,17 @@ enum qkv_status qkv_bootstrap_add(struct qkv_bootstrap *b, const char *const *tr
 }
 
 /* The score of a sample, which consists of the segments with these numbers. */
-static double score_sample(const struct qkv_bootstrap *b, int s, int m, const uint32_t *segments, float *sums)
+static double score_sample(const struct qkv_bootstrap *b, int s, int m, const uint32_t *segments)
 {
-    struct statistics *statistics = &b->statistics[s][m];
-    for (int k = 0; k < statistics->width; k++) sums[k] = 0;
+    const struct statistics *statistics = &b->statistics[s][m];
+    float sums[QKV_STATISTICS_MAX] = {0};
+    double values[QKV_STATISTICS_MAX];
     for (int64_t i = 0; i < b->segments; i++) {
         const float *row = statistics->numbers + segments[i] * (int64_t)statistics->width;
         for (int k = 0; k < statistics->width; k++) sums[k] += row[k];
     }
-    for (int k = 0; k < statistics->width; k++) statistics->values[k] = (double)sums[k];
-    return statistics->metric->score_of(b->scorers[s].state[m], statistics->values);
+    for (int k = 0; k < statistics->width; k++) values[k] = (double)sums[k];
+    return qkv_scorer_score_of(&b->scorers[s], m, values);
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -157,13 +144,13 @@ static void conclude(struct qkv_bootstrap *b, int64_t samples, double *scratch)
     }
     for (int s = 0; s < b->systems; s++)
         for (int m = 0; m < QKV_METRIC_COUNT; m++)
-            if (b->statistics[s][m].metric)
+            if (b->statistics[s][m].width)
                 b->statistics[s][m].result.p_value =
                     s == 0 ? 1 : p_value(&b->statistics[0][m], &b->statistics[s][m], samples, scratch);
     for (int s = 0; s < b->systems; s++)
         for (int m = 0; m < QKV_METRIC_COUNT; m++) {
             struct statistics *statistics = &b->statistics[s][m];
-            if (!statistics->metric) continue;
+            if (!statistics->width) continue;
             qsort(statistics->samples, (size_t)samples, sizeof *statistics->samples, compare_numbers);
             int64_t tail = samples / 40;
             statistics->result.mean = mean_of(statistics->samples, samples);
@@ -178,8 +165,8 @@ static bool allocate_samples(struct qkv_bootstrap *b, int64_t samples)
         for (int m = 0; m < QKV_METRIC_COUNT; m++) {
             struct statistics *statistics = &b->statistics[s][m];
             free(statistics->samples);
-            statistics->samples = statistics->metric ? calloc((size_t)samples, sizeof(double)) : NULL;
-            if (statistics->metric && !statistics->samples) return false;
+            statistics->samples = statistics->width ? calloc((size_t)samples, sizeof(double)) : NULL;
+            if (statistics->width && !statistics->samples) return false;
         }
     return true;
 }
@@ -192,14 +179,10 @@ enum qkv_status qkv_bootstrap_run(struct qkv_bootstrap *b, int64_t samples, uint
     if (samples < 1)
         return qkv_error_set(error, "the number of samples is %lld, but must be at least 1",
                              (long long)samples);
-    int widest = 0;
-    for (int m = 0; m < QKV_METRIC_COUNT; m++)
-        if (b->statistics[0][m].width > widest) widest = b->statistics[0][m].width;
     uint32_t *segments = malloc((size_t)b->segments * sizeof *segments);
-    float *sums = malloc((size_t)(widest + 1) * sizeof *sums);
     double *scratch = malloc((size_t)samples * sizeof *scratch);
     enum qkv_status status = QKV_OK;
-    if (!segments || !sums || !scratch || !allocate_samples(b, samples))
+    if (!segments || !scratch || !allocate_samples(b, samples))
         status = qkv_error_set(error, "out of memory for %lld samples", (long long)samples);
     struct qkv_numpy_generator generator;
     qkv_numpy_generator_seed(&generator, seed);
@@ -208,12 +191,11 @@ enum qkv_status qkv_bootstrap_run(struct qkv_bootstrap *b, int64_t samples, uint
             segments[k] = qkv_numpy_generator_below(&generator, (uint32_t)b->segments);
         for (int s = 0; s < b->systems; s++)
             for (int m = 0; m < QKV_METRIC_COUNT; m++)
-                if (b->statistics[s][m].metric)
-                    b->statistics[s][m].samples[i] = score_sample(b, s, m, segments, sums);
+                if (b->statistics[s][m].width)
+                    b->statistics[s][m].samples[i] = score_sample(b, s, m, segments);
     }
     if (!status) conclude(b, samples, scratch);
     free(segments);
-    free(sums);
     free(scratch);
     return status;
 }

@@ -4,29 +4,29 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Entries of an array [ORDERS]: one for each character order from 1, then one for each word order from 1. */
-#define ORDERS QKV_CHRF_ORDERS
+/* The statistics of a segment: three counts of n-grams for each character order from 1, then for each word order from 1. */
+enum { HYPOTHESIS, REFERENCE, MATCHES };
 
-/* The options, with defaults in place of 0 and of invalid orders. With invalid orders, `add` refuses all segments. */
-static int character_order(const struct qkv_chrf *chrf)
+/* The options, with defaults in place of 0 and of invalid orders, which `check` refuses. */
+static int character_order(const struct qkv_text_options *options)
 {
-    bool is_given = chrf->character_order > 0 && chrf->character_order <= QKV_CHRF_LONGEST;
-    return is_given ? chrf->character_order : QKV_CHRF_CHARACTERS;
+    bool is_given = options->character_order > 0 && options->character_order <= QKV_CHRF_LONGEST;
+    return is_given ? options->character_order : QKV_CHRF_CHARACTERS;
 }
 
-static int word_order(const struct qkv_chrf *chrf)
+static int word_order(const struct qkv_text_options *options)
 {
-    return chrf->word_order > 0 && chrf->word_order <= QKV_CHRF_WORDS ? chrf->word_order : 0;
+    return options->word_order > 0 && options->word_order <= QKV_CHRF_WORDS ? options->word_order : 0;
 }
 
-static double beta_of(const struct qkv_chrf *chrf)
+static double beta_of(const struct qkv_text_options *options)
 {
-    return chrf->beta > 0 ? chrf->beta : QKV_CHRF_BETA;
+    return options->beta > 0 ? options->beta : QKV_CHRF_BETA;
 }
 
-static int orders_of(const struct qkv_chrf *chrf)
+static int orders_of(const struct qkv_text_options *options)
 {
-    return character_order(chrf) + word_order(chrf);
+    return character_order(options) + word_order(options);
 }
 
 /* The n-grams of one text, a hypothesis or a reference. */
@@ -35,15 +35,16 @@ struct text_ngrams {
 };
 
 /* The F score, 0 to 100, of precision and recall, which are averaged over the orders for which both texts have n-grams. */
-static double f_score(const struct qkv_chrf *chrf, const struct qkv_chrf_counts *counts)
+static double score(const struct qkv_text_options *options, const double *sums)
 {
-    const double beta_squared = beta_of(chrf) * beta_of(chrf);
+    const double beta_squared = beta_of(options) * beta_of(options);
     double precision = 0, recall = 0;
     int orders = 0;
-    for (int i = 0; i < orders_of(chrf); i++) {
-        if (counts->hypothesis[i] == 0 || counts->reference[i] == 0) continue;
-        precision += (double)counts->matches[i] / (double)counts->hypothesis[i];
-        recall += (double)counts->matches[i] / (double)counts->reference[i];
+    for (int i = 0; i < orders_of(options); i++) {
+        const double *counts = sums + 3 * i;
+        if (!(counts[HYPOTHESIS] > 0) || !(counts[REFERENCE] > 0)) continue;
+        precision += counts[MATCHES] / counts[HYPOTHESIS];
+        recall += counts[MATCHES] / counts[REFERENCE];
         orders++;
     }
     if (!(precision > 0)) return 0;
@@ -52,40 +53,37 @@ static double f_score(const struct qkv_chrf *chrf, const struct qkv_chrf_counts 
     return 100 * (1 + beta_squared) * precision * recall / (beta_squared * precision + recall);
 }
 
-static void count_order(struct qkv_chrf_counts *counts, int index, struct qkv_ngrams *hypothesis,
-                        struct qkv_ngrams *reference, int order)
+static void count_order(double *counts, struct qkv_ngrams *hypothesis, struct qkv_ngrams *reference,
+                        int order)
 {
-    int64_t cursor;
-    counts->reference[index] = qkv_ngrams_total(reference, order);
+    int64_t cursor, total = qkv_ngrams_total(reference, order);
+    counts[REFERENCE] = (double)total;
     /* If the reference is too short for an order, the n-grams of the hypothesis do not lower its precision. */
-    counts->hypothesis[index] = counts->reference[index] > 0 ? qkv_ngrams_total(hypothesis, order) : 0;
-    counts->matches[index] = qkv_ngrams_matches(hypothesis, &reference, 1, order, &cursor);
+    counts[HYPOTHESIS] = total > 0 ? (double)qkv_ngrams_total(hypothesis, order) : 0;
+    counts[MATCHES] = (double)qkv_ngrams_matches(hypothesis, &reference, 1, order, &cursor);
 }
 
-static struct qkv_chrf_counts compare(const struct qkv_chrf *chrf, const struct text_ngrams *hypothesis,
-                                      const struct text_ngrams *reference)
+static void count_all(const struct qkv_text_options *options, const struct text_ngrams *hypothesis,
+                      const struct text_ngrams *reference, double *statistics)
 {
-    struct qkv_chrf_counts counts = {{0}, {0}, {0}};
-    int characters = character_order(chrf);
+    int characters = character_order(options);
     for (int n = 1; n <= characters; n++)
-        count_order(&counts, n - 1, hypothesis->characters, reference->characters, n);
-    for (int n = 1; n <= chrf->word_order; n++)
-        count_order(&counts, characters + n - 1, hypothesis->words, reference->words, n);
-    return counts;
+        count_order(statistics + 3 * (n - 1), hypothesis->characters, reference->characters, n);
+    for (int n = 1; n <= options->word_order; n++)
+        count_order(statistics + 3 * (characters + n - 1), hypothesis->words, reference->words, n);
 }
 
 /* The n-grams of all texts: item 0 is the hypothesis, the `count` references follow. NULL when memory is
  * out. */
-static struct text_ngrams *read_texts(struct qkv_chrf *chrf, const char *hypothesis,
-                                      const char *const *references, int64_t count)
+static struct text_ngrams *read_texts(const struct qkv_text_options *options, struct qkv_arena *arena,
+                                      const char *hypothesis, const char *const *references, int64_t count)
 {
-    struct qkv_arena *arena = &chrf->scratch;
     struct text_ngrams *texts = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *texts);
     struct qkv_words **words = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *words);
     if (!texts || !words) return NULL;
     for (int64_t i = 0; i <= count; i++) {
         struct qkv_symbols *text =
-            qkv_text_decode(arena, i == 0 ? hypothesis : references[i - 1], chrf->lowercase);
+            qkv_text_decode(arena, i == 0 ? hypothesis : references[i - 1], options->lowercase);
         texts[i].characters = qkv_ngrams_sort(arena, qkv_text_without_space(arena, text));
         words[i] = qkv_text_words_and_marks(arena, text);
         if (!texts[i].characters || !words[i]) return NULL;
@@ -99,164 +97,55 @@ static struct text_ngrams *read_texts(struct qkv_chrf *chrf, const char *hypothe
     return texts;
 }
 
-static enum qkv_status add(struct qkv_chrf *chrf, const char *hypothesis, const char *const *references,
-                           int64_t count, struct qkv_error *error)
+static enum qkv_status check(const struct qkv_text_options *options, struct qkv_error *error)
 {
-    const char **present;
-    int64_t present_count;
-    enum qkv_status status =
-        qkv_metrics_references(&chrf->scratch, references, count, &present, &present_count, error);
-    if (status != QKV_OK) return status;
-    struct text_ngrams *texts = read_texts(chrf, hypothesis, present, present_count);
-    if (!texts) return qkv_error_set(error, "out of memory for chrF");
-
-    double best_score = -1;
-    for (int64_t i = 1; i <= present_count; i++) {
-        struct qkv_chrf_counts counts = compare(chrf, &texts[0], &texts[i]);
-        double score = f_score(chrf, &counts);
-        if (score > best_score) {
-            best_score = score;
-            chrf->last = counts;
-        }
-    }
-    for (int i = 0; i < ORDERS; i++) {
-        chrf->counts.hypothesis[i] += chrf->last.hypothesis[i];
-        chrf->counts.reference[i] += chrf->last.reference[i];
-        chrf->counts.matches[i] += chrf->last.matches[i];
-    }
-    chrf->segments++;
-    qkv_reference_count_add(&chrf->references, present_count);
-    return QKV_OK;
-}
-
-static enum qkv_status check_options(const struct qkv_chrf *chrf, struct qkv_error *error)
-{
-    if (chrf->word_order < 0 || chrf->word_order > QKV_CHRF_WORDS)
-        return qkv_error_set(error, "the word order of chrF is %d, but must lie in 0 to %d", chrf->word_order,
-                             QKV_CHRF_WORDS);
-    if (chrf->character_order < 0 || chrf->character_order > QKV_CHRF_LONGEST)
+    if (options->word_order < 0 || options->word_order > QKV_CHRF_WORDS)
+        return qkv_error_set(error, "the word order of chrF is %d, but must lie in 0 to %d",
+                             options->word_order, QKV_CHRF_WORDS);
+    if (options->character_order < 0 || options->character_order > QKV_CHRF_LONGEST)
         return qkv_error_set(error, "the character order of chrF is %d, but must lie in 1 to %d",
-                             chrf->character_order, QKV_CHRF_LONGEST);
-    if (!(chrf->beta >= 0 && chrf->beta <= QKV_CHRF_BETA_MAX))
-        return qkv_error_set(error, "beta of chrF is %g, but must lie in 0 to %d", chrf->beta,
+                             options->character_order, QKV_CHRF_LONGEST);
+    if (!(options->beta >= 0 && options->beta <= QKV_CHRF_BETA_MAX))
+        return qkv_error_set(error, "beta of chrF is %g, but must lie in 0 to %d", options->beta,
                              QKV_CHRF_BETA_MAX);
     return QKV_OK;
 }
 
-enum qkv_status qkv_chrf_add(struct qkv_chrf *chrf, const char *hypothesis, const char *const *references,
-                             int64_t count, struct qkv_error *error)
+static int width(const struct qkv_text_options *options)
 {
-    if (check_options(chrf, error)) return QKV_INVALID;
-    enum qkv_status status = add(chrf, hypothesis, references, count, error);
-    qkv_arena_reset(&chrf->scratch);
-    return status;
+    return 3 * orders_of(options);
 }
 
-double qkv_chrf_score(const struct qkv_chrf *chrf)
+/* Keeps the statistics of the reference that gives the best score. */
+static bool compare(const struct qkv_text_options *options, struct qkv_arena *arena, const char *hypothesis,
+                    const char *const *references, int64_t count, double *statistics)
 {
-    return f_score(chrf, &chrf->counts);
-}
-
-void qkv_chrf_signature(const struct qkv_chrf *chrf, char *text, size_t size)
-{
-    char middle[96], beta[32] = "";
-    double value = beta_of(chrf);
-    if (value < QKV_CHRF_BETA || value > QKV_CHRF_BETA) snprintf(beta, sizeof beta, "|beta:%g", value);
-    snprintf(middle, sizeof middle, "eff:yes|nc:%d|nw:%d|space:no%s", character_order(chrf), chrf->word_order,
-             beta);
-    qkv_metrics_signature(&chrf->references, chrf->lowercase ? "lc" : "mixed", middle, text, size);
-}
-
-void qkv_chrf_reset(struct qkv_chrf *chrf)
-{
-    *chrf = (struct qkv_chrf){.character_order = chrf->character_order,
-                              .word_order = chrf->word_order,
-                              .beta = chrf->beta,
-                              .lowercase = chrf->lowercase,
-                              .scratch = chrf->scratch};
-}
-
-void qkv_chrf_release(struct qkv_chrf *chrf)
-{
-    qkv_arena_release(&chrf->scratch);
-}
-
-/* ---- the functions of the row CHRF of qkv/metrics.def ---- */
-
-static void init_state(void *state, const struct qkv_text_options *options)
-{
-    *(struct qkv_chrf *)state = (struct qkv_chrf){.character_order = options->character_order,
-                                                  .word_order = options->word_order,
-                                                  .beta = options->beta,
-                                                  .lowercase = options->lowercase};
-}
-
-static enum qkv_status add_state(void *state, const char *hypothesis, const char *const *references,
-                                 int64_t count, struct qkv_error *error)
-{
-    return qkv_chrf_add(state, hypothesis, references, count, error);
-}
-
-static double score_state(const void *state)
-{
-    return qkv_chrf_score(state);
-}
-
-/* The statistics of a segment: the three counts of each order. */
-static int count_statistics(const void *state)
-{
-    return 3 * orders_of(state);
-}
-
-static void last_statistics(const void *state, double *statistics)
-{
-    const struct qkv_chrf *chrf = state;
-    for (int i = 0; i < orders_of(chrf); i++) {
-        statistics[3 * i] = (double)chrf->last.hypothesis[i];
-        statistics[3 * i + 1] = (double)chrf->last.reference[i];
-        statistics[3 * i + 2] = (double)chrf->last.matches[i];
+    struct text_ngrams *texts = read_texts(options, arena, hypothesis, references, count);
+    double best = -1, counts[QKV_STATISTICS_MAX];
+    for (int64_t i = 1; texts && i <= count; i++) {
+        count_all(options, &texts[0], &texts[i], counts);
+        if (!(score(options, counts) > best)) continue;
+        best = score(options, counts);
+        memcpy(statistics, counts, (size_t)width(options) * sizeof *counts);
     }
-}
-
-static double score_of_statistics(const void *state, const double *statistics)
-{
-    const struct qkv_chrf *chrf = state;
-    struct qkv_chrf_counts counts = {{0}, {0}, {0}};
-    for (int i = 0; i < orders_of(chrf); i++) {
-        counts.hypothesis[i] = (int64_t)statistics[3 * i];
-        counts.reference[i] = (int64_t)statistics[3 * i + 1];
-        counts.matches[i] = (int64_t)statistics[3 * i + 2];
-    }
-    return f_score(chrf, &counts);
+    return texts;
 }
 
 /* chrF, chrF+, chrF++. */
-static void write_title(const void *state, char *text, size_t size)
+static void write_title(const struct qkv_text_options *options, char *text, size_t size)
 {
-    const struct qkv_chrf *chrf = state;
-    snprintf(text, size, "chrF%.*s", word_order(chrf), "++++");
+    snprintf(text, size, "chrF%.*s", word_order(options), "++++");
 }
 
-static void sign_state(const void *state, char *text, size_t size)
+static bool sign(const struct qkv_text_options *options, char *text, size_t size)
 {
-    qkv_chrf_signature(state, text, size);
-}
-
-static void release_state(void *state)
-{
-    qkv_chrf_release(state);
+    char beta[32] = "";
+    double value = beta_of(options);
+    if (value < QKV_CHRF_BETA || value > QKV_CHRF_BETA) snprintf(beta, sizeof beta, "|beta:%g", value);
+    snprintf(text, size, "eff:yes|nc:%d|nw:%d|space:no%s", character_order(options), options->word_order,
+             beta);
+    return !options->lowercase;
 }
 
 const struct qkv_text_metric qkv_text_metric_chrf = {
-    .size = sizeof(struct qkv_chrf),
-    .scratch = offsetof(struct qkv_chrf, scratch),
-    .init = init_state,
-    .add = add_state,
-    .score = score_state,
-    .statistics = count_statistics,
-    .last = last_statistics,
-    .score_of = score_of_statistics,
-    .title = write_title,
-    .signature = sign_state,
-    .release = release_state,
-};
+    .check = check, .width = width, .compare = compare, .score = score, .title = write_title, .sign = sign};

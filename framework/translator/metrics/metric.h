@@ -1,28 +1,29 @@
-/* The functions of a metric that compares texts. For each TEXT_METRIC row of qkv/metrics.def,
- * metrics/<name>.c defines one struct, qkv_text_metric_<name>. */
+/* The functions of a metric that compares texts. For each TEXT_METRIC row of qkv/metrics.def, metrics/<name>.c defines one
+ * struct, qkv_text_metric_<name>. A metric counts numbers for each segment, its statistics, whose sums over all segments
+ * determine the score; the scorer (scores.c) adds them up. */
 #ifndef QKV_METRICS_METRIC_H
 #define QKV_METRICS_METRIC_H
 
 #include "qkv/metrics.h"
 
+enum { QKV_STATISTICS_MAX = 3 * QKV_CHRF_ORDERS }; /* of any metric */
+
 struct qkv_text_metric {
-    size_t size;    /* of the accumulator `state` in bytes; its bytes are all zero before `init` */
-    size_t scratch; /* offset in `state` of the arena that `add` works in */
-    void (*init)(void *state, const struct qkv_text_options *options);
-    enum qkv_status (*add)(void *state, const char *hypothesis, const char *const *references, int64_t count,
-                           struct qkv_error *error);
-    double (*score)(const void *state);
-    /* Statistics of a segment are numbers whose sums over segments determine the score. `statistics` returns how many there
-     * are, `last` those of the segment that was added last, and `score_of` the score for sums of statistics. */
-    int (*statistics)(const void *state);
-    void (*last)(const void *state, double *statistics);
-    double (*score_of)(const void *state, const double *statistics);
+    /* Refuses options that are out of range. NULL: all are allowed. */
+    enum qkv_status (*check)(const struct qkv_text_options *options, struct qkv_error *error);
+    int (*width)(const struct qkv_text_options *options); /* how many statistics there are */
+    /* Computes the statistics of a segment with `count` references (1 or more). False when memory, which it takes from the
+     * arena, runs out. */
+    bool (*compare)(const struct qkv_text_options *options, struct qkv_arena *arena, const char *hypothesis,
+                    const char *const *references, int64_t count, double *statistics);
+    double (*score)(const struct qkv_text_options *options, const double *sums);
     /* Writes the numbers that the score was computed from, at most QKV_METRIC_DETAILS; returns how many. NULL: none. */
-    int (*details)(const void *state, struct qkv_metric_detail *details);
+    int (*details)(const struct qkv_text_options *options, const double *sums,
+                   struct qkv_metric_detail *details);
     /* Writes the title, if it depends on the options. NULL: the title of the row. */
-    void (*title)(const void *state, char *text, size_t size);
-    void (*signature)(const void *state, char *text, size_t size); /* NULL: none */
-    void (*release)(void *state);
+    void (*title)(const struct qkv_text_options *options, char *text, size_t size);
+    /* Writes the part of the signature that is the metric's own, such as `eff:no|tok:13a`; returns whether case counts. */
+    bool (*sign)(const struct qkv_text_options *options, char *text, size_t size);
 };
 
 #define METRIC(...)

@@ -124,35 +124,3 @@ struct qkv_symbols *qkv_text_number_words(struct qkv_arena *arena, struct qkv_wo
     }
     return results;
 }
-
-void qkv_reference_count_add(struct qkv_reference_count *range, int64_t count)
-{
-    if (range->min == 0 || count < range->min) range->min = count;
-    if (count > range->max) range->max = count;
-}
-
-void qkv_metrics_signature(const struct qkv_reference_count *range, const char *letters, const char *middle,
-                           char *text, size_t size)
-{
-    char number[32] = "var";
-    if (range->min == range->max) snprintf(number, sizeof number, "%lld", (long long)range->max);
-    snprintf(text, size, "nrefs:%s|case:%s|%s|version:qkv-" QKV_VERSION, number, letters, middle);
-}
-
-enum qkv_status qkv_metrics_references(struct qkv_arena *arena, const char *const *references, int64_t count,
-                                       const char ***present, int64_t *present_count, struct qkv_error *error)
-{
-    *present_count = 0;
-    if (count < 0)
-        return qkv_error_set(error, "a segment has %lld references, but must have at least 1",
-                             (long long)count);
-    *present = qkv_arena_allocate(arena, (size_t)count * sizeof **present);
-    if (!*present)
-        return qkv_error_set(error, "out of memory for a translation and its %lld references",
-                             (long long)count);
-    for (int64_t i = 0; i < count; i++)
-        if (references[i]) (*present)[(*present_count)++] = references[i];
-    if (*present_count == 0)
-        return qkv_error_set(error, "a segment has no reference translation to compare with");
-    return QKV_OK;
-}

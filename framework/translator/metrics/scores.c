@@ -2,11 +2,11 @@
 #include "metrics/scorer.h"
 
 #include "qkv/scalar_math.h"
+#include "qkv/version.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- metrics of counts ---- */
 
@@ -67,50 +67,77 @@ bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric
     return scorer->options.metrics ? scorer->options.metrics >> metric & 1 : !info->on_request;
 }
 
-/* Allocates the accumulator of text metric `m`, unless it exists, and the same number of bytes after it, for a copy. */
-static enum qkv_status ensure_state(struct qkv_scorer *scorer, int m, struct qkv_error *error)
+/* Allocates the statistics of the text metrics that the options ask for, and checks these options. */
+static enum qkv_status prepare(struct qkv_scorer *scorer, struct qkv_error *error)
 {
-    if (scorer->state[m]) return QKV_OK;
-    scorer->state[m] = calloc(2, METRICS[m].of_texts->size);
-    if (!scorer->state[m]) return qkv_error_set(error, "out of memory for %s", METRICS[m].info.title);
-    METRICS[m].of_texts->init(scorer->state[m], &scorer->options);
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        const struct qkv_text_metric *metric = METRICS[m].of_texts;
+        if (!qkv_scorer_computes(scorer, (enum qkv_metric)m)) continue;
+        if (!scorer->statistics[m]) {
+            scorer->statistics[m] = calloc(1, sizeof *scorer->statistics[m]);
+            if (!scorer->statistics[m])
+                return qkv_error_set(error, "out of memory for %s", METRICS[m].info.title);
+            scorer->statistics[m]->width = metric->width(&scorer->options);
+        }
+        if (metric->check && metric->check(&scorer->options, error)) return QKV_INVALID;
+    }
     return QKV_OK;
 }
 
-/* The memory to which the accumulator of text metric `m` is copied before a segment is added. */
-static void *copy_of(const struct qkv_scorer *scorer, int m)
+/* Sets *present to an array, in the arena, of the references that are not NULL. Fails when there are none. */
+static enum qkv_status find_references(struct qkv_arena *arena, const char *const *references, int64_t count,
+                                       const char ***present, int64_t *present_count, struct qkv_error *error)
 {
-    return (char *)scorer->state[m] + METRICS[m].of_texts->size;
+    *present_count = 0;
+    if (count < 0)
+        return qkv_error_set(error, "a segment has %lld references, but must have at least 1",
+                             (long long)count);
+    *present = qkv_arena_allocate(arena, (size_t)count * sizeof **present);
+    if (!*present)
+        return qkv_error_set(error, "out of memory for a translation and its %lld references",
+                             (long long)count);
+    for (int64_t i = 0; i < count; i++)
+        if (references[i]) (*present)[(*present_count)++] = references[i];
+    if (*present_count == 0)
+        return qkv_error_set(error, "a segment has no reference translation to compare with");
+    return QKV_OK;
 }
 
-/* Restores the accumulators of the text metrics below `end` after one of them has refused a segment. Their arenas, which may
- * have grown, are kept. */
-static enum qkv_status restore(struct qkv_scorer *scorer, int end)
+/* Computes the statistics of a segment for all text metrics. */
+static enum qkv_status compare(struct qkv_scorer *scorer, const char *translation,
+                               const char *const *references, int64_t count, struct qkv_error *error)
 {
-    for (int m = 0; m < end; m++) {
-        const struct qkv_text_metric *metric = METRICS[m].of_texts;
-        if (!qkv_scorer_computes(scorer, (enum qkv_metric)m)) continue;
-        struct qkv_arena *arena = (struct qkv_arena *)((char *)scorer->state[m] + metric->scratch);
-        const struct qkv_arena kept = *arena;
-        memcpy(scorer->state[m], copy_of(scorer, m), metric->size);
-        *arena = kept;
-    }
-    return QKV_INVALID;
+    for (int m = 0; m < QKV_METRIC_COUNT; m++)
+        if (scorer->statistics[m] &&
+            !METRICS[m].of_texts->compare(&scorer->options, &scorer->scratch, translation, references, count,
+                                          scorer->statistics[m]->next))
+            return qkv_error_set(error, "out of memory for %s", METRICS[m].info.title);
+    return QKV_OK;
 }
 
 enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translation,
                                const char *const *references, int64_t count, struct qkv_error *error)
 {
-    enum qkv_status status = QKV_OK;
-    int m = 0;
-    for (; !status && m < QKV_METRIC_COUNT; m++) {
-        const struct qkv_text_metric *metric = METRICS[m].of_texts;
-        if (!qkv_scorer_computes(scorer, (enum qkv_metric)m)) continue;
-        if (ensure_state(scorer, m, error)) return restore(scorer, m);
-        memcpy(copy_of(scorer, m), scorer->state[m], metric->size);
-        status = metric->add(scorer->state[m], translation, references, count, error);
+    const char **present = NULL;
+    int64_t given = 0;
+    enum qkv_status status = prepare(scorer, error);
+    if (!status) status = find_references(&scorer->scratch, references, count, &present, &given, error);
+    if (!status) status = compare(scorer, translation, present, given, error);
+    qkv_arena_reset(&scorer->scratch);
+    if (status) return status;
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        struct qkv_statistics *statistics = scorer->statistics[m];
+        for (int k = 0; statistics && k < statistics->width; k++)
+            statistics->sums[k] += statistics->last[k] = statistics->next[k];
     }
-    return status ? restore(scorer, m) : QKV_OK;
+    if (!scorer->most_references || given < scorer->fewest_references) scorer->fewest_references = given;
+    if (given > scorer->most_references) scorer->most_references = given;
+    return QKV_OK;
+}
+
+double qkv_scorer_score_of(const struct qkv_scorer *scorer, int m, const double *sums)
+{
+    return METRICS[m].of_texts->score(&scorer->options, sums);
 }
 
 struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer)
@@ -119,61 +146,65 @@ struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer)
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         if (METRICS[m].of_counts)
             scores.value[m] = METRICS[m].of_counts(&scorer->counts);
-        else if (scorer->state[m])
-            scores.value[m] = METRICS[m].of_texts->score(scorer->state[m]);
+        else if (scorer->statistics[m])
+            scores.value[m] = qkv_scorer_score_of(scorer, m, scorer->statistics[m]->sums);
     }
     return scores;
-}
-
-const struct qkv_text_metric *qkv_scorer_metric(const struct qkv_scorer *scorer, int m)
-{
-    return m >= 0 && m < QKV_METRIC_COUNT && scorer->state[m] ? METRICS[m].of_texts : NULL;
 }
 
 struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer)
 {
-    enum { CAPACITY = 3 * QKV_CHRF_ORDERS };
-    _Static_assert(CAPACITY >= QKV_BLEU_STATISTICS, "every metric's statistics fit");
     struct qkv_scores scores = {.counts = {0}};
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
-        const struct qkv_text_metric *metric = qkv_scorer_metric(scorer, m);
-        double statistics[CAPACITY];
-        if (metric) metric->last(scorer->state[m], statistics);
-        scores.value[m] = metric ? metric->score_of(scorer->state[m], statistics) : (double)NAN;
+        const struct qkv_statistics *statistics = scorer->statistics[m];
+        scores.value[m] = statistics ? qkv_scorer_score_of(scorer, m, statistics->last) : (double)NAN;
     }
     return scores;
+}
+
+/* The functions of metric `m`; NULL when the scorer does not compute it, or no text was added. */
+static const struct qkv_text_metric *metric_of(const struct qkv_scorer *scorer, enum qkv_metric metric)
+{
+    int m = (int)metric;
+    return m >= 0 && m < QKV_METRIC_COUNT && scorer->statistics[m] ? METRICS[m].of_texts : NULL;
 }
 
 int qkv_scorer_details(const struct qkv_scorer *scorer, enum qkv_metric metric,
                        struct qkv_metric_detail details[QKV_METRIC_DETAILS])
 {
-    const struct qkv_text_metric *functions = qkv_scorer_metric(scorer, (int)metric);
-    return functions && functions->details ? functions->details(scorer->state[metric], details) : 0;
+    const struct qkv_text_metric *functions = metric_of(scorer, metric);
+    if (!functions || !functions->details) return 0;
+    return functions->details(&scorer->options, scorer->statistics[metric]->sums, details);
 }
 
 void qkv_scorer_title(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size)
 {
-    const struct qkv_text_metric *functions = qkv_scorer_metric(scorer, (int)metric);
+    const struct qkv_text_metric *functions = metric_of(scorer, metric);
     const struct qkv_metric_info *info = qkv_metric_info(metric);
     if (functions && functions->title)
-        functions->title(scorer->state[metric], text, size);
+        functions->title(&scorer->options, text, size);
     else
         snprintf(text, size, "%s", info ? info->title : "");
 }
 
 void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size)
 {
+    const struct qkv_text_metric *functions = metric_of(scorer, metric);
+    char own[96], references[24] = "var";
     if (size) *text = '\0';
-    const struct qkv_text_metric *functions = qkv_scorer_metric(scorer, (int)metric);
-    if (functions && functions->signature) functions->signature(scorer->state[metric], text, size);
+    if (!functions) return;
+    if (scorer->fewest_references == scorer->most_references)
+        snprintf(references, sizeof references, "%lld", (long long)scorer->most_references);
+    bool case_counts = functions->sign(&scorer->options, own, sizeof own);
+    snprintf(text, size, "nrefs:%s|case:%s|%s|version:qkv-%s", references, case_counts ? "mixed" : "lc", own,
+             qkv_version());
 }
 
 void qkv_scorer_release(struct qkv_scorer *scorer)
 {
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
-        if (!scorer->state[m]) continue;
-        METRICS[m].of_texts->release(scorer->state[m]);
-        free(scorer->state[m]);
-        scorer->state[m] = NULL;
+        free(scorer->statistics[m]);
+        scorer->statistics[m] = NULL;
     }
+    qkv_arena_release(&scorer->scratch);
 }

@@ -90,16 +90,4 @@ int64_t qkv_ngrams_total(const struct qkv_ngrams *ngrams, int order);
 int64_t qkv_ngrams_matches(const struct qkv_ngrams *hypothesis, struct qkv_ngrams *const *references,
                            int64_t count, int order, int64_t *cursors);
 
-/* Extends the range by the number of references of one segment. */
-void qkv_reference_count_add(struct qkv_reference_count *range, int64_t count);
-
-/* Writes `nrefs:1|case:<letters>|<middle>|version:qkv-0.1.0`; letters: mixed or lc. */
-void qkv_metrics_signature(const struct qkv_reference_count *range, const char *letters, const char *middle,
-                           char *text, size_t size);
-
-/* Sets *present to an array, in the arena, of the references that are not NULL. Fails when there are none. */
-enum qkv_status qkv_metrics_references(struct qkv_arena *arena, const char *const *references, int64_t count,
-                                       const char ***present, int64_t *present_count,
-                                       struct qkv_error *error);
-
 #endif

@@ -414,7 +414,7 @@ static enum qkv_status score_references(struct qkv_evaluator *e, struct qkv_scor
 enum qkv_status qkv_evaluator_run_references(struct qkv_evaluator *e, struct qkv_scores *scores,
                                              struct qkv_error *error)
 {
-    struct qkv_scorer scorer = {.state = {NULL}};
+    struct qkv_scorer scorer = {.counts = {0}};
     enum qkv_status status = score_references(e, &scorer.counts, error);
     *scores = qkv_scorer_scores(&scorer);
     return status;
@@ -422,7 +422,7 @@ enum qkv_status qkv_evaluator_run_references(struct qkv_evaluator *e, struct qkv
 
 enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *scores, struct qkv_error *error)
 {
-    struct qkv_scorer scorer = {.state = {NULL}};
+    struct qkv_scorer scorer = {.counts = {0}};
     enum qkv_status status = score_references(e, &scorer.counts, error);
     if (status) return status;
     status = qkv_translator_run(e->translator, e->corpus->count, e->sources, e->batch_size, &e->search,

@@ -26,8 +26,6 @@ static const struct qkv_sample linear_cross_entropy_good[] = {
      OPTIONS(.indices = LABELS, .factor = 1, .smoothing = 0.2, .transpose_b = true)},
     {"constant weight", INPUTS(SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)), OPTIONS(.indices = LABELS, .factor = 1),
      .constant = 2},
-    {"several blocks", INPUTS(SHAPE(19, 1), SHAPE(1, 32700)),
-     OPTIONS(.indices = LABELS, .factor = 0.1, .smoothing = 0.1), .constant = 2},
     {0},
 };
 static const struct qkv_sample linear_cross_entropy_bad[] = {

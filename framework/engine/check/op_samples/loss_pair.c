@@ -12,8 +12,6 @@ static const struct qkv_sample paired_cross_entropy_good[] = {
      OPTIONS(.indices = LABELS, .factor = 1, .consistency = 2), .constant = 4},
     {"one-sided", INPUTS(SHAPE(5, 3), SHAPE(5, 3), SHAPE(3, 4), SHAPE(4)),
      OPTIONS(.indices = LABELS, .factor = 0.2, .smoothing = 0.1, .consistency = 3, .one_sided = true)},
-    {"several blocks and tiles", INPUTS(SHAPE(19, 1), SHAPE(19, 1), SHAPE(1, 16350)),
-     OPTIONS(.indices = LABELS, .factor = 0.1, .smoothing = 0.1, .consistency = 3), .constant = 6},
     {0},
 };
 static const struct qkv_sample paired_cross_entropy_bad[] = {

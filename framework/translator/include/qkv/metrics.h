@@ -1,5 +1,4 @@
-/* Metrics: the table of all metrics (qkv/metrics.def), an accumulator that computes all of them, and BLEU, chrF and TER by
- * themselves. Scores and signatures are those of sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
+/* Metrics: the table of all metrics (qkv/metrics.def), and an accumulator that computes them. Scores and signatures are those of sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
  *
  * Example:
  *     const char *reference = "the cat is on the mat";
@@ -11,9 +10,8 @@
  *     }
  *     qkv_scorer_release(&scorer);
  *
- * Accumulators (qkv_bleu, qkv_chrf, qkv_ter, qkv_scorer) are caller's storage: fill in the options (all zero:
- * sacreBLEU's defaults), add each segment once, read the score as often as you like, release. A segment is a
- * hypothesis, which is the translation to score, with its references.
+ * The accumulator is caller's storage: fill in the options (all zero: sacreBLEU's defaults), add each segment once, read the
+ * scores as often as you like, release. A segment is a hypothesis, which is the translation to score, with its references.
  *
  * Texts are UTF-8, not tokenized. A byte that is not valid UTF-8 counts as one U+FFFD. BLEU and chrF are 0 to
  * 100, more is better; TER is 0 or more, less is better.
@@ -33,10 +31,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define QKV_BLEU_ORDER         4                        /* n-grams of 1 to 4 words */
-#define QKV_BLEU_STATISTICS    (2 + 2 * QKV_BLEU_ORDER) /* numbers per segment */
-#define QKV_BLEU_SMOOTHING_MAX 1000                     /* greatest smoothing value */
-#define QKV_CHRF_CHARACTERS    6                        /* default: n-grams of 1 to 6 characters */
+#define QKV_BLEU_ORDER         4    /* n-grams of 1 to 4 words */
+#define QKV_BLEU_SMOOTHING_MAX 1000 /* greatest smoothing value */
+#define QKV_CHRF_CHARACTERS    6    /* default: n-grams of 1 to 6 characters */
 #define QKV_CHRF_BETA          2    /* default: recall counts twice as much as precision */
 #define QKV_CHRF_BETA_MAX      1000 /* greatest beta */
 #define QKV_CHRF_LONGEST       10   /* the longest n-grams of characters */
@@ -68,125 +65,20 @@ enum { QKV_BLEU_SMOOTHINGS = QKV_BLEU_UNSMOOTHED + 1 };
 /* The name in signatures: exp, floor, add-k, none; "unknown" for another number. */
 QKV_API const char *qkv_bleu_smoothing_name(enum qkv_bleu_smoothing smoothing);
 
-/* Number of references per segment so far. */
-struct qkv_reference_count {
-    int64_t min, max; /* 0 before the first segment */
-};
-
-/* Corpus BLEU (Papineni et al. 2002): the geometric mean of the clipped n-gram precisions of orders 1 to 4,
- * times the brevity penalty. With several references an n-gram is clipped at its highest count in any of
- * them, and the reference length is that of the closest reference (the shorter of two equally close). */
-struct qkv_bleu {
-    /* Options: set them before the first segment. */
-    enum qkv_bleu_tokenizer tokenizer;
-    enum qkv_bleu_smoothing smoothing;
-    double smoothing_value; /* of floor and add-k, at most QKV_BLEU_SMOOTHING_MAX; 0: 0.1 and 1 */
-    bool lowercase;         /* Unicode lower case before all else; the signature says case:lc */
-    bool effective_order;   /* average only over the orders for which the hypotheses are long enough: for
-                             single sentences */
-    /* Sums over the segments so far. */
-    int64_t matches[QKV_BLEU_ORDER];             /* [n - 1]: n-grams found in a reference, clipped */
-    int64_t totals[QKV_BLEU_ORDER];              /* [n - 1]: all n-grams of the hypotheses */
-    int64_t hypothesis_length, reference_length; /* words */
-    int64_t segments;
-    struct qkv_reference_count references;
-    int64_t last[QKV_BLEU_STATISTICS]; /* private: of the last segment */
-    struct qkv_arena scratch;          /* private */
-};
-
-/* Adds one segment: a hypothesis and its `count` references. */
-QKV_API enum qkv_status qkv_bleu_add(struct qkv_bleu *bleu, const char *hypothesis,
-                                     const char *const *references, int64_t count, struct qkv_error *error);
-
-/* The score, 0 to 100; 0 when nothing matches. If `precisions` is not NULL, it is set to the smoothed precision of each
- * order in percent; if `brevity_penalty` is not NULL, it is set to that factor, 0 to 1. */
-QKV_API double qkv_bleu_details(const struct qkv_bleu *bleu, double precisions[QKV_BLEU_ORDER],
-                                double *brevity_penalty);
-
-/* The score, 0 to 100. */
-QKV_API double qkv_bleu_score(const struct qkv_bleu *bleu);
-
-/* Writes `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0`, cut to `size` bytes with the NUL.
- */
-QKV_API void qkv_bleu_signature(const struct qkv_bleu *bleu, char *text, size_t size);
-
-/* Removes all segments; keeps the options and the memory. */
-QKV_API void qkv_bleu_reset(struct qkv_bleu *bleu);
-
-QKV_API void qkv_bleu_release(struct qkv_bleu *bleu);
-
-/* Numbers of n-grams of the hypotheses, of the references, and in both (`matches`). Each array has the character orders
- * from 1, then the word orders from 1. */
-struct qkv_chrf_counts {
-    int64_t hypothesis[QKV_CHRF_ORDERS], reference[QKV_CHRF_ORDERS], matches[QKV_CHRF_ORDERS];
-};
-
-/* Corpus chrF (Popovic 2015): the F score of n-gram precision and recall, each averaged over those character orders 1 to 6
- * (white space removed) for which both hypothesis and reference have n-grams; recall counts beta times as much as
- * precision. With `word_order` 2 it is chrF++ (Popovic 2017), which averages over word orders 1 and 2 as well; a
- * punctuation mark at the end of a word, or else at its start, is then a word of its own. Of several references, the one
- * that gives the segment its best score counts. */
-struct qkv_chrf {
-    /* Options: set them before the first segment. */
-    int character_order; /* 1 to 10; 0: 6 */
-    int word_order;      /* 0 to 4. 0: chrF; 1 or 2: chrF+, chrF++ */
-    double beta;         /* at most QKV_CHRF_BETA_MAX; 0: 2 */
-    bool lowercase;
-    struct qkv_chrf_counts counts; /* sums over the segments so far */
-    int64_t segments;
-    struct qkv_reference_count references;
-    struct qkv_chrf_counts last; /* private: of the last segment */
-    struct qkv_arena scratch;    /* private */
-};
-
-/* Adds one segment: a hypothesis and its `count` references. */
-QKV_API enum qkv_status qkv_chrf_add(struct qkv_chrf *chrf, const char *hypothesis,
-                                     const char *const *references, int64_t count, struct qkv_error *error);
-
-/* The score, 0 to 100. */
-QKV_API double qkv_chrf_score(const struct qkv_chrf *chrf);
-
-/* Writes `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:qkv-0.1.0`, with `beta:3` after `space` where beta is
- * not 2, cut to `size` bytes with the NUL. */
-QKV_API void qkv_chrf_signature(const struct qkv_chrf *chrf, char *text, size_t size);
-
-/* Removes all segments; keeps the options and the memory. */
-QKV_API void qkv_chrf_reset(struct qkv_chrf *chrf);
-
-QKV_API void qkv_chrf_release(struct qkv_chrf *chrf);
-
-/* Corpus TER (Snover et al. 2006): the number of edits that turn the hypothesis into a reference, in percent of the
- * reference words. An edit inserts, deletes or replaces a word, or moves a block of words. The shifts are found as tercom
- * finds them, greedily and with limits: blocks of at most 10 words, at most 50 words away, and at most 1000 candidates for
- * a pair of texts. Of several references the one with the fewest edits counts, with the mean length of all of them. */
-struct qkv_ter {
-    /* Options: set them before the first segment. */
-    bool normalized;     /* tokenizes punctuation and replaces entities as tercom's normalization does */
-    bool no_punctuation; /* removes . , ? : ; ! " ( ) */
-    bool case_sensitive; /* false: lower case; the signature says case:lc */
-    /* Sums over the segments so far. */
-    double edits, reference_length;
-    int64_t segments;
-    struct qkv_reference_count references;
-    double last[2];           /* private: of the last segment */
-    struct qkv_arena scratch; /* private */
-};
-
-/* Adds one segment: a hypothesis and its `count` references. */
-QKV_API enum qkv_status qkv_ter_add(struct qkv_ter *ter, const char *hypothesis,
-                                    const char *const *references, int64_t count, struct qkv_error *error);
-
-/* The score in percent: 0 where the texts are equal, without an upper bound. References without words: 100 where there
- * are edits, else 0. */
-QKV_API double qkv_ter_score(const struct qkv_ter *ter);
-
-/* Writes `nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:qkv-0.1.0`, cut to `size` bytes with the NUL. */
-QKV_API void qkv_ter_signature(const struct qkv_ter *ter, char *text, size_t size);
-
-/* Removes all segments; keeps the options and the memory. */
-QKV_API void qkv_ter_reset(struct qkv_ter *ter);
-
-QKV_API void qkv_ter_release(struct qkv_ter *ter);
+/* The metrics of texts:
+ * - corpus BLEU (Papineni et al. 2002): the geometric mean of the clipped n-gram precisions of orders 1 to 4, times the
+ *   brevity penalty. With several references an n-gram is clipped at its highest count in any of them, and the reference
+ *   length is that of the closest reference (the shorter of two equally close);
+ * - corpus chrF (Popovic 2015): the F score of n-gram precision and recall, each averaged over those character orders 1 to 6
+ *   (white space removed) for which both hypothesis and reference have n-grams; recall counts beta times as much as
+ *   precision. With `word_order` 2 it is chrF++ (Popovic 2017), which averages over word orders 1 and 2 as well; a
+ *   punctuation mark at the end of a word, or else at its start, is then a word of its own. Of several references, the one
+ *   that gives the segment its best score counts;
+ * - corpus TER (Snover et al. 2006): the number of edits that turn the hypothesis into a reference, in percent of the
+ *   reference words. An edit inserts, deletes or replaces a word, or moves a block of words. The shifts are found as tercom
+ *   finds them, greedily and with limits: blocks of at most 10 words, at most 50 words away, and at most 1000 candidates for
+ *   a pair of texts. Of several references the one with the fewest edits counts, with the mean length of all of them.
+ *   References without words: 100 where there are edits, else 0. */
 
 /* ---- all metrics (qkv/metrics.def) ---- */
 
@@ -235,24 +127,31 @@ struct qkv_scores {
 struct qkv_text_options {
     /* Which text metrics to compute: a bit 1 << QKV_METRIC_... for each; 0: all that are not `on_request`. */
     unsigned metrics;
-    bool lowercase; /* BLEU and chrF */
+    bool lowercase; /* BLEU and chrF: Unicode lower case before all else; the signature says case:lc */
     /* BLEU */
     enum qkv_bleu_tokenizer tokenizer;
     enum qkv_bleu_smoothing smoothing;
-    double smoothing_value;
-    bool effective_order;
+    double smoothing_value; /* of floor and add-k, at most QKV_BLEU_SMOOTHING_MAX; 0: 0.1 and 1 */
+    bool
+        effective_order; /* average only over the orders for which the hypotheses are long enough: for single sentences */
     /* chrF */
-    int character_order, word_order;
-    double beta;
+    int character_order; /* 1 to 10; 0: 6 */
+    int word_order;      /* 0 to 4. 0: chrF; 1 or 2: chrF+, chrF++ */
+    double beta;         /* at most QKV_CHRF_BETA_MAX; 0: 2 */
     /* TER */
-    bool ter_normalized, ter_no_punctuation, ter_case_sensitive;
+    bool ter_normalized;     /* tokenizes punctuation and replaces entities as tercom's normalization does */
+    bool ter_no_punctuation; /* removes . , ? : ; ! " ( ) */
+    bool ter_case_sensitive; /* false: lower case; the signature says case:lc */
 };
 
 /* Accumulates all metrics. Caller's storage, all zero but for the options; the caller adds to the counts. */
 struct qkv_scorer {
     struct qkv_text_options options; /* set before the first text */
     struct qkv_score_counts counts;
-    void *state[QKV_METRIC_COUNT]; /* private: accumulators of the text metrics; NULL before the first text */
+    /* Private: */
+    struct qkv_statistics *statistics[QKV_METRIC_COUNT]; /* of the text metrics; NULL before the first text */
+    int64_t fewest_references, most_references;          /* of a segment so far; 0 before the first */
+    struct qkv_arena scratch;
 };
 
 /* Adds one translation and its `count` references. Fails, and adds to none of the metrics, when all references are NULL, an
@@ -289,8 +188,8 @@ QKV_API int qkv_scorer_details(const struct qkv_scorer *scorer, enum qkv_metric 
 QKV_API void qkv_scorer_title(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text,
                               size_t size);
 
-/* Writes the signature of a text metric, which says how it was computed, such as that of qkv_bleu_signature.
- * Writes "" if the metric has none, or no text was added. */
+/* Writes the signature of a text metric, which says how it was computed, such as
+ * `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0`, cut to `size` bytes with the NUL. Writes "" if the metric has none, or no text was added. */
 QKV_API void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text,
                                   size_t size);
 
