@@ -50,30 +50,23 @@ static double toy_operations(void)
     return 2 * (3 * dense + 3 * layers * 3 * 2 * attention);
 }
 
-Test(bench, training_and_floor)
+Test(bench, training)
 {
-    cJSON *json = json_of(run(BENCH "toy -m train -m floor -m forward -t 2 --steps 3 --json"));
-    cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(json, "results")), 3);
-    const char *const what[] = {"train", "floor"};
-    for (int i = 0; i < 2; i++) {
-        const cJSON *result = result_of(json, what[i]);
-        cr_expect_str_eq(text_of(result, "workload"), "toy");
-        cr_expect_eq(json_number(result, "threads"), 2);
-        cr_expect_eq(json_number(result, "steps"), 3);
-        double ms = json_number(result, "ms");
-        cr_expect(ms > 0 && json_number(result, "ms_p10") <= ms && ms <= json_number(result, "ms_p90"));
-        cr_expect(json_number(result, "cpu_ms") > 0);
-        cr_expect_float_eq(json_number(result, "tokens_per_second") * ms, 640e3, 1e-6);
-        cr_expect_float_eq(json_number(result, "gflops") * ms * 1e6 / toy_operations(), 1, 1e-12,
-                           "%s: %.17g of %.17g", what[i], json_number(result, "gflops") * ms * 1e6,
-                           toy_operations());
-        cr_expect(json_number(result, "peak_mb") > 1);
-        const cJSON *mallocs = cJSON_GetObjectItem(result, "mallocs_per_step");
-        cr_expect(cJSON_IsNull(mallocs) || mallocs->valuedouble == 0.0, "%s calls malloc", what[i]);
-    }
-    const cJSON *forward = result_of(json, "forward");
-    cr_expect_float_eq(json_number(forward, "gflops") * json_number(forward, "ms") * 3e6 / toy_operations(),
-                       1, 1e-12);
+    cJSON *json = json_of(run(BENCH "toy -m train -t 2 --steps 3 --json"));
+    cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(json, "results")), 1);
+    const cJSON *result = result_of(json, "train");
+    cr_expect_str_eq(text_of(result, "workload"), "toy");
+    cr_expect_eq(json_number(result, "threads"), 2);
+    cr_expect_eq(json_number(result, "steps"), 3);
+    double ms = json_number(result, "ms"), operations = json_number(result, "gflops") * ms * 1e6;
+    cr_expect(ms > 0 && json_number(result, "ms_p10") <= ms && ms <= json_number(result, "ms_p90"));
+    cr_expect(json_number(result, "cpu_ms") > 0);
+    cr_expect_float_eq(json_number(result, "tokens_per_second") * ms, 640e3, 1e-6);
+    cr_expect_float_eq(operations / toy_operations(), 1, 1e-12, "%.17g of %.17g", operations,
+                       toy_operations());
+    cr_expect(json_number(result, "peak_mb") > 1);
+    const cJSON *mallocs = cJSON_GetObjectItem(result, "mallocs_per_step");
+    cr_expect(cJSON_IsNull(mallocs) || mallocs->valuedouble == 0.0, "training calls malloc");
     cJSON_Delete(json);
 }
 
@@ -92,21 +85,6 @@ Test(bench, decoding)
         cr_expect(cJSON_IsNull(cJSON_GetObjectItem(result, "gflops")));
     }
     cJSON_Delete(json);
-}
-
-/* The operations of a step follow from the number of threads, and each thread has some. */
-Test(bench, peak)
-{
-    double operations[2];
-    for (int threads = 1; threads <= 2; threads++) {
-        cJSON *json = json_of(run(BENCH "-m peak -t %d --steps 3 --seconds 0 --json", threads));
-        const cJSON *result = result_of(json, "peak");
-        cr_expect_eq(json_number(result, "threads"), threads);
-        operations[threads - 1] = json_number(result, "gflops") * json_number(result, "ms");
-        cJSON_Delete(json);
-    }
-    cr_expect_gt(operations[0], 0);
-    cr_expect_float_eq(operations[1] / operations[0], 2, 1e-9);
 }
 
 /* Fails unless the shares of a profile add up to 1; returns its ops. */
@@ -146,7 +124,7 @@ static const cJSON *op_of(const cJSON *ops, const char *name)
 
 Test(bench, profile)
 {
-    cJSON *json = json_of(run(BENCH "toy --profile --shards 2 --steps 2 --seconds 0 --json"));
+    cJSON *json = json_of(run(BENCH "toy -m profile --shards 2 --steps 2 --seconds 0 --json"));
     const cJSON *ops = check_shares(json, "toy");
     const cJSON *attention = op_of(ops, "attention");
     cr_assert_not_null(attention);
@@ -185,108 +163,6 @@ Test(bench, tables)
     cr_expect_not_null(strstr(outcome.output, "\ntoy: "));
     cr_expect_not_null(strstr(outcome.output, " ms of processor time on one thread\n\nop "));
     cr_expect_not_null(strstr(outcome.output, "\nlinear_cross_entropy "));
-}
-
-/* The same with another number of layers in each stack. The projection does not depend on it. */
-static double layered_operations(double layers)
-{
-    double projection = 2 * 3 * 320. * 64 * 200;
-    return projection + (toy_operations() - projection) / 2 * layers;
-}
-
-Test(bench, scaling)
-{
-    cJSON *json = json_of(run(BENCH "-m scaling --axis layers --steps 1 --seconds 0 --json"));
-    static const double layers[] = {1, 2, 4, 6, 8, 12};
-    const cJSON *points = cJSON_GetObjectItem(json, "scaling");
-    cr_assert_eq(cJSON_GetArraySize(points), 6);
-    cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(json, "threads")), 0);
-    double slope = 0;
-    for (int i = 0; i < 6; i++) {
-        const cJSON *point = cJSON_GetArrayItem(points, i);
-        cr_expect_str_eq(text_of(point, "axis"), "layers");
-        cr_expect_eq(json_number(point, "value"), layers[i]);
-        cr_expect_eq(json_number(point, "tokens"), 640);
-        cr_expect_float_eq(json_number(point, "operations") / layered_operations(layers[i]), 1, 1e-12);
-        cr_expect_float_eq(json_number(point, "us_per_token") * 640 / json_number(point, "ms"), 1000, 1e-9);
-        cr_expect_gt(json_number(point, "attention_us_per_token"), 0);
-        cr_expect_lt(json_number(point, "attention_us_per_token"), json_number(point, "us_per_token"));
-        if (i == 0) continue;
-        /* The line is linear in the operations, which are linear in the layers. */
-        const cJSON *before = cJSON_GetArrayItem(points, i - 1);
-        double new_slope =
-            (json_number(point, "line_us_per_token") - json_number(before, "line_us_per_token")) /
-            (layers[i] - layers[i - 1]);
-        if (i > 1) cr_expect_float_eq(new_slope / slope, 1, 1e-9);
-        slope = new_slope;
-    }
-    cJSON_Delete(json);
-}
-
-/* The forecast follows from the other columns; the batch is split evenly among as many threads as
- * it has sentences. */
-static void check_forecasts(const cJSON *json, int64_t shards)
-{
-    const cJSON *row;
-    int64_t threads = 0, last = 0;
-    cJSON_ArrayForEach(row, cJSON_GetObjectItem(json, "threads"))
-    {
-        threads = (int64_t)json_number(row, "threads");
-        cr_expect(threads > last && threads <= (last ? 2 * last : 1), "%lld behind %lld", (long long)threads,
-                  (long long)last);
-        last = threads;
-        int64_t shard_count = shards ? shards : threads, usable = shard_count < 32 ? shard_count : 32;
-        int64_t turns = (usable + threads - 1) / threads;
-        cr_expect_str_eq(text_of(row, "workload"), "toy");
-        cr_expect_eq(json_number(row, "shards"), (double)shard_count);
-        cr_expect_float_eq(json_number(row, "busiest_share"), (double)turns / (double)usable, 1e-12);
-        int64_t blocks = shard_count;
-        while (blocks > 8) blocks = (blocks + 1) / 2; /* the optimizer sums at most 8 */
-        double ranges =
-            ceil((json_number(row, "gradient_sum_mb") * (1 << 20) / 4 / (double)(blocks - 1)) / 16384);
-        double updating = json_number(row, "updating_ms") * ceil(ranges / (double)threads) / ranges;
-        cr_expect_eq(json_number(row, "waiting_ms"), 0, "each shard of toy has its own block");
-        if (shard_count > 1)
-            cr_expect_float_eq(json_number(row, "forecast_ms"),
-                               json_number(row, "serial_ms") + updating +
-                                   json_number(row, "computing_ms") * json_number(row, "busiest_share"),
-                               1e-9);
-        cr_expect_leq(json_number(row, "gradient_sum_ms"), json_number(row, "updating_ms"));
-    }
-    cr_expect_geq(last, 64);
-}
-
-Test(bench, forecast_of_threads)
-{
-    cJSON *json = json_of(run(BENCH "toy -m threads --steps 1 --json"));
-    check_forecasts(json, 0);
-    const cJSON *first = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "threads"), 0);
-    cr_expect_gt(json_number(first, "ms"), 0);
-    cJSON_Delete(json);
-    json = json_of(run(BENCH "toy -m threads --shards 4 --steps 1 --json"));
-    check_forecasts(json, 4);
-    cJSON_Delete(json);
-}
-
-Test(bench, picture_of_scaling)
-{
-    const char *path = format("%s/scaling.svg", scratch("tools_bench_picture"));
-    struct outcome outcome =
-        run(BENCH "toy -m scaling --axis layers -m threads --steps 1 --seconds 0 -o '%s'", path);
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_not_null(strstr(
-        outcome.output,
-        "\n\nworkload   threads shards  serial computing  share waiting updating     sum    MB forecast  "
-        "times measured  times\ntoy              1      1 "));
-    cr_expect_not_null(strstr(outcome.output,
-                              "\n\naxis                             tokens        ms  us/token "
-                              "attention  the rest      line  ratio  GFLOP/s\nlayers          1 "
-                              "in each stack     640 "));
-    const char *svg = read_file(path, NULL);
-    static const char *const texts[] = {">layers, in each stack<", ">us per token<", ">threads (toy)<",
-                                        ">times as fast as one<",  ">measured<",     ">all but attention<"};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        cr_expect_not_null(strstr(svg, texts[i]), "%s", texts[i]);
 }
 
 /* Counts the tokens on one side of a batch. Fails unless each sentence ends with </s> and each id
@@ -342,34 +218,24 @@ Test(bench, a_text_and_its_batches)
     cr_expect_str_eq(read_file(format("%s/b.jsonl", folder), NULL), text);
 }
 
-Test(bench, a_config_and_a_run)
+/* A config is measured on its training text. */
+Test(bench, a_config)
 {
-    const char *folder = tiny_run("tools_bench_run", 2);
-    struct outcome outcome =
-        run("cd '%s' && " BENCH "c.yaml -m train -m startup --run run --steps 2 --json", folder);
-    cJSON *json = json_of(outcome);
-    cr_expect_str_eq(text_of(result_of(json, "train"), "workload"), "c.yaml");
-    const cJSON *start = result_of(json, "startup");
-    cr_expect(json_number(start, "ms") > 0 && json_number(start, "cpu_ms") > 0);
-    cr_expect_eq(json_number(start, "steps"), 2);
-    cr_expect(cJSON_IsNull(cJSON_GetObjectItem(start, "tokens_per_second")));
+    const char *folder = tiny_task("tools_bench_config");
+    cJSON *json = json_of(run("cd '%s' && " BENCH "c.yaml -m train -t 1 --steps 2 --json", folder));
+    const cJSON *train = result_of(json, "train");
+    cr_expect_str_eq(text_of(train, "workload"), "c.yaml");
+    cr_expect_eq(json_number(train, "steps"), 2);
+    cr_expect_gt(json_number(train, "tokens_per_step"), 0);
     cJSON_Delete(json);
 }
 
 Test(bench, refusals)
 {
-    cr_expect(refused(run(BENCH "toy -m speed"),
-                      "qkv: --measure is 'speed', but must be one of train, "
-                      "forward, decode, floor, peak, profile, ops, attention, startup, threads, "
-                      "scaling, exchange, processes"));
-    cr_expect(refused(run(BENCH "-m scaling --axis layer"), "qkv: --axis is 'layer'; did you mean layers"));
-    cr_expect(refused(run(BENCH "toy -m train -o x.svg"),
-                      "qkv: --output draws scaling, threads and processes: add -m scaling"));
-    cr_expect(refused(run(BENCH "-m scaling -o x.pdf"), "qkv: x.pdf: a chart is written as .svg or .png"));
+    cr_expect(
+        refused(run(BENCH "toy -m speed"),
+                "qkv: --measure is 'speed', but must be one of train, decode, profile, ops, attention"));
     cr_expect(refused(run(BENCH "toy --fast"), "qkv: unknown option '--fast' (see `qkv-bench --help`)"));
-    cr_expect(refused(run(BENCH "-m startup --run /nowhere"),
-                      "qkv: /nowhere/source.vocabulary: cannot be read: No such file or directory"));
-    cr_expect(refused(run(BENCH "-m startup"), "qkv: startup needs a run folder: give --run"));
     cr_expect(refused(run(BENCH "/nowhere.yaml -m train --json"),
                       "qkv: /nowhere.yaml: cannot be read: No such file or directory"));
     cr_expect(

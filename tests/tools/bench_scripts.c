@@ -1,8 +1,8 @@
-/* The scripts that compare qkv with other programs: their arguments, what they say where a program is absent, and, with
- * a script that stands in for Python with PyTorch, which settings count and how ratios follow. Skipped without Python. */
+/* The scripts that compare qkv with other programs, skipped without Python: their arguments, what they say where a program is
+ * absent, and, with a script that stands in for Python with PyTorch, which settings count and how ratios follow. And the
+ * scripts that compare two builds and train the rows of Multi30k. */
 #include "support.h"
 
-#include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,7 @@ TestSuite(bench_scripts, .init = skip_without_python);
 
 Test(bench_scripts, help)
 {
-    static const char *const scripts[] = {"compare.py", "compare_joeynmt.py", "ctranslate2_step.py",
-                                          "torch_step.py"};
+    static const char *const scripts[] = {"compare.py", "ctranslate2_step.py", "torch_step.py"};
     for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
         struct outcome outcome = run(SCRIPTS "%s' --help", scripts[i]);
         cr_expect_eq(outcome.exit_code, 0, "%s: %s", scripts[i], outcome.error);
@@ -39,7 +38,6 @@ Test(bench_scripts, refusals)
          "argument --workloads: there is no tiny; there are toy, small, base"},
         {"compare.py' --what text", "--what text and --text FILE need each other"},
         {"compare.py' --what train --text x.tsv", "--what text and --text FILE need each other"},
-        {"compare_joeynmt.py' --updates 5", "--updates is 5, but must be at least 20"},
         {"torch_step.py' toy --what speed", "argument --what: invalid choice: 'speed'"},
         {"ctranslate2_step.py' toy --what train", "argument --what: invalid choice: 'train'"},
     };
@@ -52,23 +50,17 @@ Test(bench_scripts, refusals)
 
 Test(bench_scripts, absent_peers)
 {
-    struct outcome outcome = run(
-        COMPARE "--python /nowhere/python --workloads toy --what decode --rounds 1 --seconds 0 --markdown");
+    struct outcome outcome =
+        run(COMPARE "--python /nowhere/python --workloads toy --what decode --rounds 1 --seconds 0");
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_not_null(
         strstr(outcome.error,
                "compare.py: PyTorch is not compared; /nowhere/python cannot import torch (see --python)\n"
                "compare.py: CTranslate2 is not compared; /nowhere/python cannot import ctranslate2 (see "
                "--python)\n"));
-    cr_expect_not_null(strstr(outcome.output, "\n| toy, greedy 64 | qkv "), "%s", outcome.output);
+    cr_expect_not_null(strstr(outcome.output, "\n| toy, greedy 64 | qkv     | "), "%s", outcome.output);
     cr_expect_null(strstr(outcome.output, "PyTorch"));
     cr_expect_null(strstr(outcome.error, "left out"), "an absent program must not be run: %s", outcome.error);
-    outcome = run(SCRIPTS "compare_joeynmt.py' --python /nowhere/python");
-    cr_expect_eq(outcome.exit_code, 0);
-    cr_expect_str_empty(outcome.output);
-    cr_expect_str_eq(outcome.error,
-                     "compare_joeynmt.py: Joey NMT is not compared; /nowhere/python cannot import joeynmt "
-                     "(see --python)\n");
 }
 
 /* A program that answers as Python with PyTorch 9 would. Two settings are fast, and one of them is faster with each
@@ -95,38 +87,38 @@ static const char *false_python(void)
     return path;
 }
 
+/* Returns the first number behind a text in the line of `from`. */
+static double number_behind(const char *from, const char *text)
+{
+    const char *at = strstr(from, text);
+    cr_assert_not_null(at, "%s", from);
+    return strtod(at + strlen(text), NULL);
+}
+
 Test(bench_scripts, fastest_setting)
 {
     const char *python = false_python();
     struct outcome outcome =
-        run(COMPARE "--python '%s' --workloads toy --what train --threads 2 --rounds 2 --seconds 0 --json",
-            python);
+        run(COMPARE "--python '%s' --workloads toy --what train --threads 2 --rounds 2 --seconds 0", python);
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_not_null(strstr(outcome.error, "compare.py: PyTorch, compiled: left out: "), "%s",
                        outcome.error);
     cr_expect_not_null(strstr(outcome.error, "no compiler"));
-    cJSON *json = cJSON_Parse(outcome.output);
-    cr_assert_not_null(json, "%s", outcome.output);
-    cr_expect_str_eq(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "versions"), 1)->valuestring,
-                     "PyTorch 9.0");
-    cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(json, "peak_gflops")), 2);
-    const cJSON *row;
-    int rows = 0;
-    cJSON_ArrayForEach(row, cJSON_GetObjectItem(json, "rows"))
-    {
-        if (strcmp(cJSON_GetObjectItem(row, "program")->valuestring, "PyTorch") != 0) continue;
-        const cJSON *results = cJSON_GetObjectItem(row, "results");
-        cr_assert_eq(cJSON_GetArraySize(results), 2);
-        for (int i = 0; i < 2; i++) {
-            const cJSON *result = cJSON_GetArrayItem(results, i);
-            cr_expect_str_eq(cJSON_GetObjectItem(result, "setting")->valuestring, "1 thread, sdpa");
-            cr_expect_eq(cJSON_GetObjectItem(result, "ms")->valueint, 2000000 / (i + 2),
-                         "the call after the trial's");
-        }
-        rows++;
-    }
-    cr_expect_eq(rows, 1);
-    cJSON_Delete(json);
+    cr_expect_not_null(strstr(outcome.output, "; PyTorch 9.0\n2 rounds; qkv on 2 threads\n\n| workload "),
+                       "%s", outcome.output);
+    /* The calls after the trial's took 2,000,000 / 2 and 2,000,000 / 3. */
+    const char *row = strstr(outcome.output, "\n| toy, train | PyTorch | 1 thread, sdpa  | "
+                                             "8.33e+05 (6.67e+05\xe2\x80\x93"
+                                             "1e+06) | ");
+    cr_assert_not_null(row, "%s", outcome.output);
+    cr_expect_null(strstr(row + 1, "\n| "), "there is one row of PyTorch");
+    /* The ratios are the times, divided by those of qkv. */
+    const char *ours = strstr(outcome.output, "\n| toy, train | qkv     | 2 threads ");
+    cr_assert_not_null(ours, "%s", outcome.output);
+    double low = number_behind(ours, "("), high = number_behind(ours, "\xe2\x80\x93");
+    cr_expect(low > 0 && low <= high);
+    double ratio = number_behind(row, "1e+06) | ");
+    cr_expect(ratio > 0.98 * 666666 / high && ratio < 1.02 * 1000000 / low, "%g", ratio);
     /* Five settings in the trial; in each of two rounds the fastest and the one that is nearly as fast. */
     int calls = 0;
     for (const char *at = read_file(format("%s.calls", python), NULL); (at = strchr(at, '\n')); at++) calls++;
@@ -160,4 +152,55 @@ Test(bench_scripts, rows_of_multi30k)
     const char *table = run_ok(command, 2);
     cr_expect_not_null(strstr(table, "runs (mean of 2 seeds)"), "%s", table);
     cr_expect_eq(atoi(run_ok("wc -l <'%s/out/rows/train.en'", folder)), 20);
+}
+
+#define BUILDS "'" QKV_SOURCE_DIR "/tools/bench/compare_builds.sh' "
+
+/* Writes a program that prints the table of a qkv-bench whose greedy search takes `ms`, and 20 ms of processor time. */
+static void write_false_bench(const char *folder, const char *name, const char *ms)
+{
+    const char *text = format("#!/bin/sh\n"
+                              "echo %s $* >>'%s/calls'\n"
+                              "echo 'workload             what       threads  steps        ms      10 %%'\n"
+                              "echo 'toy                  greedy 64        1      9 %9s     1.000     "
+                              "99.00     20.00   64000        -'\n",
+                              name, folder, ms);
+    cr_assert_eq(chmod(write_text(folder, name, text), 0700), 0);
+}
+
+/* Which build is slower, by which clock, and in which order both run. */
+Test(compare_builds, ratios)
+{
+    const char *folder = scratch("tools_bench_builds");
+    write_false_bench(folder, "old", "10.00");
+    write_false_bench(folder, "new", "12.00");
+    struct outcome outcome = run("cd '%s' && PAIRS=3 OPTIONS='toy -t 1' " BUILDS "./old ./new", folder);
+    cr_expect_eq(outcome.exit_code, 1, "%s", outcome.error);
+    cr_expect_str_eq(outcome.output, "new / old                median ratio (range)\n"
+                                     "toy greedy 64            1.200 (1.200 to 1.200, 3 pairs)  slower than "
+                                     "the limit\n");
+    static const char order[] =
+        "old toy -t 1\nnew toy -t 1\nnew toy -t 1\nold toy -t 1\nold toy -t 1\nnew toy -t 1\n";
+    cr_expect_str_eq(read_file(format("%s/calls", folder), NULL), order);
+    outcome = run("cd '%s' && PAIRS=2 CLOCK=cpu " BUILDS "./old ./new", folder);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect_not_null(
+        strstr(outcome.output, "\ntoy greedy 64            1.000 (1.000 to 1.000, 2 pairs)\n"));
+    cr_expect_eq(run(BUILDS "'%s/old'", folder).exit_code, 2, "two programs are needed");
+    cr_expect_eq(run(BUILDS "'%s/old' /nowhere", folder).exit_code, 2);
+}
+
+/* The table of qkv-bench has the columns that the script reads. */
+Test(compare_builds, columns)
+{
+    struct outcome outcome = run("PAIRS=1 LIMIT=1000 OPTIONS='toy -m train -m decode -t 1 --steps 1' " BUILDS
+                                 "'" QKV_BENCH "' '" QKV_BENCH "'");
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    static const char *const rows[] = {"toy beam 1", "toy beam 64", "toy greedy 1", "toy greedy 64",
+                                       "toy train"};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *row = strstr(outcome.output, format("\n%-24s ", rows[i]));
+        cr_assert_not_null(row, "%s: %s", rows[i], outcome.output);
+        cr_expect_gt(strtod(row + 26, NULL), 0);
+    }
 }

@@ -55,7 +55,6 @@ Test(help, scripts_print_what_they_begin_with)
         {"tools/demo.sh", "Shows everything with one command: "},
         {"tools/test.sh", "Installs missing packages, builds, and runs the tests: "},
         {"tools/nightly.sh", "The checks that take hours; "},
-        {"tools/bench/networks.sh", "How well the model of `qkv-bench -m processes` "},
         {"tools/bench/multi30k_rows.sh", "What subwords, dropout, consistency losses, averages and "},
         {"tools/check_structure.sh", "Checks that the source keeps the structure "},
         {".ci/run", "What must pass before a change is merged; "},

@@ -60,27 +60,25 @@ static double operations_of(const struct variant *variant)
 }
 
 enum qkv_status bench_attention(struct bench_work *work, const struct bench_options *options,
-                                const struct bench_sink *sink, struct qkv_error *error)
+                                struct bench_report *report, struct qkv_error *error)
 {
     struct pass pass = {.inputs = malloc(3 * NUMBERS * sizeof(float))};
     const struct qkv_random random = {.seed = 1};
-    (void)work;
     if (!pass.inputs) return qkv_error_set(error, "out of memory for a long sentence");
     for (int i = 0; i < 3 * NUMBERS; i++)
         pass.inputs[i] = (float)(2 * qkv_random_uniform(random, (uint64_t)i) - 1);
     enum qkv_status status = QKV_OK;
     for (size_t i = 0; i < sizeof VARIANTS / sizeof VARIANTS[0] && !status; i++) {
-        struct bench_result result = {.threads = 1, .tokens = TOKENS};
+        struct bench_result result = {.name = VARIANTS[i].name, .threads = 1, .tokens = TOKENS};
         pass.variant = &VARIANTS[i];
         pass.graph = qkv_graph_new(QKV_FLOAT32); /* a new graph, to measure the memory of each variant */
         status = pass.graph ? bench_time(options, &result, run, &pass, error)
                             : qkv_error_set(error, "out of memory for a graph");
         if (!status) {
-            strcpy(result.name, VARIANTS[i].name);
             result.operations = operations_of(&VARIANTS[i]);
             result.peak =
                 ((double)qkv_graph_peak_bytes(pass.graph) - 8.0 * NUMBERS * sizeof(float)) / (1 << 20);
-            sink->result(sink->context, &result);
+            bench_report_result(report, work, &result);
         }
         qkv_graph_free(pass.graph);
     }

@@ -4,14 +4,13 @@
 
 #include "qkv/translator.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { TRANSLATED_TOGETHER = 32 };
 
 struct translation {
     struct qkv_search_options options;
-    struct qkv_batch batch;
+    int64_t count;
     struct qkv_ids *sources;
     struct qkv_workers *workers;
     struct qkv_translator *translator;
@@ -22,15 +21,14 @@ static enum qkv_status translate_step(void *context, int64_t i, struct qkv_error
     struct translation *t = context;
     (void)i;
     const struct qkv_hypothesis *best;
-    return qkv_translator_run(t->translator, t->batch.count, t->sources, TRANSLATED_TOGETHER, &t->options,
-                              &best, error);
+    return qkv_translator_run(t->translator, t->count, t->sources, TRANSLATED_TOGETHER, &t->options, &best,
+                              error);
 }
 
 static void translation_release(struct translation *t)
 {
     qkv_translator_free(t->translator);
     qkv_workers_free(t->workers);
-    qkv_batch_release(&t->batch);
     free(t->sources);
 }
 
@@ -38,27 +36,22 @@ static enum qkv_status translation_make(struct translation *t, const struct benc
                                         int64_t sentences, int64_t beam, const struct bench_options *options,
                                         struct qkv_error *error)
 {
-    *t = (struct translation){.workers = qkv_workers_new((int)options->threads, error)};
-    if (!t->workers || bench_random_batch(work, sentences, false, &t->batch, error)) return QKV_INVALID;
-    if (set_precision(work->model, options->precision, error)) return QKV_INVALID;
+    *t = (struct translation){.count = sentences, .workers = qkv_workers_new((int)options->threads, error)};
+    t->sources = bench_random_sentences(work, sentences, false, error);
+    if (!t->workers || !t->sources || set_precision(work->model, options->precision, error))
+        return QKV_INVALID;
     t->translator = qkv_translator_new(work->model, t->workers, error);
-    t->sources = calloc((size_t)sentences, sizeof *t->sources);
     if (!t->translator) return QKV_INVALID;
-    if (!t->sources) return qkv_error_set(error, "out of memory for %lld sentences", (long long)sentences);
-    for (int64_t i = 0; i < sentences; i++)
-        t->sources[i] =
-            (struct qkv_ids){t->batch.source_length[i] - 1, t->batch.source + t->batch.source_start[i]};
     /* Translations have as many tokens as the source: the bias makes the model never output
      * </s>. */
-    int64_t tokens = t->batch.source_length[0];
-    t->options = (struct qkv_search_options){beam, 0, 1, tokens > 1 ? tokens - 1 : 1, true};
+    t->options = (struct qkv_search_options){beam, 0, 1, t->sources[0].length, true};
     const struct qkv_parameters *parameters = &work->model->parameters;
     ((float *)parameters->values)[work->model->output_bias->offset + QKV_END] = -1e9f;
     return QKV_OK;
 }
 
 enum qkv_status bench_decode(struct bench_work *work, const struct bench_options *options,
-                             const struct bench_sink *sink, struct qkv_error *error)
+                             struct bench_report *report, struct qkv_error *error)
 {
     static const struct {
         const char *name;
@@ -67,14 +60,13 @@ enum qkv_status bench_decode(struct bench_work *work, const struct bench_options
     enum qkv_status status = QKV_OK;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !status; i++) {
         struct translation t;
-        struct bench_result result = {0};
-        snprintf(result.name, sizeof result.name, "%s", kinds[i].name);
+        struct bench_result result = {.name = kinds[i].name};
         status = translation_make(&t, work, kinds[i].sentences, kinds[i].beam, options, error);
         if (!status) status = bench_time(options, &result, translate_step, &t, error);
         if (!status) {
             result.threads = qkv_workers_count(t.workers);
             result.tokens = (double)(kinds[i].sentences * (t.options.max_output_length + 1));
-            sink->result(sink->context, &result);
+            bench_report_result(report, work, &result);
         }
         translation_release(&t);
     }

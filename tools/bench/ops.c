@@ -3,7 +3,6 @@
 
 #include "qkv/ops.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { ROWS = 480, WIDTH = 512, SENTENCES = 32, LENGTH = ROWS / SENTENCES, HEADS = 8, CLASSES = 4000 };
@@ -166,11 +165,11 @@ static bool measure(struct op_inputs *inputs, struct qkv_graph *graph, enum qkv_
 }
 
 enum qkv_status bench_ops(struct bench_work *work, const struct bench_options *options,
-                          const struct bench_sink *sink, struct qkv_error *error)
+                          struct bench_report *report, struct qkv_error *error)
 {
     enum { MAX_RUNS = 64 };
-    (void)work;
-    int runs = options->steps < MAX_RUNS ? (int)options->steps : MAX_RUNS;
+    struct bench_profile_row row[QKV_OP_COUNT];
+    int rows = 0, runs = options->steps < MAX_RUNS ? (int)options->steps : MAX_RUNS;
     struct op_inputs *inputs = malloc(sizeof *inputs);
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
     enum qkv_status status = QKV_OK;
@@ -180,15 +179,15 @@ enum qkv_status bench_ops(struct bench_work *work, const struct bench_options *o
         struct op_timer timer;
         if (!measure(inputs, graph, (enum qkv_op_id)op, runs, (double *[]){forward, backward}, &timer))
             continue;
-        struct bench_profile_row row = {
+        row[rows++] = (struct bench_profile_row){
+            .name = qkv_op_name((enum qkv_op_id)op),
             .calls = 1,
             .seconds = {bench_median(forward, runs), bench_median(backward, runs)},
             .operations = {timer.cost[0].operations, timer.cost[1].operations},
             .bytes = {timer.cost[0].bytes, timer.cost[1].bytes},
         };
-        snprintf(row.name, sizeof row.name, "%s", qkv_op_name((enum qkv_op_id)op));
-        sink->profile(sink->context, &row);
     }
+    if (!status) bench_report_profile(report, work, row, rows);
     qkv_graph_free(graph);
     free(inputs);
     return status;

@@ -1,43 +1,17 @@
 /* Prints results and profiles as tables or JSON. */
-#include "report.h"
+#include "bench.h"
 
-#include <math.h>
-#include <stdio.h>
+#include <cjson/cJSON.h>
 #include <stdlib.h>
-#include <string.h>
 
-struct bench_report *bench_report_new(bool json, const char *picture)
+/* Formats a number with three or four significant digits; "-" if it is not positive. */
+static const char *format_number(double number, char text[16])
 {
-    struct bench_report *report = calloc(1, sizeof *report);
-    if (!report) return NULL;
-    report->json = json;
-    report->picture = picture;
-    report->results = cJSON_CreateArray();
-    report->profiles = cJSON_CreateArray();
-    report->points = cJSON_CreateArray();
-    report->forecasts = cJSON_CreateArray();
-    report->exchanges = cJSON_CreateArray();
-    report->networks = cJSON_CreateArray();
-    return report;
-}
-
-/* ---- results ---- */
-
-static void print_result(struct bench_report *report, const char *work, const struct bench_result *r)
-{
-    char ms[16], low[16], high[16], processor[16], tokens[16], flops[16], peak[16], mallocs[16] = "-";
-    if (!report->has_output)
-        printf("%-20s %-10s %7s %6s %9s %9s %9s %9s %9s %8s %8s %8s\n", "workload", "what", "threads",
-               "steps", "ms", "10 %", "90 %", "cpu ms", "tokens/s", "GFLOP/s", "peak MB", "mallocs");
-    report->has_output = true;
-    if (r->mallocs >= 0) snprintf(mallocs, sizeof mallocs, "%.4g", r->mallocs);
-    printf("%-20s %-10s %7lld %6lld %9s %9s %9s %9s %9s %8s %8s %8s\n", work, r->name, (long long)r->threads,
-           (long long)r->steps, bench_format_number(r->median, ms), bench_format_number(r->low, low),
-           bench_format_number(r->high, high), bench_format_number(r->processor, processor),
-           bench_format_number(1e3 * r->tokens / r->median, tokens),
-           bench_format_number(1e-6 * r->operations / r->median, flops), bench_format_number(r->peak, peak),
-           mallocs);
-    fflush(stdout);
+    if (number > 0)
+        snprintf(text, 16, "%.*f", number < 10 ? 3 : number < 100 ? 2 : 0, number);
+    else
+        snprintf(text, 16, "-");
+    return text;
 }
 
 /* Adds a number to a JSON object; null if it is not known. */
@@ -49,14 +23,51 @@ static void add_number(cJSON *object, const char *name, double number, bool know
         cJSON_AddNullToObject(object, name);
 }
 
-void bench_report_result(struct bench_report *report, const char *work, const struct bench_result *r)
+/* Writes an object behind those that this process or an earlier one has written, and frees it. */
+static void append(FILE *file, cJSON *object)
 {
-    if (!report->json) {
-        print_result(report, work, r);
+    char *text = cJSON_Print(object);
+    fseek(file, 0, SEEK_END);
+    if (text) fprintf(file, "%s%s", ftell(file) > 0 ? ",\n" : "", text);
+    fflush(file);
+    cJSON_free(text);
+    cJSON_Delete(object);
+}
+
+/* ---- results ---- */
+
+static void print_result(struct bench_report *report, const char *work, const struct bench_result *r)
+{
+    const double numbers[] = {r->median,
+                              r->low,
+                              r->high,
+                              r->processor,
+                              1e3 * r->tokens / r->median,
+                              1e-6 * r->operations / r->median,
+                              r->peak};
+    static const int widths[] = {9, 9, 9, 9, 9, 8, 8};
+    char text[16], mallocs[16] = "-";
+    if (!report->has_output)
+        printf("%-20s %-10s %7s %6s %9s %9s %9s %9s %9s %8s %8s %8s\n", "workload", "what", "threads",
+               "steps", "ms", "10 %", "90 %", "cpu ms", "tokens/s", "GFLOP/s", "peak MB", "mallocs");
+    report->has_output = true;
+    printf("%-20s %-10s %7lld %6lld", work, r->name, (long long)r->threads, (long long)r->steps);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        printf(" %*s", widths[i], format_number(numbers[i], text));
+    if (r->mallocs >= 0) snprintf(mallocs, sizeof mallocs, "%.4g", r->mallocs);
+    printf(" %8s\n", mallocs);
+    fflush(stdout);
+}
+
+void bench_report_result(struct bench_report *report, const struct bench_work *work,
+                         const struct bench_result *r)
+{
+    if (!report->results) {
+        print_result(report, work->name, r);
         return;
     }
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "workload", work);
+    cJSON_AddStringToObject(object, "workload", work->name);
     cJSON_AddStringToObject(object, "what", r->name);
     cJSON_AddNumberToObject(object, "threads", (double)r->threads);
     cJSON_AddNumberToObject(object, "steps", (double)r->steps);
@@ -70,16 +81,10 @@ void bench_report_result(struct bench_report *report, const char *work, const st
     add_number(object, "gflops", 1e-6 * r->operations / r->median, r->operations > 0);
     add_number(object, "peak_mb", r->peak, r->peak > 0);
     add_number(object, "mallocs_per_step", r->mallocs, r->mallocs >= 0);
-    cJSON_AddItemToArray(report->results, object);
+    append(report->results, object);
 }
 
 /* ---- profiles ---- */
-
-void bench_report_profile(struct bench_report *report, const char *work, const struct bench_profile_row *row)
-{
-    (void)work;
-    if (report->rows < MAX_ROWS) report->row[report->rows++] = *row;
-}
 
 static double seconds_of(const struct bench_profile_row *row)
 {
@@ -105,82 +110,67 @@ static const char *rate_of(const struct bench_profile_row *row, int pass, char t
     return text;
 }
 
-static void print_profile(struct bench_report *report, const char *work, double total)
+static void print_profile(struct bench_report *report, const char *work, const struct bench_profile_row *row,
+                          int rows, double total)
 {
     printf("%s%s: %.3f ms of processor time on one thread\n\n%-22s %6s %11s %7s %14s %11s %7s %14s\n",
            report->has_output ? "\n" : "", work, 1e3 * total, "op", "calls", "forward ms", "share", "",
            "backward ms", "share", "");
-    for (int i = 0; i < report->rows; i++) {
-        const struct bench_profile_row *row = &report->row[i];
-        char rate[2][24];
-        printf("%-22s %6lld %11.3f %5.1f %% %14s %11.3f %5.1f %% %14s\n", row->name, (long long)row->calls,
-               1e3 * row->seconds[0], 100 * row->seconds[0] / total, rate_of(row, 0, rate[0]),
-               1e3 * row->seconds[1], 100 * row->seconds[1] / total, rate_of(row, 1, rate[1]));
+    for (; rows > 0; rows--, row++) {
+        printf("%-22s %6lld", row->name, (long long)row->calls);
+        for (int pass = 0; pass < 2; pass++) {
+            char rate[24];
+            printf(" %11.3f %5.1f %% %14s", 1e3 * row->seconds[pass], 100 * row->seconds[pass] / total,
+                   rate_of(row, pass, rate));
+        }
+        putchar('\n');
     }
     fflush(stdout);
     report->has_output = true;
 }
 
-static cJSON *pass_json(const struct bench_profile_row *row, int pass, double total)
+static cJSON *profile_json(const char *work, const struct bench_profile_row *row, int rows, double total)
 {
-    cJSON *object = cJSON_CreateObject();
-    double seconds = row->seconds[pass];
-    cJSON_AddNumberToObject(object, "ms", 1e3 * seconds);
-    cJSON_AddNumberToObject(object, "share", seconds / total);
-    add_number(object, "gflops", 1e-9 * row->operations[pass] / seconds,
-               seconds > 0 && row->operations[pass] > 0);
-    add_number(object, "gbps", 1e-9 * row->bytes[pass] / seconds, seconds > 0 && row->bytes[pass] > 0);
-    return object;
-}
-
-static void add_profile(struct bench_report *report, const char *work, double total)
-{
-    cJSON *profile = cJSON_CreateObject(), *rows = cJSON_AddArrayToObject(profile, "ops");
+    cJSON *profile = cJSON_CreateObject();
     cJSON_AddStringToObject(profile, "workload", work);
     cJSON_AddNumberToObject(profile, "ms", 1e3 * total);
-    for (int i = 0; i < report->rows; i++) {
+    cJSON *ops = cJSON_AddArrayToObject(profile, "ops");
+    for (; rows > 0; rows--, row++) {
         cJSON *object = cJSON_CreateObject();
-        cJSON_AddStringToObject(object, "op", report->row[i].name);
-        cJSON_AddNumberToObject(object, "calls", (double)report->row[i].calls);
-        cJSON_AddItemToObject(object, "forward", pass_json(&report->row[i], 0, total));
-        cJSON_AddItemToObject(object, "backward", pass_json(&report->row[i], 1, total));
-        cJSON_AddItemToArray(rows, object);
+        cJSON_AddItemToArray(ops, object);
+        cJSON_AddStringToObject(object, "op", row->name);
+        cJSON_AddNumberToObject(object, "calls", (double)row->calls);
+        for (int pass = 0; pass < 2; pass++) {
+            cJSON *half = cJSON_AddObjectToObject(object, pass ? "backward" : "forward");
+            double seconds = row->seconds[pass], operations = row->operations[pass], bytes = row->bytes[pass];
+            cJSON_AddNumberToObject(half, "ms", 1e3 * seconds);
+            cJSON_AddNumberToObject(half, "share", seconds / total);
+            add_number(half, "gflops", 1e-9 * operations / seconds, seconds > 0 && operations > 0);
+            add_number(half, "gbps", 1e-9 * bytes / seconds, seconds > 0 && bytes > 0);
+        }
     }
-    cJSON_AddItemToArray(report->profiles, profile);
+    return profile;
 }
 
-void bench_report_end(struct bench_report *report, const char *work)
+void bench_report_profile(struct bench_report *report, const struct bench_work *work,
+                          struct bench_profile_row *row, int rows)
 {
     double total = 0;
-    bench_report_end_scaling(report);
-    bench_report_end_processes(report);
-    if (!report->rows) return;
-    for (int i = 0; i < report->rows; i++) total += seconds_of(&report->row[i]);
-    qsort(report->row, (size_t)report->rows, sizeof report->row[0], slowest_first);
-    if (report->json)
-        add_profile(report, work, total);
+    for (int i = 0; i < rows; i++) total += seconds_of(&row[i]);
+    qsort(row, (size_t)rows, sizeof *row, slowest_first);
+    if (report->profiles)
+        append(report->profiles, profile_json(work->name, row, rows, total));
     else
-        print_profile(report, work, total);
-    report->rows = 0;
+        print_profile(report, work->name, row, rows, total);
 }
 
-int bench_report_finish(struct bench_report *report, bool failed)
+void bench_report_print_json(struct bench_report *report)
 {
-    cJSON *all = cJSON_CreateObject();
-    cJSON_AddItemToObject(all, "results", report->results);
-    cJSON_AddItemToObject(all, "profiles", report->profiles);
-    cJSON_AddItemToObject(all, "scaling", report->points);
-    cJSON_AddItemToObject(all, "threads", report->forecasts);
-    cJSON_AddItemToObject(all, "exchange", report->exchanges);
-    cJSON_AddItemToObject(all, "networks", report->networks);
-    if (report->json && !failed) {
-        char *text = cJSON_Print(all);
-        if (text) puts(text);
-        cJSON_free(text);
+    FILE *const files[] = {report->results, report->profiles};
+    for (int i = 0; i < 2; i++) {
+        fputs(i ? "],\n\"profiles\": [" : "{\"results\": [", stdout);
+        rewind(files[i]);
+        for (int c; (c = getc(files[i])) != EOF;) putchar(c);
     }
-    cJSON_Delete(all);
-    int drawn = failed || !report->picture ? QKV_OK : bench_report_draw(report);
-    free(report);
-    bool failed_write = fflush(stdout) != 0;
-    return failed_write || ferror(stdout) ? QKV_INVALID : drawn;
+    puts("]}");
 }

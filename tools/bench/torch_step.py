@@ -26,7 +26,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # read when the li
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
-from torch_transformer import END, Batch, Stack, Transformer, drop  # noqa: E402
+from torch_transformer import END, Batch, Transformer, drop  # noqa: E402
 
 torch.set_num_threads(arguments.threads)
 torch.set_autocast_enabled("cpu", arguments.bfloat16)
@@ -34,9 +34,8 @@ torch.set_autocast_dtype("cpu", torch.bfloat16)
 torch.manual_seed(1)
 size = WORKLOADS[arguments.workload]
 training = arguments.what == "train"
-encoder, decoder = (Stack(size.width, size.heads, size.inner, size.layers) for _ in range(2))
-model = Transformer(encoder, decoder, size.words, size.words, attention=arguments.attention,
-                    dropout=F.dropout if arguments.compile else drop)  # torch.compile cannot compile the calls of drop()
+# torch.compile cannot compile the calls of drop().
+model = Transformer(size, arguments.attention, F.dropout if arguments.compile else drop)
 model.training = training
 if arguments.compile:
     model.logits = torch.compile(model.logits)
@@ -48,7 +47,7 @@ def random_sentences(count):
 
 def read_batches(path):
     with open(path, encoding="ascii") as file:
-        batches = [Batch(row["source"], row["target"]) for row in map(json.loads, file)]
+        batches = [Batch(size.heads, row["source"], row["target"]) for row in map(json.loads, file)]
     if len(batches) < arguments.steps:
         sys.exit(f"torch_step.py: {path}: has {len(batches)} batches, fewer than the steps")
     return batches
@@ -61,10 +60,10 @@ if arguments.batches:
                 tokens_per_step=tokens)
     sys.exit()
 beam, count = (1, size.sentences) if training else DECODING[arguments.what]
-batch = Batch(random_sentences(count), random_sentences(count))
+batch = Batch(size.heads, random_sentences(count), random_sentences(count))
 if training:
     print_times(lambda _: model.step(batch), arguments.steps, arguments.seconds, WARM_UP, tokens_per_step=batch.tokens)
 elif beam == 1:
-    print_times(lambda _: model.greedy(batch, size.tokens, until_end=False), arguments.steps, arguments.seconds)
+    print_times(lambda _: model.greedy(batch, size.tokens), arguments.steps, arguments.seconds)
 else:
     print_times(lambda _: model.beam(batch, beam, size.tokens), arguments.steps, arguments.seconds)

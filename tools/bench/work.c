@@ -16,13 +16,6 @@ static const struct bench_shape SHAPES[] = {
     {"large", 512, 8, 2048, 6, 10000, 64, 15}, /* 60 million parameters */
 };
 
-const struct bench_shape *bench_shape_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof SHAPES / sizeof SHAPES[0]; i++)
-        if (!strcmp(SHAPES[i].name, name)) return &SHAPES[i];
-    return NULL;
-}
-
 /* Compared programs train with the same settings: post-norm, dropout everywhere, label smoothing,
  * Adam. */
 static void set_stack(struct qkv_stack_config *stack, const struct bench_shape *shape)
@@ -38,11 +31,10 @@ static void set_stack(struct qkv_stack_config *stack, const struct bench_shape *
     stack->attention.key_width = stack->attention.value_width = shape->width / shape->heads;
 }
 
-static enum qkv_status set_shape(struct bench_work *work, const struct bench_shape *shape,
-                                 struct qkv_error *error)
+static enum qkv_status set_shape(struct bench_work *work, struct qkv_error *error)
 {
     struct qkv_config *config = &work->config;
-    work->shape = *shape;
+    const struct bench_shape *shape = work->shape;
     if (qkv_config_default(config, &work->arena, shape->name)) return qkv_error_set(error, "out of memory");
     set_stack(&config->model.encoder, shape);
     set_stack(&config->model.decoder, shape);
@@ -53,20 +45,19 @@ static enum qkv_status set_shape(struct bench_work *work, const struct bench_sha
     training->adam_epsilon = 1e-9;
     training->learning_rate = 1e-4;
     work->source_size = work->target_size = shape->vocabulary;
+    /* Of a text, lower case and separate punctuation marks: a small vocabulary then covers more of it. */
+    struct qkv_text_config *texts[] = {&config->data.src, &config->data.trg};
+    for (int side = 0; side < 2; side++) {
+        texts[side]->lowercase = texts[side]->split_punctuation = true;
+        texts[side]->voc_limit = shape->vocabulary - QKV_SPECIALS;
+    }
     return QKV_OK;
 }
 
-/* Lower case and separate punctuation marks: a small vocabulary then covers more of the text. */
-static void set_text(struct qkv_text_config *text, const struct bench_shape *shape)
-{
-    text->lowercase = text->split_punctuation = true;
-    text->voc_limit = shape->vocabulary - QKV_SPECIALS;
-}
-
-static enum qkv_status read_config(struct bench_work *work, const char *path, struct qkv_error *error)
+static enum qkv_status read_config(struct bench_work *work, struct qkv_error *error)
 {
     struct qkv_messages messages = {0};
-    if (!qkv_config_read(&work->config, &work->arena, path, NULL, 0, &messages)) return QKV_OK;
+    if (!qkv_config_read(&work->config, &work->arena, work->name, NULL, 0, &messages)) return QKV_OK;
     qkv_error_set(error, "%s", messages.count ? messages.text[0] : "out of memory");
     return QKV_INVALID;
 }
@@ -81,52 +72,13 @@ static enum qkv_status read_text(struct bench_work *work, const char *path, stru
         qkv_corpus_vocabularies(&work->corpus, &config->data, &work->source, &work->target, error) ||
         qkv_corpus_encode(&work->corpus, &work->source, &work->target, error))
         return QKV_INVALID;
-    if (!work->shape.name) { /* a built-in workload keeps its size */
+    if (!work->shape) { /* a built-in workload keeps its size */
         work->source_size = work->source.size;
         work->target_size = work->target.size;
     }
     const struct qkv_batches_options batches = {config->training.batch_type, config->training.batch_size,
                                                 QKV_BATCH_ORDER_SHUFFLED, 1};
     return qkv_batches_init(&work->batches, &work->corpus, batches, error);
-}
-
-static enum qkv_status make_model(struct bench_work *work, struct qkv_error *error)
-{
-    work->model =
-        qkv_model_new(&work->config.model, work->source_size, work->target_size, QKV_FLOAT32, error);
-    if (!work->model) return QKV_INVALID;
-    qkv_parameters_initialize(&work->model->parameters, 1);
-    return QKV_OK;
-}
-
-enum qkv_status bench_work_make_shape(struct bench_work *work, const struct bench_shape *shape,
-                                      struct qkv_error *error)
-{
-    *work = (struct bench_work){.name = shape->name};
-    if (set_shape(work, shape, error) ||
-        bench_random_batch(work, shape->sentences, true, &work->batch, error))
-        return QKV_INVALID;
-    return make_model(work, error);
-}
-
-enum qkv_status bench_work_make(struct bench_work *work, const char *name, const char *text,
-                                struct qkv_error *error)
-{
-    const struct bench_shape *shape = bench_shape_find(name);
-    if (shape && !text) return bench_work_make_shape(work, shape, error);
-    *work = (struct bench_work){.name = name};
-    if (shape ? set_shape(work, shape, error) : read_config(work, name, error)) return QKV_INVALID;
-    if (shape) {
-        set_text(&work->config.data.src, shape);
-        set_text(&work->config.data.trg, shape);
-    }
-    enum qkv_status status = read_text(work, text ? text : work->config.data.train, error);
-    return status ? status : make_model(work, error);
-}
-
-int64_t bench_work_shards(const struct bench_work *work)
-{
-    return work->shape.name ? 0 : work->config.training.shards;
 }
 
 enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_error *error)
@@ -139,42 +91,65 @@ enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_
 
 /* Returns the tokens of a random sentence without </s>: with a text, the average length of its
  * sentences. */
-static int64_t length_of(const struct bench_work *work, bool target)
+static int64_t length_of(const struct bench_work *work, bool is_target)
 {
-    if (!work->has_text) return work->shape.tokens - 1;
-    const struct qkv_corpus_side *side = target ? &work->corpus.target : &work->corpus.source;
+    if (!work->has_text) return work->shape->tokens - 1;
+    const struct qkv_corpus_side *side = is_target ? &work->corpus.target : &work->corpus.source;
     int64_t length = side->start[work->corpus.count] / work->corpus.count;
     return length > 0 ? length : 1;
 }
 
-enum qkv_status bench_random_batch(const struct bench_work *work, int64_t count, bool with_target,
-                                   struct qkv_batch *batch, struct qkv_error *error)
+struct qkv_ids *bench_random_sentences(const struct bench_work *work, int64_t count, bool is_target,
+                                       struct qkv_error *error)
 {
-    int64_t length[2] = {length_of(work, false), length_of(work, true)};
-    int32_t size[2] = {work->source_size, work->target_size};
-    struct qkv_ids *ids[2] = {NULL, NULL};
-    int32_t *words[2] = {NULL, NULL};
-    enum qkv_status status = QKV_OK;
-    for (int side = 0; side < 2; side++) {
-        struct qkv_random random = {.seed = 7, .step = (uint32_t)side, .stream = QKV_STREAM_CHECK};
-        ids[side] = malloc((size_t)count * sizeof *ids[side]);
-        words[side] = malloc((size_t)(count * length[side]) * sizeof *words[side]);
-        if (!ids[side] || !words[side]) {
-            status = qkv_error_set(error, "out of memory for %lld sentences", (long long)count);
-            break;
-        }
-        for (int64_t i = 0; i < count * length[side]; i++)
-            words[side][i] = QKV_SPECIALS + (int32_t)qkv_random_below(random, (uint64_t)i,
-                                                                      (uint64_t)(size[side] - QKV_SPECIALS));
-        for (int64_t i = 0; i < count; i++)
-            ids[side][i] = (struct qkv_ids){length[side], words[side] + i * length[side]};
+    const struct qkv_random random = {.seed = 7, .step = is_target, .stream = QKV_STREAM_CHECK};
+    int64_t length = length_of(work, is_target);
+    uint64_t size = (uint64_t)((is_target ? work->target_size : work->source_size) - QKV_SPECIALS);
+    struct qkv_ids *ids = malloc((size_t)count * (sizeof *ids + (size_t)length * sizeof(int32_t)));
+    if (!ids) {
+        qkv_error_set(error, "out of memory for %lld sentences", (long long)count);
+        return NULL;
     }
-    if (!status) status = qkv_batch_make(batch, count, ids[0], with_target ? ids[1] : NULL, error);
-    for (int side = 0; side < 2; side++) {
-        free(ids[side]);
-        free(words[side]);
-    }
+    int32_t *words = (int32_t *)(ids + count); /* behind the sentences */
+    for (int64_t i = 0; i < count * length; i++)
+        words[i] = QKV_SPECIALS + (int32_t)qkv_random_below(random, (uint64_t)i, size);
+    for (int64_t i = 0; i < count; i++) ids[i] = (struct qkv_ids){length, words + i * length};
+    return ids;
+}
+
+static enum qkv_status make_random_batch(struct bench_work *work, struct qkv_error *error)
+{
+    int64_t count = work->shape->sentences;
+    struct qkv_ids *sources = bench_random_sentences(work, count, false, error),
+                   *targets = bench_random_sentences(work, count, true, error);
+    enum qkv_status status = QKV_INVALID;
+    if (sources && targets) status = qkv_batch_make(&work->batch, count, sources, targets, error);
+    free(sources);
+    free(targets);
     return status;
+}
+
+static enum qkv_status make_model(struct bench_work *work, struct qkv_error *error)
+{
+    work->model =
+        qkv_model_new(&work->config.model, work->source_size, work->target_size, QKV_FLOAT32, error);
+    if (!work->model) return QKV_INVALID;
+    qkv_parameters_initialize(&work->model->parameters, 1);
+    return QKV_OK;
+}
+
+enum qkv_status bench_work_make(struct bench_work *work, const struct bench_options *options,
+                                struct qkv_error *error)
+{
+    for (size_t i = 0; i < sizeof SHAPES / sizeof SHAPES[0]; i++)
+        if (!strcmp(SHAPES[i].name, work->name)) work->shape = &SHAPES[i];
+    const struct bench_shape *shape = work->shape;
+    if (shape ? set_shape(work, error) : read_config(work, error)) return QKV_INVALID;
+    enum qkv_status status =
+        shape && !options->text
+            ? make_random_batch(work, error)
+            : read_text(work, options->text ? options->text : work->config.data.train, error);
+    return status ? status : make_model(work, error);
 }
 
 static void write_side(FILE *file, const char *name, int64_t count, const int32_t *ids, const int64_t *start,
