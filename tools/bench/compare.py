@@ -212,7 +212,9 @@ class Comparison:
 
     def print_table(self):
         lines = [["workload", "program", "fastest setting", self.options.clock, "ratio", "MB"]]
-        for (workload, what, name), results in self.results.items():
+        rows = [key[:2] for key in self.results]
+        for key in sorted(self.results, key=lambda key: rows.index(key[:2])):  # qkv first, then the peers
+            (workload, what, name), results = key, self.results[key]
             clock, ours = self.clock(what), self.results[workload, what, "qkv"]
             title = f"text, {ours[0]['tokens_per_step']:.0f} tokens" if what == "text" else what
             times = [result[clock] for result in results]
