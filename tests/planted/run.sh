@@ -6,10 +6,10 @@
 #     tests/planted/run.sh               # all faults
 #     tests/planted/run.sh 07 31-core    # those whose names begin so
 #
-# Test programs run nearest first, and none after those of the step that catches the fault: (1) of the fault's own folder, (2) all
-# that are short, (3) the rest. In steps 2 and 3 all faults that are left are first planted together; then each one is tested
-# alone, by the programs that failed. Programs that fail without a fault are left out. Faults of tools/page/ are tested by the
-# programs named after the page, in a build of its own.
+# Test programs run nearest first, and none after those of the step that catches the fault: (1) those named after the file, and
+# short ones of its folder, (2) all that are short, (3) the rest. In steps 2 and 3 all faults that are left are first planted
+# together; then each one is tested alone, by the programs that failed. Programs that fail without a fault are left out. Faults
+# of tools/page/ are tested by the programs named after the page, in a build of its own.
 #
 # FAULTS (tests/planted): the folder of the patches. SCRATCH (build/planted): the copy and its builds, which are kept. JOBS (2):
 # parallel jobs. PROCESSOR_SECONDS (60): the limit of a process, which ends a test that hangs; one that only waits ends after
@@ -23,10 +23,9 @@ scratch=${SCRATCH:-$root/build/planted}
 tree=$scratch/tree
 jobs=${JOBS:-2}
 limit=${PROCESSOR_SECONDS:-60}
-# By rank and not by seconds, because those depend on what else the machine does: on one that is idle, three quarters of the
-# programs take under 3 s, nine tenths under 10 s.
+# Which programs are short: by rank and not by seconds, because those depend on what else the machine does. On one that is idle,
+# three quarters of the programs take under 3 s.
 fast_share=0.75
-near_share=0.9
 mkdir -p "$scratch/results"
 
 # The copy: a clone that shares the objects of this repository. What the tests find beside a checkout is linked.
@@ -75,12 +74,13 @@ measure() {
     times=$scratch/times.$1
     configure "$1" || { echo "run.sh: cannot configure: see $scratch/configure.log" >&2; exit 2; }
     [ "$(head -n 1 "$times" 2>/dev/null)" != "# $commit" ] || return 0
-    build "$1" all || { echo "run.sh: cannot build: see $scratch/build.log" >&2; exit 2; }
     expression=.
     [ "$1" = release ] || expression=page
-    (ulimit -t "$limit" && ctest --test-dir "$tree/build/$1" -R $expression -j "$jobs" >"$scratch/tests.log" 2>&1) || true
-    awk '/Test +#[0-9]+: / && !/ Passed | Start / { sub(/.*Test +#[0-9]+: /, ""); print "run.sh: left out, fails without a fault: " $1 }' \
-        "$scratch/tests.log" >&2
+    programs=$(ctest --test-dir "$tree/build/$1" -N -R $expression | sed -n 's/^ *Test *#[0-9]*: //p')
+    # shellcheck disable=SC2086 # names without spaces
+    build "$1" $programs || { echo "run.sh: cannot build: see $scratch/build.log" >&2; exit 2; }
+    # shellcheck disable=SC2086
+    run_tests "$1" $programs | sed 's/^/run.sh: left out, fails without a fault: /' >&2
     {
         echo "# $commit"
         sed -n 's/.*Test *#[0-9]*: \([^ ]*\) .* Passed *\([0-9.]*\) sec.*/\2 \1/p' "$scratch/tests.log" | LC_ALL=C sort -n
@@ -94,7 +94,7 @@ plant() {
     found=$file
     if [ ! -e "$tree/$file" ]; then
         folder=$(basename "$(dirname "$file")")
-        found=$(git -C "$tree" ls-files "$folder/${file##*/}" "*/$folder/${file##*/}")
+        found=$(git -C "$tree" ls-files "$folder/${file##*/}" "*/$folder/${file##*/}" ":!tests")
         [ "$(echo "$found" | grep -c .)" = 1 ] || return 1
     fi
     sed "s|$file|$found|g" "$patch" >"$scratch/one.patch"
@@ -110,11 +110,11 @@ trap 'exit 2' INT TERM
 
 # The programs of a step, from times.KIND, shortest first. near KIND FOLDER WORD: those named after the file come first.
 near() {
-    head -n "$(rank "$1" $near_share)" "$scratch/times.$1" | awk -v folder="$2" -v word="$3" '
+    awk -v rank="$(rank "$1" $fast_share)" -v folder="$2" -v word="$3" '
         /^#/ || index($2, folder "_") != 1 { next }
         index($2, folder "_" word) == 1 { print $2; next }
-        { others = others $2 "\n" }
-        END { printf "%s", others }'
+        NR <= rank { others = others $2 "\n" }
+        END { printf "%s", others }' "$scratch/times.$1"
 }
 
 fast() {
