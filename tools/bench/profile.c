@@ -53,7 +53,8 @@ static enum qkv_status profiler_make(struct profiler *m, struct bench_work *work
     m->gradients = calloc((size_t)parameters->elements, sizeof(float));
     if (!m->graph || !m->gradients) return qkv_error_set(error, "out of memory for gradients");
     qkv_graph_observe(m->graph, &(struct qkv_observer){record_node, m});
-    return qkv_optimizer_init(&m->optimizer, &work->config.training, parameters, error);
+    const struct qkv_optimizer_options options = qkv_optimizer_options_from_config(&work->config.training);
+    return qkv_optimizer_init(&m->optimizer, &options, parameters, error);
 }
 
 static void profiler_release(struct profiler *m)

@@ -43,7 +43,8 @@ static enum qkv_status trainer_make(struct trainer *trainer, struct bench_work *
                                          &objective, error);
     if (!trainer->replicas) return QKV_INVALID;
     if (work->has_text && qkv_replicas_reserve(trainer->replicas, &work->batches, error)) return QKV_INVALID;
-    return qkv_optimizer_init(&trainer->optimizer, training, &work->model->parameters, error);
+    const struct qkv_optimizer_options options = qkv_optimizer_options_from_config(&work->config.training);
+    return qkv_optimizer_init(&trainer->optimizer, &options, &work->model->parameters, error);
 }
 
 enum qkv_status bench_train(struct bench_work *work, const struct bench_options *options,
