@@ -58,25 +58,13 @@ Test(explain_recurrent, explains_additive_scores)
 {
     cJSON *walk = expect_walk_of("additive", "bidirectional: true",
                                  FED ", num_layers: 1, attention: {score: additive, key_width: 5}");
-    expect_shape(walk, "source_tokens", "[1,6]");
-    expect_shape(walk, "source_embeddings", "[6,6]");
-    expect_shape(walk, "memory", "[6,12]");
-    expect_shape(walk, "tokens", "[1,4]");
-    expect_shape(walk, "embeddings", "[4,12]");
-    expect_shape(walk, "previous_attentional", "[4,12]");
-    expect_shape(walk, "decoder_states", "[4,12]");
-    expect_shape(walk, "queries", "[4,12]");
-    expect_shape(walk, "keys", "[6,12]");
-    expect_shape(walk, "values", "[6,12]");
-    expect_shape(walk, "score_query", "[12,5]");
-    expect_shape(walk, "score_key", "[12,5]");
-    expect_shape(walk, "score_vector", "[1,5]");
-    expect_shape(walk, "scores", "[4,6]");
-    expect_shape(walk, "context", "[4,12]");
-    expect_shape(walk, "concatenated", "[4,24]");
-    expect_shape(walk, "output_weights", "[24,12]");
-    expect_shape(walk, "output_bias", "[1,12]");
-    expect_shape(walk, "output", "[4,12]");
+    expect_steps(walk,
+                 "source_tokens [1,6], source_embeddings [6,6], memory [6,12], tokens [1,4], embeddings "
+                 "[4,12], previous_attentional [4,12], decoder_states [4,12], queries [4,12], keys [6,12], "
+                 "values [6,12], score_query [12,5], score_key [12,5], score_vector [1,5], scores [4,6], "
+                 "weights [4,6], context [4,12], concatenated [4,24], output_weights [24,12], output_bias "
+                 "[1,12], pre_activation [4,12], output [4,12], word_vectors [12,4], word_bias [1,4], logits "
+                 "[4,4], probabilities [4,4], chosen [1,4]");
     cJSON *rows = cJSON_GetObjectItem(step_of(walk, 0, "weights"), "rows");
     cr_expect_str_eq(remember(cJSON_PrintUnformatted(rows)), "[\"uno\",\"dos\",\"tres\",\"</s>\"]");
 }

@@ -1,179 +1,126 @@
 /* qkv explain with a run of a transformer: the steps are those of the model. */
+#include "json.h"
 #include "tiny_run.h"
 
 #include "scene.h"
 
-/* The JSON output of a command with these arguments after the run. */
-static cJSON *run_json(const char *command, const char *arguments)
+/* Each test runs in a folder with the trained run. */
+static void enter_tiny(void)
 {
-    struct outcome outcome =
-        run("cd '%s' && qkv %s run %s -f json", tiny_folder("explain_run"), command, arguments);
-    cr_assert_eq(outcome.exit_code, 0, "%s %s: %s", command, arguments, outcome.error);
-    cJSON *json = parsed(outcome.output);
-    cr_assert_not_null(json);
-    return json;
+    enter(scratch("here"));
+    run_ok("ln -s '%s/run' run", tiny_folder("explain_run"));
 }
 
-/* The weights equal those of qkv attention for the same layer and head. */
-static void expect_same_weights(const char *kind, int layer)
+TestSuite(explain_run, .init = enter_tiny);
+
+static const cJSON *explain(const char *arguments)
 {
-    const char *sentence = "'one two three' --target 'uno dos tres'";
-    cJSON *walk = run_json("explain", format("%s --kind %s --layer %d", sentence, kind, layer));
-    cJSON *report = run_json("attention", sentence), *weights = step_of(walk, 0, "weights");
-    for (int head = 1; head <= 2; head++) {
-        cJSON *rows = cJSON_GetObjectItem(map_of(report, format("%s.%d.%d", kind, layer, head)), "weights"),
-              *row;
-        int i = 0;
-        cJSON_ArrayForEach(row, rows)
-        {
-            cJSON *weight;
-            int j = 0;
-            cJSON_ArrayForEach(weight, row)
-            {
-                cr_expect_float_eq(number_of(weights, head - 1, i, j), weight->valuedouble, 2e-6,
-                                   "%s.%d.%d [%d, %d]", kind, layer, head, i, j);
-                j++;
-            }
-            i++;
-        }
-        cr_expect_eq(i, 4);
-    }
+    return json_of("qkv explain run %s -f json", arguments);
 }
+
+#define TWO   "'one two' --target 'uno dos'"
+#define THREE "'one two three' --target 'uno dos tres'"
 
 Test(explain_run, has_the_weights_that_attention_reports)
 {
-    expect_same_weights("encoder", 1);
-    expect_same_weights("encoder", 2);
-    expect_same_weights("decoder", 1);
-    expect_same_weights("cross", 1);
+    static const char *const layers[][2] = {
+        {"encoder", "1"}, {"encoder", "2"}, {"decoder", "1"}, {"cross", "1"}};
+    const cJSON *report = json_of("qkv attention run " THREE " -f json");
+    for (int i = 0; i < 4; i++)
+        expect_maps(explain(format(THREE " --kind %s --layer %s", layers[i][0], layers[i][1])), report,
+                    format("%s.%s", layers[i][0], layers[i][1]));
+    /* The best head is the same. */
+    const char *best = THREE " --kind encoder --layer 1 --head best";
+    cr_expect_eq(json_number(explain(best), "walks.0.first_head"),
+                 json_number(json_of("qkv attention run %s -f json", best), "maps.0.head"));
 }
 
 Test(explain_run, has_every_step_with_its_shape)
 {
-    cJSON *walk = run_json("explain", "'one two three' --target 'uno dos tres'");
-    expect_shape(walk, "tokens", "[1,4]");
-    expect_shape(walk, "source_tokens", "[1,4]");
-    expect_shape(walk, "embeddings", "[4,16]");
-    expect_shape(walk, "positions", "[4,16]");
-    expect_shape(walk, "inputs", "[4,16]");
-    expect_shape(walk, "layer_inputs", "[4,16]");
-    expect_shape(walk, "memory", "[4,16]");
-    expect_shape(walk, "query_weights", "[2,16,8]");
-    expect_shape(walk, "query_bias", "[2,1,8]");
-    expect_shape(walk, "queries", "[2,4,8]");
-    expect_shape(walk, "scaled_scores", "[2,4,4]");
-    expect_shape(walk, "context", "[2,4,8]");
-    expect_shape(walk, "concatenated", "[4,16]");
-    expect_shape(walk, "output_weights", "[16,16]");
-    expect_shape(walk, "output", "[4,16]");
-    cr_expect_not_null(step_of(run_json("explain", "one --target uno --kind decoder"), 0, "mask"));
+    const cJSON *walk = explain(THREE);
+    expect_steps(
+        walk,
+        "tokens [1,4], embeddings [4,16], positions [4,16], inputs [4,16], source_tokens [1,4], "
+        "source_embeddings [4,16], source_inputs [4,16], layer_inputs [4,16], memory [4,16], query_weights "
+        "[2,16,8], query_bias [2,1,8], key_weights [2,16,8], key_bias [2,1,8], value_weights [2,16,8], "
+        "value_bias [2,1,8], queries [2,4,8], keys [2,4,8], values [2,4,8], scores [2,4,4], scaled_scores "
+        "[2,4,4], weights [2,4,4], context [2,4,8], concatenated [4,16], output_weights [16,16], output_bias "
+        "[1,16], output [4,16], residual [4,16], attention_sum [4,16], inner_inputs [4,16], inner_weights "
+        "[16,32], inner_bias [1,32], inner [4,32], activated [4,32], outer_weights [32,16], outer_bias "
+        "[1,16], outer [4,16], layer_sum [4,16], final_norm [4,16], word_vectors [16,6], word_bias [1,6], "
+        "logits [4,6], probabilities [4,6], chosen [1,4]");
+    cr_expect_not_null(step_of(explain("one --target uno --kind decoder"), 0, "mask"));
 }
 
 Test(explain_run, shows_the_untrained_model_beside_the_trained_one)
 {
-    cJSON *walk = run_json("explain", "'one two' --target 'uno dos' --versus random");
-    cr_assert_eq(cJSON_GetArraySize(cJSON_GetObjectItem(walk, "walks")), 2);
-    cJSON *random = step_of(walk, 0, "query_bias"), *learned = step_of(walk, 1, "query_bias");
+    const cJSON *walk = explain(TWO " --versus random");
+    cr_assert_eq(json_size(walk, "walks"), 2);
+    const cJSON *random = step_of(walk, 0, "query_bias"), *learned = step_of(walk, 1, "query_bias");
     bool moved = false;
     for (int d = 0; d < 8; d++) {
         cr_expect_eq(number_of(random, 0, 0, d), 0.0, "biases start at 0");
         moved = moved || fabs(number_of(learned, 0, 0, d)) > 0;
     }
     cr_expect(moved);
-    struct outcome text =
-        run("cd '%s' && qkv explain run 'one two' --target 'uno dos' --versus random --head 1",
-            tiny_folder("explain_run"));
-    cr_expect(shows(text.output, "random, head 1"));
-    cr_expect(shows(text.output, "learned, head 1"));
-}
-
-/* After one update with a tiny learning rate, the parameters are nearly those before training. */
-Test(explain_run, versus_random_shows_the_initial_parameters)
-{
-    const char *folder = enter(scratch("began"));
-    tiny_data(folder);
-    write_text(folder, "tiny.yaml", TINY_CONFIG);
-    run_ok("qkv train tiny.yaml --threads 1 --quiet -s training.updates=1 -s training.learning_rate=1e-9 -s "
+    const char *text = run_ok("qkv explain run " TWO " --versus random --head 1");
+    cr_expect(shows(text, "random, head 1") && shows(text, "learned, head 1"));
+    /* After one update with a tiny learning rate, the parameters are nearly those before training. */
+    enter(scratch("began"));
+    tiny_data(".");
+    write_text(".", "tiny.yaml", TINY_CONFIG);
+    run_ok("qkv train tiny.yaml -q -s training.updates=1 -s training.learning_rate=1e-9 -s "
            "training.random_seed=7");
-    cJSON *walk = parsed(run("qkv explain run 'one two' --target 'uno dos' --versus random -f json").output);
-    cJSON *random = step_of(walk, 0, "output"), *learned = step_of(walk, 1, "output");
+    walk = explain(TWO " --versus random");
     double largest = 0;
     for (int c = 0; c < 16; c++) {
-        cr_expect_float_eq(number_of(random, 0, 1, c), number_of(learned, 0, 1, c), 1e-5);
-        largest = fmax(largest, fabs(number_of(random, 0, 1, c)));
+        double first = number_of(step_of(walk, 0, "output"), 0, 1, c);
+        cr_expect_float_eq(first, number_of(step_of(walk, 1, "output"), 0, 1, c), 1e-5);
+        largest = fmax(largest, fabs(first));
     }
     cr_expect_gt(largest, 0.1);
 }
 
-Test(explain_run, finds_the_best_head_as_attention_does)
-{
-    const char *sentence = "'one two three' --target 'uno dos tres' --kind encoder --layer 1 --head best";
-    cJSON *walk = run_json("explain", sentence), *report = run_json("attention", sentence);
-    cJSON *map = cJSON_GetArrayItem(cJSON_GetObjectItem(report, "maps"), 0);
-    cr_expect_eq(cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(walk, "walks"), 0), "first_head")
-                     ->valueint,
-                 cJSON_GetObjectItem(map, "head")->valueint);
-}
-
 Test(explain_run, follows_words)
 {
-    cJSON *all = run_json("explain", "'one two three' --target 'uno dos tres'"),
-          *one = run_json("explain", "'one two three' --target 'uno dos tres' --follow dos");
+    const cJSON *one = explain(THREE " --follow dos");
     expect_shape(one, "weights", "[2,1,4]");
-    for (int c = 0; c < 16; c++)
-        cr_expect_float_eq(number_of(step_of(one, 0, "output"), 0, 0, c),
-                           number_of(step_of(all, 0, "output"), 0, 1, c), 1e-12);
-    struct outcome none =
-        run("cd '%s' && qkv explain run one --target uno --follow zwei", tiny_folder("explain_run"));
-    cr_expect_eq(none.exit_code, 2);
-    cr_expect_str_eq(
-        none.error,
-        "qkv: there is no word 'zwei' to follow: give a word of the rows, or a number from 1 to 2\n");
-}
-
-Test(explain_run, messages_name_the_layers_and_words_that_exist)
-{
-    enter(tiny_folder("explain_run"));
-    cr_expect(refused(run("qkv explain run one --target uno --layer 3"),
-                      "qkv: the cross attention has no layer 3: its layers are 1 to 1"));
-    cr_expect(refused(run("qkv explain run"), "qkv: run is a run: give a sentence as well"));
-}
-
-Test(explain_run, refuses_folders_that_are_not_runs)
-{
-    cr_expect(refused(run("cd '%s' && qkv explain nowhere one", tiny_folder("explain_run")),
-                      "qkv: nowhere: there is no such run"));
+    expect_same_row(step_of(one, 0, "output"), 0, step_of(explain(THREE), 0, "output"), 1);
 }
 
 /* A scene may take vectors and matrices from a run. */
 Test(explain_run, scenes_take_vectors_and_matrices_from_runs)
 {
-    static const char SCENE[] = "tokens: one two\nrun: {path: run, layer: 2}\nembeddings: {from: learned}\n"
-                                "weights: {from: learned}\n";
-    const char *folder = enter(tiny_folder("explain_run"));
-    write_text(folder, "learned.yaml", SCENE);
-    cJSON *walk = parsed(run("qkv explain learned.yaml -f json").output),
-          *real = run_json("explain", "'one two' --target 'uno dos' --kind encoder --layer 2");
-    cr_assert_not_null(walk);
+    write_text(".", "learned.yaml",
+               "tokens: one two\nrun: {path: run, layer: 2}\nembeddings: {from: learned}\n"
+               "weights: {from: learned}\n");
+    const cJSON *walk = json_of("qkv explain learned.yaml -f json"),
+                *real = explain(TWO " --kind encoder --layer 2");
     expect_shape(walk, "weights", "[2,2,2]");
-    for (int d = 0; d < 16; d++)
-        cr_expect_float_eq(number_of(step_of(walk, 0, "embeddings"), 0, 1, d),
-                           number_of(step_of(real, 0, "embeddings"), 0, 1, d), 1e-12);
+    expect_same_row(step_of(walk, 0, "embeddings"), 1, step_of(real, 0, "embeddings"), 1);
     for (int d = 0; d < 8; d++)
         cr_expect_eq(number_of(step_of(walk, 0, "query_weights"), 1, 3, d),
                      number_of(step_of(real, 0, "query_weights"), 1, 3, d));
-    write_text(folder, "unknown.yaml",
-               "run: {path: run}\ntokens: one blorp\nembeddings: {from: learned}\n"
-               "weights: {from: none}\n");
-    cr_expect(refused(run("qkv explain unknown.yaml"),
-                      "qkv: unknown.yaml:2:1: run does not know the word 'blorp'"));
-    write_text(folder, "narrow.yaml",
-               "run: {path: run}\ntokens: one\nembeddings: {values: [[1, 2, 3]]}\n"
-               "weights: {from: learned}\n");
-    struct outcome narrow = run("qkv explain narrow.yaml");
-    cr_expect_eq(narrow.exit_code, 2);
-    cr_expect_str_eq(narrow.error, "qkv: narrow.yaml:4:11: the matrices of the run need vectors of width 16, "
-                                   "but the vectors are 3 wide\n");
+}
+
+Test(explain_run, refuses)
+{
+    static const char *const cases[][2] = {
+        {"run one --target uno --follow zwei",
+         "qkv: there is no word 'zwei' to follow: give a word of the rows, or a number from 1 to 2"},
+        {"run one --target uno --layer 3", "qkv: the cross attention has no layer 3: its layers are 1 to 1"},
+        {"run", "qkv: run is a run: give a sentence as well"},
+        {"nowhere one", "qkv: nowhere: there is no such run"},
+        {"unknown.yaml", "qkv: unknown.yaml:2:1: run does not know the word 'blorp'"},
+        {"narrow.yaml", "qkv: narrow.yaml:4:11: the matrices of the run need vectors of width 16, but the "
+                        "vectors are 3 wide"},
+    };
+    write_text(".", "unknown.yaml",
+               "run: {path: run}\ntokens: one blorp\nembeddings: {from: learned}\nweights: {from: none}\n");
+    write_text(
+        ".", "narrow.yaml",
+        "run: {path: run}\ntokens: one\nembeddings: {values: [[1, 2, 3]]}\nweights: {from: learned}\n");
+    EXPECT_REFUSALS("qkv explain", cases);
 }
 
 /* ---- positions, windows and shared heads ---- */
@@ -207,97 +154,72 @@ static void expect_followed(const char *name, const cJSON *all, const cJSON *two
     cr_expect_geq(followed, 7, "%s: %d steps", name, followed);
 }
 
-/* Trains a model whose stacks have this attention and these positions for a few updates, and
- * compares the weights of all heads with those of qkv attention. */
-static void expect_walk_of(const char *name, const char *attention, const char *positions, const char *step)
+/* Trains a model whose stacks have these keys for a few updates. */
+static void train(const char *model, int updates)
 {
-    const char *folder = scratch(name);
-    write_text(folder, "train.tsv", "one two\tuno dos\ntwo three one\tdos tres uno\nthree one\ttres uno\n");
-    write_text(folder, "c.yaml",
-               format("name: c\ndata: {train: train.tsv, src: {lang: en}, trg: {lang: es}}\nmodel:\n"
-                      "  encoder: {num_layers: 1, num_heads: 4, hidden_size: 16, ff_size: 16,\n"
-                      "    attention: {%s}, positions: {%s}}\n"
-                      "  decoder: {num_layers: 1, num_heads: 4, hidden_size: 16, ff_size: 16,\n"
-                      "    attention: {%s}, positions: {%s}}\n"
-                      "training: {model_dir: run, updates: 8, learning_rate: 0.02, batch_size: 3}\n",
-                      attention, positions, attention, positions));
-    run_ok("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
-    static const char SENTENCE[] = "'one two three one two' --target 'uno dos tres uno dos' -f json";
-    cJSON *report = parsed(run("cd '%s' && qkv attention run %s", folder, SENTENCE).output);
-    static const char *const KIND[] = {"encoder", "decoder"};
-    for (int k = 0; k < 2; k++) {
-        cJSON *walk =
-                  parsed(run("cd '%s' && qkv explain run %s --kind %s", folder, SENTENCE, KIND[k]).output),
-              *two = parsed(run("cd '%s' && qkv explain run %s --kind %s --follow 3 --follow 2", folder,
-                                SENTENCE, KIND[k])
-                                .output);
-        cr_assert(walk && report && two, "%s", name);
-        cr_expect_not_null(step_of(walk, 0, step), "%s: no step %s", name, step);
-        expect_followed(name, walk, two);
-        for (int head = 1; head <= 4; head++) {
-            cJSON *rows = cJSON_GetObjectItem(map_of(report, format("%s.1.%d", KIND[k], head)), "weights");
-            for (int i = 0; i < 6; i++)
-                for (int j = 0; j < 6; j++)
-                    cr_expect_float_eq(number_of(step_of(walk, 0, "weights"), head - 1, i, j),
-                                       cJSON_GetArrayItem(cJSON_GetArrayItem(rows, i), j)->valuedouble, 2e-6,
-                                       "%s, %s, head %d [%d, %d]", name, KIND[k], head, i, j);
-            struct outcome one =
-                run("cd '%s' && qkv explain run %s --kind %s --head %d", folder, SENTENCE, KIND[k], head);
-            cr_expect_eq(one.exit_code, 0, "%s", one.error);
+    write_text(".", "train.tsv", "one two\tuno dos\ntwo three one\tdos tres uno\nthree one\ttres uno\n");
+    write_text(".", "c.yaml",
+               format("name: c\ndata: {train: train.tsv, joint_vocabulary: %s, src: {lang: en}, trg: {lang: "
+                      "es}}\nmodel: {%s}\n"
+                      "training: {model_dir: trained, updates: %d, learning_rate: 0.02, batch_size: 3}\n",
+                      strstr(model, "tied") ? "true" : "false", model, updates));
+    run_ok("rm run && qkv train c.yaml --overwrite -q && ln -s trained run");
+}
+
+/* Each kind of attention and positions: the weights of all heads are those of qkv attention. */
+Test(explain_run, explains_every_attention)
+{
+    static const struct {
+        const char *attention, *positions, *step;
+    } cases[] = {
+        {"window: 1000000", "type: rotary", "rotated_queries"},
+        {"window: 1000000", "type: alibi", "distance_bias"},
+        {"window: 1000000", "type: relative, buckets: 8", "distance_bias"},
+        {"key_value_heads: 2", "type: sinusoidal", "keys"},
+        {"window: 1, global_tokens: 1", "type: sinusoidal", "mask"},
+        {"window: 2, key_value_heads: 1, kernel: flash", "type: rotary", "rotated_keys"},
+    };
+    static const char *const kinds[] = {"encoder", "decoder"};
+    static const char sentence[] = "'one two three one two' --target 'uno dos tres uno dos'";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *stack =
+            format("{num_layers: 1, num_heads: 4, hidden_size: 16, ff_size: 16, attention: {%s}, "
+                   "positions: {%s}}",
+                   cases[i].attention, cases[i].positions);
+        train(format("encoder: %s, decoder: %s", stack, stack), 8);
+        const cJSON *report = json_of("qkv attention run %s -f json", sentence);
+        for (int k = 0; k < 2; k++) {
+            const char *arguments = format("%s --kind %s", sentence, kinds[k]);
+            const cJSON *walk = explain(arguments);
+            cr_expect_not_null(step_of(walk, 0, cases[i].step), "no step %s", cases[i].step);
+            expect_followed(cases[i].step, walk, explain(format("%s --follow 3 --follow 2", arguments)));
+            expect_maps(walk, report, format("%s.1", kinds[k]));
+            for (int head = 1; head <= 4; head++) run_ok("qkv explain run %s --head %d", arguments, head);
         }
     }
-}
-
-Test(explain_run, explains_rotary_positions)
-{
-    expect_walk_of("rotary", "window: 1000000", "type: rotary", "rotated_queries");
-}
-
-Test(explain_run, explains_alibi_and_relative_positions)
-{
-    expect_walk_of("alibi", "window: 1000000", "type: alibi", "distance_bias");
-    expect_walk_of("relative", "window: 1000000", "type: relative, buckets: 8", "distance_bias");
-}
-
-Test(explain_run, explains_shared_key_heads_and_windows)
-{
-    expect_walk_of("groups", "key_value_heads: 2", "type: sinusoidal", "keys");
-    expect_walk_of("window", "window: 1, global_tokens: 1", "type: sinusoidal", "mask");
-    expect_walk_of("all", "window: 2, key_value_heads: 1, kernel: flash", "type: rotary", "rotated_keys");
 }
 
 /* The note of the mask says all that hides words. */
 Test(explain_run, says_what_the_mask_hides)
 {
-    const char *folder = enter(scratch("masks"));
-    write_text(folder, "train.tsv", "one two\tuno dos\ntwo one\tdos uno\n");
-    write_text(folder, "c.yaml",
-               "name: c\ndata: {train: train.tsv, src: {lang: en}, trg: {lang: es}}\nmodel:\n"
-               "  encoder: {attention: {window: 2, global_tokens: 1}}\n"
-               "  decoder: {attention: {window: 2}}\ntraining: {model_dir: run, updates: 1}\n");
-    run_ok("qkv train c.yaml --threads 1 --quiet");
-    static const char *const KIND[] = {"encoder", "decoder"},
-                             *const NOTE[] = {"A word sees only words at a distance of at most 2. The first "
-                                              "one sees all words, and all words see it.",
-                                              "A word sees only words at a distance of at most 2. No word "
-                                              "sees a later word: during translation there is none yet."};
-    for (int i = 0; i < 2; i++) {
-        cJSON *walk = parsed(run("qkv explain run 'one two' --target uno -f json --kind %s", KIND[i]).output);
-        cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(step_of(walk, 0, "mask"), "note")),
-                         NOTE[i]);
-    }
+    static const char *const notes[][2] = {
+        {"encoder",
+         "A word sees only words at a distance of at most 2. The first one sees all words, and all "
+         "words see it."},
+        {"decoder", "A word sees only words at a distance of at most 2. No word sees a later word: during "
+                    "translation there is none yet."}};
+    train("encoder: {attention: {window: 2, global_tokens: 1}}, decoder: {attention: {window: 2}}", 1);
+    for (int i = 0; i < 2; i++)
+        cr_expect_str_eq(
+            json_text(step_of(explain(format(TWO " --kind %s", notes[i][0])), 0, "mask"), "note"),
+            notes[i][1]);
 }
 
 /* Encoder and decoder share the embedding table; each still has its own tokens and embeddings. */
 Test(explain_run, shows_both_sides_of_tied_embeddings)
 {
-    const char *folder = enter(scratch("tied"));
-    write_text(folder, "train.tsv", "one two\tuno dos\ntwo one\tdos uno\n");
-    write_text(folder, "c.yaml",
-               "name: c\ndata: {train: train.tsv, joint_vocabulary: true, src: {lang: en}, trg: {lang: es}}\n"
-               "model: {tied_embeddings: true}\ntraining: {model_dir: run, updates: 1}\n");
-    run_ok("qkv train c.yaml --threads 1 --quiet");
-    cJSON *walk = parsed(run("qkv explain run 'one two' --target uno -f json").output);
+    train("tied_embeddings: true", 1);
+    const cJSON *walk = explain("'one two' --target uno");
     expect_shape(walk, "source_embeddings", "[3,64]");
     expect_shape(walk, "embeddings", "[2,64]");
     cr_expect_neq(number_of(step_of(walk, 0, "embeddings"), 0, 1, 0),

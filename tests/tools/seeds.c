@@ -61,13 +61,9 @@ Test(attention_from_scratch, has_positions_and_shapes_of_the_tutorial)
     EXPECT_ROW(walk, "embeddings", 0, 2, 0, 1, 1, 1);
     EXPECT_ROW(walk, "embeddings", 0, 3, 0, 0, 0, 0);
     for (int row = 0; row < 10; row++) expect_row(walk, "positions", 0, row, 3, TABLE[row], 8);
-    expect_shape(walk, "query_weights", "[3,6]");
-    expect_shape(walk, "value_weights", "[3,8]");
-    expect_shape(walk, "queries", "[4,6]");
-    expect_shape(walk, "keys", "[4,6]");
-    expect_shape(walk, "values", "[4,8]");
-    expect_shape(walk, "weights", "[4,4]");
-    expect_shape(walk, "context", "[4,8]");
+    expect_steps(walk, "tokens [1,4], embeddings [4,3], positions [10,3], inputs [4,3], query_weights [3,6], "
+                       "key_weights [3,6], value_weights [3,8], queries [4,6], keys [4,6], values [4,8], "
+                       "scores [4,4], scaled_scores [4,4], weights [4,4], context [4,8]");
     expect_same_alone(SEEDS "/attention_from_scratch.yaml", 4, 1, 8);
 }
 
@@ -93,15 +89,10 @@ Test(attention_from_scratch, multiplies_the_weights_and_not_the_scores)
 Test(attention_from_scratch, has_five_heads_of_the_shapes_of_the_tutorial)
 {
     cJSON *walk = walk_of(SEEDS "/attention_from_scratch_heads.yaml");
-    expect_shape(walk, "query_weights", "[5,3,6]");
-    expect_shape(walk, "key_weights", "[5,3,6]");
-    expect_shape(walk, "value_weights", "[5,3,8]");
-    expect_shape(walk, "queries", "[5,4,6]");
-    expect_shape(walk, "keys", "[5,4,6]");
-    expect_shape(walk, "values", "[5,4,8]");
-    expect_shape(walk, "weights", "[5,4,4]");
-    expect_shape(walk, "context", "[5,4,8]");
-    expect_shape(walk, "concatenated", "[4,40]");
+    expect_steps(walk,
+                 "tokens [1,4], embeddings [4,3], query_weights [5,3,6], key_weights [5,3,6], value_weights "
+                 "[5,3,8], queries [5,4,6], keys [5,4,6], values [5,4,8], scores [5,4,4], scaled_scores "
+                 "[5,4,4], weights [5,4,4], context [5,4,8], concatenated [4,40]");
     for (int h = 0; h < 5; h++)
         for (int i = 0; i < 4; i++) {
             double sum = 0;
@@ -135,9 +126,9 @@ Test(attention_explained, weighs_words_by_their_length)
 Test(attention_explained, has_rows_that_are_nearly_one_hot)
 {
     cJSON *walk = walk_of(SEEDS "/attention_explained_scaled.yaml");
-    expect_shape(walk, "embeddings", "[10,16]");
-    expect_shape(walk, "query_weights", "[16,16]");
-    expect_shape(walk, "context", "[10,16]");
+    expect_steps(walk, "tokens [1,10], embeddings [10,16], query_weights [16,16], key_weights [16,16], "
+                       "value_weights [16,16], queries [10,16], keys [10,16], values [10,16], scores "
+                       "[10,10], scaled_scores [10,10], weights [10,10], context [10,16]");
     for (int i = 0; i < 10; i++) {
         double largest = 0;
         for (int j = 0; j < 10; j++) largest = fmax(largest, number_of(step_of(walk, 0, "weights"), 0, i, j));
@@ -148,9 +139,8 @@ Test(attention_explained, has_rows_that_are_nearly_one_hot)
 Test(simple_attention, has_the_figures_of_the_tutorial)
 {
     cJSON *walk = walk_of(SEEDS "/simple_attention.yaml");
-    expect_shape(walk, "queries", "[2,4]");
-    expect_shape(walk, "keys", "[3,4]");
-    expect_shape(walk, "values", "[3,6]");
+    expect_steps(walk, "tokens [1,2], source_tokens [1,3], queries [2,4], keys [3,4], values [3,6], scores "
+                       "[2,3], scaled_scores [2,3], weights [2,3], context [2,6]");
     EXPECT_ROW(walk, "queries", 0, 0, 8, 0.49671415, -0.1382643, 0.64768854, 1.52302986);
     EXPECT_ROW(walk, "weights", 0, 0, 8, 0.44503374, 0.38860296, 0.1663633);
     EXPECT_ROW(walk, "weights", 0, 1, 8, 0.50701047, 0.22131809, 0.27167143);
@@ -170,18 +160,17 @@ Test(simple_attention, maps_spanish_to_english_at_random)
 Test(simple_attention, has_one_head_or_two_with_dense_layers)
 {
     cJSON *one = walk_of(SEEDS "/simple_attention_one_head.yaml");
-    expect_shape(one, "query_weights", "[5,5]");
-    expect_shape(one, "query_bias", "[1,5]");
-    expect_shape(one, "output_weights", "[5,5]");
-    expect_shape(one, "output_bias", "[1,5]");
-    expect_shape(one, "weights", "[7,7]");
-    expect_shape(one, "output", "[7,5]");
+    expect_steps(
+        one, "tokens [1,7], source_tokens [1,7], embeddings [7,5], source_embeddings [7,5], query_weights "
+             "[5,5], query_bias [1,5], key_weights [5,5], key_bias [1,5], value_weights [5,5], value_bias "
+             "[1,5], queries [7,5], keys [7,5], values [7,5], scores [7,7], scaled_scores [7,7], weights "
+             "[7,7], context [7,5], output_weights [5,5], output_bias [1,5], output [7,5]");
     cJSON *two = walk_of(SEEDS "/simple_attention_two_heads.yaml");
-    expect_shape(two, "embeddings", "[7,10]");
-    expect_shape(two, "queries", "[2,7,5]");
-    expect_shape(two, "weights", "[2,7,7]");
-    expect_shape(two, "concatenated", "[7,10]");
-    expect_shape(two, "output", "[7,10]");
+    expect_steps(two, "tokens [1,7], source_tokens [1,7], embeddings [7,10], source_embeddings [7,10], "
+                      "query_weights [2,10,5], query_bias [2,1,5], key_weights [2,10,5], key_bias [2,1,5], "
+                      "value_weights [2,10,5], value_bias [2,1,5], queries [2,7,5], keys [2,7,5], values "
+                      "[2,7,5], scores [2,7,7], scaled_scores [2,7,7], weights [2,7,7], context [2,7,5], "
+                      "concatenated [7,10], output_weights [10,10], output_bias [1,10], output [7,10]");
     struct outcome text = run("qkv explain '" SEEDS "/simple_attention_two_heads.yaml'");
     cr_expect(shows(text.output, "head 1"));
     cr_expect(shows(text.output, "head 2"));
