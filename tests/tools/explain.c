@@ -2,32 +2,21 @@
 #include "json.h"
 #include "scene.h"
 
-static void expect_refusal(const char *scene, const char *message)
-{
-    static int number;
-    const char *path = write_text(scratch("refusals"), format("%d.yaml", number++), scene);
-    struct outcome outcome = run("qkv explain '%s'", path);
-    cr_expect_eq(outcome.exit_code, 2, "%s", scene);
-    cr_expect_str_empty(outcome.output);
-    cr_expect_str_eq(outcome.error, format("%s:%s\n", path, message), "%s\n got %s", scene, outcome.error);
-}
-
 Test(explain, refuses_bad_scenes_with_line_and_column)
 {
-    expect_refusal("tokens: [a, b]\nembeddings:\n  values: [[1, 0], [0, 2, 3]]\n",
-                   "3:20: embeddings.values: row 2 has 3 numbers, but row 1 has 2");
-    expect_refusal("tokens: [a, b]\nembeddings:\n  values: [[1, 0, 1]]\n",
-                   "3:3: embeddings.values is [1, 3], but must be 2 rows: a row for each word");
-    expect_refusal("tokens: [a]\nembeddings: {values: [[1, 0, 1]]}\n"
-                   "weights:\n  from: given\n  query: [[1], [1], [1], [1]]\n  key: [[1], [1], [1]]\n"
-                   "  value: [[1], [1], [1]]\n",
-                   "5:3: weights.query is [4, 1], but must be 3 rows: the vectors are 3 wide");
-    expect_refusal("tokens: [a]\nembeddings: {values: [[1]]}\nattention:\n  window: 0\n",
-                   "4:11: attention.window is 0, but must be between 1 and 1000000");
-    expect_refusal("tokens: [a]\nembeddings: {values: [[1]]}\nattnetion: {heads: 1}\n",
-                   "3:1: unknown key attnetion; did you mean attention");
-
-    static const char *const CASES[][2] = {
+    static const char *const cases[][2] = {
+        {"tokens: [a, b]\nembeddings:\n  values: [[1, 0], [0, 2, 3]]\n",
+         "3:20: embeddings.values: row 2 has 3 numbers, but row 1 has 2"},
+        {"tokens: [a, b]\nembeddings:\n  values: [[1, 0, 1]]\n",
+         "3:3: embeddings.values is [1, 3], but must be 2 rows: a row for each word"},
+        {"tokens: [a]\nembeddings: {values: [[1, 0, 1]]}\n"
+         "weights:\n  from: given\n  query: [[1], [1], [1], [1]]\n  key: [[1], [1], [1]]\n"
+         "  value: [[1], [1], [1]]\n",
+         "5:3: weights.query is [4, 1], but must be 3 rows: the vectors are 3 wide"},
+        {"tokens: [a]\nembeddings: {values: [[1]]}\nattention:\n  window: 0\n",
+         "4:11: attention.window is 0, but must be between 1 and 1000000"},
+        {"tokens: [a]\nembeddings: {values: [[1]]}\nattnetion: {heads: 1}\n",
+         "3:1: unknown key attnetion; did you mean attention"},
         {"tokens: []\n", "1:9: tokens must hold at least one word"},
         {"tokens: [a, [b]]\n", "1:13: tokens is a list, but must be made of texts"},
         {"tokens: a b\nembeddings: {from: random, width: 4}\nattention: {heads: 3}\n",
@@ -62,7 +51,11 @@ Test(explain, refuses_bad_scenes_with_line_and_column)
          "2:22: anchors are refused (&x); write the value out where it is used"},
         {"tokens: a\ntokens: b\n", "2:1: duplicate key tokens, already given in line 1"},
     };
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) expect_refusal(CASES[i][0], CASES[i][1]);
+    enter(scratch("refusals"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text(".", "s.yaml", cases[i][0]);
+        cr_expect(refused(run("qkv explain s.yaml"), format("s.yaml:%s", cases[i][1])), "%s", cases[i][0]);
+    }
 }
 
 /* ---- scenes ---- */
@@ -218,18 +211,16 @@ Test(explain, draws_matrices_head_by_head)
 
 Test(explain, writes_every_format)
 {
-    static const struct {
-        const char *name, *start;
-    } FILES[] = {{"a.json", "{"},        {"a.npz", "PK\003\004"}, {"a.html", "<!DOCTYPE html>"},
-                 {"a.svg", "<svg"},      {"a.png", "\211PNG"},    {"a.csv", "label,step,head,"},
-                 {"a.txt", "Multi-head"}};
+    static const char *const files[][2] = {{"a.json", "{"},        {"a.npz", "PK\003\004"},
+                                           {"a.svg", "<svg"},      {"a.html", "<!DOCTYPE html>"},
+                                           {"a.png", "\211PNG"},   {"a.csv", "label,step,head,"},
+                                           {"a.txt", "Multi-head"}};
     enter(scratch("formats"));
-    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
-        const char *path = format("%s", FILES[i].name);
-        char *output = run_ok("qkv explain '" SEEDS "/simple_attention_two_heads.yaml' -o '%s'", path);
-        cr_expect_str_empty(output);
-        char *bytes = read_file(path, NULL);
-        cr_expect(bytes && !strncmp(bytes, FILES[i].start, strlen(FILES[i].start)), "%s", FILES[i].name);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        cr_expect_str_empty(
+            run_ok("qkv explain '" SEEDS "/simple_attention_two_heads.yaml' -o %s", files[i][0]));
+        cr_expect(!strncmp(read_file(files[i][0], NULL), files[i][1], strlen(files[i][1])), "%s",
+                  files[i][0]);
     }
 }
 
@@ -273,24 +264,6 @@ Test(explain, selects_a_head)
         for (int j = 0; j < 4; j++)
             cr_expect_eq(number_of(step_of(third, 0, "weights"), 0, i, j),
                          number_of(step_of(all, 0, "weights"), 2, i, j));
-    cr_expect(refused(run("qkv explain '" SEEDS "/attention_from_scratch_heads.yaml' --head 6"),
-                      "qkv: there is no head 6: heads are 1 to 5"));
-}
-
-/* ---- the command line ---- */
-
-Test(explain, takes_as_many_settings_as_an_option_may_be_repeated_and_follow)
-{
-    const char *settings = "";
-    for (int i = 0; i < 64; i++) settings = format("%s -s attention.heads=1", settings);
-    const char *path =
-        write_text(scratch("settings"), "s.yaml", "tokens: [a, b]\nembeddings: {values: [[1], [2]]}\n");
-    run_ok("qkv explain '%s' %s", path, settings);
-    cJSON *walk = json_parsed(run_ok("qkv explain '%s' %s --follow b -f json", path, settings));
-    expect_shape(walk, "weights", "[1,2]");
-    cJSON_Delete(walk);
-    cr_expect(refused(run("qkv explain '%s' %s -s attention.heads=1", path, settings),
-                      "qkv: --set is given more than 64 times"));
 }
 
 /* A formula that would move the shape out of its column is in the next line. */
@@ -312,50 +285,35 @@ Test(explain, has_all_shapes_in_one_column)
     cr_expect_gt(shapes, 5);
 }
 
-/* --follow is short for a setting, by which messages call it. */
-Test(explain, names_settings_and_keys)
-{
-    const char *path =
-        write_text(scratch("typed"), "s.yaml", "tokens: [a, b]\nembeddings: {values: [[1], [2]]}\n");
-    cr_expect(refused(run("qkv explain '%s' --follow c", path),
-                      "-s follow=c: follow is 'c', but must be one of the tokens, or a number from 1 to 2"));
-    cr_expect_eq(run("qkv explain '%s' -s --follow=1", path).exit_code, 2, "two dashes begin no key");
-    cr_expect(refused(
-        run("qkv explain '%s' -s mask=causal", path),
-        "-s mask=causal: mask is a section; set one of its keys: mask.type, mask.values, mask.padding"));
-}
+#define SCENE SEEDS "/general_attention.yaml"
 
-Test(explain, refuses_options_that_exclude_each_other)
+Test(explain, takes_settings_and_refuses_options_that_exclude_each_other)
 {
-    static const struct {
-        const char *arguments, *message;
-    } CASES[] = {
-        {"", "qkv: SCENE or RUN is missing (usage: qkv explain SCENE | RUN SENTENCE [options])"},
-        {"%s word",
-         "qkv: %s is not a run folder, and a scene takes no SENTENCE: its key tokens has the words"},
-        {"%s --target x", "qkv: --target is for runs, but %s is not a run folder"},
-        {"%s --versus random", "qkv: --versus is for runs, but %s is not a run folder"},
-        {"%s --head 0", "qkv: --head is '0', but must be a number from 1, all or best"},
+    static const char *const cases[][2] = {
+        {SCENE " word",
+         "qkv: " SCENE " is not a run folder, and a scene takes no SENTENCE: its key tokens has the "
+         "words"},
+        {SCENE " --target x", "qkv: --target is for runs, but " SCENE " is not a run folder"},
+        {SCENE " --versus random", "qkv: --versus is for runs, but " SCENE " is not a run folder"},
+        {SCENE " --words", "qkv: --words is for runs, but " SCENE " is not a run folder"},
+        {SCENE " --head 0", "qkv: --head is '0', but must be a number from 1, all or best"},
+        {SEEDS "/attention_from_scratch_heads.yaml --head 6", "qkv: there is no head 6: heads are 1 to 5"},
+        {"no/such.yaml", "no/such.yaml: cannot be read: No such file or directory"},
+        /* --follow is short for a setting, by which messages call it. */
+        {"s.yaml --follow c",
+         "-s follow=c: follow is 'c', but must be one of the tokens, or a number from 1 to 2"},
+        {"s.yaml -s mask=causal",
+         "-s mask=causal: mask is a section; set one of its keys: mask.type, mask.values, mask.padding"},
     };
-    const char *scene = SEEDS "/general_attention.yaml";
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        bool named = strstr(CASES[i].message, "%s");
-        struct outcome outcome =
-            run("qkv explain %s", i ? format("%s%s", scene, CASES[i].arguments + 2) : "");
-        const char *place = named ? strstr(CASES[i].message, "%s") : NULL;
-        const char *message =
-            place ? format("%.*s%s%s", (int)(place - CASES[i].message), CASES[i].message, scene, place + 2)
-                  : CASES[i].message;
-        cr_expect(refused(outcome, message), "%s", outcome.error);
-    }
-    struct outcome missing = run("qkv explain no/such.yaml");
-    cr_expect(refused(missing, "no/such.yaml: cannot be read: No such file or directory"), "%s",
-              missing.error);
-}
-
-Test(explain, prints_the_table_of_keys)
-{
-    char *output = run_ok("qkv explain --reference");
-    cr_expect(shows(output, "| `attention.score` | choice | `scaled_dot`, `dot`"));
-    cr_expect(shows(output, "`embeddings.values` | matrix"));
+    enter(scratch("settings"));
+    write_text(".", "s.yaml", "tokens: [a, b]\nembeddings: {values: [[1], [2]]}\n");
+    EXPECT_REFUSALS("qkv explain", cases);
+    cr_expect_eq(run("qkv explain s.yaml -s --follow=1").exit_code, 2, "two dashes begin no key");
+    /* As many settings as an option may be repeated, and --follow. */
+    const char *settings = "";
+    for (int i = 0; i < 64; i++) settings = format("%s -s attention.heads=1", settings);
+    expect_shape(json_of("qkv explain s.yaml %s --follow b -f json", settings), "weights", "[1,2]");
+    cr_expect(refused(run("qkv explain s.yaml %s -s attention.heads=1", settings),
+                      "qkv: --set is given more than 64 times"));
+    cr_expect(shows(run_ok("qkv explain --reference"), "| `attention.score` | choice | `scaled_dot`, `dot`"));
 }

@@ -1,54 +1,36 @@
-/* qkv explain with a run of a recurrent network: the steps are those of the decoder, for every
- * score. */
+/* qkv explain with a run of a recurrent network: the steps are those of the decoder, for every score. tests/tools/recurrent.c
+ * has the network without attention. */
+#include "json.h"
 #include "scene.h"
 
-/* Trains a small network with these stacks for a few updates; returns its folder. */
-static const char *trained(const char *name, const char *encoder, const char *decoder)
+/* Enters a folder with a small network with these stacks, trained for a few updates. */
+static void enter_trained(const char *name, const char *encoder, const char *decoder)
 {
-    const char *folder = scratch(name);
-    write_text(folder, "train.tsv", "one two\tuno dos\ntwo three one\tdos tres uno\nthree one\ttres uno\n");
-    write_text(folder, "c.yaml",
+    enter(scratch(name));
+    write_text(".", "train.tsv", "one two\tuno dos\ntwo three one\tdos tres uno\nthree one\ttres uno\n");
+    write_text(".", "c.yaml",
                format("name: c\ndata: {train: train.tsv, src: {lang: en}, trg: {lang: es}}\nmodel:\n"
                       "  encoder: {type: recurrent, num_layers: 1, hidden_size: 6, %s}\n"
                       "  decoder: {type: recurrent, hidden_size: 12, %s}\n"
                       "training: {model_dir: run, updates: 8, learning_rate: 0.05, batch_size: 3}\n",
                       encoder, decoder));
-    run_ok("cd '%s' && qkv train c.yaml --threads 1 --quiet", folder);
-    return folder;
+    run_ok("qkv train c.yaml --threads 1 --quiet");
 }
 
-static const char SENTENCE[] = "'one two three one two' --target 'uno dos tres'";
+#define SENTENCE "run 'one two three one two' --target 'uno dos tres'"
 enum { ROWS = 4, COLUMNS = 6, STATE = 12 };
 
-static cJSON *json_of(const char *folder, const char *command, const char *options)
+/* The weights equal those of qkv attention, and the output of each step, which the walk computes, equals the input feeding of
+ * the next step, which the model computed. */
+static const cJSON *expect_walk_of(const char *name, const char *encoder, const char *decoder)
 {
-    char *output = run_ok("cd '%s' && qkv %s run %s %s -f json", folder, command, SENTENCE, options);
-    cJSON *json = parsed(output);
-    cr_assert_not_null(json);
-    return json;
-}
-
-/* The weights equal those of qkv attention, and the output of each step, which the walk computes,
- * equals the input feeding of the next step, which the model computed. */
-static cJSON *expect_walk_of(const char *name, const char *encoder, const char *decoder)
-{
-    const char *folder = trained(name, encoder, decoder);
-    cJSON *walk = json_of(folder, "explain", ""), *report = json_of(folder, "attention", "");
-    cJSON *map = cJSON_GetObjectItem(map_of(report, "cross.1.1"), "weights"),
-          *fed = step_of(walk, 0, "previous_attentional"), *output = step_of(walk, 0, "output");
-    double range = 0;
-    for (int i = 0; i < ROWS; i++)
-        for (int j = 0; j < COLUMNS; j++) {
-            double wanted = cJSON_GetArrayItem(cJSON_GetArrayItem(map, i), j)->valuedouble;
-            cr_expect_float_eq(number_of(step_of(walk, 0, "weights"), 0, i, j), wanted, 2e-6, "%s [%d, %d]",
-                               name, i, j);
-            range = fmax(range, fabs(wanted - 1.0 / COLUMNS));
-        }
-    cr_expect_gt(range, 1e-3, "%s: the weights are uniform", name);
-    for (int t = 0; fed && t < ROWS; t++)
-        for (int d = 0; d < STATE; d++)
-            cr_expect_float_eq(number_of(fed, 0, t, d), t ? number_of(output, 0, t - 1, d) : 0, 1e-12,
-                               "%s, fed [%d, %d]", name, t, d);
+    enter_trained(name, encoder, decoder);
+    const cJSON *walk = json_of("qkv explain " SENTENCE " -f json"),
+                *report = json_of("qkv attention " SENTENCE " -f json"),
+                *fed = step_of(walk, 0, "previous_attentional");
+    cr_expect_gt(expect_maps(walk, report, "cross.1"), 1e-3, "%s: the weights are uniform", name);
+    for (int d = 0; fed && d < STATE; d++) cr_expect_eq(number_of(fed, 0, 0, d), 0.0);
+    for (int t = 1; fed && t < ROWS; t++) expect_same_row(fed, t, step_of(walk, 0, "output"), t - 1);
     return walk;
 }
 
@@ -56,8 +38,8 @@ static cJSON *expect_walk_of(const char *name, const char *encoder, const char *
 
 Test(explain_recurrent, explains_additive_scores)
 {
-    cJSON *walk = expect_walk_of("additive", "bidirectional: true",
-                                 FED ", num_layers: 1, attention: {score: additive, key_width: 5}");
+    const cJSON *walk = expect_walk_of("additive", "bidirectional: true",
+                                       FED ", num_layers: 1, attention: {score: additive, key_width: 5}");
     expect_steps(walk,
                  "source_tokens [1,6], source_embeddings [6,6], memory [6,12], tokens [1,4], embeddings "
                  "[4,12], previous_attentional [4,12], decoder_states [4,12], queries [4,12], keys [6,12], "
@@ -65,15 +47,15 @@ Test(explain_recurrent, explains_additive_scores)
                  "weights [4,6], context [4,12], concatenated [4,24], output_weights [24,12], output_bias "
                  "[1,12], pre_activation [4,12], output [4,12], word_vectors [12,4], word_bias [1,4], logits "
                  "[4,4], probabilities [4,4], chosen [1,4]");
-    cJSON *rows = cJSON_GetObjectItem(step_of(walk, 0, "weights"), "rows");
+    const cJSON *rows = json_at(step_of(walk, 0, "weights"), "rows");
     cr_expect_str_eq(remember(cJSON_PrintUnformatted(rows)), "[\"uno\",\"dos\",\"tres\",\"</s>\"]");
 }
 
 /* s = h W m, with the matrix W of the step score_weights. */
 static void expect_general(const cJSON *walk)
 {
-    cJSON *states = step_of(walk, 0, "decoder_states"), *memory = step_of(walk, 0, "memory"),
-          *weights = step_of(walk, 0, "score_weights"), *scores = step_of(walk, 0, "scores");
+    const cJSON *states = step_of(walk, 0, "decoder_states"), *memory = step_of(walk, 0, "memory"),
+                *weights = step_of(walk, 0, "score_weights"), *scores = step_of(walk, 0, "scores");
     int width =
         cJSON_GetArraySize(cJSON_GetArrayItem(cJSON_GetObjectItem(weights, "values"), 0)); /* of the memory */
     for (int i = 0; i < ROWS; i++)
@@ -89,8 +71,8 @@ static void expect_general(const cJSON *walk)
 
 Test(explain_recurrent, explains_general_and_dot_product_scores)
 {
-    cJSON *walk = expect_walk_of("general", "bidirectional: false, rnn_type: lstm, reverse: true",
-                                 FED ", num_layers: 2, rnn_type: lstm, attention: {score: general}");
+    const cJSON *walk = expect_walk_of("general", "bidirectional: false, rnn_type: lstm, reverse: true",
+                                       FED ", num_layers: 2, rnn_type: lstm, attention: {score: general}");
     expect_shape(walk, "memory", "[6,6]");
     expect_shape(walk, "score_weights", "[12,6]");
     expect_general(walk);
@@ -100,17 +82,11 @@ Test(explain_recurrent, explains_general_and_dot_product_scores)
     walk = expect_walk_of("scaled", "bidirectional: true",
                           FED ", num_layers: 1, attention: {score: scaled_dot, key_width: 3}");
     expect_shape(walk, "query_weights", "[12,3]");
-    expect_shape(walk, "queries", "[4,3]");
-    expect_shape(walk, "scaled_scores", "[4,6]");
     cr_expect_float_eq(number_of(step_of(walk, 0, "scaled_scores"), 0, 1, 2),
                        number_of(step_of(walk, 0, "scores"), 0, 1, 2) / sqrt(3), 1e-12);
-}
-
-Test(explain_recurrent, explains_networks_without_input_feeding)
-{
-    cJSON *walk =
-        expect_walk_of("concat", "bidirectional: true",
-                       "input_feeding: false, num_layers: 2, attention: {score: concat, key_width: 5}");
+    /* Without input feeding. */
+    walk = expect_walk_of("concat", "bidirectional: true",
+                          "input_feeding: false, num_layers: 2, attention: {score: concat, key_width: 5}");
     cr_expect_null(step_of(walk, 0, "previous_attentional"));
     expect_shape(walk, "score_weights", "[24,5]");
     cr_expect_null(step_of(walk, 0, "score_key"));
@@ -118,11 +94,11 @@ Test(explain_recurrent, explains_networks_without_input_feeding)
 
 Test(explain_recurrent, explains_predicted_positions)
 {
-    cJSON *walk =
+    const cJSON *walk =
         expect_walk_of("local", "bidirectional: true",
                        FED ", num_layers: 1, attention: {score: local_p, local_window: 2, key_width: 5}");
-    cJSON *places = step_of(walk, 0, "predicted_positions"), *nearness = step_of(walk, 0, "gaussian_window"),
-          *scores = step_of(walk, 0, "scores");
+    const cJSON *places = step_of(walk, 0, "predicted_positions"),
+                *nearness = step_of(walk, 0, "gaussian_window"), *scores = step_of(walk, 0, "scores");
     expect_general(walk);
     expect_shape(walk, "predictor_weights", "[12,5]");
     expect_shape(walk, "predictor_vector", "[1,5]");
@@ -143,54 +119,36 @@ Test(explain_recurrent, explains_predicted_positions)
 
 Test(explain_recurrent, follows_words_and_compares_with_the_untrained_model)
 {
-    const char *folder = trained("follow", "bidirectional: true", "attention: {score: additive}");
-    cJSON *all = json_of(folder, "explain", ""),
-          *one = json_of(folder, "explain", "--follow dos --versus random");
+    enter_trained("follow", "bidirectional: true", "attention: {score: additive}");
+    const cJSON *all = json_of("qkv explain " SENTENCE " -f json"),
+                *one = json_of("qkv explain " SENTENCE " -f json --follow dos --versus random");
     expect_shape(one, "weights", "[1,6]");
     expect_shape(one, "previous_attentional", "[4,12]");
-    for (int d = 0; d < STATE; d++)
-        cr_expect_float_eq(number_of(step_of(one, 1, "output"), 0, 0, d),
-                           number_of(step_of(all, 0, "output"), 0, 1, d), 1e-12);
+    expect_same_row(step_of(one, 1, "output"), 0, step_of(all, 0, "output"), 1);
     bool moved = false;
     for (int d = 0; d < STATE; d++) {
         cr_expect_eq(number_of(step_of(one, 0, "output_bias"), 0, 0, d), 0.0, "biases start at 0");
         moved = moved || fabs(number_of(step_of(one, 1, "output_bias"), 0, 0, d)) > 0;
     }
     cr_expect(moved);
-}
-
-/* Queries, keys and values that equal the states are not printed again, except with --full. */
-Test(explain_recurrent, writes_every_format)
-{
-    enter(trained("formats", "bidirectional: true", "attention: {score: additive}"));
-    struct outcome text = run("qkv explain run %s", SENTENCE);
-    cr_expect(shows(text.output, " 9  keys   K = M "));
-    cr_expect(shows(text.output, "\n    same numbers as step 3\n"));
-    text = run("qkv explain run %s --full", SENTENCE);
-    cr_expect(lacks(text.output, "same numbers as step"));
-    struct outcome html = run("qkv explain run %s -f html", SENTENCE);
-    cr_expect(shows(html.output, "same numbers as <a href=\"#decoder_states\">step 7</a>"));
-    run_ok("qkv explain run %s -o m.svg && qkv explain run %s -o m.png && qkv explain run %s -o m.npz",
-           SENTENCE, SENTENCE, SENTENCE);
+    /* Queries, keys and values that equal the states are not printed again, except with --full. */
+    const char *text = run_ok("qkv explain " SENTENCE);
+    cr_expect(shows(text, " 9  keys   K = M ") && shows(text, "\n    same numbers as step 3\n"));
+    cr_expect(lacks(run_ok("qkv explain " SENTENCE " --full"), "same numbers as step"));
+    cr_expect(shows(run_ok("qkv explain " SENTENCE " -f html"),
+                    "same numbers as <a href=\"#decoder_states\">step 7</a>"));
+    run_ok("for end in svg png npz; do qkv explain " SENTENCE " -o m.$end || exit; done");
     cr_expect(shows(read_file("m.svg", NULL), "cross attention, layer 1"));
-}
-
-Test(explain_recurrent, refuses_attention_that_the_model_does_not_have)
-{
-    const char *folder = enter(trained("none", "bidirectional: true", "attention: {score: none}"));
-    static const char NONE[] = "qkv: this model has no attention (model.decoder.attention.score is none): "
-                               "its decoder gets only the final state of the encoder";
-    cr_expect(refused(run("qkv explain run %s", SENTENCE), NONE));
-    cr_expect(refused(run("qkv explain run %s --kind decoder", SENTENCE), NONE));
-    folder = enter(trained("kinds", "bidirectional: true", "attention: {score: additive}, num_layers: 3"));
-    cr_expect(refused(run("qkv explain run %s --kind encoder", SENTENCE),
-                      "qkv: the model has no encoder attention: in a recurrent network only the decoder "
-                      "attends, to the encoder (cross)"));
-    cr_expect(refused(run("qkv explain run %s --layer 3", SENTENCE),
-                      "qkv: the cross attention has no layer 3: its layers are 1 to 1"));
-    write_text(folder, "scene.yaml",
+    static const char *const cases[][2] = {
+        {SENTENCE " --kind encoder",
+         "qkv: the model has no encoder attention: in a recurrent network only the "
+         "decoder attends, to the encoder (cross)"},
+        {SENTENCE " --layer 3", "qkv: the cross attention has no layer 3: its layers are 1 to 1"},
+        {"scene.yaml",
+         "qkv: scene.yaml:4:11: run is a recurrent network, but a scene takes weights only from "
+         "transformers; `qkv explain run SENTENCE` shows the attention of this run"},
+    };
+    write_text(".", "scene.yaml",
                "tokens: one two\nrun: {path: run}\nembeddings: {from: learned}\nweights: {from: learned}\n");
-    cr_expect(refused(run("qkv explain scene.yaml"),
-                      "qkv: scene.yaml:4:11: run is a recurrent network, but a scene takes weights only from "
-                      "transformers; `qkv explain run SENTENCE` shows the attention of this run"));
+    EXPECT_REFUSALS("qkv explain", cases);
 }
