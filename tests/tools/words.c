@@ -1,4 +1,5 @@
 /* --words of qkv attention and qkv explain, with byte-pair encoding: the maps of tokens, merged by hand. */
+#include "json.h"
 #include "tiny_run.h"
 
 #include <cjson/cJSON.h>
@@ -41,11 +42,6 @@ static int group(const cJSON *tokens, int word[CAPACITY], char *name[CAPACITY])
     return count;
 }
 
-static double cell(const cJSON *matrix, int row, int column)
-{
-    return cJSON_GetArrayItem(cJSON_GetArrayItem(matrix, row), column)->valuedouble;
-}
-
 static void expect_merged(const cJSON *tokens, const cJSON *words, const int *row_word, int rows,
                           const int *column_word, int columns)
 {
@@ -61,19 +57,13 @@ static void expect_merged(const cJSON *tokens, const cJSON *words, const int *ro
             for (int r = 0; r < token_rows; r++) {
                 parts += row_word[r] == i;
                 for (int c = 0; c < token_columns; c++)
-                    if (row_word[r] == i && column_word[c] == j) sum += cell(tokens, r, c);
+                    if (row_word[r] == i && column_word[c] == j) sum += json_cell(tokens, r, c);
             }
-            cr_expect_float_eq(cell(words, i, j), sum / parts, 1e-12);
-            row_sum += cell(words, i, j);
+            cr_expect_float_eq(json_cell(words, i, j), sum / parts, 1e-12);
+            row_sum += json_cell(words, i, j);
         }
         cr_expect_float_eq(row_sum, 1, 1e-6, "a row sums to 1");
     }
-}
-
-static cJSON *shown(const char *folder, const char *command)
-{
-    char *output = run_ok("cd '%s' && qkv %s -f json", folder, command);
-    return remember(cJSON_Parse(output));
 }
 
 /* The names of the tokens of a report, which must be those of `tokens`, merged. */
@@ -87,9 +77,10 @@ static int expect_tokens(const cJSON *tokens, const cJSON *merged, const char *k
     return count;
 }
 
-static void expect_words(const char *folder, const char *command)
+static void expect_words(const char *command)
 {
-    const cJSON *tokens = shown(folder, command), *merged = shown(folder, format("%s --words", command));
+    const cJSON *tokens = json_of("qkv %s -f json", command),
+                *merged = json_of("qkv %s --words -f json", command);
     int source_word[CAPACITY], input_word[CAPACITY], output_word[CAPACITY];
     int sources = expect_tokens(tokens, merged, "source", source_word),
         inputs = expect_tokens(tokens, merged, "target_input", input_word),
@@ -123,24 +114,24 @@ static const cJSON *step(const cJSON *explanation, const char *name)
     return NULL;
 }
 
-static void expect_word_weights(const char *folder, const char *options)
+#define FOUR "run 'one four' -t 'uno cuatro' "
+
+static void expect_word_weights(const char *options)
 {
-    const cJSON *explanation =
-        shown(folder, format("explain run 'one four' -t 'uno cuatro' --words %s", options));
+    static const char *const axes[] = {"rows", "columns"};
+    const cJSON *explanation = json_of("qkv explain " FOUR "--words %s -f json", options);
     const cJSON *weights = step(explanation, "weights"), *words = step(explanation, "word_weights");
-    int row_word[CAPACITY], column_word[CAPACITY];
+    int word[2][CAPACITY], count[2];
     char *name[CAPACITY];
     cr_assert_not_null(words);
-    int rows = group(cJSON_GetObjectItem(weights, "rows"), row_word, name);
-    for (int i = 0; i < rows; i++)
-        cr_expect_str_eq(cJSON_GetArrayItem(cJSON_GetObjectItem(words, "rows"), i)->valuestring, name[i]);
-    int columns = group(cJSON_GetObjectItem(weights, "columns"), column_word, name);
-    for (int i = 0; i < columns; i++)
-        cr_expect_str_eq(cJSON_GetArrayItem(cJSON_GetObjectItem(words, "columns"), i)->valuestring, name[i]);
+    for (int axis = 0; axis < 2; axis++) {
+        count[axis] = group(json_at(weights, axes[axis]), word[axis], name);
+        for (int i = 0; i < count[axis]; i++)
+            cr_expect_str_eq(json_text(words, format("%s.%d", axes[axis], i)), name[i]);
+    }
     for (int head = 0; head < 2; head++)
-        expect_merged(cJSON_GetArrayItem(cJSON_GetObjectItem(weights, "values"), head),
-                      cJSON_GetArrayItem(cJSON_GetObjectItem(words, "values"), head), row_word, rows,
-                      column_word, columns);
+        expect_merged(json_at(weights, format("values.%d", head)), json_at(words, format("values.%d", head)),
+                      word[0], count[0], word[1], count[1]);
 }
 
 static int width_of_png(const char *path)
@@ -152,39 +143,25 @@ static int width_of_png(const char *path)
 
 Test(words, merge_the_pieces_of_words)
 {
-    const char *folder = enter(pieces());
-    expect_words(folder, "attention run 'one four' -t 'uno cuatro'");
-    expect_words(folder, "attention run 'one two four three'"); /* the run's own translation */
+    static const char *const options[] = {"", "--kind encoder --layer 1", "--kind decoder",
+                                          "--follow 2 --follow 4 --follow 5", "--follow cuatro"};
+    enter(pieces());
+    expect_words("attention " FOUR);
+    expect_words("attention run 'one two four three'"); /* the run's own translation */
     /* Each piece of a word counts alike, however large its norms are. */
-    expect_words(folder, "attention run 'one four' -t 'uno cuatro' --measure norms");
-    static const char *const kinds[] = {"", "--kind encoder --layer 1", "--kind decoder"};
-    const char *pieces_of_four = run("qkv attention run 'one four' -t 'uno cuatro' -f json").output;
-    for (int i = 0; i < 3; i++) expect_word_weights(folder, kinds[i]);
-    cr_assert(shows(pieces_of_four, "@@"));
-    expect_word_weights(folder, "--follow 2 --follow 4 --follow 5");
-    expect_word_weights(folder, "--follow cuatro");
+    expect_words("attention " FOUR "--measure norms");
+    for (int i = 0; i < 5; i++) expect_word_weights(options[i]);
+    cr_expect(shows(run_ok("qkv attention " FOUR "-f json"), "@@"));
     /* One of its pieces follows the complete word, too. */
-    const cJSON *rows = cJSON_GetObjectItem(
-        step(shown(folder, "explain run 'one four' -t 'uno cuatro' --words --follow 4"), "word_weights"),
-        "rows");
-    cr_assert_eq(cJSON_GetArraySize(rows), 1);
-    cr_expect_str_eq(cJSON_GetArrayItem(rows, 0)->valuestring, "cuatro");
-    const cJSON *all = step(shown(folder, "explain run 'one four' -t 'uno cuatro' --words"), "word_weights"),
-                *one = step(shown(folder, "explain run 'one four' -t 'uno cuatro' --words --follow cuatro"),
-                            "word_weights");
-    const cJSON *head = cJSON_GetArrayItem(cJSON_GetObjectItem(all, "values"), 0),
-                *followed = cJSON_GetArrayItem(cJSON_GetObjectItem(one, "values"), 0);
-    cr_expect(cJSON_Compare(cJSON_GetArrayItem(head, 1), cJSON_GetArrayItem(followed, 0), true));
-    cr_assert_null(step(shown(folder, "explain run 'one four' -t 'uno cuatro'"), "word_weights"));
-    const char *picture = run("qkv explain run 'one four' -t 'uno cuatro' --words -f svg").output;
-    cr_expect(shows(picture, ">cuatro<"), "a picture shows words");
-    struct outcome text = run("qkv explain run 'one four' -t 'uno cuatro' --words --head best");
-    cr_expect(shows(text.output, "weights between words"), "%s", text.error);
-    run_ok("qkv film run 'one four' -t 'uno cuatro' -q -o tokens.png && qkv film run 'one four' -t 'uno "
-           "cuatro' -q --words -o words.png");
+    const cJSON *rows =
+        json_at(step(json_of("qkv explain " FOUR "--words --follow 4 -f json"), "word_weights"), "rows");
+    cr_expect_str_eq(remember(cJSON_PrintUnformatted(rows)), "[\"cuatro\"]");
+    const cJSON *all = step(json_of("qkv explain " FOUR "--words -f json"), "word_weights"),
+                *one = step(json_of("qkv explain " FOUR "--words --follow cuatro -f json"), "word_weights");
+    cr_expect(cJSON_Compare(json_at(all, "values.0.1"), json_at(one, "values.0.0"), true));
+    cr_expect_null(step(json_of("qkv explain " FOUR "-f json"), "word_weights"));
+    cr_expect(shows(run_ok("qkv explain " FOUR "--words -f svg"), ">cuatro<")); /* a picture shows words */
+    cr_expect(shows(run_ok("qkv explain " FOUR "--words --head best"), "weights between words"));
+    run_ok("qkv film " FOUR "-q -o tokens.png && qkv film " FOUR "-q --words -o words.png");
     cr_expect_lt(width_of_png("words.png"), width_of_png("tokens.png"));
-    cr_expect(refused(
-        run("qkv explain '%s/configs/seeds/general_attention.yaml' --words", QKV_SOURCE_DIR),
-        format("qkv: --words is for runs, but %s/configs/seeds/general_attention.yaml is not a run folder",
-               QKV_SOURCE_DIR)));
 }
