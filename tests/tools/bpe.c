@@ -8,52 +8,36 @@
     "-s data.src.level=bpe -s data.trg.level=bpe -s data.src.max_length=30 -s data.trg.max_length=30 "
 #define MERGES "-s data.src.num_merges=2 -s data.trg.num_merges=3 "
 
-/* A tiny task whose words have two letters. */
-static const char *task(const char *name)
+/* Enters a tiny task whose words have two letters. */
+static void enter_task(const char *name)
 {
-    const char *folder = tiny_task(name);
-    run_ok("cd '%s' && sed -i 's/ //g' train.tsv dev.tsv", folder);
-    return folder;
-}
-
-static const char *trained(const char *name, const char *options)
-{
-    const char *folder = task(name);
-    run_ok("cd '%s' && qkv train c.yaml -q " LEVELS "%s", folder, options);
-    return folder;
-}
-
-static bool has_pieces(const char *text)
-{
-    return strstr(text, "@@") != NULL;
+    enter(tiny_task(name));
+    run_ok("sed -i 's/ //g' train.tsv dev.tsv");
 }
 
 Test(bpe, a_run_that_is_copied_translates)
 {
-    enter(trained("copied", MERGES));
-    run_ok("mkdir away && cp -r run away/ && rm -r run train.tsv");
-    struct outcome outcome = run("printf 'abcde\\n\\nzq ab\\n' | qkv translate -q away/run");
-    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_not(has_pieces(outcome.output), "%s", outcome.output);
-    outcome = run("qkv evaluate away/run dev.tsv");
-    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_not(has_pieces(outcome.output), "%s", outcome.output);
-    cr_expect(has_pieces(run_ok("printf abcde | qkv tokenize away/run")));
-    outcome = run("echo '?zq !' | qkv translate away/run");
-    cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the vocabulary: ?, z, q, !\n");
+    enter_task("copied");
+    run_ok("qkv train c.yaml -q " LEVELS MERGES
+           "&& mkdir away && mv run away/ && mv train.tsv dev.tsv away/");
+    cr_expect(lacks(run_ok("printf 'abcde\\n\\nzq ab\\n' | qkv translate -q away/run"), "@@"));
+    cr_expect(lacks(run_ok("qkv evaluate away/run away/dev.tsv"), "@@"));
+    cr_expect(shows(run_ok("printf abcde | qkv tokenize away/run"), "@@"));
+    cr_expect_str_eq(run("echo '?zq !' | qkv translate away/run").error,
+                     "qkv: <stdin>:1: not in the vocabulary: ?, z, q, !\n");
     /* Maps and explanations show pieces. */
-    run_ok("for o in svg png json csv npz html txt; do qkv attention away/run abcde -o m.$o; done");
-    cr_expect(has_pieces(run_ok("qkv explain away/run abcde")));
+    cr_expect(shows(run_ok("qkv attention away/run abcde"), "@@") &&
+              shows(run_ok("qkv explain away/run abcde"), "@@"));
 }
 
 Test(bpe, tokenize_prints_tokens)
 {
-    const char *folder = enter(task("tokenize"));
-    write_text(folder, "s.codes", "#version: 0.2\na b\nab c</w>\n");
-    write_text(folder, "t.codes", "#version: 0.2\nA B\n");
+    enter_task("tokenize");
+    write_text(".", "s.codes", "#version: 0.2\na b\nab c</w>\n");
+    write_text(".", "t.codes", "#version: 0.2\nA B\n");
     run_ok("qkv train c.yaml -q " LEVELS "-s data.src.bpe_codes=s.codes -s data.trg.bpe_codes=t.codes");
     run_ok("rm ?.codes");
-    write_text(folder, "lines", "abc  abd\n\nABC abc\n");
+    write_text(".", "lines", "abc  abd\n\nABC abc\n");
     cr_expect_str_eq(run_ok("qkv tokenize run lines"), "abc ab@@ d\n\nA@@ B@@ C abc\n");
     cr_expect_str_eq(run_ok("qkv tokenize run --side trg <lines"),
                      "a@@ b@@ c a@@ b@@ d\n\nAB@@ C a@@ b@@ c\n");
@@ -70,7 +54,7 @@ Test(bpe, tokenize_prints_tokens)
     cr_expect_str_eq(outcome.error, "qkv: <stdin>:1: not in the target vocabulary: a, b, c, x, y, z\n");
     cr_expect_str_empty(run("echo zq | qkv tokenize run -q").error);
     /* Runs of other levels have tokens, too. */
-    folder = enter(tiny_run("words", 1));
+    enter(tiny_run("words", 1));
     cr_expect_str_eq(run_ok("echo 'a  b' | qkv tokenize run"), "a b\n");
     cr_expect_str_eq(run("printf 'a\\tb\\nb\\ta\\n' | qkv tokenize run").error,
                      "qkv: <stdin>:1: has a tab, but a line is one sentence: give one column (cut -f1)\n");
@@ -78,37 +62,29 @@ Test(bpe, tokenize_prints_tokens)
 
 Test(bpe, training_resumes_with_the_merges_of_the_run)
 {
-    const char *once = trained("once", MERGES "-s training.updates=6"),
-               *twice = trained("twice", MERGES "-s training.updates=3");
-    run_ok("cd '%s' && qkv train c.yaml -q --resume " LEVELS MERGES "-s training.updates=6", twice);
-    static const char scores[] = "cd '%s' && printf 'ab\\ncde\\n' | qkv translate -q --scores --checkpoint "
-                                 "last run && cat run/*.codes";
-    cr_expect_str_eq(run_ok(scores, once), run_ok(scores, twice));
-    cr_expect(refused(run("cd '%s' && qkv train c.yaml --resume " LEVELS
-                          "-s data.src.num_merges=1 -s data.trg.num_merges=3",
-                          twice),
-                      "qkv: run/last.safetensors: was trained with data.src.num_merges 2, but the config has "
-                      "1: put it back, or train a new run, which --from can start with these parameters"));
-}
-
-Test(bpe, other_merges_are_refused)
-{
-    enter(trained("merges", MERGES));
-    run_ok("sed -i 's/^\\(.\\) /z /' run/target.codes");
-    cr_expect(fails(run("echo ab | qkv translate run"), 2,
+    enter_task("resumed");
+    expect_same_bits("c.yaml " LEVELS MERGES, "", 6);
+    run_ok("cat one/source.codes one/target.codes >codes && cat stopped/source.codes stopped/target.codes | "
+           "cmp - codes");
+    cr_expect(refused(
+        run("qkv train c.yaml --resume -s training.model_dir=one " LEVELS
+            "-s data.src.num_merges=1 -s data.trg.num_merges=3"),
+        "qkv: one/last.safetensors: was trained with data.src.num_merges 2, but the config has 1: put it "
+        "back, or train a new run, which --from can start with these parameters"));
+    run_ok("sed -i 's/^\\(.\\) /z /' three/target.codes");
+    cr_expect(fails(run("echo ab | qkv translate three"), 2,
                     ": was trained with other target merges: their checksum was "));
-    run_ok("rm run/target.codes");
-    cr_expect(refused(run("echo ab | qkv translate run"),
-                      "qkv: run/target.codes: cannot be read: No such file or directory"));
+    cr_expect(refused(run("rm three/target.codes && echo ab | qkv translate three"),
+                      "qkv: three/target.codes: cannot be read: No such file or directory"));
     /* A run of another level that replaces it keeps no merges. */
-    run_ok("qkv train c.yaml -q --overwrite && ! ls run/source.codes 2>/dev/null");
+    run_ok("qkv train c.yaml -q --overwrite -s training.model_dir=three && ! ls three/source.codes 2>&1");
 }
 
 Test(bpe, a_run_keeps_its_frequent_pieces)
 {
-    const char *folder = enter(task("frequent"));
-    write_text(folder, "s.codes", "#version: 0.2\na b</w>\n");
-    write_text(folder, "few.tsv", "cd cd\tab cd\nab cd\tab ab\n");
+    enter_task("frequent");
+    write_text(".", "s.codes", "#version: 0.2\na b</w>\n");
+    write_text(".", "few.tsv", "cd cd\tab cd\nab cd\tab ab\n");
     run_ok("qkv train c.yaml -q " LEVELS
            "-s data.train=few.tsv -s data.src.bpe_codes=s.codes -s data.trg.bpe_codes=s.codes -s "
            "data.src.bpe_min_freq=2 -s data.trg.bpe_min_freq=3 -s data.dev= -s training.batch_size=1");
@@ -126,8 +102,6 @@ Test(bpe, a_run_keeps_its_frequent_pieces)
 
 Test(bpe, refuses_merges_that_cannot_be)
 {
-    const char *folder = enter(task("refused"));
-    write_text(folder, "bad.codes", "#version: 0.1\n");
     static const char *const cases[][2] = {
         {"", "-s data.src.level=bpe: data.src.level is bpe, but needs data.src.num_merges above 0 or "
              "data.src.bpe_codes\n"
@@ -157,16 +131,17 @@ Test(bpe, refuses_merges_that_cannot_be)
          "/dev/stdin: level bpe reads the training text twice, once to learn merges: give a file, or merges "
          "in data.src.bpe_codes and data.trg.bpe_codes"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct outcome outcome = run("qkv train c.yaml " LEVELS "%s <train.tsv", cases[i][0]);
-        cr_expect(fails(outcome, 2, cases[i][1]));
-    }
-    cr_expect_str_empty(run("ls 'run'").output);
+    enter_task("refused");
+    write_text(".", "bad.codes", "#version: 0.1\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect(fails(run("qkv train c.yaml " LEVELS "%s <train.tsv", cases[i][0]), 2, cases[i][1]), "%s",
+                  cases[i][0]);
+    cr_expect_str_empty(run("ls run").output);
 }
 
 Test(bpe, gradcheck_learns_merges_as_training_does)
 {
-    enter(task("gradcheck"));
-    run_ok("qkv config c.yaml " LEVELS MERGES ">b.yaml && qkv gradcheck b.yaml");
-    run_ok("qkv train b.yaml -q && qkv gradcheck run");
+    enter_task("gradcheck");
+    run_ok("qkv config c.yaml " LEVELS MERGES
+           ">b.yaml && qkv gradcheck b.yaml && qkv train b.yaml -q && qkv gradcheck run");
 }
