@@ -22,20 +22,12 @@ Test(paths, in_a_config_are_relative_to_its_folder)
     run_ok("test -f project/run/last.safetensors");
     cr_expect(shows(run_ok("qkv config project/configs/c.yaml"), "  train: project/texts/train.tsv\n"));
     cr_expect(shows(run_ok("cd project/configs && qkv config c.yaml"), "  train: \"../texts/train.tsv\"\n"));
-    cr_expect(strstr(run_ok("cd project/texts && qkv config ../configs/../configs/c.yaml"),
-                     "  train: \"../configs/../texts/train.tsv\"\n") ||
-              strstr(run_ok("cd project/texts && qkv config ../configs/../configs/c.yaml"),
-                     "  train: \"../texts/train.tsv\"\n"));
     /* Through a link to the folder, `..` is the parent of the folder that the link names. */
     run_ok("mkdir other && ln -s ../project/configs other/link && qkv gradcheck other/link/c.yaml");
     cr_expect(shows(run_ok("qkv config - <project/configs/c.yaml"), "\"../texts/train.tsv\"\n"));
     cr_expect(shows(run_ok("qkv config '%s/project/configs/c.yaml'", folder),
                     format("  train: %s/project/texts/train.tsv\n", folder)));
-}
-
-Test(paths, of_the_command_line_are_relative_to_the_current_folder)
-{
-    enter(project("setting"));
+    /* Paths of the command line are relative to the current folder. */
     cr_expect(shows(run_ok("qkv config project/configs/c.yaml -s data.train=x.tsv"), "  train: x.tsv\n"));
     run_ok("cd project/texts && qkv gradcheck ../configs/c.yaml -s data.train=dev.tsv");
 }
@@ -83,14 +75,11 @@ Test(paths, of_a_missing_text_say_which_key_to_set)
                                            "train project/run/config.yaml --resume",
                                            "train project/configs/c.yaml --overwrite"};
     for (int i = 0; i < 4; i++) {
-        struct outcome outcome = run("qkv %s", commands[i]);
-        cr_expect(fails(outcome, 2,
+        cr_expect(fails(run("qkv %s", commands[i]), 2,
                         "qkv: project/texts/train.tsv: there is no such text: set data.train to its path\n"),
                   "%s", commands[i]);
-        cr_expect_eq(run("qkv %s -s data.train=lost/train.tsv %s", commands[i],
-                         strstr(commands[i], "train ") == commands[i] ? "-q -s data.dev=lost/dev.tsv" : "")
-                         .exit_code,
-                     0);
+        run_ok("qkv %s -s data.train=lost/train.tsv %s", commands[i],
+               i < 2 ? "" : "-q -s data.dev=lost/dev.tsv");
     }
 }
 

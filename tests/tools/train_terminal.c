@@ -48,13 +48,36 @@ static int widest_line(const char *text)
     return widest;
 }
 
+/* Trains the tiny task on a terminal until the end; returns the terminal. */
+static struct pseudo_terminal *trained(int columns, int rows, const char *variables, const char *options)
+{
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(columns, rows, "rm -rf run && %s qkv train c.yaml %s", variables, options);
+    cr_expect_eq(pseudo_terminal_end(terminal), 0);
+    return terminal;
+}
+
+/* Starts an endless training. */
+static struct pseudo_terminal *started(int columns, int rows, const char *name, const char *options)
+{
+    enter(tiny_task(name));
+    return pseudo_terminal_start(columns, rows, "qkv train c.yaml " ENDLESS " %s", options);
+}
+
+/* Expects as many blocks as there should be on the screen. */
+static char *expect_block(const struct pseudo_terminal *terminal, int blocks)
+{
+    char *text = pseudo_terminal_text(terminal);
+    cr_expect_eq(count(format("\n%s", text), "\nupdate  "), blocks, "%s", text);
+    return text;
+}
+
 Test(train_terminal, keeps_one_block_at_the_end)
 {
-    const char *folder = enter(tiny_task("block"));
-    const char *command = "train c.yaml --threads 1 -s training.label_smoothing=0.1";
-    run_ok("qkv %s && mv run lines", command);
-    struct pseudo_terminal *terminal = pseudo_terminal_start(100, 40, "qkv %s", command);
-    cr_expect_eq(pseudo_terminal_end(terminal), 0);
+    enter(tiny_task("block"));
+    const char *options = "--threads 1 -s training.label_smoothing=0.1";
+    run_ok("qkv train c.yaml %s -s training.model_dir=lines", options);
+    struct pseudo_terminal *terminal = trained(100, 40, "", options);
     char *text = pseudo_terminal_text(terminal);
     cr_expect(has_line(text, "run: 6171 parameters, 80 training pairs"), "%s", text);
     cr_expect(has_line(text, "20 updates will take about "), "%s", text);
@@ -62,7 +85,6 @@ Test(train_terminal, keeps_one_block_at_the_end)
     cr_expect(has_line(text, "update  20 of 20  epoch 4  "), "%s", text);
     cr_expect(shows(text, " tokens/s\n        [####"));
     cr_expect(shows(text, "####] 100 %\nloss    "));
-    cr_expect(shows(text, "  learning rate "));
     cr_expect(shows(text, "\n        █")); /* the loss of the first five updates */
     cr_expect(shows(text, "▁\ndev     loss "));
     cr_expect(shows(text, "  at update 20 (best)\n    "));
@@ -77,18 +99,16 @@ Test(train_terminal, keeps_one_block_at_the_end)
     cr_expect_float_eq(strtod(shown + strlen(" (cross-entropy "), NULL), strtod(logged, NULL), 5.1e-5,
                        "%s\n%s", shown, logged);
     /* What is shown has no effect on what is learned. */
-    const char *sums = "cd '%s/%s' && cksum *.safetensors && sed 's/\"seconds\".*//' metrics.jsonl";
-    cr_expect_str_eq(run_ok(sums, folder, "run"), run_ok(sums, folder, "lines"));
+    const char *sums = "cd %s && cksum *.safetensors && sed 's/\"seconds\".*//' metrics.jsonl";
+    cr_expect_str_eq(run_ok(sums, "run"), run_ok(sums, "lines"));
 }
 
 Test(train_terminal, marks_the_best_validation)
 {
     enter(tiny_task("best"));
     /* Patience ends the training when a validation is not the best. */
-    struct pseudo_terminal *terminal = pseudo_terminal_start(
-        100, 40,
-        "qkv train c.yaml -s training.updates=10000 -s training.patience=1 -s training.learning_rate=0.3");
-    cr_expect_eq(pseudo_terminal_end(terminal), 0);
+    struct pseudo_terminal *terminal = trained(
+        100, 40, "", "-s training.updates=10000 -s training.patience=1 -s training.learning_rate=0.3");
     char *text = pseudo_terminal_text(terminal);
     cr_expect(lacks(text, "(best)"));
     const char *best = strstr(text, "\nbest    loss "), *end = strstr(text, "; best loss ");
@@ -103,8 +123,7 @@ Test(train_terminal, draws_a_long_course)
 {
     enter(tiny_task("long"));
     struct pseudo_terminal *terminal =
-        pseudo_terminal_start(100, 40, "qkv train c.yaml -s training.updates=700 -s training.logging_freq=1");
-    cr_expect_eq(pseudo_terminal_end(terminal), 0);
+        trained(100, 40, "", "-s training.updates=700 -s training.logging_freq=1");
     char *text = pseudo_terminal_text(terminal), *course = strstr(text, "\n        █");
     cr_assert_not_null(course, "%s", text);
     course++;
@@ -123,9 +142,7 @@ Test(train_terminal, draws_a_long_course)
 Test(train_terminal, fits_a_narrow_terminal)
 {
     enter(tiny_task("narrow"));
-    struct pseudo_terminal *terminal =
-        pseudo_terminal_start(40, 24, "qkv train c.yaml --threads 1 -s training.label_smoothing=0.1");
-    cr_expect_eq(pseudo_terminal_end(terminal), 0);
+    struct pseudo_terminal *terminal = trained(40, 24, "", "--threads 1 -s training.label_smoothing=0.1");
     char *text = pseudo_terminal_text(terminal);
     char *block = strstr(text, "\nupdate  20 of 20  ");
     cr_assert_not_null(block, "%s", text);
@@ -142,21 +159,18 @@ Test(train_terminal, fits_a_narrow_terminal)
 /* Of a terminal with few rows, the block takes no more than there are. */
 Test(train_terminal, fits_a_low_terminal)
 {
-    enter(tiny_task("low"));
-    struct pseudo_terminal *terminal = pseudo_terminal_start(80, 6, "qkv train c.yaml " ENDLESS);
+    struct pseudo_terminal *terminal = started(80, 6, "low", "");
     pseudo_terminal_wait(terminal, "validations; ");
     for (int i = 0; i < 4; i++) pseudo_terminal_wait(terminal, DRAWN);
     pseudo_terminal_type(terminal, "\003");
     cr_expect_eq(pseudo_terminal_end(terminal), 130);
-    char *text = pseudo_terminal_text(terminal);
-    cr_expect_eq(count(text, "\nupdate  "), 1, "%s", text);
+    char *text = expect_block(terminal, 1);
     cr_expect_eq(count(text, "\nloss    "), 1, "%s", text);
 }
 
 Test(train_terminal, follows_a_new_size_and_says_that_it_is_interrupted)
 {
-    enter(tiny_task("resize"));
-    struct pseudo_terminal *terminal = pseudo_terminal_start(100, 40, "qkv train c.yaml " ENDLESS);
+    struct pseudo_terminal *terminal = started(100, 40, "resize", "");
     pseudo_terminal_wait(terminal, "] 0 %");
     pseudo_terminal_wait(terminal, "(best)");
     pseudo_terminal_wait(terminal, DRAWN);
@@ -166,8 +180,7 @@ Test(train_terminal, follows_a_new_size_and_says_that_it_is_interrupted)
         pseudo_terminal_wait(terminal, DRAWING); /* the first may have been drawn for the old size */
         pseudo_terminal_wait(terminal, DRAWING);
         pseudo_terminal_wait(terminal, DRAWN);
-        char *text = pseudo_terminal_text(terminal);
-        cr_expect_eq(count(text, "\nupdate  "), 1, "%d columns:\n%s", columns[i], text);
+        char *text = expect_block(terminal, 1);
         cr_expect_eq(count(text, "\ndev     "), 1, "%d columns:\n%s", columns[i], text);
         cr_expect_eq(count(text, "\n      = "), 1, "%d columns:\n%s", columns[i], text);
     }
@@ -188,16 +201,14 @@ Test(train_terminal, follows_a_new_size_and_says_that_it_is_interrupted)
 
 Test(train_terminal, shows_notices_whole_above_the_block)
 {
-    enter(tiny_task("notice"));
-    struct pseudo_terminal *terminal = pseudo_terminal_start(
-        200, 40, "qkv train c.yaml -s data.dev= -s training.learning_rate=1e-9 %s", ENDLESS);
+    struct pseudo_terminal *terminal =
+        started(200, 40, "notice", "-s data.dev= -s training.learning_rate=1e-9");
     pseudo_terminal_wait(terminal, "notice: ");
     pseudo_terminal_wait(terminal, DRAWN);
-    char *text = pseudo_terminal_text(terminal);
+    char *text = expect_block(terminal, 1);
     const char *notice = strstr(text, "\nnotice: "), *block = strstr(text, "\n\nupdate  ");
     cr_assert(notice && block && notice < block, "%s", text);
-    cr_expect_eq(count(text, "\nupdate  "), 1, "%s", text);
-    cr_expect(shows(squeezed(notice), "belongtogetherupdate"), "%s", text);
+    cr_expect(shows(squeezed(notice), "belongtogetherupdate"));
     pseudo_terminal_type(terminal, "\003");
     cr_expect_eq(pseudo_terminal_end(terminal), 130);
 }
@@ -211,62 +222,39 @@ Test(train_terminal, leaves_the_terminal_when_it_is_stopped)
     pseudo_terminal_wait(terminal, DRAWN);
     pseudo_terminal_type(terminal, "\032");
     pseudo_terminal_wait(terminal, "the shell\r\n");
-    char *text = pseudo_terminal_text(terminal);
-    cr_expect_eq(count(text, "update  "), 0, "%s", text);
+    expect_block(terminal, 0);
     pseudo_terminal_wait(terminal, DRAWN);
-    text = pseudo_terminal_text(terminal);
-    cr_expect_eq(count(text, "\nupdate  "), 1, "%s", text);
+    expect_block(terminal, 1);
     pseudo_terminal_type(terminal, "\003");
     pseudo_terminal_wait(terminal, "interrupted after");
     pseudo_terminal_end(terminal);
 }
 
-Test(train_terminal, prints_lines_in_the_background)
-{
-    enter(tiny_task("background"));
-    struct pseudo_terminal *terminal =
-        pseudo_terminal_start(100, 40, "set -m && { '%s' train c.yaml & wait; }", QKV_BINARY);
-    pseudo_terminal_end(terminal);
-    char *text = pseudo_terminal_text(terminal);
-    cr_expect(lacks(terminal->bytes, DRAWING), "%s", text);
-    cr_expect(shows(text, "\nupdate 10  dev: loss "));
-}
-
-Test(train_terminal, has_colors_unless_the_environment_refuses_them)
-{
-    enter(tiny_task("colors"));
-    struct pseudo_terminal *colored = pseudo_terminal_start(80, 24, "qkv train c.yaml && rm -r run");
-    pseudo_terminal_end(colored);
-    struct pseudo_terminal *plain = pseudo_terminal_start(80, 24, "NO_COLOR=1 qkv train c.yaml");
-    pseudo_terminal_end(plain);
-    cr_expect(colored->screen.is_colored);
-    cr_expect_not(plain->screen.is_colored);
-    cr_expect(has_line(pseudo_terminal_text(plain), "update  20 of 20  "));
-}
-
-Test(train_terminal, needs_no_utf8)
-{
-    enter(tiny_task("ascii"));
-    struct pseudo_terminal *terminal = pseudo_terminal_start(80, 24, "LC_ALL=C qkv train c.yaml");
-    pseudo_terminal_end(terminal);
-    for (size_t i = 0; i < terminal->size; i++) cr_assert_lt((unsigned char)terminal->bytes[i], 128);
-    cr_expect(shows(pseudo_terminal_text(terminal), "\n        #"));
-}
-
+/* In the background, with TERM=dumb and with --quiet, and where standard error is no terminal. */
 Test(train_terminal, draws_nothing_where_it_should_not)
 {
     enter(tiny_task("lines"));
-    struct pseudo_terminal *terminal = pseudo_terminal_start(80, 24, "qkv train c.yaml -q && rm -r run");
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(100, 40, "set -m && { '%s' train c.yaml & wait; }", QKV_BINARY);
     pseudo_terminal_end(terminal);
-    cr_expect_eq(terminal->size, 0, "%s", terminal->bytes);
-    terminal = pseudo_terminal_start(80, 24, "qkv train c.yaml 2>log && rm -r run");
-    pseudo_terminal_end(terminal);
-    char *log = read_file("log", NULL);
-    cr_expect_eq(terminal->size, 0, "%s", terminal->bytes);
-    cr_expect_null(strchr(log, '\033'), "%s", log);
-    cr_expect(has_line(log, "update 5  epoch 1  loss "), "%s", log);
-    terminal = pseudo_terminal_start(80, 24, "TERM=dumb qkv train c.yaml");
-    pseudo_terminal_end(terminal);
-    cr_expect_null(strchr(terminal->bytes, '\033'), "%s", terminal->bytes);
-    cr_expect(shows(terminal->bytes, "\nupdate 5  epoch 1  loss "));
+    cr_expect(lacks(terminal->bytes, DRAWING));
+    cr_expect(shows(pseudo_terminal_text(terminal), "\nupdate 10  dev: loss "));
+    cr_expect_eq(trained(80, 24, "", "-q")->size, 0);
+    cr_expect_eq(trained(80, 24, "", "2>log")->size, 0);
+    cr_expect(has_line(read_file("log", NULL), "update 5  epoch 1  loss ") &&
+              lacks(read_file("log", NULL), "\033"));
+    const char *dumb = trained(80, 24, "TERM=dumb", "")->bytes;
+    cr_expect(lacks(dumb, "\033") && shows(dumb, "\nupdate 5  epoch 1  loss "));
+}
+
+Test(train_terminal, has_colors_and_unicode_unless_the_environment_refuses_them)
+{
+    enter(tiny_task("colors"));
+    struct pseudo_terminal *plain = trained(80, 24, "NO_COLOR=1", ""),
+                           *ascii = trained(80, 24, "LC_ALL=C", "");
+    cr_expect(trained(80, 24, "", "")->screen.is_colored);
+    cr_expect_not(plain->screen.is_colored);
+    cr_expect(has_line(pseudo_terminal_text(plain), "update  20 of 20  "));
+    for (size_t i = 0; i < ascii->size; i++) cr_assert_lt((unsigned char)ascii->bytes[i], 128);
+    cr_expect(shows(pseudo_terminal_text(ascii), "\n        #"));
 }
