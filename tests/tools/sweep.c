@@ -3,45 +3,38 @@
 #include "support.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static bool has(const char *folder, const char *name)
+static bool has(const char *name)
 {
-    return access(format("%s/%s", folder, name), F_OK) == 0;
+    return access(name, F_OK) == 0;
 }
 
 Test(sweep, trains_every_combination_and_compares_the_runs)
 {
-    const char *folder = enter(tiny_task("grid"));
-    const char *command = format("qkv sweep c.yaml -o s -j 2 -g training.learning_rate=1e-3,3e-3 -g "
-                                 "'training.adam_betas=[0.9,0.98],[0.8,0.9]' -s training.updates=10 --seeds");
-    struct outcome outcome = run("%s 1", command);
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     static const char *const names[] = {
         "learning_rate=1e-3,adam_betas=0.9,0.98", "learning_rate=1e-3,adam_betas=0.8,0.9",
         "learning_rate=3e-3,adam_betas=0.9,0.98", "learning_rate=3e-3,adam_betas=0.8,0.9"};
+    enter(tiny_task("grid"));
+    const char *command = "qkv sweep c.yaml -o s -j 2 -g training.learning_rate=1e-3,3e-3 -g "
+                          "'training.adam_betas=[0.9,0.98],[0.8,0.9]' -s training.updates=10 2>said --seeds";
+    const char *table = run_ok("%s 1", command);
     for (int i = 0; i < 4; i++) {
-        cr_expect(has(folder, format("s/%s,seed=42/best.safetensors", names[i])), "%s", names[i]);
-        cr_expect(shows(outcome.output, format("\n%s ", names[i])));
+        cr_expect(has(format("s/%s,seed=42/best.safetensors", names[i])), "%s", names[i]);
+        cr_expect(shows(table, format("\n%s ", names[i])));
     }
-    cr_expect(shows(outcome.error, "s: 4 runs; 2 at the same time, with 1 thread each\n"));
+    cr_expect(shows(read_file("said", NULL), "s: 4 runs; 2 at the same time, with 1 thread each\n"));
     const char *config = read_file(format("s/%s,seed=42/config.yaml", names[3]), NULL);
-    cr_expect(strstr(config, "learning_rate: 0.003\n") && strstr(config, "adam_betas: [0.8, 0.9]\n") &&
-              strstr(config, "updates: 10\n"));
-    cr_expect(has(folder, "s/curves.svg") && has(folder, "s/comparison.md"));
-
+    cr_expect(shows(config, "learning_rate: 0.003\n") && shows(config, "adam_betas: [0.8, 0.9]\n") &&
+              shows(config, "updates: 10\n"));
+    cr_expect(has("s/curves.svg") && has("s/comparison.md"));
     run_ok("cd s && rm comparison.md curves.svg && find . -exec touch -d 2000-01-01 {} +");
-    outcome = run("%s 2", command);
-    cr_expect_eq(outcome.exit_code, 0);
-    cr_expect(shows(outcome.error, "s: 8 runs, 4 finished before; 2 at"));
-    cr_expect(shows(outcome.output, format("\n%s (mean of 2 seeds) ", names[3])));
-    cr_expect_str_empty(run_ok("find '%s'/s/*seed=42 -type f -newermt 2001-01-01", folder),
-                        "finished runs are kept");
+    cr_expect(shows(run_ok("%s 2", command), format("\n%s (mean of 2 seeds) ", names[3])));
+    cr_expect(shows(read_file("said", NULL), "s: 8 runs, 4 finished before; 2 at"));
+    cr_expect_str_empty(run_ok("find s/?*seed=42 -type f -newermt 2001-01-01"), "finished runs are kept");
     /* A finished run whose config says more goes on. */
-    outcome = run("%s 1 -s training.updates=12 -q", command);
-    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    run_ok("%s 1 -s training.updates=12 -q", command);
     cr_expect(shows(read_file(format("s/%s,seed=42.log", names[0]), NULL), "resuming after update 10\n"));
 }
 
@@ -70,24 +63,21 @@ Test(sweep, says_on_a_terminal_how_far_it_is)
 
 Test(sweep, trains_several_configs)
 {
-    const char *folder = enter(tiny_task("configs"));
-    run_ok("sed 's/^name: .*/name: other/' c.yaml >other.yaml && qkv config c.yaml | grep '^name:'");
-    const char *name = run_ok("qkv config c.yaml | sed -n 's/^name: //p' | tr -d '\n'");
-    const char *command =
-        format("qkv sweep c.yaml other.yaml -s training.updates=2 -g training.learning_rate=1e-3,3e-3");
-    char *output = run_ok("%s", command);
-    const char *const configs[] = {name, "other"};
-    for (int i = 0; i < 2; i++)
-        for (int rate = 1; rate <= 3; rate += 2) {
-            const char *run_name = format("%s,learning_rate=%de-3", configs[i], rate);
-            cr_expect(has(folder, format("runs/sweep/%s,seed=42/last.safetensors", run_name)), "%s",
-                      run_name);
-            cr_expect(shows(output, format("\n%s ", run_name)));
-            cr_expect(shows(read_file(format("runs/sweep/%s,seed=42/config.yaml", run_name), NULL),
-                            format("name: %s_learning_rate-%de-3\n", configs[i], rate)));
-        }
+    enter(tiny_task("configs"));
+    const char *table =
+        run_ok("sed 's/^name: .*/name: other/' c.yaml >other.yaml && qkv sweep c.yaml other.yaml -s "
+               "training.updates=2 -g training.learning_rate=1e-3,3e-3");
+    static const char *const configs[] = {"tiny", "other"};
+    for (int i = 0; i < 4; i++) {
+        int rate = i % 2 ? 3 : 1;
+        const char *name = format("%s,learning_rate=%de-3", configs[i / 2], rate);
+        cr_expect(has(format("runs/sweep/%s,seed=42/last.safetensors", name)), "%s", name);
+        cr_expect(shows(table, format("\n%s ", name)));
+        cr_expect(shows(read_file(format("runs/sweep/%s,seed=42/config.yaml", name), NULL),
+                        format("name: %s_learning_rate-%de-3\n", configs[i / 2], rate)));
+    }
     cr_expect(refused(run("qkv sweep c.yaml c.yaml"),
-                      format("qkv: two runs would have the folder runs/sweep/%s,seed=42", name)));
+                      "qkv: two runs would have the folder runs/sweep/tiny,seed=42"));
     cr_expect(
         refused(run("qkv sweep c.yaml none.yaml"), "none.yaml: cannot be read: No such file or directory"));
 }
@@ -95,7 +85,7 @@ Test(sweep, trains_several_configs)
 /* A sweep of two long runs gets the signal when both train. */
 Test(sweep, goes_on_after_an_interruption_as_if_there_had_been_none)
 {
-    const char *folder = enter(tiny_task("interrupted"));
+    enter(tiny_task("interrupted"));
     const char *arguments =
         "c.yaml -g training.learning_rate=1e-3,3e-3,5e-3 -j 2 -q -s training.updates=3000 -s "
         "training.logging_freq=10 -s training.validation_freq=1000";
@@ -105,8 +95,7 @@ Test(sweep, goes_on_after_an_interruption_as_if_there_had_been_none)
             "2>/dev/null; kill -INT $pid; wait $pid; }",
             QKV_BINARY, arguments);
     cr_assert_eq(outcome.exit_code, 130, "%d %s", outcome.exit_code, outcome.error);
-    cr_expect(!has(folder, "s/learning_rate=5e-3,seed=42") && !has(folder, "s/finished.txt"),
-              "no run starts or has ended");
+    cr_expect(!has("s/learning_rate=5e-3,seed=42") && !has("s/finished.txt"), "no run starts or has ended");
     cr_expect_str_empty(run_ok("for run in s/*=42; do flock -n $run true || echo $run; done"),
                         "a process still trains");
     for (int i = 1; i <= 3; i += 2)
@@ -121,44 +110,35 @@ Test(sweep, goes_on_after_an_interruption_as_if_there_had_been_none)
     }
 }
 
-Test(sweep, a_run_that_fails_does_not_end_the_others)
+/* A run that fails does not end the others, and the sweep says why it failed: in the log, a line that says how to continue may
+ * follow the message. */
+Test(sweep, says_why_a_run_failed)
 {
     enter(tiny_task("failed"));
     struct outcome outcome = run("qkv sweep c.yaml -o s -q -j 1 -g training.learning_rate=1e30,1e-3");
-    cr_expect(fails(outcome, 1, "learning_rate=1e30,seed=42: failed after "));
-    cr_expect(shows(outcome.error, "s: qkv: update "));
-    cr_expect(shows(outcome.error, "qkv: 1 of 2 runs failed; their logs are in s\n"));
+    cr_expect_eq(outcome.exit_code, 1);
+    cr_expect(shows(outcome.error, "learning_rate=1e30,seed=42: failed after ") &&
+              shows(outcome.error, "s: qkv: update ") &&
+              shows(outcome.error, "qkv: 1 of 2 runs failed; their logs are in s\n"));
     cr_expect(shows(outcome.output, "\nlearning_rate=1e-3"));
     cr_expect_str_eq(read_file("s/finished.txt", NULL), "learning_rate=1e-3,seed=42\n");
-}
-
-Test(sweep, says_why_a_run_failed)
-{
-    enter(tiny_task("why"));
-    const char *sweep = "sweep c.yaml -o s -q -j 1 -g training.updates=1000000 -s training.logging_freq=1";
-    /* In the log, a line that says how to continue follows the message. */
-    struct outcome outcome = run("ulimit -f 200 && qkv %s", sweep);
-    cr_expect(fails(outcome, 1, ": qkv: s/updates=1000000,seed=42/metrics.jsonl: "));
-    cr_expect(shows(outcome.error, "cannot be written: File too large\nqkv: 1 of 1 runs failed"));
+#define SWEEP "sweep c.yaml -o t -q -j 1 -g training.updates=1000000 -s training.logging_freq=1"
+    outcome = run("ulimit -f 200 && qkv " SWEEP);
+    cr_expect(fails(outcome, 1, ": qkv: t/updates=1000000,seed=42/metrics.jsonl: ") &&
+              shows(outcome.error, "cannot be written: File too large\nqkv: 1 of 1 runs failed"));
     /* A log that cannot grow has only messages of earlier trainings. */
-    run_ok("cd s && yes 'qkv: an old message' | head -n 10000 >updates=1000000,seed=42.log");
+    run_ok("yes 'qkv: an old message' | head -n 10000 >t/updates=1000000,seed=42.log");
     cr_expect(
-        fails(run("ulimit -f 200 && qkv %s", sweep), 1, ": s/updates=1000000,seed=42.log has no reason\n"));
-}
-
-Test(sweep, a_run_that_is_killed_has_failed)
-{
-    enter(tiny_task("killed"));
-    struct outcome outcome = run("{ '%s' sweep c.yaml -o s -q -j 1 -g training.updates=1000000 & } && "
-                                 "pid=$!; until [ -e s/updates=1000000,seed=42/config.yaml ] || ! kill -0 "
-                                 "$pid; do :; done; kill -9 $(cat /proc/$pid/task/$pid/children); wait $pid",
-                                 QKV_BINARY);
+        fails(run("ulimit -f 200 && qkv " SWEEP), 1, ": t/updates=1000000,seed=42.log has no reason\n"));
+    outcome =
+        run("rm -r t; { '%s' " SWEEP " & } && pid=$!; until [ -e t/updates=1000000,seed=42/config.yaml ] || "
+            "! kill -0 $pid; do :; done; kill -9 $(cat /proc/$pid/task/$pid/children); wait $pid",
+            QKV_BINARY);
     cr_expect(fails(outcome, 1, ": ended by a signal (Killed)\nqkv: 1 of 1 runs failed; "));
 }
 
 Test(sweep, refuses)
 {
-    const char *folder = enter(tiny_task("refused"));
     static const char *const cases[][2] = {
         {"-g training.learning_rate", "qkv: --grid training.learning_rate: must be KEY=VALUE,VALUE, such as "
                                       "training.learning_rate=1e-3,3e-3"},
@@ -173,17 +153,16 @@ Test(sweep, refuses)
          "qkv: the sweep has more than 64 runs: name fewer values or seeds"},
         {"-g data.src.lang=a/b,a_b", "qkv: two runs would have the folder s/lang=a_b,seed=42"},
     };
+    enter(tiny_task("refused"));
     EXPECT_REFUSALS("qkv sweep c.yaml -o s", cases);
     cr_expect(
         refused(run("qkv sweep - -o s <c.yaml"), "qkv: -: each run reads the config; write it to a file"));
-    struct outcome outcome = run("qkv sweep c.yaml -o s -g training.learning_rate=1e-3,-1");
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect(!strncmp(outcome.error,
-                       "-g training.learning_rate=-1: training.learning_rate is -1, but must be", 64),
-              "%s", outcome.error);
-    outcome = run("qkv sweep c.yaml -o s -g dropout=0.1,0.2 -s training.update=3");
-    cr_expect(!strncmp(outcome.error, "-s training.update=3: unknown key", 33), "%s", outcome.error);
-    outcome = run("qkv sweep c.yaml -o s -g dropout=0.1,0.2");
-    cr_expect(!strncmp(outcome.error, "-g dropout=0.1: unknown key", 27), "%s", outcome.error);
-    cr_expect(!has(folder, "s"), "the configs are checked before anything is written");
+    static const char *const wrong[][2] = {
+        {"-g training.learning_rate=1e-3,-1",
+         "-g training.learning_rate=-1: training.learning_rate is -1, but must be"},
+        {"-g dropout=0.1,0.2 -s training.update=3", "-s training.update=3: unknown key"},
+        {"-g dropout=0.1,0.2", "-g dropout=0.1: unknown key"}};
+    for (int i = 0; i < 3; i++)
+        cr_expect(fails(run("qkv sweep c.yaml -o s %s", wrong[i][0]), 2, wrong[i][1]));
+    cr_expect(!has("s"), "the configs are checked before anything is written");
 }
