@@ -224,20 +224,6 @@ Test(explain, writes_every_format)
     }
 }
 
-Test(explain, html_is_complete_escaped_and_without_script)
-{
-    const char *scene = scene_of("name: <b>\ntokens: ['<a>', '&']\nembeddings: {values: [[1, 0], [0, 2]]}\n"
-                                 "weights: {from: none}\nmask: {type: causal}\n");
-    char *page = run_ok("qkv explain '%s' -f html", scene);
-    cr_expect(lacks(page, "<script"));
-    cr_expect(lacks(page, "http"));
-    cr_expect(lacks(page, "<b>"));
-    cr_expect(shows(page, "<h1>&lt;b&gt;</h1>"));
-    cr_expect(shows(page, "<th>&lt;a&gt;</th>"));
-    cr_expect(shows(page, "−∞"));
-    cr_expect(shows(page, "</html>\n"));
-}
-
 Test(explain, shortens_large_matrices_except_with_full)
 {
     const char *scene = scene_of("name: large\ntokens: a b\nembeddings: {from: random, width: 40}\n"

@@ -4,6 +4,19 @@
 
 #include <stdlib.h>
 
+/* The context of one query alone equals its row in the walk with all queries. */
+static void expect_same_alone(const char *scene, int words, int heads, int columns)
+{
+    cJSON *all = walk_of(scene);
+    for (int word = 0; word < words; word++) {
+        cJSON *one = walk_of(format("%s --follow %d", scene, word + 1));
+        for (int h = 0; h < heads; h++)
+            for (int c = 0; c < columns; c++)
+                cr_expect_eq(number_of(step_of(one, 0, "context"), h, 0, c),
+                             number_of(step_of(all, 0, "context"), h, word, c), "%s: word %d", scene, word);
+    }
+}
+
 Test(general_attention, has_the_figures_of_the_tutorials)
 {
     cJSON *walk = walk_of(SEEDS "/general_attention.yaml");
@@ -21,23 +34,6 @@ Test(general_attention, has_the_figures_of_the_tutorials)
     EXPECT_ROW(walk, "context", 0, 1, 8, 0.90965265, 1.40965265, 0.5);
     EXPECT_ROW(walk, "context", 0, 2, 8, 0.99851226, 1.75849334, 0.75998108);
     EXPECT_ROW(walk, "context", 0, 3, 8, 0.99560386, 1.90407309, 0.90846923);
-}
-
-/* The context of one query alone equals its row in the walk with all queries. */
-static void expect_same_alone(const char *scene, int words, int heads, int columns)
-{
-    cJSON *all = walk_of(scene);
-    for (int word = 0; word < words; word++) {
-        cJSON *one = walk_of(format("%s --follow %d", scene, word + 1));
-        for (int h = 0; h < heads; h++)
-            for (int c = 0; c < columns; c++)
-                cr_expect_eq(number_of(step_of(one, 0, "context"), h, 0, c),
-                             number_of(step_of(all, 0, "context"), h, word, c), "%s: word %d", scene, word);
-    }
-}
-
-Test(general_attention, is_the_same_for_one_word_at_a_time)
-{
     expect_same_alone(SEEDS "/general_attention.yaml", 4, 1, 3);
 }
 
@@ -189,24 +185,13 @@ Test(simple_attention, hides_what_the_mask_says)
     }
 }
 
+/* tests/tools/explain.c computes such scores. */
 Test(general_attention, scores_with_a_small_network_as_bahdanau_did)
 {
-    cJSON *walk = walk_of(SEEDS "/general_attention_bahdanau.yaml");
-    expect_shape(walk, "score_query", "[3,5]");
-    expect_shape(walk, "score_vector", "[1,5]");
-    for (int j = 0; j < 4; j++) {
-        double score = 0;
-        for (int a = 0; a < 5; a++) {
-            double inside = 0;
-            for (int d = 0; d < 3; d++)
-                inside += number_of(step_of(walk, 0, "queries"), 0, 0, d) *
-                              number_of(step_of(walk, 0, "score_query"), 0, d, a) +
-                          number_of(step_of(walk, 0, "keys"), 0, j, d) *
-                              number_of(step_of(walk, 0, "score_key"), 0, d, a);
-            score += tanh(inside) * number_of(step_of(walk, 0, "score_vector"), 0, 0, a);
-        }
-        cr_expect_float_eq(number_of(step_of(walk, 0, "scores"), 0, 0, j), score, 1e-12);
-    }
+    expect_steps(
+        walk_of(SEEDS "/general_attention_bahdanau.yaml"),
+        "tokens [1,1], source_tokens [1,4], queries [1,3], keys [4,3], values [4,3], score_query [3,5], "
+        "score_key [3,5], score_vector [1,5], scores [1,4], weights [1,4], context [1,3]");
 }
 
 Test(attention_explained, sees_neighbours_alone_in_a_window)

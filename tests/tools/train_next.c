@@ -38,16 +38,8 @@ Test(train_next, names_commands_that_use_the_run)
 
 Test(train_next, names_no_attention_of_a_run_that_has_none)
 {
-    const char *folder = enter(tiny_task("no_attention"));
-    write_text(folder, "r.yaml",
-               "name: x\ndata: {train: train.tsv, dev: dev.tsv, src: {lang: a}, trg: {lang: b}}\nmodel:\n"
-               "  encoder: {type: recurrent, bidirectional: false, hidden_size: 8, num_layers: 1}\n"
-               "  decoder: {type: recurrent, init_hidden: last, hidden_size: 8, num_layers: 1,\n"
-               "            input_feeding: false, attention: {score: none}}\n"
-               "training: {model_dir: run, updates: 2}\n");
-    struct outcome outcome = run("qkv train r.yaml");
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    const char *commands = next_commands(outcome.error);
-    cr_expect(shows(commands, "| qkv translate run\n"));
-    cr_expect(lacks(commands, "qkv attention"));
+    enter(tiny_task("no_attention"));
+    train_recurrent("run", "", ", attention: {score: none}", 1);
+    const char *commands = next_commands(run_ok("qkv train recurrent.yaml --overwrite 2>&1"));
+    cr_expect(shows(commands, "| qkv translate run\n") && lacks(commands, "qkv attention"));
 }

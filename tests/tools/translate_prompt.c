@@ -25,10 +25,10 @@ static void ask(struct pseudo_terminal *terminal, const char *line, const char *
     wait_for_prompt(terminal);
 }
 
-static struct pseudo_terminal *start(const char *folder, const char *environment, const char *options)
+static struct pseudo_terminal *start(const char *environment, const char *options)
 {
-    struct pseudo_terminal *terminal = pseudo_terminal_start(
-        100, 40, "cd '%s' && %s qkv translate run --beam 3 --threads 2 %s", folder, environment, options);
+    struct pseudo_terminal *terminal =
+        pseudo_terminal_start(100, 40, "%s qkv translate run --beam 3 --threads 2 %s", environment, options);
     wait_for_prompt(terminal);
     return terminal;
 }
@@ -41,9 +41,9 @@ static int leave(struct pseudo_terminal *terminal)
 }
 
 /* What every prompt does. */
-static void expect_answers(const char *folder, const char *environment)
+static void expect_answers(const char *environment)
 {
-    struct pseudo_terminal *terminal = start(folder, environment, "");
+    struct pseudo_terminal *terminal = start(environment, "");
     ask(terminal, "/map", "\nqkv: there is no translation to draw: type a sentence first\r\n");
     ask(terminal, "a b", "\nA B\r\n");
     ask(terminal, "/map", "\n</s> "); /* its last row */
@@ -56,9 +56,8 @@ static void expect_answers(const char *folder, const char *environment)
     ask(terminal, "e d", "\n7\t");
     ask(terminal, "/nbest  1 ", "\n");
     ask(terminal, " /a b", "\nqkv: the sentence: not in the vocabulary: /a\r\n");
-    ask(terminal, "/nbest", "\nqkv: /nbest needs a number from 1 to 1000\r\n");
-    ask(terminal, "/nbest 0", "\nqkv: /nbest needs a number from 1 to 1000\r\n");
-    ask(terminal, "/nbest 3x", "\nqkv: /nbest needs a number from 1 to 1000\r\n");
+    static const char *const wrong[] = {"/nbest", "/nbest 0", "/nbest 3x"};
+    for (int i = 0; i < 3; i++) ask(terminal, wrong[i], "\nqkv: /nbest needs a number from 1 to 1000\r\n");
     ask(terminal, "/quit now", "\nqkv: /quit has no argument, but got 'now'\r\n");
     ask(terminal, "/maps", "\nqkv: there is no command /maps; /help lists the commands\r\n");
     ask(terminal, "/help", "\n/nbest N  print the N best translations of each sentence\r\n");
@@ -69,17 +68,17 @@ static void expect_answers(const char *folder, const char *environment)
     cr_expect(!strncmp(text, "a to b; /help lists the commands, Ctrl-D ends\n> ", 48), "%s", text);
     cr_expect(shows(text, "\n> e d\n1       E D\n2       "));
     /* The map is what `qkv attention` prints. */
-    const char *map = run_ok("cd '%s' && qkv attention run 'a b' -q", folder);
+    const char *map = run_ok("qkv attention run 'a b' -q");
     cr_expect(shows(text, format("\n> /map\n%s>", map)), "%s\n%s", text, map);
 }
 
 /* Ctrl-D ends with exit code 0. The first Ctrl-C clears the line. */
-static void expect_keys(const char *folder, const char *environment)
+static void expect_keys(const char *environment)
 {
-    struct pseudo_terminal *terminal = start(folder, environment, "-q");
+    struct pseudo_terminal *terminal = start(environment, "-q");
     cr_expect_eq(leave(terminal), 0);
     cr_expect(!strncmp(terminal->bytes, "> ", 2) || strstr(terminal->bytes, "\r> "), "%s", terminal->bytes);
-    terminal = start(folder, environment, "");
+    terminal = start(environment, "");
     pseudo_terminal_type(terminal, "c e");
     pseudo_terminal_wait(terminal, "e");
     pseudo_terminal_type(terminal, "\003");
@@ -99,17 +98,12 @@ static void expect_keys(const char *folder, const char *environment)
     cr_expect_eq(pseudo_terminal_end(terminal), 130);
 }
 
-Test(translate_prompt, answers)
-{
-    expect_answers(learned_run("run"), "NO_COLOR=1");
-}
-
 Test(translate_prompt, draws_maps_between_words_and_says_of_which_run)
 {
-    const char *folder = enter(tiny_task("subwords"));
+    enter(tiny_task("subwords"));
     run_ok("sed -i 's/c/cc/' train.tsv && qkv train c.yaml -q -s training.updates=5 -s data.src.level=bpe -s "
            "data.src.num_merges=1");
-    struct pseudo_terminal *terminal = start(folder, "NO_COLOR=1", "-q --beam 1");
+    struct pseudo_terminal *terminal = start("NO_COLOR=1", "-q --beam 1");
     ask(terminal, "acc c", "\n");
     ask(terminal, "/map", "\n</s> ");
     ask(terminal, "/words", "\n</s> ");
@@ -120,37 +114,36 @@ Test(translate_prompt, draws_maps_between_words_and_says_of_which_run)
     cr_expect_str_neq(tokens, words);
     cr_expect(shows(text, format("\n> /map\n%s>", tokens)), "%s\n%s", text, tokens);
     cr_expect(shows(text, format("\n> /words\n%s>", words)), "%s\n%s", text, words);
-    terminal = start(folder, "NO_COLOR=1", "-q --beam 1 --with run");
+    terminal = start("NO_COLOR=1", "-q --beam 1 --with run");
     ask(terminal, "acc c", "\n");
     ask(terminal, "/map", "\n</s> "); /* and not the "> " in it */
     leave(terminal);
     cr_expect(shows(terminal->bytes, ", attention of run\r\n"));
 }
 
-Test(translate_prompt, answers_without_libedit)
+Test(translate_prompt, answers_with_libedit_and_without)
 {
-    const char *folder = learned_run("run");
-    expect_answers(folder, "TERM=dumb");
-    struct pseudo_terminal *terminal = start(folder, "TERM=dumb", "");
+    enter(learned_run("run"));
+    expect_answers("NO_COLOR=1");
+    expect_answers("TERM=dumb");
+    struct pseudo_terminal *terminal = start("TERM=dumb", "");
     leave(terminal);
     cr_expect_str_eq(terminal->bytes, "a to b; /help lists the commands, Ctrl-D ends\r\n> \r\n");
 }
 
-Test(translate_prompt, knows_the_keys)
+Test(translate_prompt, knows_the_keys_with_libedit_and_without)
 {
-    expect_keys(learned_run("run"), "");
-}
-
-Test(translate_prompt, knows_the_keys_without_libedit)
-{
-    expect_keys(learned_run("run"), "TERM=dumb");
+    enter(learned_run("run"));
+    expect_keys("");
+    expect_keys("TERM=dumb");
 }
 
 Test(translate_prompt, edits_lines_and_remembers_them)
 {
     if (!HAS_LIBEDIT) cr_skip_test("qkv is built without libedit");
-    const char *folder = enter(learned_run("run")), *state = format("XDG_STATE_HOME='state'");
-    struct pseudo_terminal *terminal = start(folder, state, "");
+    const char *state = "XDG_STATE_HOME=\"$PWD/state\"";
+    enter(learned_run("run"));
+    struct pseudo_terminal *terminal = start(state, "");
     ask(terminal, "e d", "\nE D\r\n");
     ask(terminal, "a b", "\nA B\r\n");
     ask(terminal, "\033[A\033[A", "\nE D\r\n");     /* up, up */
@@ -162,7 +155,7 @@ Test(translate_prompt, edits_lines_and_remembers_them)
     cr_assert_eq(stat("state/qkv/history", &entry), 0);
     cr_expect_eq(entry.st_mode & 0777, 0600);
     /* The next prompt has the lines, also in another locale. */
-    terminal = start(folder, format("%s LC_ALL=C", state), "");
+    terminal = start(format("%s LC_ALL=C", state), "");
     ask(terminal, "\033[A\033[A\033[A", "\nA C\r\n");
     ask(terminal, "\303\251\177\303\261 c", "not in the vocabulary: \303\261\r\n");
     cr_expect_eq(leave(terminal), 0);
@@ -177,7 +170,7 @@ Test(translate_prompt, needs_no_place_for_its_history)
     static const char *const places[] = {"XDG_STATE_HOME=/dev/null", "XDG_STATE_HOME=relative",
                                          "XDG_STATE_HOME=\"$PWD/file\"", "HOME=/nowhere/at/all"};
     for (int i = 0; i < 4; i++) {
-        struct pseudo_terminal *terminal = start(folder, places[i], "");
+        struct pseudo_terminal *terminal = start(places[i], "");
         ask(terminal, "a b", "\nA B\r\n");
         cr_expect_eq(leave(terminal), 0);
         cr_expect(lacks(terminal->bytes, "qkv:"));
@@ -188,8 +181,8 @@ Test(translate_prompt, needs_no_place_for_its_history)
 Test(translate_prompt, keeps_the_line_when_the_terminal_changes)
 {
     if (!HAS_LIBEDIT) cr_skip_test("qkv is built without libedit");
-    const char *folder = learned_run("run");
-    struct pseudo_terminal *terminal = start(folder, "", "");
+    enter(learned_run("run"));
+    struct pseudo_terminal *terminal = start("", "");
     pseudo_terminal_type(terminal, "a");
     pseudo_terminal_wait(terminal, "a");
     pseudo_terminal_resize(terminal, 50, 30);
@@ -204,15 +197,13 @@ Test(translate_prompt, keeps_the_line_when_the_terminal_changes)
 
 Test(translate_prompt, is_for_people_only)
 {
+    static const char *const others[] = {"| cat", "-"};
     enter(learned_run("run"));
-    struct pseudo_terminal *terminal = pseudo_terminal_start(80, 24, "qkv translate run | cat");
-    pseudo_terminal_type(terminal, "a b\r");
-    pseudo_terminal_wait(terminal, "\nA B\r\n");
-    leave(terminal);
-    cr_expect_str_eq(terminal->bytes, "a b\r\nA B\r\n");
-    terminal = pseudo_terminal_start(80, 24, "qkv translate run -");
-    pseudo_terminal_type(terminal, "a b\r");
-    pseudo_terminal_wait(terminal, "\nA B\r\n");
-    leave(terminal);
-    cr_expect_str_eq(terminal->bytes, "a b\r\nA B\r\n");
+    for (int i = 0; i < 2; i++) {
+        struct pseudo_terminal *terminal = pseudo_terminal_start(80, 24, "qkv translate run %s", others[i]);
+        pseudo_terminal_type(terminal, "a b\r");
+        pseudo_terminal_wait(terminal, "\nA B\r\n");
+        leave(terminal);
+        cr_expect_str_eq(terminal->bytes, "a b\r\nA B\r\n");
+    }
 }
