@@ -8,31 +8,18 @@ As in attention.py beside it, every number that goes in follows from number(fami
 and layout ([inputs, outputs]). PyTorch has a second bias on each recurrent product; it stays 0 where qkv has none."""
 
 import json
-import math
 import sys
 
 import torch
 from torch import nn
 from torch.nn.utils import rnn
 
+from attention import COTANGENT, INPUT, filled, flat
+
 INPUTS, WIDTH = 5, 4
 LENGTHS = [3, 1, 5]  # tokens of each sentence
-INPUT, COTANGENT = 100, 200  # families of numbers that are no parameters
 GATES = {"tanh": 1, "gru": 3, "lstm": 4}
 MODULES = {"tanh": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
-
-
-def number(family, i):
-    return math.sin(0.1 * i * i + 0.7 * i + 1.3 * family + 0.5)
-
-
-def filled(family, *shape, scale=1.0):
-    values = [scale * number(family, i) for i in range(math.prod(shape))]
-    return torch.tensor(values, dtype=torch.float64).reshape(shape)
-
-
-def flat(tensor):
-    return [float(x) for x in tensor.detach().reshape(-1)]
 
 
 def cell_weights(leaf, cell, name, inputs, suffix):

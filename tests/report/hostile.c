@@ -25,6 +25,8 @@ static void make_words(void)
         "\x7F\xC2\x80\xC2\x9B\xC2\x9F\u2028\u2029\u202A\u202B\u202C\u202D\u202E\u2066"
         "\u2067\u2068\u2069\uFDD0\uFFFE\uFFFF\uFFFD\uFEFF\u00A0\u3000\u05D0\u72D7"
         "\U0001F600\U0001FFFE\U0010FFFF";
+    static const double numbers[] = {0.1, 0x1.999999999999bp-4, 0x1.5555555555556p-2, 5e-324,
+                                     1e300}; /* 16 digits lose some */
     static const char *const plain[] = {
         "\"",    "'",    "|",       "<",          ">",    "&",       "&lt;",    "<b>",   "]]>",
         "=cmd",  "=1+1", "+1+1",    "-x",         "@x",   "+1",      "-2.5",    "-1e-3", "-",
@@ -41,6 +43,7 @@ static void make_words(void)
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) words[count++] = plain[i];
     cr_assert_leq(count, CAPACITY);
     for (int i = 0; i < count * count; i++) weights[i] = 1. / (i + 3);
+    memcpy(weights, numbers, sizeof numbers);
     map = (struct qkv_attention_map){QKV_ATTENTION_CROSS, 1, 1, count, count, weights};
     report = (struct qkv_attention_report){
         "title\033[2J<&>\u202E\"", "model|\u2066", NULL, words, count, words, words, count, &map, 1};
@@ -103,23 +106,6 @@ Test(hostile, json_reads_back_the_same_words_and_numbers)
             cr_expect(cJSON_GetArrayItem(row, j)->valuedouble == weights[i * count + j], "%d, %d", i, j);
     }
     cJSON_Delete(root);
-}
-
-/* Differences in the last digit, which 15 or 16 digits lose. */
-Test(hostile, json_reads_back_the_same_double)
-{
-    static const double numbers[] = {0.1, 0x1.999999999999bp-4, 1. / 3, 0x1.5555555555556p-2, 5e-324, 1e300};
-    const int numbers_count = sizeof numbers / sizeof *numbers;
-    struct qkv_attention_report one = report;
-    struct qkv_attention_map row = {QKV_ATTENTION_CROSS, 1, 1, 1, numbers_count, numbers};
-    one.maps = &row;
-    one.source_length = numbers_count;
-    one.target_length = 1;
-    char *text = rendered(&one, "json", NULL, NULL), *at = strstr(text, "\"weights\":\t[[");
-    cr_assert_not_null(at);
-    at += strlen("\"weights\":\t[[");
-    for (int i = 0; i < numbers_count; i++, at++)
-        cr_expect(strtod(at, &at) == numbers[i], "%a: %.60s", numbers[i], text);
 }
 
 Test(hostile, csv_reads_back_the_same_words)

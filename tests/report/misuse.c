@@ -99,6 +99,10 @@ Test(misuse, maps_that_cannot_be_are_refused)
     expect_refused("attention map 2 is of layer 1, head -1");
     report.map_count = -1;
     expect_refused("a report has -1 attention maps");
+    char name[64];
+    maps[0].kind = (enum qkv_attention_kind)1000;
+    qkv_attention_map_name(&maps[0], name, sizeof name);
+    cr_expect_str_eq(name, "unknown.1.1");
 }
 
 Test(misuse, a_selection_that_no_map_can_match_is_refused, .timeout = 30)
@@ -129,14 +133,6 @@ Test(misuse, numbers_of_tokens_below_0_are_refused)
             &error, i < 2 ? "source tokens" : "target tokens");
         setup();
     }
-}
-
-Test(misuse, kinds_without_a_name_have_one_that_says_so)
-{
-    char name[64];
-    maps[0].kind = (enum qkv_attention_kind)1000;
-    qkv_attention_map_name(&maps[0], name, sizeof name);
-    cr_expect_str_eq(name, "unknown.1.1");
 }
 
 Test(misuse, a_format_that_was_not_found_is_refused)
