@@ -91,6 +91,7 @@ Test(config, keys_of_all_types_are_read_and_written)
     cr_assert_eq(config.model.decoder.attention.bias, false);
     cr_assert_eq(config.training.random_seed, 9007199254740993);
     cr_assert_eq(config.training.adam_betas[1], 0.98);
+    cr_assert_not_null(strstr(config_text(&config, true), "  adam_betas: [0.9, 0.98]\n"));
     cr_assert_eq(config.training.learning_rate, 7e-4);
     cr_assert_eq(config.training.early_stopping_metric, QKV_METRIC_CHRF);
     cr_assert_eq(config.testing.max_output_length, 80);
