@@ -13,13 +13,6 @@ static struct qkv_tensor *linear(struct qkv_graph *graph, struct qkv_tensor *con
     return qkv_linear(graph, x[0], x[1], x[2], test->transposed);
 }
 
-static struct qkv_tensor *linear_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                       const struct composition_case *test)
-{
-    struct qkv_tensor *product = qkv_matmul(graph, x[0], x[1], false, test->transposed);
-    return x[2] ? qkv_add_row(graph, product, x[2]) : product;
-}
-
 static struct qkv_tensor *linear_loss(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                       const struct composition_case *test)
 {
@@ -43,18 +36,6 @@ static void expect_linear(struct composition_case test, int64_t inputs, int64_t 
         test.shape[2] = variant / 2 ? QKV_SHAPE(outputs) : (struct qkv_shape){0};
         expect_composition(&test, fused, composed);
     }
-}
-
-Test(fused, linear_is_a_product_plus_a_bias_row)
-{
-    static const int64_t widths[][2] = {{1, 1}, {3, 5}, {17, 9}, {33, 31}, {5, 171}};
-    for (int n = 0; n < ROW_COUNT; n++)
-        for (int w = 0; w < 5; w++) {
-            struct composition_case test = {.name = "linear", .shape = {QKV_SHAPE(ROWS[n], widths[w][0])}};
-            expect_linear(test, widths[w][0], widths[w][1], linear, linear_parts);
-            test.shape[0] = QKV_SHAPE(2, ROWS[n], widths[w][0]);
-            expect_linear(test, widths[w][0], widths[w][1], linear, linear_parts);
-        }
 }
 
 static void expect_loss(const char *name, int64_t rows, int64_t width, int64_t classes)
@@ -157,9 +138,9 @@ Test(fused, paired_cross_entropy_is_one_or_two_cross_entropies_and_divergences)
 
 /* ---- softmax, norms and ties ---- */
 
-/* A row of results by the formula of the op; sums of x and x^2 are means. */
-static void by_formula(enum qkv_op_id op, int64_t width, const double *x, const double *gain,
-                       const double *bias, double *y)
+/* A row of results by the formula of the op; returns their number. */
+static int64_t by_formula(enum qkv_op_id op, int64_t width, const double *x, const double *gain,
+                          const double *bias, double *y)
 {
     double mean = 0, square = 0, sum = 0;
     for (int64_t j = 0; j < width; j++) mean += op == QKV_OP_layer_norm ? x[j] / (double)width : 0;
@@ -172,35 +153,43 @@ static void by_formula(enum qkv_op_id op, int64_t width, const double *x, const 
                : op == QKV_OP_rms_norm    ? unit * gain[j]
                                           : unit * gain[j] + bias[j];
     }
+    if (op == QKV_OP_log_sum_exp) y[0] = log(sum);
+    for (int64_t j = 0; j < width && op == QKV_OP_group_max; j++)
+        y[j / QKV_GROUP] = j % QKV_GROUP ? fmax(y[j / QKV_GROUP], x[j]) : x[j];
+    return op == QKV_OP_log_sum_exp ? 1 : op == QKV_OP_group_max ? (width - 1) / QKV_GROUP + 1 : width;
 }
 
-Test(fused, softmax_and_norms_follow_their_formulas)
+Test(fused, softmax_maxima_and_norms_follow_their_formulas)
 {
-    enum { WIDEST = 131, ROWS_HERE = 7 };
-    static const int64_t widths[] = {1, 2, 7, 17, 33, WIDEST};
-    static const enum qkv_op_id ops[] = {QKV_OP_softmax, QKV_OP_log_softmax, QKV_OP_rms_norm,
-                                         QKV_OP_layer_norm};
-    for (int o = 0; o < 4; o++)
-        for (int w = 0; w < 6; w++) {
-            const int64_t width = widths[w];
-            struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-            struct qkv_tensor *inputs[QKV_MAX_INPUTS] = {qkv_variable(graph, QKV_SHAPE(ROWS_HERE, width))};
-            double values[3][ROWS_HERE * WIDEST], expected[WIDEST], found[ROWS_HERE * WIDEST];
-            for (int k = 0; k < 3; k++) {
-                for (int64_t i = 0; i < ROWS_HERE * width; i++) values[k][i] = number((uint32_t)k, i);
-                if (k && k < o) inputs[k] = qkv_variable(graph, QKV_SHAPE(width)); /* gain and bias */
-                if (inputs[k]) qkv_tensor_write(inputs[k], values[k]);
-            }
-            struct qkv_tensor *y = qkv_node(graph, ops[o], inputs, &(struct qkv_options){.epsilon = 1e-3});
-            qkv_forward(graph);
-            qkv_tensor_read(y, found);
-            for (int64_t i = 0; i < ROWS_HERE; i++) {
-                by_formula(ops[o], width, values[0] + i * width, values[1], values[2], expected);
-                cr_expect_lt(relative_difference(width, found + i * width, expected), 1e-13,
-                             "%s of %d columns", qkv_op_name(ops[o]), (int)width);
-            }
-            qkv_graph_free(graph);
+    enum { WIDEST = 1000, ROWS_HERE = 7, OPS = 6 };
+    static const int64_t widths[] = {1, 2, 7, 31, 32, 33, 64, 131, WIDEST};
+    static const enum qkv_op_id ops[OPS] = {QKV_OP_softmax,   QKV_OP_log_softmax, QKV_OP_log_sum_exp,
+                                            QKV_OP_group_max, QKV_OP_rms_norm,    QKV_OP_layer_norm};
+    static double values[3][ROWS_HERE * WIDEST], expected[WIDEST], found[ROWS_HERE * WIDEST];
+    for (size_t c = 0; c < OPS * sizeof widths / sizeof *widths; c++) {
+        const enum qkv_op_id op = ops[c % OPS];
+        const int64_t width = widths[c / OPS];
+        const int inputs = op == QKV_OP_layer_norm ? 3
+                           : op == QKV_OP_rms_norm ? 2
+                                                   : 1; /* with gain and bias */
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+        struct qkv_tensor *x[QKV_MAX_INPUTS] = {NULL};
+        for (int k = 0; k < inputs; k++) {
+            x[k] = qkv_variable(graph, k ? QKV_SHAPE(width) : QKV_SHAPE(ROWS_HERE, width));
+            for (int64_t i = 0; i < ROWS_HERE * width; i++) values[k][i] = number((uint32_t)k, i);
+            qkv_tensor_write(x[k], values[k]);
         }
+        struct qkv_tensor *y = qkv_node(graph, op, x, &(struct qkv_options){.epsilon = 1e-3});
+        qkv_forward(graph);
+        qkv_tensor_read(y, found);
+        for (int64_t i = 0; i < ROWS_HERE; i++) {
+            int64_t count = by_formula(op, width, values[0] + i * width, values[1], values[2], expected);
+            cr_assert_eq(qkv_tensor_count(y), ROWS_HERE * count, "%s", qkv_op_name(op));
+            cr_expect_lt(relative_difference(count, found + i * count, expected), 1e-13, "%s of %d columns",
+                         qkv_op_name(op), (int)width);
+        }
+        qkv_graph_free(graph);
+    }
 }
 
 /* Of classes with the same greatest logit, the first one is the most probable, with and without gradients; between tiles of
@@ -226,41 +215,4 @@ Test(fused, losses_count_the_first_of_equal_logits)
         cr_expect_eq(correct, 1, "variant %d, %d classes: %g", variant, (int)size, correct);
         qkv_graph_free(graph);
     }
-}
-
-/* What beam search reads of logits: log_sum_exp must agree with log_softmax, and group_max must be exact. */
-Test(fused, log_sum_exp_and_group_max)
-{
-    static const int64_t widths[] = {1, 7, 31, 32, 33, 64, 131, 1000};
-    for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++)
-        for (int w = 0; w < 8; w++) {
-            enum { ROWS_OF_LOGITS = 3 };
-            int64_t width = widths[w], groups = (width + QKV_GROUP - 1) / QKV_GROUP;
-            double logits[ROWS_OF_LOGITS * 1000], logs[ROWS_OF_LOGITS * 1000], maxima[ROWS_OF_LOGITS * 40];
-            double sums[ROWS_OF_LOGITS];
-            for (int64_t i = 0; i < ROWS_OF_LOGITS * width; i++) logits[i] = (float)(9 * number(4, i));
-            struct qkv_graph *graph = qkv_graph_new((enum qkv_dtype)dtype);
-            struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(ROWS_OF_LOGITS, width));
-            qkv_tensor_write(x, logits);
-            struct qkv_tensor *y = qkv_group_max(graph, x), *sum = qkv_log_sum_exp(graph, x);
-            struct qkv_tensor *softmax = qkv_log_softmax(graph, x);
-            qkv_forward(graph);
-            cr_assert_eq(qkv_tensor_count(y), ROWS_OF_LOGITS * groups);
-            cr_assert_eq(qkv_tensor_count(sum), ROWS_OF_LOGITS);
-            qkv_tensor_read(y, maxima);
-            qkv_tensor_read(sum, sums);
-            qkv_tensor_read(softmax, logs);
-            for (int64_t i = 0; i < ROWS_OF_LOGITS; i++) {
-                cr_expect_float_eq(logits[i * width] - sums[i], logs[i * width],
-                                   dtype == QKV_FLOAT32 ? 4e-6 : 1e-13, "row %d of %d", (int)i, (int)width);
-                for (int64_t g = 0; g < groups; g++) {
-                    double greatest = -INFINITY;
-                    for (int64_t j = g * QKV_GROUP; j < width && j < (g + 1) * QKV_GROUP; j++)
-                        greatest = fmax(greatest, logits[i * width + j]);
-                    cr_expect_eq(maxima[i * groups + g], greatest, "group %d of %d columns", (int)g,
-                                 (int)width);
-                }
-            }
-            qkv_graph_free(graph);
-        }
 }

@@ -240,18 +240,11 @@ Test(misuse, segments_that_lie_outside_the_rows_or_share_some_are_refused)
 Test(misuse, positions_that_the_table_does_not_have_are_refused)
 {
     static const int64_t firsts[] = {INT64_MAX, INT64_MAX - 1, INT64_MIN, -1, 2};
-    for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
-        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(2, 2)),
-                          *table = qkv_constant(graph, QKV_SHAPE(3, 2));
-        cr_expect_null(qkv_add_positions(graph, x, table, (struct qkv_segments){0}, &firsts[i]));
-        expect_error(graph, "add_positions", "but the table has 3 positions");
-        qkv_graph_reset(graph);
-        x = qkv_variable(graph, QKV_SHAPE(2, 2)), table = qkv_constant(graph, QKV_SHAPE(3, 2));
-        cr_expect_null(qkv_rotate(graph, x, table, (struct qkv_segments){0}, &firsts[i]));
-        expect_error(graph, "rotate", "but the table has 3 positions");
-        qkv_graph_free(graph);
-    }
+    for (int i = 0; i < 10; i++)
+        try_misuse(&(struct misuse){i % 2 ? QKV_OP_rotate : QKV_OP_add_positions,
+                                    {M(2, 2), M(3, 2)},
+                                    {.first = &firsts[i / 2]},
+                                    "but the table has 3 positions"});
 }
 
 /* ---- every op ---- */

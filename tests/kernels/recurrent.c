@@ -1,7 +1,7 @@
 /* Compares recurrent cells over complete sentences with the figures of PyTorch (tests/figures/recurrent.json), and additive
- * scores and local weights of attention with compositions of simple ops. */
-#include "composition.h"
+ * scores and local weights of attention with their formulas. */
 #include "figures.h"
+#include "numbers.h"
 #include "qkv/layers.h"
 
 #include <criterion/criterion.h>
@@ -75,110 +75,73 @@ Test(recurrent, agrees_with_pytorch)
     }
 }
 
-/* ---- attention of recurrent networks, against compositions ---- */
+/* ---- attention of recurrent networks, by its formulas ---- */
 
-/* Inputs: query [6, K], key [9, K], vector [K]. */
-static struct qkv_attention attention_of(const struct composition_case *s)
-{
-    return (struct qkv_attention){.rule = {.heads = 1, .scale = 1}, .queries = s->queries, .keys = s->keys};
-}
-
-static struct qkv_tensor *fused_additive(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                         const struct composition_case *s)
-{
-    return qkv_attention_additive(graph, x[0], x[1], x[2], attention_of(s));
-}
-
-static struct qkv_tensor *composed_additive(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                            const struct composition_case *s)
-{
-    int64_t width = qkv_tensor_shape(x[2]).size[0];
-    struct qkv_tensor *all = NULL, *column = qkv_reshape(graph, x[2], QKV_SHAPE(width, 1));
-    for (int64_t b = 0; b < s->queries.count; b++)
-        for (int64_t i = 0; i < s->queries.length[b]; i++) {
-            struct qkv_tensor *q = qkv_slice(graph, x[0], 0, s->queries.start[b] + i, 1);
-            struct qkv_tensor *k = qkv_slice(graph, x[1], 0, s->keys.start[b], s->keys.length[b]);
-            struct qkv_tensor *sum = qkv_add_row(graph, k, qkv_reshape(graph, q, QKV_SHAPE(width)));
-            struct qkv_tensor *scores =
-                qkv_reshape(graph, qkv_matmul(graph, qkv_tanh(graph, sum), column, false, false),
-                            QKV_SHAPE(s->keys.length[b]));
-            all = all ? qkv_concat(graph, all, scores, 0) : scores;
-        }
-    return all;
-}
-
+enum { QUERIES = 6, KEYS = 9, WIDEST = 33, PAIRS = 2 * 3 + 1 * 1 + 3 * 5 };
 static const int64_t QUERY_START[] = {0, 2, 3}, QUERY_LENGTH[] = {2, 1, 3};
-static const int64_t KEY_START[] = {0, 3, 4}, KEY_LENGTH[] = {3, 1, 5};
-#define RAGGED .queries = {3, QUERY_START, QUERY_LENGTH}, .keys = {3, KEY_START, KEY_LENGTH}
 
-Test(recurrent, additive_scores_are_their_composition)
+/* A leaf of numbers between low and high, which are copied to `values`. */
+static struct qkv_tensor *leaf(struct qkv_graph *graph, uint32_t family, struct qkv_shape shape, double low,
+                               double high, double *values)
 {
-    for (int64_t width = 1; width <= 33; width += 16) {
-        const struct composition_case test = {
-            "additive", {QKV_SHAPE(6, width), QKV_SHAPE(9, width), QKV_SHAPE(width)}, RAGGED};
-        expect_composition(&test, fused_additive, composed_additive);
-    }
-}
-
-/* Inputs: scores [22], center [6, 1]. */
-static struct qkv_tensor *fused_local(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                      const struct composition_case *s)
-{
-    return qkv_attention_local(graph, x[0], x[1], attention_of(s), s->window);
-}
-
-static struct qkv_tensor *constant_of(struct qkv_graph *graph, int64_t count, double first, double step)
-{
-    struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(count));
-    double values[16];
-    for (int64_t i = 0; i < count; i++) values[i] = first + step * (double)i;
-    if (x) qkv_tensor_write(x, values);
+    struct qkv_tensor *x = qkv_constant(graph, shape);
+    for (int64_t i = 0; i < qkv_shape_count(shape); i++)
+        values[i] = low + (number(family, i) + 1) / 2 * (high - low);
+    qkv_tensor_write(x, values);
     return x;
 }
 
-/* Row by row. The centers are known in advance, so the keys within the window are, too. */
-static struct qkv_tensor *composed_local(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                         const struct composition_case *s)
+/* v tanh(q + k) for each query and key of a sentence */
+static double additive_score(int64_t width, const double *v, const double *q, const double *k)
 {
-    struct qkv_tensor *all = NULL;
-    double sigma = (double)s->window / 2;
-    int64_t at = 0;
-    for (int64_t b = 0; b < s->queries.count; b++)
-        for (int64_t i = 0; i < s->queries.length[b]; i++) {
-            int64_t row = s->queries.start[b] + i, keys = s->keys.length[b], first = 0, end = keys;
-            double fraction = composition_input(s, 1, row);
-            while ((double)first < fraction * (double)keys - (double)s->window) first++;
-            while ((double)(end - 1) > fraction * (double)keys + (double)s->window) end--;
-            int64_t in_window = end - first;
-            struct qkv_tensor *scores = qkv_slice(graph, x[0], 0, at + first, in_window);
-            struct qkv_tensor *center = qkv_slice(graph, x[1], 0, row, 1); /* [1, 1] */
-            struct qkv_tensor *negative_center =
-                qkv_reshape(/* -Tk center, repeated for each key */
-                            graph,
-                            qkv_matmul(graph, center,
-                                       qkv_reshape(graph, constant_of(graph, in_window, -(double)keys, 0),
-                                                   QKV_SHAPE(1, in_window)),
-                                       false, false),
-                            QKV_SHAPE(in_window));
-            struct qkv_tensor *distance =
-                qkv_add(graph, constant_of(graph, in_window, (double)first, 1), negative_center);
-            struct qkv_tensor *gaussian = qkv_exp(
-                graph, qkv_scale(graph, qkv_multiply(graph, distance, distance), -1 / (2 * sigma * sigma)));
-            struct qkv_tensor *weights = qkv_multiply(graph, qkv_softmax(graph, scores), gaussian);
-            if (first) weights = qkv_concat(graph, constant_of(graph, first, 0, 0), weights, 0);
-            if (end < keys) weights = qkv_concat(graph, weights, constant_of(graph, keys - end, 0, 0), 0);
-            all = all ? qkv_concat(graph, all, weights, 0) : weights;
-            at += keys;
-        }
-    return all;
+    double sum = 0;
+    for (int64_t i = 0; i < width; i++) sum += v[i] * tanh(q[i] + k[i]);
+    return sum;
 }
 
-Test(recurrent, local_weights_are_their_composition)
+/* Number `key` of softmax(scores [keys]) exp(-(key - keys center)^2 / (2 (window / 2)^2)), which is 0 outside of the window, as
+ * is what softmax leaves out. */
+static double local_weight(int64_t keys, int64_t key, const double *scores, double center, double window)
 {
-    for (int64_t window = 1; window <= 6; window++) {
-        const struct composition_case test = {
-            "local", {QKV_SHAPE(22), QKV_SHAPE(6, 1)}, RAGGED, .window = window};
-        expect_composition(&test, fused_local, composed_local);
+    double sum = 0, place = (double)keys * center, far = (double)key - place;
+    for (int64_t j = 0; j < keys; j++)
+        if (fabs((double)j - place) <= window) sum += exp(scores[j]);
+    if (fabs(far) > window) return 0;
+    return exp(scores[key]) / sum * exp(-far * far / (window * window / 2));
+}
+
+Test(recurrent, additive_scores_and_local_weights_follow_their_formulas)
+{
+    const struct qkv_attention attention = {
+        .rule = {.heads = 1}, .queries = {SENTENCES, QUERY_START, QUERY_LENGTH}, .keys = SEGMENTS};
+    double q[QUERIES * WIDEST], k[KEYS * WIDEST], v[WIDEST], scores[PAIRS], centers[QUERIES], found[2][PAIRS];
+    for (int64_t size = 1; size <= 6; size++) {
+        const int64_t width = size < 6 ? size : WIDEST;
+        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+        const struct qkv_tensor *additive =
+            qkv_attention_additive(graph, leaf(graph, 1, QKV_SHAPE(QUERIES, width), -1, 1, q),
+                                   leaf(graph, 2, QKV_SHAPE(KEYS, width), -1, 1, k),
+                                   leaf(graph, 3, QKV_SHAPE(width), -1, 1, v), attention);
+        const struct qkv_tensor *local = qkv_attention_local(
+            graph, leaf(graph, 4, QKV_SHAPE(PAIRS), -1, 1, scores),
+            leaf(graph, 5, QKV_SHAPE(QUERIES, 1), 0.125, 0.875, centers), attention, size);
+        struct qkv_error error = {""};
+        cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+        qkv_forward(graph);
+        qkv_tensor_read(additive, found[0]);
+        qkv_tensor_read(local, found[1]);
+        for (int64_t s = 0, at = 0; s < SENTENCES; s++)
+            for (int64_t i = 0; i < QUERY_LENGTH[s]; i++, at += LENGTH[s])
+                for (int64_t j = 0; j < LENGTH[s]; j++) {
+                    const int64_t row = QUERY_START[s] + i;
+                    double score = additive_score(width, v, q + row * width, k + (START[s] + j) * width),
+                           weight = local_weight(LENGTH[s], j, scores + at, centers[row], (double)size);
+                    cr_expect_float_eq(found[0][at + j], score, 1e-12, "width %d, pair %d", (int)width,
+                                       (int)(at + j));
+                    cr_expect_float_eq(found[1][at + j], weight, 1e-12, "window %d, pair %d", (int)size,
+                                       (int)(at + j));
+                }
+        qkv_graph_free(graph);
     }
 }
 

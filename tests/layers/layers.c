@@ -91,7 +91,8 @@ static const char *declare(int number, struct qkv_parameters *p)
         {.cell = QKV_CELL_LSTM, .inputs = 3, .width = (int64_t)1 << 39}};
     const struct qkv_single_head_attention_options scores[] = {
         {.score = (enum qkv_attention_score)NONE, .query_width = 3, .memory_width = 3},
-        {.score = QKV_ATTENTION_SCORE_NONE, .query_width = 3, .memory_width = 3}};
+        {.score = QKV_ATTENTION_SCORE_NONE, .query_width = 3, .memory_width = 3},
+        {QKV_ATTENTION_SCORE_CONCAT, .query_width = INT64_MAX, .memory_width = INT64_MAX, .key_width = 1}};
     static const char *const MESSAGES[] = {
         "x: there is no activation 99",
         "x.weight: there is no initializer 99",
@@ -100,6 +101,8 @@ static const char *declare(int number, struct qkv_parameters *p)
         "x: there is no place of a norm 99",
         "x: there is no score 99",
         "x: attention needs a score, but has none",
+        "x.joint.weight: a parameter cannot have shape [9223372036854775807, 1]: it must have at most 2^40 "
+        "elements",
         "x: there is no kind of positions 99",
         "positions x: the base is 0, but must be above 0, and finite",
         "positions x: the base is inf, but must be above 0, and finite",
@@ -114,10 +117,10 @@ static const char *declare(int number, struct qkv_parameters *p)
     if (number == 2) qkv_feed_forward_init(&layer.feed_forward, p, &inner, "x");
     if (number == 3) qkv_norm_init(&layer.norm, p, &kind, "x");
     if (number == 4) qkv_residual_init(&layer.residual, p, &rms, (enum qkv_norm_place)NONE, 0, "x");
-    if (number == 5 || number == 6)
+    if (number >= 5 && number < 8)
         qkv_single_head_attention_init(&layer.attention, p, &scores[number - 5], "x");
-    if (number >= 7 && number < 10) qkv_positions_init(&layer.positions, p, &positions[number - 7], "x");
-    if (number >= 10) qkv_recurrent_init(&layer.recurrent, p, &cells[number - 10], "x");
+    if (number >= 8 && number < 11) qkv_positions_init(&layer.positions, p, &positions[number - 8], "x");
+    if (number >= 11) qkv_recurrent_init(&layer.recurrent, p, &cells[number - 11], "x");
     return MESSAGES[number];
 }
 

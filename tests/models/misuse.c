@@ -170,36 +170,6 @@ Test(misuse, of_explanations_and_maps_of_a_model)
     qkv_arena_release(&arena);
 }
 
-/* A product of two sizes that overflows must not become a small allocation. */
-Test(misuse, layers_of_sizes_that_no_tensor_has_are_refused)
-{
-    static const int64_t HUGE_SIZES[] = {(int64_t)1 << 40, INT64_MAX, -1, INT64_MIN, 0};
-    for (int i = 0; i < 25; i++) {
-        const int64_t a = HUGE_SIZES[i % 5], b = HUGE_SIZES[i / 5];
-        const struct qkv_positions_options table = {QKV_POSITION_SINUSOIDAL, a, b, 10000, {0}};
-        const struct qkv_multi_head_options heads = {
-            .rule = {.heads = a}, .width = 4, .key_width = b, .value_width = b};
-        const struct qkv_recurrent_options cell = {.cell = QKV_CELL_LSTM, .inputs = a, .width = b};
-        const struct qkv_single_head_attention_options concat = {QKV_ATTENTION_SCORE_CONCAT, .query_width = a,
-                                                                 .memory_width = b, .key_width = 1};
-        for (int layer = 0; layer < 4; layer++) {
-            struct qkv_parameters parameters = {0};
-            struct qkv_positions positions;
-            struct qkv_multi_head multi_head;
-            struct qkv_recurrent recurrent;
-            struct qkv_single_head_attention single_head;
-            if (layer == 0) qkv_positions_init(&positions, &parameters, &table, "x");
-            if (layer == 1) qkv_multi_head_init(&multi_head, &parameters, &heads, "x");
-            if (layer == 2) qkv_recurrent_init(&recurrent, &parameters, &cell, "x");
-            if (layer == 3) qkv_single_head_attention_init(&single_head, &parameters, &concat, "x");
-            /* A table of no positions is none. */
-            cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error),
-                         layer == 0 && (!a || !b) ? QKV_OK : QKV_INVALID);
-            qkv_parameters_release(&parameters);
-        }
-    }
-}
-
 /* ---- decodings whose batch is gone ---- */
 
 enum { STEPS = 3 };

@@ -1,11 +1,9 @@
-/* Networks from outside the library: registering them, their settings, and that decoding, search, silencing, gradient
- * check and attention maps work with them. */
+/* Networks from outside the library: registering them, their settings, and that decoding, search, silencing, and attention maps work with them. */
 #include "own_network.h"
 #include "support.h"
 #include "tiny.h"
 
 #include "qkv/attention_collect.h"
-#include "qkv/gradcheck.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -343,29 +341,6 @@ Test(networks, decode_without_a_decoding_of_their_own)
         qkv_decoding_free(plain);
         tiny_release(&tiny);
     }
-}
-
-Test(networks, have_gradients_that_agree)
-{
-    own_network_register();
-    const int64_t SOURCE[] = {3, 5}, TARGET[] = {4, 2};
-    struct tiny tiny = tiny_with(model_of("own", QKV_FLOAT64), 2, SOURCE, TARGET, 1);
-    struct qkv_model *model = tiny.model;
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-    double *gradients = calloc((size_t)model->parameters.elements, sizeof *gradients);
-    qkv_graph_bind(graph, &model->parameters, gradients, false);
-    struct qkv_tensor *loss = qkv_model_loss(model, graph, &tiny.view, NULL, 1, NULL);
-    struct qkv_check_report report = {0};
-    const struct qkv_check_options options = {.seed = 1};
-    struct qkv_error error = {""};
-    qkv_forward(graph);
-    cr_assert_eq(qkv_check_graph(&report, "own", graph, loss, &options, &error), QKV_OK, "%s", error.message);
-    cr_expect_eq(report.failures, 0);
-    cr_expect_geq(report.count, 10);
-    qkv_check_release(&report);
-    qkv_graph_free(graph);
-    free(gradients);
-    tiny_release(&tiny);
 }
 
 /* Maps: rows sum to 1; decoder maps know what a causal row does not see; a silent head is seen by no one. */

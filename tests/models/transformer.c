@@ -117,40 +117,6 @@ Test(transformer, decodings_that_do_not_fit_are_refused)
     qkv_model_free(model);
 }
 
-/* ---- the forced pass ---- */
-
-Test(transformer, the_trace_holds_every_attention_layer_in_order)
-{
-    static const int64_t SOURCE[] = {3, 1}, TARGET[] = {4, 2};
-    struct tiny tiny = tiny_with(model_of(&VARIANTS[3], QKV_FLOAT64), 2, SOURCE, TARGET, 1);
-    struct qkv_trace trace;
-    struct qkv_graph *graph = tiny_traced(&tiny, &trace);
-    static const struct {
-        enum qkv_attention_kind kind;
-        int64_t layer;
-    } EXPECTED[] = {{QKV_ATTENTION_ENCODER, 1}, {QKV_ATTENTION_ENCODER, 2}, {QKV_ATTENTION_DECODER, 1},
-                    {QKV_ATTENTION_CROSS, 1},   {QKV_ATTENTION_DECODER, 2}, {QKV_ATTENTION_CROSS, 2},
-                    {QKV_ATTENTION_DECODER, 3}, {QKV_ATTENTION_CROSS, 3}};
-    int i = 0;
-    for (const struct qkv_part *part = trace.first; part; part = part->next) {
-        if (part->role != QKV_PART_WEIGHTS) continue;
-        cr_assert_lt(i, 8);
-        cr_expect_eq(part->attention, EXPECTED[i].kind);
-        cr_expect_eq(part->layer, EXPECTED[i].layer);
-        cr_expect_eq(part->heads, 2);
-        for (int64_t s = 0; s < 2; s++) {
-            int64_t rows, columns;
-            cr_assert_not_null(qkv_attention_weights_of(part->node, s, 1, &rows, &columns));
-            cr_expect_eq(rows, EXPECTED[i].kind == QKV_ATTENTION_ENCODER ? SOURCE[s] + 1 : TARGET[s] + 1);
-            cr_expect_eq(columns, EXPECTED[i].kind == QKV_ATTENTION_DECODER ? TARGET[s] + 1 : SOURCE[s] + 1);
-        }
-        i++;
-    }
-    cr_expect_eq(i, 8);
-    qkv_graph_free(graph);
-    tiny_release(&tiny);
-}
-
 /* ---- which parts drop out ---- */
 
 struct dropout_count {

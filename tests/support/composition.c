@@ -14,12 +14,6 @@ struct numbers {
     int64_t size[6];
 };
 
-double composition_input(const struct composition_case *test, int k, int64_t i)
-{
-    double value = number((uint32_t)k + 1, i);
-    return test->window && k == 1 ? 0.5 + 0.375 * value : value;
-}
-
 static struct numbers compute(enum qkv_dtype dtype, bool gradients, const struct composition_case *test,
                               builder *build)
 {
@@ -31,7 +25,7 @@ static struct numbers compute(enum qkv_dtype dtype, bool gradients, const struct
     for (int k = 0; k < MAX_INPUTS; k++) {
         int64_t count = test->shape[k].rank ? qkv_shape_count(test->shape[k]) : 0;
         double *values = malloc(((size_t)count + 1) * sizeof *values);
-        for (int64_t i = 0; i < count; i++) values[i] = composition_input(test, k, i);
+        for (int64_t i = 0; i < count; i++) values[i] = number((uint32_t)k + 1, i);
         if (count) qkv_tensor_write(x[k] = qkv_variable(graph, test->shape[k]), values);
         free(values);
         largest += count;

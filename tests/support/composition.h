@@ -28,9 +28,6 @@ struct composition_case {
 typedef struct qkv_tensor *builder(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                    const struct composition_case *test);
 
-/* Number i of input k. */
-double composition_input(const struct composition_case *test, int k, int64_t i);
-
 /* Fails where the result, or the gradient of an input for a random cotangent, differs between the
  * two. */
 void expect_composition(const struct composition_case *test, builder *fused, builder *composed);

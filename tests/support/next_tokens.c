@@ -10,17 +10,8 @@
 struct qkv_model *tiny_model_of_type(enum qkv_network type, int32_t source_size, int32_t target_size,
                                      enum qkv_dtype dtype, uint64_t seed)
 {
-    struct qkv_model_config config = tiny_config();
-    struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
-    for (int i = 0; i < 2 && type == QKV_NETWORK_RECURRENT; i++) {
-        stacks[i]->type = type;
-        stacks[i]->rnn_type = QKV_CELL_GRU;
-        stacks[i]->embeddings.embedding_dim = 6;
-    }
-    if (type == QKV_NETWORK_RECURRENT) {
-        config.decoder.attention.score = QKV_ATTENTION_SCORE_ADDITIVE;
-        config.decoder.input_feeding = true;
-    }
+    struct qkv_model_config config = type == QKV_NETWORK_RECURRENT ? tiny_recurrent_config() : tiny_config();
+    config.decoder.input_feeding = type == QKV_NETWORK_RECURRENT;
     return tiny_model(&config, source_size, target_size, dtype, seed);
 }
 

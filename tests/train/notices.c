@@ -76,18 +76,96 @@ static const char OVERFITS[] = ": the model overfits: since update ",
                   GUESSES[] = ", no better than guessing ",
                   COLLAPSED[] = " translations of data.dev are the same sentence: ";
 
-Test(notices, of_overfitting)
+/* Trainings that show something. The mean loss of a short training since the beginning may be no better than guessing, but that
+ * of its last updates must be. A loss far above that of equal probabilities needs no 1000 updates to be noticed. In a collapse,
+ * the rate is so low that the source makes no difference yet: one so high that training collapses would give other translations
+ * on processors without fused multiply-add. */
+static const struct shown {
+    const char *name;
+    bool related;
+    const char *settings;
+    const char *kind; /* of every notice, but of one where it is COLLAPSED; NULL: there is none */
+    const char *contains[2], *lacks;
+} SHOWN[] = {
+    {"overfitting",
+     false,
+     "updates=650 -s training.validation_freq=50",
+     OVERFITS,
+     {"raise model.encoder.dropout and model.decoder.dropout, stop early with training.patience, or make the "
+      "model smaller\n"}},
+    {"patient", false, "updates=300 -s training.validation_freq=50 -s training.patience=4", OVERFITS,
+     .lacks = "training.patience"},
+    /* Patience ends the training before three validations show that it overfits. */
+    {"by_heart",
+     false,
+     "updates=650 -s training.validation_freq=50 -s training.patience=2",
+     BY_HEART,
+     {"higher model.encoder.dropout and model.decoder.dropout\n"}},
+    /* The loss of data.dev falls, BLEU stays. */
+    {"related", true,
+     "updates=650 -s training.validation_freq=50 -s training.patience=2 "
+     "-s training.early_stopping_metric=bleu -s training.learning_rate=1e-4"},
+    {"guessing",
+     true,
+     "updates=1100 -s training.learning_rate=1e-9 -s data.dev=",
+     GUESSES,
+     {"notice: update 1000: the cross-entropy is ", "training.learning_rate"}},
+    /* The warm-up has ended less than 1000 updates before. */
+    {"warm", true,
+     "updates=1100 -s training.learning_rate=1e-9 -s data.dev= -s training.learning_rate_warmup=101", GUESSES,
+     .lacks = "update 1000: "},
+    {"short", true, "updates=100 -s training.learning_rate=1e-9 -s data.dev=", GUESSES},
+    {"short_but_good", true, "updates=100 -s training.learning_rate=0.003"},
+    {"diverging",
+     true,
+     "updates=510 -s training.learning_rate=30 -s data.dev=",
+     GUESSES,
+     {"notice: update 500: the cross-entropy is "}},
+    {"collapse",
+     true,
+     "updates=1000 -s training.validation_freq=500 -s training.learning_rate=5e-5",
+     COLLAPSED,
+     {"lower training.learning_rate, or raise training.learning_rate_warmup\n"}},
+    /* Nothing follows that could show that a short training learns. */
+    {"end",
+     true,
+     "updates=130 -s training.validation_freq=20 -s training.learning_rate=1e-9",
+     GUESSES,
+     {"notice: update 130: ", "): train longer, try another "}},
+    {"collapsed_end",
+     true,
+     "updates=130 -s training.validation_freq=20 -s training.learning_rate=4e-4",
+     COLLAPSED,
+     {"notice: update 130: ", ": train longer, lower training.learning_rate"}},
+};
+
+static void expect_shown(size_t first)
 {
-    const char *folder = task("overfitting", false);
-    const char *found = notices(folder, "-s training.updates=650 -s training.validation_freq=50");
-    expect_only(found, OVERFITS);
-    cr_expect_leq(count(found, "\n"), 2, "the second after twice as many updates: %s", found);
-    cr_expect_not_null(strstr(found, "raise model.encoder.dropout and model.decoder.dropout, stop early with "
-                                     "training.patience, or make the model smaller\n"),
-                       "%s", found);
-    found = notices(folder, "-s training.updates=300 -s training.validation_freq=50 -s training.patience=4");
-    expect_only(found, OVERFITS);
-    cr_expect_null(strstr(found, "training.patience"), "it is set: %s", found);
+    for (size_t i = first; i < sizeof SHOWN / sizeof *SHOWN; i += 2) {
+        const struct shown *c = &SHOWN[i];
+        const char *found = notices(task(c->name, c->related), format("-s training.%s", c->settings));
+        if (!c->kind)
+            cr_expect_str_eq(found, "", "%s", c->name);
+        else if (!strcmp(c->kind, COLLAPSED))
+            cr_expect_eq(count(found, COLLAPSED), 1, "%s: %s", c->name, found);
+        else
+            expect_only(found, c->kind);
+        cr_expect(strcmp(c->name, "overfitting") || count(found, "\n") <= 2,
+                  "the second after twice as many updates: %s", found);
+        for (int k = 0; k < 2 && c->contains[k]; k++)
+            cr_expect_not_null(strstr(found, c->contains[k]), "%s: %s", c->name, found);
+        cr_expect(!c->lacks || !strstr(found, c->lacks), "%s: %s", c->name, found);
+    }
+}
+
+Test(notices, of_what_trainings_show)
+{
+    expect_shown(0);
+}
+
+Test(notices, of_what_other_trainings_show)
+{
+    expect_shown(1);
 }
 
 /* The lowest loss of data.dev may be that of a part before. The notice comes once, in whichever part. */
@@ -110,52 +188,6 @@ Test(notices, of_overfitting_in_a_training_of_several_parts)
     cr_expect_not_null(strstr(parts, format("%.*s,", size, from)), "%s, but in parts: %s", once, parts);
 }
 
-/* Patience ends the training before three validations show that it overfits. */
-Test(notices, of_patience_that_ends_what_only_learns_by_heart)
-{
-    const char *folder = task("patience", false);
-    const char *settings = "-s training.updates=650 -s training.validation_freq=50 -s training.patience=2";
-    const char *found = notices(folder, settings);
-    expect_only(found, BY_HEART);
-    cr_expect_not_null(strstr(found, "higher model.encoder.dropout and model.decoder.dropout\n"), "%s",
-                       found);
-    folder = task("patience_related", true);
-    found = notices(
-        folder, format("%s -s training.early_stopping_metric=bleu -s training.learning_rate=1e-4", settings));
-    cr_expect_str_eq(found, "", "the loss of data.dev falls, BLEU stays");
-}
-
-Test(notices, of_a_loss_that_is_no_better_than_guessing)
-{
-    const char *folder = task("guessing", true);
-    const char *settings = "-s training.updates=1100 -s training.learning_rate=1e-9 -s data.dev=";
-    const char *found = notices(folder, settings);
-    expect_only(found, GUESSES);
-    cr_expect_not_null(strstr(found, "notice: update 1000: the cross-entropy is "), "%s", found);
-    cr_expect_not_null(strstr(found, "training.learning_rate"), "%s", found);
-    found = notices(folder, format("%s -s training.learning_rate_warmup=101", settings));
-    cr_expect_null(strstr(found, "update 1000: "), "the warm-up has ended less than 1000 updates ago: %s",
-                   found);
-}
-
-/* The mean loss since the beginning is no better than guessing, but that of the last updates is. */
-Test(notices, nothing_of_a_short_training_whose_end_is_better_than_guessing)
-{
-    const char *folder = task("short", true);
-    cr_expect_str_eq(notices(folder, "-s training.updates=100 -s training.learning_rate=0.003"), "");
-    expect_only(notices(folder, "-s training.updates=100 -s training.learning_rate=1e-9 -s data.dev="),
-                GUESSES);
-}
-
-/* A loss far above that of equal probabilities needs no 1000 updates to be noticed. */
-Test(notices, of_a_loss_that_diverges)
-{
-    const char *folder = task("diverging", true);
-    const char *found = notices(folder, "-s training.updates=510 -s training.learning_rate=30 -s data.dev=");
-    expect_only(found, GUESSES);
-    cr_expect_not_null(strstr(found, "notice: update 500: the cross-entropy is "), "%s", found);
-}
-
 /* Guessing has a loss that can be computed by hand: three equally frequent tokens, with </s>. */
 Test(notices, the_loss_of_guessing)
 {
@@ -172,18 +204,6 @@ Test(notices, the_loss_of_guessing)
                        found);
     found = notices(folder, format("%s -s training.learning_rate=1.47e-5", settings));
     cr_expect_not_null(strstr(found, ", hardly better than guessing "), "less than 2 %% below: %s", found);
-}
-
-/* The rate is so low that the source makes no difference yet. One so high that training collapses would give other translations
- * on processors without fused multiply-add. */
-Test(notices, of_a_collapse)
-{
-    const char *folder = task("collapse", true);
-    const char *found = notices(folder, "-s training.updates=1000 -s training.validation_freq=500 "
-                                        "-s training.learning_rate=5e-5");
-    cr_expect_eq(count(found, COLLAPSED), 1, "%s", found);
-    cr_expect_not_null(
-        strstr(found, "lower training.learning_rate, or raise training.learning_rate_warmup\n"), "%s", found);
 }
 
 /* ---- no false alarms ---- */
@@ -207,22 +227,6 @@ Test(notices, none_of_trainings_that_learn_or_begin)
     run_ok("cd '%s' && awk '{ print NR %% 2 \"-0 \" (NR + 1) %% 2 \"-1\" }' train.tsv >train.align", folder);
     for (int i = 0; i < (is_slow_build() ? 1 : 6); i++)
         cr_expect_str_eq(notices(folder, format("-s training.%s", SETTINGS[i])), "", "%s", SETTINGS[i]);
-}
-
-/* Nothing follows that could show that a short training learns. */
-Test(notices, of_a_short_training_at_its_end)
-{
-    const char *folder = task("short", true);
-    const char *settings =
-        "-s training.updates=130 -s training.validation_freq=20 -s training.learning_rate=";
-    const char *found = notices(folder, format("%s1e-9", settings));
-    expect_only(found, GUESSES);
-    cr_expect_not_null(strstr(found, "notice: update 130: "), "%s", found);
-    cr_expect_not_null(strstr(found, "): train longer, try another "), "%s", found);
-    found = notices(folder, format("%s4e-4", settings));
-    cr_expect_eq(count(found, COLLAPSED), 1, "%s", found);
-    cr_expect_not_null(strstr(found, "notice: update 130: "), "%s", found);
-    cr_expect_not_null(strstr(found, ": train longer, lower training.learning_rate"), "%s", found);
 }
 
 /* Without an end of sentence in the training text, translations run to the greatest length. */

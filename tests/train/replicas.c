@@ -1,5 +1,4 @@
-/* Replicas: gradients that no thread can change, that add up to those of the whole batch, and that
- * accumulate. */
+/* Replicas: sums over batches, dropout, and what fails; gradient_tree.c tests the gradients. */
 #include "qkv/replicas.h"
 
 #include "tiny_replicas.h"
@@ -24,48 +23,6 @@ static struct bench pairs_of(enum qkv_dtype dtype, double dropout, int threads, 
 
 typedef struct bench bench_maker(enum qkv_dtype dtype, double dropout, int threads, int shards);
 static bench_maker *const MAKERS[] = {bench_of, pairs_of};
-
-/* The gradients of all blocks, added up in their order; on the heap. */
-static double *gradient_of(const struct bench *b)
-{
-    const struct qkv_parameters *parameters = &b->model->parameters;
-    void *const *blocks = qkv_replicas_gradients(b->replicas);
-    double *sum = calloc((size_t)parameters->elements, sizeof *sum);
-    for (int s = 0; s < qkv_replicas_blocks(b->replicas); s++)
-        for (int64_t i = 0; i < parameters->elements; i++)
-            sum[i] += parameters->dtype == QKV_FLOAT32 ? (double)((const float *)blocks[s])[i]
-                                                       : ((const double *)blocks[s])[i];
-    return sum;
-}
-
-static void expect_close(const struct bench *b, const double *found, const double *expected, double tolerance)
-{
-    double largest = 0;
-    for (int64_t i = 0; i < b->model->parameters.elements; i++) largest = fmax(largest, fabs(expected[i]));
-    cr_assert_gt(largest, 0.1);
-    for (int64_t i = 0; i < b->model->parameters.elements; i++)
-        cr_assert_float_eq(found[i], expected[i], tolerance * largest, "[%lld]: %.17g, not %.17g",
-                           (long long)i, found[i], expected[i]);
-}
-
-/* ---- shards ---- */
-
-/* Loss and gradient of the whole batch in one graph, without replicas. */
-static double whole_batch(const struct qkv_model *model, struct qkv_batch *batch, double *gradient)
-{
-    struct qkv_batch_view view;
-    qkv_batch_shard(batch, 0, 1, &view);
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-    qkv_graph_bind(graph, &model->parameters, gradient, false);
-    struct qkv_tensor *loss =
-        qkv_model_loss(model, graph, &view, &(struct qkv_objective){.smoothing = 0.1}, 1, NULL);
-    cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
-    qkv_forward(graph);
-    qkv_backward(graph, loss, NULL);
-    double value = qkv_tensor_scalar(loss);
-    qkv_graph_free(graph);
-    return value;
-}
 
 Test(replicas, sums_are_those_of_the_forced_pass)
 {
@@ -93,48 +50,6 @@ Test(replicas, sums_are_those_of_the_forced_pass)
     free(forced);
     qkv_batch_release(&batch);
     release(&b);
-}
-
-/* ---- accumulation and empty shards ---- */
-
-static void expect_accumulation(bench_maker *make)
-{
-    struct qkv_batch batch = {0}, half = {0};
-    struct bench b = make(QKV_FLOAT64, 0, 2, 3);
-    tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
-    double *expected = calloc((size_t)b.model->parameters.elements, sizeof *expected);
-    double loss = whole_batch(b.model, &batch, expected), sum = 0;
-    /* The first part has fewer sentences than there are shards, so that an empty shard starts, and one
-     * continues; in the second round, it must not keep its old gradient. */
-    const int64_t FROM[] = {0, 2, 8}, TO[] = {2, 8, SENTENCES};
-    for (int round = 0; round < 2; round++) {
-        sum = 0;
-        for (int part = 0; part < 3; part++) {
-            struct qkv_ids source[SENTENCES], target[SENTENCES];
-            int64_t count = 0;
-            for (int64_t i = FROM[part]; i < TO[part]; i++, count++) {
-                source[count] =
-                    (struct qkv_ids){batch.source_length[i] - 1, batch.source + batch.source_start[i]};
-                target[count] =
-                    (struct qkv_ids){batch.target_length[i] - 1, batch.target_output + batch.target_start[i]};
-            }
-            cr_assert_eq(qkv_batch_make(&half, count, source, target, NULL), QKV_OK);
-            sum += step(&b, &half, NULL, part > 0).loss;
-        }
-    }
-    double *found = gradient_of(&b);
-    cr_expect_float_eq(sum, loss, 1e-12 * loss);
-    expect_close(&b, found, expected, 1e-12);
-    free(found);
-    free(expected);
-    qkv_batch_release(&batch);
-    qkv_batch_release(&half);
-    release(&b);
-}
-
-Test(replicas, accumulated_batches_are_one_batch)
-{
-    for (int m = 0; m < 2; m++) expect_accumulation(MAKERS[m]);
 }
 
 /* ---- dropout ---- */
