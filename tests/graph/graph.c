@@ -1,4 +1,4 @@
-/* The graph: errors that stick, scopes, gradients and where they flow, dropout, and what a reset forgets. */
+/* The graph: errors that stick, scopes, gradients and where they flow, and dropout. */
 #include "one_graph.h"
 #include "qkv/ops.h"
 
@@ -108,19 +108,6 @@ Test(graph, tensors_start_at_zero_and_convert)
     cr_expect_eq(qkv_tensor_shape(y).rank, 1);
     cr_expect_eq(qkv_tensor_shape(y).size[0], 3);
     qkv_graph_free(single);
-}
-
-Test(graph, wrapped_memory_is_used_as_it_is)
-{
-    double memory[2] = {3, 4}, found[2];
-    struct qkv_tensor *x = qkv_wrap(graph, QKV_SHAPE(2), memory), *y = qkv_scale(graph, x, 2);
-    cr_expect_eq(qkv_tensor_value(x), (void *)memory);
-    cr_expect_null(qkv_tensor_gradient(x));
-    memory[1] = 5;
-    qkv_forward(graph);
-    qkv_tensor_read(y, found);
-    cr_expect_eq(found[0], 6);
-    cr_expect_eq(found[1], 10);
 }
 
 Test(graph, forward_computes_what_was_recorded_since)
@@ -321,59 +308,5 @@ Test(graph, dropout_of_rows_drops_complete_rows)
         for (int i = 0; i < WIDE_ROWS * WIDE; i++)
             cr_assert(values[i] == (drops ? mask[i / WIDE] : 1) && gradient[i] == values[i],
                       "row %d: %g, gradient %g", i / WIDE, values[i], gradient[i]);
-    }
-}
-
-/* ---- reset ---- */
-
-Test(graph, the_same_work_again_needs_no_more_memory)
-{
-    size_t peak = 0;
-    for (int round = 0; round < 4; round++) {
-        qkv_graph_reset(graph);
-        struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(50, 60));
-        for (int i = 0; i < 30; i++) x = qkv_tanh(graph, x);
-        cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
-        if (round) cr_expect_eq(qkv_graph_peak_bytes(graph), peak);
-        peak = qkv_graph_peak_bytes(graph);
-    }
-    cr_expect_geq(peak, 31 * 2 * 3000 * sizeof(double));
-}
-
-/* ---- running again ---- */
-
-/* A step of decoding over and over: ids, positions and lengths are those of the moment. */
-Test(graph, a_rewound_graph_computes_with_what_its_arrays_hold_by_then)
-{
-    static const double TABLE[] = {1, 2, 3, 4}, PLACES[] = {10, 20, 30, 40}, VALUES[] = {1, 1, 4, 4, 9, 9};
-    int32_t ids[] = {0};
-    const int64_t start[] = {0}, query_length[] = {1};
-    int64_t first = 0, key_length[] = {3};
-    struct qkv_tensor *table = qkv_constant(graph, QKV_SHAPE(2, 2)),
-                      *places = qkv_constant(graph, QKV_SHAPE(2, 2)),
-                      *key = qkv_constant(graph, QKV_SHAPE(3, 2)),
-                      *value = qkv_constant(graph, QKV_SHAPE(3, 2));
-    const struct qkv_segments queries = {1, start, query_length}, keys = {1, start, key_length};
-    struct qkv_tensor *x =
-        qkv_add_positions(graph, qkv_embedding(graph, table, ids, 1, 1), places, queries, &first);
-    struct qkv_tensor *y =
-        qkv_attention(graph, x, key, value, NULL,
-                      (struct qkv_attention){.rule.heads = 1, .queries = queries, .keys = keys});
-    qkv_tensor_write(table, TABLE);
-    qkv_tensor_write(places, PLACES);
-    qkv_tensor_write(value, VALUES);
-    double embedded[2], mixed[2];
-    for (int round = 0; round < 3; round++) { /* the keys are all 0: every visible one has the same weight */
-        ids[0] = round % 2;
-        first = round / 2;
-        key_length[0] = 3 - round;
-        if (round) qkv_graph_rewind(graph);
-        qkv_forward(graph);
-        qkv_tensor_read(x, embedded);
-        qkv_tensor_read(y, mixed);
-        for (int j = 0; j < 2; j++)
-            cr_expect_float_eq(embedded[j], TABLE[2 * ids[0] + j] + PLACES[2 * first + j], 1e-12);
-        static const double MEANS[] = {14.0 / 3, 2.5, 1};
-        cr_expect_float_eq(mixed[0], MEANS[round], 1e-12, "round %d: %g", round, mixed[0]);
     }
 }

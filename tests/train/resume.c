@@ -89,66 +89,51 @@ Test(resume, a_run_stopped_after_any_update_goes_on_exactly)
     }
 }
 
+/* A validation at the end of a part, which is out of turn, lowers no rate, and its checkpoint does not stay. */
 Test(resume, a_finished_run_goes_on_when_it_is_given_more_to_do)
 {
-    const char *folder = scratch("more"), *uninterrupted = format("%s/uninterrupted", folder);
-    struct training training = {.config = training_config(folder),
-                                .settings = "updates=20 logging_freq=1 testing.average=2",
-                                .run = uninterrupted};
-    training_run(training);
-    training.run = format("%s/more", folder);
-    training.settings = "updates=10 logging_freq=1 testing.average=2";
-    training_run(training);
-    training.resume = true;
-    training.settings = "updates=20 logging_freq=1 testing.average=2";
-    cr_expect_eq(training_run(training).updates, 20);
-    training_expect_same(uninterrupted, training.run);
-}
-
-/* The validation at the end of the first part, which is out of turn, lowers no rate. */
-Test(resume, a_finished_run_goes_on_with_the_same_rates)
-{
-    const char *folder = scratch("rates"), *uninterrupted = format("%s/uninterrupted", folder);
-    const char *settings = "logging_freq=1 validation_freq=7 scheduling=plateau learning_rate_patience=0 "
-                           "early_stopping_metric=sequence_accuracy learning_rate=1e-9";
-    struct training training = {.config = training_config(folder),
-                                .settings = format("updates=20 %s", settings),
-                                .run = uninterrupted};
-    training_run(training);
-    training.run = format("%s/more", folder);
-    training.settings = format("updates=16 %s", settings);
-    training_run(training);
-    training.resume = true;
-    training.settings = format("updates=20 %s", settings);
-    training_run(training);
-    for (int update = 1; update <= 20; update++)
-        cr_expect_eq(training_metric(training.run, "train", update, "learning_rate"),
-                     training_metric(uninterrupted, "train", update, "learning_rate"), "update %d", update);
-}
-
-/* Updates 16 and 18, which end a part, are no multiples of validation_freq: an uninterrupted training validates neither. */
-Test(resume, a_finished_run_goes_on_without_the_checkpoint_of_its_early_end)
-{
-    const char *folder = scratch("early"), *uninterrupted = format("%s/uninterrupted", folder);
-    const char *settings = "logging_freq=1 validation_freq=5 keep_best_ckpts=2 keep_last_ckpts=2 "
-                           "learning_rate=0.05 testing.average=2";
-    struct training training = {.config = training_config(folder),
-                                .settings = format("updates=20 %s", settings),
-                                .run = uninterrupted};
-    training_run(training);
-    training.run = format("%s/more", folder);
-    for (int updates = 16; updates <= 18; updates += 2) {
-        training.settings = format("updates=%d %s", updates, settings);
+    static const struct {
+        const char *settings;
+        int parts[2];        /* updates; 0: no more */
+        const char *same[5]; /* the files that must be the same; none: all */
+        bool has_only_its_rates;
+    } CASES[] = {
+        {"logging_freq=1 testing.average=2", {10}},
+        {"logging_freq=1 validation_freq=7 scheduling=plateau learning_rate_patience=0 "
+         "early_stopping_metric=sequence_accuracy learning_rate=1e-9",
+         {16},
+         .has_only_its_rates = true},
+        {"logging_freq=1 validation_freq=5 keep_best_ckpts=2 keep_last_ckpts=2 learning_rate=0.05 "
+         "testing.average=2",
+         {16, 18},
+         {"last", "best", "average", "update-15", "update-20"}},
+    };
+    for (int i = 0; i < 3; i++) {
+        const char *folder = scratch(format("more.%d", i)),
+                   *uninterrupted = format("%s/uninterrupted", folder);
+        struct training training = {.config = training_config(folder),
+                                    .run = uninterrupted,
+                                    .settings = format("updates=20 %s", CASES[i].settings)};
         training_run(training);
-        cr_expect(training_has(training.run, format("update-%d.safetensors", updates)));
-        training.resume = true;
+        training.run = format("%s/more", folder);
+        for (int k = 0; k < 2 && CASES[i].parts[k]; k++) {
+            training.settings = format("updates=%d %s", CASES[i].parts[k], CASES[i].settings);
+            training_run(training);
+            training.resume = true;
+        }
+        training.settings = format("updates=20 %s", CASES[i].settings);
+        cr_expect_eq(training_run(training).updates, 20);
+        for (int update = 1; update <= 20; update++)
+            cr_expect_eq(training_metric(training.run, "train", update, "learning_rate"),
+                         training_metric(uninterrupted, "train", update, "learning_rate"),
+                         "case %d, update %d", i, update);
+        for (int k = 0; k < 5 && CASES[i].same[k]; k++)
+            training_expect_same_file(uninterrupted, training.run,
+                                      format("%s.safetensors", CASES[i].same[k]));
+        cr_expect_not(training_has(training.run, "update-18.safetensors"));
+        if (!CASES[i].same[0] && !CASES[i].has_only_its_rates)
+            training_expect_same(uninterrupted, training.run);
     }
-    training.settings = format("updates=20 %s", settings);
-    training_run(training);
-    static const char *const SAME[] = {"last", "best", "average", "update-15", "update-20"};
-    for (size_t i = 0; i < sizeof SAME / sizeof SAME[0]; i++)
-        training_expect_same_file(uninterrupted, training.run, format("%s.safetensors", SAME[i]));
-    cr_expect_not(training_has(training.run, "update-18.safetensors"));
 }
 
 /* ---- killed ---- */

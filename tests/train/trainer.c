@@ -228,35 +228,31 @@ Test(trainer, the_best_checkpoints_stay_and_no_others)
 
 Test(trainer, every_optimizer_runs_with_every_schedule)
 {
-    const char *folder = scratch("schedules"), *config = training_config(folder);
-    for (int s = 0; s < QKV_SCHEDULE_COUNT; s++) {
-        for (int o = 0; o < QKV_OPTIMIZER_COUNT; o++) {
-            const char *optimizer = qkv_optimizer_kind_name((enum qkv_optimizer_kind)o),
-                       *scheduling = qkv_schedule_kind_name((enum qkv_schedule_kind)s);
-            const char *run = format("%s/%s.%s", folder, optimizer, scheduling);
-            struct qkv_train_result result = training_run((struct training){
-                .config = config,
-                .run = run,
-                .settings = format(
-                    "updates=3 learning_rate_warmup=2 logging_freq=1 weight_decay=0.01 clip_grad_norm=1 "
-                    "clip_grad_val=0.1 optimizer=%s scheduling=%s",
-                    optimizer, scheduling)});
-            cr_expect_eq(result.updates, 3);
-            const struct qkv_training_config like = {.scheduling = (enum qkv_schedule_kind)s,
-                                                     .learning_rate = 0.02,
-                                                     .learning_rate_factor = 1,
-                                                     .decrease_factor = 0.7,
-                                                     .learning_rate_warmup = 2,
-                                                     .updates = 3,
-                                                     .learning_rate_patience = 5};
-            struct qkv_schedule schedule = qkv_schedule_from_config(&like, 8);
-            for (int64_t u = 1; u <= 3; u++) {
-                double rate = training_metric(run, "train", u, "learning_rate");
-                cr_expect_float_eq(rate, qkv_schedule_rate(&schedule, u, 0), 1e-12, "%s, update %lld: %g",
-                                   scheduling, (long long)u, rate);
-                double norm = training_metric(run, "train", u, "gradient_norm");
-                cr_expect(norm > 0 && isfinite(norm));
-            }
+    for (int c = 0; c < QKV_SCHEDULE_COUNT * QKV_OPTIMIZER_COUNT; c++) {
+        const enum qkv_schedule_kind kind = (enum qkv_schedule_kind)(c / QKV_OPTIMIZER_COUNT);
+        const char *optimizer = qkv_optimizer_kind_name((enum qkv_optimizer_kind)(c % QKV_OPTIMIZER_COUNT)),
+                   *scheduling = qkv_schedule_kind_name(kind);
+        const char *run = training_of(
+            format("schedules.%d", c),
+            format("updates=3 learning_rate_warmup=2 logging_freq=1 weight_decay=0.01 clip_grad_norm=1 "
+                   "clip_grad_val=0.1 optimizer=%s scheduling=%s",
+                   optimizer, scheduling),
+            NULL);
+        const struct qkv_training_config like = {.scheduling = kind,
+                                                 .learning_rate = 0.02,
+                                                 .learning_rate_factor = 1,
+                                                 .decrease_factor = 0.7,
+                                                 .learning_rate_warmup = 2,
+                                                 .updates = 3,
+                                                 .learning_rate_patience = 5};
+        struct qkv_schedule schedule;
+        qkv_schedule_init(&schedule, &like, 8);
+        for (int64_t u = 1; u <= 3; u++) {
+            double rate = training_metric(run, "train", u, "learning_rate"),
+                   norm = training_metric(run, "train", u, "gradient_norm");
+            cr_expect_float_eq(rate, qkv_schedule_rate(&schedule, u, 0), 1e-12, "%s, %s, update %d: %g",
+                               optimizer, scheduling, (int)u, rate);
+            cr_expect(norm > 0 && isfinite(norm), "%s, %s", optimizer, scheduling);
         }
     }
 }
