@@ -14,17 +14,16 @@ static const struct qkv_search_options GREEDY = {1, 0, 1, 12}, BEAM = {3, 0.6, 2
 
 #define COUNT(array) (sizeof array / sizeof array[0])
 
-struct input {
-    struct qkv_batch batch;
-    struct qkv_ids ids[SENTENCES];
-};
-
-static void make_input(struct input *input, const struct qkv_model *model, int64_t count)
+/* A model, with sources in `ids`. */
+static struct tiny tiny_of(const struct qkv_model_config *config, int32_t target_size, int64_t count,
+                           struct qkv_ids ids[SENTENCES])
 {
     int64_t lengths[SENTENCES];
     for (int64_t i = 0; i < count; i++) lengths[i] = 1 + 5 * i % LONGEST;
-    tiny_batch(&input->batch, model, count, lengths, NULL, 7);
-    tiny_sources(&input->batch, input->ids);
+    struct tiny tiny =
+        tiny_with(tiny_model(config, 11, target_size, QKV_FLOAT32, 5), count, lengths, NULL, 7);
+    tiny_sources(&tiny.batch, ids);
+    return tiny;
 }
 
 static struct qkv_workers *team(int threads)
@@ -65,59 +64,57 @@ static void expect_search(const struct qkv_model *model, const struct qkv_ids *s
 
 Test(translator, batches_of_one_equal_qkv_search)
 {
-    struct qkv_model_config config = tiny_config();
-    struct qkv_model *model = tiny_model(&config, 11, 13, QKV_FLOAT32, 5);
-    struct input input = {0};
-    make_input(&input, model, SENTENCES);
+    const struct qkv_model_config config = tiny_config();
+    struct qkv_ids ids[SENTENCES];
+    struct tiny tiny = tiny_of(&config, 13, SENTENCES, ids);
+    struct qkv_model *model = tiny.model;
     for (size_t t = 0; t < COUNT(TEAMS); t++) {
         struct qkv_workers *workers = team(TEAMS[t]);
         struct qkv_error error = {""};
         struct qkv_translator *translator = qkv_translator_new(model, workers, &error);
-        const struct qkv_hypothesis *found = tiny_translate(translator, SENTENCES, input.ids, 1, &BEAM);
+        const struct qkv_hypothesis *found = tiny_translate(translator, SENTENCES, ids, 1, &BEAM);
         for (int64_t i = 0; i < SENTENCES; i++)
-            expect_search(model, &input.ids[i], &BEAM, found + BEAM.n_best * i, i);
+            expect_search(model, &ids[i], &BEAM, found + BEAM.n_best * i, i);
         tiny_translate(translator, 0, NULL, 1, &BEAM);
         qkv_translator_free(translator);
         qkv_workers_free(workers);
     }
-    qkv_batch_release(&input.batch);
-    qkv_model_free(model);
+    tiny_release(&tiny);
 }
 
 /* Compares teams of every size with a single thread, for the same batches. */
-static void expect_the_same_on_every_team(const struct qkv_model *model, int64_t count, int64_t batch_size,
+static void expect_the_same_on_every_team(const struct qkv_model_config *config, int32_t target_size,
+                                          int64_t count, int64_t batch_size,
                                           const struct qkv_search_options *options)
 {
     struct qkv_error error = {""};
-    struct input input = {0};
-    make_input(&input, model, count);
+    struct qkv_ids ids[SENTENCES];
+    struct tiny tiny = tiny_of(config, target_size, count, ids);
+    const struct qkv_model *model = tiny.model;
     struct qkv_translator *alone = qkv_translator_new(model, NULL, &error);
-    const struct qkv_hypothesis *expected = tiny_translate(alone, count, input.ids, batch_size, options);
+    const struct qkv_hypothesis *expected = tiny_translate(alone, count, ids, batch_size, options);
     for (size_t t = 1; t < COUNT(TEAMS); t++) {
         struct qkv_workers *workers = team(TEAMS[t]);
         struct qkv_translator *translator = qkv_translator_new(model, workers, &error);
         for (int again = 0; again < 2; again++) { /* the second time in memory that has been used */
-            const struct qkv_hypothesis *found =
-                tiny_translate(translator, count, input.ids, batch_size, options);
+            const struct qkv_hypothesis *found = tiny_translate(translator, count, ids, batch_size, options);
             for (int64_t i = 0; i < count * options->n_best; i++) expect_same(&found[i], &expected[i], i);
         }
         qkv_translator_free(translator);
         qkv_workers_free(workers);
     }
     qkv_translator_free(alone);
-    qkv_batch_release(&input.batch);
+    tiny_release(&tiny);
 }
 
 Test(translator, any_number_of_threads_gives_the_same_bits)
 {
-    struct qkv_model_config config = tiny_config();
-    struct qkv_model *model = tiny_model(&config, 11, 13, QKV_FLOAT32, 5);
+    const struct qkv_model_config config = tiny_config();
     static const int64_t BATCHES[] = {1, 4, SENTENCES - 1, SENTENCES, 100};
     for (size_t b = 0; b < COUNT(BATCHES); b++) {
-        expect_the_same_on_every_team(model, SENTENCES, BATCHES[b], &BEAM);
-        expect_the_same_on_every_team(model, SENTENCES, BATCHES[b], &GREEDY);
+        expect_the_same_on_every_team(&config, 13, SENTENCES, BATCHES[b], &BEAM);
+        expect_the_same_on_every_team(&config, 13, SENTENCES, BATCHES[b], &GREEDY);
     }
-    qkv_model_free(model);
 }
 
 /* A single batch uses all threads for its products. The output projection is large enough to be
@@ -127,28 +124,26 @@ Test(translator, a_single_batch_uses_all_threads)
     for (int tied = 0; tied < 2; tied++) {
         struct qkv_model_config config = tiny_config();
         config.tied_softmax = tied;
-        struct qkv_model *model = tiny_model(&config, 11, 9001, QKV_FLOAT32, 5);
-        expect_the_same_on_every_team(model, 1, 32, &GREEDY);
-        expect_the_same_on_every_team(model, 1, 32, &BEAM);
-        expect_the_same_on_every_team(model, 7, 32, &GREEDY);
-        qkv_model_free(model);
+        expect_the_same_on_every_team(&config, 9001, 1, 32, &GREEDY);
+        expect_the_same_on_every_team(&config, 9001, 1, 32, &BEAM);
+        expect_the_same_on_every_team(&config, 9001, 7, 32, &GREEDY);
     }
 }
 
 /* As when a trainer changes the parameters between two runs. */
 Test(translator, each_run_reads_the_current_parameters)
 {
-    struct qkv_model_config config = tiny_config();
-    struct qkv_model *model = tiny_model(&config, 11, 13, QKV_FLOAT32, 5);
+    const struct qkv_model_config config = tiny_config();
+    struct qkv_ids ids[SENTENCES];
+    struct tiny tiny = tiny_of(&config, 13, SENTENCES, ids);
+    struct qkv_model *model = tiny.model;
     struct qkv_error error = {""};
-    struct input input = {0};
-    make_input(&input, model, SENTENCES);
     struct qkv_translator *kept = qkv_translator_new(model, NULL, &error);
     double first = 0;
     for (int run = 0; run < 2; run++) {
         struct qkv_translator *fresh = qkv_translator_new(model, NULL, &error);
-        const struct qkv_hypothesis *found = tiny_translate(kept, SENTENCES, input.ids, 32, &BEAM);
-        const struct qkv_hypothesis *expected = tiny_translate(fresh, SENTENCES, input.ids, 32, &BEAM);
+        const struct qkv_hypothesis *found = tiny_translate(kept, SENTENCES, ids, 32, &BEAM);
+        const struct qkv_hypothesis *expected = tiny_translate(fresh, SENTENCES, ids, 32, &BEAM);
         for (int64_t i = 0; i < SENTENCES * BEAM.n_best; i++) expect_same(&found[i], &expected[i], i);
         if (run) cr_expect_neq(found[0].log_probability, first);
         first = found[0].log_probability;
@@ -156,28 +151,26 @@ Test(translator, each_run_reads_the_current_parameters)
         qkv_parameters_initialize(&model->parameters, 6);
     }
     qkv_translator_free(kept);
-    qkv_batch_release(&input.batch);
-    qkv_model_free(model);
+    tiny_release(&tiny);
 }
 
 /* With so many classes, in int8, a batch of more than two sentences is divided. Its sums are exact, so that all sizes give
  * the same bits. */
 Test(translator, int8_translates_any_batch_like_batches_of_one)
 {
-    struct qkv_model_config config = tiny_config();
-    struct qkv_model *model = tiny_model(&config, 11, 40000, QKV_FLOAT32, 5);
+    const struct qkv_model_config config = tiny_config();
+    struct qkv_ids ids[SENTENCES];
+    struct tiny tiny = tiny_of(&config, 40000, SENTENCES, ids);
+    struct qkv_model *model = tiny.model;
     struct qkv_error error = {""};
-    struct input input = {0};
-    make_input(&input, model, SENTENCES);
     cr_assert_eq(qkv_parameters_set_precision(&model->parameters, QKV_PRECISION_INT8, &error), QKV_OK, "%s",
                  error.message);
     struct qkv_translator *one = qkv_translator_new(model, NULL, &error),
                           *all = qkv_translator_new(model, NULL, &error);
-    const struct qkv_hypothesis *expected = tiny_translate(one, SENTENCES, input.ids, 1, &BEAM),
-                                *found = tiny_translate(all, SENTENCES, input.ids, SENTENCES, &BEAM);
+    const struct qkv_hypothesis *expected = tiny_translate(one, SENTENCES, ids, 1, &BEAM),
+                                *found = tiny_translate(all, SENTENCES, ids, SENTENCES, &BEAM);
     for (int64_t i = 0; i < SENTENCES * BEAM.n_best; i++) expect_same(&found[i], &expected[i], i);
     qkv_translator_free(one);
     qkv_translator_free(all);
-    qkv_batch_release(&input.batch);
-    qkv_model_free(model);
+    tiny_release(&tiny);
 }

@@ -100,23 +100,6 @@ Test(ema, is_exchanged_with_the_parameters)
     release(&plain);
 }
 
-Test(ema, refuses_a_decay_that_is_none)
-{
-    static const double decays[] = {-0.1, 1, 2, (double)NAN};
-    const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
-    struct qkv_parameters parameters = {0};
-    qkv_parameters_add(&parameters, QKV_SHAPE(3), zeros, "weights");
-    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
-    for (size_t i = 0; i < sizeof decays / sizeof decays[0]; i++) {
-        const struct qkv_optimizer_options settings = {.optimizer = QKV_OPTIMIZER_SGD, .ema = decays[i]};
-        struct qkv_optimizer optimizer;
-        struct qkv_error error = {""};
-        cr_expect_eq(qkv_optimizer_init(&optimizer, &settings, &parameters, &error), QKV_INVALID);
-        cr_expect_not_null(strstr(error.message, "ema is"), "%s", error.message);
-    }
-    qkv_parameters_release(&parameters);
-}
-
 /* ---- a run ---- */
 
 static size_t bytes_of(const struct qkv_run *run)
