@@ -14,7 +14,7 @@ struct block {
      * no other processes */
     atomic_bool *is_complete;
     bool is_taken;
-    bool has_clear_gaps;
+    bool has_been_used;
 };
 
 /* The nodes of the sum (core/sum_tree.h) that begin at a shard. */

@@ -45,22 +45,6 @@ static void plan(struct qkv_gradient_tree *tree)
     tree->exchange_adds_blocks = is_divided && tree->end_own - tree->first_own <= tree->threads;
 }
 
-/* Sets the gaps between parameters to 0 when a block is used for the first time, not earlier: a block that is never used should
- * take no physical memory. */
-static void clear_gaps(const struct qkv_parameters *parameters, struct block *target)
-{
-    char *block = target->gradients;
-    if (target->has_clear_gaps) return;
-    target->has_clear_gaps = true;
-    size_t size = qkv_dtype_size(parameters->dtype);
-    int64_t end = 0;
-    for (int64_t i = 0; i <= parameters->count; i++) {
-        int64_t offset = i < parameters->count ? parameters->list[i]->offset : parameters->elements;
-        if (offset > end) memset(block + (size_t)end * size, 0, (size_t)(offset - end) * size);
-        if (i < parameters->count) end = offset + parameters->list[i]->count;
-    }
-}
-
 static bool make_blocks(struct qkv_gradient_tree *tree)
 {
     tree->block = calloc((size_t)tree->blocks, sizeof *tree->block);
@@ -224,45 +208,52 @@ bool qkv_gradient_is_second(const struct qkv_gradient_tree *tree, int shard)
     return tree->is_paired && shard % 2 == 1 && shard > tree->first_own && !tree->is_empty[shard - 1];
 }
 
-static void take_block(struct qkv_gradient_tree *tree, int block, struct qkv_gradient_leaf *leaf)
+/* Prepares a free block for a shard, the first that writes to it. A block is set to 0 when it is used for the first time, because
+ * nothing writes to the gaps between parameters; not earlier: a block that is never used should take no physical memory. */
+static void begin_block(struct qkv_gradient_tree *tree, int shard, int index)
 {
-    int shard = leaf->shard;
-    bool is_first =
-        tree->is_paired && shard % 2 == 0 && shard + 1 < tree->end_own && !tree->is_empty[shard + 1];
-    tree->block[block].is_taken = true;
-    clear_gaps(tree->parameters, &tree->block[block]);
-    tree->node[shard].block = block;
-    if (is_first) qkv_gradient_pair_reset(tree->block[block].pair);
+    struct block *block = &tree->block[index];
+    if (!block->has_been_used) memset(block->gradients, 0, tree->bytes);
+    block->has_been_used = block->is_taken = true;
+    tree->node[shard].block = index;
+    if (block->pair) qkv_gradient_pair_reset(block->pair);
     for (int64_t i = 0; tree->processes && i < tree->parameters->count; i++)
-        atomic_store(&tree->block[block].is_complete[i], false);
-    leaf->gradients = tree->block[block].gradients;
-    leaf->pair = is_first ? tree->block[block].pair : NULL;
-    leaf->is_complete = is_first ? NULL : tree->block[block].is_complete;
+        atomic_store(&block->is_complete[i], false);
+}
+
+/* Whether the right sibling of the shard will add to its block. */
+static bool is_first(const struct qkv_gradient_tree *tree, int shard)
+{
+    return shard + 1 < tree->end_own && !tree->is_empty[shard + 1] && qkv_gradient_is_second(tree, shard + 1);
 }
 
 bool qkv_gradient_tree_take(struct qkv_gradient_tree *tree, struct qkv_gradient_leaf *leaf)
 {
-    int block = -1;
+    int index = -1;
     pthread_mutex_lock(&tree->mutex);
     for (;; pthread_cond_wait(&tree->block_is_free, &tree->mutex)) {
         while (tree->next < tree->end_own && tree->is_empty[tree->next]) tree->next++;
         if (tree->next == tree->end_own || qkv_gradient_is_second(tree, tree->next)) break;
-        if ((block = qkv_gradient_free_block(tree)) >= 0) break;
+        if ((index = qkv_gradient_free_block(tree)) >= 0) break;
     }
-    bool is_taken = tree->next < tree->end_own;
+    int shard = tree->next;
+    bool is_taken = shard < tree->end_own, is_second = is_taken && qkv_gradient_is_second(tree, shard);
     if (is_taken) {
-        *leaf = (struct qkv_gradient_leaf){.shard = tree->next++};
+        tree->next++;
+        if (is_second)
+            index = tree->node[shard - 1].block;
+        else
+            begin_block(tree, shard, index);
+        const struct block *block = &tree->block[index];
+        *leaf = (struct qkv_gradient_leaf){
+            .shard = shard,
+            .gradients = block->gradients,
+            .pair = is_second || is_first(tree, shard) ? block->pair : NULL,
+            .is_second = is_second,
+            .is_complete = is_first(tree, shard) ? NULL : block->is_complete,
+        };
         while (tree->is_busy[leaf->worker]) leaf->worker++;
         tree->is_busy[leaf->worker] = true;
-        leaf->is_second = qkv_gradient_is_second(tree, leaf->shard);
-        if (leaf->is_second) {
-            const struct block *first = &tree->block[tree->node[leaf->shard - 1].block];
-            leaf->gradients = first->gradients;
-            leaf->pair = first->pair;
-            leaf->is_complete = first->is_complete;
-        } else {
-            take_block(tree, block, leaf);
-        }
     }
     pthread_mutex_unlock(&tree->mutex);
     return is_taken;
