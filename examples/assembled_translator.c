@@ -56,17 +56,18 @@ static enum qkv_status read_text(struct translator *t, struct qkv_error *error)
 
 static enum qkv_status train(struct translator *t, int64_t updates, struct qkv_error *error)
 {
-    const struct qkv_objective objective = {.smoothing = 0.1};
     const struct qkv_batches_options options = {QKV_BATCH_SENTENCE, 64, QKV_BATCH_ORDER_SHUFFLED, 1};
     struct qkv_batches batches = {0};
     struct qkv_batch batch = {0};
     const struct qkv_optimizer_options adam = qkv_optimizer_options_from_config(&t->config.training);
     struct qkv_optimizer optimizer = {0};
-    struct qkv_step_sums sums;
+    struct qkv_shard_sums sums;
     struct qkv_parameters *parameters = &t->model->parameters;
-    struct qkv_replicas *replicas =
-        qkv_replicas_new(t->model, t->workers, SHARDS, QKV_GRADIENTS_BY_SIZE, &objective, error);
-    enum qkv_status status = replicas ? QKV_OK : QKV_INVALID;
+    struct qkv_batch_loss of_batch = {.model = t->model, .batch = &batch, .objective.smoothing = 0.1};
+    const struct qkv_shard_loss loss = qkv_batch_loss(&of_batch);
+    struct qkv_data_parallel *parallel =
+        qkv_data_parallel_new(parameters, t->workers, SHARDS, QKV_GRADIENTS_BY_SIZE, error);
+    enum qkv_status status = parallel ? QKV_OK : QKV_INVALID;
     if (!status) status = qkv_batches_init(&batches, &t->corpus, options, error);
     if (!status) status = qkv_optimizer_init(&optimizer, &adam, parameters, error);
     int64_t next = 0;
@@ -77,19 +78,20 @@ static enum qkv_status train(struct translator *t, int64_t updates, struct qkv_e
             next = 0;
         }
         status = qkv_batches_get(&batches, next++, &batch, error);
-        if (!status) status = qkv_replicas_step(replicas, &batch, &dropout, false, &sums, error);
+        if (!status) status = qkv_data_parallel_step(parallel, &loss, &dropout, false, &sums, error);
         if (status) break;
-        qkv_optimizer_step(&optimizer, parameters, t->workers, qkv_replicas_blocks(replicas),
-                           qkv_replicas_gradients(replicas), 1.0 / (double)sums.tokens,
+        int blocks;
+        void *const *gradients = qkv_data_parallel_gradients(parallel, &blocks);
+        qkv_optimizer_step(&optimizer, parameters, t->workers, blocks, gradients, 1.0 / (double)sums.items,
                            t->config.training.learning_rate);
         if (update % 100 == 99 || update + 1 == updates)
             printf("update %lld  cross-entropy %.3f\n", (long long)update + 1,
-                   sums.negative_log_likelihood / (double)sums.tokens);
+                   sums.further[QKV_BATCH_NEGATIVE_LOG_LIKELIHOOD] / (double)sums.items);
     }
     qkv_optimizer_release(&optimizer);
     qkv_batch_release(&batch);
     qkv_batches_release(&batches);
-    qkv_replicas_free(replicas);
+    qkv_data_parallel_free(parallel);
     return status;
 }
 

@@ -98,7 +98,7 @@ static int64_t count_tokens(void *context, int shard, int shards)
 }
 
 /* The sum of the cross entropies of all characters of a shard. */
-static struct qkv_tensor *build_loss(void *context, struct qkv_graph *graph, int shard)
+static struct qkv_tensor *build_loss(void *context, struct qkv_shard *shard)
 {
     const struct training *training = context;
     const struct qkv_random random = {.seed = 7, .step = training->update};
@@ -106,7 +106,7 @@ static struct qkv_tensor *build_loss(void *context, struct qkv_graph *graph, int
     int64_t start[PIECES], length[PIECES];
     int32_t ids[TOKENS], next[TOKENS]; /* the graph copies them */
     for (int p = 0; p < PIECES; p++) {
-        const uint64_t at = qkv_random_below(random, (uint64_t)(shard * PIECES + p), starts);
+        const uint64_t at = qkv_random_below(random, (uint64_t)(shard->index * PIECES + p), starts);
         start[p] = p * LENGTH;
         length[p] = LENGTH;
         for (uint64_t i = 0; i < LENGTH; i++) {
@@ -115,9 +115,9 @@ static struct qkv_tensor *build_loss(void *context, struct qkv_graph *graph, int
         }
     }
     const struct qkv_segments pieces = {PIECES, start, length};
-    struct qkv_tensor *hidden = apply(training->model, graph, ids, pieces, NULL);
-    struct qkv_tensor *table = qkv_graph_parameter(graph, training->model->embedding.table);
-    return qkv_linear_cross_entropy(graph, hidden, table, NULL, true, next, 0, 1);
+    struct qkv_tensor *hidden = apply(training->model, shard->graph, ids, pieces, NULL);
+    struct qkv_tensor *table = qkv_graph_parameter(shard->graph, training->model->embedding.table);
+    return qkv_linear_cross_entropy(shard->graph, hidden, table, NULL, true, next, 0, 1);
 }
 
 static enum qkv_status train(struct training *training, struct qkv_parameters *parameters,

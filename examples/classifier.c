@@ -106,19 +106,19 @@ static int64_t count_sentences(void *context, int shard, int shards)
 }
 
 /* The sum of the cross entropies of the sentences of a shard. */
-static struct qkv_tensor *build_loss(void *context, struct qkv_graph *graph, int shard)
+static struct qkv_tensor *build_loss(void *context, struct qkv_shard *shard)
 {
     const struct training *training = context;
     const struct qkv_random random = {.seed = 5, .step = training->update};
     struct sentences s = {0};
     struct qkv_tensor *attention;
-    for (uint64_t i = (uint64_t)shard << 32; s.count < SENTENCES; i++) {
+    for (uint64_t i = (uint64_t)shard->index << 32; s.count < SENTENCES; i++) {
         int64_t line = (int64_t)qkv_random_below(random, i, (uint64_t)training->pairs->count);
         const int class = (int)s.count % CLASSES;
         if (!is_for_test(line)) add(&s, qkv_pairs_text(training->pairs, line, class), class);
     }
-    struct qkv_tensor *logits = apply(training->classifier, graph, &s, &attention);
-    return qkv_cross_entropy(graph, logits, s.classes, 0, 1);
+    struct qkv_tensor *logits = apply(training->classifier, shard->graph, &s, &attention);
+    return qkv_cross_entropy(shard->graph, logits, s.classes, 0, 1);
 }
 
 static enum qkv_status train(struct training *training, struct qkv_parameters *parameters,

@@ -1,4 +1,4 @@
-#include "tiny_replicas.h"
+#include "tiny_parallel.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -20,11 +20,11 @@ struct bench bench_for(struct qkv_model *model, int threads, int shards, enum qk
                        const struct qkv_objective *objective)
 {
     struct qkv_error error = {""};
-    struct bench b = {.model = model, .workers = qkv_workers_new(threads, &error)};
+    struct bench b = {.model = model, .workers = qkv_workers_new(threads, &error), .objective = *objective};
     cr_assert_not_null(b.workers, "%s", error.message);
-    b.replicas = qkv_replicas_new(b.model, b.workers, shards, memory, objective, &error);
-    cr_assert_not_null(b.replicas, "%s", error.message);
-    cr_assert_eq(qkv_replicas_shards(b.replicas), shards);
+    b.parallel = qkv_data_parallel_new(&model->parameters, b.workers, shards, memory, &error);
+    cr_assert_not_null(b.parallel, "%s", error.message);
+    cr_assert_eq(qkv_data_parallel_shards(b.parallel), shards);
     return b;
 }
 
@@ -35,28 +35,48 @@ struct bench bench_with(struct qkv_model *model, int threads, int shards, enum q
 
 void release(struct bench *b)
 {
-    qkv_replicas_free(b->replicas);
+    qkv_data_parallel_free(b->parallel);
     qkv_workers_free(b->workers);
     qkv_model_free(b->model);
 }
 
-struct qkv_step_sums step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random,
-                          bool accumulate)
+enum qkv_status try_step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random,
+                         bool accumulate, struct qkv_shard_sums *sums, struct qkv_error *error)
+{
+    struct qkv_batch_loss of_batch = {b->model, batch, b->objective, 0};
+    const struct qkv_shard_loss loss = qkv_batch_loss(&of_batch);
+    return qkv_data_parallel_step(b->parallel, &loss, random, accumulate, sums, error);
+}
+
+struct qkv_shard_sums step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random,
+                           bool accumulate)
 {
     struct qkv_error error = {""};
-    struct qkv_step_sums sums;
-    cr_assert_eq(qkv_replicas_step(b->replicas, batch, random, accumulate, &sums, &error), QKV_OK, "%s",
-                 error.message);
+    struct qkv_shard_sums sums;
+    cr_assert_eq(try_step(b, batch, random, accumulate, &sums, &error), QKV_OK, "%s", error.message);
     return sums;
+}
+
+void *const *gradients_of(const struct bench *b)
+{
+    int count;
+    return qkv_data_parallel_gradients(b->parallel, &count);
+}
+
+int blocks_of(const struct bench *b)
+{
+    int count;
+    qkv_data_parallel_gradients(b->parallel, &count);
+    return count;
 }
 
 float *total_of(const struct bench *b)
 {
     int64_t elements = b->model->parameters.elements;
-    int count = qkv_replicas_blocks(b->replicas);
+    int count = blocks_of(b);
     float *sum = malloc((size_t)(count * elements) * sizeof *sum);
     for (int s = 0; s < count; s++)
-        memcpy(sum + s * elements, qkv_replicas_gradients(b->replicas)[s], (size_t)elements * sizeof *sum);
+        memcpy(sum + s * elements, gradients_of(b)[s], (size_t)elements * sizeof *sum);
     for (int step = 1; step < count; step *= 2)
         for (int s = 0; s + step < count; s += 2 * step)
             for (int64_t i = 0; i < elements; i++) sum[s * elements + i] += sum[(s + step) * elements + i];

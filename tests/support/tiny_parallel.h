@@ -1,8 +1,8 @@
-/* Replicas of a small model with a team of threads. */
-#ifndef QKV_TESTS_TINY_REPLICAS_H
-#define QKV_TESTS_TINY_REPLICAS_H
+/* Data parallelism over a small model with a team of threads. */
+#ifndef QKV_TESTS_TINY_PARALLEL_H
+#define QKV_TESTS_TINY_PARALLEL_H
 
-#include "qkv/replicas.h"
+#include "qkv/batch_loss.h"
 #include "tiny.h"
 
 /* Sizes of vocabularies and of the usual batch. */
@@ -15,7 +15,8 @@ extern const int64_t SOURCE[SENTENCES], TARGET[SENTENCES];
 struct bench {
     struct qkv_model *model;
     struct qkv_workers *workers;
-    struct qkv_replicas *replicas;
+    struct qkv_data_parallel *parallel;
+    struct qkv_objective objective;
 };
 
 /* A model with this dropout everywhere. */
@@ -27,9 +28,16 @@ struct bench bench_for(struct qkv_model *model, int threads, int shards, enum qk
 struct bench bench_with(struct qkv_model *model, int threads, int shards, enum qkv_gradient_memory memory);
 void release(struct bench *b);
 
+enum qkv_status try_step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random,
+                         bool accumulate, struct qkv_shard_sums *sums, struct qkv_error *error);
+
 /* A step, which must succeed. */
-struct qkv_step_sums step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random,
-                          bool accumulate);
+struct qkv_shard_sums step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random,
+                           bool accumulate);
+
+/* The gradient blocks, and their number. */
+void *const *gradients_of(const struct bench *b);
+int blocks_of(const struct bench *b);
 
 /* The sum of the gradient blocks, as the optimizer adds them, of a model in float32. On the heap. */
 float *total_of(const struct bench *b);

@@ -1,7 +1,7 @@
-/* Replicas: sums over batches, dropout, and what fails; gradient_tree.c tests the gradients. */
-#include "qkv/replicas.h"
+/* The loss of a batch in shards. gradient_tree.c has the gradients. */
+#include "qkv/batch_loss.h"
 
-#include "tiny_replicas.h"
+#include "tiny_parallel.h"
 
 #include "qkv/ops.h"
 
@@ -24,14 +24,14 @@ static struct bench pairs_of(enum qkv_dtype dtype, double dropout, int threads, 
 typedef struct bench bench_maker(enum qkv_dtype dtype, double dropout, int threads, int shards);
 static bench_maker *const MAKERS[] = {bench_of, pairs_of};
 
-Test(replicas, sums_are_those_of_the_forced_pass)
+Test(batch_loss, sums_are_those_of_the_forced_pass)
 {
     struct qkv_batch batch = {0};
     struct qkv_batch_view view;
-    struct bench b = bench_of(QKV_FLOAT64, 0, 2, 3);
-    tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
+    struct qkv_model *model = model_of(QKV_FLOAT64, 0);
+    tiny_batch(&batch, model, SENTENCES, SOURCE, TARGET, 2);
     qkv_batch_shard(&batch, 0, 1, &view);
-    double *forced = tiny_log_probabilities(b.model, &view), likelihood = 0, smooth = 0, correct = 0;
+    double *forced = tiny_log_probabilities(model, &view), likelihood = 0, smooth = 0, correct = 0;
     for (int64_t i = 0; i < view.target_tokens; i++) {
         const double *row = forced + i * TARGET_SIZE;
         int32_t best = 0;
@@ -42,19 +42,49 @@ Test(replicas, sums_are_those_of_the_forced_pass)
         likelihood -= row[view.target_output[i]];
         correct += best == view.target_output[i];
     }
-    struct qkv_step_sums sums = step(&b, &batch, NULL, false);
-    cr_expect_float_eq(sums.negative_log_likelihood, likelihood, 1e-11);
-    cr_expect_float_eq(sums.loss, 0.9 * likelihood + 0.1 * smooth, 1e-11);
-    cr_expect_eq(sums.correct, correct);
-    cr_expect_eq(sums.tokens, view.target_tokens);
+    for (int shards = 1; shards <= 13; shards += 4) /* 13: more shards than sentences */
+        for (int m = 0; m < 2; m++) {
+            struct bench b = MAKERS[m](QKV_FLOAT64, 0, 2, shards);
+            struct qkv_shard_sums sums = step(&b, &batch, NULL, false);
+            cr_expect_float_eq(sums.further[QKV_BATCH_NEGATIVE_LOG_LIKELIHOOD], likelihood, 1e-11);
+            cr_expect_float_eq(sums.loss, 0.9 * likelihood + 0.1 * smooth, 1e-11);
+            cr_expect_eq(sums.further[QKV_BATCH_CORRECT], correct);
+            cr_expect_eq(sums.further[QKV_BATCH_ALIGNMENT], 0);
+            cr_expect_eq(sums.items, view.target_tokens);
+            release(&b);
+        }
     free(forced);
+    qkv_batch_release(&batch);
+    qkv_model_free(model);
+}
+
+/* ---- empty shards ---- */
+
+Test(batch_loss, an_empty_shard_has_no_gradient)
+{
+    struct qkv_batch batch = {0};
+    struct bench b = bench_of(QKV_FLOAT64, 0.2, 2, 4);
+    const struct qkv_random random = {.seed = 3, .step = 8};
+    tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
+    step(&b, &batch, &random, false); /* every shard has had one */
+    tiny_batch(&batch, b.model, 1, SOURCE, TARGET, 2);
+    struct qkv_shard_sums sums = step(&b, &batch, &random, false);
+    cr_expect_eq(sums.items, TARGET[0] + 1);
+    int with = 0;
+    for (int s = 0; s < 4; s++) {
+        const double *gradient = gradients_of(&b)[s];
+        bool any = false;
+        for (int64_t i = 0; i < b.model->parameters.elements; i++) any = any || gradient[i] != 0;
+        with += any;
+    }
+    cr_expect_eq(with, 1);
     qkv_batch_release(&batch);
     release(&b);
 }
 
 /* ---- dropout ---- */
 
-Test(replicas, dropout_follows_seed_and_step_and_differs_between_shards)
+Test(batch_loss, dropout_follows_seed_and_step_and_differs_between_shards)
 {
     struct qkv_batch batch = {0};
     struct bench b = bench_of(QKV_FLOAT64, 0.3, 2, 2);
@@ -67,13 +97,12 @@ Test(replicas, dropout_follows_seed_and_step_and_differs_between_shards)
     const struct qkv_random random = {.seed = 3, .step = 8}, next = {.seed = 3, .step = 9},
                             seed = {.seed = 4, .step = 8};
     double loss = step(&b, &batch, &random, false).loss;
-    cr_expect_neq(memcmp(qkv_replicas_gradients(b.replicas)[0], qkv_replicas_gradients(b.replicas)[1], bytes),
-                  0);
+    cr_expect_neq(memcmp(gradients_of(&b)[0], gradients_of(&b)[1], bytes), 0);
     cr_expect_neq(step(&b, &batch, &next, false).loss, loss);
     cr_expect_neq(step(&b, &batch, &seed, false).loss, loss);
     cr_expect_eq(step(&b, &batch, &random, false).loss, loss);
     step(&b, &batch, NULL, false);
-    cr_expect_arr_eq(qkv_replicas_gradients(b.replicas)[0], qkv_replicas_gradients(b.replicas)[1], bytes,
+    cr_expect_arr_eq(gradients_of(&b)[0], gradients_of(&b)[1], bytes,
                      "without dropout, equal shards have equal gradients");
     qkv_batch_release(&batch);
     release(&b);
@@ -86,23 +115,22 @@ static void expect_name(bench_maker *make)
     struct qkv_batch batch = {0};
     struct bench b = make(QKV_FLOAT32, 0, 2, 3);
     struct qkv_error error = {""};
-    struct qkv_step_sums sums;
+    struct qkv_shard_sums sums;
     tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
     const struct qkv_parameter *weight =
         qkv_parameters_find(&b.model->parameters, "decoder.1.cross.query.weight");
     cr_assert_not_null(weight);
     double kept = qkv_parameter_get(&b.model->parameters, weight, 0);
     qkv_parameter_set(&b.model->parameters, weight, 0, NAN);
-    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, NULL, false, &sums, &error), QKV_FAILED);
+    cr_expect_eq(try_step(&b, &batch, NULL, false, &sums, &error), QKV_FAILED);
     cr_expect_not_null(strstr(error.message, "decoder.1.cross.query.weight (leaf)"), "%s", error.message);
     qkv_parameter_set(&b.model->parameters, weight, 0, kept);
-    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, NULL, false, &sums, &error), QKV_OK,
-                 "and goes on after it");
+    cr_expect_eq(try_step(&b, &batch, NULL, false, &sums, &error), QKV_OK, "and goes on after it");
     qkv_batch_release(&batch);
     release(&b);
 }
 
-Test(replicas, divergence_names_the_first_tensor_that_is_not_finite)
+Test(batch_loss, divergence_names_the_first_tensor_that_is_not_finite)
 {
     for (int m = 0; m < 2; m++) expect_name(MAKERS[m]);
 }
@@ -112,19 +140,18 @@ static void expect_refusal(bench_maker *make, int shards, const int64_t source[2
     struct qkv_batch batch = {0};
     struct bench b = make(QKV_FLOAT32, 0, 2, shards);
     struct qkv_error error = {""};
-    struct qkv_step_sums sums;
+    struct qkv_shard_sums sums;
     tiny_batch(&batch, b.model, 2, source, (int64_t[]){22, 22}, 1);
-    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_eq(try_step(&b, &batch, NULL, false, &sums, &error), QKV_INVALID);
     cr_expect_not_null(strstr(error.message, "25 rows from position 0 on, but the table has 24 positions"),
                        "%s", error.message);
     tiny_batch(&batch, b.model, 2, (int64_t[]){3, 4}, (int64_t[]){2, 2}, 1);
-    cr_expect_eq(qkv_replicas_step(b.replicas, &batch, NULL, false, &sums, &error), QKV_OK,
-                 "and goes on after it");
+    cr_expect_eq(try_step(&b, &batch, NULL, false, &sums, &error), QKV_OK, "and goes on after it");
     qkv_batch_release(&batch);
     release(&b);
 }
 
-Test(replicas, a_sentence_without_positions_is_refused)
+Test(batch_loss, a_sentence_without_positions_is_refused)
 {
     /* The last case: the second shard of a pair must not wait for the first. */
     for (int m = 0; m < 2; m++) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEATURES = 3, EXAMPLES = 29 };
+enum { FEATURES = 3, EXAMPLES = 29, LAST_PART = QKV_LOSS_PARTS - 1, LAST_SUM = QKV_FURTHER_SUMS - 1 };
 
 /* The sum over examples of (w x - y)^2. */
 struct regression {
@@ -16,7 +16,6 @@ struct regression {
     float x[EXAMPLES * FEATURES], y[EXAMPLES];
     int examples; /* 0 .. EXAMPLES */
     int first[EXAMPLES], count[EXAMPLES];
-    double losses[EXAMPLES];
 };
 
 static int64_t begin(void *context, int shard, int shards)
@@ -24,25 +23,31 @@ static int64_t begin(void *context, int shard, int shards)
     struct regression *r = context;
     r->first[shard] = r->examples * shard / shards;
     r->count[shard] = r->examples * (shard + 1) / shards - r->first[shard];
-    r->losses[shard] = 0;
     return r->count[shard];
 }
 
-static struct qkv_tensor *build(void *context, struct qkv_graph *graph, int shard)
+static struct qkv_tensor *build(void *context, struct qkv_shard *shard)
 {
     struct regression *r = context;
-    int64_t rows = r->count[shard], first = r->first[shard];
+    struct qkv_graph *graph = shard->graph;
+    int64_t rows = r->count[shard->index], first = r->first[shard->index];
+    if (shard->index == r->failing) return qkv_graph_fail(graph, "shard %d is not to be had", shard->index);
     struct qkv_tensor *x = qkv_wrap(graph, QKV_SHAPE(rows, FEATURES), r->x + first * FEATURES);
     struct qkv_tensor *y = qkv_wrap(graph, QKV_SHAPE(rows, 1), r->y + first);
     struct qkv_tensor *weight = qkv_graph_parameter(graph, r->weight);
-    struct qkv_tensor *error = qkv_subtract(graph, qkv_matmul(graph, x, weight, false, false), y);
-    return qkv_sum(graph, qkv_multiply(graph, error, error), QKV_ALL);
+    struct qkv_tensor *error =
+        qkv_subtract(graph, qkv_matmul(graph, qkv_dropout(graph, x, r->dropout), weight, false, false), y);
+    struct qkv_tensor *sum = qkv_sum(graph, qkv_multiply(graph, error, error), QKV_ALL);
+    shard->part[LAST_PART] = sum;
+    return sum;
 }
 
-static void done(void *context, int shard, const struct qkv_tensor *loss)
+/* Reads the loss, from the part that is the loss, and 1 for each shard. */
+static void done(void *context, const struct qkv_shard *shard, const struct qkv_tensor *loss, double *further)
 {
-    struct regression *r = context;
-    r->losses[shard] = qkv_tensor_scalar(loss);
+    (void)context, (void)loss;
+    further[0] = shard->part[0] ? NAN : 1;
+    further[LAST_SUM] = qkv_tensor_scalar(shard->part[LAST_PART]);
 }
 
 static struct regression *regression_new(void)
@@ -77,25 +82,27 @@ static int64_t begin_with_less_than_none(void *context, int shard, int shards)
     return shard == 2 ? -items : items;
 }
 
-static struct qkv_tensor *build_nothing(void *context, struct qkv_graph *graph, int shard)
+static struct qkv_tensor *build_nothing(void *context, struct qkv_shard *shard)
 {
-    build(context, graph, shard);
+    build(context, shard);
     return NULL;
 }
 
-static struct qkv_tensor *build_a_matrix(void *context, struct qkv_graph *graph, int shard)
+static struct qkv_tensor *build_a_matrix(void *context, struct qkv_shard *shard)
 {
     struct regression *r = context;
-    return qkv_scale(graph, qkv_wrap(graph, QKV_SHAPE(r->count[shard], 1), r->y + r->first[shard]), 2);
+    struct qkv_graph *graph = shard->graph;
+    return qkv_scale(graph,
+                     qkv_wrap(graph, QKV_SHAPE(r->count[shard->index], 1), r->y + r->first[shard->index]), 2);
 }
 
 /* A mask with a value that its convention does not have: the graph fails when it runs. */
-static struct qkv_tensor *build_with_a_wrong_mask(void *context, struct qkv_graph *graph, int shard)
+static struct qkv_tensor *build_with_a_wrong_mask(void *context, struct qkv_shard *shard)
 {
     static const double MASK[FEATURES] = {1, 0.5, 1};
+    struct qkv_graph *graph = shard->graph;
     struct qkv_tensor *weight = qkv_graph_parameter(graph, ((struct regression *)context)->weight),
                       *mask = qkv_constant(graph, QKV_SHAPE(FEATURES));
-    (void)shard;
     qkv_tensor_write(mask, MASK);
     return qkv_sum(
         graph, qkv_attention(graph, weight, weight, weight, mask, (struct qkv_attention){.rule.heads = 1}),
@@ -103,11 +110,11 @@ static struct qkv_tensor *build_with_a_wrong_mask(void *context, struct qkv_grap
 }
 
 /* Reads sums of a loss that is no cross entropy. */
-static void read_other_sums(void *context, int shard, const struct qkv_tensor *loss)
+static void read_other_sums(void *context, const struct qkv_shard *shard, const struct qkv_tensor *loss,
+                            double *further)
 {
-    double nats, correct;
     (void)context, (void)shard;
-    qkv_cross_entropy_sums(loss, &nats, &correct);
+    qkv_cross_entropy_sums(loss, &further[0], &further[1]);
 }
 
 /* The sum of all blocks of gradients, in float64. */
@@ -135,7 +142,7 @@ Test(data_parallel, sums_the_gradients_of_all_shards)
         cr_assert_not_null(parallel);
         struct qkv_shard_sums sums;
         cr_assert_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, NULL), QKV_OK);
-        double expected[FEATURES] = {0}, total = 0, found[FEATURES], of_shards = 0;
+        double expected[FEATURES] = {0}, total = 0, found[FEATURES];
         for (int i = 0; i < EXAMPLES; i++) {
             double error = -(double)r->y[i];
             for (int64_t f = 0; f < FEATURES; f++)
@@ -143,10 +150,10 @@ Test(data_parallel, sums_the_gradients_of_all_shards)
             total += error * error;
             for (int f = 0; f < FEATURES; f++) expected[f] += 2 * error * (double)r->x[i * FEATURES + f];
         }
-        for (int s = 0; s < shards; s++) of_shards += r->losses[s];
         cr_expect_eq(sums.items, EXAMPLES);
         cr_expect_float_eq(sums.loss, total, 1e-5 * total);
-        cr_expect_float_eq(of_shards, total, 1e-5 * total, "`done` has seen every shard");
+        cr_expect_eq(sums.further[0], shards, "`done` has seen every shard");
+        cr_expect_eq(sums.further[LAST_SUM], sums.loss, "the same tree");
         gradients_of(parallel, found);
         for (int f = 0; f < FEATURES; f++)
             cr_expect_float_eq(found[f], expected[f], 1e-5 * fabs(expected[f]), "%d shards: %g, not %g",
@@ -215,19 +222,43 @@ Test(data_parallel, refuses_what_cannot_be_done)
     struct qkv_data_parallel *parallel =
         qkv_data_parallel_new(&r->parameters, NULL, 4, QKV_GRADIENTS_BY_SIZE, &error);
     cr_assert_not_null(parallel);
-    double alone[FEATURES];
-    cr_assert_eq(qkv_data_parallel_step(parallel, &good, NULL, false, &sums, NULL), QKV_OK);
-    gradients_of(parallel, alone);
-    for (size_t i = 0; i < 2 * sizeof CASES / sizeof *CASES; i++) {
-        cr_expect_eq(qkv_data_parallel_step(parallel, &CASES[i / 2].loss, NULL, i % 2, &sums, &error),
-                     QKV_INVALID, "%s", CASES[i / 2].message);
-        cr_expect_not_null(strstr(error.message, CASES[i / 2].message), "%s", error.message);
-        expect_new_sum(parallel, &good, alone, CASES[i / 2].message);
-    }
-    for (int i = 0; i < 2; i++) /* the graph fails, or the loss is a matrix */
-        cr_expect_eq(qkv_data_parallel_reserve(parallel, &CASES[i].loss, &error), QKV_INVALID);
-    const enum qkv_gradient_memory none = (enum qkv_gradient_memory)77;
-    cr_expect_eq(qkv_data_parallel_divide(parallel, NULL, none, &error), QKV_INVALID);
+
+    r->failing = 2;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "shard 2 is not to be had");
+    r->failing = 0;
+    cr_expect_eq(qkv_data_parallel_reserve(parallel, &loss, &error), QKV_INVALID);
+    r->failing = -1;
+
+    r->examples = 0;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "a step in which no shard has items");
+    r->examples = EXAMPLES;
+    loss.begin = begin_with_too_many;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message,
+                     "shard 2 of a step has 9223372036854775807 items, after 14 of earlier shards");
+    loss.begin = begin_with_less_than_none;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "shard 2 of a step has -7 items, after 14 of earlier shards");
+    loss.begin = begin;
+
+    loss.build = build_nothing;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "shard 0: build returned NULL, but must return the loss as a scalar");
+    loss.build = build_a_matrix;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_str_eq(error.message, "shard 0: build returned [7, 1], but must return the loss as a scalar");
+    cr_expect_eq(qkv_data_parallel_reserve(parallel, &loss, &error), QKV_INVALID);
+    loss.build = build_with_a_wrong_mask;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, "mask"), "%s", error.message);
+    loss.build = build;
+    loss.done = read_other_sums;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
+    cr_expect_not_null(strstr(error.message, "is no cross entropy"), "%s", error.message);
+    loss.done = done;
+    cr_expect_null(qkv_data_parallel_new(&r->parameters, NULL, 4, (enum qkv_gradient_memory)77, &error));
     cr_expect_str_eq(error.message, "there is no memory for gradients of kind 77");
 
     const float last = r->y[EXAMPLES - 1];
@@ -250,7 +281,6 @@ struct classifier {
     const struct qkv_parameter *table, *layer[LAYERS], *output;
     int32_t words[ROWS], labels[ROWS];
     bool is_tied;
-    struct qkv_graph *graph;
     size_t peak; /* bytes of the graph */
 };
 
@@ -262,11 +292,10 @@ static int64_t begin_words(void *context, int shard, int shards)
 
 /* The square of the cross entropy, whose gradient is therefore not 1, and a value after it that is as large as the output's
  * gradient. The first layer is used again after the last. */
-static struct qkv_tensor *build_classifier(void *context, struct qkv_graph *graph, int shard)
+static struct qkv_tensor *build_classifier(void *context, struct qkv_shard *shard)
 {
     struct classifier *c = context;
-    (void)shard;
-    c->graph = graph;
+    struct qkv_graph *graph = shard->graph;
     struct qkv_tensor *x = qkv_embedding(graph, qkv_graph_parameter(graph, c->table), c->words, ROWS, 1);
     for (int i = 0; i <= LAYERS; i++)
         x = qkv_relu(graph,
@@ -278,11 +307,12 @@ static struct qkv_tensor *build_classifier(void *context, struct qkv_graph *grap
     return qkv_add(graph, qkv_multiply(graph, loss, loss), qkv_sum(graph, zeros, QKV_ALL));
 }
 
-static void note_peak(void *context, int shard, const struct qkv_tensor *loss)
+static void note_peak(void *context, const struct qkv_shard *shard, const struct qkv_tensor *loss,
+                      double *further)
 {
     struct classifier *c = context;
-    (void)shard, (void)loss;
-    c->peak = qkv_graph_peak_bytes(c->graph);
+    (void)loss, (void)further;
+    c->peak = qkv_graph_peak_bytes(shard->graph);
 }
 
 static struct classifier *classifier_new(bool is_tied)
@@ -310,7 +340,7 @@ static size_t gradients_alone(struct classifier *c, bool share, float *gradients
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
     qkv_graph_share_memory(graph, share);
     qkv_graph_bind(graph, &c->parameters, gradients, false);
-    struct qkv_tensor *y = build_classifier(c, graph, 0);
+    struct qkv_tensor *y = build_classifier(c, &(struct qkv_shard){.graph = graph});
     qkv_graph_plan(graph, y);
     qkv_forward(graph);
     *loss = qkv_tensor_scalar(y);
@@ -377,14 +407,15 @@ static int64_t one_example(void *context, int shard, int shards)
 }
 
 /* Looks two rows of every table up: first one of each, then the other. */
-static struct qkv_tensor *sum_of_squares(void *context, struct qkv_graph *graph, int shard)
+static struct qkv_tensor *sum_of_squares(void *context, struct qkv_shard *shard)
 {
     struct narrow *n = context;
     struct qkv_tensor *sum = NULL;
+    struct qkv_graph *graph = shard->graph;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < TABLES; i++) {
-            int32_t row = (shard + pass + i) % TABLE_ROWS;
-            double factor = 1 + 0.37 * i + shard + 2 * pass;
+            int32_t row = (shard->index + pass + i) % TABLE_ROWS;
+            double factor = 1 + 0.37 * i + shard->index + 2 * pass;
             struct qkv_tensor *x =
                 qkv_embedding(graph, qkv_graph_parameter(graph, n->table[i]), &row, 1, factor);
             struct qkv_tensor *square = qkv_sum(graph, qkv_multiply(graph, x, x), QKV_ALL);

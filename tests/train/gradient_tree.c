@@ -1,5 +1,5 @@
 /* The sum of the gradients of shards: a tree over the shards, whatever the threads and the memory. */
-#include "tiny_replicas.h"
+#include "tiny_parallel.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void expect_same_bits(struct qkv_model *make_model(int kind), int kind, i
     static const int THREADS[] = {1, 2, 3, 4, 7};
     const struct qkv_random random = {.seed = 3, .step = 8};
     struct qkv_batch batch = {0};
-    struct qkv_step_sums expected = {0};
+    struct qkv_shard_sums expected = {0};
     float *first = NULL;
     for (int t = 0; t < 10; t++) {
         struct bench b = bench_for(make_model(kind), THREADS[t / 2], shards,
@@ -35,7 +35,7 @@ static void expect_same_bits(struct qkv_model *make_model(int kind), int kind, i
         int64_t elements = b.model->parameters.elements;
         tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
         for (int round = 0; round < 3; round++) {
-            struct qkv_step_sums sums = step(&b, &batch, &random, false);
+            struct qkv_shard_sums sums = step(&b, &batch, &random, false);
             float *total = total_of(&b);
             if (!first) {
                 first = total;
@@ -44,9 +44,8 @@ static void expect_same_bits(struct qkv_model *make_model(int kind), int kind, i
             cr_assert_arr_eq(first, total, (size_t)elements * sizeof *total, "%d threads, %s, %d shards",
                              THREADS[t / 2], t % 2 ? "pairs" : "separate", shards);
             cr_assert_eq(sums.loss, expected.loss);
-            cr_assert_eq(sums.negative_log_likelihood, expected.negative_log_likelihood);
-            cr_assert_eq(sums.correct, expected.correct);
-            cr_assert_eq(sums.tokens, expected.tokens);
+            cr_assert_eq(sums.items, expected.items);
+            for (int i = 0; i < QKV_FURTHER_SUMS; i++) cr_assert_eq(sums.further[i], expected.further[i]);
             if (total != first) free(total);
         }
         release(&b);
@@ -219,11 +218,10 @@ Test(gradient_tree, blocks_are_few)
     struct qkv_batch batch = {0};
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct bench b = bench_with(model_of(QKV_FLOAT32, 0), 1, CASES[i].shards, CASES[i].memory);
-        cr_expect_eq(qkv_replicas_blocks(b.replicas), 0, "before the first step");
+        cr_expect_eq(blocks_of(&b), 0, "before the first step");
         tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
         step(&b, &batch, NULL, false);
-        cr_expect_eq(qkv_replicas_blocks(b.replicas), CASES[i].blocks, "case %zu: %d blocks", i,
-                     qkv_replicas_blocks(b.replicas));
+        cr_expect_eq(blocks_of(&b), CASES[i].blocks, "case %zu: %d blocks", i, blocks_of(&b));
         release(&b);
     }
     struct qkv_model_config config = tiny_config();
@@ -233,7 +231,7 @@ Test(gradient_tree, blocks_are_few)
     cr_expect_gt(b.model->parameters.elements, QKV_PAIRED_FROM);
     tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
     step(&b, &batch, NULL, false);
-    cr_expect_eq(qkv_replicas_blocks(b.replicas), 2);
+    cr_expect_eq(blocks_of(&b), 2);
     qkv_batch_release(&batch);
     release(&b);
 }

@@ -1,7 +1,6 @@
 /* Training steps call malloc zero times after the first one; this program counts the calls. */
-#include "qkv/batch.h"
+#include "qkv/batch_loss.h"
 #include "qkv/optimizer.h"
-#include "qkv/replicas.h"
 
 #include "support.h"
 #include "tiny.h"
@@ -51,22 +50,27 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
     make_corpus(&corpus, &source, &target);
     struct qkv_model *model = tiny_model(config, source.size, target.size, QKV_FLOAT32, 1);
     struct qkv_workers *workers = qkv_workers_new(threads, NULL);
-    struct qkv_replicas *replicas =
-        qkv_replicas_new(model, workers, SHARDS, threads % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE,
-                         &(struct qkv_objective){.smoothing = 0.1,
-                                                 .r_drop = type == QKV_BATCH_TOKEN,
-                                                 .simcut = type == QKV_BATCH_SENTENCE,
-                                                 .simcut_rate = 0.1},
-                         NULL);
+    struct qkv_batch batch = {0};
+    struct qkv_batch_loss of_batch = {
+        .model = model,
+        .batch = &batch,
+        .objective = {.smoothing = 0.1,
+                      .r_drop = type == QKV_BATCH_TOKEN,
+                      .simcut = type == QKV_BATCH_SENTENCE,
+                      .simcut_rate = 0.1},
+    };
+    const struct qkv_shard_loss loss = qkv_batch_loss(&of_batch);
+    struct qkv_data_parallel *parallel =
+        qkv_data_parallel_new(&model->parameters, workers, SHARDS,
+                              threads % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE, NULL);
     const struct qkv_optimizer_options training = {
         .adam_betas = {0.9, 0.98}, .adam_epsilon = 1e-8, .clip_grad_norm = 1};
     struct qkv_optimizer optimizer = {0};
     struct qkv_batches batches;
-    struct qkv_batch batch = {0};
     struct qkv_batches_options options = {type, size, QKV_BATCH_ORDER_SHUFFLED, seed};
     cr_assert_eq(qkv_optimizer_init(&optimizer, &training, &model->parameters, NULL), QKV_OK);
     cr_assert_eq(qkv_batches_init(&batches, &corpus, options, NULL), QKV_OK);
-    cr_assert_eq(qkv_replicas_reserve(replicas, &batches, NULL), QKV_OK);
+    cr_assert_eq(qkv_batch_loss_reserve(&of_batch, parallel, &batches, NULL), QKV_OK);
 
     long before = 0;
     int64_t steps = 0;
@@ -75,13 +79,15 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
         for (int64_t i = 0; i < batches.count; i++, steps++) {
             if (steps == 1) before = malloc_calls();
             const struct qkv_random random = {.seed = 1, .step = (uint32_t)steps};
-            struct qkv_step_sums sums;
+            struct qkv_shard_sums sums;
             struct qkv_error error;
             if (qkv_batches_get(&batches, i, &batch, &error) ||
-                qkv_replicas_step(replicas, &batch, &random, false, &sums, &error))
+                qkv_data_parallel_step(parallel, &loss, &random, false, &sums, &error))
                 cr_assert_fail("%s", error.message);
-            qkv_optimizer_step(&optimizer, &model->parameters, workers, qkv_replicas_blocks(replicas),
-                               qkv_replicas_gradients(replicas), 1.0 / (double)sums.tokens, 1e-3);
+            int blocks;
+            void *const *gradients = qkv_data_parallel_gradients(parallel, &blocks);
+            qkv_optimizer_step(&optimizer, &model->parameters, workers, blocks, gradients,
+                               1.0 / (double)sums.items, 1e-3);
         }
     }
     long calls = malloc_calls() - before;
@@ -91,7 +97,7 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
     qkv_batch_release(&batch);
     qkv_batches_release(&batches);
     qkv_optimizer_release(&optimizer);
-    qkv_replicas_free(replicas);
+    qkv_data_parallel_free(parallel);
     qkv_workers_free(workers);
     qkv_model_free(model);
     qkv_corpus_release(&corpus);

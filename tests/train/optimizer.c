@@ -419,20 +419,20 @@ static void expect_refused(struct qkv_optimizer_options config, const char *sent
 /* With an epsilon of 0 a parameter whose gradient is 0 becomes NaN. */
 Test(optimizer, refuses_settings_that_nobody_has_set)
 {
-    expect_refused((struct qkv_training_config){0},
-                   "config: training.adam_epsilon is 0, but must be greater than 0");
-    expect_refused((struct qkv_training_config){.optimizer = QKV_OPTIMIZER_ADAMW, .adam_betas = {0.9, 0.999}},
-                   "config: training.adam_epsilon is 0, but must be greater than 0");
-    expect_refused((struct qkv_training_config){.adam_epsilon = 1e-8, .adam_betas = {0.9, 1}},
-                   "config: training.adam_betas is 1, but must be at least 0 and less than 1");
-    expect_refused((struct qkv_training_config){.optimizer = QKV_OPTIMIZER_SGD, .momentum = (double)NAN},
-                   "config: training.momentum is not a finite number");
-    expect_refused((struct qkv_training_config){.optimizer = QKV_OPTIMIZER_SGD, .clip_grad_norm = -1},
-                   "config: training.clip_grad_norm is -1, but must be at least 0");
-    expect_refused((struct qkv_training_config){.optimizer = QKV_OPTIMIZER_SGD, .ema = 1},
-                   "config: training.ema is 1, but must be at least 0 and less than 1");
-    expect_refused((struct qkv_training_config){.optimizer = (enum qkv_optimizer_kind)9},
-                   "config: training.optimizer is 'unknown', but must be one of adam, adamw, sgd");
+    expect_refused((struct qkv_optimizer_options){0},
+                   "optimizer: adam_epsilon is 0, but must be greater than 0");
+    expect_refused((struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_ADAMW, .adam_betas = {0.9, 0.999}},
+                   "optimizer: adam_epsilon is 0, but must be greater than 0");
+    expect_refused((struct qkv_optimizer_options){.adam_epsilon = 1e-8, .adam_betas = {0.9, 1}},
+                   "optimizer: adam_betas is 1, but must be at least 0 and less than 1");
+    expect_refused((struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_SGD, .momentum = (double)NAN},
+                   "optimizer: momentum is not a finite number");
+    expect_refused((struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_SGD, .clip_grad_norm = -1},
+                   "optimizer: clip_grad_norm is -1, but must be at least 0");
+    expect_refused((struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_SGD, .ema = 1},
+                   "optimizer: ema is 1, but must be at least 0 and less than 1");
+    expect_refused((struct qkv_optimizer_options){.optimizer = (enum qkv_optimizer_kind)9},
+                   "optimizer: there is no optimizer 9");
 }
 
 Test(optimizer, refuses_what_it_was_not_made_for)

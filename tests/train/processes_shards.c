@@ -33,13 +33,14 @@ static int64_t begin(void *context, int shard, int shards)
     return task->present >> shard & 1;
 }
 
-static struct qkv_tensor *build(void *context, struct qkv_graph *graph, int shard)
+static struct qkv_tensor *build(void *context, struct qkv_shard *shard)
 {
     struct task *task = context;
-    struct qkv_tensor *x = qkv_wrap(graph, QKV_SHAPE(WIDTH), task->x + (ptrdiff_t)shard * WIDTH);
+    struct qkv_graph *graph = shard->graph;
+    struct qkv_tensor *x = qkv_wrap(graph, QKV_SHAPE(WIDTH), task->x + (ptrdiff_t)shard->index * WIDTH);
     struct qkv_tensor *product = qkv_multiply(graph, x, qkv_graph_parameter(graph, task->weight));
     struct qkv_tensor *rows = qkv_gather_rows(graph, qkv_graph_parameter(graph, task->table),
-                                              task->row + (ptrdiff_t)shard * LOOKED_UP, LOOKED_UP);
+                                              task->row + (ptrdiff_t)shard->index * LOOKED_UP, LOOKED_UP);
     return qkv_add(graph, qkv_sum(graph, qkv_multiply(graph, product, product), QKV_ALL),
                    qkv_sum(graph, qkv_multiply(graph, rows, rows), QKV_ALL));
 }
@@ -91,7 +92,7 @@ static int compare(struct qkv_processes *processes, int threads, enum qkv_gradie
     struct qkv_data_parallel *alone = qkv_data_parallel_new(&task.parameters, workers, SHARDS, memory, NULL),
                              *divided =
                                  qkv_data_parallel_new(&task.parameters, workers, SHARDS, memory, NULL);
-    bool differs = !alone || !divided || qkv_data_parallel_divide(divided, processes, memory, NULL) != QKV_OK;
+    bool differs = !alone || !divided || qkv_data_parallel_divide(divided, processes, NULL) != QKV_OK;
     for (unsigned pattern = 1; !differs && pattern < PATTERNS; pattern++) {
         static float expected[NUMBERS + 1], found[NUMBERS + 1];
         if (two_steps(divided, &task, pattern, found)) differs = true;

@@ -245,8 +245,7 @@ Test(trainer, every_optimizer_runs_with_every_schedule)
                                                  .learning_rate_warmup = 2,
                                                  .updates = 3,
                                                  .learning_rate_patience = 5};
-        struct qkv_schedule schedule;
-        qkv_schedule_init(&schedule, &like, 8);
+        struct qkv_schedule schedule = qkv_schedule_from_config(&like, 8);
         for (int64_t u = 1; u <= 3; u++) {
             double rate = training_metric(run, "train", u, "learning_rate"),
                    norm = training_metric(run, "train", u, "gradient_norm");

@@ -18,13 +18,26 @@ static enum qkv_status train_step(void *context, int64_t i, struct qkv_error *er
     struct trainer *trainer = context;
     struct bench_work *work = trainer->work;
     const struct qkv_random random = {.seed = 1, .step = (uint32_t)i};
-    struct qkv_step_sums sums;
+    const struct qkv_training_config *training = &work->config.training;
+    struct qkv_shard_sums sums;
+    const struct qkv_shard_loss loss = qkv_batch_loss(&trainer->loss);
+    double began = bench_thread_seconds();
+    struct qkv_parameters *parameters = &work->model->parameters;
+    size_t size = (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
     if (bench_work_batch(work, i, error)) return QKV_INVALID;
-    enum qkv_status status = qkv_replicas_step(trainer->replicas, &work->batch, &random, false, &sums, error);
+    double filled = bench_thread_seconds();
+    if (qkv_exchange_broadcast(trainer->processes, parameters->values, size, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_data_parallel_step(trainer->parallel, &loss, &random, false, &sums, error);
     if (status) return status;
-    qkv_optimizer_step(&trainer->optimizer, &work->model->parameters, trainer->workers,
-                       qkv_replicas_blocks(trainer->replicas), qkv_replicas_gradients(trainer->replicas),
-                       1.0 / (double)sums.tokens, work->config.training.learning_rate);
+    double computed = bench_thread_seconds();
+    int blocks;
+    void *const *gradients = qkv_data_parallel_gradients(trainer->parallel, &blocks);
+    if (qkv_processes_rank(trainer->processes) == 0)
+        qkv_optimizer_step(&trainer->optimizer, parameters, trainer->workers, blocks, gradients,
+                           1.0 / (double)sums.items, training->learning_rate);
+    trainer->filling = filled - began;
+    trainer->computing = computed - filled;
+    trainer->updating = bench_thread_seconds() - computed;
     trainer->tokens += (double)(work->batch.source_tokens + work->batch.target_tokens);
     trainer->steps++;
     return QKV_OK;
@@ -36,15 +49,24 @@ static enum qkv_status trainer_make(struct trainer *trainer, struct bench_work *
     const struct qkv_training_config *training = &work->config.training;
     *trainer = (struct trainer){.work = work, .workers = qkv_workers_new((int)options->threads, error)};
     if (!trainer->workers) return QKV_INVALID;
-    int64_t shards = options->shards;
-    if (!shards) shards = work->shape ? qkv_workers_count(trainer->workers) : training->shards;
-    const struct qkv_objective objective = qkv_objective_from_config(training);
-    trainer->replicas = qkv_replicas_new(work->model, trainer->workers, (int)shards, QKV_GRADIENTS_BY_SIZE,
-                                         &objective, error);
-    if (!trainer->replicas) return QKV_INVALID;
-    if (work->has_text && qkv_replicas_reserve(trainer->replicas, &work->batches, error)) return QKV_INVALID;
+    if (!shards) shards = bench_work_shards(work);
+    if (!shards) shards = qkv_workers_count(trainer->workers);
+    trainer->loss = (struct qkv_batch_loss){work->model, &work->batch,
+                                            qkv_objective_from_config(&work->config.training), 0};
+    trainer->parallel = qkv_data_parallel_new(&work->model->parameters, trainer->workers, (int)shards,
+                                              QKV_GRADIENTS_BY_SIZE, error);
+    if (!trainer->parallel) return QKV_INVALID;
+    if (work->has_text && qkv_batch_loss_reserve(&trainer->loss, trainer->parallel, &work->batches, error))
+        return QKV_INVALID;
     const struct qkv_optimizer_options options = qkv_optimizer_options_from_config(&work->config.training);
     return qkv_optimizer_init(&trainer->optimizer, &options, &work->model->parameters, error);
+}
+
+void bench_trainer_release(struct bench_trainer *trainer)
+{
+    if (trainer->optimizer.state.elements) qkv_optimizer_release(&trainer->optimizer);
+    qkv_data_parallel_free(trainer->parallel);
+    qkv_workers_free(trainer->workers);
 }
 
 enum qkv_status bench_train(struct bench_work *work, const struct bench_options *options,

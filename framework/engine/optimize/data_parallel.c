@@ -1,6 +1,7 @@
 #include "qkv/data_parallel.h"
 
 #include "core/exchange.h"
+#include "core/sum_tree.h"
 #include "graph/graph.h"
 #include "optimize/gradient_tree.h"
 
@@ -8,8 +9,7 @@
 #include <stdlib.h>
 
 struct shard {
-    int64_t items;
-    double loss;
+    struct qkv_shard_sums sums;
     enum qkv_status status;
     struct qkv_error error;
 };
@@ -18,10 +18,11 @@ struct qkv_data_parallel {
     const struct qkv_parameters *parameters;
     struct qkv_workers *workers;
     struct qkv_processes *processes;
-    int shards, graphs;
-    struct shard *shard;      /* [shards] */
-    bool *is_empty;           /* [shards] */
-    struct qkv_graph **graph; /* [graphs]: one for each shard that runs at the same time */
+    enum qkv_gradient_memory memory;
+    int shards, threads;       /* threads: as many as run shards at the same time */
+    struct shard *shard;       /* [shards] */
+    bool *is_empty;            /* [shards] */
+    struct qkv_shard *running; /* [threads]: graphs, and the shards in them */
     struct qkv_gradient_tree *tree;
 
     /* Of the step that is being run: */
@@ -31,18 +32,9 @@ struct qkv_data_parallel {
 
 static bool make_graphs(struct qkv_data_parallel *parallel)
 {
-    for (int i = 0; i < parallel->graphs; i++) {
-        struct qkv_graph *graph = parallel->graph[i] = qkv_graph_new(parallel->parameters->dtype);
-        if (!graph) return false;
-        qkv_graph_share_memory(graph, true);
-    }
+    for (int i = 0; i < parallel->threads; i++)
+        if (!(parallel->running[i].graph = qkv_graph_new(parallel->parameters->dtype))) return false;
     return true;
-}
-
-static enum qkv_status check_memory_kind(enum qkv_gradient_memory memory, struct qkv_error *error)
-{
-    if ((int)memory >= QKV_GRADIENTS_BY_SIZE && (int)memory <= QKV_GRADIENTS_PAIRED) return QKV_OK;
-    return qkv_error_set(error, "there is no memory for gradients of kind %d", (int)memory);
 }
 
 static enum qkv_status check(const struct qkv_parameters *parameters, int shards,
@@ -52,7 +44,9 @@ static enum qkv_status check(const struct qkv_parameters *parameters, int shards
         return qkv_error_set(error, "%d shards, but there must be 1 to %d", shards, QKV_SHARDS_MAX);
     if (!parameters->values)
         return qkv_error_set(error, "the parameters are not allocated: call qkv_parameters_allocate");
-    return check_memory_kind(memory, error);
+    if ((int)memory < QKV_GRADIENTS_BY_SIZE || (int)memory > QKV_GRADIENTS_PAIRED)
+        return qkv_error_set(error, "there is no memory for gradients of kind %d", (int)memory);
+    return QKV_OK;
 }
 
 struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_parameters *parameters,
@@ -66,14 +60,15 @@ struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_parameters *par
     *parallel = (struct qkv_data_parallel){
         .parameters = parameters,
         .workers = workers,
+        .memory = memory,
         .shards = shards,
-        .graphs = threads < shards ? threads : shards,
+        .threads = threads < shards ? threads : shards,
     };
     parallel->shard = calloc((size_t)shards, sizeof *parallel->shard);
     parallel->is_empty = calloc((size_t)shards, sizeof *parallel->is_empty);
-    parallel->graph = calloc((size_t)parallel->graphs, sizeof(struct qkv_graph *));
-    parallel->tree = qkv_gradient_tree_new(parameters, parallel->graphs, shards, memory, NULL);
-    if (parallel->shard && parallel->is_empty && parallel->graph && parallel->tree && make_graphs(parallel))
+    parallel->running = calloc((size_t)parallel->threads, sizeof *parallel->running);
+    parallel->tree = qkv_gradient_tree_new(parameters, parallel->threads, shards, memory, NULL);
+    if (parallel->shard && parallel->is_empty && parallel->running && parallel->tree && make_graphs(parallel))
         return parallel;
 no_memory:
     qkv_error_set(error, "out of memory for %d shards", shards);
@@ -82,13 +77,12 @@ no_memory:
 }
 
 enum qkv_status qkv_data_parallel_divide(struct qkv_data_parallel *parallel, struct qkv_processes *processes,
-                                         enum qkv_gradient_memory memory, struct qkv_error *error)
+                                         struct qkv_error *error)
 {
     int shards = parallel->shards, count = qkv_exchange_count(processes);
     if (count > shards) return qkv_error_set(error, "%d shards for %d processes", shards, count);
-    if (check_memory_kind(memory, error)) return QKV_INVALID;
     struct qkv_gradient_tree *tree =
-        qkv_gradient_tree_new(parallel->parameters, parallel->graphs, shards, memory, processes);
+        qkv_gradient_tree_new(parallel->parameters, parallel->threads, shards, parallel->memory, processes);
     if (!tree) return qkv_error_set(error, "out of memory for %d shards", shards);
     qkv_gradient_tree_free(parallel->tree);
     parallel->tree = tree;
@@ -99,26 +93,37 @@ enum qkv_status qkv_data_parallel_divide(struct qkv_data_parallel *parallel, str
 void qkv_data_parallel_free(struct qkv_data_parallel *parallel)
 {
     if (!parallel) return;
-    for (int i = 0; parallel->graph && i < parallel->graphs; i++) qkv_graph_free(parallel->graph[i]);
+    for (int i = 0; parallel->running && i < parallel->threads; i++)
+        qkv_graph_free(parallel->running[i].graph);
     qkv_gradient_tree_free(parallel->tree);
     free(parallel->shard);
     free(parallel->is_empty);
-    free(parallel->graph);
+    free(parallel->running);
     free(parallel);
 }
 
-/* Builds the graph of a shard and returns its loss. NULL when the graph cannot be built. */
-static struct qkv_tensor *build(const struct qkv_data_parallel *parallel, const struct qkv_shard_loss *loss,
-                                const struct qkv_gradient_leaf *leaf, const struct qkv_random *random)
+int qkv_data_parallel_shards(const struct qkv_data_parallel *parallel)
 {
-    struct qkv_graph *graph = parallel->graph[leaf->worker];
+    return parallel->shards;
+}
+
+/* Builds the graph of a shard and returns its loss. NULL when the graph cannot be built. If tensors do not share memory,
+ * every result stays readable, which takes more memory. */
+static struct qkv_tensor *build(const struct qkv_data_parallel *parallel, const struct qkv_shard_loss *loss,
+                                const struct qkv_gradient_leaf *leaf, const struct qkv_random *random,
+                                bool share_memory)
+{
+    struct qkv_shard *shard = &parallel->running[leaf->worker];
+    struct qkv_graph *graph = shard->graph;
+    *shard = (struct qkv_shard){.index = leaf->shard, .graph = graph};
     qkv_graph_reset(graph);
+    qkv_graph_share_memory(graph, share_memory);
     qkv_graph_set_pair(graph, leaf->pair, leaf->is_second);
     qkv_graph_set_progress(graph, (struct qkv_progress){parallel->parameters, leaf->is_complete});
     qkv_graph_bind(graph, parallel->parameters, leaf->gradients, leaf->is_second);
     qkv_graph_reuse_gradients(graph, parallel->parameters);
     qkv_graph_set_dropout(graph, random);
-    struct qkv_tensor *tensor = loss->build(loss->context, graph, leaf->shard);
+    struct qkv_tensor *tensor = loss->build(loss->context, shard);
     if (!tensor || qkv_tensor_count(tensor) != 1)
         qkv_graph_fail(graph, "shard %d: build returned %s, but must return the loss as a scalar",
                        leaf->shard, tensor ? qkv_shape_text(qkv_tensor_shape(tensor)) : "NULL");
@@ -126,36 +131,18 @@ static struct qkv_tensor *build(const struct qkv_data_parallel *parallel, const 
     return tensor;
 }
 
-/* Builds the same graph without sharing memory between tensors: every result stays readable, which takes more
- * memory. */
-static void build_unshared(const struct qkv_data_parallel *parallel, const struct qkv_shard_loss *loss,
-                           const struct qkv_gradient_leaf *leaf, const struct qkv_random *random)
-{
-    struct qkv_graph *graph = parallel->graph[leaf->worker];
-    qkv_graph_reset(graph);
-    qkv_graph_share_memory(graph, false);
-    build(parallel, loss, leaf, random);
-}
-
-static void share_again(struct qkv_graph *graph)
-{
-    qkv_graph_reset(graph);
-    qkv_graph_share_memory(graph, true);
-}
-
 /* Repeats the forward pass and names the first tensor, in the order of computation, that is not finite. */
 static enum qkv_status diverged(struct qkv_data_parallel *parallel, const struct qkv_gradient_leaf *leaf,
                                 const struct qkv_random *random)
 {
-    struct qkv_graph *graph = parallel->graph[leaf->worker];
-    build_unshared(parallel, &parallel->loss, leaf, random);
+    struct qkv_graph *graph = parallel->running[leaf->worker].graph;
+    build(parallel, &parallel->loss, leaf, random, false);
     qkv_forward(graph);
     const struct qkv_tensor *tensor = qkv_graph_find_not_finite(graph);
     const char *name = tensor ? qkv_tensor_name(tensor) : "the sum of the loss";
     qkv_error_set(&parallel->shard[leaf->shard].error,
                   "the loss is not finite; the first tensor that is not finite is %s (%s)", name,
                   tensor ? qkv_tensor_op(tensor) : "sum");
-    share_again(graph);
     return QKV_FAILED;
 }
 
@@ -165,12 +152,11 @@ enum qkv_status qkv_data_parallel_reserve(struct qkv_data_parallel *parallel,
     const struct qkv_random random = {0};
     struct qkv_gradient_leaf leaf = {.gradients = qkv_gradient_tree_any_block(parallel->tree)};
     enum qkv_status status = QKV_OK;
-    for (; !status && leaf.worker < parallel->graphs; leaf.worker++) {
+    for (; !status && leaf.worker < parallel->threads; leaf.worker++) {
         /* Dropout needs memory of its own, and how much memory sharing saves depends on the batch: the graph with
          * dropout and without sharing is the largest that a step builds. */
-        build_unshared(parallel, largest, &leaf, &random);
-        status = qkv_graph_check(parallel->graph[leaf.worker], error);
-        share_again(parallel->graph[leaf.worker]);
+        build(parallel, largest, &leaf, &random, false);
+        status = qkv_graph_check(parallel->running[leaf.worker].graph, error);
     }
     return status;
 }
@@ -178,7 +164,9 @@ enum qkv_status qkv_data_parallel_reserve(struct qkv_data_parallel *parallel,
 static enum qkv_status run_shard(struct qkv_data_parallel *parallel, const struct qkv_gradient_leaf *leaf)
 {
     struct shard *shard = &parallel->shard[leaf->shard];
-    struct qkv_graph *graph = parallel->graph[leaf->worker];
+    const struct qkv_shard_loss *loss = &parallel->loss;
+    const struct qkv_shard *running = &parallel->running[leaf->worker];
+    struct qkv_graph *graph = running->graph;
     struct qkv_random random;
     if (parallel->random) {
         /* Every shard gets its own dropout seed: multiples of an odd constant (2^64 / golden ratio) are added. */
@@ -186,14 +174,14 @@ static enum qkv_status run_shard(struct qkv_data_parallel *parallel, const struc
         random.seed += (uint64_t)(leaf->shard + 1) * 0x9E3779B97F4A7C15u;
     }
     const struct qkv_random *shard_random = parallel->random ? &random : NULL;
-    struct qkv_tensor *loss = build(parallel, &parallel->loss, leaf, shard_random);
+    struct qkv_tensor *sum = build(parallel, loss, leaf, shard_random, true);
     if (qkv_graph_check(graph, &shard->error)) return QKV_INVALID;
     qkv_forward(graph);
     if (qkv_graph_check(graph, &shard->error)) return QKV_INVALID;
-    shard->loss = qkv_tensor_scalar(loss);
-    if (!isfinite(shard->loss)) return diverged(parallel, leaf, shard_random);
-    if (parallel->loss.done) parallel->loss.done(parallel->loss.context, leaf->shard, loss);
-    qkv_backward(graph, loss, NULL);
+    shard->sums.loss = qkv_tensor_scalar(sum);
+    if (!isfinite(shard->sums.loss)) return diverged(parallel, leaf, shard_random);
+    if (loss->done) loss->done(loss->context, running, sum, shard->sums.further);
+    qkv_backward(graph, sum, NULL);
     return qkv_graph_check(graph, &shard->error);
 }
 
@@ -206,7 +194,7 @@ static void run_next(void *context, int part)
     if (!qkv_gradient_tree_take(parallel->tree, &leaf)) return; /* no shard is left for this process */
     parallel->shard[leaf.shard].status = run_shard(parallel, &leaf);
     /* Without this, the second shard of a pair would wait for ever if the pass of the first has ended early. */
-    qkv_graph_finish_pair(parallel->graph[leaf.worker]);
+    qkv_graph_finish_pair(parallel->running[leaf.worker].graph);
     qkv_gradient_tree_complete(parallel->tree, &leaf);
 }
 
@@ -219,7 +207,7 @@ static enum qkv_status begin_shards(struct qkv_data_parallel *parallel, struct q
         if (items < 0 || items > INT64_MAX - total)
             return qkv_error_set(error, "shard %d of a step has %lld items, after %lld of earlier shards", i,
                                  (long long)items, (long long)total);
-        parallel->shard[i] = (struct shard){.items = items};
+        parallel->shard[i] = (struct shard){.sums.items = items};
         parallel->is_empty[i] = items == 0;
         total += items;
     }
@@ -255,6 +243,13 @@ static enum qkv_status run_shards(struct qkv_data_parallel *parallel, struct qkv
                                 parallel->shards, error);
 }
 
+static void add_sums(struct qkv_shard_sums *to, const struct qkv_shard_sums *from)
+{
+    to->loss += from->loss;
+    to->items += from->items;
+    for (int i = 0; i < QKV_FURTHER_SUMS; i++) to->further[i] += from->further[i];
+}
+
 enum qkv_status qkv_data_parallel_step(struct qkv_data_parallel *parallel, const struct qkv_shard_loss *loss,
                                        const struct qkv_random *random, bool accumulate,
                                        struct qkv_shard_sums *sums, struct qkv_error *error)
@@ -276,12 +271,9 @@ enum qkv_status qkv_data_parallel_step(struct qkv_data_parallel *parallel, const
             return shard[i].status;
         }
     qkv_gradient_tree_end(parallel->tree, parallel->workers);
-    for (int step = 1; step < parallel->shards; step *= 2) /* the same tree as the gradients */
-        for (int i = 0; i + step < parallel->shards; i += 2 * step) {
-            shard[i].loss += shard[i + step].loss;
-            shard[i].items += shard[i + step].items;
-        }
-    *sums = (struct qkv_shard_sums){shard[0].loss, shard[0].items};
+    for (struct qkv_addition a = {0}; qkv_sum_tree_next(&a, parallel->shards);)
+        add_sums(&shard[a.to].sums, &shard[a.from].sums);
+    *sums = shard[0].sums;
     return QKV_OK;
 }
 

@@ -20,8 +20,8 @@
 #ifndef QKV_TRAIN_TRAINING_H
 #define QKV_TRAIN_TRAINING_H
 
+#include "qkv/batch_loss.h"
 #include "qkv/optimizer.h"
-#include "qkv/replicas.h"
 #include "qkv/run.h"
 #include "qkv/schedule.h"
 #include "qkv/token_links.h"
@@ -124,7 +124,8 @@ struct training {
     struct qkv_batch batch; /* the batch that is computed; its memory is reused */
     struct qkv_model *model;
     struct qkv_workers *workers;
-    struct qkv_replicas *replicas;
+    struct qkv_data_parallel *parallel;
+    struct qkv_batch_loss loss; /* of `batch` */
     struct qkv_optimizer optimizer;
     struct qkv_schedule schedule;
     struct qkv_evaluator *evaluator; /* NULL: no dev set */
@@ -302,7 +303,7 @@ struct update_sums {
 /* Makes the model with its initial parameters, for `config` and the vocabularies. */
 enum qkv_status qkv_training_make_model(struct training *training, struct qkv_error *error);
 
-/* Makes replicas, optimizer, schedule and batches, for the model with its first parameters, `train`, which is encoded, and
+/* Makes loss, optimizer, schedule and batches, for the model with its first parameters, `train`, which is encoded, and
  * `workers`. */
 enum qkv_status qkv_training_make_optimizer(struct training *training, struct qkv_error *error);
 

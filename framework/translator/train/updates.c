@@ -28,14 +28,17 @@ enum qkv_status qkv_training_make_optimizer(struct training *training, struct qk
 {
     const struct qkv_config *config = training->config;
     const struct qkv_training_config *settings = &config->training;
-    struct qkv_objective objective = qkv_objective_from_config(settings);
-    if (training->links.pairs) objective.guided.links = &training->links;
-    training->replicas = qkv_replicas_new(training->model, training->workers, (int)settings->shards,
-                                          QKV_GRADIENTS_BY_SIZE, &objective, error);
-    if (!training->replicas) return QKV_INVALID;
+    training->loss = (struct qkv_batch_loss){
+        .model = training->model,
+        .batch = &training->batch,
+        .objective = qkv_objective_from_config(settings),
+    };
+    if (training->links.pairs) training->loss.objective.guided.links = &training->links;
+    training->parallel = qkv_data_parallel_new(&training->model->parameters, training->workers,
+                                               (int)settings->shards, QKV_GRADIENTS_BY_SIZE, error);
+    if (!training->parallel) return QKV_INVALID;
     struct qkv_processes *processes = training->options->processes;
-    if (processes && qkv_replicas_divide(training->replicas, processes, QKV_GRADIENTS_BY_SIZE, error))
-        return QKV_INVALID;
+    if (processes && qkv_data_parallel_divide(training->parallel, processes, error)) return QKV_INVALID;
     const struct qkv_optimizer_options options = qkv_optimizer_options_from_config(settings);
     if (qkv_processes_rank(processes) == 0 &&
         qkv_optimizer_init(&training->optimizer, &options, &training->model->parameters, error))
@@ -44,7 +47,7 @@ enum qkv_status qkv_training_make_optimizer(struct training *training, struct qk
     struct qkv_batches_options batches = {settings->batch_type, settings->batch_size,
                                           QKV_BATCH_ORDER_SHUFFLED, (uint64_t)settings->random_seed};
     if (qkv_batches_init(&training->batches, &training->train, batches, error)) return QKV_INVALID;
-    return qkv_replicas_reserve(training->replicas, &training->batches, error);
+    return qkv_batch_loss_reserve(&training->loss, training->parallel, &training->batches, error);
 }
 
 void qkv_training_plan_epoch(struct training *training)
@@ -57,7 +60,7 @@ void qkv_training_plan_epoch(struct training *training)
 void qkv_training_release_model(struct training *training)
 {
     qkv_optimizer_release(&training->optimizer);
-    qkv_replicas_free(training->replicas);
+    qkv_data_parallel_free(training->parallel);
     qkv_model_free(training->model);
     qkv_batch_release(&training->batch);
     qkv_batches_release(&training->batches);
@@ -67,7 +70,8 @@ void qkv_training_release_model(struct training *training)
 
 /* Runs a step in training.precision. Everything else that uses the model, such as validation, computes in float32. */
 static enum qkv_status step_in_precision(struct training *training, const struct qkv_random *random,
-                                         bool accumulate, struct qkv_step_sums *sums, struct qkv_error *error)
+                                         bool accumulate, struct qkv_shard_sums *sums,
+                                         struct qkv_error *error)
 {
     struct qkv_parameters *parameters = &training->model->parameters;
     enum qkv_status status =
@@ -76,13 +80,14 @@ static enum qkv_status step_in_precision(struct training *training, const struct
         qkv_processes_abort(training->options->processes);
         return status;
     }
-    status = qkv_replicas_step(training->replicas, &training->batch, random, accumulate, sums, error);
+    const struct qkv_shard_loss loss = qkv_batch_loss(&training->loss);
+    status = qkv_data_parallel_step(training->parallel, &loss, random, accumulate, sums, error);
     enum qkv_status widened = qkv_parameters_set_precision(parameters, QKV_PRECISION_FLOAT32, error);
     return status ? status : widened;
 }
 
 /* Part `part` of an update: the gradients of training->batch. */
-static enum qkv_status step(struct training *training, int64_t part, struct qkv_step_sums *sums,
+static enum qkv_status step(struct training *training, int64_t part, struct qkv_shard_sums *sums,
                             struct qkv_error *error)
 {
     const struct qkv_training_config *settings = &training->config->training;
@@ -128,28 +133,29 @@ enum qkv_status qkv_training_update(struct training *training, struct update_sum
     struct qkv_error inner = {""};
     *sums = (struct update_sums){0};
     for (int64_t i = 0; i < settings->batch_multiplier && next_batch(training, &status, error); i++) {
-        struct qkv_step_sums part;
+        struct qkv_shard_sums part;
         if (qkv_order_step(training, i, error)) return QKV_INVALID;
         status = step(training, i, &part, &inner);
         if (status == QKV_FAILED) return qkv_training_diverged(progress->update + 1, &inner, error);
         if (status) return qkv_error_set(error, "%s", inner.message);
-        sums->tokens += part.tokens;
+        double likelihood = part.further[QKV_BATCH_NEGATIVE_LOG_LIKELIHOOD];
+        sums->tokens += part.items;
         sums->loss += part.loss;
-        sums->negative_log_likelihood += part.negative_log_likelihood;
+        sums->negative_log_likelihood += likelihood;
         sums->all_tokens += training->batch.source_tokens + training->batch.target_tokens;
         progress->log_loss += part.loss;
-        progress->log_cross_entropy += part.negative_log_likelihood;
-        progress->log_alignment += part.alignment;
+        progress->log_cross_entropy += likelihood;
+        progress->log_alignment += part.further[QKV_BATCH_ALIGNMENT];
     }
     if (status || !sums->tokens) return status;
     double rate = qkv_schedule_rate(&training->schedule, progress->update + 1, progress->epoch);
-    sums->norm =
-        qkv_optimizer_step(&training->optimizer, &training->model->parameters, training->workers,
-                           qkv_replicas_blocks(training->replicas),
-                           qkv_replicas_gradients(training->replicas), 1.0 / (double)sums->tokens, rate);
+    int blocks;
+    void *const *gradients = qkv_data_parallel_gradients(training->parallel, &blocks);
+    sums->norm = qkv_optimizer_step(&training->optimizer, &training->model->parameters, training->workers,
+                                    blocks, gradients, 1.0 / (double)sums->tokens, rate);
     if (!isfinite(sums->norm)) {
-        const struct qkv_parameter *parameter = qkv_parameters_find_not_finite(
-            &training->model->parameters, qkv_replicas_gradients(training->replicas)[0]);
+        const struct qkv_parameter *parameter =
+            qkv_parameters_find_not_finite(&training->model->parameters, gradients[0]);
         qkv_error_set(&inner, "the gradient is not finite, first in %s",
                       parameter ? parameter->name : "its norm");
         return qkv_training_diverged(progress->update + 1, &inner, error);
@@ -176,7 +182,7 @@ enum qkv_status qkv_training_follow(struct training *training, enum qkv_train_en
             qkv_processes_abort(training->options->processes);
             return QKV_INVALID;
         }
-        struct qkv_step_sums sums;
+        struct qkv_shard_sums sums;
         enum qkv_status status = step(training, order.part, &sums, error);
         if ((training->options->processes && training->options->processes->is_broken)) return status;
     }

@@ -11,7 +11,7 @@
  *     struct qkv_workers *workers = qkv_workers_new(0, &error); // all processors
  *     // The program's own: how many examples a shard has, and the sum of their losses as a graph.
  *     int64_t examples_of(void *context, int shard, int shards);
- *     struct qkv_tensor *loss_of(void *context, struct qkv_graph *graph, int shard);
+ *     struct qkv_tensor *loss_of(void *context, struct qkv_shard *shard);
  *     const struct qkv_shard_loss loss = {.begin = examples_of, .build = loss_of};
  *     struct qkv_data_parallel *parallel =
  *         qkv_data_parallel_new(&parameters, workers, 4, QKV_GRADIENTS_BY_SIZE, &error);
@@ -39,6 +39,16 @@
 struct qkv_data_parallel;
 struct qkv_processes; /* the translator joins them: qkv/processes.h */
 
+enum { QKV_SHARDS_MAX = 1 << 20, QKV_LOSS_PARTS = 4, QKV_FURTHER_SUMS = 4 };
+
+/* A shard that is computed. */
+struct qkv_shard {
+    int index; /* from 0 */
+    struct qkv_graph *graph;
+    /* Further tensors of the loss that `done` is to read, which `build` may set; else NULL. */
+    const struct qkv_tensor *part[QKV_LOSS_PARTS];
+};
+
 /* A loss that is computed in shards. */
 struct qkv_shard_loss {
     void *context;
@@ -48,22 +58,26 @@ struct qkv_shard_loss {
      * caller's thread, before the first `build`. */
     int64_t (*begin)(void *context, int shard, int shards);
 
-    /* Records the loss of a shard in the graph, which is bound to the parameters, and returns it: a scalar, the sum over
+    /* Records the loss of a shard in its graph, which is bound to the parameters, and returns it: a scalar, the sum over
      * the shard's items, not the mean. Called on any thread, concurrently for different shards, and again if the loss is
      * not finite; it must then record the same graph. Errors go to the graph (qkv_graph_fail). Arrays that are passed to
      * ops (ids, segments, labels) may be on the stack, because ops copy them; constants may be written immediately
      * (qkv_tensor_write). */
-    struct qkv_tensor *(*build)(void *context, struct qkv_graph *graph, int shard);
+    struct qkv_tensor *(*build)(void *context, struct qkv_shard *shard);
 
-    /* Called after the forward pass of a shard, on its thread, to read further results of `loss` (qkv_cross_entropy_sums).
-     * It must not call functions of the same object: other shards may still run. NULL: not called. */
-    void (*done)(void *context, int shard, const struct qkv_tensor *loss);
+    /* Called after the forward pass of a shard, on its thread, to read further results of the loss and its parts, such as
+     * qkv_cross_entropy_sums, into further [QKV_FURTHER_SUMS], all 0. Values of other tensors than the loss may have been
+     * overwritten (qkv_graph_share_memory). It must not call functions of the same object: other shards may still run.
+     * NULL: not called. */
+    void (*done)(void *context, const struct qkv_shard *shard, const struct qkv_tensor *loss,
+                 double *further);
 };
 
-/* Sums over the items of all shards. */
+/* Sums over the items of all shards, which are added in the same tree as the gradients. */
 struct qkv_shard_sums {
     double loss;
     int64_t items;
+    double further[QKV_FURTHER_SUMS]; /* what `done` has read */
 };
 
 /* How gradients are stored, which affects memory but no bit of the sums. With S shards and T threads:
@@ -79,8 +93,6 @@ enum qkv_gradient_memory {
 };
 enum { QKV_PAIRED_FROM = 1 << 20 };
 
-enum { QKV_SHARDS_MAX = 1 << 20 };
-
 /* Prepares steps of `shards` shards (1 .. QKV_SHARDS_MAX) over allocated parameters. Parameters and workers must
  * outlive the result; workers NULL: the calling thread alone. Returns NULL, with a message, when memory runs out, and for
  * arguments out of range. */
@@ -89,14 +101,14 @@ QKV_API struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_paramet
                                                         enum qkv_gradient_memory memory,
                                                         struct qkv_error *error);
 QKV_API void qkv_data_parallel_free(struct qkv_data_parallel *parallel); /* NULL: does nothing */
+QKV_API int qkv_data_parallel_shards(const struct qkv_data_parallel *parallel);
 
 /* Divides the shards among processes, which must all make the same steps over the same parameters. Only process 0 then gets
  * the sums, the gradients and the failures of a step, with the same bits as with one process; a step of the other processes
- * fails only if no process can go on. Processes must outlive `parallel`. Call it before the first step, with `memory` as in
- * qkv_data_parallel_new. Fails where there are more processes than shards. */
+ * fails only if no process can go on. Processes must outlive `parallel`. Call it before the first step. Fails where there are
+ * more processes than shards. */
 QKV_API enum qkv_status qkv_data_parallel_divide(struct qkv_data_parallel *parallel,
-                                                 struct qkv_processes *processes,
-                                                 enum qkv_gradient_memory memory, struct qkv_error *error);
+                                                 struct qkv_processes *processes, struct qkv_error *error);
 
 /* Reserves memory for shards up to the size of shard 0 of `largest`, of which only context and build are used: steps then
  * never call malloc. Reserving does not write to the memory, so that unused pages take no physical memory.

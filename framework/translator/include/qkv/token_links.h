@@ -7,7 +7,7 @@
  *     struct qkv_objective objective = {.guided = {.weight = 0.05, .head = 1, .links = &links}};
  *     if (qkv_token_links_read(&links, "train.align", QKV_LINKS_FROM_DETECTED, &corpus, &error))
  *         fprintf(stderr, "%s\n", error.message);
- *     // ... qkv_replicas_new(model, workers, shards, QKV_GRADIENTS_BY_SIZE, &objective, &error)
+ *     // ... struct qkv_batch_loss of_batch = {.model = model, .batch = &batch, .objective = objective};
  *     qkv_token_links_release(&links);
  */
 #ifndef QKV_TOKEN_LINKS_H
