@@ -421,8 +421,9 @@ Test(optimizer, refuses_settings_that_nobody_has_set)
 {
     expect_refused((struct qkv_optimizer_options){0},
                    "optimizer: adam_epsilon is 0, but must be greater than 0");
-    expect_refused((struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_ADAMW, .adam_betas = {0.9, 0.999}},
-                   "optimizer: adam_epsilon is 0, but must be greater than 0");
+    expect_refused(
+        (struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_ADAMW, .adam_betas = {0.9, 0.999}},
+        "optimizer: adam_epsilon is 0, but must be greater than 0");
     expect_refused((struct qkv_optimizer_options){.adam_epsilon = 1e-8, .adam_betas = {0.9, 1}},
                    "optimizer: adam_betas is 1, but must be at least 0 and less than 1");
     expect_refused((struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_SGD, .momentum = (double)NAN},
