@@ -3,14 +3,10 @@
 #ifndef QKV_BENCH_BENCH_H
 #define QKV_BENCH_BENCH_H
 
-#include "command.h"
-
-#include "qkv/batch_loss.h"
+#include "qkv/batch.h"
 #include "qkv/config.h"
 #include "qkv/corpus.h"
 #include "qkv/model.h"
-#include "qkv/optimizer.h"
-#include "qkv/processes.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -111,42 +107,8 @@ enum qkv_status bench_time(const struct bench_options *options, struct bench_res
                            enum qkv_status (*step)(void *context, int64_t i, struct qkv_error *error),
                            void *context, struct qkv_error *error);
 
-/* What training steps need, and the times of the last step. Caller's storage. */
-struct bench_trainer {
-    struct bench_work *work;
-    struct qkv_workers *workers;
-    struct qkv_data_parallel *parallel;
-    struct qkv_batch_loss loss; /* of the batch of `work` */
-    struct qkv_optimizer optimizer;
-    struct qkv_processes *processes; /* which share a step; NULL: none */
-    double tokens;                   /* of all steps so far */
-    int64_t steps;
-    /* Processor time of the calling thread in seconds: making the batch, forward and backward, the
-     * optimizer. */
-    double filling, computing, updating;
-};
-
-/* The cost of a step, median ms. */
-struct bench_costs {
-    double filling, computing, updating; /* processor time of the first thread */
-    double elapsed;                      /* wall time */
-    int ranges, blocks;                  /* of the optimizer; of gradients */
-};
-
-/* Times training steps on so many threads and shards. */
-enum qkv_status bench_measure_costs(struct bench_work *work, int64_t threads, int64_t shards,
-                                    const struct bench_options *options, struct bench_costs *costs,
-                                    struct qkv_error *error);
-
-/* `shards` 0: as many as the config says, or one per thread. Call bench_trainer_release after a
- * failure, too. */
-enum qkv_status bench_trainer_make(struct bench_trainer *trainer, struct bench_work *work, int64_t threads,
-                                   int64_t shards, struct qkv_error *error);
-enum qkv_status bench_train_step(void *trainer, int64_t i, struct qkv_error *error);
-void bench_trainer_release(struct bench_trainer *trainer);
-
-/* Returns the multiplications and additions in the matrix products of a step with work->batch. */
-double bench_step_operations(struct bench_work *work, bool training);
+/* Returns the multiplications and additions in the matrix products of a training step with work->batch. */
+double bench_step_operations(struct bench_work *work);
 
 /* The cost of one op in a step. */
 struct bench_profile_row {

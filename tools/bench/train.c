@@ -1,13 +1,14 @@
 /* The measurement of training steps. */
 #include "bench.h"
 
+#include "qkv/batch_loss.h"
 #include "qkv/optimizer.h"
-#include "qkv/replicas.h"
 
 struct trainer {
     struct bench_work *work;
     struct qkv_workers *workers;
-    struct qkv_replicas *replicas;
+    struct qkv_data_parallel *parallel;
+    struct qkv_batch_loss loss; /* of the batch of `work` */
     struct qkv_optimizer optimizer;
     double tokens; /* of all steps so far */
     int64_t steps;
@@ -18,26 +19,15 @@ static enum qkv_status train_step(void *context, int64_t i, struct qkv_error *er
     struct trainer *trainer = context;
     struct bench_work *work = trainer->work;
     const struct qkv_random random = {.seed = 1, .step = (uint32_t)i};
-    const struct qkv_training_config *training = &work->config.training;
-    struct qkv_shard_sums sums;
     const struct qkv_shard_loss loss = qkv_batch_loss(&trainer->loss);
-    double began = bench_thread_seconds();
-    struct qkv_parameters *parameters = &work->model->parameters;
-    size_t size = (size_t)parameters->elements * qkv_dtype_size(parameters->dtype);
+    struct qkv_shard_sums sums;
+    int blocks;
     if (bench_work_batch(work, i, error)) return QKV_INVALID;
-    double filled = bench_thread_seconds();
-    if (qkv_exchange_broadcast(trainer->processes, parameters->values, size, error)) return QKV_INVALID;
     enum qkv_status status = qkv_data_parallel_step(trainer->parallel, &loss, &random, false, &sums, error);
     if (status) return status;
-    double computed = bench_thread_seconds();
-    int blocks;
     void *const *gradients = qkv_data_parallel_gradients(trainer->parallel, &blocks);
-    if (qkv_processes_rank(trainer->processes) == 0)
-        qkv_optimizer_step(&trainer->optimizer, parameters, trainer->workers, blocks, gradients,
-                           1.0 / (double)sums.items, training->learning_rate);
-    trainer->filling = filled - began;
-    trainer->computing = computed - filled;
-    trainer->updating = bench_thread_seconds() - computed;
+    qkv_optimizer_step(&trainer->optimizer, &work->model->parameters, trainer->workers, blocks, gradients,
+                       1.0 / (double)sums.items, work->config.training.learning_rate);
     trainer->tokens += (double)(work->batch.source_tokens + work->batch.target_tokens);
     trainer->steps++;
     return QKV_OK;
@@ -49,24 +39,17 @@ static enum qkv_status trainer_make(struct trainer *trainer, struct bench_work *
     const struct qkv_training_config *training = &work->config.training;
     *trainer = (struct trainer){.work = work, .workers = qkv_workers_new((int)options->threads, error)};
     if (!trainer->workers) return QKV_INVALID;
-    if (!shards) shards = bench_work_shards(work);
-    if (!shards) shards = qkv_workers_count(trainer->workers);
-    trainer->loss = (struct qkv_batch_loss){work->model, &work->batch,
-                                            qkv_objective_from_config(&work->config.training), 0};
+    int64_t shards = options->shards;
+    if (!shards) shards = work->shape ? qkv_workers_count(trainer->workers) : training->shards;
+    trainer->loss =
+        (struct qkv_batch_loss){work->model, &work->batch, qkv_objective_from_config(training), 0};
     trainer->parallel = qkv_data_parallel_new(&work->model->parameters, trainer->workers, (int)shards,
                                               QKV_GRADIENTS_BY_SIZE, error);
     if (!trainer->parallel) return QKV_INVALID;
     if (work->has_text && qkv_batch_loss_reserve(&trainer->loss, trainer->parallel, &work->batches, error))
         return QKV_INVALID;
-    const struct qkv_optimizer_options options = qkv_optimizer_options_from_config(&work->config.training);
-    return qkv_optimizer_init(&trainer->optimizer, &options, &work->model->parameters, error);
-}
-
-void bench_trainer_release(struct bench_trainer *trainer)
-{
-    if (trainer->optimizer.state.elements) qkv_optimizer_release(&trainer->optimizer);
-    qkv_data_parallel_free(trainer->parallel);
-    qkv_workers_free(trainer->workers);
+    const struct qkv_optimizer_options adam = qkv_optimizer_options_from_config(training);
+    return qkv_optimizer_init(&trainer->optimizer, &adam, &work->model->parameters, error);
 }
 
 enum qkv_status bench_train(struct bench_work *work, const struct bench_options *options,
@@ -86,7 +69,7 @@ enum qkv_status bench_train(struct bench_work *work, const struct bench_options 
         bench_report_result(report, work, &result);
     }
     if (trainer.optimizer.state.elements) qkv_optimizer_release(&trainer.optimizer);
-    qkv_replicas_free(trainer.replicas);
+    qkv_data_parallel_free(trainer.parallel);
     qkv_workers_free(trainer.workers);
     return status;
 }
