@@ -7,21 +7,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct qkv_scorer scorer_of_ter(struct qkv_text_options options)
+{
+    struct qkv_scorer scorer = {.options = options};
+    scorer.options.metrics = 1u << QKV_METRIC_TER;
+    return scorer;
+}
+
+static double score_of(const struct qkv_scorer *ter)
+{
+    return qkv_scorer_scores(ter).value[QKV_METRIC_TER];
+}
+
 /* The number of edits, which the score divides by the mean length of the references. */
-static void expect_edits(struct qkv_ter options, const char *hypothesis, const char *first,
+static void expect_edits(struct qkv_text_options options, const char *hypothesis, const char *first,
                          const char *second, double edits, double length)
 {
     const char *const both[] = {first, second};
-    cr_assert_eq(qkv_ter_add(&options, hypothesis, both, 2, NULL), QKV_OK);
-    cr_expect_eq(options.edits, edits, "'%.40s': %g edits, expected %g", hypothesis, options.edits, edits);
-    cr_expect_float_eq(options.reference_length, length, 1e-12, "'%.40s': %g words", hypothesis,
-                       options.reference_length);
-    qkv_ter_release(&options);
+    struct qkv_scorer ter = scorer_of_ter(options);
+    struct qkv_metric_detail details[QKV_METRIC_DETAILS];
+    cr_assert_eq(qkv_scorer_add(&ter, hypothesis, both, 2, NULL), QKV_OK);
+    cr_assert_eq(qkv_scorer_details(&ter, QKV_METRIC_TER, details), 2);
+    cr_expect_eq(details[0].value[0], edits, "'%.40s': %g edits, expected %g", hypothesis,
+                 details[0].value[0], edits);
+    cr_expect_float_eq(details[1].value[0], length, 1e-12, "'%.40s': %g words", hypothesis,
+                       details[1].value[0]);
+    qkv_scorer_release(&ter);
 }
 
 Test(ter, counts_edits_and_shifts)
 {
-    const struct qkv_ter plain = {0};
+    const struct qkv_text_options plain = {0};
     expect_edits(plain, "a b c d", "a b c d", NULL, 0, 4);
     expect_edits(plain, "a b c", "a b c d", NULL, 1, 4);
     expect_edits(plain, "a b c d e", "a b c d", NULL, 1, 4);
@@ -37,33 +53,34 @@ Test(ter, counts_edits_and_shifts)
 
 Test(ter, handles_the_edges)
 {
-    const struct qkv_ter plain = {0};
+    const struct qkv_text_options plain = {0};
     expect_edits(plain, "", "a b", NULL, 2, 2);
     expect_edits(plain, "a b c", "", NULL, 3, 0);
     expect_edits(plain, "", "", NULL, 0, 0);
     expect_edits(plain, " \t", "  ", NULL, 0, 0);
-    struct qkv_ter ter = {0};
-    cr_expect_eq(qkv_ter_score(&ter), 0.0);
-    qkv_ter_add(&ter, "a", (const char *const[]){""}, 1, NULL);
-    cr_expect_eq(qkv_ter_score(&ter), 100.0, "edits without words of references");
-    qkv_ter_reset(&ter);
-    qkv_ter_add(&ter, "a b", (const char *const[]){"x"}, 1, NULL);
-    cr_expect_eq(qkv_ter_score(&ter), 200.0, "more edits than words");
-    cr_expect_eq(qkv_ter_add(&ter, "a", NULL, 0, NULL), QKV_INVALID);
-    cr_expect_eq(ter.segments, 1);
-    qkv_ter_release(&ter);
+    struct qkv_scorer no_words = scorer_of_ter(plain), ter = scorer_of_ter(plain);
+    cr_expect_eq(score_of(&no_words), 0.0);
+    qkv_scorer_add(&no_words, "a", (const char *const[]){""}, 1, NULL);
+    cr_expect_eq(score_of(&no_words), 100.0, "edits without words of references");
+    qkv_scorer_add(&ter, "a b", (const char *const[]){"x"}, 1, NULL);
+    cr_expect_eq(score_of(&ter), 200.0, "more edits than words");
+    cr_expect_eq(qkv_scorer_add(&ter, "a", NULL, 0, NULL), QKV_INVALID);
+    cr_expect_eq(score_of(&ter), 200.0, "a refused segment");
+    qkv_scorer_release(&no_words);
+    qkv_scorer_release(&ter);
 }
 
 Test(ter, takes_the_fewest_edits_and_the_mean_length_of_the_references)
 {
-    const struct qkv_ter plain = {0};
+    const struct qkv_text_options plain = {0};
     expect_edits(plain, "a b c", "x y z u v w", "a b d", 1, 4.5);
 }
 
 Test(ter, ignores_what_its_options_say)
 {
-    const struct qkv_ter plain = {0}, case_sensitive = {.case_sensitive = true},
-                         normalized = {.normalized = true}, no_punctuation = {.no_punctuation = true};
+    const struct qkv_text_options plain = {0}, case_sensitive = {.ter_case_sensitive = true},
+                                  normalized = {.ter_normalized = true},
+                                  no_punctuation = {.ter_no_punctuation = true};
     expect_edits(plain, "The cat", "the CAT", NULL, 0, 2);
     expect_edits(case_sensitive, "The cat", "the CAT", NULL, 2, 2);
     expect_edits(plain, "Hi, John's 3-4 (1,000.5) &lt;b&gt;.", "hi , john 's 3 - 4 ( 1,000.5 ) < b > .", NULL,
@@ -77,16 +94,20 @@ Test(ter, ignores_what_its_options_say)
 
 Test(ter, signs_its_score)
 {
-    struct qkv_ter ter = {0};
-    char text[128];
-    qkv_ter_add(&ter, "a", (const char *const[]){"a"}, 1, NULL);
-    qkv_ter_signature(&ter, text, sizeof text);
-    cr_expect_str_eq(text, "nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:qkv-" QKV_VERSION);
-    ter.normalized = ter.no_punctuation = ter.case_sensitive = true;
-    qkv_ter_signature(&ter, text, sizeof text);
-    cr_expect_str_eq(text,
-                     "nrefs:1|case:mixed|tok:tercom|norm:yes|punct:no|asian:no|version:qkv-" QKV_VERSION);
-    qkv_ter_release(&ter);
+    static const struct {
+        struct qkv_text_options options;
+        const char *signature;
+    } cases[] = {{{0}, "nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:qkv-" QKV_VERSION},
+                 {{.ter_normalized = true, .ter_no_punctuation = true, .ter_case_sensitive = true},
+                  "nrefs:1|case:mixed|tok:tercom|norm:yes|punct:no|asian:no|version:qkv-" QKV_VERSION}};
+    for (int i = 0; i < 2; i++) {
+        struct qkv_scorer ter = scorer_of_ter(cases[i].options);
+        char text[128];
+        qkv_scorer_add(&ter, "a", (const char *const[]){"a"}, 1, NULL);
+        qkv_scorer_signature(&ter, QKV_METRIC_TER, text, sizeof text);
+        cr_expect_str_eq(text, cases[i].signature);
+        qkv_scorer_release(&ter);
+    }
 }
 
 /* A text of `count` words, of which `different` are different, in an order that depends on `factor`. */
@@ -114,7 +135,8 @@ Test(ter, keeps_the_limits_of_tercom)
         append_words(hypothesis, 'a', 0, 15);
         append_words(reference, 'a', 0, 15);
         append_words(reference, 'b', 0, length);
-        expect_edits((struct qkv_ter){0}, hypothesis, reference, NULL, length > 10 ? 2 : 1, 15 + length);
+        expect_edits((struct qkv_text_options){0}, hypothesis, reference, NULL, length > 10 ? 2 : 1,
+                     15 + length);
     }
     for (int distance = 50; distance <= 51;
          distance++) { /* a word that is farther away is left out and inserted */
@@ -124,7 +146,7 @@ Test(ter, keeps_the_limits_of_tercom)
         append_words(reference, 'w', 0, distance);
         append_words(reference, 'x', 0, 1);
         append_words(reference, 'w', distance, 70 - distance);
-        expect_edits((struct qkv_ter){0}, hypothesis, reference, NULL, distance > 50 ? 2 : 1, 71);
+        expect_edits((struct qkv_text_options){0}, hypothesis, reference, NULL, distance > 50 ? 2 : 1, 71);
     }
     /* 25 cells on each side of the diagonal: words that are farther apart are not paired. */
     *hypothesis = *reference = '\0';
@@ -132,7 +154,7 @@ Test(ter, keeps_the_limits_of_tercom)
     append_words(hypothesis, 'w', 0, 120);
     append_words(reference, 'w', 0, 120);
     append_words(reference, 'y', 0, 25);
-    expect_edits((struct qkv_ter){0}, hypothesis, reference, NULL, 50, 145);
+    expect_edits((struct qkv_text_options){0}, hypothesis, reference, NULL, 50, 145);
 }
 
 /* The limits bound the work: texts of thousands of words, in which everything matches everywhere, take no minutes. The
@@ -146,7 +168,8 @@ Test(ter, keeps_its_limits_in_long_texts, .timeout = 60)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char *hypothesis = long_text(cases[c].hypothesis, cases[c].different, 5),
              *reference = long_text(cases[c].reference, cases[c].different, 3);
-        expect_edits((struct qkv_ter){0}, hypothesis, reference, NULL, cases[c].edits, cases[c].reference);
+        expect_edits((struct qkv_text_options){0}, hypothesis, reference, NULL, cases[c].edits,
+                     cases[c].reference);
         free(hypothesis);
         free(reference);
     }
