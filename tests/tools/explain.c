@@ -68,81 +68,69 @@ static const char *scene_of(const char *text)
 
 #define WORDS "tokens: a b c\nembeddings: {values: [[1, 0], [0, 2], [1, 1]]}\nweights: {from: none}\n"
 
-/* The softmax of some scores, at `at`. */
-static double softmax_at(int count, const double *scores, int at)
-{
-    double sum = 0;
-    for (int i = 0; i < count; i++) sum += exp(scores[i]);
-    return exp(scores[at]) / sum;
-}
+#define GIVEN                                                                                                \
+    "tokens: a\nsource: x y\nqueries: {from: given, values: [[1, 2]]}\n"                                     \
+    "keys: {from: given, values: [[1, 0], [3, 1]]}\nvalues: {from: given, values: [[1], [2]]}\n"             \
+    "weights:\n  from: given\n"
+#define CAUSAL  WORDS "mask: {type: causal}\n"
+#define BOOLEAN WORDS "mask: {type: boolean, values: [[1, 0, 1], [0, 0, 0], [1, 1, 1]]}\n"
+#define LETTERS                                                                                              \
+    "tokens: [a]\nsource: [niño, gato]\nsource_embeddings: {from: letters}\nweights: {from: none}\n"        \
+    "attention: {score: length}\n"
+#define ADDITIVE                                                                                             \
+    GIVEN "  score_query: [[1], [1]]\n  score_key: [[1], [1]]\n  score_vector: [[2]]\n"                      \
+          "attention: {score: additive}\n"
 
-Test(explain, masks_hide_words_and_rows_without_visible_words_are_zero)
+Test(explain, computes_masks_and_scores)
 {
-    cJSON *walk =
-        walk_of(scene_of(WORDS "mask: {type: boolean, values: [[1, 0, 1], [0, 0, 0], [1, 1, 1]]}\n"));
-    cJSON *weights = step_of(walk, 0, "weights"), *context = step_of(walk, 0, "context");
-    cr_expect_eq(number_of(weights, 0, 0, 1), 0.0);
-    cr_expect_float_eq(number_of(weights, 0, 0, 0), 0.5, 1e-12);
-    for (int c = 0; c < 3; c++) cr_expect_eq(number_of(weights, 0, 1, c), 0.0);
-    for (int c = 0; c < 2; c++) cr_expect_eq(number_of(context, 0, 1, c), 0.0);
+    const struct {
+        const char *scene, *step;
+        int row, count;
+        double numbers[4];
+    } cases[] = {
+        {CAUSAL, "mask", 0, 3, {1, 0, 0}},
+        {CAUSAL, "mask", 1, 3, {1, 1, 0}},
+        {CAUSAL, "weights", 0, 3, {1, 0, 0}},
+        {CAUSAL "attention: {window: 1}\n", "mask", 2, 3, {0, 1, 1}},
+        {WORDS "attention: {window: 1}\n", "mask", 0, 3, {1, 1, 0}},
+        {"tokens: [a, b, <pad>]\nembeddings: {values: [[1, 0], [0, 2], [1, 1]]}\nweights: {from: none}\n"
+         "mask: {type: padding}\n",
+         "mask",
+         0,
+         3,
+         {1, 1, 0}},
+        {WORDS "mask: {type: added, values: [[0, 1, -.inf], [0, 0, 0], [5, 0, 0]]}\n",
+         "weights",
+         0,
+         3,
+         {1 / (1 + exp(1 - 1 / sqrt(2))), 1 / (1 + exp(1 / sqrt(2) - 1)), 0}},
+        /* A row without visible words is zero. */
+        {BOOLEAN, "weights", 0, 3, {0.5, 0, 0.5}},
+        {BOOLEAN, "weights", 1, 3, {0, 0, 0}},
+        {BOOLEAN, "context", 1, 2, {0, 0}},
+        /* A letter is a character, however many bytes it takes. */
+        {LETTERS, "weights", 0, 2, {0.5, 0.5}},
+        {LETTERS, "source_embeddings", 0, 4, {14, 9, 0, 15}},
+        {LETTERS, "source_embeddings", 1, 4, {7, 1, 20, 15}},
+        {GIVEN "attention: {score: dot}\n", "scores", 0, 2, {1, 5}},
+        {GIVEN, "scaled_scores", 0, 2, {1 / sqrt(2), 5 / sqrt(2)}},
+        /* q W = [1, 2] [[0, 1], [1, 0]] = [2, 1] */
+        {GIVEN "  score: [[0, 1], [1, 0]]\nattention: {score: general}\n", "scores", 0, 2, {2, 7}},
+        /* v tanh(q W + k U), A = 1: q W = 3, k U = 1 and 4, v = 2 */
+        {ADDITIVE, "scores", 0, 2, {2 * tanh(4), 2 * tanh(7)}},
+        {ADDITIVE,
+         "weights",
+         0,
+         2,
+         {1 / (1 + exp(2 * tanh(7) - 2 * tanh(4))), 1 / (1 + exp(2 * tanh(4) - 2 * tanh(7)))}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_row(walk_of(scene_of(cases[i].scene)), cases[i].step, 0, cases[i].row, cases[i].count,
+                   cases[i].numbers, 12);
+    cJSON *walk = walk_of(scene_of(BOOLEAN));
     cr_expect(isnan(number_of(step_of(walk, 0, "masked_scores"), 0, 0, 1)), "hidden scores are null");
-    cr_expect_not_null(cJSON_GetObjectItem(weights, "note"), "a note on the empty row");
-}
-
-Test(explain, applies_causal_window_padding_and_added_masks)
-{
-    cJSON *causal = walk_of(scene_of(WORDS "mask: {type: causal}\n"));
-    EXPECT_ROW(causal, "mask", 0, 0, 0, 1, 0, 0);
-    EXPECT_ROW(causal, "mask", 0, 1, 0, 1, 1, 0);
-    EXPECT_ROW(causal, "weights", 0, 0, 9, 1, 0, 0);
-    cJSON *both = walk_of(scene_of(WORDS "mask: {type: causal}\nattention: {window: 1}\n"));
-    EXPECT_ROW(both, "mask", 0, 2, 0, 0, 1, 1);
-    cJSON *window = walk_of(scene_of(WORDS "attention: {window: 1}\n"));
-    EXPECT_ROW(window, "mask", 0, 0, 0, 1, 1, 0);
-    cJSON *padding =
-        walk_of(scene_of("tokens: [a, b, <pad>]\nembeddings: {values: [[1, 0], [0, 2], [1, 1]]}\n"
-                         "weights: {from: none}\nmask: {type: padding}\n"));
-    EXPECT_ROW(padding, "mask", 0, 0, 0, 1, 1, 0);
-    cJSON *added =
-        walk_of(scene_of(WORDS "mask: {type: added, values: [[0, 1, -.inf], [0, 0, 0], [5, 0, 0]]}\n"));
-    const double scores[] = {1 / sqrt(2), 1};
-    cr_expect_float_eq(number_of(step_of(added, 0, "weights"), 0, 0, 0), softmax_at(2, scores, 0), 1e-12);
-    cr_expect_eq(number_of(step_of(added, 0, "weights"), 0, 0, 2), 0.0);
-    cr_expect_null(step_of(window, 0, "masks"));
-}
-
-/* A letter is a character, however many bytes it takes. */
-Test(explain, counts_letters_of_every_alphabet)
-{
-    cJSON *walk = walk_of(scene_of("tokens: [a]\nsource: [niño, gato]\nsource_embeddings: {from: letters}\n"
-                                   "weights: {from: none}\nattention: {score: length}\n"));
-    EXPECT_ROW(walk, "weights", 0, 0, 9, 0.5, 0.5);
-    EXPECT_ROW(walk, "source_embeddings", 0, 0, 9, 14, 9, 0, 15);
-    EXPECT_ROW(walk, "source_embeddings", 0, 1, 9, 7, 1, 20, 15);
-}
-
-Test(explain, computes_every_score)
-{
-    static const char GIVEN[] = "tokens: a\nsource: x y\nqueries: {from: given, values: [[1, 2]]}\n"
-                                "keys: {from: given, values: [[1, 0], [3, 1]]}\n"
-                                "values: {from: given, values: [[1], [2]]}\nweights:\n  from: given\n";
-    static const char *const DOT = "attention: {score: dot}\n";
-    cJSON *dot = walk_of(scene_of(format("%s%s", GIVEN, DOT)));
-    EXPECT_ROW(dot, "scores", 0, 0, 9, 1, 5);
-    cr_expect_null(step_of(dot, 0, "scaled_scores"));
-    cJSON *scaled = walk_of(scene_of(GIVEN));
-    EXPECT_ROW(scaled, "scaled_scores", 0, 0, 9, 1 / sqrt(2), 5 / sqrt(2));
-    /* q W = [1, 2] [[0, 1], [1, 0]] = [2, 1] */
-    cJSON *general =
-        walk_of(scene_of(format("%s  score: [[0, 1], [1, 0]]\nattention: {score: general}\n", GIVEN)));
-    EXPECT_ROW(general, "scores", 0, 0, 9, 2, 7);
-    /* v tanh(q W + k U), A = 1: q W = 3, k U = 1 and 4, v = 2 */
-    cJSON *additive = walk_of(scene_of(format("%s  score_query: [[1], [1]]\n  score_key: [[1], [1]]\n"
-                                              "  score_vector: [[2]]\nattention: {score: additive}\n",
-                                              GIVEN)));
-    EXPECT_ROW(additive, "scores", 0, 0, 9, 2 * tanh(4), 2 * tanh(7));
-    const double scores[] = {2 * tanh(4), 2 * tanh(7)};
-    cr_expect_float_eq(number_of(step_of(additive, 0, "weights"), 0, 0, 1), softmax_at(2, scores, 1), 1e-12);
+    cr_expect_not_null(json_at(step_of(walk, 0, "weights"), "note"), "a note on the empty row");
+    cr_expect_null(step_of(walk_of(scene_of(GIVEN "attention: {score: dot}\n")), 0, "scaled_scores"));
 }
 
 Test(explain, gives_each_head_its_own_scores)

@@ -138,12 +138,14 @@ Test(search, translations_begin_with_the_prefix)
     struct outcome unknown = run("printf 'a b\\tA yak\\n' | qkv translate run --prefix");
     cr_expect(!strncmp(unknown.output, "A yak", 5), "%s", unknown.output);
     cr_expect_str_eq(unknown.error, "qkv: <stdin>:1: not in the target vocabulary: yak\n");
-    cr_expect(refused(translate("\\tA\\n", "--prefix"), "qkv: <stdin>:1: has a prefix, but no source"));
-    cr_expect(refused(translate("a\\tA\\tA\\n", "--prefix"),
-                      "qkv: <stdin>:1: has more than two columns, but must be a source, a tab and a prefix"));
-    cr_expect(
-        refused(translate("a\\tA B C\\n", "--prefix --max-length 2"),
-                "qkv: <stdin>:1: the prefix has 3 tokens, but a translation has at most 2 (--max-length)"));
+    static const char *const refusals[][2] = {
+        {"'\\tA\\n'", "qkv: <stdin>:1: has a prefix, but no source"},
+        {"'a\\tA\\tA\\n'",
+         "qkv: <stdin>:1: has more than two columns, but must be a source, a tab and a prefix"},
+        {"'a\\tA B C\\n'",
+         "qkv: <stdin>:1: the prefix has 3 tokens, but a translation has at most 2 (--max-length)"}};
+    EXPECT_REFUSALS("translate() { printf \"$1\" | qkv translate run --prefix --max-length 2; }; translate",
+                    refusals);
     struct outcome late = translate("a\\nb\\tB\\nc\\tA B C\\n", "--prefix --max-length 2");
     cr_expect_eq(late.exit_code, 2);
     cr_expect_str_eq(late.output, "A\nB\n", "the lines before the bad one are translated");

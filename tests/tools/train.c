@@ -259,18 +259,16 @@ Test(train, a_run_killed_before_its_first_checkpoint_can_be_started_again)
 {
     enter(tiny_run("begun", 2));
     run_ok("cd run && rm last.safetensors best.safetensors update-* metrics.jsonl config.yaml qkv.format && "
-           "touch last.safetensors.1.0.tmp");
-    cr_expect(
-        refused(run("qkv train c.yaml --resume"),
-                "qkv: run: nothing to resume: there is no last.safetensors; start again with --overwrite"));
+           "touch "
+           "last.safetensors.1.0.tmp");
+    cr_expect(refused(run("qkv train c.yaml --resume"),
+                      "qkv: run: nothing to resume: there is no last.safetensors; start "
+                      "again with --overwrite"));
     struct outcome outcome = run("qkv train c.yaml");
-    cr_expect_eq(outcome.exit_code, 2);
     cr_expect(
-        strstr(outcome.error, "qkv: run: is an incomplete run: it has ") &&
-            strstr(outcome.error, "but no last.safetensors to continue from; replace it with --overwrite\n"),
-        "%s", outcome.error);
-    outcome = run("qkv train c.yaml --overwrite -q && ls run | grep tmp");
-    cr_expect_eq(outcome.exit_code, 1, "%s", outcome.error); /* of grep, which finds none */
+        fails(outcome, 2, "qkv: run: is an incomplete run: it has ") &&
+        shows(outcome.error, "but no last.safetensors to continue from; replace it with --overwrite\n"));
+    run_ok("qkv train c.yaml --overwrite -q && ! ls run | grep tmp");
 }
 
 /* Reading a FIFO would wait for ever, and reading a device would never end. */
@@ -331,4 +329,46 @@ Test(train, reads_a_config_from_standard_input_and_options_in_any_order)
     const char *printed = run_ok("qkv train --overwrite --threads 2 c.yaml -j1 -s training.updates=1 --set "
                                  "training.updates=2 2>&1");
     cr_expect(shows(printed, ", 1 thread\n") && shows(printed, "\ndone after 2 updates"));
+}
+
+/* ---- the commands that training names at its end: what to do with the run ---- */
+
+/* Returns the commands that training names at its end, as a script. */
+static const char *next_commands(const char *text)
+{
+    const char *line = strstr(text, "\nnext: ");
+    cr_assert_not_null(line, "%s", text);
+    return format("%s", line + strlen("\nnext: "));
+}
+
+Test(train, names_commands_that_use_the_run)
+{
+    enter(tiny_task("next"));
+    struct outcome outcome = run("qkv train c.yaml -s training.model_dir=\"my run\"");
+    const char *commands = next_commands(outcome.error);
+    /* The sentence is a sample of the dev set, so that no word of it is unknown. */
+    cr_expect(lacks(commands, "a sentence"));
+    outcome = run("%s", commands);
+    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_expect(lacks(outcome.error, "not in the vocabulary"));
+    cr_expect(shows(outcome.output, "\ncross attention, layer 1"));
+    /* A finished run has no sample; commands in the shell need quotation marks around these sentences. */
+    outcome = run("qkv train c.yaml -s training.model_dir=\"my run\" --resume");
+    const char *wanted = "echo 'a sentence' | qkv translate 'my run'\n"
+                         "      qkv attention 'my run' 'a sentence'\n";
+    cr_expect_str_eq(next_commands(outcome.error), wanted);
+    static const char *const unfit[] = {"a '\\''b", "- a b", "a \\\\n b"};
+    for (int i = 0; i < 3; i++) {
+        run_ok("printf '%%s\\tA B\\n' '%s' >dev.tsv", unfit[i]);
+        outcome = run("qkv train c.yaml -s training.model_dir=\"my run\" --overwrite");
+        cr_expect_str_eq(next_commands(outcome.error), wanted, "%s", unfit[i]);
+    }
+}
+
+Test(train, names_no_attention_of_a_run_that_has_none)
+{
+    enter(tiny_task("no_attention"));
+    train_recurrent("run", "", ", attention: {score: none}", 1);
+    const char *commands = next_commands(run_ok("qkv train recurrent.yaml --overwrite 2>&1"));
+    cr_expect(shows(commands, "| qkv translate run\n") && lacks(commands, "qkv attention"));
 }
