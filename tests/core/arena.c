@@ -10,9 +10,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static struct qkv_arena arena;
+
+static void release(void)
+{
+    qkv_arena_release(&arena);
+}
+
+TestSuite(arena, .fini = release);
+
 Test(arena, gives_aligned_memory_that_does_not_overlap)
 {
-    struct qkv_arena arena = {0};
     char *previous = NULL;
     for (size_t size = 0; size < 300000; size = size * 2 + 1) {
         char *memory = qkv_arena_allocate(&arena, size);
@@ -22,12 +30,10 @@ Test(arena, gives_aligned_memory_that_does_not_overlap)
         memset(memory, 0xAB, size);
         previous = memory;
     }
-    qkv_arena_release(&arena);
 }
 
 Test(arena, gives_the_same_memory_after_a_reset)
 {
-    struct qkv_arena arena = {0};
     char *first[2] = {NULL, NULL};
     for (int round = 0; round < 4; round++) {
         char *small = qkv_arena_allocate(&arena, 100), *large = qkv_arena_allocate(&arena, 1 << 20);
@@ -40,23 +46,18 @@ Test(arena, gives_the_same_memory_after_a_reset)
         qkv_arena_reset(&arena);
         cr_assert_eq(arena.used, 0);
     }
-    qkv_arena_release(&arena);
 }
 
 Test(arena, refuses_sizes_that_cannot_be)
 {
-    struct qkv_arena arena = {0};
     cr_assert_null(qkv_arena_allocate(&arena, SIZE_MAX));
     cr_assert_null(qkv_arena_allocate(&arena, SIZE_MAX / 2 + 1));
-    qkv_arena_release(&arena);
 }
 
 Test(arena, formats_text)
 {
-    struct qkv_arena arena = {0};
     cr_assert_str_eq(qkv_arena_format(&arena, "%s.%d", "layer", 7), "layer.7");
     cr_assert_str_eq(qkv_arena_string(&arena, "query"), "query");
-    qkv_arena_release(&arena);
 }
 
 Test(arena, blocks_are_aligned_to_vectors_and_large_ones_to_large_pages)
@@ -121,7 +122,6 @@ Test(arena, blocks_go_back_to_the_system)
 Test(arena, what_is_only_laid_out_takes_no_memory)
 {
     enum { ARRAYS = 60, BYTES = 3 << 20 };
-    struct qkv_arena arena = {0};
     long before = resident_pages();
     if (before < 0) cr_skip("there is no /proc/self/statm");
     for (int i = 0; i < ARRAYS; i++) {
@@ -132,14 +132,12 @@ Test(arena, what_is_only_laid_out_takes_no_memory)
     }
     long taken = (resident_pages() - before) * sysconf(_SC_PAGESIZE);
     cr_expect_lt(taken, 8l << 20, "%ld of %d bytes", taken, ARRAYS * BYTES);
-    qkv_arena_release(&arena);
 }
 
 /* ---- guards ---- */
 
 Test(arena, guarded_memory_can_be_used_up_to_its_end)
 {
-    struct qkv_arena arena = {0};
     char *before = qkv_arena_allocate(&arena, 100);
     qkv_arena_guard(true);
     cr_expect(qkv_arena_is_guarded());
@@ -162,7 +160,6 @@ Test(arena, guarded_memory_can_be_used_up_to_its_end)
     memset(qkv_arena_allocate(&arena, 100000), 1, 100000);
     qkv_arena_reset(&arena);
     memset(qkv_arena_allocate(&arena, 100000), 1, 100000);
-    qkv_arena_release(&arena);
     cr_expect_null(qkv_arena_string(&arena, NULL));
     const char *volatile no_format = NULL; /* of which the compiler must not know */
     cr_expect_null(qkv_arena_format(&arena, no_format, 0));
@@ -172,7 +169,6 @@ static volatile char seen; /* valgrind leaves out reads of what nobody uses */
 
 Test(arena, a_read_behind_guarded_memory_ends_the_program, .signal = SIGSEGV)
 {
-    struct qkv_arena arena = {0};
     signal(SIGSEGV, SIG_DFL); /* sanitizers would report the crash as their own finding */
     qkv_arena_guard(true);
     volatile const char *memory = qkv_arena_zeroed(&arena, 13);
@@ -182,7 +178,6 @@ Test(arena, a_read_behind_guarded_memory_ends_the_program, .signal = SIGSEGV)
 
 Test(arena, guarded_memory_is_gone_after_a_reset, .signal = SIGSEGV)
 {
-    struct qkv_arena arena = {0};
     signal(SIGSEGV, SIG_DFL); /* sanitizers would report the crash as their own finding */
     qkv_arena_guard(true);
     volatile const char *memory = qkv_arena_zeroed(&arena, 13);

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct qkv_error error;
+
 enum { SENTENCES = 2000 };
 
 /* Every word of the tests has another merge first. */
@@ -28,7 +30,6 @@ struct text {
 static void read_text(struct text *text, const char *line, double source_rate, double target_rate,
                       int64_t longest)
 {
-    struct qkv_error error = {""};
     const char *folder = scratch("text");
     char *lines = remember(malloc(SENTENCES * (2 * strlen(line) + 2) + 1)), *end = lines;
     for (int i = 0; i < SENTENCES; i++) end += sprintf(end, "%s\t%s\n", line, line);
@@ -192,7 +193,6 @@ Test(bpe_dropout, batches_are_planned_again_after_the_pieces_change)
     struct text text;
     struct qkv_batches batches;
     struct qkv_batch batch = {0};
-    struct qkv_error error = {""};
     read_text(&text, "ab xyz cccc", 0.9, 0.9, 100);
     const struct qkv_batches_options options = {QKV_BATCH_TOKEN, 40, QKV_BATCH_ORDER_CORPUS, 1};
     cr_assert_eq(qkv_batches_init(&batches, text.corpus, options, &error), QKV_OK);
@@ -229,7 +229,6 @@ Test(bpe_dropout, what_needs_the_same_pieces_in_each_epoch_is_refused)
 {
     struct text text;
     struct qkv_corpus corpus;
-    struct qkv_error error = {""};
     read_text(&text, "ab xyz", 0.5, 0, 100);
     struct qkv_corpus_options options = {
         .drop_long = true, .bpe_dropout = true, .keep_words = true, .keep_raw = true};

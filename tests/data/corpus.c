@@ -8,6 +8,8 @@
 #include <string.h>
 #include <zlib.h>
 
+static struct qkv_error error;
+
 static struct qkv_data_config config(void)
 {
     struct qkv_text_config side = {.max_length = 5, .voc_min_freq = 1, .split_punctuation = true};
@@ -23,7 +25,6 @@ static struct qkv_corpus read_corpus(const char *path, struct qkv_corpus_options
 {
     struct qkv_data_config data = config();
     struct qkv_corpus corpus;
-    struct qkv_error error;
     expect_done(qkv_corpus_read(&corpus, path, &data, options, &error), &error);
     return corpus;
 }
@@ -32,7 +33,6 @@ static void expect_error(const char *path, const char *message)
 {
     struct qkv_data_config data = config();
     struct qkv_corpus corpus;
-    struct qkv_error error;
     expect_refusal(qkv_corpus_read(&corpus, path, &data, keep, &error), &error, message);
     cr_expect_eq(corpus.count, 0);
     cr_expect_null(corpus.source.ids);
@@ -154,7 +154,6 @@ Test(corpus, drops_long_pairs_for_training_and_counts_them)
     path = write_text(scratch("data_all"), "x.tsv", "a b c d e f\tf\n");
     struct qkv_data_config data = config();
     struct qkv_corpus corpus;
-    struct qkv_error error;
     expect_refusal(
         qkv_corpus_read(&corpus, path, &data, (struct qkv_corpus_options){.drop_long = true}, &error), &error,
         format("%s: each of its 1 pairs is longer than data.src.max_length (5) or "
@@ -185,7 +184,6 @@ Test(corpus, can_share_one_vocabulary)
 {
     struct qkv_data_config data = config();
     struct encoded text;
-    struct qkv_error error;
     data.joint_vocabulary = true;
     read_encoded(&text, write_text(scratch("data_joint"), "x.tsv", "a b\tb c\n"), &data, keep);
     cr_assert_eq(text.source.size, 6);
@@ -215,7 +213,6 @@ Test(sentence_reader, reads_a_stream)
     struct qkv_data_config data = config();
     struct qkv_sentence_reader reader = {.text = &data.src, .vocabulary = &vocabulary};
     bool found;
-    struct qkv_error error;
     cr_assert_eq(qkv_lines_open(&reader.lines, path, &error), QKV_OK);
     for (int i = 0; i < 3; i++) {
         const char *shown = "";
@@ -246,7 +243,6 @@ Test(corpus, keeps_the_first_pairs_and_reads_all)
                   "4 of 4, long 0 0, lines 1 2 3 4, words 5");
     struct qkv_corpus corpus;
     struct qkv_data_config data = config();
-    struct qkv_error error;
     path = write_text(folder, "wrong.tsv", "a\tb\nc\n");
     expect_refusal_with(
         qkv_corpus_read(&corpus, path, &data, (struct qkv_corpus_options){.max_pairs = 1}, &error), &error,

@@ -11,11 +11,12 @@
 #include <unistd.h>
 #include <zlib.h>
 
+static struct qkv_error error;
+
 /* The text of a file, each line followed by '|', or the message of the failure after the lines that were read. */
 static const char *read_all(const char *path)
 {
     struct qkv_lines lines = {0};
-    struct qkv_error error = {""};
     const char *text = "";
     bool found;
     enum qkv_status status = qkv_lines_open(&lines, path, &error);
@@ -197,7 +198,6 @@ Test(lines, refuses_endless_lines_and_files_that_expand_too_much)
     for (int i = 0; i < 79; i++) fwrite(member, 1, packed, file);
     fclose(file);
     struct qkv_lines lines;
-    struct qkv_error error;
     bool found = true;
     cr_assert_eq(qkv_lines_open(&lines, path, &error), QKV_OK);
     enum qkv_status status = QKV_OK;
@@ -227,7 +227,6 @@ Test(lines, refuses_what_is_no_text_file_without_waiting)
 Test(lines, reads_nothing_before_it_is_opened_and_after_it_is_closed)
 {
     struct qkv_lines lines = {0};
-    struct qkv_error error;
     bool found;
     qkv_lines_close(&lines);
     expect_refusal(qkv_lines_next(&lines, &found, &error), &error, "no text is open");

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct qkv_error error;
+
 static const struct qkv_text_config words = {.lang = "en"};
 static const struct qkv_text_config cut = {.lang = "en", .split_punctuation = true};
 static const struct qkv_text_config lower = {.lang = "de", .lowercase = true, .split_punctuation = true};
@@ -20,7 +22,6 @@ static const struct qkv_text_config lower_chars = {.level = QKV_LEVEL_CHAR, .low
 static const char *joined(const struct qkv_text_config *text, const char *line)
 {
     struct qkv_tokens tokens = {0};
-    struct qkv_error error;
     expect_done(qkv_tokenize(&tokens, text, line, strlen(line), &error), &error);
     char *all = calloc(1, 4 * strlen(line) + 4), *end = all;
     for (int64_t i = 0; i < tokens.count; i++) end += sprintf(end, "%s%s", i ? "|" : "", tokens.token[i]);
@@ -144,7 +145,6 @@ Test(tokenizer, refuses_invalid_text)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct qkv_tokens tokens = {0};
-        struct qkv_error error;
         expect_refusal(qkv_tokenize(&tokens, &words, rows[i].bytes, rows[i].size, &error), &error,
                        rows[i].message);
         cr_expect_eq(tokens.count, 0);
@@ -185,7 +185,6 @@ Test(tokenizer, splits_lines_of_any_length)
     char *line = malloc(4 * COUNT + 1);
     for (int i = 0; i < COUNT; i++) memcpy(line + 4 * i, i % 2 ? "ab! " : "\u0301\u0323", 4);
     struct qkv_tokens tokens = {0};
-    struct qkv_error error;
     cr_assert_eq(qkv_tokenize(&tokens, &cut, line, 4 * (size_t)COUNT, &error), QKV_OK);
     cr_assert_eq(tokens.count, COUNT);
     cr_assert_str_eq(tokens.token[1], "!");

@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct qkv_error error;
+
 /* What is said about a file, without its path. */
 static const char *refusal(const char *name, const char *text)
 {
-    static struct qkv_error error;
     struct qkv_alignments alignments;
     const char *path = write_text(scratch(name), "gold.links", text);
     cr_assert_eq(qkv_alignments_read(&alignments, path, QKV_LINKS_FROM_0, NULL, 0, &error), QKV_INVALID);
@@ -95,7 +96,6 @@ Test(pharaoh, points_at_what_is_no_link)
 Test(pharaoh, refuses_files_that_are_none)
 {
     struct qkv_alignments alignments;
-    struct qkv_error error;
     expect_refusal(qkv_alignments_read(&alignments, "no/such/file", QKV_LINKS_FROM_0, NULL, 0, &error),
                    &error, "no/such/file: cannot be read: No such file or directory");
 }
@@ -108,7 +108,6 @@ static const struct qkv_word_counts WORDS[] = {{2, 2}, {3, 3}, {5, 4}, {4, 4}};
 /* The links of a file of those pairs, as text: "0-0 1p1 | 2-2 | | 3-3", or what is said about it, without its path. */
 static const char *read_as(const char *name, enum qkv_links_from from, const char *text)
 {
-    static struct qkv_error error;
     struct qkv_alignments gold;
     const char *path = write_text(scratch(name), "gold", text);
     if (qkv_alignments_read(&gold, path, from, WORDS, 4, &error)) {
@@ -171,7 +170,6 @@ Test(formats, refuse_what_is_ambiguous)
                      ":3:5: here is word 0, but --links-from 1 (in a config: data.train_links_from) says "
                      "that words count from 1");
     struct qkv_alignments gold;
-    struct qkv_error error;
     const char *path = write_text(scratch("unknown"), "gold", "1-1\n");
     expect_refusal(qkv_alignments_read(&gold, path, QKV_LINKS_FROM_DETECTED, NULL, 0, &error), &error,
                    format("%s%s", path, either));
@@ -226,7 +224,6 @@ Test(formats, refuse_what_does_not_fit_the_text)
 Test(formats, refuse_counts_and_words_out_of_range)
 {
     struct qkv_alignments alignments;
-    struct qkv_error error;
     const struct qkv_word_counts *words = calloc(1, sizeof *words);
     const char *path = write_text(scratch("count"), "links", "0-0\n");
     expect_refusal(qkv_alignments_read(&alignments, path, QKV_LINKS_FROM_DETECTED, words, -1, &error), &error,
@@ -246,7 +243,6 @@ static const char *drawn(const struct qkv_word_map *map, const struct qkv_word_m
                          enum qkv_alignment_drawing drawing, double threshold)
 {
     struct qkv_arena arena = {0};
-    struct qkv_error error = {""};
     struct qkv_alignment links;
     char *text = format("%s", "");
     expect_done(qkv_alignment_draw(map, reverse, drawing, threshold, &arena, &links, &error), &error);
@@ -335,7 +331,6 @@ Test(drawing, multiplies_two_directions)
     double forward[2 * 3] = {0.1, 0.4, 0.4, 0.2, 0.7, 0.1}, back[3 * 2] = {0.9, 0.1, 0.25, 0.75, 0.5, 0.5};
     const double products[2][3] = {{0.09, 0.1, 0.2}, {0.02, 0.525, 0.05}};
     struct qkv_word_map there = {forward, 2, 3}, reverse = {back, 3, 2};
-    struct qkv_error error;
     cr_assert_eq(qkv_word_maps_multiply(&there, &reverse, &error), QKV_OK);
     for (int t = 0; t < 2; t++)
         for (int s = 0; s < 3; s++) {
@@ -357,7 +352,6 @@ Test(drawing, multiplies_two_directions)
 Test(drawing, refuses_maps_and_options_that_do_not_fit)
 {
     struct qkv_arena arena = {0};
-    struct qkv_error error;
     struct qkv_alignment links;
     expect_refusal(qkv_alignment_draw(&map, &map, QKV_DRAWING_UNION, 0, &arena, &links, &error), &error,
                    "word maps of shapes [2, 3] and [2, 3] are not of the two directions of one "
@@ -376,7 +370,6 @@ Test(drawing, refuses_maps_that_no_memory_holds)
     static const int64_t sizes[][2] = {
         {-1, 2}, {2, INT64_MIN}, {INT64_MAX, 2}, {(int64_t)1 << 32, (int64_t)1 << 32}};
     struct qkv_arena arena = {0};
-    struct qkv_error error;
     struct qkv_alignment links;
     for (int i = 0; i < 4; i++) {
         const struct qkv_word_map wrong = {map.weights, sizes[i][0], sizes[i][1]};

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+static struct qkv_error error;
+
 #define PRECISION 1e-6
 
 static const char *const both[] = {"The dog bit the man.", "The dog had bit the man."};
@@ -23,12 +25,18 @@ static double score_of(enum qkv_metric metric, struct qkv_text_options options, 
                        const char *first, const char *second)
 {
     const char *const references[] = {first, second};
-    struct qkv_scorer scorer = {.options = options};
-    struct qkv_error error;
-    scorer.options.metrics = 1u << metric;
-    cr_assert_eq(qkv_scorer_add(&scorer, hypothesis, references, 2, &error), QKV_OK);
-    double score = qkv_scorer_scores(&scorer).value[metric];
-    qkv_scorer_release(&scorer);
+    cr_assert_eq(qkv_bleu_add(&options, hypothesis, references, 2, &error), QKV_OK);
+    double score = qkv_bleu_score(&options);
+    qkv_bleu_release(&options);
+    return score;
+}
+
+static double chrf_of(struct qkv_chrf options, const char *hypothesis, const char *first, const char *second)
+{
+    const char *const references[] = {first, second};
+    cr_assert_eq(qkv_chrf_add(&options, hypothesis, references, 2, &error), QKV_OK);
+    double score = qkv_chrf_score(&options);
+    qkv_chrf_release(&options);
     return score;
 }
 #define bleu_of(...) score_of(QKV_METRIC_BLEU, __VA_ARGS__)
@@ -143,8 +151,15 @@ Test(metrics, refuse_counts_and_options_out_of_range)
                            "BLEU has no smoothing 1000");
     struct qkv_scorer scorer = {0};
     const char *none = NULL;
-    struct qkv_error error;
-    expect_refusal(qkv_scorer_add(&scorer, "a", both, -1, &error), &error,
+    char text[128];
+    for (int i = 0; i < 4; i++) {
+        struct qkv_bleu bleu = {.smoothing = QKV_BLEU_FLOOR, .smoothing_value = WRONG[i]};
+        struct qkv_chrf chrf = {.beta = WRONG[i]};
+        expect_refusal_with(qkv_bleu_add(&bleu, "a", both, 1, &error), &error, "but must lie in 0 to 1000");
+        expect_refusal_with(qkv_chrf_add(&chrf, "a", both, 1, &error), &error, "but must lie in 0 to 1000");
+    }
+    struct qkv_bleu bleu = {0};
+    expect_refusal(qkv_bleu_add(&bleu, "a", both, -1, &error), &error,
                    "a segment has -1 references, but must have at least 1");
     expect_refusal(qkv_scorer_add(&scorer, "a", &none, 1, &error), &error,
                    "a segment has no reference translation to compare with");
@@ -170,7 +185,6 @@ Test(metrics, better_is_lower_for_a_loss_and_never_a_missing_score)
 Test(scorer, a_segment_that_one_metric_refuses_is_added_to_none)
 {
     const char *reference = "a b c d e";
-    struct qkv_error error = {""};
     struct qkv_scorer scorer = {0}, wrong = {.options.word_order = 9};
     expect_refusal(qkv_scorer_add(&wrong, reference, &reference, 1, &error), &error,
                    "the word order of chrF is 9, but must lie in 0 to 4");

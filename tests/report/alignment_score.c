@@ -8,6 +8,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+static struct qkv_error error;
+
 /* Three source words, two target words. Head 1 outputs each word where it looks; head 2 is one step behind.
  */
 static const char *const source[] = {"el", "gato", "negro", "</s>"};
@@ -30,7 +32,6 @@ static struct qkv_alignment_score score_of(const struct qkv_attention_report *ea
 {
     struct qkv_alignments gold = read_links(name, links);
     struct qkv_alignment_score score = {0};
-    struct qkv_error error = {""};
     for (int64_t i = 0; i < gold.count; i++)
         expect_done(qkv_alignment_score_add(&score, each, EACH, &gold.sentences[i], &error), &error);
     qkv_alignments_release(&gold);
@@ -132,7 +133,6 @@ Test(alignment_score, joins_the_tokens_of_a_word)
     const struct qkv_attention_words words = {source_words, target_words};
     struct qkv_alignments gold = read_links("joins", "0-0 1-1\n2-0\n");
     struct qkv_alignment_score score = {0};
-    struct qkv_error error;
     expect_done(qkv_alignment_score_add(&score, &cut, words, &gold.sentences[0], &error), &error);
     expect(qkv_alignment_score_get(&score, 0), "predicted 1.1: 1 1 0");
     /* The step that reads x is that of ▁, and looks at word 0; that of y looks at the end, and so y has no link. */
@@ -173,7 +173,6 @@ Test(alignment_score, refuses_links_to_words_that_are_not_there)
 {
     struct qkv_alignments gold = read_links("range", "0-0\n2-1 3p0\n0-2\n");
     struct qkv_alignment_score score = {0};
-    struct qkv_error error;
     const char *path = gold.sentences[0].file;
     expect_refusal(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[1], &error), &error,
                    format("%s:2:5: link 3p0 has no source word 3: the sentence has 3, from 0", path));
@@ -187,7 +186,6 @@ Test(alignment_score, needs_cross_attention)
 {
     struct qkv_attention_report none = report;
     struct qkv_alignment_score score = {0};
-    struct qkv_error error;
     none.map_count = 0;
     expect_refusal(qkv_alignment_score_add(&score, &none, EACH, &(struct qkv_alignment){0}, &error), &error,
                    "the model has no cross attention");

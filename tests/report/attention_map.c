@@ -22,6 +22,14 @@ static const struct qkv_attention_map maps[] = {
 static const struct qkv_attention_report report = REPORT_OF(source, input, output, maps, );
 
 static struct qkv_arena arena;
+
+static void release(void)
+{
+    qkv_arena_release(&arena);
+}
+
+TestSuite(attention_map, .fini = release);
+
 static struct qkv_error error;
 
 static struct qkv_attention_report select_maps(unsigned kinds, int layer, int head)
@@ -62,7 +70,6 @@ Test(attention_map, selects_by_kind_layer_and_head)
     cr_assert_str_eq(names(select_maps(cross, mean, each)), "cross.mean.1 cross.mean.2");
     cr_assert_str_eq(names(select_maps(0, mean, mean)), "decoder.1.1 cross.mean.mean");
     cr_assert_eq(select_maps(cross, 2, 1).maps[0].weights, weights[2], "a single map is not copied");
-    qkv_arena_release(&arena);
 }
 
 Test(attention_map, averages_heads_and_layers)
@@ -79,7 +86,6 @@ Test(attention_map, averages_heads_and_layers)
     struct qkv_attention_report again;
     expect_done(qkv_attention_select(&all, 0, 0, 0, &arena, &again, &error), &error);
     cr_assert_eq(again.maps[0].weights, all.maps[0].weights, "a mean can be selected from a report of means");
-    qkv_arena_release(&arena);
 }
 
 Test(attention_map, averages_single_heads_only)
@@ -93,7 +99,6 @@ Test(attention_map, averages_single_heads_only)
     with_mean.map_count = 3;
     cr_assert_eq(qkv_attention_select(&with_mean, 0, 1, QKV_ATTENTION_MEAN, &arena, &selected, NULL), QKV_OK);
     cr_assert_eq(selected.maps[0].weights[0], 0.5);
-    qkv_arena_release(&arena);
 }
 
 Test(attention_map, names_existing_layers_and_heads_in_errors)
@@ -102,7 +107,6 @@ Test(attention_map, names_existing_layers_and_heads_in_errors)
     cr_assert_str_eq(refusal(cross, 7, 1), "the cross attention has no layer 7: its layers are 1 to 2");
     cr_assert_str_eq(refusal(cross, 1, 3), "the cross attention has no head 3: its heads are 1 to 2");
     cr_assert_str_eq(refusal(1u << QKV_ATTENTION_ENCODER, 0, 0), "the model has no encoder attention");
-    qkv_arena_release(&arena);
 }
 
 Test(attention_map, finds_kinds_by_name)

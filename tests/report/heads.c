@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct qkv_error error;
+
 enum { PAIRS = 5, CAPACITY = 8 }; /* heads of the models at most */
 
 /* Words that repeat; unknown words that are copied (q, z); links that are possible or missing. */
@@ -39,7 +41,6 @@ static const char RECURRENT[] =
 static struct fixture open_fixture(bool recurrent)
 {
     struct fixture f = {.folder = recurrent ? tiny_task("recurrent") : tiny_run("transformer", 60)};
-    struct qkv_error error = {""};
     if (recurrent) {
         write_text(f.folder, "r.yaml", RECURRENT);
         run_ok("cd '%s' && qkv train r.yaml -q 2>&1", f.folder);
@@ -70,7 +71,6 @@ static struct qkv_measured_heads measured(struct fixture *f, bool norms)
                                               .norms = norms,
                                               .testing = f->run.config.testing};
     struct qkv_measured_heads heads;
-    struct qkv_error error = {""};
     expect_done(qkv_heads_measure(&f->run, &f->corpus, &options, &heads, &error), &error);
     return heads;
 }
@@ -262,7 +262,6 @@ Test(heads, maps_of_both_networks)
 static struct qkv_scores evaluate(const struct fixture *f, double *losses)
 {
     struct qkv_scores scores;
-    struct qkv_error error = {""};
     struct qkv_evaluator *evaluator = qkv_evaluator_new(f->run.model, &f->corpus, &f->run.config.data.trg,
                                                         &f->run.target, NULL, &f->run.config.testing, &error);
     cr_assert_not_null(evaluator, "%s", error.message);
@@ -281,7 +280,6 @@ static void expect_purpose(bool recurrent)
     double above[PAIRS], below[PAIRS], unused[PAIRS];
     const struct qkv_scores all = evaluate(&f, unused);
     struct qkv_alignment_score score = {0};
-    struct qkv_error error = {""};
     cr_expect_float_eq(heads.loss, all.value[QKV_METRIC_LOSS], 1e-12);
     cr_expect_float_eq(heads.bleu, all.value[QKV_METRIC_BLEU], 1e-12);
     for (int64_t i = 0; i < heads.count; i++) {

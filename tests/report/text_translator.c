@@ -9,11 +9,12 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+static struct qkv_error error;
+
 static const unsigned cross = 1u << QKV_ATTENTION_CROSS;
 
 static struct qkv_text_translator *opened(void)
 {
-    struct qkv_error error = {""};
     const char *run = format("%s/run", learned_run("run"));
     struct qkv_text_translator *translator = qkv_text_translator_open(run, NULL, &error);
     cr_assert_not_null(translator, "%s", error.message);
@@ -22,7 +23,6 @@ static struct qkv_text_translator *opened(void)
 
 Test(text_translator, gives_translations_and_maps_of_one_sentence_after_another)
 {
-    struct qkv_error error = {""};
     struct qkv_text_translator *translator = opened();
     const char *const sentences[] = {"a b c", "d"};
     for (int s = 0; s < 2; s++) {
@@ -46,7 +46,6 @@ Test(text_translator, gives_translations_and_maps_of_one_sentence_after_another)
 /* The text may be the last translation, whose memory the call takes. */
 Test(text_translator, translates_its_own_translation)
 {
-    struct qkv_error error = {""};
     struct qkv_text_translator *translator = opened();
     qkv_arena_guard(true);
     const char *first = qkv_text_translator_run(translator, "a b c", 1, &error);
@@ -62,7 +61,6 @@ Test(text_translator, translates_its_own_translation)
 static void expect_failure(struct qkv_text_translator *translator, const char *text, int64_t beam_size,
                            const char *message)
 {
-    struct qkv_error error = {""};
     expect_refusal_with(STATUS_OF(qkv_text_translator_run(translator, text, beam_size, &error)), &error,
                         message);
     expect_refusal_with(STATUS_OF(qkv_text_translator_attention(translator, 0, &error)), &error,
@@ -71,7 +69,6 @@ static void expect_failure(struct qkv_text_translator *translator, const char *t
 
 Test(text_translator, says_what_is_wrong_and_goes_on)
 {
-    struct qkv_error error = {""};
     expect_refusal(STATUS_OF(qkv_text_translator_open("no_such_run", NULL, &error)), &error,
                    "no_such_run: there is no such run");
     struct qkv_text_translator *translator = opened();

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct qkv_error error;
+
 enum { SOURCE_SIZE = 9, TARGET_SIZE = 7, SOURCE_LENGTH = 4, TARGET_LENGTH = 3, STEPS = TARGET_LENGTH + 1 };
 
 /* A model and a pair of sentences of random words. */
@@ -27,7 +29,6 @@ static void open_subject(struct subject *subject, const struct qkv_model_config 
     static const int64_t SOURCE[] = {SOURCE_LENGTH}, TARGET[] = {TARGET_LENGTH};
     struct qkv_types types = {0};
     const struct qkv_types *texts[] = {&types};
-    struct qkv_error error;
     *subject = (struct subject){.model = tiny_model(config, SOURCE_SIZE, TARGET_SIZE, dtype, 2)};
     tiny_batch(&subject->batch, subject->model, 1, SOURCE, TARGET, 1);
     for (int i = 0; i < TARGET_SIZE - QKV_SPECIALS; i++) qkv_types_add(&types, WORDS[i], 9 - i);
@@ -53,7 +54,6 @@ static struct qkv_explanation explain(struct subject *subject, enum qkv_attentio
     const struct qkv_explain_options options = {
         .kind = kind, .layer = layer, .target_vocabulary = &subject->vocabulary};
     struct qkv_explanation explanation;
-    struct qkv_error error;
     enum qkv_status status =
         qkv_explain_model(subject->model, &subject->pair, &options, &subject->arena, &explanation, &error);
     cr_assert_eq(status, QKV_OK, "%s", error.message);
@@ -73,7 +73,6 @@ static int64_t expect_terms_of(struct subject *subject, const struct qkv_explana
                                double tolerance)
 {
     struct qkv_terms terms;
-    struct qkv_error error;
     enum qkv_status status = qkv_explanation_terms(explanation, &(struct qkv_number){step, head, row, column},
                                                    &subject->arena, &terms, &error);
     cr_assert_eq(status, QKV_OK, "%s", error.message);
@@ -190,7 +189,6 @@ Test(walk, a_number_that_is_not_there)
     struct qkv_model_config config = tiny_config();
     struct subject subject;
     struct qkv_terms terms;
-    struct qkv_error error = {""};
     open_subject(&subject, &config, QKV_FLOAT64);
     struct qkv_explanation explanation = explain(&subject, QKV_ATTENTION_CROSS, 2);
     const struct qkv_step *queries = step_of(&explanation, "queries");
@@ -211,7 +209,6 @@ Test(walk, terms_of_a_selected_head)
     struct qkv_scene scene;
     struct qkv_messages messages;
     struct qkv_explanation all;
-    struct qkv_error error = {""};
     static const char TEXT[] = "name: s\ntokens: [a, b, c]\nembeddings: {from: random, width: 8}\n"
                                "attention: {heads: 4, key_width: 2, value_width: 2, output: true}\n";
     qkv_arena_guard(true);

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <zlib.h>
 
+static struct qkv_error error;
+
 /* A model of one parameter, a [2, 3]. */
 static struct qkv_parameters small_model(void)
 {
@@ -128,7 +130,6 @@ static const struct {
 static void refuse(const char *path, struct qkv_parameters *parameters, const char *sentence)
 {
     struct qkv_state state = {0};
-    struct qkv_error error = {""};
     float before[6];
     memcpy(before, parameters->values, sizeof before);
     cr_expect_eq(qkv_checkpoint_load(path, parameters, NULL, &state, &error), QKV_INVALID);
@@ -164,7 +165,6 @@ Test(crafted, is_read_when_it_is_right)
     };
     struct qkv_parameters parameters = small_model();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct qkv_error error = {""};
         qkv_parameters_initialize(&parameters, 1);
         const char *path = craft(cases[i].header, cases[i].data);
         expect_done(qkv_checkpoint_load(path, &parameters, NULL, NULL, &error), &error);
@@ -178,7 +178,6 @@ Test(crafted, refuses_counts_with_which_training_cannot_go_on)
     static const char *const texts[] = {"-1", "1000000000000001", "9223372036854775807",
                                         "9223372036854775808"};
     struct qkv_state state = {0};
-    struct qkv_error error;
     int64_t count = 7;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         qkv_state_set(&state, "train.epoch", texts[i]);
@@ -197,7 +196,6 @@ static void set_counter(const char *folder, const char *key, const char *value)
     struct qkv_run trained;
     struct qkv_optimizer optimizer = {0};
     struct qkv_state state = {0};
-    struct qkv_error error = {""};
     const char *path = format("%s/run/last.safetensors", folder);
     expect_done(qkv_run_open(&trained, format("%s/run", folder), "last", QKV_FLOAT32, &error), &error);
     struct qkv_parameters *parameters = &trained.model->parameters;
@@ -271,7 +269,6 @@ Test(crafted, is_not_what_was_saved_of_odd_texts)
     const char *path = format("%s/a", scratch("texts"));
     struct qkv_parameters parameters = small_model(), none = {0};
     struct qkv_state out = {0}, in = {0};
-    struct qkv_error error;
     qkv_state_set(&out, "file",
                   "a\xFF"
                   "b\xE2\x82");

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+static struct qkv_error error;
+
 enum { NUMBERS = 0x10000 };
 
 /* IEEE 754-2019, section 3.4: sign, exponent and fraction of `exponent_bits` and `fraction_bits`, as a number. */
@@ -69,7 +71,6 @@ Test(stored_type, a_checkpoint_of_16_bits_is_loaded)
             const struct qkv_safetensor tensor = {"a", cases[i].type, QKV_SHAPE(3), cases[i].bits};
             struct qkv_parameters parameters = {0};
             struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
-            struct qkv_error error = {""};
             cr_assert_eq(qkv_safetensors_write(path, 1, &tensor, 1, &metadata, &error), QKV_OK);
             qkv_parameters_add(&parameters, QKV_SHAPE(3), zeros, "a");
             cr_assert_eq(qkv_parameters_allocate(&parameters, precision ? QKV_FLOAT64 : QKV_FLOAT32, NULL),
@@ -96,7 +97,6 @@ Test(stored_type, a_checkpoint_of_int8_is_loaded)
     const struct qkv_state_entry metadata = {"qkv.format", "1"};
     const char *folder = scratch("int8"), *path = format("%s/x.safetensors", folder),
                *wide = format("%s/wide.safetensors", folder);
-    struct qkv_error error = {""};
     cr_assert_eq(qkv_safetensors_write(path, 4, tensors, 1, &metadata, &error), QKV_OK);
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
         struct qkv_parameters parameters = {0};
@@ -125,7 +125,6 @@ Test(stored_type, a_parameter_with_the_name_of_scales_is_refused)
     const char *path = format("%s/x.safetensors", scratch("scales"));
     struct qkv_parameters parameters = {0};
     struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
-    struct qkv_error error = {""};
     qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), zeros, "a");
     qkv_parameters_add(&parameters, QKV_SHAPE(3), zeros, "a.scale");
     cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
