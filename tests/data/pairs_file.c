@@ -297,12 +297,14 @@ Test(pairs_file, says_what_is_wrong)
         const char *message = read_pairs(folder, request);
         cr_expect_not_null(strstr(message, files[i].message), "%s", message);
     }
-    const struct qkv_pairs_request none = {.path = format("%s/none.tsv", folder)}, whole = {.path = folder};
+    const struct qkv_pairs_request none = {.path = format("%s/none.tsv", folder)},
+                                   in_a_folder = {.path = folder};
     cr_expect_str_eq(
         read_pairs(folder, none),
         "none.tsv: there is no such file, and no two files none.tsv.en and none.tsv.es (or other "
         "languages) of which it is the common prefix");
-    cr_expect_str_eq(read_pairs("no folder", whole), format("%s: cannot be read: it is a folder", folder));
+    cr_expect_str_eq(read_pairs("no folder", in_a_folder),
+                     format("%s: cannot be read: it is a folder", folder));
 }
 
 Test(pairs_file, keeps_the_pairs_that_are_wanted)

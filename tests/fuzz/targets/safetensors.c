@@ -5,7 +5,6 @@
 
 #include "qkv/checkpoint.h"
 
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct qkv_error error = {""};
