@@ -14,7 +14,7 @@ cJSON *json_parsed(const char *text)
     return object;
 }
 
-const cJSON *json_of(const char *pattern, ...)
+const cJSON *json_by(const char *pattern, ...)
 {
     va_list arguments;
     va_start(arguments, pattern);

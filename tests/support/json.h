@@ -8,7 +8,7 @@
 cJSON *json_parsed(const char *text);
 
 /* Runs a command as run_ok does and parses what it printed. The result lives until the test ends. */
-const cJSON *json_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const cJSON *json_by(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Returns the item at a path such as "maps.0.rows", of keys and of places in arrays, from 0; NULL if there is none. */
 const cJSON *json_at(const cJSON *json, const char *path);

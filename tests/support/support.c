@@ -267,7 +267,7 @@ const char *checksum_of_run(const char *run_folder)
     return run_ok("tail -c 20000 '%s/last.safetensors' | cksum", run_folder);
 }
 
-const char *expect_same_bits(const char *options, const char *from, int updates)
+const char *expect_equal_bits(const char *options, const char *from, int updates)
 {
     run_ok("train() { folder=$1 count=$2; shift 2; qkv train %s -q -s training.model_dir=$folder -s "
            "training.updates=$count \"$@\"; }; train one %d -j 1 %s && train three %d -j 3 %s && "

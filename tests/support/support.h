@@ -91,7 +91,7 @@ const char *checksum_of_run(const char *run_folder);
 /* Expects the same parameters and moments of a training in the current folder with one thread (run `one`), with three
  * (`three`), and stopped and resumed (`stopped`). `options`: the config and settings; `from`: what a resumed training does
  * not take. Returns their checksum. */
-const char *expect_same_bits(const char *options, const char *from, int updates);
+const char *expect_equal_bits(const char *options, const char *from, int updates);
 
 /* Returns the names and checksums of all files below a folder, to see whether anything has
  * changed. */

@@ -33,7 +33,7 @@ static const char *align(const char *options)
 /* The weights of a map, [steps, tokens with </s>]. */
 static const cJSON *map_of(int pair, const char *options)
 {
-    const cJSON *report = json_of("qkv attention RUN '%s' -t '%s' -q -f json --kind cross %s", SOURCE[pair],
+    const cJSON *report = json_by("qkv attention RUN '%s' -t '%s' -q -f json --kind cross %s", SOURCE[pair],
                                   TARGET[pair], options);
     cr_assert_eq(json_size(report, "maps"), 1);
     return json_at(report, "maps.0.weights");
@@ -105,7 +105,7 @@ static double norm_of(const cJSON *explanation, int head, int key)
 static void weigh(int pair, int head, double weights[CAPACITY][CAPACITY])
 {
     const cJSON *explanation =
-        json_of("qkv explain RUN '%s' -t '%s' -f json --full", SOURCE[pair], TARGET[pair]);
+        json_by("qkv explain RUN '%s' -t '%s' -f json --full", SOURCE[pair], TARGET[pair]);
     for (int t = 0; t < WORDS[pair]; t++) {
         double sum = 0;
         for (int s = 0; s <= WORDS[pair]; s++) {
@@ -152,7 +152,7 @@ Test(align, multiplies_weights_by_the_norms_of_transformed_values)
 
 static const cJSON *results_of_evaluate(void)
 {
-    return json_at(json_of("qkv evaluate RUN pairs.tsv --links gold --json"), "alignment.results");
+    return json_at(json_by("qkv evaluate RUN pairs.tsv --links gold --json"), "alignment.results");
 }
 
 Test(align, scores_as_evaluate_does)
@@ -163,7 +163,7 @@ Test(align, scores_as_evaluate_does)
     int compared = 0;
     cJSON_ArrayForEach(result, results_of_evaluate())
     {
-        const cJSON *score = json_of(
+        const cJSON *score = json_by(
             "qkv align RUN pairs.tsv --links gold --json -o links --layer %s --head %s --drawing %s "
             "--reading %s",
             cJSON_IsNumber(json_at(result, "layer")) ? "1" : "mean",
@@ -332,7 +332,7 @@ Test(align, links_words_for_every_tokenizer)
         cr_expect(target[0] == 1 && target[1] == 1 && target[2] == 1, "a link for each target word: %s",
                   links);
         cr_expect_eq(
-            json_number(json_of("qkv evaluate run two.tsv --links gold --json"), "alignment.results.0.links"),
+            json_number(json_by("qkv evaluate run two.tsv --links gold --json"), "alignment.results.0.links"),
             3);
         cr_expect(refused(run("qkv evaluate run two.tsv --links far"),
                           "qkv: far:1:5: link 2-2 has no source word 2: the sentence has 2, from 0"));

@@ -22,7 +22,7 @@ static struct outcome attention(const char *arguments)
 
 static const cJSON *report_of(const char *arguments)
 {
-    return json_of("qkv attention run %s -f json", arguments);
+    return json_by("qkv attention run %s -f json", arguments);
 }
 
 /* Rows that are distributions, and no look at what comes later. */

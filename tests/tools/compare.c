@@ -81,7 +81,7 @@ Test(compare, writes_tables_and_charts)
                      "sequences, %\tlong: BLEU\n"
                      "cho\t1234567\t4321\t50.00\t87.65\t\t1.25\t87.65\n"
                      "bahdanau\t1234567\t4321\t98.50\t87.65\t12.35\t\t\n");
-    cr_expect_eq(json_size(json_of("cat t.json"), "2.by_length"), 2);
+    cr_expect_eq(json_size(json_by("cat t.json"), "2.by_length"), 2);
     /* Lengths 3, 8 and 13; at 8 the two tests of cho make (10 + 150) of 400 right: 40 %. */
     double x[3], y[3];
     const char *svg = read_file("t.svg", NULL),
@@ -128,7 +128,7 @@ Test(compare, shows_any_name_in_every_format)
         cr_assert_eq(tsv.rows, 2);
         cr_expect_str_eq(without_guard(tsv.cell[tsv.columns]), names[i].name);
         cr_expect_neq(*tsv.cell[tsv.columns], '=');
-        cr_expect_str_eq(json_text(json_of("cat t.json"), "0.run"), names[i].name);
+        cr_expect_str_eq(json_text(json_by("cat t.json"), "0.run"), names[i].name);
         bool has_tab = strchr(names[i].name, '\t'); /* which pictures show as a space */
         cr_expect(has_text(parse_markup(read_file("t.svg", NULL)), has_tab ? "a b\uFFFDc" : names[i].shown));
     }
@@ -295,7 +295,7 @@ Test(history, compares_configs)
     run_ok("ls comparison.md comparison.tsv comparison.json accuracy_by_length.svg accuracy_by_length.png");
     cr_expect(shows(read_file("comparison.md", NULL), "\n| vaswani_2017 | 64"));
     cr_expect_str_eq(cell(read_file("comparison.tsv", NULL), "toy_en_es", "parameters"),
-                     format("%.0f", json_number(json_of("qkv inspect 'toy_en_es,seed=42' --json"), "total")),
+                     format("%.0f", json_number(json_by("qkv inspect 'toy_en_es,seed=42' --json"), "total")),
                      "without the gaps between tensors");
     run_ok("%s %s", history, configs);
     cr_expect_str_eq(fingerprint("."), before);

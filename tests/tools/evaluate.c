@@ -14,7 +14,7 @@ Test(evaluate, scores_a_learned_run_as_text_and_as_json)
 {
     enter(learned_run("learned"));
     const char *text = run_ok("qkv evaluate run train.tsv -j 1 2>&1");
-    const cJSON *object = json_of("qkv evaluate --json run train.tsv -j 2");
+    const cJSON *object = json_by("qkv evaluate --json run train.tsv -j 2");
     const char *begin = "checkpoint         run/best.safetensors\n"
                         "test               train.tsv\n"
                         "sentences          80\n";
@@ -64,8 +64,8 @@ Test(evaluate, counts_the_parameters_without_the_gaps_between_them)
     for (int64_t p = 0; p < trained.model->parameters.count; p++)
         learned += (double)trained.model->parameters.list[p]->count;
     cr_expect_lt(learned, (double)trained.model->parameters.elements, "some tensors end in a gap");
-    cr_expect_eq(json_number(json_of("qkv evaluate run train.tsv --json"), "parameters"), learned);
-    cr_expect_eq(json_number(json_of("qkv inspect run --json"), "total"), learned);
+    cr_expect_eq(json_number(json_by("qkv evaluate run train.tsv --json"), "parameters"), learned);
+    cr_expect_eq(json_number(json_by("qkv inspect run --json"), "total"), learned);
     qkv_run_release(&trained);
 }
 
@@ -73,14 +73,14 @@ Test(evaluate, counts_the_parameters_without_the_gaps_between_them)
 Test(evaluate, scores_by_length)
 {
     enter(tiny_run("by_length", 60));
-    const cJSON *object = json_of("qkv evaluate run train.tsv --by-length 2 --json"), *class;
+    const cJSON *object = json_by("qkv evaluate run train.tsv --by-length 2 --json"), *class;
     int count = 0;
     double sentences = 0, tokens = 0, correct = 0, right = 0;
     cJSON_ArrayForEach(class, json_at(object, "by_length"))
     {
         cr_expect_eq(json_number(class, "from"), 2 * count + 1);
         cr_expect_eq(json_number(class, "to"), 2 * ++count);
-        const cJSON *alone = json_of(
+        const cJSON *alone = json_by(
             "awk -F'\t' '{n = split($1, w, \" \")} n > %d && n <= %d' train.tsv | qkv evaluate run - --json",
             2 * count - 2, 2 * count);
         cr_expect_eq(json_number(class, "sentences"), json_number(alone, "sentences"));
@@ -128,13 +128,13 @@ static void cut(const char *table, int number, char *columns[5])
 Test(evaluate, log_probabilities_add_up_to_the_loss)
 {
     enter(tiny_run("sums", 60));
-    const cJSON *scores = json_of("qkv evaluate run dev.tsv --json --log-probs p.tsv"), *sentences, *sentence;
+    const cJSON *scores = json_by("qkv evaluate run dev.tsv --json --log-probs p.tsv"), *sentences, *sentence;
     run_ok("for j in 1 2 5; do qkv evaluate run dev.tsv -j $j --no-translation --log-probs $j.tsv >text && "
            "qkv evaluate run dev.tsv -j $j --no-translation --log-probs $j.json >text || exit; done && "
            "cmp 1.tsv p.tsv && cmp 2.tsv p.tsv && cmp 5.tsv p.tsv && cmp 1.json 2.json && cmp 1.json 5.json");
     const char *tokens = run_ok("cut -f2 dev.tsv | qkv tokenize run - --side trg | sed 's,$, </s>,'"),
                *table = read_file("p.tsv", NULL);
-    const cJSON *object = json_of("cat 1.json");
+    const cJSON *object = json_by("cat 1.json");
     double total = 0, count = 0;
     char *columns[5], *all = format("%s", "");
     cut(table, 0, columns);
@@ -184,7 +184,7 @@ Test(evaluate, needs_no_translations)
                *complete = run_ok("qkv evaluate run dev.tsv");
     cr_expect(shows(text, "token accuracy") && lacks(text, "sequence accuracy") && lacks(text, "BLEU"));
     cr_expect_eq(strncmp(text, complete, strlen(text)), 0, "%s", text);
-    const cJSON *object = json_of("qkv evaluate run dev.tsv --no-translation --json");
+    const cJSON *object = json_by("qkv evaluate run dev.tsv --no-translation --json");
     cr_expect(json_at(object, "loss") && !json_at(object, "sequence_accuracy") && !json_at(object, "bleu"));
 }
 

@@ -286,7 +286,7 @@ Test(explain, takes_settings_and_refuses_options_that_exclude_each_other)
     /* As many settings as an option may be repeated, and --follow. */
     const char *settings = "";
     for (int i = 0; i < 64; i++) settings = format("%s -s attention.heads=1", settings);
-    expect_shape(json_of("qkv explain s.yaml %s --follow b -f json", settings), "weights", "[1,2]");
+    expect_shape(json_by("qkv explain s.yaml %s --follow b -f json", settings), "weights", "[1,2]");
     cr_expect(refused(run("qkv explain s.yaml %s -s attention.heads=1", settings),
                       "qkv: --set is given more than 64 times"));
     cr_expect(shows(run_ok("qkv explain --reference"), "| `attention.score` | choice | `scaled_dot`, `dot`"));

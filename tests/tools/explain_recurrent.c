@@ -25,8 +25,8 @@ enum { ROWS = 4, COLUMNS = 6, STATE = 12 };
 static const cJSON *expect_walk_of(const char *name, const char *encoder, const char *decoder)
 {
     enter_trained(name, encoder, decoder);
-    const cJSON *walk = json_of("qkv explain " SENTENCE " -f json"),
-                *report = json_of("qkv attention " SENTENCE " -f json"),
+    const cJSON *walk = json_by("qkv explain " SENTENCE " -f json"),
+                *report = json_by("qkv attention " SENTENCE " -f json"),
                 *fed = step_of(walk, 0, "previous_attentional");
     cr_expect_gt(expect_maps(walk, report, "cross.1"), 1e-3, "%s: the weights are uniform", name);
     for (int d = 0; fed && d < STATE; d++) cr_expect_eq(number_of(fed, 0, 0, d), 0.0);
@@ -120,8 +120,8 @@ Test(explain_recurrent, explains_predicted_positions)
 Test(explain_recurrent, follows_words_and_compares_with_the_untrained_model)
 {
     enter_trained("follow", "bidirectional: true", "attention: {score: additive}");
-    const cJSON *all = json_of("qkv explain " SENTENCE " -f json"),
-                *one = json_of("qkv explain " SENTENCE " -f json --follow dos --versus random");
+    const cJSON *all = json_by("qkv explain " SENTENCE " -f json"),
+                *one = json_by("qkv explain " SENTENCE " -f json --follow dos --versus random");
     expect_shape(one, "weights", "[1,6]");
     expect_shape(one, "previous_attentional", "[4,12]");
     expect_same_row(step_of(one, 1, "output"), 0, step_of(all, 0, "output"), 1);

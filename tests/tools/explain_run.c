@@ -15,7 +15,7 @@ TestSuite(explain_run, .init = enter_tiny);
 
 static const cJSON *explain(const char *arguments)
 {
-    return json_of("qkv explain run %s -f json", arguments);
+    return json_by("qkv explain run %s -f json", arguments);
 }
 
 #define TWO   "'one two' --target 'uno dos'"
@@ -25,14 +25,14 @@ Test(explain_run, has_the_weights_that_attention_reports)
 {
     static const char *const layers[][2] = {
         {"encoder", "1"}, {"encoder", "2"}, {"decoder", "1"}, {"cross", "1"}};
-    const cJSON *report = json_of("qkv attention run " THREE " -f json");
+    const cJSON *report = json_by("qkv attention run " THREE " -f json");
     for (int i = 0; i < 4; i++)
         expect_maps(explain(format(THREE " --kind %s --layer %s", layers[i][0], layers[i][1])), report,
                     format("%s.%s", layers[i][0], layers[i][1]));
     /* The best head is the same. */
     const char *best = THREE " --kind encoder --layer 1 --head best";
     cr_expect_eq(json_number(explain(best), "walks.0.first_head"),
-                 json_number(json_of("qkv attention run %s -f json", best), "maps.0.head"));
+                 json_number(json_by("qkv attention run %s -f json", best), "maps.0.head"));
 }
 
 Test(explain_run, has_every_step_with_its_shape)
@@ -94,7 +94,7 @@ Test(explain_run, scenes_take_vectors_and_matrices_from_runs)
     write_text(".", "learned.yaml",
                "tokens: one two\nrun: {path: run, layer: 2}\nembeddings: {from: learned}\n"
                "weights: {from: learned}\n");
-    const cJSON *walk = json_of("qkv explain learned.yaml -f json"),
+    const cJSON *walk = json_by("qkv explain learned.yaml -f json"),
                 *real = explain(TWO " --kind encoder --layer 2");
     expect_shape(walk, "weights", "[2,2,2]");
     expect_same_row(step_of(walk, 0, "embeddings"), 1, step_of(real, 0, "embeddings"), 1);
@@ -187,7 +187,7 @@ Test(explain_run, explains_every_attention)
                    "positions: {%s}}",
                    cases[i].attention, cases[i].positions);
         train(format("encoder: %s, decoder: %s", stack, stack), 8);
-        const cJSON *report = json_of("qkv attention run %s -f json", sentence);
+        const cJSON *report = json_by("qkv attention run %s -f json", sentence);
         for (int k = 0; k < 2; k++) {
             const char *arguments = format("%s --kind %s", sentence, kinds[k]);
             const cJSON *walk = explain(arguments);

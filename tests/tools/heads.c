@@ -38,7 +38,7 @@ Test(heads, json_and_tsv_have_the_same_numbers)
     static const char *const names[] = {"encoder.1.1", "encoder.1.2", "decoder.1.1",
                                         "decoder.1.2", "cross.1.1",   "cross.1.2"};
     char *tsv = heads("--links gold --format tsv");
-    const cJSON *object = json_of("qkv heads run dev.tsv --links gold -f json");
+    const cJSON *object = json_by("qkv heads run dev.tsv --links gold -f json");
     cr_expect_str_eq(json_text(object, "run"), "tiny");
     cr_expect_str_eq(json_text(object, "test"), "dev.tsv");
     cr_expect_str_eq(json_text(object, "measure"), "weights");
@@ -113,7 +113,7 @@ Test(heads, output_chooses_the_format)
                          "%s", files[i][0]);
     }
     cr_expect_str_empty(heads("-f json -o h.dat --no-translation"));
-    json_of("cat h.dat");
+    json_by("cat h.dat");
 }
 
 Test(heads, refuses)
@@ -156,8 +156,8 @@ Test(heads, that_are_silent_are_not_seen)
             expect_zeroed(names[i], "attention run 'a b c' -t 'C C B' -q -f csv");
     }
     save_zeroed(".", "cross.1.1,cross.1.2");
-    const cJSON *silent = json_of("qkv evaluate run dev.tsv --json --without cross.1.2 --without cross.1.1"),
-                *zeroed = json_of("qkv evaluate run dev.tsv --json --checkpoint zeroed");
+    const cJSON *silent = json_by("qkv evaluate run dev.tsv --json --without cross.1.2 --without cross.1.1"),
+                *zeroed = json_by("qkv evaluate run dev.tsv --json --checkpoint zeroed");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         cr_expect_float_eq(json_number(silent, keys[i]), json_number(zeroed, keys[i]), 1e-6, "%s", keys[i]);
     cr_expect_str_eq(remember(cJSON_PrintUnformatted(json_at(silent, "without"))),
@@ -182,10 +182,10 @@ Test(heads, that_are_silent_are_named_and_both_models_lack_them)
     char *silent = run_ok(command, "--without encoder.1.2"), *all = run_ok(command, ""); /* NOLINT */
     cr_expect(shows(silent, "a b → A B, without encoder.1.2\n") && shows(all, "a b → A B\n"));
     cr_expect_str_neq(random_maps(silent), random_maps(all));
-    const cJSON *report = json_of("qkv attention run a -q -f json --without cross.1.2,encoder.1.2");
+    const cJSON *report = json_by("qkv attention run a -q -f json --without cross.1.2,encoder.1.2");
     cr_expect_str_eq(remember(cJSON_PrintUnformatted(json_at(report, "without"))),
                      "[\"encoder.1.2\",\"cross.1.2\"]");
-    cr_expect_null(json_at(json_of("qkv attention run a -q -f json"), "without"));
+    cr_expect_null(json_at(json_by("qkv attention run a -q -f json"), "without"));
 }
 
 #define NO_HEAD(name)                                                                                        \

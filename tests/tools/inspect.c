@@ -41,7 +41,7 @@ Test(inspect, counts_every_parameter)
                    {"model.encoder.num_layers", 2},
                    {"model.decoder.num_layers", 1},
                    {"model.decoder.attention.key_value_heads", 2}};
-    const cJSON *object = json_of("qkv inspect run --json"), *parameter, *size;
+    const cJSON *object = json_by("qkv inspect run --json"), *parameter, *size;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         cr_expect_eq(json_number(object, numbers[i].path), numbers[i].number, "%s", numbers[i].path);
     cr_expect_eq(json_size(object, "parts"), 3, "each part once");
@@ -62,7 +62,7 @@ Test(inspect, counts_every_parameter)
 
 Test(inspect, lists_the_checkpoint_files)
 {
-    const cJSON *object = json_of("qkv inspect run --json --checkpoint last.safetensors"), *file;
+    const cJSON *object = json_by("qkv inspect run --json --checkpoint last.safetensors"), *file;
     const char *listed = "";
     cJSON_ArrayForEach(file, json_at(object, "checkpoints")) listed =
         format("%s%.0f run/%s\n", listed, json_number(file, "bytes"), json_text(file, "name"));

@@ -54,7 +54,7 @@ Test(precision, decoding_is_the_same_with_every_kernel_and_number_of_threads)
 Test(precision, training_in_bfloat16_has_the_same_bits_with_every_kernel_thread_and_after_a_stop)
 {
 #define BFLOAT16 "-s training.precision=bfloat16"
-    const char *expected = expect_same_bits("tiny.yaml " BFLOAT16, "", 60);
+    const char *expected = expect_equal_bits("tiny.yaml " BFLOAT16, "", 60);
     for (int i = 0; i < 3; i++) {
         run_ok("QKV_KERNELS=%s qkv train tiny.yaml -q -j 2 --overwrite " BFLOAT16
                " -s training.model_dir=kernels",

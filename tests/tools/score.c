@@ -257,7 +257,7 @@ Test(score, notes_what_the_texts_may_be)
            "capital "
            "lower few; do cat $name.4 $name.4 $name.4 >$name; done");
     EXPECT_NOTES(cases);
-    cr_expect_eq(json_number(json_of("qkv score moses moses --tokenize none --json"),
+    cr_expect_eq(json_number(json_by("qkv score moses moses --tokenize none --json"),
                              "bleu_details.hypothesis_length"),
                  8 + 6 + 4 + 1, "&apos;s and @-@ are words");
 }

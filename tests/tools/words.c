@@ -79,8 +79,8 @@ static int expect_tokens(const cJSON *tokens, const cJSON *merged, const char *k
 
 static void expect_words(const char *command)
 {
-    const cJSON *tokens = json_of("qkv %s -f json", command),
-                *merged = json_of("qkv %s --words -f json", command);
+    const cJSON *tokens = json_by("qkv %s -f json", command),
+                *merged = json_by("qkv %s --words -f json", command);
     int source_word[CAPACITY], input_word[CAPACITY], output_word[CAPACITY];
     int sources = expect_tokens(tokens, merged, "source", source_word),
         inputs = expect_tokens(tokens, merged, "target_input", input_word),
@@ -119,7 +119,7 @@ static const cJSON *step(const cJSON *explanation, const char *name)
 static void expect_word_weights(const char *options)
 {
     static const char *const axes[] = {"rows", "columns"};
-    const cJSON *explanation = json_of("qkv explain " FOUR "--words %s -f json", options);
+    const cJSON *explanation = json_by("qkv explain " FOUR "--words %s -f json", options);
     const cJSON *weights = step(explanation, "weights"), *words = step(explanation, "word_weights");
     int word[2][CAPACITY], count[2];
     char *name[CAPACITY];
@@ -154,12 +154,12 @@ Test(words, merge_the_pieces_of_words)
     cr_expect(shows(run_ok("qkv attention " FOUR "-f json"), "@@"));
     /* One of its pieces follows the complete word, too. */
     const cJSON *rows =
-        json_at(step(json_of("qkv explain " FOUR "--words --follow 4 -f json"), "word_weights"), "rows");
+        json_at(step(json_by("qkv explain " FOUR "--words --follow 4 -f json"), "word_weights"), "rows");
     cr_expect_str_eq(remember(cJSON_PrintUnformatted(rows)), "[\"cuatro\"]");
-    const cJSON *all = step(json_of("qkv explain " FOUR "--words -f json"), "word_weights"),
-                *one = step(json_of("qkv explain " FOUR "--words --follow cuatro -f json"), "word_weights");
+    const cJSON *all = step(json_by("qkv explain " FOUR "--words -f json"), "word_weights"),
+                *one = step(json_by("qkv explain " FOUR "--words --follow cuatro -f json"), "word_weights");
     cr_expect(cJSON_Compare(json_at(all, "values.0.1"), json_at(one, "values.0.0"), true));
-    cr_expect_null(step(json_of("qkv explain " FOUR "-f json"), "word_weights"));
+    cr_expect_null(step(json_by("qkv explain " FOUR "-f json"), "word_weights"));
     cr_expect(shows(run_ok("qkv explain " FOUR "--words -f svg"), ">cuatro<")); /* a picture shows words */
     cr_expect(shows(run_ok("qkv explain " FOUR "--words --head best"), "weights between words"));
     run_ok("qkv film " FOUR "-q -o tokens.png && qkv film " FOUR "-q --words -o words.png");
