@@ -249,6 +249,7 @@ static const char *learned_by_heart(const char *name)
  * large: rounding says more than differences do, and that must be known; but faults are still larger. */
 Test(gradcheck, a_trained_run_passes_at_its_optimum_and_with_a_fault_it_does_not)
 {
+    if (is_slow_build()) cr_skip_test("a long training, and a check of every element");
     const char *folder = learned_by_heart("heart");
     struct outcome outcome = run("cd '%s' && qkv evaluate run pairs.tsv --json", folder);
     double loss = cJSON_GetObjectItem(remember(cJSON_Parse(outcome.output)), "loss")->valuedouble;
