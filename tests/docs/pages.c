@@ -361,8 +361,7 @@ ParameterizedTestParameters(pages, commands_do_what_they_show)
 ParameterizedTest(int *index, pages, commands_do_what_they_show)
 {
     char *pages[MAX_PAGES];
-    if (is_slow_build())
-        cr_skip_test("pages train for minutes; other tests run all commands on less text");
+    if (is_slow_build()) cr_skip_test("pages train for minutes; other tests run all commands on less text");
     list_pages(pages);
     run_page(pages[*index], *index);
 }

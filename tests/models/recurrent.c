@@ -1,8 +1,6 @@
-/* Recurrent networks, for every cell and score, with and without input feeding: decoding gives the
- * probabilities of the forced pass, sentences do not affect each other, the trace holds the
- * attention, and training gives the same bits with any number of threads. */
-#include "qkv/batch_loss.h"
-#include "qkv/model.h"
+/* Recurrent networks, for every cell and score, with and without input feeding: decoding gives the probabilities of the
+ * forced pass, sentences do not affect each other, and the trace holds the attention. */
+#include "qkv/network.h"
 #include "qkv/ops.h"
 #include "qkv/vocabulary.h"
 
@@ -153,90 +151,6 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
         }
         cr_expect(!has_attention || compared > 1, "%d", compared);
         qkv_graph_free(graph);
-        qkv_model_free(model);
-    }
-}
-
-/* The weights of a sentence do not depend on its place in the batch, although input feeding sorts
- * sentences by length. */
-Test(recurrent, weights_belong_to_their_sentence)
-{
-    static const int64_t SOURCE[] = {2, 5, 3}, TARGET[] = {1, 6, 3};
-    struct qkv_trace trace;
-    for (int v = 0; v < VARIANT_COUNT; v++) {
-        if (VARIANTS[v].score == QKV_ATTENTION_SCORE_NONE) continue;
-        struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT64, 0);
-        struct qkv_graph *graph[2] = {qkv_graph_new(QKV_FLOAT64), qkv_graph_new(QKV_FLOAT64)};
-        struct qkv_batch batch = {0};
-        struct qkv_batch_view view[2];
-        const double *weights[2];
-        int64_t rows[2], columns[2];
-        tiny_batch(&batch, model, 3, SOURCE, TARGET, 3);
-        view[0] = tiny_view(&batch);
-        for (int k = 0; k < 2; k++) { /* the batch, then its last sentence alone */
-            if (k) {
-                struct qkv_ids source = {3, view[0].source + view[0].source_start[2]};
-                struct qkv_ids target = {3, view[0].target_input + view[0].target_start[2] + 1};
-                struct qkv_batch alone = {0};
-                cr_assert_eq(qkv_batch_make(&alone, 1, &source, &target, NULL), QKV_OK);
-                qkv_batch_release(&batch);
-                batch = alone;
-                view[1] = tiny_view(&batch);
-            }
-            qkv_graph_set_gradients(graph[k], false);
-            qkv_graph_bind(graph[k], &model->parameters, NULL, false);
-            qkv_model_loss(model, graph[k], &view[k], NULL, 1, &trace);
-            qkv_forward(graph[k]);
-            weights[k] = qkv_attention_weights_of(cross_weights(&trace), k ? 0 : 2, 0, &rows[k], &columns[k]);
-        }
-        cr_assert_eq(rows[0] * columns[0], rows[1] * columns[1]);
-        for (int64_t i = 0; i < rows[0] * columns[0]; i++)
-            cr_assert_float_eq(weights[0][i], weights[1][i], 1e-12, "%s: weight %lld", VARIANTS[v].name,
-                               (long long)i);
-        qkv_batch_release(&batch);
-        qkv_graph_free(graph[0]);
-        qkv_graph_free(graph[1]);
-        qkv_model_free(model);
-    }
-}
-
-/* ---- training steps ---- */
-
-Test(recurrent, the_same_bits_with_any_number_of_threads)
-{
-    enum { SHARDS = 4 };
-    static const int64_t SOURCE[] = {3, 1, 6, 0, 2, 5, 4, 1}, TARGET[] = {4, 0, 2, 7, 4, 3, 1, 6};
-    for (int v = 0; v < VARIANT_COUNT; v++) {
-        struct qkv_model *model = model_of(&VARIANTS[v], QKV_FLOAT32, 0.2);
-        size_t bytes = (size_t)model->parameters.elements * sizeof(float);
-        char *first = malloc(SHARDS * bytes);
-        for (int threads = 1; threads <= 3; threads++) {
-            struct qkv_workers *workers = qkv_workers_new(threads, NULL);
-            struct qkv_data_parallel *parallel =
-                qkv_data_parallel_new(&model->parameters, workers, SHARDS, QKV_GRADIENTS_SEPARATE, NULL);
-            const struct qkv_random random = {.seed = 1, .step = 4};
-            struct qkv_batch batch = {0};
-            struct qkv_batch_loss of_batch = {model, &batch, {.smoothing = 0.1}, 0};
-            const struct qkv_shard_loss loss = qkv_batch_loss(&of_batch);
-            struct qkv_shard_sums sums;
-            struct qkv_error error;
-            int blocks;
-            tiny_batch(&batch, model, 8, SOURCE, TARGET, 7);
-            cr_assert_eq(qkv_data_parallel_step(parallel, &loss, &random, false, &sums, &error), QKV_OK, "%s",
-                         error.message);
-            for (int shard = 0; shard < SHARDS; shard++) {
-                const char *gradients = qkv_data_parallel_gradients(parallel, &blocks)[shard];
-                if (threads == 1)
-                    memcpy(first + (size_t)shard * bytes, gradients, bytes);
-                else
-                    cr_expect_arr_eq(gradients, first + (size_t)shard * bytes, bytes, "%s, %d threads",
-                                     VARIANTS[v].name, threads);
-            }
-            qkv_batch_release(&batch);
-            qkv_data_parallel_free(parallel);
-            qkv_workers_free(workers);
-        }
-        free(first);
-        qkv_model_free(model);
+        tiny_release(&tiny);
     }
 }

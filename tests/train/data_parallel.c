@@ -9,12 +9,14 @@
 
 enum { FEATURES = 3, EXAMPLES = 29, LAST_PART = QKV_LOSS_PARTS - 1, LAST_SUM = QKV_FURTHER_SUMS - 1 };
 
-/* The sum over examples of (w x - y)^2. */
+/* The sum over examples of (w x - y)^2, with dropout of x. */
 struct regression {
     struct qkv_parameters parameters;
     const struct qkv_parameter *weight; /* [FEATURES, 1] */
     float x[EXAMPLES * FEATURES], y[EXAMPLES];
-    int examples; /* 0 .. EXAMPLES */
+    int examples;   /* 0 .. EXAMPLES */
+    double dropout; /* rate */
+    int failing;    /* a shard that cannot be built; -1: none */
     int first[EXAMPLES], count[EXAMPLES];
 };
 
@@ -61,6 +63,7 @@ static struct regression *regression_new(void)
     for (int i = 0; i < EXAMPLES * FEATURES; i++) r->x[i] = (float)((i * 37 + 11) % 23) / 7;
     for (int i = 0; i < EXAMPLES; i++) r->y[i] = (float)((i * 17 + 3) % 13) / 5;
     r->examples = EXAMPLES;
+    r->failing = -1;
     return r;
 }
 
@@ -163,58 +166,48 @@ Test(data_parallel, sums_the_gradients_of_all_shards)
     }
 }
 
-static int64_t begin_with_none(void *context, int shard, int shards)
+/* Two steps with dropout, of which the second accumulates; gradients in `found`. */
+static double two_steps(int threads, int examples, enum qkv_gradient_memory memory, double found[FEATURES])
 {
-    (void)context, (void)shard, (void)shards;
-    return 0;
+    struct regression *r = regression_new();
+    struct qkv_workers *workers = qkv_workers_new(threads, NULL);
+    const struct qkv_shard_loss loss = loss_of(r);
+    r->examples = examples;
+    r->dropout = 0.3;
+    struct qkv_data_parallel *parallel = qkv_data_parallel_new(&r->parameters, workers, 7, memory, NULL);
+    cr_assert_not_null(parallel);
+    struct qkv_shard_sums sums, second;
+    const struct qkv_random random = {.seed = 3, .step = 1}, other = {.seed = 3, .step = 2};
+    cr_assert_eq(qkv_data_parallel_step(parallel, &loss, &random, false, &sums, NULL), QKV_OK);
+    cr_assert_eq(qkv_data_parallel_step(parallel, &loss, &other, true, &second, NULL), QKV_OK);
+    cr_expect_neq(sums.loss, second.loss, "other masks");
+    cr_expect_eq(second.items, examples);
+    gradients_of(parallel, found);
+    qkv_data_parallel_free(parallel);
+    qkv_workers_free(workers);
+    regression_free(r);
+    return sums.loss;
 }
 
-static struct qkv_tensor *build_no_first(void *context, struct qkv_graph *graph, int shard)
+Test(data_parallel, has_the_same_bits_for_any_number_of_threads_and_any_memory)
 {
-    return shard == 0 ? qkv_graph_fail(graph, "shard 0 is not to be had") : build(context, graph, shard);
-}
-
-static struct qkv_tensor *build_no_third(void *context, struct qkv_graph *graph, int shard)
-{
-    return shard == 2 ? qkv_graph_fail(graph, "shard 2 is not to be had") : build(context, graph, shard);
-}
-
-/* The gradients of a failed step must not be those of the step before: a new sum begins. */
-static void expect_new_sum(struct qkv_data_parallel *parallel, const struct qkv_shard_loss *good,
-                           const double alone[FEATURES], const char *what)
-{
-    struct qkv_shard_sums sums;
-    double after[FEATURES];
-    int blocks;
-    qkv_data_parallel_gradients(parallel, &blocks);
-    cr_expect_eq(blocks, 0, "%s", what);
-    cr_assert_eq(qkv_data_parallel_step(parallel, good, NULL, true, &sums, NULL), QKV_OK, "%s", what);
-    gradients_of(parallel, after);
-    cr_expect_arr_eq(after, alone, sizeof after, "%s", what);
+    const int EXAMPLE_COUNTS[] = {EXAMPLES, 4}; /* with 4, some of the 7 shards are empty */
+    for (int i = 0; i < 2; i++) {
+        double alone[FEATURES], team[FEATURES];
+        double loss = two_steps(1, EXAMPLE_COUNTS[i], QKV_GRADIENTS_SEPARATE, alone);
+        for (int threads = 1; threads <= 5; threads += 2)
+            for (int memory = QKV_GRADIENTS_SEPARATE; memory <= QKV_GRADIENTS_PAIRED; memory++) {
+                cr_expect_eq(two_steps(threads, EXAMPLE_COUNTS[i], (enum qkv_gradient_memory)memory, team),
+                             loss);
+                cr_expect_arr_eq(alone, team, sizeof alone, "%d threads", threads);
+            }
+    }
 }
 
 Test(data_parallel, refuses_what_cannot_be_done)
 {
     struct regression *r = regression_new();
-    const struct {
-        struct qkv_shard_loss loss;
-        const char *message;
-    } CASES[] = {
-        {{r, begin, build_no_first, done}, "shard 0 is not to be had"},
-        {{r, begin, build_a_matrix, done},
-         "shard 0: build returned [7, 1], but must return the loss as a scalar"},
-        {{r, begin, build_no_third, done}, "shard 2 is not to be had"},
-        {{r, begin_with_none, build, done}, "a step in which no shard has items"},
-        {{r, begin_with_too_many, build, done},
-         "shard 2 of a step has 9223372036854775807 items, after 14 of earlier shards"},
-        {{r, begin_with_less_than_none, build, done},
-         "shard 2 of a step has -7 items, after 14 of earlier shards"},
-        {{r, begin, build_nothing, done},
-         "shard 0: build returned NULL, but must return the loss as a scalar"},
-        {{r, begin, build_with_a_wrong_mask, done}, "mask"},
-        {{r, begin, build, read_other_sums}, "is no cross entropy"},
-    };
-    const struct qkv_shard_loss good = loss_of(r);
+    struct qkv_shard_loss loss = loss_of(r);
     struct qkv_error error = {""};
     struct qkv_shard_sums sums;
     cr_expect_null(qkv_data_parallel_new(&r->parameters, NULL, 0, QKV_GRADIENTS_BY_SIZE, &error));
@@ -261,12 +254,46 @@ Test(data_parallel, refuses_what_cannot_be_done)
     cr_expect_null(qkv_data_parallel_new(&r->parameters, NULL, 4, (enum qkv_gradient_memory)77, &error));
     cr_expect_str_eq(error.message, "there is no memory for gradients of kind 77");
 
-    const float last = r->y[EXAMPLES - 1];
     r->y[EXAMPLES - 1] = INFINITY;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &good, NULL, false, &sums, &error), QKV_FAILED);
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_FAILED);
     cr_expect_not_null(strstr(error.message, "not finite"), "%s", error.message);
-    r->y[EXAMPLES - 1] = last;
-    expect_new_sum(parallel, &good, alone, "not finite");
+    r->y[EXAMPLES - 1] = 0;
+    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_OK, "%s",
+                 error.message);
+    qkv_data_parallel_free(parallel);
+    regression_free(r);
+}
+
+/* The gradients of a failed step must not be those of the step before, in whichever place it fails. */
+Test(data_parallel, a_failed_step_has_no_gradients)
+{
+    struct regression *r = regression_new();
+    const struct qkv_shard_loss good = loss_of(r);
+    struct qkv_shard_loss negative = good, nothing = good;
+    negative.begin = begin_with_less_than_none;
+    nothing.build = build_nothing;
+    const struct qkv_shard_loss *const failing[] = {&negative, &nothing, &good, &good};
+    struct qkv_data_parallel *parallel =
+        qkv_data_parallel_new(&r->parameters, NULL, 4, QKV_GRADIENTS_BY_SIZE, NULL);
+    struct qkv_shard_sums sums;
+    double alone[FEATURES], after[FEATURES];
+    cr_assert_eq(qkv_data_parallel_step(parallel, &good, NULL, false, &sums, NULL), QKV_OK);
+    gradients_of(parallel, alone);
+    for (int i = 0; i < 8; i++) {
+        int blocks;
+        const bool accumulate = i & 1;
+        if (i / 2 == 2) r->examples = 0;
+        if (i / 2 == 3) r->y[0] = INFINITY;
+        cr_expect_neq(qkv_data_parallel_step(parallel, failing[i / 2], NULL, accumulate, &sums, NULL),
+                      QKV_OK);
+        qkv_data_parallel_gradients(parallel, &blocks);
+        cr_expect_eq(blocks, 0, "case %d", i);
+        r->examples = EXAMPLES;
+        r->y[0] = 3 / 5.0f;
+        cr_assert_eq(qkv_data_parallel_step(parallel, &good, NULL, true, &sums, NULL), QKV_OK);
+        gradients_of(parallel, after);
+        cr_expect_arr_eq(after, alone, sizeof alone, "case %d: a new sum begins", i);
+    }
     qkv_data_parallel_free(parallel);
     regression_free(r);
 }

@@ -1,4 +1,4 @@
-#include "qkv/schedule.h"
+#include "qkv/config.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
