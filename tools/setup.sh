@@ -16,6 +16,11 @@ cores() {
     getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2
 }
 
+# How many test programs run at a time: many wait, for a browser or for other processes.
+test_jobs() {
+    echo $((2 * $(cores)))
+}
+
 # Succeeds if all commands and libraries are present, however they were installed.
 ready() {
     # shellcheck disable=SC2086 # one argument a word

@@ -20,4 +20,4 @@ setup "$test_packages" "$test_modules"
 setup_page
 build "$preset" "$@"
 cd "$root"
-ctest --preset "$preset" -j "$(cores)" || { echo "Tests fail in the build $preset" >&2; exit 1; }
+ctest --preset "$preset" -j "$(test_jobs)" || { echo "Tests fail in the build $preset" >&2; exit 1; }

@@ -52,7 +52,7 @@ static const struct {
     {"", 0, "byte 8: the header is not a JSON object: the file is damaged, or is not a safetensors file"},
     {"[1, 2]", 0, NULL},
     {"{'a':", 0,
-     "byte 12: the header is not a JSON object: the file is damaged, or is not a safetensors file"},
+     "byte 13: the header is not a JSON object: the file is damaged, or is not a safetensors file"},
     {"{}", 0, "is not a checkpoint of qkv: its header has no qkv.crc32"},
     {"{" A("[0,24]") "}", 24, "is not a checkpoint of qkv: its header has no qkv.crc32"},
     {"{'__metadata__':{'qkv.crc32':'", 0, NULL},

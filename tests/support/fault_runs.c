@@ -300,6 +300,17 @@ static const char *repair(const struct sweep *sweep)
     return path ? format("then %s differs", path) : NULL;
 }
 
+/* What a run printed behind the notes that a run without a fault prints, too. */
+static const char *after_notes(const char *error, const char *notes)
+{
+    for (const char *end; (end = strchr(notes, '\n')); notes = end + 1) {
+        size_t size = (size_t)(end + 1 - notes);
+        if (strncmp(error, notes, size) != 0) break;
+        error += size;
+    }
+    return error;
+}
+
 /* Returns what is wrong with the exit code and the messages of a run that did not succeed, or NULL. */
 static const char *check_failure(const struct sweep *sweep, const struct outcome *outcome)
 {
@@ -308,7 +319,7 @@ static const char *check_failure(const struct sweep *sweep, const struct outcome
     if (outcome->exit_code == 128 + SIGALRM) return "hangs";
     if (outcome->exit_code > 128) return "is ended by a signal";
     if (outcome->exit_code != 2) return "ends with another exit code than 0 and 2";
-    char *rest = strchr(outcome->error, '\n');
+    const char *rest = strchr(after_notes(outcome->error, sweep->without.error), '\n');
     bool one_line = rest && (!rest[1] || !strncmp(rest + 1, "the last checkpoint is complete", 31));
     if (!one_line) return "prints more or less than a sentence";
     if (!strcmp(sweep->fault.kind, "memory"))
