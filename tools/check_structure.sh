@@ -3,7 +3,7 @@
 # with 1, or prints nothing and exits with 0; exit status 2 means that the check itself could not run.
 #
 #     tools/check_structure.sh                  # all checks
-#     tools/check_structure.sh includes names   # some of: top includes circles lengths names format examples
+#     tools/check_structure.sh includes format  # some of: top includes circles lengths format examples
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/help.sh
@@ -186,21 +186,6 @@ check_lengths() {
     done
 }
 
-check_names() {
-    awk -F '\t' '
-    FILENAME ~ /\.txt$/ {
-        sub(/[ \t]*#.*/, "")
-        if ($0 == "") next
-        split($0, word, /[ \t]+/)
-        name = word[1]
-        sub(/^[^ \t]*[ \t]*/, "")
-        instead[name] = $0
-        next
-    }
-    $1 == "names" && $4 in instead { print $2 ":" $3 ": the name " $4 " is not plain English: " instead[$4] }
-    ' tools/forbidden_identifiers.txt "$work/facts"
-}
-
 check_format() {
     for formatter in "clang-format-$clang_format_version" clang-format; do
         case $("$formatter" --version 2>/dev/null) in
@@ -277,10 +262,10 @@ check_top() {
 }
 
 resolve >"$work/resolved"
-[ $# -gt 0 ] || set -- top includes circles lengths names format examples
+[ $# -gt 0 ] || set -- top includes circles lengths format examples
 for check; do
     case $check in
-    top | includes | circles | lengths | names | format | examples) "check_$check" ;;
+    top | includes | circles | lengths | format | examples) "check_$check" ;;
     *) echo "check_structure.sh: there is no check $check" >&2; exit 2 ;;
     esac
 done >"$work/findings"
