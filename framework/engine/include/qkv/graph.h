@@ -1,11 +1,11 @@
 /* Tensors, and the graph that computes them: build first, then run forward and backward (reverse-mode autograd).
  *
- * A call of an op checks shapes and records a node (qkv/ops.def has the signature and the shapes of every op, one row each); qkv_forward and qkv_backward run the recorded nodes. The graph
- * keeps its first error: from then on every op returns NULL, nothing runs, and every function accepts NULL for a tensor
- * (its shape has rank 0, its name is "no tensor", its value and gradient are NULL, its scalar NaN; reading and writing it
- * does nothing), so code that builds a model needs no checks, and its caller checks once before qkv_forward. A wrong call
- * after that (backward before forward, a setting that no longer fits) also becomes the graph's error, and qkv_graph_reset
- * removes it.
+ * A call of an op checks shapes and records a node; qkv/ops.def has the signature, the shapes and the formula of every op, one
+ * row each. qkv_forward and qkv_backward run the recorded nodes. The graph keeps its first error: from then on every op returns
+ * NULL, nothing runs, and every function accepts NULL for a tensor (its shape has rank 0, its name is "no tensor", its value
+ * and gradient are NULL, its scalar NaN; reading and writing it does nothing), so code that builds a model needs no checks, and
+ * its caller checks once before qkv_forward. A wrong call after that (backward before forward, a setting that no longer fits)
+ * also becomes the graph's error, and qkv_graph_reset removes it.
  *
  * Example:
  *     struct qkv_tensor *qkv_relu(struct qkv_graph *, struct qkv_tensor *); // one of the ops of qkv/ops.h
