@@ -359,50 +359,42 @@ const struct command command_align = {
                 "  qkv align runs/toy_en_es datasets/en_es/test.tsv --layer 1 --drawing union \\\n"
                 "      --links datasets/en_es/test.align -o test.links\n"
                 "  qkv align runs/toy_en_es datasets/en_es/test.tsv --head best --choose entropy\n",
-    .operands =
-        (const struct command_operand[]){
-            {"RUN", VALUE_RUN, "a run folder"},
-            {"PAIRS", VALUE_FILE,
-             "source and target separated by a tab (.tsv, .tsv.gz; -: standard input), or the common prefix "
-             "of two files; with --links, a third column is allowed"},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            {"output", 'o', "FILE", OPTION_TEXT, &output_path,
-             "the file to write; -: standard output (default)", .completes = VALUE_FILE},
-            {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1, or mean (default)"},
-            {"head", 0, "H", OPTION_TEXT, &head, "a head from 1, mean (default), or best"},
-            {"choose", 0, "RULE", OPTION_CHOICE, &rule_name,
-             "how --head best chooses: {choices}; lowest entropy, agreement with the mean of all heads "
-             "(default), or lowest alignment error on --links",
-             .choices = choose_name},
-            {"drawing", 0, "NAME", OPTION_CHOICE, &drawing_name,
-             "which links: {choices} (default: target; with --reverse, grow-diag)",
-             .choices = name_of_drawing},
-            {"threshold", 0, "X", OPTION_NUMBER, &threshold,
-             "link words whose weight is above X, instead of the strongest; without --reverse, the target "
-             "words of a source word need a share above X of its weights",
-             0, 1},
-            {"reading", 0, "NAME", OPTION_CHOICE, &reading_name,
-             "assign each row of weights to the word that the decoder step predicts, or to the word that it "
-             "reads, which is the previous one: {choices} (default: predicted)",
-             .choices = name_of_reading},
-            COMMAND_OPTION_MEASURE(&measure),
-            {"reverse", 0, "RUN", OPTION_TEXT, &reverse_path,
-             "a run that translates from target to source, with its default checkpoint: links per source "
-             "word",
-             .completes = VALUE_RUN},
-            {"reverse-layer", 0, "L", OPTION_TEXT, &reverse_layer, "its layer (default: as --layer)"},
-            {"reverse-head", 0, "H", OPTION_TEXT, &reverse_head, "its head (default: as --head)"},
-            {"multiply", 0, NULL, OPTION_FLAG, &multiply,
-             "with --reverse: multiply each weight by the weight of the other run, divide each row by its "
-             "sum, and draw the links of both directions from this"},
-            COMMAND_OPTIONS_LINKS(&links_options, "score the links: error rate, precision, recall"),
-            COMMAND_OPTION_CHECKPOINT(&checkpoint),
-            COMMAND_OPTION_THREADS(&threads),
-            {"json", 0, NULL, OPTION_FLAG, &json, "print the scores as one JSON object; needs --output"},
-            {0},
-        },
+    .operands = OPERANDS(
+        {"RUN", VALUE_RUN, "a run folder"},
+        {"PAIRS", VALUE_FILE,
+         "source and target separated by a tab (.tsv, .tsv.gz; -: standard input), or the common prefix "
+         "of two files; with --links, a third column is allowed"}),
+    .options = OPTIONS(
+        {"output", 'o', "FILE", OPTION_TEXT, &output_path, "the file to write; -: standard output (default)",
+         .completes = VALUE_FILE},
+        {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1, or mean (default)"},
+        {"head", 0, "H", OPTION_TEXT, &head, "a head from 1, mean (default), or best"},
+        {"choose", 0, "RULE", OPTION_CHOICE, &rule_name,
+         "how --head best chooses: {choices}; lowest entropy, agreement with the mean of all heads "
+         "(default), or lowest alignment error on --links",
+         .choices = choose_name},
+        {"drawing", 0, "NAME", OPTION_CHOICE, &drawing_name,
+         "which links: {choices} (default: target; with --reverse, grow-diag)", .choices = name_of_drawing},
+        {"threshold", 0, "X", OPTION_NUMBER, &threshold,
+         "link words whose weight is above X, instead of the strongest; without --reverse, the target "
+         "words of a source word need a share above X of its weights",
+         0, 1},
+        {"reading", 0, "NAME", OPTION_CHOICE, &reading_name,
+         "assign each row of weights to the word that the decoder step predicts, or to the word that it "
+         "reads, which is the previous one: {choices} (default: predicted)",
+         .choices = name_of_reading},
+        COMMAND_OPTION_MEASURE(&measure),
+        {"reverse", 0, "RUN", OPTION_TEXT, &reverse_path,
+         "a run that translates from target to source, with its default checkpoint: links per source "
+         "word",
+         .completes = VALUE_RUN},
+        {"reverse-layer", 0, "L", OPTION_TEXT, &reverse_layer, "its layer (default: as --layer)"},
+        {"reverse-head", 0, "H", OPTION_TEXT, &reverse_head, "its head (default: as --head)"},
+        {"multiply", 0, NULL, OPTION_FLAG, &multiply,
+         "with --reverse: multiply each weight by the weight of the other run, divide each row by its "
+         "sum, and draw the links of both directions from this"},
+        COMMAND_OPTIONS_LINKS(&links_options, "score the links: error rate, precision, recall"),
+        COMMAND_OPTION_CHECKPOINT(&checkpoint), COMMAND_OPTION_THREADS(&threads),
+        {"json", 0, NULL, OPTION_FLAG, &json, "print the scores as one JSON object; needs --output"}),
     .run = run,
 };

@@ -215,29 +215,20 @@ const struct command command_attention = {
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" -o cross.png --layer 2\n"
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" --head best --versus random\n"
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" -t \"el gato duerme\" -f json\n",
-    .operands =
-        (const struct command_operand[]){
-            {"RUN", VALUE_RUN, "a run folder"},
-            {"SENTENCE", VALUE_OTHER, "the text to translate; -: each line of standard input"},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            COMMAND_OPTIONS_SENTENCE_PAIR(&pair_options, "", " (not in formats for programs)"),
-            COMMAND_OPTION_PRECISION(&pair_options.precision),
-            COMMAND_OPTIONS_OUTPUT(&output_options),
-            {"kind", 0, "KIND", OPTION_LIST, &kinds, "{choices}; may be repeated, or comma-separated",
-             .choices = kind_or_all},
-            {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1, all, or mean"},
-            {"head", 0, "H", OPTION_TEXT, &head,
-             "a head from 1, all, mean, or best: the one that agrees most with the mean of all"},
-            {"mean", 0, NULL, OPTION_FLAG, &mean, "the mean over the heads of a layer: --head mean"},
-            COMMAND_OPTION_MEASURE(&measure),
-            COMMAND_OPTION_WITHOUT(&pair_options.without),
-            {"words", 0, NULL, OPTION_FLAG, &words,
-             "merge the tokens of each word, such as pieces of byte-pair encoding: columns are summed, rows "
-             "averaged"},
-            {0},
-        },
+    .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder"},
+                         {"SENTENCE", VALUE_OTHER, "the text to translate; -: each line of standard input"}),
+    .options = OPTIONS(
+        COMMAND_OPTIONS_SENTENCE_PAIR(&pair_options, "", " (not in formats for programs)"),
+        COMMAND_OPTION_PRECISION(&pair_options.precision), COMMAND_OPTIONS_OUTPUT(&output_options),
+        {"kind", 0, "KIND", OPTION_LIST, &kinds, "{choices}; may be repeated, or comma-separated",
+         .choices = kind_or_all},
+        {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1, all, or mean"},
+        {"head", 0, "H", OPTION_TEXT, &head,
+         "a head from 1, all, mean, or best: the one that agrees most with the mean of all"},
+        {"mean", 0, NULL, OPTION_FLAG, &mean, "the mean over the heads of a layer: --head mean"},
+        COMMAND_OPTION_MEASURE(&measure), COMMAND_OPTION_WITHOUT(&pair_options.without),
+        {"words", 0, NULL, OPTION_FLAG, &words,
+         "merge the tokens of each word, such as pieces of byte-pair encoding: columns are summed, rows "
+         "averaged"}),
     .run = run,
 };

@@ -67,21 +67,14 @@ const struct command command_average = {
                 "  qkv average runs/toy_en_es --best 2\n"
                 "  qkv average runs/toy_en_es --last 2 -o last2\n"
                 "  qkv evaluate runs/toy_en_es --checkpoint last2\n",
-    .operands =
-        (const struct command_operand[]){
-            {"RUN", VALUE_RUN, "a run folder"},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            {"last", 'l', "N", OPTION_INTEGER, &last,
-             "average the last N checkpoints (training.keep_last_ckpts)", 1, QKV_AVERAGE_MAX},
-            {"best", 'b', "N", OPTION_INTEGER, &best,
-             "average the N best checkpoints (training.keep_best_ckpts)", 1, QKV_AVERAGE_MAX},
-            {"output", 'o', "NAME", OPTION_TEXT, &output,
-             "name of the checkpoint in the run (default: average, but not in a run with testing.average); "
-             "an existing one is replaced"},
-            {0},
-        },
+    .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder"}),
+    .options = OPTIONS(
+        {"last", 'l', "N", OPTION_INTEGER, &last, "average the last N checkpoints (training.keep_last_ckpts)",
+         1, QKV_AVERAGE_MAX},
+        {"best", 'b', "N", OPTION_INTEGER, &best, "average the N best checkpoints (training.keep_best_ckpts)",
+         1, QKV_AVERAGE_MAX},
+        {"output", 'o', "NAME", OPTION_TEXT, &output,
+         "name of the checkpoint in the run (default: average, but not in a run with testing.average); "
+         "an existing one is replaced"}),
     .run = run,
 };

@@ -64,6 +64,10 @@ struct command_operand {
     qkv_name_lister *choices; /* the only operands accepted; NULL: any */
 };
 
+/* The tables of a command: their rows, and the row that ends them. */
+#define OPERANDS(...) ((const struct command_operand[]){__VA_ARGS__, {0}})
+#define OPTIONS(...)  ((const struct command_option[]){__VA_ARGS__, {0}})
+
 /* Texts are paragraphs that each format of `qkv help` wraps, with an empty line between; lines that
  * begin with a space are printed as they are. */
 struct command {

@@ -155,18 +155,10 @@ const struct command command_compare = {
                 "  qkv evaluate runs/b datasets/en_es/test.tsv --by-length 3 --json >b.json\n"
                 "  qkv compare a.json b.json -o table.md -o accuracy.svg\n"
                 "  qkv compare runs/a runs/b\n",
-    .operands =
-        (const struct command_operand[]){
-            {"RUN", VALUE_FILE, "a run folder, or the output of `qkv evaluate --json` for a run",
-             .repeated = true},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            {"output", 'o', "FILE", OPTION_LIST, &outputs,
-             "write the table (.md .tsv .json .txt) or the chart (.svg .png); may be repeated",
-             .completes = VALUE_FILE},
-            {0},
-        },
+    .operands = OPERANDS({"RUN", VALUE_FILE, "a run folder, or the output of `qkv evaluate --json` for a run",
+                          .repeated = true}),
+    .options = OPTIONS({"output", 'o', "FILE", OPTION_LIST, &outputs,
+                        "write the table (.md .tsv .json .txt) or the chart (.svg .png); may be repeated",
+                        .completes = VALUE_FILE}),
     .run = run,
 };

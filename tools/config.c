@@ -190,19 +190,11 @@ const struct command command_config = {
     .examples = "  qkv config configs/reverse.yaml --full\n"
                 "  qkv config configs/reverse.yaml -s training.learning_rate=5e-4\n"
                 "  qkv config --reference\n",
-    .operands =
-        (const struct command_operand[]){
-            {"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input", .optional = true},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            COMMAND_OPTION_SETTINGS(&settings),
-            {"full", 'f', NULL, OPTION_FLAG, &full,
-             "print every key, not only those that differ from their defaults"},
-            {"reference", 'r', NULL, OPTION_FLAG, &reference,
-             "print the table of all keys, in Markdown; no CONFIG"},
-            {0},
-        },
+    .operands = OPERANDS({"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input", .optional = true}),
+    .options = OPTIONS(COMMAND_OPTION_SETTINGS(&settings),
+                       {"full", 'f', NULL, OPTION_FLAG, &full,
+                        "print every key, not only those that differ from their defaults"},
+                       {"reference", 'r', NULL, OPTION_FLAG, &reference,
+                        "print the table of all keys, in Markdown; no CONFIG"}),
     .run = run,
 };

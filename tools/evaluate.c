@@ -331,33 +331,25 @@ const struct command command_evaluate = {
                 "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --by-length 3\n"
                 "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --no-translation \\\n"
                 "      --log-probs log_probs.tsv\n",
-    .operands =
-        (const struct command_operand[]){
-            {"RUN", VALUE_RUN, "a run folder"},
-            {"TSV", VALUE_FILE,
-             "source and target separated by a tab (.tsv, .tsv.gz; -: standard input), or the common prefix "
-             "of two files (default: data.test of the run)",
-             .optional = true},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            COMMAND_OPTIONS_SEARCH(&search_options),
-            COMMAND_OPTIONS_SCORE(&score_options),
-            COMMAND_OPTIONS_LINKS(&evaluate_options.links, "score the alignment of the cross attention"),
-            {"by-length", 'L', "STEP", OPTION_INTEGER, &evaluate_options.step,
-             "add a table by source length, in steps of STEP tokens", 1, 1000000, .needs_translations = true},
-            {"log-probs", 0, "FILE", OPTION_TEXT, &evaluate_options.log_probs,
-             "write the log-probability of each target token of TSV, and their sum for each sentence (.tsv "
-             ".json)",
-             .completes = VALUE_FILE},
-            {"no-translation", 0, NULL, OPTION_FLAG, &evaluate_options.no_translation,
-             "only loss, perplexity and token accuracy, which need no translations"},
-            COMMAND_OPTION_CHECKPOINT(&checkpoint),
-            COMMAND_OPTION_THREADS(&evaluate_options.threads),
-            COMMAND_OPTION_JSON(&json),
-            {0},
-        },
+    .operands = OPERANDS(
+        {"RUN", VALUE_RUN, "a run folder"},
+        {"TSV", VALUE_FILE,
+         "source and target separated by a tab (.tsv, .tsv.gz; -: standard input), or the common prefix "
+         "of two files (default: data.test of the run)",
+         .optional = true}),
+    .options = OPTIONS(
+        COMMAND_OPTIONS_SEARCH(&search_options), COMMAND_OPTIONS_SCORE(&score_options),
+        COMMAND_OPTIONS_LINKS(&evaluate_options.links, "score the alignment of the cross attention"),
+        {"by-length", 'L', "STEP", OPTION_INTEGER, &evaluate_options.step,
+         "add a table by source length, in steps of STEP tokens", 1, 1000000, .needs_translations = true},
+        {"log-probs", 0, "FILE", OPTION_TEXT, &evaluate_options.log_probs,
+         "write the log-probability of each target token of TSV, and their sum for each sentence (.tsv "
+         ".json)",
+         .completes = VALUE_FILE},
+        {"no-translation", 0, NULL, OPTION_FLAG, &evaluate_options.no_translation,
+         "only loss, perplexity and token accuracy, which need no translations"},
+        COMMAND_OPTION_CHECKPOINT(&checkpoint), COMMAND_OPTION_THREADS(&evaluate_options.threads),
+        COMMAND_OPTION_JSON(&json)),
     .run = run,
     .is_divided = true,
 };

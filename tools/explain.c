@@ -205,37 +205,29 @@ const struct command command_explain = {
                 "  qkv explain configs/seeds/general_attention.yaml --follow word_1 -o word.html\n"
                 "  qkv explain runs/toy_en_es \"the cat is sleeping\" --head best --versus random\n",
     .operands =
-        (const struct command_operand[]){
-            {"SCENE | RUN", VALUE_CONFIG_OR_RUN, "a YAML file (-: standard input), or a run folder",
-             .optional = true},
-            {"SENTENCE", VALUE_OTHER, "for a run: the text to translate; -: each line of standard input",
-             .optional = true},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            COMMAND_OPTIONS_OUTPUT(&request.output_options),
-            {"full", 0, NULL, OPTION_FLAG, &request.full, "print complete matrices, however large"},
-            {"digits", 0, "N", OPTION_INTEGER, &request.digits, "digits after the decimal point (default: 4)",
-             1, 17},
-            {"follow", 0, "WORDS", OPTION_LIST, &request.follow,
-             "show the queries of these words only: words, or their numbers from 1; may be repeated"},
-            {"head", 0, "H", OPTION_TEXT, &request.head,
-             "a head from 1, all (default), or best: the one of this layer that agrees most with the mean of "
-             "its heads"},
-            {"set", 's', "KEY=VALUE", OPTION_LIST, &request.settings,
-             "scene: override a key; may be repeated"},
-            {"reference", 0, NULL, OPTION_FLAG, &request.reference,
-             "print the table of all keys of a scene, in Markdown; no operand"},
-            COMMAND_OPTIONS_SENTENCE_PAIR(&request.pair, "run: ", ""),
-            {"kind", 0, "KIND", OPTION_CHOICE, &request.kind, "run: {choices} attention (default: cross)",
-             .choices = kind_name},
-            {"layer", 0, "L", OPTION_INTEGER, &request.layer, "run: a layer from 1 (default: the last)", 1,
-             1000},
-            {"words", 0, NULL, OPTION_FLAG, &request.words,
-             "run: also show weights between words: summed over the tokens of a key word, mean over those of "
-             "a query word"},
-            {0},
-        },
+        OPERANDS({"SCENE | RUN", VALUE_CONFIG_OR_RUN, "a YAML file (-: standard input), or a run folder",
+                  .optional = true},
+                 {"SENTENCE", VALUE_OTHER, "for a run: the text to translate; -: each line of standard input",
+                  .optional = true}),
+    .options = OPTIONS(
+        COMMAND_OPTIONS_OUTPUT(&request.output_options),
+        {"full", 0, NULL, OPTION_FLAG, &request.full, "print complete matrices, however large"},
+        {"digits", 0, "N", OPTION_INTEGER, &request.digits, "digits after the decimal point (default: 4)", 1,
+         17},
+        {"follow", 0, "WORDS", OPTION_LIST, &request.follow,
+         "show the queries of these words only: words, or their numbers from 1; may be repeated"},
+        {"head", 0, "H", OPTION_TEXT, &request.head,
+         "a head from 1, all (default), or best: the one of this layer that agrees most with the mean of "
+         "its heads"},
+        {"set", 's', "KEY=VALUE", OPTION_LIST, &request.settings, "scene: override a key; may be repeated"},
+        {"reference", 0, NULL, OPTION_FLAG, &request.reference,
+         "print the table of all keys of a scene, in Markdown; no operand"},
+        COMMAND_OPTIONS_SENTENCE_PAIR(&request.pair, "run: ", ""),
+        {"kind", 0, "KIND", OPTION_CHOICE, &request.kind, "run: {choices} attention (default: cross)",
+         .choices = kind_name},
+        {"layer", 0, "L", OPTION_INTEGER, &request.layer, "run: a layer from 1 (default: the last)", 1, 1000},
+        {"words", 0, NULL, OPTION_FLAG, &request.words,
+         "run: also show weights between words: summed over the tokens of a key word, mean over those of "
+         "a query word"}),
     .run = run,
 };

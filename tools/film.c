@@ -169,30 +169,23 @@ const struct command command_film = {
     .examples = "  qkv film runs/toy_en_es \"the cat is sleeping\" -o film.png\n"
                 "  qkv film runs/toy_en_es \"we paint\" --kind encoder --layer 2 --head 1\n",
     .operands =
-        (const struct command_operand[]){
-            {"RUN", VALUE_RUN, "a run folder"},
-            {"SENTENCE", VALUE_OTHER, "the text to translate"},
-            {0},
-        },
+        OPERANDS({"RUN", VALUE_RUN, "a run folder"}, {"SENTENCE", VALUE_OTHER, "the text to translate"}),
     .options =
-        (const struct command_option[]){
-            {"output", 'o', "FILE", OPTION_TEXT, &output, "the picture (default: film.png)",
-             .completes = VALUE_FILE},
-            {"kind", 0, "KIND", OPTION_CHOICE, &kind, "{choices} (default: cross)", .choices = kind_name},
-            {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1 (default: the last)"},
-            {"head", 0, "H", OPTION_TEXT, &head,
-             "a head from 1, mean, or best: the one of this layer that agrees most with the mean of its "
-             "heads (default: best)"},
-            {"colormap", 0, "NAME", OPTION_CHOICE, &colormap,
-             "colours of weights: {choices} (default: YlOrRd)", .choices = output_colormap_name},
-            {"target", 't', "TEXT", OPTION_TEXT, &pair_options.target,
-             "show the attention for this translation instead of the run's own"},
-            {"words", 0, NULL, OPTION_FLAG, &words,
-             "merge the tokens of each word, such as pieces of byte-pair encoding"},
-            COMMAND_OPTION_CHECKPOINT(&pair_options.checkpoint),
-            {"quiet", 'q', NULL, OPTION_FLAG, &pair_options.quiet,
-             "do not print the translation nor the name of the file, nor warn about unknown words"},
-            {0},
-        },
+        OPTIONS({"output", 'o', "FILE", OPTION_TEXT, &output, "the picture (default: film.png)",
+                 .completes = VALUE_FILE},
+                {"kind", 0, "KIND", OPTION_CHOICE, &kind, "{choices} (default: cross)", .choices = kind_name},
+                {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1 (default: the last)"},
+                {"head", 0, "H", OPTION_TEXT, &head,
+                 "a head from 1, mean, or best: the one of this layer that agrees most with the mean of its "
+                 "heads (default: best)"},
+                {"colormap", 0, "NAME", OPTION_CHOICE, &colormap,
+                 "colours of weights: {choices} (default: YlOrRd)", .choices = output_colormap_name},
+                {"target", 't', "TEXT", OPTION_TEXT, &pair_options.target,
+                 "show the attention for this translation instead of the run's own"},
+                {"words", 0, NULL, OPTION_FLAG, &words,
+                 "merge the tokens of each word, such as pieces of byte-pair encoding"},
+                COMMAND_OPTION_CHECKPOINT(&pair_options.checkpoint),
+                {"quiet", 'q', NULL, OPTION_FLAG, &pair_options.quiet,
+                 "do not print the translation nor the name of the file, nor warn about unknown words"}),
     .run = run,
 };

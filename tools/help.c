@@ -81,17 +81,9 @@ const struct command command_help = {
     .examples = "  qkv help train\n"
                 "  eval \"$(qkv help --format bash)\"\n"
                 "  qkv help --format fish >~/.config/fish/completions/qkv.fish\n",
-    .operands =
-        (const struct command_operand[]){
-            {"COMMAND", VALUE_OTHER, "a command of qkv (default: an overview)", .optional = true,
-             .choices = command_name},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            {"format", 'f', "FORMAT", OPTION_CHOICE, &format, "{choices} (default: text)",
-             .choices = format_name},
-            {0},
-        },
+    .operands = OPERANDS({"COMMAND", VALUE_OTHER, "a command of qkv (default: an overview)", .optional = true,
+                          .choices = command_name}),
+    .options = OPTIONS({"format", 'f', "FORMAT", OPTION_CHOICE, &format, "{choices} (default: text)",
+                        .choices = format_name}),
     .run = run,
 };

@@ -353,47 +353,40 @@ const struct command command_init = {
     .examples = "  qkv init spa.txt\n"
                 "  qkv init train.en train.de -o runs/ende.yaml --minutes 30\n"
                 "  qkv init pairs.tsv.gz --src en --trg fr --clean\n",
-    .operands =
-        (const struct command_operand[]){
-            {"PAIRS", VALUE_FILE,
-             "a table of pairs, or the source side, or a common prefix; -: standard input"},
-            {"PAIRS2", VALUE_FILE, "the target side, where PAIRS is the source side", .optional = true},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            {"output", 'o', "CONFIG", OPTION_TEXT, &options.config,
-             "the config to write (default: NAME.yaml in this folder, where PAIRS is NAME.txt, or the two "
-             "files are NAME.en and NAME.de; characters other than letters, digits, '.', '_' and '-', such "
-             "as spaces, become underscores)",
-             .completes = VALUE_FILE},
-            {"src", 0, "CODE", OPTION_TEXT, &options.lang[0],
-             "language of the source: a code such as en or pt-BR, or a name such as English (default: by "
-             "names of files and columns, else `src`); where these name "
-             "it for the other side, the sides are exchanged"},
-            {"trg", 0, "CODE", OPTION_TEXT, &options.lang[1],
-             "language of the target (default: likewise, else `trg`)"},
-            {"columns", 0, "N,M", OPTION_TEXT, &options.columns,
-             "columns of source and target, from 1; 2,1 swaps them (default: the first two that hold "
-             "sentences)"},
-            {"minutes", 'm', "N", OPTION_NUMBER, &options.minutes,
-             "longest time of training on this machine (default: 10)", 0.25, 100000},
-            {"updates", 0, "N", OPTION_INTEGER, &options.updates,
-             "train for N updates instead of --minutes; skips the measurement of speed", 1, 1e9},
-            {"clean", 'c', NULL, OPTION_FLAG, &options.clean,
-             "remove HTML from sentences, and pairs that repeat an earlier one, or whose lengths differ so "
-             "much that one is probably not "
-             "the translation of the other"},
-            {"dev", 0, "N", OPTION_INTEGER, &options.dev,
-             "the maximal number of pairs of dev (default: a twentieth of all, up to 1000)", 1, 1e9},
-            {"test", 0, "N", OPTION_INTEGER, &options.test,
-             "the maximal number of pairs of test (default: likewise)", 1, 1e9},
-            {"seed", 's', "N", OPTION_INTEGER, &options.seed,
-             "another seed draws other pairs for dev and test (default: 42)", 0, 9e15},
-            {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace existing files"},
-            COMMAND_OPTION_THREADS(&options.threads),
-            {"quiet", 'q', NULL, OPTION_FLAG, &options.quiet, "print errors only"},
-            {0},
-        },
+    .operands = OPERANDS(
+        {"PAIRS", VALUE_FILE, "a table of pairs, or the source side, or a common prefix; -: standard input"},
+        {"PAIRS2", VALUE_FILE, "the target side, where PAIRS is the source side", .optional = true}),
+    .options = OPTIONS(
+        {"output", 'o', "CONFIG", OPTION_TEXT, &options.config,
+         "the config to write (default: NAME.yaml in this folder, where PAIRS is NAME.txt, or the two "
+         "files are NAME.en and NAME.de; characters other than letters, digits, '.', '_' and '-', such "
+         "as spaces, become underscores)",
+         .completes = VALUE_FILE},
+        {"src", 0, "CODE", OPTION_TEXT, &options.lang[0],
+         "language of the source: a code such as en or pt-BR, or a name such as English (default: by "
+         "names of files and columns, else `src`); where these name "
+         "it for the other side, the sides are exchanged"},
+        {"trg", 0, "CODE", OPTION_TEXT, &options.lang[1],
+         "language of the target (default: likewise, else `trg`)"},
+        {"columns", 0, "N,M", OPTION_TEXT, &options.columns,
+         "columns of source and target, from 1; 2,1 swaps them (default: the first two that hold "
+         "sentences)"},
+        {"minutes", 'm', "N", OPTION_NUMBER, &options.minutes,
+         "longest time of training on this machine (default: 10)", 0.25, 100000},
+        {"updates", 0, "N", OPTION_INTEGER, &options.updates,
+         "train for N updates instead of --minutes; skips the measurement of speed", 1, 1e9},
+        {"clean", 'c', NULL, OPTION_FLAG, &options.clean,
+         "remove HTML from sentences, and pairs that repeat an earlier one, or whose lengths differ so "
+         "much that one is probably not "
+         "the translation of the other"},
+        {"dev", 0, "N", OPTION_INTEGER, &options.dev,
+         "the maximal number of pairs of dev (default: a twentieth of all, up to 1000)", 1, 1e9},
+        {"test", 0, "N", OPTION_INTEGER, &options.test,
+         "the maximal number of pairs of test (default: likewise)", 1, 1e9},
+        {"seed", 's', "N", OPTION_INTEGER, &options.seed,
+         "another seed draws other pairs for dev and test (default: 42)", 0, 9e15},
+        {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace existing files"},
+        COMMAND_OPTION_THREADS(&options.threads),
+        {"quiet", 'q', NULL, OPTION_FLAG, &options.quiet, "print errors only"}),
     .run = run,
 };

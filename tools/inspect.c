@@ -387,16 +387,7 @@ const struct command command_inspect = {
                    "files, and every parameter with its shape, number of elements and root mean square.\n",
     .examples = "  qkv inspect runs/toy_en_es\n"
                 "  qkv inspect runs/toy_en_es --checkpoint last --json\n",
-    .operands =
-        (const struct command_operand[]){
-            {"RUN", VALUE_RUN, "a run folder"},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            COMMAND_OPTION_CHECKPOINT(&checkpoint),
-            COMMAND_OPTION_JSON(&json),
-            {0},
-        },
+    .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder"}),
+    .options = OPTIONS(COMMAND_OPTION_CHECKPOINT(&checkpoint), COMMAND_OPTION_JSON(&json)),
     .run = run,
 };

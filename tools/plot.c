@@ -315,22 +315,14 @@ const struct command command_plot = {
     .examples = "  qkv plot runs/toy_en_es\n"
                 "  qkv plot runs/a runs/b --x time -o curves.svg\n"
                 "  qkv plot runs/a runs/b --show loss,gradient_norm\n",
-    .operands =
-        (const struct command_operand[]){
-            {"RUN", VALUE_RUN, "a run folder", .repeated = true},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            {"output", 'o', "FILE", OPTION_TEXT, &output, "write a picture (.svg .png)",
-             .completes = VALUE_FILE},
-            {"x", 'x', "AXIS", OPTION_CHOICE, &axis_option,
-             "what the curves run over: {choices} (default: updates)", .choices = axis_name},
-            {"show", 0, "NAMES", OPTION_LIST, &shown,
-             "charts, with commas between: {choices} (default: all in a picture, loss and bleu in the "
-             "terminal)",
-             .choices = panel_name},
-            {0},
-        },
+    .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder", .repeated = true}),
+    .options = OPTIONS(
+        {"output", 'o', "FILE", OPTION_TEXT, &output, "write a picture (.svg .png)", .completes = VALUE_FILE},
+        {"x", 'x', "AXIS", OPTION_CHOICE, &axis_option,
+         "what the curves run over: {choices} (default: updates)", .choices = axis_name},
+        {"show", 0, "NAMES", OPTION_LIST, &shown,
+         "charts, with commas between: {choices} (default: all in a picture, loss and bleu in the "
+         "terminal)",
+         .choices = panel_name}),
     .run = run,
 };

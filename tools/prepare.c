@@ -84,20 +84,13 @@ const struct command command_prepare = {
     .examples = "  qkv prepare configs/toy_en_es.yaml -o runs/toy.prepared\n"
                 "  qkv train configs/toy_en_es.yaml -s data.train=runs/toy.prepared\n"
                 "  qkv prepare configs/toy_en_es.yaml --from runs/toy_en_es -o runs/more.prepared\n",
-    .operands =
-        (const struct command_operand[]){
-            {"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input"},
-            {0},
-        },
+    .operands = OPERANDS({"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input"}),
     .options =
-        (const struct command_option[]){
-            {"output", 'o', "FILE", OPTION_TEXT, &output, "the file to write, whose name ends in .prepared",
-             .completes = VALUE_FILE},
-            {"from", 0, "RUN", OPTION_TEXT, &from,
-             "use the vocabularies and merges of another run, as `train --from` does (training.from)"},
-            {"overwrite", 0, NULL, OPTION_FLAG, &overwrite, "replace an existing file"},
-            COMMAND_OPTION_SETTINGS(&settings),
-            {0},
-        },
+        OPTIONS({"output", 'o', "FILE", OPTION_TEXT, &output,
+                 "the file to write, whose name ends in .prepared", .completes = VALUE_FILE},
+                {"from", 0, "RUN", OPTION_TEXT, &from,
+                 "use the vocabularies and merges of another run, as `train --from` does (training.from)"},
+                {"overwrite", 0, NULL, OPTION_FLAG, &overwrite, "replace an existing file"},
+                COMMAND_OPTION_SETTINGS(&settings)),
     .run = run,
 };

@@ -34,17 +34,10 @@ const struct command command_quantize = {
         "read runs accept it; training cannot continue from it.\n",
     .examples = "  qkv quantize runs/toy_en_es -o runs/toy_int8\n"
                 "  qkv evaluate runs/toy_int8\n",
-    .operands =
-        (const struct command_operand[]){
-            {"RUN", VALUE_RUN, "a run folder"},
-            {0},
-        },
+    .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder"}),
     .options =
-        (const struct command_option[]){
-            {"output", 'o', "FOLDER", OPTION_TEXT, &output,
-             "the folder of the new run, which must not exist or be empty", .completes = VALUE_FOLDER},
-            COMMAND_OPTION_CHECKPOINT(&checkpoint),
-            {0},
-        },
+        OPTIONS({"output", 'o', "FOLDER", OPTION_TEXT, &output,
+                 "the folder of the new run, which must not exist or be empty", .completes = VALUE_FOLDER},
+                COMMAND_OPTION_CHECKPOINT(&checkpoint)),
     .run = run,
 };

@@ -309,26 +309,20 @@ const struct command command_score = {
                 "  qkv translate runs/b lines.en >b.es\n"
                 "  qkv score a.es lines.es --against b.es\n",
     .operands =
-        (const struct command_operand[]){
-            {"TRANSLATIONS", VALUE_FILE, "one translation a line, plain or gzip; -: standard input"},
-            {"REFERENCES", VALUE_FILE,
-             "the same lines, each with one reference or several separated by tabs, plain or gzip; -: "
-             "standard input"},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            COMMAND_OPTIONS_SCORE(&score_options),
-            {"sentence-level", 0, NULL, OPTION_FLAG, &sentence_level,
-             "scores of each sentence, as TSV or, with --json, beside those of all; implies "
-             "--effective-order"},
-            {"against", 0, "FILE", OPTION_LIST, &against,
-             "compare with the translations of another system, one a line; may be repeated",
-             .completes = VALUE_FILE},
-            {"samples", 0, "N", OPTION_INTEGER, &samples, "samples of --against (default: 1000)", 1, 1000000},
-            {"seed", 0, "N", OPTION_INTEGER, &seed, "seed of the samples (default: 12345)", 0, 4294967295.0},
-            COMMAND_OPTION_JSON(&json),
-            {0},
-        },
+        OPERANDS({"TRANSLATIONS", VALUE_FILE, "one translation a line, plain or gzip; -: standard input"},
+                 {"REFERENCES", VALUE_FILE,
+                  "the same lines, each with one reference or several separated by tabs, plain or gzip; -: "
+                  "standard input"}),
+    .options = OPTIONS(
+        COMMAND_OPTIONS_SCORE(&score_options),
+        {"sentence-level", 0, NULL, OPTION_FLAG, &sentence_level,
+         "scores of each sentence, as TSV or, with --json, beside those of all; implies "
+         "--effective-order"},
+        {"against", 0, "FILE", OPTION_LIST, &against,
+         "compare with the translations of another system, one a line; may be repeated",
+         .completes = VALUE_FILE},
+        {"samples", 0, "N", OPTION_INTEGER, &samples, "samples of --against (default: 1000)", 1, 1000000},
+        {"seed", 0, "N", OPTION_INTEGER, &seed, "seed of the samples (default: 12345)", 0, 4294967295.0},
+        COMMAND_OPTION_JSON(&json)),
     .run = run,
 };

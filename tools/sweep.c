@@ -214,26 +214,19 @@ const struct command command_sweep = {
     .examples = "  qkv sweep configs/toy_en_es.yaml -g training.learning_rate=1e-3,3e-3 --seeds 2\n"
                 "  qkv sweep configs/toy_en_es.yaml -g model.encoder.num_layers=1,2 -o runs/depth\n"
                 "  qkv sweep configs/history/*.yaml -s training.updates=500 -o runs/history\n",
-    .operands =
-        (const struct command_operand[]){
-            {"CONFIG", VALUE_CONFIG, "a YAML file", .repeated = true},
-            {0},
-        },
+    .operands = OPERANDS({"CONFIG", VALUE_CONFIG, "a YAML file", .repeated = true}),
     .options =
-        (const struct command_option[]){
-            {"grid", 'g', "KEY=VALUES", OPTION_LIST, &grid_options,
-             "values of a key, with commas between; a value that is a list has brackets; may be repeated",
-             .completes = VALUE_SETTING},
-            {"seeds", 0, "N", OPTION_INTEGER, &seeds,
-             "runs of each combination, with seeds of their own (default: 1)", 1, MAX_SWEPT},
-            {"output", 'o', "FOLDER", OPTION_TEXT, &folder,
-             "the folder of the runs (default: runs/<name>-sweep; of several configs, runs/sweep)",
-             .completes = VALUE_FOLDER},
-            COMMAND_OPTION_SETTINGS(&settings),
-            {"threads", 'j', "N", OPTION_INTEGER, &threads,
-             "number of threads of all runs together (default: one per processor)", 1, 1024},
-            {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "print errors and the table only"},
-            {0},
-        },
+        OPTIONS({"grid", 'g', "KEY=VALUES", OPTION_LIST, &grid_options,
+                 "values of a key, with commas between; a value that is a list has brackets; may be repeated",
+                 .completes = VALUE_SETTING},
+                {"seeds", 0, "N", OPTION_INTEGER, &seeds,
+                 "runs of each combination, with seeds of their own (default: 1)", 1, MAX_SWEPT},
+                {"output", 'o', "FOLDER", OPTION_TEXT, &folder,
+                 "the folder of the runs (default: runs/<name>-sweep; of several configs, runs/sweep)",
+                 .completes = VALUE_FOLDER},
+                COMMAND_OPTION_SETTINGS(&settings),
+                {"threads", 'j', "N", OPTION_INTEGER, &threads,
+                 "number of threads of all runs together (default: one per processor)", 1, 1024},
+                {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "print errors and the table only"}),
     .run = run,
 };

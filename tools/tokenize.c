@@ -86,19 +86,11 @@ const struct command command_tokenize = {
         "reads as `<unk>`, are named on standard error, those of the first ten lines that have any.\n",
     .examples = "  echo \"the cat is sleeping\" | qkv tokenize runs/toy_en_es\n"
                 "  qkv tokenize runs/toy_en_es lines.es --side trg\n",
-    .operands =
-        (const struct command_operand[]){
-            {"RUN", VALUE_RUN, "a run folder"},
-            {"FILE", VALUE_FILE, "a text file, one sentence a line; -: standard input (default)",
-             .optional = true},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            {"side", 0, "SIDE", OPTION_CHOICE, &side, "language of the lines: {choices} (default: src)",
-             .choices = side_name},
-            {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "do not warn about unknown words"},
-            {0},
-        },
+    .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder"},
+                         {"FILE", VALUE_FILE, "a text file, one sentence a line; -: standard input (default)",
+                          .optional = true}),
+    .options = OPTIONS({"side", 0, "SIDE", OPTION_CHOICE, &side,
+                        "language of the lines: {choices} (default: src)", .choices = side_name},
+                       {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "do not warn about unknown words"}),
     .run = run,
 };

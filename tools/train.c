@@ -102,25 +102,17 @@ const struct command command_train = {
     .examples = "  qkv train configs/toy_en_es.yaml\n"
                 "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n"
                 "  qkv train configs/toy_en_es.yaml --from runs/toy_en_es -s name=more\n",
-    .operands =
-        (const struct command_operand[]){
-            {"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input"},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            COMMAND_OPTION_SETTINGS(&settings),
-            {"resume", 'r', NULL, OPTION_FLAG, &options.resume,
-             "continue from the last checkpoint of the run"},
-            {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace an existing run folder"},
-            {"from", 0, "RUN", OPTION_TEXT, &from,
-             "start from the parameters of another run (the checkpoint that qkv translate would use), of a "
-             "checkpoint, or of a safetensors file "
-             "(training.from)"},
-            COMMAND_OPTION_THREADS(&threads),
-            {"quiet", 'q', NULL, OPTION_FLAG, &view.quiet, "print errors only"},
-            {0},
-        },
+    .operands = OPERANDS({"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input"}),
+    .options = OPTIONS(
+        COMMAND_OPTION_SETTINGS(&settings),
+        {"resume", 'r', NULL, OPTION_FLAG, &options.resume, "continue from the last checkpoint of the run"},
+        {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace an existing run folder"},
+        {"from", 0, "RUN", OPTION_TEXT, &from,
+         "start from the parameters of another run (the checkpoint that qkv translate would use), of a "
+         "checkpoint, or of a safetensors file "
+         "(training.from)"},
+        COMMAND_OPTION_THREADS(&threads),
+        {"quiet", 'q', NULL, OPTION_FLAG, &view.quiet, "print errors only"}),
     .run = run,
     .writes_run = true,
     .is_divided = true,

@@ -112,37 +112,31 @@ static const struct command command_bench = {
     ,
     .examples = "  qkv-bench toy -m train -t 2\n"
                 "  qkv-bench small -m profile --json\n",
-    .operands =
-        (const struct command_operand[]){
-            {"WORKLOAD", VALUE_OTHER,
-             "toy, small, base (default: these three), large, or the path of a config, which is measured on "
-             "its training text unless there is a --text",
-             .optional = true, .repeated = true},
-            {0},
-        },
-    .options =
-        (const struct command_option[]){
-            {"measure", 'm', "WHAT", OPTION_LIST, &wanted, "measure this; may be repeated",
-             .choices = measure_name},
-            {"threads", 't', "N", OPTION_INTEGER, &options.threads,
-             "number of threads; 0: one per processor (default)", 0, 1024},
-            {"shards", 0, "N", OPTION_INTEGER, &options.shards,
-             "parts of a batch; 0: one per thread, or as the config says (default)", 0, 1024},
-            {"steps", 0, "N", OPTION_INTEGER, &options.steps, "most steps to time (default: 200)", 1, 1e6},
-            {"seconds", 0, "S", OPTION_NUMBER, &options.seconds,
-             "seconds to spend on each number (default: 3)", 0, 1e6},
-            {"text", 0, "FILE", OPTION_TEXT, &options.text,
-             "train on the pairs of FILE (.tsv, .tsv.gz), a new batch at each step", .completes = VALUE_FILE},
-            {"batches", 0, "FILE", OPTION_TEXT, &options.batches,
-             "write the token ids of the batches of train to FILE, one JSON object a batch",
-             .completes = VALUE_FILE},
-            {"precision", 0, "TYPE", OPTION_CHOICE, &options.precision,
-             "type of the numbers that linear layers multiply: {choices} (default: float32), of which int8 "
-             "changes decode only, bfloat16 train and profile, too",
-             .choices = precision_name},
-            {"json", 0, NULL, OPTION_FLAG, &json, "print JSON"},
-            {0},
-        },
+    .operands = OPERANDS(
+        {"WORKLOAD", VALUE_OTHER,
+         "toy, small, base (default: these three), large, or the path of a config, which is measured on "
+         "its training text unless there is a --text",
+         .optional = true, .repeated = true}),
+    .options = OPTIONS(
+        {"measure", 'm', "WHAT", OPTION_LIST, &wanted, "measure this; may be repeated",
+         .choices = measure_name},
+        {"threads", 't', "N", OPTION_INTEGER, &options.threads,
+         "number of threads; 0: one per processor (default)", 0, 1024},
+        {"shards", 0, "N", OPTION_INTEGER, &options.shards,
+         "parts of a batch; 0: one per thread, or as the config says (default)", 0, 1024},
+        {"steps", 0, "N", OPTION_INTEGER, &options.steps, "most steps to time (default: 200)", 1, 1e6},
+        {"seconds", 0, "S", OPTION_NUMBER, &options.seconds, "seconds to spend on each number (default: 3)",
+         0, 1e6},
+        {"text", 0, "FILE", OPTION_TEXT, &options.text,
+         "train on the pairs of FILE (.tsv, .tsv.gz), a new batch at each step", .completes = VALUE_FILE},
+        {"batches", 0, "FILE", OPTION_TEXT, &options.batches,
+         "write the token ids of the batches of train to FILE, one JSON object a batch",
+         .completes = VALUE_FILE},
+        {"precision", 0, "TYPE", OPTION_CHOICE, &options.precision,
+         "type of the numbers that linear layers multiply: {choices} (default: float32), of which int8 "
+         "changes decode only, bfloat16 train and profile, too",
+         .choices = precision_name},
+        {"json", 0, NULL, OPTION_FLAG, &json, "print JSON"}),
     .run = bench,
 };
 

@@ -1,5 +1,4 @@
-/* The different tokens of a text: a hash table from a string to its number; all strings are in one
- * block. */
+/* A hash table from a string to its number; all strings are in one block. */
 #include "qkv/types.h"
 
 #include "core/grow.h"

@@ -1,6 +1,6 @@
-/* Workers compute a node as soon as both its children are complete: they add the block of the right child to that of the
- * left child and free it. They stop at a level with few nodes, the roots. The optimizer adds the roots, because it has to read
- * them anyway.
+/* With more shards than MAX_ROOTS, workers compute a node as soon as both its children are complete: they add the block of the
+ * right child to that of the left child and free it. They stop at a level with few nodes, the roots. The optimizer adds the
+ * roots, because it has to read them anyway.
  *
  * Shards start in order, and only when they have their block. A shard that runs does not wait for a block; the second shard
  * of a pair waits for the first one, which is running already. So some thread always frees a block, and there is no deadlock
