@@ -1,12 +1,10 @@
-/* Two dense layers learn the exclusive or of two bits.
- *
- *     cc xor.c $(pkg-config --cflags --libs qkv-engine) -o xor && ./xor
- */
+/* Two dense layers learn the exclusive or of two bits. To build and run the program:
+ *     cc xor.c $(pkg-config --cflags --libs qkv-engine) -o xor && ./xor */
 #include <qkv/engine.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static const double INPUTS[] = {0, 0, 0, 1, 1, 0, 1, 1}, TARGETS[] = {0, 1, 1, 0};
+static double inputs[] = {0, 0, 0, 1, 1, 0, 1, 1}, targets[] = {0, 1, 1, 0};
 
 int main(void)
 {
@@ -25,10 +23,8 @@ int main(void)
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
     double *gradients = calloc((size_t)parameters.elements, sizeof *gradients);
     qkv_graph_bind(graph, &parameters, gradients, false);
-    struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(4, 2));
-    struct qkv_tensor *target = qkv_constant(graph, QKV_SHAPE(4, 1));
-    qkv_tensor_write(x, INPUTS);
-    qkv_tensor_write(target, TARGETS);
+    struct qkv_tensor *x = qkv_wrap(graph, QKV_SHAPE(4, 2), inputs);
+    struct qkv_tensor *target = qkv_wrap(graph, QKV_SHAPE(4, 1), targets);
     struct qkv_tensor *y = qkv_dense_apply(&output, graph, qkv_dense_apply(&hidden, graph, x)); /* [4, 1] */
     struct qkv_tensor *error = qkv_subtract(graph, y, target);                                  /* [4, 1] */
     struct qkv_tensor *loss = qkv_mean(graph, qkv_multiply(graph, error, error), QKV_ALL);
@@ -53,6 +49,12 @@ int main(void)
     double out[4] = {0};
     qkv_tensor_read(y, out);
     for (int row = 0; row < 4; row++)
-        printf("%.0f xor %.0f = %.3f\n", INPUTS[2 * row], INPUTS[2 * row + 1], out[row]);
-    return ok && qkv_tensor_scalar(loss) < 0.01 ? EXIT_SUCCESS : EXIT_FAILURE; /* which frees all memory */
+        printf("%.0f xor %.0f = %.3f\n", inputs[2 * row], inputs[2 * row + 1], out[row]);
+    ok = ok && qkv_tensor_scalar(loss) < 0.01;
+    qkv_check_release(&report);
+    qkv_optimizer_release(&optimizer);
+    qkv_graph_free(graph);
+    qkv_parameters_release(&parameters);
+    free(gradients);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
