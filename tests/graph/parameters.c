@@ -120,7 +120,8 @@ Test(parameters, zeros_and_ones)
     cr_expect(parameters.list[0] == of[0] && qkv_parameters_find(&parameters, "p.1") == of[1]);
     for (int64_t i = 0; i < 9; i++) qkv_parameter_set(&parameters, of[0], i, 5);
     qkv_parameters_initialize(&parameters, 3);
-    for (int64_t i = 0; i < 18; i++) cr_expect_eq(qkv_parameter_get(&parameters, of[i / 9], i % 9), i / 9);
+    for (int64_t i = 0; i < 18; i++)
+        cr_expect_eq(qkv_parameter_get(&parameters, of[i / 9], i % 9), (double)(i / 9));
     qkv_parameters_release(&parameters);
 }
 
