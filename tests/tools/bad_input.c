@@ -274,6 +274,7 @@ Test(bad_input, folders_devices_and_empty_names_are_refused)
         {"evaluate run cut.tsv.gz", "qkv: cut.tsv.gz: the gzip file is truncated"},
         {"evaluate run - </dev/null", "qkv: <stdin>: the file is empty"},
         {"evaluate run dev.tsv --links d", "qkv: d: cannot be read: it is a folder"},
+        {"inspect run --json >/dev/full", "qkv: <stdout>: cannot be written: No space left on device"},
         {"evaluate run dev.tsv >/dev/full", "qkv: <stdout>: cannot be written: No space left on device"},
         {"translate run d", "qkv: d: cannot be read: it is a folder"},
         {"translate run <&-", "qkv: <stdin>: cannot be read: Bad file descriptor"},
