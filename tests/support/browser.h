@@ -1,53 +1,66 @@
 /* A page in Chromium without a window, driven through the DevTools protocol over a pipe: no server, no network. What the
- * pointer and the keyboard do are real events of the browser. Every function fails the test if the browser does not
- * answer. */
+ * pointer and the keyboard do are real events of the browser. A test has one browser, and in it one page. Every function fails
+ * the test if the browser does not answer. In expressions, at(NAME) is the element with this data-test attribute,
+ * first(SELECTOR) an element and count(SELECTOR) how many there are, stepOf(NAME) a step of the walk, and focused() the name of
+ * the element with the focus: data-test, or else its id. What ends with `...` is formatted like printf. */
 #ifndef QKV_TESTS_BROWSER_H
 #define QKV_TESTS_BROWSER_H
 
 #include <stdbool.h>
 
-struct browser;
+#define FORMATTED __attribute__((format(printf, 1, 2)))
 
-/* Whether this machine has Chromium. */
-bool browser_exists(void);
-
-/* Starts a browser whose profile is in `folder`, and opens a file at `path` with what follows `#` in its address. */
-struct browser *browser_open(const char *folder, const char *path, const char *fragment);
-
-/* Opens `folder`/page.html, which `qkv page` has made, and waits until it shows its sentence. Skips the test where this build
- * has no page or this machine no Chromium: call skip_without_browser before what takes time. */
-struct browser *browser_open_page(const char *folder, const char *fragment);
+/* Skips the test where this build has no page or this machine no Chromium: call it before what takes time. */
 void skip_without_browser(void);
 
-/* Trains folder/c.yaml, makes the page of its run with these options of `qkv page`, both once for a folder, and opens it. */
-struct browser *browser_open_run(const char *folder, const char *options, const char *fragment);
+/* Makes page.html in the current folder by `qkv page` with these arguments, opens it with what follows `#` in its address, and
+ * waits until it shows its sentence. Closes the page before. */
+void browser_open(const char *arguments, const char *fragment);
+
+/* Trains c.yaml of the current folder with these settings, unless its run is there, and opens the page that `qkv page run` makes
+ * with these options. */
+void browser_open_run(const char *training, const char *options, const char *fragment);
+
+/* Ends the browser. Fails the test if there were errors or warnings on the console, or addresses that were asked for beyond the
+ * file itself. To be called in a test: Criterion counts no failure of a .fini. */
+void browser_close(void);
 
 /* Makes the window so many pixels wide. */
-void browser_resize(struct browser *browser, int width);
+void resize(int width);
 
-/* The value of an expression in the page as text. The text lives until the test ends. */
-char *browser_value(struct browser *browser, const char *expression);
+/* The value of an expression in the page as text or as a number, and the text of an element with a data-test attribute. The
+ * texts live until the test ends. */
+char *value_of(const char *expression, ...) FORMATTED;
+double number_of(const char *expression, ...) FORMATTED;
+char *text_of(const char *name);
+
+/* Evaluates an expression for what it does, and does not wait for promises. */
+void run_script(const char *script, ...) FORMATTED;
+
+/* Whether an expression has a value; prints both if not. */
+bool has_value(const char *expression, const char *expected);
+#define EXPECT_VALUE(expression, expected) cr_expect(has_value(expression, expected))
+#define EXPECT_TRUE(expression)            EXPECT_VALUE(expression, "true")
+#define EXPECT_TEXT(name, expected)        EXPECT_VALUE("at('" name "').textContent", expected)
+#define EXPECT_FOCUS(name)                 EXPECT_VALUE("focused()", name)
 
 /* Waits until an expression is true; fails the test after some minutes. */
-void browser_wait(struct browser *browser, const char *expression);
+void wait_until(const char *expression, ...) FORMATTED;
 
 /* Moves the pointer to the middle of the element with this data-test attribute; also presses the button there. */
-void browser_point(struct browser *browser, const char *name);
-void browser_click(struct browser *browser, const char *name);
+void point_at(const char *name, ...) FORMATTED;
+void click(const char *name, ...) FORMATTED;
+
+/* Gives the field with this id a value and tells the page, as its user would by leaving it. */
+void choose(const char *id, const char *value);
 
 /* Types into the element that has the focus. */
-void browser_type(struct browser *browser, const char *text);
+void type_text(const char *text);
 
 /* Composes text in the element that has the focus, as an input method does before the reader has chosen what it stands for. */
-void browser_compose(struct browser *browser, const char *text);
+void compose(const char *text);
 
-/* Presses a key by its name: "ArrowRight". */
-void browser_press(struct browser *browser, const char *name);
-
-/* The text of the element with this data-test attribute. */
-char *browser_text(struct browser *browser, const char *name);
-
-/* Fails the test if there were errors or warnings on the console, or addresses that were asked for beyond the file itself. */
-void browser_close(struct browser *browser);
+/* Presses keys by their names: "ArrowRight ArrowRight Enter". */
+void press(const char *names);
 
 #endif

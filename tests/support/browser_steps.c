@@ -20,22 +20,20 @@ static int flatten(const cJSON *list, double *numbers, int count)
     return count + 1;
 }
 
-void browser_expect_steps(struct browser *browser, const char *text, const char *label, double tolerance)
+void expect_steps(const char *text, const char *label, double tolerance)
 {
     static double native[MAX_NUMBERS], shown[MAX_NUMBERS];
     cJSON *json = json_parsed(text),
           *steps = cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "walks"), 0), "steps"),
           *step;
-    cr_expect_str_eq(browser_value(browser, "String(state.walk.length)"),
-                     format("%d", cJSON_GetArraySize(steps)), "%s", label);
+    cr_expect_str_eq(value_of("state.walk.length"), format("%d", cJSON_GetArraySize(steps)), "%s", label);
     int i = 0;
     cJSON_ArrayForEach(step, steps)
     {
         const char *name = cJSON_GetObjectItem(step, "name")->valuestring;
-        cr_assert_str_eq(browser_value(browser, format("state.walk[%d].name", i)), name);
+        cr_assert_str_eq(value_of("state.walk[%d].name", i), name);
         int count = flatten(cJSON_GetObjectItem(step, "values"), native, 0);
-        cJSON *values =
-            json_parsed(browser_value(browser, format("JSON.stringify([...state.walk[%d].values])", i++)));
+        cJSON *values = json_parsed(value_of("JSON.stringify([...state.walk[%d].values])", i++));
         cr_assert_eq(flatten(values, shown, 0), count, "%s: %s", label, name);
         for (int k = 0; k < count; k++) {
             double max = tolerance * fmax(1, fabs(native[k]));

@@ -6,6 +6,6 @@
 
 /* Fails the test unless the page's walk has the steps of the first explanation in the JSON of `qkv explain`: the same names, and
  * numbers that differ by less than `tolerance`; numbers beyond 1 by that share. `label` says in messages what is walked through. */
-void browser_expect_steps(struct browser *browser, const char *json, const char *label, double tolerance);
+void expect_steps(const char *json, const char *label, double tolerance);
 
 #endif

@@ -7,52 +7,44 @@
 #include <stdlib.h>
 
 /* Everything that the page can show at once: the best translations, a silent head and a silent word, the steps, the table of heads. */
-static struct browser *opened(void)
+static void opened(void)
 {
-    skip_without_browser();
-    const char *folder = tiny_task("accessible");
-    run_ok("cd '%s' && qkv train c.yaml --quiet -s training.snapshots=3 && "
-           "qkv page run --sentence 'a b c' --pairs dev.tsv",
-           folder);
-    struct browser *browser =
-        browser_open_page(folder, "s=a+b+c&beam=3&silent=encoder-1-1&silent-words=2&steps=1");
-    browser_wait(browser, "state.walk && isSettled()");
-    browser_value(browser, "element('train').scrollIntoView(), ''");
-    browser_wait(browser, "training.view");
-    return browser;
+    enter(tiny_task("accessible"));
+    browser_open_run("-s training.snapshots=3", "--sentence 'a b c' --pairs dev.tsv",
+                     "s=a+b+c&beam=3&silent=encoder-1-1&silent-words=2&steps=1");
+    wait_until("state.walk && isSettled()");
+    run_script("element('train').scrollIntoView()");
+    wait_until("training.view");
 }
 
 static const int widths[] = {390, 1366, 1920};
 
 Test(page_accessible, fits_the_window)
 {
-    struct browser *browser = opened();
+    opened();
     for (int i = 0; i < 3; i++) {
-        browser_resize(browser, widths[i]);
-        browser_wait(browser, format("innerWidth === %d", widths[i]));
-        cr_expect_leq(atoi(browser_value(browser, "document.documentElement.scrollWidth")), widths[i]);
+        resize(widths[i]);
+        cr_expect_leq((int)number_of("document.documentElement.scrollWidth"), widths[i]);
     }
-    browser_close(browser);
+    browser_close();
 }
 
 /* Words of keys stand upright above cells that may be narrower than a line of text. */
 Test(page_accessible, has_narrow_columns)
 {
-    struct browser *browser = opened();
+    opened();
     for (int i = 1; i < 3; i++) {
-        browser_resize(browser, widths[i]);
-        browser_wait(browser, format("innerWidth === %d", widths[i]));
+        resize(widths[i]);
         /* At once, before the page sees that the window has another width. Words of one letter would not stand upright. */
-        double excess = atof(
-            browser_value(browser, "(() => { document.querySelectorAll('#map th.column').forEach(cell => { "
-                                   "cell.className = 'column'; cell.firstChild.textContent = 'word'; }); "
-                                   "const size = SMALLEST_CELL * "
-                                   "parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; "
-                                   "element('map').firstChild.style.setProperty('--cell', `${size}px`); "
-                                   "return cells[0][1].getBoundingClientRect().width - size; })()"));
+        double excess =
+            number_of("(() => { document.querySelectorAll('#map th.column').forEach(cell => { cell.className "
+                      "= 'column'; cell.firstChild.textContent = 'word'; }); const size = SMALLEST_CELL * "
+                      "parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; "
+                      "element('map').firstChild.style.setProperty('--cell', `${size}px`); return "
+                      "cells[0][1].getBoundingClientRect().width - size; })()");
         cr_expect_leq(excess, 1.0, "%d pixels: %g more", widths[i], excess);
     }
-    browser_close(browser);
+    browser_close();
 }
 
 Test(page_accessible, passes_axe)
@@ -61,17 +53,16 @@ Test(page_accessible, passes_axe)
     size_t size;
     char *axe = path ? read_file(path, &size) : NULL;
     if (!axe) cr_skip_test("QKV_AXE does not name axe.min.js of axe-core");
-    struct browser *browser = opened();
-    browser_value(browser, format("(() => { %s\n; })()", axe));
+    opened();
+    run_script("(() => { %s\n; })()", axe);
     for (int i = 0; i < 6; i++) {
-        browser_resize(browser, widths[i / 2]);
-        browser_value(browser, format("setTheme(%s), ''", i % 2 ? "true" : "false"));
-        char *violations =
-            browser_value(browser, "axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', "
-                                   "'wcag22aa', 'best-practice'] }).then(({ violations }) => "
-                                   "violations.map(({ id, nodes }) => id + ': ' + nodes[0].html).join())");
+        resize(widths[i / 2]);
+        run_script("setTheme(%s)", i % 2 ? "true" : "false");
+        char *violations = value_of("axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', "
+                                    "'wcag22aa', 'best-practice'] }).then(({ violations }) => "
+                                    "violations.map(({ id, nodes }) => id + ': ' + nodes[0].html).join())");
         cr_expect_str_empty(violations, "%d pixels, %s: %s", widths[i / 2], i % 2 ? "dark" : "light",
                             violations);
     }
-    browser_close(browser);
+    browser_close();
 }

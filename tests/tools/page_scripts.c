@@ -3,8 +3,6 @@
 #include "support.h"
 
 #include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { HEBREW = 0x5D0, ARABIC = 0x628, CHINESE = 0x4E00 };
 
@@ -23,13 +21,11 @@ static char *word(int script, int first, int letters)
     return text;
 }
 
-/* Trains a run that copies words of one script to another, and opens its page. Each side is lang and level. The run is in
- * *folder. */
-static struct browser *opened(const char **folder, const char *fragment, const char *name, const char *source,
-                              int source_script, const char *target, int target_script)
+/* Trains a run that copies words of one script to another, and opens its page. Each side is lang and level. */
+static void opened(const char *fragment, const char *source, int source_script, const char *target,
+                   int target_script)
 {
-    skip_without_browser();
-    *folder = scratch(name);
+    enter(scratch("scripts"));
     char *lines = format("%s", "");
     for (int i = 0; i < 60; i++) {
         char *from = format("%s", ""), *to = from;
@@ -41,8 +37,8 @@ static struct browser *opened(const char **folder, const char *fragment, const c
         }
         lines = format("%s%s\t%s\n", lines, from, to);
     }
-    write_text(*folder, "train.tsv", lines);
-    write_text(*folder, "c.yaml",
+    write_text(".", "train.tsv", lines);
+    write_text(".", "c.yaml",
                format("name: scripts\n"
                       "data: {train: train.tsv, dev: train.tsv, src: {%s}, trg: {%s}}\n"
                       "model:\n"
@@ -51,103 +47,77 @@ static struct browser *opened(const char **folder, const char *fragment, const c
                       "training: {model_dir: run, learning_rate: 0.01, batch_size: 20, updates: 150, "
                       "validation_freq: 150}\n",
                       source, target));
-    return browser_open_run(
-        *folder,
+    browser_open_run(
+        "",
         format("--numbers float32 --sentence '%s %s'", word(source_script, 0, 3), word(source_script, 6, 3)),
         fragment);
 }
 
-/* Whether the words of a side run from right to left in the window. */
-static bool runs_leftwards(struct browser *browser, const char *side)
-{
-    return !strcmp(browser_value(browser, format("(([first, second]) => first.getBoundingClientRect().left > "
-                                                 "second.getBoundingClientRect().left)(wordButtons.%s)",
-                                                 side)),
-                   "true");
-}
+/* The sides, source and target, whose words run from right to left in the window. */
+static const char LEFTWARDS[] =
+    "Object.keys(wordButtons).filter(side => (([first, second]) => first.getBoundingClientRect().left > "
+    "second.getBoundingClientRect().left)(wordButtons[side])).join()";
 
-static void expect_translation(struct browser *browser, const char *folder)
+static void expect_translation(void)
 {
-    char *printed = run_ok("cd '%s' && echo '%s' | qkv translate run -q --beam 1", folder,
-                           browser_value(browser, "state.source"));
-    cr_expect_str_eq(format("%s\n", browser_text(browser, "target")), printed);
+    char *printed = run_ok("echo '%s' | qkv translate run -q --beam 1", value_of("state.source"));
+    cr_expect_str_eq(format("%s\n", text_of("target")), printed);
 }
 
 Test(page_scripts, hebrew_words_run_from_right_to_left)
 {
-    const char *folder;
-    struct browser *browser =
-        opened(&folder, "head=cross-1-1", "hebrew", "lang: he", HEBREW, "lang: zh, level: char", CHINESE);
-    expect_translation(browser, folder);
-    cr_expect(runs_leftwards(browser, "source"));
-    cr_expect_not(runs_leftwards(browser, "target"));
-    cr_expect_str_eq(browser_value(browser, "getComputedStyle(element('source')).direction"), "rtl");
-    cr_expect_str_eq(browser_value(browser, "getComputedStyle(element('target')).direction"), "ltr");
+    opened("head=cross-1-1", "lang: he", HEBREW, "lang: zh, level: char", CHINESE);
+    expect_translation();
+    EXPECT_VALUE(LEFTWARDS, "source");
+    EXPECT_VALUE("getComputedStyle(element('source')).direction", "rtl");
+    EXPECT_VALUE("getComputedStyle(element('target')).direction", "ltr");
 
     /* The left arrow goes on in a text from right to left. */
-    browser_value(browser, "wordButtons.source[0].focus(), ''");
-    browser_press(browser, "ArrowLeft");
-    cr_expect_str_eq(browser_value(browser, "document.activeElement.dataset.test"), "source-word-1");
+    run_script("wordButtons.source[0].focus()");
+    press("ArrowLeft");
+    EXPECT_FOCUS("source-word-1");
     /* Lines end at their words, wherever these stand. */
-    cr_expect_str_eq(
-        browser_value(
-            browser,
-            "lines.every(({ line, row, column }) => { const points = { source: anchors('source'), "
-            "target: anchors('target') }, key = points.source[column], query = points.target[row]; "
-            "return line.getAttribute('d') === `M ${key.x} ${key.bottom} L ${query.x} ${query.top}`; "
-            "}) && lines.length > 0"),
-        "true");
+    EXPECT_TRUE("lines.every(({ line, row, column }) => { const points = { source: anchors('source'), "
+                "target: anchors('target') }, key = points.source[column], query = points.target[row]; "
+                "return line.getAttribute('d') === `M ${key.x} ${key.bottom} L ${query.x} ${query.top}`; }) "
+                "&& lines.length > 0");
     /* The numbers of a sentence stay in their order beside an isolated word. */
-    browser_point(browser, "source-word-1");
-    char *caption = browser_text(browser, "caption");
-    cr_expect_not_null(strstr(caption, format("“\xE2\x81\xA8%s\xE2\x81\xA9” gets 0.", word(HEBREW, 6, 3))),
-                       "%s", caption);
+    point_at("source-word-1");
+    cr_expect(shows(text_of("caption"), format("“\xE2\x81\xA8%s\xE2\x81\xA9” gets 0.", word(HEBREW, 6, 3))));
     /* Chinese letters name rows, Hebrew words columns, which lie on their side. */
-    cr_expect_str_eq(browser_value(browser, "document.querySelectorAll('#map thead th.short, #map thead "
-                                            "th.upright').length"),
-                     "0");
-    cr_expect_str_eq(browser_value(browser, "document.querySelector('#map tbody th').textContent"),
-                     letter(CHINESE));
-    browser_close(browser);
+    EXPECT_VALUE("count('#map thead th.short, #map thead th.upright')", "0");
+    EXPECT_VALUE("first('#map tbody th').textContent", letter(CHINESE));
+    browser_close();
 }
 
 Test(page_scripts, chinese_and_arabic)
 {
-    const char *folder;
-    struct browser *browser =
-        opened(&folder, "head=cross-1-1", "chinese", "lang: zh", CHINESE, "lang: ar", ARABIC);
-    expect_translation(browser, folder);
-    cr_expect_not(runs_leftwards(browser, "source"));
-    cr_expect(runs_leftwards(browser, "target"));
-    cr_expect_str_eq(browser_value(browser, "getComputedStyle(element('target')).direction"), "rtl");
+    opened("head=cross-1-1", "lang: zh", CHINESE, "lang: ar", ARABIC);
+    expect_translation();
+    EXPECT_VALUE(LEFTWARDS, "target");
+    EXPECT_VALUE("getComputedStyle(element('target')).direction", "rtl");
     /* Chinese words stand upright above their columns. */
-    cr_expect_str_eq(browser_value(browser, "document.querySelectorAll('#map thead th.upright').length"),
-                     "2");
-    cr_expect_str_eq(
-        browser_value(browser,
-                      "getComputedStyle(document.querySelector('#map thead th.upright span')).transform"),
-        "none");
-    browser_close(browser);
+    EXPECT_VALUE("count('#map thead th.upright')", "2");
+    EXPECT_VALUE("getComputedStyle(first('#map thead th.upright span')).transform", "none");
+    browser_close();
 }
 
 /* Nothing is translated before the input method has the word. */
 Test(page_scripts, waits_for_the_input_method)
 {
-    const char *folder;
-    struct browser *browser =
-        opened(&folder, "", "composed", "lang: zh, level: char", CHINESE, "lang: he", HEBREW);
-    browser_click(browser, "source");
-    browser_value(browser, "document.activeElement.select(), before = sequence, ''");
-    browser_compose(browser, "yi");
-    browser_compose(browser, "yi ding");
-    cr_expect_str_eq(browser_value(browser, "element('source').value"), "yi ding");
-    cr_expect_str_eq(browser_value(browser, "sequence - before"), "0");
-    browser_type(browser, word(CHINESE, 3, 3));
-    browser_wait(browser, format("isSettled() && state.source === '%s'", word(CHINESE, 3, 3)));
-    cr_expect_str_eq(browser_value(browser, "state.view.source_tokens.join(' ')"),
-                     format("%s %s %s </s>", letter(CHINESE + 3), letter(CHINESE + 4), letter(CHINESE + 5)));
-    expect_translation(browser, folder);
-    browser_type(browser, letter(CHINESE));
-    browser_wait(browser, "isSettled() && state.view.source_tokens.length === 5");
-    browser_close(browser);
+    opened("", "lang: zh, level: char", CHINESE, "lang: he", HEBREW);
+    click("source");
+    run_script("document.activeElement.select(), before = sequence");
+    compose("yi");
+    compose("yi ding");
+    EXPECT_VALUE("element('source').value", "yi ding");
+    EXPECT_VALUE("sequence - before", "0");
+    type_text(word(CHINESE, 3, 3));
+    wait_until("isSettled() && state.source === '%s'", word(CHINESE, 3, 3));
+    EXPECT_VALUE("state.view.source_tokens.join(' ')",
+                 format("%s %s %s </s>", letter(CHINESE + 3), letter(CHINESE + 4), letter(CHINESE + 5)));
+    expect_translation();
+    type_text(letter(CHINESE));
+    wait_until("isSettled() && state.view.source_tokens.length === 5");
+    browser_close();
 }

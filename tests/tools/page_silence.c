@@ -7,7 +7,6 @@
 #include "qkv/search.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,11 +26,11 @@ struct native {
     struct qkv_translations translations;
 };
 
-static void open_native(struct native *native, const char *folder)
+static void open_native(struct native *native)
 {
     struct qkv_error error;
     *native = (struct native){0};
-    cr_assert_eq(qkv_run_open(&native->run, format("%s/run", folder), NULL, QKV_FLOAT32, &error), QKV_OK);
+    cr_assert_eq(qkv_run_open(&native->run, "run", NULL, QKV_FLOAT32, &error), QKV_OK);
     native->decoding = qkv_decoding_new(native->run.model);
     native->collector = qkv_attention_collector_new(native->run.model, &error);
     cr_assert(native->decoding && native->collector);
@@ -52,13 +51,12 @@ static void close_native(struct native *native)
 }
 
 /* Compares all weights of the page with those of the report. Cells of silent words have no weight in the page. */
-static void compare_maps(struct browser *browser, const struct qkv_attention_report *report,
-                         const bool *masked)
+static void compare_maps(const struct qkv_attention_report *report, const bool *masked)
 {
-    cr_assert_eq(atoi(browser_value(browser, "state.view.heads.length")), report->map_count);
+    cr_assert_eq((int)number_of("state.view.heads.length"), report->map_count);
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
-        char *numbers = browser_value(browser, format("[...state.view.heads[%d].weights].join(' ')", (int)i));
+        char *numbers = value_of("[...state.view.heads[%d].weights].join(' ')", (int)i);
         for (int64_t k = 0; k < map->rows * map->columns; k++) {
             bool is_masked = map->kind != QKV_ATTENTION_DECODER && masked[k % map->columns];
             double shown = strtod(numbers, &numbers);
@@ -71,7 +69,7 @@ static void compare_maps(struct browser *browser, const struct qkv_attention_rep
 }
 
 /* The page shows what the native engine finds with this mask. */
-static void expect_masked(struct browser *browser, struct native *native, const bool masked[static WORDS])
+static void expect_masked(struct native *native, const bool masked[static WORDS])
 {
     struct qkv_error error = {""};
     struct qkv_batch_view view;
@@ -90,8 +88,8 @@ static void expect_masked(struct browser *browser, struct native *native, const 
         tokens[i] = qkv_vocabulary_token(&native->run.target, best->ids[i]);
         words = format("%s%s%s", words, i ? " " : "", tokens[i]);
     }
-    cr_expect_str_eq(browser_text(browser, "target"), words);
-    cr_expect_float_eq(atof(browser_value(browser, "state.view.scores[0]")), best->score, TOLERANCE);
+    EXPECT_TEXT("target", words);
+    cr_expect_float_eq(number_of("state.view.scores[0]"), best->score, TOLERANCE);
     const struct qkv_attention_pair pair = {.source = source,
                                             .target = {best->length, best->ids},
                                             .source_tokens = native->sentence.tokens.token,
@@ -100,19 +98,12 @@ static void expect_masked(struct browser *browser, struct native *native, const 
                                             .source_masked = masked};
     cr_assert_eq(qkv_attention_collect(native->collector, 1, &pair, 0, &report, &error), QKV_OK, "%s",
                  error.message);
-    compare_maps(browser, &report, masked);
+    compare_maps(&report, masked);
 }
 
-static struct browser *opened(const char *folder, const char *fragment)
+static void opened(const char *fragment)
 {
-    run_ok("cd '%s' && qkv page run --numbers float32 --sentence '" SENTENCE "'", folder);
-    return browser_open_page(folder, fragment);
-}
-
-/* How many rectangles of the large map are hatched. */
-static int hatched_cells(struct browser *browser)
-{
-    return atoi(browser_value(browser, "document.querySelectorAll('#map td.hidden-cell').length"));
+    browser_open("run --numbers float32 --sentence '" SENTENCE "'", fragment);
 }
 
 static const bool NONE[WORDS], FIRST[WORDS] = {true}, TWO[WORDS] = {true, false, true},
@@ -121,52 +112,48 @@ static const bool NONE[WORDS], FIRST[WORDS] = {true}, TWO[WORDS] = {true, false,
 Test(page_silence, silences_words_of_a_transformer)
 {
     skip_without_browser();
-    const char *folder = learned_run("silent_words");
+    enter(learned_run("silent_words"));
     struct native native;
-    open_native(&native, folder);
-    struct browser *browser = opened(folder, "s=c+a+b&beam=2&head=encoder-1-1");
-    expect_masked(browser, &native, NONE);
-    char *before = browser_value(browser, "state.view.scores[0]");
-    cr_expect_eq(hatched_cells(browser), 0);
-    browser_point(browser, "source-word-0"); /* the cross appears */
-    browser_click(browser, "silence-word-0");
-    browser_wait(browser, "isSettled() && state.silentWords === '1'");
-    expect_masked(browser, &native, FIRST);
-    cr_expect_str_neq(browser_value(browser, "state.view.scores[0]"), before);
-    cr_expect_eq(hatched_cells(browser), WORDS, "a column of the encoder's map");
-    cr_expect_str_eq(browser_text(browser, "silent-words"), "silent: “c”. Nothing attends to a silent word.");
-    browser_click(browser, "head-cross-1-1");
-    browser_point(browser, "source-word-0");
-    cr_expect_str_eq(browser_text(browser, "caption"), "“c” is silent: nothing attends to it");
+    open_native(&native);
+    opened("s=c+a+b&beam=2&head=encoder-1-1");
+    expect_masked(&native, NONE);
+    char *before = value_of("state.view.scores[0]");
+    EXPECT_VALUE("count('#map td.hidden-cell')", "0");
+    point_at("source-word-0"); /* the cross appears */
+    click("silence-word-0");
+    wait_until("isSettled() && state.silentWords === '1'");
+    expect_masked(&native, FIRST);
+    cr_expect_str_neq(value_of("state.view.scores[0]"), before);
+    EXPECT_VALUE("count('#map td.hidden-cell')", "4"); /* a column of the encoder's map */
+    EXPECT_TEXT("silent-words", "silent: “c”. Nothing attends to a silent word.");
+    click("head-cross-1-1");
+    point_at("source-word-0");
+    EXPECT_TEXT("caption", "“c” is silent: nothing attends to it");
 
-    browser_value(browser, "document.querySelector('[data-test=source-word-2]').focus(), ''");
-    browser_press(browser, "s");
-    browser_wait(browser, "isSettled() && state.silentWords === '1,3'");
-    expect_masked(browser, &native, TWO);
-    cr_expect_str_eq(browser_value(browser, "document.activeElement.dataset.test"), "source-word-2");
-    cr_expect_not_null(
-        strstr(browser_value(browser, "decodeURIComponent(location.hash)"), "silent-words=1,3"));
-    browser_value(browser, "history.back(), ''");
-    browser_wait(browser, "isSettled() && state.silentWords === '1'");
-    expect_masked(browser, &native, FIRST);
-    browser_click(browser, "words-speak");
-    browser_wait(browser, "isSettled() && !state.silentWords");
-    expect_masked(browser, &native, NONE);
-    cr_expect_str_eq(browser_value(browser, "state.view.scores[0]"), before);
-    browser_close(browser);
-
+    run_script("at('source-word-2').focus()");
+    press("s");
+    wait_until("isSettled() && state.silentWords === '1,3'");
+    expect_masked(&native, TWO);
+    EXPECT_FOCUS("source-word-2");
+    cr_expect(shows(value_of("decodeURIComponent(location.hash)"), "silent-words=1,3"));
+    run_script("history.back()");
+    wait_until("isSettled() && state.silentWords === '1'");
+    expect_masked(&native, FIRST);
+    click("words-speak");
+    wait_until("isSettled() && !state.silentWords");
+    expect_masked(&native, NONE);
+    EXPECT_VALUE("state.view.scores[0]", before);
     /* An address may name words that do not exist; all words may be silent. */
-    browser = opened(folder, "s=c+a+b&beam=2&head=cross-1-1&silent-words=4,9,x,3,-1,2,1,0");
-    cr_expect_str_eq(browser_value(browser, "state.silentWords"), "1,2,3,4");
-    expect_masked(browser, &native, ALL);
-    browser_point(browser, "target-word-0");
-    cr_expect_not_null(strstr(browser_text(browser, "caption"), " attends to nothing"));
-    browser_click(browser, "source");
-    browser_type(browser, " a");
-    browser_wait(browser, "isSettled() && state.view.source_tokens.length === 5");
-    cr_expect_str_empty(browser_value(browser, "state.silentWords"),
-                        "another sentence begins without silent words");
-    browser_close(browser);
+    opened("s=c+a+b&beam=2&head=cross-1-1&silent-words=4,9,x,3,-1,2,1,0");
+    EXPECT_VALUE("state.silentWords", "1,2,3,4");
+    expect_masked(&native, ALL);
+    point_at("target-word-0");
+    cr_expect(shows(text_of("caption"), " attends to nothing"));
+    click("source");
+    type_text(" a");
+    wait_until("isSettled() && state.view.source_tokens.length === 5");
+    EXPECT_VALUE("state.silentWords", ""); /* another sentence begins without silent words */
+    browser_close();
     close_native(&native);
 }
 
@@ -174,29 +161,26 @@ Test(page_silence, silences_words_of_a_transformer)
 Test(page_silence, the_steps_have_the_mask)
 {
     skip_without_browser();
-    const char *folder = learned_run("silent_steps");
-    struct browser *browser = opened(folder, "s=c+a+b&silent-words=2&head=cross-1-1&steps=1");
-    browser_wait(browser, "state.walk && isSettled()");
-    cr_expect_str_eq(browser_value(browser, "state.walk.find(({ name }) => name === 'mask').note"),
-                     "Nothing attends to a silent word.");
-    double differ = atof(browser_value(
-        browser,
-        "(() => { const step = state.walk.find(({ name }) => name === 'probabilities'); return Math.max("
-        "...[...state.view.probabilities].map((probability, row) => Math.abs(probability - "
-        "valueAt(step, row, step.columnNames.indexOf(step.rowNames[row]))))) })()"));
-    cr_expect_lt(differ, TOLERANCE);
-    browser_close(browser);
+    enter(learned_run("silent_steps"));
+    opened("s=c+a+b&silent-words=2&head=cross-1-1&steps=1");
+    wait_until("state.walk && isSettled()");
+    EXPECT_VALUE("stepOf('mask').note", "Nothing attends to a silent word.");
+    cr_expect_lt(number_of("(step => Math.max(...[...state.view.probabilities].map((probability, row) => "
+                           "Math.abs(probability - valueAt(step, row, "
+                           "step.columnNames.indexOf(step.rowNames[row]))))))(stepOf('probabilities'))"),
+                 TOLERANCE);
+    browser_close();
 }
 
 /* A recurrent encoder reads the word all the same. With the score local_p no word can be silent. */
 Test(page_silence, silences_words_of_a_recurrent_decoder)
 {
     skip_without_browser();
-    const char *folder = tiny_task("silent_recurrent");
+    enter(tiny_task("silent_recurrent"));
     static const char *const scores[] = {"general", "local_p"};
     for (int i = 0; i < 2; i++) {
         write_text(
-            folder, "recurrent.yaml",
+            ".", "recurrent.yaml",
             format("name: tiny\n"
                    "data: {train: train.tsv, dev: dev.tsv, src: {lang: a}, trg: {lang: b}}\n"
                    "model:\n"
@@ -204,19 +188,19 @@ Test(page_silence, silences_words_of_a_recurrent_decoder)
                    "  decoder: {type: recurrent, num_layers: 1, hidden_size: 16, attention: {score: %s}}\n"
                    "training: {model_dir: run, learning_rate: 0.01, batch_size: 16, updates: 150}\n",
                    scores[i]));
-        run_ok("cd '%s' && qkv train recurrent.yaml -q --overwrite --threads 1", folder);
-        struct browser *browser = opened(folder, "s=c+a+b&beam=2&silent-words=1");
+        run_ok("qkv train recurrent.yaml -q --overwrite --threads 1");
+        opened("s=c+a+b&beam=2&silent-words=1");
         if (i == 0) {
             struct native native;
-            open_native(&native, folder);
-            expect_masked(browser, &native, FIRST);
+            open_native(&native);
+            expect_masked(&native, FIRST);
             close_native(&native);
-            cr_expect_str_eq(browser_text(browser, "silent-words"),
-                             "silent: “c”. Nothing attends to a silent word, but the encoder reads it.");
+            EXPECT_TEXT("silent-words",
+                        "silent: “c”. Nothing attends to a silent word, but the encoder reads it.");
         } else {
-            cr_expect_str_eq(browser_value(browser, "document.querySelectorAll('.word-box').length"), "0");
-            cr_expect_str_empty(browser_value(browser, "state.silentWords"));
+            EXPECT_VALUE("count('.word-box')", "0");
+            EXPECT_VALUE("state.silentWords", "");
         }
-        browser_close(browser);
     }
+    browser_close();
 }
