@@ -1,17 +1,13 @@
 /* qkv gradcheck: what it prints, what it exits with, and that every planted fault is seen. */
+#include "json.h"
 #include "support.h"
 
-#include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const FAULTS[] = {"sign", "factor", "missing", "overwrite", "offset"};
-
-static void expect_in(const char *text, const char *part)
-{
-    cr_expect(strstr(text, part), "'%s' is not in:\n%s", part, text);
-}
+enum { OVERWRITE = 3 };
+static const char *const FAULTS[] = {"sign", "factor", "missing", [OVERWRITE] = "overwrite", "offset"};
 
 /* A model of a few hundred numbers and four pairs; returns the path of the config. */
 static const char *tiny_config(const char *folder, const char *more)
@@ -29,20 +25,34 @@ static const char *tiny_config(const char *folder, const char *more)
                              pairs, stack, stack, more));
 }
 
-Test(gradcheck, an_op_passes)
+Test(gradcheck, prints_what_it_has_found)
 {
-    struct outcome outcome = run("qkv gradcheck --op softmax");
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    expect_in(outcome.output, "op softmax (matrix)");
-    expect_in(outcome.output, "passed");
-}
-
-Test(gradcheck, a_layer_passes)
-{
-    struct outcome outcome = run("qkv gradcheck --layer norm");
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    expect_in(outcome.output, "norm.gain");
-    expect_in(outcome.output, "passed");
+    static const struct {
+        const char *arguments;
+        int exit_code;
+        const char *shown[2], *hidden;
+    } cases[] = {
+        {"--op softmax", 0, {"op softmax (matrix)", "passed"}, "FAIL"},
+        {"--layer norm", 0, {"norm.gain", "passed"}, "FAIL"},
+        {"--op softmax --quiet", 0, {"passed", ""}, "input 1"},
+        {"--op softmax --quiet --plant sign", 1, {"input 1", "FAIL"}, "repeat, zero cotangent"},
+        {"--op softmax --plant sign", 1, {"op softmax (matrix)", "in the gradient of softmax"}, "\npassed\n"},
+        {"--op softmax --plant reads",
+         1,
+         {"backward reads the result, but backward_reads does not declare it",
+          "planted fault: reads, in the declarations of softmax"},
+         "\npassed\n"},
+        /* The fault makes the gradient 1.001 times too large. */
+        {"--op tanh --plant factor --tolerance 0.1", 0, {"passed", ""}, "FAIL"},
+        {"--op tanh --plant factor --tolerance 5e-4", 1, {"FAIL", ""}, "\npassed\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct outcome outcome = run("qkv gradcheck %s", cases[i].arguments);
+        cr_expect_eq(outcome.exit_code, cases[i].exit_code, "%s: %s", cases[i].arguments, outcome.error);
+        for (int k = 0; k < 2; k++)
+            cr_expect(shows(outcome.output, cases[i].shown[k]), "%s", cases[i].arguments);
+        cr_expect(lacks(outcome.output, cases[i].hidden), "%s", cases[i].arguments);
+    }
 }
 
 static void expect_80_columns(const char *output)
@@ -75,64 +85,42 @@ Test(gradcheck, has_columns_that_line_up)
     cr_expect_geq(longest, 10);
 }
 
-Test(gradcheck, every_fault_in_an_op_is_caught_and_named)
-{
-    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
-        if (is_left_out((int64_t)i)) continue;
-        struct outcome outcome = run("qkv gradcheck --op softmax --plant %s", FAULTS[i]);
-        cr_expect_eq(outcome.exit_code, 1, "%s: exit %d", FAULTS[i], outcome.exit_code);
-        expect_in(outcome.output, "op softmax (matrix)");
-        expect_in(outcome.output, "FAIL");
-        expect_in(outcome.output, format("planted fault: %s, in the gradient of softmax", FAULTS[i]));
-    }
-}
-
-Test(gradcheck, a_wrong_declaration_is_caught_and_named)
-{
-    struct outcome outcome = run("qkv gradcheck --op softmax --plant reads");
-    cr_expect_eq(outcome.exit_code, 1);
-    expect_in(outcome.output, "backward reads the result, but backward_reads does not declare it");
-    expect_in(outcome.output, "planted fault: reads, in the declarations of softmax");
-    outcome = run("qkv gradcheck --op add --plant reads");
-    cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "fault reads changes no declaration of op add: choose another fault");
-    outcome = run("qkv gradcheck --layer dense -q --plant reads");
-    cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "fault reads shows only in the check of an op: use --op NAME");
-}
-
-Test(gradcheck, every_fault_in_a_layer_is_caught_and_named)
+static void expect_faults_caught(const char *subject)
 {
     for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
         if (is_left_out((int64_t)i)) continue;
         /* Nothing but attention gives a gradient to its query, so overwriting it there is no fault. */
-        const char *op = !strcmp(FAULTS[i], "overwrite") ? "linear" : "attention";
-        struct outcome outcome = run("qkv gradcheck --layer multi_head --plant %s:%s", FAULTS[i], op);
-        cr_expect_eq(outcome.exit_code, 1, "%s: exit %d", FAULTS[i], outcome.exit_code);
-        expect_in(outcome.output, format("planted fault: %s, in the gradient of %s", FAULTS[i], op));
+        const char *op = strstr(subject, "softmax") ? "softmax" : i == OVERWRITE ? "linear" : "attention";
+        struct outcome outcome = run("qkv gradcheck %s --plant %s:%s", subject, FAULTS[i], op);
+        cr_expect_eq(outcome.exit_code, 1, "%s: exit %d, %s", FAULTS[i], outcome.exit_code, outcome.error);
+        cr_expect(shows(outcome.output, "FAIL"));
+        cr_expect(shows(outcome.output, format("planted fault: %s, in the gradient of %s", FAULTS[i], op)));
     }
 }
 
-Test(gradcheck, every_fault_in_a_config_is_caught)
+Test(gradcheck, every_fault_in_an_op_is_caught_and_named)
 {
-    const char *config = tiny_config(scratch("faults"), "");
-    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
-        if (is_left_out((int64_t)i)) continue;
-        const char *op = !strcmp(FAULTS[i], "overwrite") ? "linear" : "attention";
-        struct outcome outcome = run("qkv gradcheck %s --quiet --plant %s:%s", config, FAULTS[i], op);
-        cr_expect_eq(outcome.exit_code, 1, "%s: exit %d, %s", FAULTS[i], outcome.exit_code, outcome.error);
-        expect_in(outcome.output, "FAIL");
-    }
+    expect_faults_caught("--op softmax");
+}
+
+Test(gradcheck, every_fault_in_a_layer_is_caught_and_named)
+{
+    expect_faults_caught("--layer multi_head");
+}
+
+Test(gradcheck, every_fault_in_a_config_is_caught_and_named)
+{
+    expect_faults_caught(format("%s --quiet", tiny_config(scratch("faults"), "")));
 }
 
 Test(gradcheck, a_config_passes_with_every_element)
 {
     const char *config = tiny_config(scratch("config"), "");
     const char *output = run_ok("qkv gradcheck %s --sample %d", config, is_slow_build() ? 2 : 0);
-    expect_in(output, "decoder.1");
-    expect_in(output, "cross.query.weight");
-    expect_in(output, "float32 against float64");
-    expect_in(output, "4 sentences of 11 source and 11 target tokens");
+    cr_expect(shows(output, "decoder.1"));
+    cr_expect(shows(output, "cross.query.weight"));
+    cr_expect(shows(output, "float32 against float64"));
+    cr_expect(shows(output, "4 sentences of 11 source and 11 target tokens"));
     expect_80_columns(output);
 }
 
@@ -153,7 +141,7 @@ Test(gradcheck, a_config_takes_overrides_and_sentences)
         if (is_left_out((int64_t)i)) continue;
         struct outcome outcome = run("qkv gradcheck %s %s --sentences 2", config, settings[i]);
         cr_expect_eq(outcome.exit_code, 0, "%s: %s%s", settings[i], outcome.output, outcome.error);
-        expect_in(outcome.output, "2 sentences of 5 source");
+        cr_expect(shows(outcome.output, "2 sentences of 5 source"));
     }
 }
 
@@ -161,47 +149,33 @@ Test(gradcheck, a_config_takes_overrides_and_sentences)
 Test(gradcheck, all_gives_a_line_for_each_op_and_layer)
 {
     const char *output = run_ok("qkv gradcheck --all --sample 1");
-    expect_in(output, "op matmul");
-    expect_in(output, "op attention ");
-    expect_in(output, "layer residual");
-    cr_expect_null(strstr(output, "input 1"), "details only with --verbose");
+    cr_expect(shows(output, "op matmul"));
+    cr_expect(shows(output, "op attention "));
+    cr_expect(shows(output, "layer residual"));
+    cr_expect(lacks(output, "input 1"), "details only with --verbose");
     expect_80_columns(output);
     output = run_ok("qkv gradcheck --all --verbose --sample 1");
-    expect_in(output, "input 1");
+    cr_expect(shows(output, "input 1"));
     expect_80_columns(output);
-}
-
-Test(gradcheck, quiet_prints_failures_and_the_summary)
-{
-    struct outcome outcome = run("qkv gradcheck --op softmax --quiet");
-    cr_expect_null(strstr(outcome.output, "input 1"));
-    expect_in(outcome.output, "passed");
-    outcome = run("qkv gradcheck --op softmax --quiet --plant sign");
-    expect_in(outcome.output, "input 1");
-    cr_expect_null(strstr(outcome.output, "repeat, zero cotangent"), "that one passes");
 }
 
 Test(gradcheck, json_contains_every_check)
 {
     struct outcome outcome = run("qkv gradcheck --op softmax --plant sign --json");
     cr_assert_eq(outcome.exit_code, 1, "%s", outcome.error);
-    cJSON *root = cJSON_Parse(outcome.output);
-    cr_assert_not_null(root, "%s", outcome.output);
-    cr_expect(cJSON_IsFalse(cJSON_GetObjectItem(root, "passed")));
-    cr_expect_str_eq(cJSON_GetObjectItem(root, "fault")->valuestring, "sign");
-    cr_expect_str_eq(cJSON_GetObjectItem(root, "fault_op")->valuestring, "softmax");
-    const cJSON *subject = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "subjects"), 0);
-    cr_expect_str_eq(cJSON_GetObjectItem(subject, "name")->valuestring, "softmax");
-    const cJSON *row, *rows = cJSON_GetObjectItem(subject, "checks");
+    const cJSON *root = remember(json_parsed(outcome.output)), *row;
+    cr_expect(cJSON_IsFalse(json_at(root, "passed")));
+    cr_expect_str_eq(json_text(root, "fault"), "sign");
+    cr_expect_str_eq(json_text(root, "fault_op"), "softmax");
+    cr_expect_str_eq(json_text(root, "subjects.0.name"), "softmax");
     int failures = 0;
-    cJSON_ArrayForEach(row, rows)
+    cJSON_ArrayForEach(row, json_at(root, "subjects.0.checks"))
     {
-        cr_expect(cJSON_IsNumber(cJSON_GetObjectItem(row, "analytic")));
-        failures += cJSON_IsFalse(cJSON_GetObjectItem(row, "passed"));
+        json_number(row, "analytic");
+        failures += cJSON_IsFalse(json_at(row, "passed"));
     }
     cr_expect_gt(failures, 0);
-    cr_expect_eq(failures, cJSON_GetObjectItem(root, "failures")->valueint);
-    cJSON_Delete(root);
+    cr_expect_eq(failures, json_number(root, "failures"));
 }
 
 Test(gradcheck, the_same_seed_gives_the_same_bytes)
@@ -210,22 +184,6 @@ Test(gradcheck, the_same_seed_gives_the_same_bytes)
     const char *first = run("qkv gradcheck %s --seed 7 --json", config).output;
     cr_expect_str_eq(first, run("qkv gradcheck %s --seed 7 --json", config).output);
     cr_expect_str_neq(first, run("qkv gradcheck %s --seed 8 --json", config).output);
-}
-
-Test(gradcheck, the_tolerance_decides)
-{
-    /* The fault makes the gradient 1.001 times too large. */
-    cr_expect_eq(run("qkv gradcheck --op tanh --plant factor --tolerance 0.1").exit_code, 0);
-    cr_expect_eq(run("qkv gradcheck --op tanh --plant factor --tolerance 5e-4").exit_code, 1);
-}
-
-/* So that a script with an empty variable does not pass without a check. */
-Test(gradcheck, needs_something_to_check)
-{
-    struct outcome outcome = run("qkv gradcheck");
-    cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error,
-              "qkv: nothing to check: give a CONFIG, a RUN, --op, --layer or --all (usage: qkv gradcheck");
 }
 
 /* Trains a model on three pairs until its loss is next to nothing: in the folder `run`. */
@@ -240,8 +198,7 @@ static const char *learned_by_heart(const char *name)
                       "model:\n  encoder: %s\n  decoder: %s\n"
                       "training: {model_dir: run, updates: 4000, learning_rate: 0.01, shards: 1}\n",
                       stack, stack));
-    struct outcome outcome = run("cd '%s' && qkv train c.yaml -q -j1", folder);
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    run_ok("cd '%s' && qkv train c.yaml -q -j1", folder);
     return folder;
 }
 
@@ -251,116 +208,84 @@ Test(gradcheck, a_trained_run_passes_at_its_optimum_and_with_a_fault_it_does_not
 {
     if (is_slow_build()) cr_skip_test("a long training, and a check of every element");
     const char *folder = learned_by_heart("heart");
-    struct outcome outcome = run("cd '%s' && qkv evaluate run pairs.tsv --json", folder);
-    double loss = cJSON_GetObjectItem(remember(cJSON_Parse(outcome.output)), "loss")->valuedouble;
+    double loss = json_number(json_by("cd '%s' && qkv evaluate run pairs.tsv --json", folder), "loss");
     cr_assert_lt(loss, 1e-5, "%g", loss);
     for (int seed = 1; seed <= 2; seed++) {
-        outcome = run("cd '%s' && qkv gradcheck run --sample 0 --seed %d", folder, seed);
-        cr_expect_eq(outcome.exit_code, 0, "%s", outcome.output);
-        expect_in(outcome.output, "run\n  5926 parameters; 3 sentences of 9 source and 9 target tokens\n");
-        expect_in(outcome.output, "\npassed\n");
-        expect_in(outcome.output, "\n encoder.1\n  "); /* names stand below their layer, and the path once */
-        cr_expect_null(strstr(outcome.output, "\nrun\n"), "%s", outcome.output);
+        const char *output = run_ok("cd '%s' && qkv gradcheck run --sample 0 --seed %d", folder, seed);
+        cr_expect(shows(output, "run\n  5926 parameters; 3 sentences of 9 source and 9 target tokens\n"));
+        cr_expect(shows(output, "\npassed\n"));
+        cr_expect(shows(output, "\n encoder.1\n  ")); /* names stand below their layer, and the path once */
+        cr_expect(lacks(output, "\nrun\n"));
     }
     /* A factor of 1.001 is no larger than the rounding of most of these numbers. */
     static const char *const PLANTED[] = {"sign:attention", "missing:linear", "offset:layer_norm",
                                           "sign:relu",      "factor:linear",  "missing:linear_cross_entropy"};
     for (size_t i = 0; i < sizeof PLANTED / sizeof PLANTED[0]; i++) {
-        outcome = run("cd '%s' && qkv gradcheck run -q --plant %s", folder, PLANTED[i]);
+        struct outcome outcome = run("cd '%s' && qkv gradcheck run -q --plant %s", folder, PLANTED[i]);
         cr_expect_eq(outcome.exit_code, 1, "%s", PLANTED[i]);
     }
 }
 
 Test(gradcheck, a_run_is_checked_with_its_trained_values)
 {
-    const char *folder = tiny_run("stands", 4);
-    struct outcome first = run("cd '%s' && qkv gradcheck run --json", folder);
-    cr_assert_eq(first.exit_code, 0, "%s", first.error);
-    expect_in(first.output, "\"kind\":\t\"run\"");
-    struct outcome last = run("cd '%s' && qkv train c.yaml -q --resume -s training.updates=9 -s data.dev= && "
-                              "qkv gradcheck run --json --checkpoint last.safetensors",
-                              folder);
-    cr_assert_eq(last.exit_code, 0, "%s", last.error);
-    cr_expect_str_neq(first.output, last.output, "other numbers after five more updates");
+    enter(tiny_run("stands", 4));
+    const char *first = run_ok("qkv gradcheck run --json");
+    cr_expect(shows(first, "\"kind\":\t\"run\""));
+    const char *last = run_ok("qkv train c.yaml -q --resume -s training.updates=9 -s data.dev= && "
+                              "qkv gradcheck run --json --checkpoint last.safetensors");
+    cr_expect_str_neq(first, last, "other numbers after five more updates");
     static const char *const cases[][2] = {
-        {"--checkpoint none", "qkv: run: there is no checkpoint none; it has best, last, update-4"},
-        {"-s model.encoder.ff_size=8",
+        {"run --checkpoint none", "qkv: run: there is no checkpoint none; it has best, last, update-4"},
+        {"run -s model.encoder.ff_size=8",
          "qkv: run: parameter encoder.1.feed_forward.inner.weight is missing or has another size; "
          "the config describes other layers than the run has"},
-        {"-s data.train=none.tsv", "qkv: none.tsv: there is no such text: set data.train to its path"},
+        {"run -s data.train=none.tsv", "qkv: none.tsv: there is no such text: set data.train to its path"},
+        {"none", "qkv: none: not a run: it holds no config.yaml; `qkv train` makes runs"},
+        {"c.yaml --checkpoint last.safetensors",
+         "qkv: --checkpoint is for a RUN, but c.yaml is not a run folder"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct outcome outcome = run("cd '%s' && qkv gradcheck run %s", folder, cases[i][0]);
-        cr_expect_eq(outcome.exit_code, 2);
-        expect_in(outcome.error, cases[i][1]);
-        cr_expect_str_empty(outcome.output);
-    }
-    cr_expect(refused(run("cd '%s' && mkdir none && qkv gradcheck none", folder),
-                      "qkv: none: not a run: it holds no config.yaml; `qkv train` makes runs"));
-    cr_expect(refused(run("cd '%s' && qkv gradcheck c.yaml --checkpoint last.safetensors", folder),
-                      "qkv: --checkpoint is for a RUN, but c.yaml is not a run folder"));
+    run_ok("mkdir none");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect(fails(run("qkv gradcheck %s", cases[i][0]), 2, cases[i][1]), "%s", cases[i][0]);
 }
 
-Test(gradcheck, unknown_names_are_refused_with_the_nearest)
+/* Each in one line. */
+Test(gradcheck, mistakes_are_refused)
 {
-    struct outcome outcome = run("qkv gradcheck --op softmx");
-    cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "qkv: --op is 'softmx'; did you mean softmax\n");
-    outcome = run("qkv gradcheck --op cross");
-    cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error,
-              "--op is 'cross'; did you mean cross_entropy, linear_cross_entropy or paired_cross_entropy\n");
-    outcome = run("qkv gradcheck --op zzz");
-    cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "--op is 'zzz', but must be one of matmul, linear, ");
-    outcome = run("qkv gradcheck --layer norms");
-    cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "--layer is 'norms'; did you mean norm\n");
-    outcome = run("qkv gradcheck --op softmax --plant sing");
-    cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "--plant is 'sing'; did you mean sign\n");
-    outcome = run("qkv gradcheck --layer dense --plant sign:linar");
-    cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "the op of --plant is 'linar'; did you mean linear\n");
-}
-
-Test(gradcheck, contradicting_options_are_refused)
-{
-    static const struct {
-        const char *arguments, *sentence;
-    } cases[] = {
+    static const char *const cases[][2] = {
+        /* So that a script with an empty variable does not pass without a check. */
+        {"", "qkv: nothing to check: give a CONFIG, a RUN, --op, --layer or --all (usage: qkv gradcheck"},
+        {"--quiet", "nothing to check"},
         {"--op softmax --layer norm", "--op and --layer exclude each other"},
         {"--all --op softmax", "--all includes every op and layer"},
         {"x.yaml --op softmax", "--op and --layer cannot be combined with a CONFIG or RUN"},
         {"--op softmax -s a=b", "--set overrides keys of a CONFIG, but none is given"},
         {"--all --quiet --verbose", "--quiet and --verbose exclude each other"},
-        {"--quiet", "nothing to check"},
         {"--op softmax --sample -1", "--sample is -1, but must lie between 0"},
         {"--op softmax --tolerance 0", "--tolerance is 0"},
-        {"--op store_rows --plant sign",
+        {"--op store_rows -q --plant sign",
          "op store_rows computes no gradient, so no fault can be planted in it"},
         {"--layer dense --plant sign --quiet",
          "the fault is planted in op attention, which layer dense does not use"},
+        {"--op add -q --plant reads", "fault reads changes no declaration of op add: choose another fault"},
+        {"--layer dense -q --plant reads", "fault reads shows only in the check of an op: use --op NAME"},
+        {"--op softmx", "qkv: --op is 'softmx'; did you mean softmax\n"},
+        {"--op cross",
+         "--op is 'cross'; did you mean cross_entropy, linear_cross_entropy or paired_cross_entropy\n"},
+        {"--op zzz", "--op is 'zzz', but must be one of matmul, linear, "},
+        {"--layer norms", "--layer is 'norms'; did you mean norm\n"},
+        {"--op softmax --plant sing", "--plant is 'sing'; did you mean sign\n"},
+        {"--layer dense --plant sign:linar", "the op of --plant is 'linar'; did you mean linear\n"},
+        {"none.yaml", "none.yaml"},
+        {"tiny.yaml -s model.encoder.num_heads=3", "num_heads"},
+        {"tiny.yaml -s data.train=none.tsv", "none.tsv"},
     };
+    const char *folder = scratch("mistakes");
+    tiny_config(folder, "");
+    enter(folder);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct outcome outcome = run("qkv gradcheck %s", cases[i].arguments);
-        cr_expect_eq(outcome.exit_code, 2, "%s: exit %d", cases[i].arguments, outcome.exit_code);
-        expect_in(outcome.error, cases[i].sentence);
+        struct outcome outcome = run("qkv gradcheck %s", cases[i][0]);
+        cr_expect(fails(outcome, 2, cases[i][1]), "%s", cases[i][0]);
         cr_expect_eq(strcspn(outcome.error, "\n") + 1, strlen(outcome.error), "one line: %s", outcome.error);
     }
-}
-
-Test(gradcheck, bad_configs_and_data_are_reported_with_their_place)
-{
-    const char *folder = scratch("bad");
-    const char *config = tiny_config(folder, "");
-    struct outcome outcome = run("qkv gradcheck %s/none.yaml", folder);
-    cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "none.yaml");
-    outcome = run("qkv gradcheck %s -s model.encoder.num_heads=3", config);
-    cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "num_heads");
-    outcome = run("qkv gradcheck %s -s data.train=%s/none.tsv", config, folder);
-    cr_expect_eq(outcome.exit_code, 2);
-    expect_in(outcome.error, "none.tsv");
 }
