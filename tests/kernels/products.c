@@ -35,6 +35,11 @@ static struct matrix matrix_new(int64_t rows, int64_t columns, uint32_t family)
     return matrix;
 }
 
+static void release_matrices(int count, const struct matrix *matrices)
+{
+    for (int i = 0; i < count; i++) free(matrices[i].values);
+}
+
 /* The operand [rows, columns] of a product, stored transposed if `transposed`. */
 static struct matrix operand_new(int64_t rows, int64_t columns, bool transposed, uint32_t family)
 {
@@ -54,13 +59,22 @@ static double at(struct matrix a, int64_t i, int64_t j)
     return a.transposed ? a.values[j * a.columns + i] : a.values[i * a.columns + j];
 }
 
+static int64_t rows_of(struct matrix a)
+{
+    return a.transposed ? a.columns : a.rows;
+}
+
+static int64_t columns_of(struct matrix a)
+{
+    return rows_of(transpose(a));
+}
+
 /* Compares the product [m, n] of a [m, k] and b [k, n] with `found`, which is stored as [n, m] if
  * `transposed`. */
 static void expect_product(const char *what, enum qkv_dtype dtype, const double *found, struct matrix a,
                            struct matrix b, bool transposed)
 {
-    int64_t m = a.transposed ? a.columns : a.rows, k = a.transposed ? a.rows : a.columns;
-    int64_t n = b.transposed ? b.rows : b.columns;
+    int64_t m = rows_of(a), n = columns_of(b), k = columns_of(a);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n && !is_left_out(i); j++) {
             double sum = 0, magnitude = 0, got = found[transposed ? j * m + i : i * n + j];
@@ -75,40 +89,80 @@ static void expect_product(const char *what, enum qkv_dtype dtype, const double 
         }
 }
 
+/* y = a b, or a b + bias, that a graph has computed. */
+struct product {
+    struct matrix a, b;
+    struct qkv_graph *graph;
+    struct qkv_tensor *x, *w, *y;
+    double *found; /* the numbers of y */
+};
+
+static struct qkv_tensor *variable(struct qkv_graph *graph, struct qkv_shape shape, const double *values)
+{
+    struct qkv_tensor *x = qkv_variable(graph, shape);
+    qkv_tensor_write(x, values);
+    return x;
+}
+
+/* bias: [n], or NULL. */
+static struct product product_of(enum qkv_dtype dtype, struct matrix a, struct matrix b, const double *bias,
+                                 struct qkv_workers *workers)
+{
+    struct product product = {.a = a, .b = b, .graph = qkv_graph_new(dtype)};
+    struct qkv_graph *graph = product.graph;
+    struct qkv_error error = {""};
+    int64_t n = columns_of(b);
+    qkv_graph_set_workers(graph, workers);
+    product.x = variable(graph, QKV_SHAPE(a.rows, a.columns), a.values);
+    product.w = variable(graph, QKV_SHAPE(b.rows, b.columns), b.values);
+    product.y =
+        bias ? qkv_linear(graph, product.x, product.w, variable(graph, QKV_SHAPE(n), bias), b.transposed)
+             : qkv_matmul(graph, product.x, product.w, a.transposed, b.transposed);
+    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    qkv_forward(graph);
+    product.found = malloc((size_t)(rows_of(a) * n) * sizeof(double));
+    qkv_tensor_read(product.y, product.found);
+    return product;
+}
+
+static void release(struct product *product)
+{
+    qkv_graph_free(product->graph);
+    free(product->found);
+}
+
+/* Expects these numbers of y, to the bit. */
+static void expect_bits(const char *what, const struct product *product, const double *expected)
+{
+    int64_t m = rows_of(product->a), n = columns_of(product->b);
+    for (int64_t i = 0; i < m * n; i++)
+        cr_assert_eq(product->found[i], expected[i],
+                     "%s, %d x %d x %d%s%s: number %d is %.9g, but must be %.9g", what, (int)m, (int)n,
+                     (int)columns_of(product->a), product->a.transposed ? ", a transposed" : "",
+                     product->b.transposed ? ", b transposed" : "", (int)i, product->found[i], expected[i]);
+}
+
 /* Checks the product y = a b of [m, k] and [k, n], and the gradients da = dy b^T and db = a^T dy. */
 static void check_product(enum qkv_dtype dtype, int64_t m, int64_t n, int64_t k, bool transpose_a,
                           bool transpose_b)
 {
     struct matrix a = operand_new(m, k, transpose_a, 1), b = operand_new(k, n, transpose_b, 2);
     struct matrix dy = matrix_new(m, n, 3);
-    struct qkv_graph *graph = qkv_graph_new(dtype);
-    struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(a.rows, a.columns)),
-                      *w = qkv_variable(graph, QKV_SHAPE(b.rows, b.columns));
-    qkv_tensor_write(x, a.values);
-    qkv_tensor_write(w, b.values);
-    struct qkv_tensor *y = qkv_matmul(graph, x, w, transpose_a, transpose_b);
-    struct qkv_error error = {""};
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
-    qkv_forward(graph);
-    qkv_backward(graph, y, dy.values);
-    int64_t largest = m * n > m * k ? m * n : m * k;
-    double *found = malloc((size_t)(largest > n * k ? largest : n * k) * sizeof *found);
-    qkv_tensor_read(y, found);
-    expect_product("value", dtype, found, a, b, false);
-    qkv_tensor_read_gradient(x, found);
-    expect_product("da", dtype, found, dy, transpose(b), transpose_a);
-    qkv_tensor_read_gradient(w, found);
-    expect_product("db", dtype, found, transpose(a), dy, transpose_b);
-    free(found);
-    free(a.values);
-    free(b.values);
-    free(dy.values);
-    qkv_graph_free(graph);
+    struct product product = product_of(dtype, a, b, NULL, NULL);
+    double *gradient = malloc((size_t)((m + n) * k) * sizeof *gradient);
+    expect_product("value", dtype, product.found, a, b, false);
+    qkv_backward(product.graph, product.y, dy.values);
+    qkv_tensor_read_gradient(product.x, gradient);
+    expect_product("da", dtype, gradient, dy, transpose(b), transpose_a);
+    qkv_tensor_read_gradient(product.w, gradient);
+    expect_product("db", dtype, gradient, transpose(a), dy, transpose_b);
+    release(&product);
+    free(gradient);
+    release_matrices(3, (struct matrix[]){a, b, dy});
 }
 
-static void check_sizes(const char *variant)
+static void check_sizes(void)
 {
-    setenv("QKV_KERNELS", variant, 1); /* replaced by another where the processor lacks it */
     int64_t cases = 0;
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++)
         for (size_t i = 0; i < COUNT(ROWS); i++)
@@ -120,21 +174,6 @@ static void check_sizes(const char *variant)
                                           orientation & 1, orientation & 2);
 }
 
-Test(products, portable)
-{
-    check_sizes("portable");
-}
-
-Test(products, avx2)
-{
-    check_sizes("avx2");
-}
-
-Test(products, avx512)
-{
-    check_sizes("avx512");
-}
-
 /* Few rows with more columns than the kernel for few rows takes at once. */
 Test(products, wide)
 {
@@ -143,167 +182,106 @@ Test(products, wide)
     check_product(QKV_FLOAT32, 3, 700, 99, false, true);
 }
 
-/* So large that both operands are packed. No size is a multiple of the blocks, of 480 x 256 numbers. */
-static void check_large(const char *variant)
+static float *floats_of(struct matrix matrix)
 {
-    setenv("QKV_KERNELS", variant, 1);
-    check_product(QKV_FLOAT32, 501, 263, 513, false, false);
-    check_product(QKV_FLOAT32, 501, 263, 513, true, true);
-}
-
-Test(products, large_portable)
-{
-    check_large("portable");
-}
-
-Test(products, large_avx2)
-{
-    check_large("avx2");
-}
-
-Test(products, large_avx512)
-{
-    check_large("avx512");
-}
-
-Test(products, blas)
-{
-    check_large("blas");
-    check_sizes("blas");
+    int64_t count = matrix.rows * matrix.columns;
+    float *floats = malloc((size_t)count * sizeof *floats);
+    for (int64_t i = 0; i < count; i++) floats[i] = (float)matrix.values[i];
+    return floats;
 }
 
 Test(products, with_blas_are_its_bits_where_they_are_large)
 {
     enum { M = 501, N = 263, K = 513 };
     setenv("QKV_KERNELS", "blas", 1);
-    struct matrix a = matrix_new(M, K, 1), b = matrix_new(K, N, 2);
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
-    struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(M, K)), *w = qkv_constant(graph, QKV_SHAPE(K, N));
-    qkv_tensor_write(x, a.values);
-    qkv_tensor_write(w, b.values);
-    struct qkv_tensor *y = qkv_matmul(graph, x, w, false, false);
-    qkv_forward(graph);
-    double *found = malloc(sizeof(double[M * N]));
-    qkv_tensor_read(y, found);
-    float *left = malloc(sizeof(float[M * K])), *right = malloc(sizeof(float[K * N])),
-          *expected = malloc(sizeof(float[M * N]));
-    for (int64_t i = 0; i < M * K; i++) left[i] = (float)a.values[i];
-    for (int64_t i = 0; i < K * N; i++) right[i] = (float)b.values[i];
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, M, N, K, 1, left, K, right, N, 0, expected, N);
-    for (int64_t i = 0; i < M * N; i++) cr_assert_eq(found[i], (double)expected[i], "number %d", (int)i);
-    free(found);
+    struct matrix a = matrix_new(M, K, 1), b = matrix_new(K, N, 2), expected = matrix_new(M, N, 3);
+    struct product product = product_of(QKV_FLOAT32, a, b, NULL, NULL);
+    float *left = floats_of(a), *right = floats_of(b), *result = floats_of(expected);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, M, N, K, 1, left, K, right, N, 0, result, N);
+    for (int64_t i = 0; i < M * N; i++) expected.values[i] = (double)result[i];
+    expect_bits("blas", &product, expected.values);
+    release(&product);
     free(left);
     free(right);
-    free(expected);
-    free(a.values);
-    free(b.values);
-    qkv_graph_free(graph);
+    free(result);
+    release_matrices(3, (struct matrix[]){a, b, expected});
 }
 
 /* The expected result treats the bias as the last row of b, multiplied by a last column of ones in a. DEEP
  * is so large that the inner axis is split into several blocks: the bias must be added in one of them only. */
-static void check_bias(const char *variant)
+static void check_bias(void)
 {
     static const int64_t rows[] = {1, 3, 17, 481};
     enum { COLUMNS_OF_B = 71, DEEP = 2100 };
-    setenv("QKV_KERNELS", variant, 1);
     for (size_t i = 0; i < COUNT(rows) * 2; i++) {
         int64_t m = rows[i / 2];
         enum qkv_dtype dtype = i % 2 ? QKV_FLOAT64 : QKV_FLOAT32;
         struct matrix a = matrix_new(m, DEEP + 1, 1), b = matrix_new(DEEP + 1, COLUMNS_OF_B, 2);
-        double *left = malloc((size_t)(m * DEEP) * sizeof *left),
-               *found = malloc((size_t)m * COLUMNS_OF_B * sizeof *found);
+        struct matrix left = matrix_new(m, DEEP, 3), right = {DEEP, COLUMNS_OF_B, b.values, false};
         for (int64_t row = 0; row < m; row++) {
             a.values[row * a.columns + DEEP] = 1;
-            memcpy(left + row * DEEP, a.values + row * a.columns, DEEP * sizeof *left);
+            memcpy(left.values + row * DEEP, a.values + row * a.columns, DEEP * sizeof *left.values);
         }
-        struct qkv_graph *graph = qkv_graph_new(dtype);
-        struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(m, DEEP)),
-                          *w = qkv_constant(graph, QKV_SHAPE(DEEP, COLUMNS_OF_B)),
-                          *bias = qkv_constant(graph, QKV_SHAPE(COLUMNS_OF_B));
-        qkv_tensor_write(x, left);
-        qkv_tensor_write(w, b.values);
-        qkv_tensor_write(bias, b.values + DEEP * COLUMNS_OF_B);
-        struct qkv_tensor *y = qkv_linear(graph, x, w, bias, false);
-        qkv_forward(graph);
-        qkv_tensor_read(y, found);
-        expect_product("linear", dtype, found, a, b, false);
-        qkv_graph_free(graph);
-        free(found);
-        free(left);
-        free(a.values);
-        free(b.values);
+        struct product product = product_of(dtype, left, right, b.values + DEEP * COLUMNS_OF_B, NULL);
+        expect_product("linear", dtype, product.found, a, b, false);
+        release(&product);
+        release_matrices(3, (struct matrix[]){a, b, left});
     }
-}
-
-Test(products, bias_is_added_once)
-{
-    check_bias("portable");
-    check_bias("avx2");
-    check_bias("avx512");
-}
-
-Test(products, bias_is_added_once_with_blas)
-{
-    check_bias("blas");
 }
 
 /* Threads split the columns. Results must have the same bits as on one thread, for few and many rows, with b
  * small enough for the cache and larger. */
-static void check_threads(const char *variant, enum qkv_dtype dtype)
+static void check_threads(enum qkv_dtype dtype)
 {
     static const int64_t rows[] = {1, 2, 3, 4, 60}, columns[] = {300, 1029, 5000}, inner[] = {35, 64, 300};
     struct qkv_workers *workers = qkv_workers_new(3, NULL);
     cr_assert_not_null(workers);
-    setenv("QKV_KERNELS", variant, 1);
     for (size_t i = 0; i < COUNT(rows) * COUNT(columns) * COUNT(inner) * 2; i++) {
         if (is_left_out((int64_t)i)) continue;
-        size_t at = i;
-        bool transposed = at % 2;
-        int64_t m = rows[(at /= 2) % COUNT(rows)], n = columns[(at /= COUNT(rows)) % COUNT(columns)],
+        size_t at = i / 2;
+        int64_t m = rows[at % COUNT(rows)], n = columns[(at /= COUNT(rows)) % COUNT(columns)],
                 k = inner[at / COUNT(columns)];
-        struct matrix a = matrix_new(m, k, 1), b = transposed ? matrix_new(n, k, 2) : matrix_new(k, n, 2),
-                      bias = matrix_new(1, n, 3);
-        double *found[2];
-        for (int split = 0; split < 2; split++) {
-            struct qkv_graph *graph = qkv_graph_new(dtype);
-            qkv_graph_set_workers(graph, split ? workers : NULL);
-            struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(m, k)),
-                              *w = qkv_constant(graph, QKV_SHAPE(b.rows, b.columns)),
-                              *c = qkv_constant(graph, QKV_SHAPE(n));
-            qkv_tensor_write(x, a.values);
-            qkv_tensor_write(w, b.values);
-            qkv_tensor_write(c, bias.values);
-            struct qkv_tensor *y = qkv_linear(graph, x, w, c, transposed);
-            qkv_forward(graph);
-            found[split] = malloc((size_t)(m * n) * sizeof(double));
-            qkv_tensor_read(y, found[split]);
-            qkv_graph_free(graph);
-        }
-        for (int64_t j = 0; j < m * n; j++)
-            cr_assert_eq(found[0][j], found[1][j], "%s %s %d x %d x %d: number %d is %.9g and %.9g",
-                         dtype == QKV_FLOAT32 ? variant : "float64", transposed ? "transposed" : "", (int)m,
-                         (int)n, (int)k, (int)j, found[0][j], found[1][j]);
-        free(found[0]);
-        free(found[1]);
-        free(a.values);
-        free(b.values);
-        free(bias.values);
+        struct matrix a = matrix_new(m, k, 1), b = operand_new(k, n, i % 2, 2), bias = matrix_new(1, n, 3);
+        struct product alone = product_of(dtype, a, b, bias.values, NULL),
+                       split = product_of(dtype, a, b, bias.values, workers);
+        expect_bits("on three threads", &split, alone.found);
+        release(&alone);
+        release(&split);
+        release_matrices(3, (struct matrix[]){a, b, bias});
     }
     qkv_workers_free(workers);
 }
 
-Test(products, bits_do_not_depend_on_the_number_of_threads)
+static void check_kernels(const char *variant)
 {
-    check_threads("portable", QKV_FLOAT32);
-    check_threads("avx2", QKV_FLOAT32);
-    check_threads("avx512", QKV_FLOAT32);
-    check_threads("portable", QKV_FLOAT64);
+    setenv("QKV_KERNELS", variant, 1); /* replaced by another where the processor lacks it */
+    check_sizes();
+    /* So large that both operands are packed. No size is a multiple of the blocks, of 480 x 256 numbers. */
+    check_product(QKV_FLOAT32, 501, 263, 513, false, false);
+    check_product(QKV_FLOAT32, 501, 263, 513, true, true);
+    check_bias();
+    check_threads(QKV_FLOAT32);
 }
 
-Test(products, bits_do_not_depend_on_the_number_of_threads_with_blas)
+Test(products, portable)
 {
-    check_threads("blas", QKV_FLOAT32);
+    check_kernels("portable");
+    check_threads(QKV_FLOAT64);
+}
+
+Test(products, avx2)
+{
+    check_kernels("avx2");
+}
+
+Test(products, avx512)
+{
+    check_kernels("avx512");
+}
+
+Test(products, blas)
+{
+    check_kernels("blas");
 }
 
 /* a b + c, rounded once, or twice where the kernels do (kernels/vectors.h). */
@@ -332,36 +310,19 @@ static float defined_element(struct matrix a, struct matrix b, int64_t i, int64_
 
 static void check_bits(int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {
-    static const char *const variants[] = {"portable", "avx2", "avx512"};
-    struct matrix a = operand_new(m, k, ta, 1), b = operand_new(k, n, tb, 2);
-    double *found = malloc((size_t)(m * n) * sizeof *found);
-    float *expected = malloc((size_t)(m * n) * sizeof *expected);
+    struct matrix a = operand_new(m, k, ta, 1), b = operand_new(k, n, tb, 2), expected = matrix_new(m, n, 3);
     bool chains =
         m > 3 || !tb || ta; /* few rows and a transposed b: dot products, in an order of their own */
-    for (int64_t i = 0; chains && i < m * n; i++) expected[i] = defined_element(a, b, i / n, i % n, k);
-    for (size_t v = 0; v < COUNT(variants); v++) {
-        setenv("QKV_KERNELS", variants[v], 1);
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
-        struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(a.rows, a.columns)),
-                          *w = qkv_constant(graph, QKV_SHAPE(b.rows, b.columns));
-        qkv_tensor_write(x, a.values);
-        qkv_tensor_write(w, b.values);
-        struct qkv_tensor *y = qkv_matmul(graph, x, w, ta, tb);
-        qkv_forward(graph);
-        qkv_tensor_read(y, found);
-        for (int64_t i = 0; i < m * n; i++) {
-            if (!chains && v == 0) expected[i] = (float)found[i];
-            cr_assert_eq(found[i], (double)expected[i],
-                         "%s, %d x %d x %d%s%s: number %d is %.9g, but must be %.9g", variants[v], (int)m,
-                         (int)n, (int)k, ta ? ", a transposed" : "", tb ? ", b transposed" : "", (int)i,
-                         found[i], (double)expected[i]);
-        }
-        qkv_graph_free(graph);
+    for (int64_t i = 0; chains && i < m * n; i++)
+        expected.values[i] = (double)defined_element(a, b, i / n, i % n, k);
+    for (int v = 0; v < VARIANT_COUNT; v++) {
+        setenv("QKV_KERNELS", VARIANTS[v], 1);
+        struct product product = product_of(QKV_FLOAT32, a, b, NULL, NULL);
+        if (!chains && v == 0) memcpy(expected.values, product.found, (size_t)(m * n) * sizeof(double));
+        expect_bits(VARIANTS[v], &product, expected.values);
+        release(&product);
     }
-    free(found);
-    free(expected);
-    free(a.values);
-    free(b.values);
+    release_matrices(3, (struct matrix[]){a, b, expected});
 }
 
 Test(products, bits_do_not_depend_on_the_instruction_set)
