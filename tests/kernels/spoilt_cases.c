@@ -23,52 +23,36 @@ static void spoil_segments(struct op_case *test)
 {
     struct qkv_segments *all[] = {&test->options.segments, &test->options.queries, &test->options.keys};
     struct case_segments *memory[] = {&test->segments, &test->queries, &test->keys};
-    uint64_t which = draw(3), i = draw(CASE_SENTENCES);
+    uint64_t which = draw(3), i = draw(CASE_SENTENCES), part = draw(7);
     struct qkv_segments *segments = all[which];
-    switch (draw(7)) {
-    case 0:
-        memory[which]->start[i] = wild_number();
-        break;
-    case 1:
-        memory[which]->length[i] = wild_number();
-        break;
-    case 2:
-        memory[which]->start[i] = (int64_t)draw(4);
-        break;
-    case 3:
-        segments->start = NULL;
-        break;
-    case 4:
-        segments->length = NULL;
-        break;
-    case 5:
+    int64_t *places[] = {&memory[which]->start[i], &memory[which]->length[i]};
+    const int64_t **arrays[] = {&segments->start, &segments->length};
+    if (part < 2)
+        *places[part] = wild_number();
+    else if (part == 2)
+        *places[0] = (int64_t)draw(4);
+    else if (part < 5)
+        *arrays[part - 3] = NULL;
+    else if (part == 5)
         segments->count = draw(2) ? 0 : -1;
-        break;
-    default:
-        if (segments->count > 0) segments->count--;
-    }
+    else if (segments->count > 0)
+        segments->count--;
 }
 
 static void spoil_rule(struct qkv_attention_rule *rule)
 {
+    double *reals[] = {&rule->scale, &rule->dropout};
     int64_t *numbers[] = {&rule->heads,         &rule->key_value_heads, &rule->window,
                           &rule->global_tokens, &rule->buckets,         &rule->max_distance};
-    switch (draw(6)) {
-    case 0:
-        rule->scale = wild_real();
-        break;
-    case 1:
-        rule->dropout = wild_real();
-        break;
-    case 2:
+    uint64_t part = draw(6);
+    if (part < 2)
+        *reals[part] = wild_real();
+    else if (part == 2)
         rule->kernel = (enum qkv_attention_kernel)draw(5);
-        break;
-    case 3:
+    else if (part == 3)
         rule->mask_values = (enum qkv_mask_values)draw(5);
-        break;
-    default:
+    else
         *numbers[draw(6)] = wild_number();
-    }
 }
 
 static void spoil_options(struct op_case *test)
@@ -77,54 +61,36 @@ static void spoil_options(struct op_case *test)
     int64_t *numbers[] = {&options->axis, &options->start,        &options->length,
                           &options->rows, &options->local_window, &options->shape.size[draw(4)]};
     double *reals[] = {&options->factor, &options->epsilon, &options->rate, &options->smoothing};
-    switch (draw(9)) {
-    case 0:
-        *reals[draw(4)] = wild_real();
-        break;
-    case 1:
+    int *small[] = {&options->shape.rank, &options->permutation.count, &options->permutation.axis[draw(4)]};
+    uint64_t part = draw(9);
+    if (part < 3)
+        *small[part] = (int)wild_number();
+    else if (part == 3)
         test->indices[draw(8)] = (int32_t)wild_number();
-        break;
-    case 2:
+    else if (part == 4)
         options->indices = NULL;
-        break;
-    case 3:
+    else if (part == 5)
         options->index_count = draw(2) ? INT64_MAX : -1;
-        break;
-    case 4:
-        options->first = &test->first;
-        test->first = wild_number();
-        break;
-    case 5:
-        options->shape.rank = (int)wild_number();
-        break;
-    case 6:
-        options->permutation.count = (int)wild_number();
-        break;
-    case 7:
-        options->permutation.axis[draw(4)] = (int)wild_number();
-        break;
-    default:
+    else if (part == 6)
+        options->first = &test->first, test->first = wild_number();
+    else if (part == 7)
+        *reals[draw(4)] = wild_real();
+    else
         *numbers[draw(6)] = wild_number();
-    }
 }
 
 static void spoil_input(struct op_case *test)
 {
     struct qkv_shape *shape = &test->input[draw(3)];
     if (!draw(6)) shape = &test->input[draw(QKV_MAX_INPUTS)];
-    switch (draw(5)) {
-    case 0:
-        shape->rank = 0;
-        break;
-    case 1:
-        shape->rank = 1 + (int)draw(4);
-        for (int i = 0; i < shape->rank; i++) shape->size[i] = 1 + (int64_t)draw(4);
-        break;
-    case 2:
+    uint64_t part = draw(5);
+    if (part == 2)
         test->constant ^= 1u << draw(QKV_MAX_INPUTS);
-        break;
-    default:
-        if (shape->rank) shape->size[draw((uint64_t)shape->rank)] = 1 + (int64_t)draw(6);
+    else if (part > 2 && shape->rank)
+        shape->size[draw((uint64_t)shape->rank)] = 1 + (int64_t)draw(6);
+    else if (part < 2) {
+        shape->rank = part ? 1 + (int)draw(4) : 0;
+        for (int i = 0; i < shape->rank; i++) shape->size[i] = 1 + (int64_t)draw(4);
     }
 }
 

@@ -135,10 +135,7 @@ static void draw_positions(struct op_case *test, int64_t largest)
     if (draw(2)) test->options.first = &test->first;
     test->first = between(0, 3);
     int64_t positions = longest_of(test->options.segments, rows) + test->first + between(0, 2);
-    if (test->op == QKV_OP_rotate) {
-        width = 2 * ((width + 1) / 2);
-        test->constant = 2;
-    }
+    if (test->op == QKV_OP_rotate) width = 2 * ((width + 1) / 2);
     test->input[0] = QKV_SHAPE(rows, width * (test->op == QKV_OP_rotate ? between(1, 3) : 1));
     test->input[1] = QKV_SHAPE(positions, width);
 }
@@ -171,14 +168,6 @@ static void draw_axes(struct op_case *test, int64_t largest)
     if (test->op != QKV_OP_reshape && test->op != QKV_OP_permute && test->op != QKV_OP_concat &&
         test->op != QKV_OP_slice && test->op != QKV_OP_cumulative_sum && draw(2))
         options->axis = QKV_ALL;
-    if (test->op == QKV_OP_argmin || test->op == QKV_OP_argmax) test->constant = 1;
-}
-
-static void draw_top(struct op_case *test, int64_t largest)
-{
-    test->input[0] = draw_shape(largest);
-    test->options.length = between(1, columns_of(test->input[0]));
-    if (test->op == QKV_OP_top_k_indices) test->constant = 1;
 }
 
 static void draw_repetition(struct op_case *test, int64_t largest)
@@ -195,7 +184,6 @@ static void draw_cell(struct op_case *test, int64_t largest)
     int64_t gates = test->op == QKV_OP_rnn ? 1 : test->op == QKV_OP_gru ? 3 : 4;
     test->options.segments = draw_segments(&test->segments, largest < 12 ? largest : 12, &rows);
     test->options.reverse = draw(2);
-    test->low = -0.3, test->high = 0.3;
     test->input[0] = QKV_SHAPE(rows, gates * width);
     test->input[1] = QKV_SHAPE(width, gates * width);
     if (test->op == QKV_OP_gru && draw(2)) test->input[2] = QKV_SHAPE(width);
@@ -218,7 +206,6 @@ static void draw_rows(struct op_case *test, int64_t largest)
         return;
     case QKV_OP_store_rows:
         test->input[1] = QKV_SHAPE(count, columns);
-        test->constant = 3;
         break;
     default:
         test->options.index_count = count;
@@ -227,48 +214,20 @@ static void draw_rows(struct op_case *test, int64_t largest)
     draw_indices(test, count, rows);
 }
 
-static void draw_norm(struct op_case *test, int64_t largest)
+/* Inputs by letters. x: any shape; =: that of x; r: its last axis; R: the same, or none; c: that of x, with one column. */
+static void draw_by_letters(struct op_case *test, int64_t largest, const char *letters)
 {
-    struct qkv_shape x = test->input[0] = draw_shape(largest);
-    test->options.epsilon = 0.05;
-    if (draw(2)) test->input[1] = QKV_SHAPE(columns_of(x));
-    if (draw(2) && test->op == QKV_OP_layer_norm) test->input[2] = QKV_SHAPE(columns_of(x));
-}
-
-static void draw_pair(struct op_case *test, int64_t largest)
-{
-    test->input[0] = test->input[1] = draw_shape(largest);
-    if (test->op == QKV_OP_divide) test->low = 0.2, test->high = 3;
-}
-
-static void draw_matrix_and_column(struct op_case *test, int64_t largest)
-{
-    struct qkv_shape *column = &test->input[1];
-    *column = test->input[0] = draw_shape(largest);
-    column->size[column->rank - 1] = 1;
-}
-
-static void draw_where(struct op_case *test, int64_t largest)
-{
-    test->input[0] = test->input[1] = test->input[2] = draw_shape(largest);
-    test->constant = test->mask = 1;
-}
-
-static void draw_matrix_and_row(struct op_case *test, int64_t largest)
-{
-    test->input[0] = draw_shape(largest);
-    test->input[1] = QKV_SHAPE(columns_of(test->input[0]));
-}
-
-static void draw_one(struct op_case *test, int64_t largest)
-{
-    test->input[0] = draw_shape(largest);
-    test->options.factor = -1.5, test->options.rate = 0.3, test->drops = draw(2);
-    test->options.addend = 0.7, test->options.lowest = -0.5, test->options.highest = 0.4;
-    test->options.exponent = draw(2) ? 3 : 1.7;
-    if (test->op == QKV_OP_log || test->op == QKV_OP_sqrt || test->op == QKV_OP_pow)
-        test->low = 0.2, test->high = 3;
-    if (test->op == QKV_OP_detach) test->constant = 1; /* differences would see what the gradient must not */
+    struct qkv_shape x = draw_shape(largest), row = QKV_SHAPE(columns_of(x)), column = x;
+    struct qkv_options *options = &test->options;
+    column.size[x.rank - 1] = 1;
+    for (int i = 0; letters[i]; i++)
+        if (letters[i] != 'R' || draw(2))
+            test->input[i] = strchr("rR", letters[i]) ? row : letters[i] == 'c' ? column : x;
+    options->factor = -1.5, options->rate = 0.3, test->drops = draw(2);
+    options->addend = 0.7, options->lowest = -0.5, options->highest = 0.4;
+    options->exponent = draw(2) ? 3 : 1.7;
+    options->epsilon = 0.05;
+    options->length = between(1, columns_of(x));
 }
 
 static void draw_segment_softmax(struct op_case *test, int64_t largest)
@@ -312,51 +271,85 @@ static void draw_loss(struct op_case *test, int64_t largest)
     test->options.factor = draw(2) ? 1 : 0.3;
 }
 
-/* What draws the cases of which ops. */
+/* What draws the cases of which ops: a function, or draw_by_letters. */
 static const struct {
     void (*draw)(struct op_case *test, int64_t largest);
+    const char *letters;
     enum qkv_op_id ops[24]; /* QKV_OP_leaf: no more */
 } DRAW[] = {
-    {draw_product, {QKV_OP_matmul}},
-    {draw_layer, {QKV_OP_linear}},
-    {draw_pair,
+    {NULL,
+     "x=",
      {QKV_OP_add, QKV_OP_subtract, QKV_OP_multiply, QKV_OP_divide, QKV_OP_minimum, QKV_OP_maximum}},
-    {draw_one,
-     {QKV_OP_scale,        QKV_OP_relu,       QKV_OP_gelu,        QKV_OP_gelu_tanh,   QKV_OP_silu,
-      QKV_OP_tanh,         QKV_OP_sigmoid,    QKV_OP_exp,         QKV_OP_log,         QKV_OP_sqrt,
-      QKV_OP_abs,          QKV_OP_add_scalar, QKV_OP_clamp,       QKV_OP_pow,         QKV_OP_dropout,
-      QKV_OP_dropout_rows, QKV_OP_softmax,    QKV_OP_log_softmax, QKV_OP_log_sum_exp, QKV_OP_group_max,
-      QKV_OP_detach}},
-    {draw_matrix_and_row, {QKV_OP_add_row, QKV_OP_multiply_row}},
-    {draw_matrix_and_column, {QKV_OP_multiply_column}},
-    {draw_where, {QKV_OP_where}},
-    {draw_segment_softmax, {QKV_OP_segment_softmax}},
-    {draw_norm, {QKV_OP_layer_norm, QKV_OP_rms_norm}},
-    {draw_rows, {QKV_OP_embedding, QKV_OP_gather_rows, QKV_OP_scatter_rows, QKV_OP_store_rows}},
-    {draw_positions, {QKV_OP_add_positions, QKV_OP_rotate}},
+    {NULL, "x", {QKV_OP_scale,   QKV_OP_relu,        QKV_OP_gelu,         QKV_OP_gelu_tanh,
+                 QKV_OP_silu,    QKV_OP_tanh,        QKV_OP_sigmoid,      QKV_OP_exp,
+                 QKV_OP_log,     QKV_OP_sqrt,        QKV_OP_abs,          QKV_OP_add_scalar,
+                 QKV_OP_clamp,   QKV_OP_pow,         QKV_OP_dropout,      QKV_OP_dropout_rows,
+                 QKV_OP_softmax, QKV_OP_log_softmax, QKV_OP_log_sum_exp,  QKV_OP_group_max,
+                 QKV_OP_detach,  QKV_OP_top_k,       QKV_OP_top_k_indices}},
+    {NULL, "xr", {QKV_OP_add_row, QKV_OP_multiply_row}},
+    {NULL, "xc", {QKV_OP_multiply_column}},
+    {NULL, "x==", {QKV_OP_where}},
+    {NULL, "xRR", {QKV_OP_layer_norm}},
+    {NULL, "xR", {QKV_OP_rms_norm}},
+    {draw_product, NULL, {QKV_OP_matmul}},
+    {draw_layer, NULL, {QKV_OP_linear}},
+    {draw_segment_softmax, NULL, {QKV_OP_segment_softmax}},
+    {draw_rows, NULL, {QKV_OP_embedding, QKV_OP_gather_rows, QKV_OP_scatter_rows, QKV_OP_store_rows}},
+    {draw_positions, NULL, {QKV_OP_add_positions, QKV_OP_rotate}},
     {draw_axes,
+     NULL,
      {QKV_OP_reshape, QKV_OP_permute, QKV_OP_concat, QKV_OP_slice, QKV_OP_sum, QKV_OP_mean, QKV_OP_min,
       QKV_OP_max, QKV_OP_argmin, QKV_OP_argmax, QKV_OP_cumulative_sum}},
-    {draw_top, {QKV_OP_top_k, QKV_OP_top_k_indices}},
-    {draw_repetition, {QKV_OP_broadcast}},
-    {draw_neighbours, {QKV_OP_neighbours}},
-    {draw_loss, {QKV_OP_cross_entropy, QKV_OP_linear_cross_entropy, QKV_OP_paired_cross_entropy}},
-    {draw_cell, {QKV_OP_rnn, QKV_OP_gru, QKV_OP_lstm}},
+    {draw_repetition, NULL, {QKV_OP_broadcast}},
+    {draw_neighbours, NULL, {QKV_OP_neighbours}},
+    {draw_loss, NULL, {QKV_OP_cross_entropy, QKV_OP_linear_cross_entropy, QKV_OP_paired_cross_entropy}},
+    {draw_cell, NULL, {QKV_OP_rnn, QKV_OP_gru, QKV_OP_lstm}},
     {draw_attention,
+     NULL,
      {QKV_OP_attention_scores, QKV_OP_attention_weights, QKV_OP_attention_mix, QKV_OP_attention,
       QKV_OP_attention_additive, QKV_OP_attention_local, QKV_OP_attention_loss, QKV_OP_attention_arrange}},
+};
+
+/* Ops whose inputs are not all variables in -1 .. 1. */
+static const struct {
+    double low, high; /* 0: as of others */
+    unsigned constant, mask;
+} INPUTS[QKV_OP_COUNT] = {
+    [QKV_OP_divide] = {0.2, 3, 0, 0},
+    [QKV_OP_log] = {0.2, 3, 0, 0},
+    [QKV_OP_sqrt] = {0.2, 3, 0, 0},
+    [QKV_OP_pow] = {0.2, 3, 0, 0},
+    [QKV_OP_rnn] = {-0.3, 0.3, 0, 0},
+    [QKV_OP_gru] = {-0.3, 0.3, 0, 0},
+    [QKV_OP_lstm] = {-0.3, 0.3, 0, 0},
+    [QKV_OP_attention_local] = {0.05, 0.95, 0, 0},
+    [QKV_OP_rotate] = {.constant = 2},
+    [QKV_OP_argmin] = {.constant = 1},
+    [QKV_OP_argmax] = {.constant = 1},
+    [QKV_OP_top_k_indices] = {.constant = 1},
+    [QKV_OP_store_rows] = {.constant = 3},
+    [QKV_OP_detach] = {.constant = 1}, /* differences would see what the gradient must not */
+    [QKV_OP_where] = {.constant = 1, .mask = 1},
+    [QKV_OP_attention] = {.constant = 8, .mask = 8},
+    [QKV_OP_attention_weights] = {.constant = 2, .mask = 2},
+    [QKV_OP_attention_loss] = {.constant = 2, .mask = 2},
 };
 
 void make_op_case(struct op_case *test, enum qkv_op_id op, int64_t largest)
 {
     memset(test, 0, offsetof(struct op_case, segments));
-    test->op = op, test->low = -1, test->high = 1;
+    test->op = op, test->constant = INPUTS[op].constant, test->mask = INPUTS[op].mask;
+    test->low = INPUTS[op].high > 0 ? INPUTS[op].low : -1;
+    test->high = INPUTS[op].high > 0 ? INPUTS[op].high : 1;
     for (size_t i = 0; i < sizeof DRAW / sizeof *DRAW; i++)
-        for (int k = 0; DRAW[i].ops[k] != QKV_OP_leaf; k++)
-            if (DRAW[i].ops[k] == op) {
+        for (int k = 0; DRAW[i].ops[k] != QKV_OP_leaf; k++) {
+            if (DRAW[i].ops[k] != op) continue;
+            if (DRAW[i].letters)
+                draw_by_letters(test, largest, DRAW[i].letters);
+            else
                 DRAW[i].draw(test, largest);
-                return;
-            }
+            return;
+        }
     cr_assert_fail("tests/support/op_cases.c draws no cases of %s", qkv_op_name(op));
 }
 

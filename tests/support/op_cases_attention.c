@@ -103,7 +103,6 @@ void draw_attention(struct op_case *test, int64_t largest)
     if (op == QKV_OP_attention) {
         inputs[2] = value, inputs[3] = mask, inputs[4] = bias;
         if ((test->drops = draw(2))) rule->dropout = 0.3;
-        test->constant = test->mask = 8;
     }
     if (op == QKV_OP_attention_scores) inputs[2] = bias;
     if (op == QKV_OP_attention_additive) {
@@ -111,19 +110,14 @@ void draw_attention(struct op_case *test, int64_t largest)
         test->noise[2] = noise_of_sum(pairs ? pairs : rows[0] * rows[1]);
     }
     if (op == QKV_OP_attention_mix) inputs[1] = value;
-    if (op == QKV_OP_attention_weights) {
-        inputs[1] = mask;
-        test->constant = test->mask = 2;
-    }
+    if (op == QKV_OP_attention_weights) inputs[1] = mask;
     if (op == QKV_OP_attention_loss) {
         inputs[1] = ragged;
         test->options.factor = 0.5;
-        test->constant = test->mask = 2;
     }
     if (op == QKV_OP_attention_local) {
         inputs[1] = QKV_SHAPE(rows[0], 1);
         test->options.local_window = between(1, 6);
-        test->low = 0.05, test->high = 0.95;
         test->noise[1] = noise_of_center(rows[1], test->options.local_window);
     }
     if (op == QKV_OP_attention_arrange) {
