@@ -3,7 +3,9 @@
 #include "support.h"
 
 #include <criterion/criterion.h>
+#include <fnmatch.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *mpirun(void)
 {
@@ -29,7 +31,40 @@ const char *train_arguments(const struct training *training)
     return format("%s -j %d%s", arguments, threads, training->resume ? " --resume" : "");
 }
 
+const char *process(int rank)
+{
+    char host[128] = "";
+    gethostname(host, sizeof host - 1);
+    return format("process %d on %s", rank, host);
+}
+
+struct outcome run_several(int processes, const char *arguments)
+{
+    return run("%s -n %d '%s' %s", mpirun(), processes, QKV_BINARY, arguments);
+}
+
+struct outcome run_two(const char *first, const char *second)
+{
+    return run_differing("", first, "", second);
+}
+
+struct outcome run_differing(const char *first_options, const char *first, const char *second_options,
+                             const char *second)
+{
+    return run("%s -n 1 %s '%s' %s : -n 1 %s '%s' %s", mpirun(), first_options, QKV_BINARY, first,
+               second_options, QKV_BINARY, second);
+}
+
+bool differ(struct outcome outcome, const char *what, const char *value, const char *other)
+{
+    const char *pattern = format("qkv: %s: %s on %s, but %s on %s: it must be the same on all processes\n",
+                                 what, value, process(0), other, process(1));
+    return fails(outcome, 2, "qkv: ") &&
+           (!fnmatch(pattern, outcome.error, 0) || shows(outcome.error, pattern));
+}
+
 void mpirun_training(int processes, const struct training *training)
 {
-    run_ok("%s -n %d '%s' %s", mpirun(), processes, QKV_BINARY, train_arguments(training));
+    struct outcome outcome = run_several(processes, train_arguments(training));
+    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
 }

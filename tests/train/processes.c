@@ -13,9 +13,9 @@
 static void expect_same(const char *name, const char *settings, int processes)
 {
     const char *folder = scratch(name);
-    struct training training = {
-        .config = training_config(folder), .settings = settings, .run = format("%s/1", folder)};
+    struct training training = training_in(folder, settings);
     mpirun();
+    training.run = format("%s/1", folder);
     training_run(training);
     training.run = format("%s/several", folder);
     training.threads = 1 + processes % 2;
@@ -75,7 +75,7 @@ Test(processes, train_to_the_same_bits_with_all_settings)
  * update, and of those that another process sends at most. */
 static void read_sent(const struct training *training, double *megabytes, double *first, double *others)
 {
-    const char *text = run("%s -n 3 '%s' %s", mpirun(), QKV_BINARY, train_arguments(training)).error;
+    const char *text = run_several(3, train_arguments(training)).error;
     const char *name = format("%s: ", training->run), *start = strstr(text, name),
                *sent = strstr(text, "sent for each update: ");
     cr_assert(start && sent, "%s", text);
@@ -88,12 +88,9 @@ static void read_sent(const struct training *training, double *megabytes, double
 Test(processes, say_how_much_they_send)
 {
     const char *folder = scratch("sent");
-    struct training training = {
-        .config = training_config(folder),
-        .settings = "updates=4 data.dev= model.encoder.hidden_size=64 model.decoder.hidden_size=64 "
-                    "model.encoder.ff_size=9000",
-        .run = format("%s/run", folder),
-    };
+    struct training training =
+        training_in(folder, "updates=4 data.dev= model.encoder.hidden_size=64 model.decoder.hidden_size=64 "
+                            "model.encoder.ff_size=9000");
     double megabytes, first, others;
     read_sent(&training, &megabytes, &first, &others);
     cr_expect_float_eq(first, 4.0 / 3 * megabytes, 0.02 * megabytes, "%g MB", first);
@@ -105,14 +102,12 @@ Test(processes, send_the_rows_of_embeddings_that_have_gradients)
 {
     enum { WORDS = 3000, WIDTH = 64 };
     const char *folder = scratch("tables");
-    struct training training = {
-        .config = training_config(folder),
-        .settings = format("updates=4 data.dev= data.train=%s/words.tsv model.encoder.hidden_size=64 "
-                           "model.decoder.hidden_size=64",
-                           folder),
-        .run = format("%s/of_1", folder),
-    };
+    struct training training =
+        training_in(folder, format("updates=4 data.dev= data.train=%s/words.tsv model.encoder.hidden_size=64 "
+                                   "model.decoder.hidden_size=64",
+                                   folder));
     mpirun();
+    training.run = format("%s/of_1", folder);
     run_ok("seq %d | awk '{ printf \"w%%d%%s\", $1, $1 %% 5 ? \" \" : \"\\tv v v\\n\" }' > '%s/words.tsv'",
            WORDS, folder);
     training_run(training);
@@ -127,22 +122,20 @@ Test(processes, send_the_rows_of_embeddings_that_have_gradients)
  * the second machine is another namespace of ids, such as that of a container. */
 Test(processes, know_which_others_run_on_their_machine)
 {
-    const char *folder = scratch("machines"), *command = mpirun(), *config = training_config(folder);
+    const char *folder = scratch("machines"), *config = training_config(folder);
     const char *arguments =
         format("train '%s' -s training.model_dir='%s/run' -s training.updates=1 -s data.dev= --overwrite",
                config, folder);
     long processors = sysconf(_SC_NPROCESSORS_ONLN), half = processors > 1 ? processors / 2 : 1;
     long available = atol(run_ok("nproc")); /* under taskset, fewer */
     if (half > available) half = available;
+    mpirun();
     const char *apart = "unshare --fork --pid --mount-proc";
     if (run("%s true", apart).exit_code) cr_skip_test("this system permits no other namespace of ids");
     for (int i = 0; i < 2; i++) {
         struct outcome outcome =
-            run("%s --mca btl_vader_single_copy_mechanism none -n 1 '%s' %s : -n 1 %s '%s' %s", command,
-                QKV_BINARY, arguments, i ? apart : "", QKV_BINARY, arguments);
+            run_differing("--mca btl_vader_single_copy_mechanism none", arguments, i ? apart : "", arguments);
         cr_expect_eq(outcome.exit_code, 0);
-        cr_expect_not_null(
-            strstr(outcome.error, format(" 2 processes with %ld thread", i ? available : half)), "%s",
-            outcome.error);
+        cr_expect(shows(outcome.error, format(" 2 processes with %ld thread", i ? available : half)));
     }
 }

@@ -15,12 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* "process 1 on HOST" */
-static const char *process(int rank)
+static void expect_nothing_begun(const struct training *training)
 {
-    char host[128] = "";
-    gethostname(host, sizeof host - 1);
-    return format("process %d on %s", rank, host);
+    cr_expect(!training_has(training->run, "source.vocabulary"));
 }
 
 /* ---- refusals ---- */
@@ -30,62 +27,45 @@ Test(processes_failures, more_processes_than_shards_are_refused)
     const char *folder = scratch("shards");
     struct training training = training_in(folder, "updates=3");
     cr_expect(refused(
-        run("%s -n 4 '%s' %s", mpirun(), QKV_BINARY, train_arguments(&training)),
+        run_several(4, train_arguments(&training)),
         "qkv: training.shards is 3, but must be at least the number of processes (4): start at most 3, or "
         "raise it, which changes the results"));
-    cr_expect(!training_has(training.run, "source.vocabulary"));
+    expect_nothing_begun(&training);
 }
 
 /* A process that cannot join the others says why, although it can send them nothing. mpirun may end the other one before it has. */
 Test(processes_failures, a_process_that_cannot_join_says_why)
 {
-    const char *folder = scratch("join"), *command = mpirun(),
-               *message = "qkv: 3 processes were started, but ";
+    const char *folder = scratch("join"), *message = "qkv: 3 processes were started, but ";
     struct training training = training_in(folder, "updates=3");
-    struct outcome outcome = run("%s -n 2 sh -c \"OMPI_COMM_WORLD_SIZE=3 exec '%s' %s\"", command, QKV_BINARY,
-                                 train_arguments(&training));
+    struct outcome outcome = run("%s -n 2 sh -c \"OMPI_COMM_WORLD_SIZE=3 exec '%s' %s\"", mpirun(),
+                                 QKV_BINARY, train_arguments(&training));
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_eq(strncmp(outcome.error, message, strlen(message)), 0, "%s", outcome.error);
-}
-
-/* Runs process 0 and 1 with other options of mpirun and returns what happened. */
-static struct outcome run_two(const struct training *training, const char *first, const char *second)
-{
-    const char *arguments = train_arguments(training);
-    return run("%s -n 1 %s '%s' %s : -n 1 %s '%s' %s", mpirun(), first, QKV_BINARY, arguments, second,
-               QKV_BINARY, arguments);
 }
 
 Test(processes_failures, processes_with_different_input_are_refused)
 {
     const char *folder = scratch("input");
-    struct training training = {
-        .config = training_config(folder),
-        .settings = "updates=3 data.dev= data.train=x.tsv",
-        .run = format("%s/run", folder),
-    };
+    struct training training = training_in(folder, "updates=3 data.dev= data.train=x.tsv");
+    const char *arguments = train_arguments(&training);
     run_ok("cd '%s' && mkdir a b c && cp train.tsv a/x.tsv && head -n 59 train.tsv > b/x.tsv", folder);
     const char *a = format("-wdir '%s/a'", folder), *b = format("-wdir '%s/b'", folder),
                *c = format("-wdir '%s/c'", folder);
-    struct outcome outcome = run_two(&training, a, b);
-    cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "qkv: data.train: 60 pairs, checksum "), "%s", outcome.error);
-    cr_expect_not_null(strstr(outcome.error, format("on %s, but 59 pairs, checksum ", process(0))));
-    cr_expect_not_null(
-        strstr(outcome.error, format("on %s: it must be the same on all processes\n", process(1))));
+    cr_expect(differ(run_differing(a, arguments, b, arguments), "data.train", "60 pairs, checksum *",
+                     "59 pairs, checksum *"));
     cr_expect(
-        refused(run_two(&training, a, c),
+        refused(run_differing(a, arguments, c, arguments),
                 format("qkv: %s: x.tsv: there is no such text: set data.train to its path", process(1))));
-    cr_expect(
-        refused(run_two(&training, c, a), "qkv: x.tsv: there is no such text: set data.train to its path"));
+    cr_expect(refused(run_differing(c, arguments, a, arguments),
+                      "qkv: x.tsv: there is no such text: set data.train to its path"));
     struct qkv_kernel_names names;
     cr_assert_eq(qkv_kernels_in_use(&names, NULL), QKV_OK);
+    const char *portable = format("%s -x QKV_KERNELS=portable", a);
     if (strcmp(names.float32, "portable") != 0)
-        cr_expect(refused(run_two(&training, a, format("%s -x QKV_KERNELS=portable", a)),
-                          format("qkv: the kernels (QKV_KERNELS): %s on %s, but portable on %s: it must be "
-                                 "the same on all processes",
-                                 names.float32, process(0), process(1))));
-    cr_expect(!training_has(training.run, "source.vocabulary"));
+        cr_expect(differ(run_differing(a, arguments, portable, arguments), "the kernels (QKV_KERNELS)",
+                         names.float32, "portable"));
+    expect_nothing_begun(&training);
 }
 
 /* A copy of qkv that says that it was made of other sources. */
@@ -107,54 +87,43 @@ Test(processes_failures, processes_of_different_builds_are_refused)
         strstr(outcome.error,
                format("source checksum 00000000 on %s: it must be the same on all processes\n", process(2))),
         "%s", outcome.error);
-    cr_expect(!training_has(training.run, "source.vocabulary"));
-}
-
-/* Runs two processes, the second one with further arguments. */
-static struct outcome run_with(const struct training *training, const char *further)
-{
-    const char *arguments = train_arguments(training);
-    return run("%s -n 1 '%s' %s : -n 1 '%s' %s %s", mpirun(), QKV_BINARY, arguments, QKV_BINARY, arguments,
-               further);
+    expect_nothing_begun(&training);
 }
 
 /* The message names the key that differs, also where it decides which other keys have an effect. */
 Test(processes_failures, processes_with_different_configs_are_refused)
 {
-    const char *folder = scratch("configs");
-    struct training training = training_in(folder, "updates=3 data.dev=");
+    struct training training = training_in(scratch("configs"), "updates=3 data.dev=");
+    const char *first = train_arguments(&training);
+    cr_expect(differ(run_two(first, format("%s -s training.batch_size=5", first)), "training.batch_size", "8",
+                     "5"));
     cr_expect(
-        refused(run_with(&training, "-s training.batch_size=5"),
-                format("qkv: training.batch_size: 8 on %s, but 5 on %s: it must be the same on all processes",
-                       process(0), process(1))));
-    cr_expect(refused(
-        run_with(&training, "-s training.clip_grad_norm=2 -s training.optimizer=sgd"),
-        format("qkv: training.optimizer: adam on %s, but sgd on %s: it must be the same on all processes",
-               process(0), process(1))));
-    cr_expect(refused(run_with(&training, "-s training.no_key=5"),
+        differ(run_two(first, format("%s -s training.clip_grad_norm=2 -s training.optimizer=sgd", first)),
+               "training.optimizer", "adam", "sgd"));
+    cr_expect(refused(run_two(first, format("%s -s training.no_key=5", first)),
                       format("%s: -s training.no_key=5: unknown key training.no_key", process(1))));
-    cr_expect(!training_has(training.run, "source.vocabulary"));
+    expect_nothing_begun(&training);
 }
 
 Test(processes_failures, what_all_processes_refuse_is_said_once)
 {
     const char *folder = scratch("once");
     struct training training = training_in(folder, "updates=3 data.dev=");
-    const char *command = format("%s -n 3 '%s'", mpirun(), QKV_BINARY),
-               *arguments = train_arguments(&training);
-    cr_expect(
-        refused(run("%s %s --resume", command, arguments),
-                format("qkv: %s: nothing to resume: there is no last.safetensors; start without --resume",
-                       training.run)));
-    cr_expect(refused(run("%s %s --resume --overwrite", command, arguments),
-                      "qkv: --resume and --overwrite exclude each other"));
-    cr_expect(
-        refused(run("%s train - < '%s'", command, training.config),
-                "qkv: CONFIG is standard input, which only one of several processes can read: name a file"));
-    cr_expect(refused(run("%s train '%s/none.yaml'", command, folder),
-                      format("%s/none.yaml: cannot be read: No such file or directory", folder)));
-    run_ok("%s %s -q", command, arguments);
-    cr_expect(refused(run("%s %s", command, arguments),
+    const char *arguments = train_arguments(&training);
+    const char *const cases[][2] = {
+        {format("%s --resume", arguments),
+         format("qkv: %s: nothing to resume: there is no last.safetensors; start without --resume",
+                training.run)},
+        {format("%s --resume --overwrite", arguments), "qkv: --resume and --overwrite exclude each other"},
+        {format("train - < '%s'", training.config),
+         "qkv: CONFIG is standard input, which only one of several processes can read: name a file"},
+        {format("train '%s/none.yaml'", folder),
+         format("%s/none.yaml: cannot be read: No such file or directory", folder)},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect(refused(run_several(3, cases[i][0]), cases[i][1]), "%s", cases[i][0]);
+    mpirun_training(3, &training);
+    cr_expect(refused(run_several(3, arguments),
                       format("qkv: %s: holds a run already; continue it with --resume or replace "
                              "it with --overwrite",
                              training.run)));
@@ -172,14 +141,9 @@ static void expect_as_one(struct outcome several, struct outcome one)
 Test(processes_failures, a_loss_that_is_not_finite_ends_all)
 {
     const char *folder = scratch("infinite");
-    struct training training = {
-        .config = training_config(folder),
-        .settings = "updates=9 logging_freq=1 learning_rate=1e30 data.dev=",
-        .run = format("%s/run", folder),
-    };
-    const char *arguments = train_arguments(&training);
-    expect_as_one(run("%s -n 3 '%s' %s --overwrite", mpirun(), QKV_BINARY, arguments),
-                  run("qkv %s --overwrite", arguments));
+    struct training training = training_in(folder, "updates=9 logging_freq=1 learning_rate=1e30 data.dev=");
+    const char *arguments = format("%s --overwrite", train_arguments(&training));
+    expect_as_one(run_several(3, arguments), run("qkv %s", arguments));
 }
 
 /* Shells count the limit in blocks of 512 bytes. The memory that processes share through files must fit, and a checkpoint must
@@ -187,12 +151,9 @@ Test(processes_failures, a_loss_that_is_not_finite_ends_all)
 Test(processes_failures, a_disk_that_is_full_for_process_0_ends_all)
 {
     const char *folder = scratch("full");
-    struct training training = {
-        .config = training_config(folder),
-        .settings = "updates=3 data.dev= model.encoder.hidden_size=64 model.decoder.hidden_size=64 "
-                    "model.encoder.ff_size=9000",
-        .run = format("%s/run", folder),
-    };
+    struct training training =
+        training_in(folder, "updates=3 data.dev= model.encoder.hidden_size=64 model.decoder.hidden_size=64 "
+                            "model.encoder.ff_size=9000");
     const char *arguments = train_arguments(&training);
     expect_as_one(
         run("%s -n 1 sh -c \"ulimit -f 24000; exec '%s' %s --overwrite\" : -n 2 '%s' %s --overwrite",
@@ -277,37 +238,52 @@ static const char *const SETTINGS =
     "learning_rate_patience=0 learning_rate=0.05 early_stopping_metric=token_accuracy keep_last_ckpts=2 "
     "ema=0.8";
 
-/* Whether all of the training was done before the signal came. */
-static bool is_complete(const char *run)
+/* A training in `folder`, to be interrupted, and the run `uninterrupted` there, which it must equal in the end. */
+static struct interruption interruption_in(const char *folder, const char *settings)
 {
-    return training_has(run, "metrics.jsonl") && training_lines(run, "train") == UPDATES;
+    struct interruption interruption = {.training = training_in(folder, settings), .signal = SIGKILL};
+    mpirun();
+    interruption.training.run = format("%s/uninterrupted", folder);
+    training_run(interruption.training);
+    return interruption;
+}
+
+/* Interrupts the run of this name, and resumes it in so many processes (0: without mpirun), to the bits of the uninterrupted run.
+ * Sets whether all of the training was done before the signal came. */
+static struct outcome interrupt_and_resume(struct interruption *interruption, const char *folder,
+                                           const char *name, int processes, bool *complete)
+{
+    struct training *training = &interruption->training;
+    training->run = format("%s/%s", folder, name);
+    training->resume = false;
+    struct outcome outcome = interrupt(interruption, folder);
+    *complete =
+        training_has(training->run, "metrics.jsonl") && training_lines(training->run, "train") == UPDATES;
+    training->resume = true;
+    if (processes)
+        mpirun_training(processes, training);
+    else
+        training_run(*training);
+    training_expect_same(format("%s/uninterrupted", folder), training->run);
+    return outcome;
 }
 
 Test(processes_failures, a_run_of_which_a_process_is_killed_is_resumed_by_any_number)
 {
-    const char *folder = scratch("killed"), *uninterrupted = format("%s/uninterrupted", folder);
-    struct interruption killed = {.training = {.config = training_config(folder), .settings = SETTINGS},
-                                  .signal = SIGKILL};
-    mpirun();
-    killed.training.run = uninterrupted;
-    training_run(killed.training);
+    const char *folder = scratch("killed");
+    struct interruption killed = interruption_in(folder, SETTINGS);
     int kills = 0;
     for (int i = 0; i < (is_slow_build() ? 2 : 3); i++) {
-        killed.training.run = format("%s/%d", folder, i);
-        killed.training.resume = false;
+        bool complete;
         killed.processes = 2 + i % 2;
         killed.target = i % 3 % killed.processes;
         killed.lines = 1 + 11 * i;
-        struct outcome outcome = interrupt(&killed, folder);
-        if (!is_complete(killed.training.run)) {
-            cr_expect_neq(outcome.exit_code, 0);
-            cr_expect_eq(count(outcome.error, " has died\n"), 1, "%s", outcome.error);
-            cr_expect_not_null(strstr(outcome.error, format("qkv: %s has died\n", process(killed.target))));
-            kills++;
-        }
-        killed.training.resume = true;
-        mpirun_training(1 + i % 3, &killed.training);
-        training_expect_same(uninterrupted, killed.training.run);
+        struct outcome outcome = interrupt_and_resume(&killed, folder, format("%d", i), 1 + i % 3, &complete);
+        if (complete) continue;
+        cr_expect_neq(outcome.exit_code, 0);
+        cr_expect_eq(count(outcome.error, " has died\n"), 1, "%s", outcome.error);
+        cr_expect(shows(outcome.error, format("qkv: %s has died\n", process(killed.target))));
+        kills++;
     }
     cr_expect_gt(kills, 0);
 }
@@ -315,50 +291,28 @@ Test(processes_failures, a_run_of_which_a_process_is_killed_is_resumed_by_any_nu
 /* Eight processes, of which one is killed; three go on. */
 Test(processes_failures, a_run_of_eight_processes_is_resumed_by_three)
 {
-    const char *folder = scratch("eight"), *uninterrupted = format("%s/uninterrupted", folder);
-    struct interruption killed = {
-        .training = {.config = training_config(folder), .settings = format("%s shards=8", SETTINGS)},
-        .processes = 8,
-        .target = 5,
-        .lines = 12,
-        .signal = SIGKILL,
-    };
-    mpirun();
-    killed.training.run = uninterrupted;
-    training_run(killed.training);
-    killed.training.run = format("%s/killed", folder);
-    struct outcome outcome = interrupt(&killed, folder);
-    cr_expect_not_null(strstr(outcome.error, format("qkv: %s has died\n", process(killed.target))), "%s",
-                       outcome.error);
-    killed.training.resume = true;
-    mpirun_training(3, &killed.training);
-    training_expect_same(uninterrupted, killed.training.run);
+    const char *folder = scratch("eight");
+    struct interruption killed = interruption_in(folder, format("%s shards=8", SETTINGS));
+    killed.processes = 8, killed.target = 5, killed.lines = 12;
+    struct outcome outcome = interrupt_and_resume(&killed, folder, "killed", 3, &(bool){false});
+    cr_expect(shows(outcome.error, format("qkv: %s has died\n", process(killed.target))));
 }
 
 Test(processes_failures, a_signal_to_any_process_saves_and_ends_all)
 {
-    const char *folder = scratch("stopped"), *uninterrupted = format("%s/uninterrupted", folder);
-    struct interruption stop = {
-        .training = {.config = training_config(folder), .settings = SETTINGS}, .processes = 3, .lines = 3};
-    mpirun();
-    stop.training.run = uninterrupted;
-    training_run(stop.training);
+    const char *folder = scratch("stopped");
+    struct interruption stop = interruption_in(folder, SETTINGS);
     int stops = 0;
-    for (int target = -1; target < 3; target++) {
-        stop.training.run = format("%s/%d", folder, target);
-        stop.training.resume = false;
-        stop.target = target;
-        stop.signal = target % 2 ? SIGTERM : SIGINT;
-        struct outcome outcome = interrupt(&stop, folder);
-        if (!is_complete(stop.training.run)) {
-            cr_expect_eq(outcome.exit_code, target < 0 ? 1 : 128 + stop.signal, "%d", outcome.exit_code);
-            cr_expect_eq(count(outcome.error, "interrupted after "), 1, "%s", outcome.error);
-            cr_expect_eq(count(outcome.error, "saved; continue with: qkv train "), 1, "%s", outcome.error);
-            stops++;
-        }
-        stop.training.resume = true;
-        training_run(stop.training);
-        training_expect_same(uninterrupted, stop.training.run);
+    stop.processes = stop.lines = 3;
+    for (stop.target = -1; stop.target < 3; stop.target++) {
+        bool complete;
+        stop.signal = stop.target % 2 ? SIGTERM : SIGINT;
+        struct outcome outcome = interrupt_and_resume(&stop, folder, format("%d", stop.target), 0, &complete);
+        if (complete) continue;
+        cr_expect_eq(outcome.exit_code, stop.target < 0 ? 1 : 128 + stop.signal, "%d", outcome.exit_code);
+        cr_expect_eq(count(outcome.error, "interrupted after "), 1, "%s", outcome.error);
+        cr_expect_eq(count(outcome.error, "saved; continue with: qkv train "), 1, "%s", outcome.error);
+        stops++;
     }
     cr_expect_gt(stops, 2);
 }
