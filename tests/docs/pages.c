@@ -32,20 +32,21 @@
 enum { MAX_PAGES = 32 };
 
 /* Paths relative to the root of the sources. */
-static int list_pages(char *pages[MAX_PAGES])
+static char *pages[MAX_PAGES];
+static int page_count;
+
+static void list_pages(void)
 {
-    const size_t root = strlen(QKV_SOURCE_DIR "/");
-    int count = 0;
     glob_t found = {0};
     cr_assert_eq(glob(QKV_SOURCE_DIR "/*.md", 0, NULL, &found), 0);
     cr_assert_eq(glob(QKV_SOURCE_DIR "/docs/*.md", GLOB_APPEND, NULL, &found), 0);
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        cr_assert_lt(count, MAX_PAGES);
-        pages[count++] = format("%s", found.gl_pathv[i] + root);
-    }
+    cr_assert_leq(found.gl_pathc, MAX_PAGES);
+    for (page_count = 0; page_count < (int)found.gl_pathc; page_count++)
+        pages[page_count] = format("%s", found.gl_pathv[page_count] + strlen(QKV_SOURCE_DIR "/"));
     globfree(&found);
-    return count;
 }
+
+TestSuite(pages, .init = list_pages);
 
 static char *read_page(const char *page)
 {
@@ -104,9 +105,8 @@ static void check_link(const char *page, const char *target)
 
 Test(pages, links_lead_somewhere)
 {
-    char *pages[MAX_PAGES];
-    int links = 0, count = list_pages(pages);
-    for (int i = 0; i < count; i++) {
+    int links = 0;
+    for (int i = 0; i < page_count; i++) {
         bool in_code = false;
         char *text = read_page(pages[i]);
         for (char *line; (line = next_line(&text));) {
@@ -124,10 +124,9 @@ Test(pages, links_lead_somewhere)
 /* docs/README.md lists every page of docs/, and README.md leads there. */
 Test(pages, are_all_in_the_list)
 {
-    char *pages[MAX_PAGES];
-    int count = list_pages(pages), listed = 0;
+    int listed = 0;
     const char *list = read_page("docs/README.md"), *folder = "docs/";
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < page_count; i++) {
         if (!starts_with(pages[i], folder) || !strcmp(pages[i], "docs/README.md")) continue;
         const char *link = format("](%s)", pages[i] + strlen(folder));
         cr_expect_not_null(strstr(list, link), "docs/README.md does not list %s", pages[i]);
@@ -161,9 +160,8 @@ static size_t collect_sentences(const char *page, struct sentence *sentences, si
 {
     enum { LONG = 60 };
     bool in_code = false;
-    char *text = read_page(page), *prose = calloc(1, strlen(text) + 2);
+    char *text = read_page(page), *prose = remember(calloc(1, strlen(text) + 2));
     cr_assert_not_null(prose);
-    remember(prose);
     for (char *line; (line = next_line(&text));) {
         if (starts_with(line, "```")) in_code = !in_code;
         bool is_prose = !in_code && !strchr("`|#<!", line[0]) && !starts_with(line, "    ");
@@ -183,9 +181,7 @@ Test(pages, say_nothing_twice)
 {
     enum { CAPACITY = 4000 };
     static struct sentence sentences[CAPACITY];
-    char *pages[MAX_PAGES];
     size_t count = 0;
-    int page_count = list_pages(pages);
     for (int i = 0; i < page_count; i++) count = collect_sentences(pages[i], sentences, count, CAPACITY);
     cr_assert_gt(count, 50);
     cr_assert_lt(count, CAPACITY);
@@ -255,9 +251,8 @@ static void run_commands(const char *page, const char *folder, const char *comma
 /* Runs a console block: commands behind `$ `, each with its output below it. */
 static void run_console(const char *page, const char *folder, char *block)
 {
-    char *command = NULL, *expected = calloc(1, strlen(block) + 2);
+    char *command = NULL, *expected = remember(calloc(1, strlen(block) + 2));
     cr_assert_not_null(expected);
-    remember(expected);
     for (char *line; (line = next_line(&block));) {
         if (!starts_with(line, "$ ")) {
             strcat(strcat(expected, line), "\n");
@@ -305,8 +300,8 @@ static bool is_recorded(const char *comment)
 /* Whether QKV_RECORDED, a list of pages, names this one. */
 static bool is_recorded_anew(const char *page)
 {
-    const char *pages = getenv("QKV_RECORDED");
-    return pages && strstr(pages, page);
+    const char *wanted = getenv("QKV_RECORDED");
+    return wanted && strstr(wanted, page);
 }
 
 static void run_block(const char *page, const char *folder, const char *comment, const char *language,
@@ -329,10 +324,8 @@ static void run_block(const char *page, const char *folder, const char *comment,
 
 static void run_page(const char *page, int index)
 {
-    const char *folder = scratch(format("page%d", index));
-    cr_assert_eq(
-        run("ln -s '%s/configs' '%s/datasets' '%s'", QKV_SOURCE_DIR, QKV_SOURCE_DIR, folder).exit_code, 0);
-    const char *comment = "";
+    const char *folder = scratch(format("page%d", index)), *comment = "";
+    run_ok("ln -s '" QKV_SOURCE_DIR "/configs' '" QKV_SOURCE_DIR "/datasets' '%s'", folder);
     char *text = read_page(page);
     for (char *line; (line = next_line(&text));) {
         if (starts_with(line, "<!-- setup: ")) {
@@ -352,16 +345,13 @@ static void run_page(const char *page, int index)
 ParameterizedTestParameters(pages, commands_do_what_they_show)
 {
     static int indices[MAX_PAGES];
-    char *pages[MAX_PAGES];
-    int count = list_pages(pages);
-    for (int i = 0; i < count; i++) indices[i] = i;
-    return cr_make_param_array(int, indices, (size_t)count);
+    list_pages();
+    for (int i = 0; i < page_count; i++) indices[i] = i;
+    return cr_make_param_array(int, indices, (size_t)page_count);
 }
 
 ParameterizedTest(int *index, pages, commands_do_what_they_show)
 {
-    char *pages[MAX_PAGES];
     if (is_slow_build()) cr_skip_test("pages train for minutes; other tests run all commands on less text");
-    list_pages(pages);
     run_page(pages[*index], *index);
 }
