@@ -61,14 +61,10 @@ Test(shipped, trains)
     for_each_in(SIZES, TWO_UPDATES OWN, scratch("tools_shipped_sizes"), false);
     const char *folder = scratch("tools_shipped_history");
     for_each_in(HISTORY, TWO_UPDATES, folder, false);
-    struct outcome outcome = run("qkv inspect '%s/longformer_2020.yaml'", folder);
-    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_not_null(strstr(outcome.output, "  attention.window           5            6\n"), "%s",
-                       outcome.output);
-    cr_expect_not_null(strstr(outcome.output, "  attention.global_tokens    1            0\n"), "%s",
-                       outcome.output);
-    outcome = run("qkv inspect '%s/flash_2022.yaml' --json", folder);
-    cr_expect_not_null(strstr(outcome.output, "\"flash\""), "%s", outcome.output);
+    const char *longformer = run_ok("qkv inspect '%s/longformer_2020.yaml'", folder);
+    cr_expect(shows(longformer, "  attention.window           5            6\n"));
+    cr_expect(shows(longformer, "  attention.global_tokens    1            0\n"));
+    cr_expect(shows(run_ok("qkv inspect '%s/flash_2022.yaml' --json", folder), "\"flash\""));
 }
 
 /* Narrow layers of the kinds that the config has, and one of each stack: more take minutes. */
