@@ -189,7 +189,8 @@ void browser_open(const char *arguments, const char *fragment)
 {
     skip_without_browser();
     run_ok("qkv page %s", arguments);
-    char *folder = remember(realpath(".", NULL));
+    char folder[4096];
+    cr_assert_not_null(getcwd(folder, sizeof folder));
     if (!browser.process) start(format("%s/profile", folder));
     open_tab();
     set_width(1280);
