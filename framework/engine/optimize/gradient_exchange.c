@@ -131,13 +131,9 @@ enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struc
 {
     struct exchange exchange = {.tree = tree, .rank = qkv_exchange_rank(tree->processes), .error = error};
     int buckets = qkv_exchange_count(tree->processes) > 1 ? qkv_gradient_message_buckets(tree->message) : 0;
-    for (int block; exchange.bucket < buckets && !exchange.status; exchange.bucket++) {
+    for (; exchange.bucket < buckets && !exchange.status; exchange.bucket++) {
         exchange.range = qkv_gradient_message_range(tree->message, exchange.bucket);
-        block = sum_bucket(&exchange, 0, tree->root_width);
-        if (block < 0 || exchange.bucket + 1 < buckets) continue;
-        pthread_mutex_lock(&tree->mutex);
-        tree->node[0].block = block;
-        pthread_mutex_unlock(&tree->mutex);
+        tree->exchanged = sum_bucket(&exchange, 0, tree->root_width);
     }
     return exchange.status;
 }

@@ -187,6 +187,7 @@ void qkv_gradient_tree_begin(struct qkv_gradient_tree *tree, const bool *is_empt
     if (accumulate) join_results(tree, workers);
     tree->earlier = accumulate && tree->results ? tree->first_result : -1;
     for (int i = 0; i < tree->blocks; i++) tree->block[i].is_taken = i == tree->earlier;
+    tree->exchanged = -1;
     tree->results = 0;
     tree->next = tree->first_own;
     tree->is_empty = is_empty;
@@ -271,7 +272,7 @@ void qkv_gradient_tree_end(struct qkv_gradient_tree *tree, struct qkv_workers *w
 {
     if (qkv_exchange_rank(tree->processes) > 0) return; /* the sum is with process 0 */
     for (int i = 0; i < tree->roots; i++) {
-        int block = tree->node[i * tree->root_width].block;
+        int block = tree->exchanged >= 0 ? tree->exchanged : tree->node[i * tree->root_width].block;
         if (block < 0) {
             block = qkv_gradient_free_block(tree);
             tree->block[block].is_taken = true;
