@@ -1,5 +1,4 @@
 #include "metrics/metric.h"
-#include "metrics/text.h"
 #include "qkv/scalar_math.h"
 
 #include <stdio.h>
@@ -41,13 +40,13 @@ static double smoothing_value(const struct qkv_text_options *options)
     return is_smoothing(options->smoothing) ? SMOOTHINGS[options->smoothing].value : 0;
 }
 
-/* The length in words of the reference that is closest to `length`, that of the hypothesis; of two equally close ones, the
+/* The length in words of the reference that is closest to the length of the hypothesis; of two equally close ones, the
  * shorter. */
-static int64_t closest_length(int64_t length, struct qkv_words *const *references, int64_t count)
+static int64_t closest_length(const struct qkv_segment *segment)
 {
-    int64_t closest = references[0]->count;
-    for (int64_t i = 1; i < count; i++) {
-        int64_t candidate = references[i]->count;
+    int64_t closest = segment->words[1].count, length = segment->words[0].count;
+    for (int64_t i = 2; i < segment->count; i++) {
+        int64_t candidate = segment->words[i].count;
         int64_t here = candidate > length ? candidate - length : length - candidate;
         int64_t best = closest > length ? closest - length : length - closest;
         if (here < best || (here == best && candidate < closest)) closest = candidate;
@@ -81,31 +80,29 @@ static int width(const struct qkv_text_options *options)
     return STATISTICS;
 }
 
-/* In `words` and `ngrams`, item 0 is the hypothesis; the references follow. */
-static bool compare(const struct qkv_text_options *options, struct qkv_arena *arena, const char *hypothesis,
-                    const char *const *references, int64_t count, double *statistics)
+static struct qkv_words *words_of(const struct qkv_text_options *options, struct qkv_arena *arena,
+                                  const char *text, bool is_reference)
 {
-    int64_t texts = count + 1;
-    struct qkv_words **words = qkv_arena_allocate(arena, (size_t)texts * sizeof *words);
-    struct qkv_ngrams **ngrams = qkv_arena_allocate(arena, (size_t)texts * sizeof *ngrams);
-    int64_t *cursors = qkv_arena_allocate(arena, (size_t)texts * sizeof *cursors);
-    if (!words || !ngrams || !cursors) return false;
-    for (int64_t i = 0; i < texts; i++) {
-        const char *text = i == 0 ? hypothesis : references[i - 1];
-        words[i] =
-            qkv_text_tokenize(arena, options->tokenizer, qkv_text_decode(arena, text, options->lowercase));
-        if (!words[i]) return false;
-    }
-    struct qkv_symbols *numbers = qkv_text_number_words(arena, words, texts);
-    for (int64_t i = 0; i < texts; i++)
-        if (!numbers || !(ngrams[i] = qkv_ngrams_sort(arena, &numbers[i]))) return false;
+    (void)is_reference;
+    return qkv_text_tokenize(arena, options->tokenizer, qkv_text_decode(arena, text, options->lowercase));
+}
+
+static bool compare(const struct qkv_text_options *options, struct qkv_arena *arena,
+                    const struct qkv_segment *segment, double *statistics)
+{
+    struct qkv_ngrams **ngrams = qkv_arena_allocate(arena, (size_t)segment->count * sizeof *ngrams);
+    int64_t *cursors = qkv_arena_allocate(arena, (size_t)segment->count * sizeof *cursors);
+    (void)options;
+    if (!ngrams || !cursors) return false;
+    for (int64_t i = 0; i < segment->count; i++)
+        if (!(ngrams[i] = qkv_ngrams_sort(arena, &segment->words[i]))) return false;
     for (int order = 1; order <= QKV_BLEU_ORDER; order++) {
         statistics[TOTALS + order - 1] = (double)qkv_ngrams_total(ngrams[0], order);
         statistics[MATCHES + order - 1] =
-            (double)qkv_ngrams_matches(ngrams[0], ngrams + 1, count, order, cursors);
+            (double)qkv_ngrams_matches(ngrams[0], ngrams + 1, segment->count - 1, order, cursors);
     }
-    statistics[HYPOTHESIS_LENGTH] = (double)words[0]->count;
-    statistics[REFERENCE_LENGTH] = (double)closest_length(words[0]->count, words + 1, count);
+    statistics[HYPOTHESIS_LENGTH] = (double)segment->words[0].count;
+    statistics[REFERENCE_LENGTH] = (double)closest_length(segment);
     return true;
 }
 
@@ -183,6 +180,7 @@ static bool sign(const struct qkv_text_options *options, char *text, size_t size
 const struct qkv_text_metric qkv_text_metric_bleu = {
     .check = check,
     .width = width,
+    .words = words_of,
     .compare = compare,
     .score = score,
     .details = list_details,

@@ -1,5 +1,4 @@
 #include "metrics/metric.h"
-#include "metrics/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,11 +27,6 @@ static int orders_of(const struct qkv_text_options *options)
 {
     return character_order(options) + word_order(options);
 }
-
-/* The n-grams of one text, a hypothesis or a reference. */
-struct text_ngrams {
-    struct qkv_ngrams *characters, *words;
-};
 
 /* The F score, 0 to 100, of precision and recall, which are averaged over the orders for which both texts have n-grams. */
 static double score(const struct qkv_text_options *options, const double *sums)
@@ -63,38 +57,21 @@ static void count_order(double *counts, struct qkv_ngrams *hypothesis, struct qk
     counts[MATCHES] = (double)qkv_ngrams_matches(hypothesis, &reference, 1, order, &cursor);
 }
 
-static void count_all(const struct qkv_text_options *options, const struct text_ngrams *hypothesis,
-                      const struct text_ngrams *reference, double *statistics)
+static struct qkv_words *words_of(const struct qkv_text_options *options, struct qkv_arena *arena,
+                                  const char *text, bool is_reference)
 {
-    int characters = character_order(options);
-    for (int n = 1; n <= characters; n++)
-        count_order(statistics + 3 * (n - 1), hypothesis->characters, reference->characters, n);
-    for (int n = 1; n <= options->word_order; n++)
-        count_order(statistics + 3 * (characters + n - 1), hypothesis->words, reference->words, n);
+    (void)is_reference;
+    return qkv_text_words_and_marks(arena, qkv_text_decode(arena, text, options->lowercase));
 }
 
-/* The n-grams of all texts: item 0 is the hypothesis, the `count` references follow. NULL when memory is
- * out. */
-static struct text_ngrams *read_texts(const struct qkv_text_options *options, struct qkv_arena *arena,
-                                      const char *hypothesis, const char *const *references, int64_t count)
+/* The n-grams of the characters of a text, then of its words; false when memory runs out. */
+static bool sort_text(const struct qkv_text_options *options, struct qkv_arena *arena,
+                      const struct qkv_segment *segment, int64_t i, struct qkv_ngrams *ngrams[2])
 {
-    struct text_ngrams *texts = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *texts);
-    struct qkv_words **words = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *words);
-    if (!texts || !words) return NULL;
-    for (int64_t i = 0; i <= count; i++) {
-        struct qkv_symbols *text =
-            qkv_text_decode(arena, i == 0 ? hypothesis : references[i - 1], options->lowercase);
-        texts[i].characters = qkv_ngrams_sort(arena, qkv_text_without_space(arena, text));
-        words[i] = qkv_text_words_and_marks(arena, text);
-        if (!texts[i].characters || !words[i]) return NULL;
-    }
-    struct qkv_symbols *numbers = qkv_text_number_words(arena, words, count + 1);
-    if (!numbers) return NULL;
-    for (int64_t i = 0; i <= count; i++) {
-        texts[i].words = qkv_ngrams_sort(arena, &numbers[i]);
-        if (!texts[i].words) return NULL;
-    }
-    return texts;
+    struct qkv_symbols *text = qkv_text_decode(arena, segment->texts[i], options->lowercase);
+    ngrams[0] = qkv_ngrams_sort(arena, qkv_text_without_space(arena, text));
+    ngrams[1] = qkv_ngrams_sort(arena, &segment->words[i]);
+    return ngrams[0] && ngrams[1];
 }
 
 static enum qkv_status check(const struct qkv_text_options *options, struct qkv_error *error)
@@ -117,18 +94,25 @@ static int width(const struct qkv_text_options *options)
 }
 
 /* Keeps the statistics of the reference that gives the best score. */
-static bool compare(const struct qkv_text_options *options, struct qkv_arena *arena, const char *hypothesis,
-                    const char *const *references, int64_t count, double *statistics)
+static bool compare(const struct qkv_text_options *options, struct qkv_arena *arena,
+                    const struct qkv_segment *segment, double *statistics)
 {
-    struct text_ngrams *texts = read_texts(options, arena, hypothesis, references, count);
+    struct qkv_ngrams *hypothesis[2], *reference[2];
     double best = -1, counts[QKV_STATISTICS_MAX];
-    for (int64_t i = 1; texts && i <= count; i++) {
-        count_all(options, &texts[0], &texts[i], counts);
+    int characters = character_order(options);
+    if (!sort_text(options, arena, segment, 0, hypothesis)) return false;
+    for (int64_t i = 1; i < segment->count; i++) {
+        if (!sort_text(options, arena, segment, i, reference)) return false;
+        for (int k = 0; k < orders_of(options); k++) {
+            bool of_words = k >= characters;
+            count_order(counts + 3 * k, hypothesis[of_words], reference[of_words],
+                        of_words ? k - characters + 1 : k + 1);
+        }
         if (!(score(options, counts) > best)) continue;
         best = score(options, counts);
         memcpy(statistics, counts, (size_t)width(options) * sizeof *counts);
     }
-    return texts;
+    return true;
 }
 
 /* chrF, chrF+, chrF++. */
@@ -147,5 +131,10 @@ static bool sign(const struct qkv_text_options *options, char *text, size_t size
     return !options->lowercase;
 }
 
-const struct qkv_text_metric qkv_text_metric_chrf = {
-    .check = check, .width = width, .compare = compare, .score = score, .title = write_title, .sign = sign};
+const struct qkv_text_metric qkv_text_metric_chrf = {.check = check,
+                                                     .width = width,
+                                                     .words = words_of,
+                                                     .compare = compare,
+                                                     .score = score,
+                                                     .title = write_title,
+                                                     .sign = sign};

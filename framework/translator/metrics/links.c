@@ -1,23 +1,32 @@
-/* Reads gold links: Pharaoh's format, three columns, or .wa (qkv/alignment.h). */
-#include "metrics/links.h"
-
+/* Reads gold links: Pharaoh's format, three columns, or .wa (qkv/alignment.h); and converts links between words to links
+ * between tokens. */
 #include "core/grow.h"
 #include "data/unicode.h"
+#include "qkv/alignment.h"
 #include "qkv/lines.h"
+#include "qkv/token_links.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 enum { MAX_SENTENCES = 1 << 20 }; /* of a .wa file, if the number of sentence pairs is not known */
 
 enum links_format { UNKNOWN, PHARAOH, THREE_COLUMNS, WA };
 
+/* A link with the numbers of the file: words count from 0 or from 1. */
+struct file_link {
+    int64_t sentence; /* from 0 */
+    struct qkv_alignment_link link;
+};
+
 /* The state of reading a file. */
 struct reading {
     struct qkv_lines lines;
     enum links_format format; /* UNKNOWN: all lines so far were empty */
-    struct file_links links;
+    struct file_link *links;  /* [count]: all links */
+    int64_t count, capacity;
     int64_t sentences;                   /* the highest number of a sentence pair so far */
     const struct qkv_word_counts *words; /* [pairs] of the text; NULL: not known */
     int64_t pairs;                       /* of the text; -1: not known */
@@ -48,16 +57,15 @@ static const char *read_number(const char *text, int64_t *number)
     return text == start ? NULL : text;
 }
 
-static bool add_link(struct reading *reading, int64_t sentence, struct qkv_alignment_link link)
+static enum qkv_status add_link(struct reading *reading, int64_t sentence, struct qkv_alignment_link link)
 {
-    struct file_links *links = &reading->links;
-    if (!QKV_RESERVE(links->links, links->capacity, links->count + 1)) {
-        links->count = 0;
-        return false;
+    if (!QKV_RESERVE(reading->links, reading->capacity, reading->count + 1)) {
+        reading->count = 0;
+        return no_memory(reading);
     }
     link.line = reading->lines.number;
-    links->links[links->count++] = (struct file_link){.sentence = sentence, .link = link};
-    return true;
+    reading->links[reading->count++] = (struct file_link){.sentence = sentence, .link = link};
+    return QKV_OK;
 }
 
 /* ---- 0-0 1p2 ---- */
@@ -89,7 +97,7 @@ static enum qkv_status read_links(struct reading *reading, const char *text)
         link.sure = *end == '-';
         end = read_number(end + 1, &link.target);
         if (!end || end != end_of_field(end)) return refuse_link(reading, at);
-        if (!add_link(reading, sentence, link)) return no_memory(reading);
+        if (add_link(reading, sentence, link)) return QKV_INVALID;
     }
     return QKV_OK;
 }
@@ -139,15 +147,6 @@ static enum qkv_status read_columns(struct reading *reading)
 
 /* ---- 0001 1 1 S ---- */
 
-static enum qkv_status refuse_wa(const struct reading *reading)
-{
-    return qkv_error_set(
-        reading->error,
-        "%s:%lld: is not a line of a .wa file: number of a sentence pair, source word, target "
-        "word, and S (sure) or P (possible), as in 1 1 3 S",
-        reading->lines.path, (long long)reading->lines.number);
-}
-
 /* Reads a number and the space after it; false if the field is not a number. */
 static bool read_wa_number(const char **text, int64_t *number)
 {
@@ -192,7 +191,12 @@ static enum qkv_status read_wa_line(struct reading *reading)
     const char *path = reading->lines.path;
     long long line = reading->lines.number;
     if (!*skip_space(reading->lines.line)) return QKV_OK;
-    if (!read_wa(reading->lines.line, &sentence, &link)) return refuse_wa(reading);
+    if (!read_wa(reading->lines.line, &sentence, &link))
+        return qkv_error_set(
+            reading->error,
+            "%s:%lld: is not a line of a .wa file: number of a sentence pair, source word, target "
+            "word, and S (sure) or P (possible), as in 1 1 3 S",
+            path, line);
     if (sentence < 1 || (reading->pairs < 0 && sentence > MAX_SENTENCES))
         return qkv_error_set(reading->error, "%s:%lld: sentence pairs have the numbers 1, 2, ..., not %lld",
                              path, line, (long long)sentence);
@@ -201,7 +205,7 @@ static enum qkv_status read_wa_line(struct reading *reading)
             reading->error, "%s:%lld: a link of sentence pair %lld, but the corpus has %lld pair%s", path,
             line, (long long)sentence, (long long)reading->pairs, reading->pairs == 1 ? "" : "s");
     if (sentence > reading->sentences) reading->sentences = sentence;
-    return add_link(reading, sentence - 1, link) ? QKV_OK : no_memory(reading);
+    return add_link(reading, sentence - 1, link);
 }
 
 /* ---- lines ---- */
@@ -223,7 +227,6 @@ static enum qkv_status read_line(struct reading *reading)
     if (reading->format == UNKNOWN) {
         reading->format = format_of(reading->lines.line);
         if (reading->format == WA) reading->sentences = 0; /* previous empty lines were not sentence pairs */
-        reading->links.null_words = reading->format == WA;
     }
     if (reading->format == THREE_COLUMNS) return read_columns(reading);
     if (reading->format == WA) return read_wa_line(reading);
@@ -250,6 +253,75 @@ static enum qkv_status read_lines(struct reading *reading)
     return status ? status : check_line_count(reading);
 }
 
+/* ---- the number of the first word ---- */
+
+#define IN_CONFIG " (in a config: data.train_links_from)"
+
+static enum qkv_status refuse_word_0(const struct reading *reading, const struct file_link *link)
+{
+    return qkv_error_set(
+        reading->error,
+        reading->format == WA
+            ? "%s:%lld:%lld: the words of a .wa file count from 1, but here is word 0: if it "
+              "means no word, --links-from 1 leaves such links out; if words count from 0, give "
+              "--links-from 0" IN_CONFIG
+            : "%s:%lld:%lld: here is word 0, but --links-from 1" IN_CONFIG " says that words count from 1",
+        reading->lines.path, (long long)link->link.line, (long long)link->link.column);
+}
+
+/* Whether a sentence does not have a word, which counts from 0. words: how many it has; -1: not known. */
+static bool is_outside(int64_t word, int64_t words)
+{
+    return word < 0 || (words >= 0 && word >= words);
+}
+
+/* Sets *from, the number of the first word, 0 or 1, to what `wanted` says or the links show. In a .wa file, words count from 1
+ * by definition, and 0 can mean no word. Fails when the links do not determine it, or contradict `wanted`. */
+static enum qkv_status find_first_word(const struct reading *reading, enum qkv_links_from wanted, int *from)
+{
+    const struct file_link *word_0 = NULL;
+    bool outside = false, null_words = reading->format == WA, detected = wanted == QKV_LINKS_FROM_DETECTED;
+    for (int64_t i = 0; i < reading->count; i++) {
+        const struct file_link *link = &reading->links[i];
+        if (!word_0 && (!link->link.source || !link->link.target)) word_0 = link;
+        if (link->sentence < reading->pairs)
+            outside = outside || is_outside(link->link.source, reading->words[link->sentence].source) ||
+                      is_outside(link->link.target, reading->words[link->sentence].target);
+    }
+    *from = detected ? reading->count && (!word_0 || null_words) : wanted == QKV_LINKS_FROM_1;
+    if (word_0 && *from == 1 && (detected || !null_words)) return refuse_word_0(reading, word_0);
+    if (!detected || !*from || null_words || outside) return QKV_OK;
+    return qkv_error_set(
+        reading->error,
+        "%s: words may count from 0 or from 1: no link has a word 0, nor a word that only counting "
+        "from 1 explains; say which with --links-from 0 or --links-from 1" IN_CONFIG,
+        reading->lines.path);
+}
+
+/* The number of a word, which counts from 0, in a file whose words count from 1 if `from` is 1. */
+static long long number_of(int64_t word, int from)
+{
+    return from == 1 && word < INT64_MAX ? word + 1 : word;
+}
+
+enum qkv_status qkv_alignment_check(const struct qkv_alignment *alignment, struct qkv_word_counts words,
+                                    struct qkv_error *error)
+{
+    for (int64_t i = 0; i < alignment->count; i++) {
+        const struct qkv_alignment_link *link = &alignment->links[i];
+        bool source = is_outside(link->source, words.source);
+        if (!source && !is_outside(link->target, words.target)) continue;
+        int from = alignment->from;
+        return qkv_error_set(
+            error, "%s:%lld:%lld: link %lld%c%lld has no %s word %lld: the sentence has %lld, from %d",
+            alignment->file ? alignment->file : "links", (long long)link->line, (long long)link->column,
+            number_of(link->source, from), link->sure ? '-' : 'p', number_of(link->target, from),
+            source ? "source" : "target", number_of(source ? link->source : link->target, from),
+            (long long)(source ? words.source : words.target), from);
+    }
+    return QKV_OK;
+}
+
 /* ---- links by sentence ---- */
 
 static int by_words(const void *a, const void *b)
@@ -262,35 +334,27 @@ static int by_words(const void *a, const void *b)
     return (x->link.column > y->link.column) - (x->link.column < y->link.column);
 }
 
-/* How many pairs have an entry; the links are sorted by pair. */
-static int64_t count_named(const struct file_links *links)
-{
-    int64_t named = 0;
-    for (int64_t i = 0; i < links->count; i++)
-        named += i == 0 || links->links[i].sentence != links->links[i - 1].sentence;
-    return named;
-}
-
 /* Sorts the links and stores them in `alignments`: each once, with words from 0. */
 static bool store(struct reading *reading, int from, struct qkv_alignments *alignments)
 {
-    struct file_links *links = &reading->links;
     struct qkv_arena *arena = &alignments->arena;
     const char *file = qkv_arena_string(arena, reading->lines.path);
     struct qkv_alignment *sentences =
         qkv_arena_allocate(arena, (size_t)reading->sentences * sizeof *sentences);
-    struct qkv_alignment_link *stored = qkv_arena_allocate(arena, (size_t)links->count * sizeof *stored);
+    struct qkv_alignment_link *stored = qkv_arena_allocate(arena, (size_t)reading->count * sizeof *stored);
     if (!file || !sentences || !stored) return false;
+    *alignments = (struct qkv_alignments){sentences, reading->sentences, reading->sentences, *arena};
     for (int64_t i = 0; i < reading->sentences; i++)
         sentences[i] = (struct qkv_alignment){.links = stored, .file = file, .from = from};
-    if (links->count > 1) qsort(links->links, (size_t)links->count, sizeof *links->links, by_words);
-    for (int64_t i = 0; i < links->count; i++) {
-        const struct file_link *link = &links->links[i];
+    if (reading->count > 1) qsort(reading->links, (size_t)reading->count, sizeof *reading->links, by_words);
+    for (int64_t i = 0; i < reading->count; i++) {
+        const struct file_link *link = &reading->links[i];
         struct qkv_alignment *sentence = &sentences[link->sentence];
         struct qkv_alignment_link moved = link->link, *last = sentence->count ? stored - 1 : NULL;
+        alignments->missing -= i == 0 || link->sentence != link[-1].sentence;
         moved.source -= from;
         moved.target -= from;
-        if (moved.source < 0 || moved.target < 0) continue; /* a link to no word (null_words) */
+        if (moved.source < 0 || moved.target < 0) continue; /* a link to no word, in a .wa file */
         if (last && last->source == moved.source && last->target == moved.target) {
             last->sure = last->sure || moved.sure;
             continue;
@@ -298,23 +362,18 @@ static bool store(struct reading *reading, int from, struct qkv_alignments *alig
         if (!sentence->count++) sentence->links = stored;
         *stored++ = moved;
     }
-    alignments->sentences = sentences;
-    alignments->count = reading->sentences;
-    alignments->missing = reading->sentences - count_named(links);
     return true;
 }
 
 static enum qkv_status read_file(struct reading *reading, enum qkv_links_from wanted,
-                                 const struct qkv_word_counts *words, struct qkv_alignments *alignments)
+                                 struct qkv_alignments *alignments)
 {
     int from;
-    reading->links.file = reading->lines.path;
-    if (read_lines(reading) ||
-        qkv_links_find_first_word(&reading->links, wanted, words, reading->pairs, &from, reading->error))
-        return QKV_INVALID;
+    if (read_lines(reading) || find_first_word(reading, wanted, &from)) return QKV_INVALID;
     if (!store(reading, from, alignments)) return no_memory(reading);
-    for (int64_t i = 0; words && i < alignments->count; i++)
-        if (qkv_alignment_check(&alignments->sentences[i], words[i], reading->error)) return QKV_INVALID;
+    for (int64_t i = 0; reading->words && i < alignments->count; i++)
+        if (qkv_alignment_check(&alignments->sentences[i], reading->words[i], reading->error))
+            return QKV_INVALID;
     return QKV_OK;
 }
 
@@ -330,9 +389,9 @@ enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const cha
     if (words && count < 0)
         return qkv_error_set(error, "%s: there cannot be %lld sentence pairs", path, (long long)count);
     if (qkv_lines_open(&reading.lines, path, error)) return QKV_INVALID;
-    enum qkv_status status = read_file(&reading, from, words, alignments);
+    enum qkv_status status = read_file(&reading, from, alignments);
     qkv_lines_close(&reading.lines);
-    free(reading.links.links);
+    free(reading.links);
     if (status) qkv_alignments_release(alignments);
     return status;
 }
@@ -341,4 +400,115 @@ void qkv_alignments_release(struct qkv_alignments *alignments)
 {
     qkv_arena_release(&alignments->arena);
     *alignments = (struct qkv_alignments){0};
+}
+
+/* ---- links between tokens ---- */
+
+/* The tokens of one side of a pair. */
+struct tokens {
+    const int32_t *word; /* [count]: the word of each; -1: none */
+    int64_t count;
+};
+
+static struct tokens tokens_of(const struct qkv_corpus_side *side, int64_t pair)
+{
+    return (struct tokens){side->word + side->start[pair], side->start[pair + 1] - side->start[pair]};
+}
+
+static int64_t word_count(struct tokens tokens)
+{
+    int64_t words = 0;
+    for (int64_t i = 0; i < tokens.count; i++)
+        if (tokens.word[i] >= words) words = tokens.word[i] + 1;
+    return words;
+}
+
+/* The numbers of words of each pair of the file; -1 for pairs that the corpus dropped. */
+static struct qkv_word_counts *count_words(const struct qkv_corpus *corpus, struct qkv_arena *arena)
+{
+    struct qkv_word_counts *words = qkv_arena_allocate(arena, (size_t)corpus->read * sizeof *words);
+    for (int64_t i = 0; words && i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
+    for (int64_t i = 0; words && i < corpus->count; i++)
+        words[corpus->line[i] - 1] = (struct qkv_word_counts){word_count(tokens_of(&corpus->source, i)),
+                                                              word_count(tokens_of(&corpus->target, i))};
+    return words;
+}
+
+/* Adds the links between the pieces of two linked words to `links`, which has memory for `capacity` and holds *count. A target
+ * word shares its weight among the source words that it is linked to, and a source word among its pieces. */
+static bool add_pieces(struct qkv_token_links *links, int64_t *count, int64_t *capacity,
+                       const struct tokens tokens[2], const struct qkv_alignment *alignment, int64_t link)
+{
+    const struct tokens source = tokens[0], target = tokens[1];
+    const struct qkv_alignment_link words = alignment->links[link];
+    int64_t linked = 0, pieces = 0;
+    for (int64_t i = 0; i < alignment->count; i++) linked += alignment->links[i].target == words.target;
+    for (int64_t s = 0; s < source.count; s++) pieces += source.word[s] == words.source;
+    for (int64_t t = 0; t < target.count; t++)
+        for (int64_t s = 0; target.word[t] == words.target && s < source.count; s++) {
+            if (source.word[s] != words.source) continue;
+            if (!QKV_RESERVE(links->links, *capacity, *count + 1)) return false;
+            links->links[(*count)++] =
+                (struct qkv_token_link){(int32_t)t, (int32_t)s, 1.0 / (double)(linked * pieces)};
+        }
+    return true;
+}
+
+static bool convert(struct qkv_token_links *links, const struct qkv_corpus *corpus,
+                    const struct qkv_alignments *words)
+{
+    int64_t count = 0, capacity = 0;
+    links->start = calloc((size_t)corpus->count + 1, sizeof *links->start);
+    if (!links->start) return false;
+    for (int64_t pair = 0; pair < corpus->count; pair++) {
+        const struct qkv_alignment *alignment = &words->sentences[corpus->line[pair] - 1];
+        const struct tokens tokens[] = {tokens_of(&corpus->source, pair), tokens_of(&corpus->target, pair)};
+        for (int64_t i = 0; i < alignment->count; i++)
+            if (!add_pieces(links, &count, &capacity, tokens, alignment, i)) return false;
+        links->start[pair + 1] = count;
+    }
+    links->pairs = corpus->count;
+    return true;
+}
+
+enum qkv_status qkv_token_links_read(struct qkv_token_links *links, const char *path,
+                                     enum qkv_links_from from, const struct qkv_corpus *corpus,
+                                     struct qkv_error *error)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_alignments words = {0};
+    *links = (struct qkv_token_links){0};
+    if (!corpus->source.word || !corpus->target.word)
+        return qkv_error_set(error, "%s: links need a corpus that keeps the words of its tokens", path);
+    const struct qkv_word_counts *counts = count_words(corpus, &arena);
+    enum qkv_status status = counts ? qkv_alignments_read(&words, path, from, counts, corpus->read, error)
+                                    : qkv_error_set(error, "%s: out of memory", path);
+    if (!status && !convert(links, corpus, &words)) {
+        qkv_token_links_release(links);
+        status = qkv_error_set(error, "%s: out of memory", path);
+    }
+    qkv_alignments_release(&words);
+    qkv_arena_release(&arena);
+    return status;
+}
+
+uint32_t qkv_token_links_checksum(const struct qkv_token_links *links)
+{
+    uLong sum = crc32_z(0, NULL, 0);
+    for (int64_t pair = 0; pair < links->pairs; pair++)
+        for (int64_t i = links->start[pair]; i < links->start[pair + 1]; i++) {
+            const struct qkv_token_link *link = &links->links[i];
+            const uint64_t numbers[] = {(uint64_t)pair, (uint64_t)link->source, (uint64_t)link->target};
+            Bytef bytes[sizeof numbers];
+            for (size_t k = 0; k < sizeof bytes; k++) bytes[k] = (Bytef)(numbers[k / 8] >> k % 8 * 8);
+            sum = crc32_z(sum, bytes, sizeof bytes);
+        }
+    return (uint32_t)sum;
+}
+
+void qkv_token_links_release(struct qkv_token_links *links)
+{
+    free(links->start);
+    free(links->links);
+    *links = (struct qkv_token_links){0};
 }

@@ -1,21 +1,98 @@
-/* The functions of a metric that compares texts. For each TEXT_METRIC row of qkv/metrics.def, metrics/<name>.c defines one
- * struct, qkv_text_metric_<name>. A metric counts numbers for each segment, its statistics, whose sums over all segments
- * determine the score; the scorer (scores.c) adds them up. */
+/* Private to the metrics: the functions of a metric that compares texts; texts as code points, their words, and the n-grams that
+ * two texts share.
+ *
+ * For each TEXT_METRIC row of qkv/metrics.def, metrics/<name>.c defines one struct, qkv_text_metric_<name>. A metric counts
+ * numbers for each segment, its statistics, whose sums over all segments determine the score; the scorer (scores.c) adds them
+ * up. */
 #ifndef QKV_METRICS_METRIC_H
 #define QKV_METRICS_METRIC_H
 
 #include "qkv/metrics.h"
 
+/* ---- texts (text.c) ---- */
+
+/* All results live in the caller's arena. A function returns NULL when memory runs out or its argument is NULL, so that a chain
+ * of calls needs one check at its end. */
+
+/* A sequence of symbols: code points, or the numbers of words (qkv_text_number_words). */
+struct qkv_symbols {
+    uint32_t *items; /* [count] */
+    int64_t count;
+};
+
+/* The words of a text: slices of its code points, which the text owns. */
+struct qkv_words {
+    struct qkv_word {
+        const uint32_t *items;
+        int64_t count;
+    } * items;
+    int64_t count;
+};
+
+/* Decodes UTF-8, in lower case if asked for. */
+struct qkv_symbols *qkv_text_decode(struct qkv_arena *arena, const char *text, bool lowercase);
+
+/* The code points that are not white space. */
+struct qkv_symbols *qkv_text_without_space(struct qkv_arena *arena, const struct qkv_symbols *text);
+
+/* The words that the tokenizer of BLEU finds. */
+struct qkv_words *qkv_text_tokenize(struct qkv_arena *arena, enum qkv_bleu_tokenizer tokenizer,
+                                    const struct qkv_symbols *text);
+
+/* The words of TER: normalized `passes` times as tercom does it, and without punctuation, if asked for. */
+struct qkv_words *qkv_text_tercom(struct qkv_arena *arena, int passes, bool no_punctuation,
+                                  const struct qkv_symbols *text);
+
+/* The words between white space, for the word n-grams of chrF++. An ASCII punctuation mark at the end of a
+ * word, or else at its start, becomes a word of its own. */
+struct qkv_words *qkv_text_words_and_marks(struct qkv_arena *arena, const struct qkv_symbols *text);
+
+/* Replaces words by numbers: equal words get the same number in all `count` texts. Returns an array of
+ * `count` sequences, one for each text. */
+struct qkv_symbols *qkv_text_number_words(struct qkv_arena *arena, struct qkv_words *const *texts,
+                                          int64_t count);
+
+/* The n-grams of a sequence, of every order up to QKV_CHRF_LONGEST: its sorted suffixes. A suffix starts at one position, and
+ * its first n symbols are the n-gram there. */
+struct qkv_ngrams {
+    struct qkv_suffix {
+        const uint32_t *items;
+        int64_t count; /* symbols up to the end of the text, at most QKV_CHRF_LONGEST */
+    } * suffixes;      /* [count], one for each position */
+    int64_t count;
+};
+
+struct qkv_ngrams *qkv_ngrams_sort(struct qkv_arena *arena, const struct qkv_symbols *text);
+
+/* The number of n-grams of the given order. */
+int64_t qkv_ngrams_total(const struct qkv_ngrams *ngrams, int order);
+
+/* The number of n-grams of the given order that also occur in a reference: each n-gram counts at most as often as it
+ * occurs in that one of the `count` references in which it is most frequent. cursors: workspace for `count` numbers. */
+int64_t qkv_ngrams_matches(const struct qkv_ngrams *hypothesis, struct qkv_ngrams *const *references,
+                           int64_t count, int order, int64_t *cursors);
+
+/* ---- metrics ---- */
+
 enum { QKV_STATISTICS_MAX = 3 * QKV_CHRF_ORDERS }; /* of any metric */
+
+/* A segment: the hypothesis, which is text 0, and its references. */
+struct qkv_segment {
+    const char *const *texts;
+    const struct qkv_symbols *words; /* the words of each text, as numbers */
+    int64_t count;                   /* of texts, 2 or more */
+};
 
 struct qkv_text_metric {
     /* Refuses options that are out of range. NULL: all are allowed. */
     enum qkv_status (*check)(const struct qkv_text_options *options, struct qkv_error *error);
     int (*width)(const struct qkv_text_options *options); /* how many statistics there are */
-    /* Computes the statistics of a segment with `count` references (1 or more). False when memory, which it takes from the
-     * arena, runs out. */
-    bool (*compare)(const struct qkv_text_options *options, struct qkv_arena *arena, const char *hypothesis,
-                    const char *const *references, int64_t count, double *statistics);
+    /* The words of a text; NULL when memory runs out. */
+    struct qkv_words *(*words)(const struct qkv_text_options *options, struct qkv_arena *arena,
+                               const char *text, bool is_reference);
+    /* Computes the statistics of a segment. False when memory, which it takes from the arena, runs out. */
+    bool (*compare)(const struct qkv_text_options *options, struct qkv_arena *arena,
+                    const struct qkv_segment *segment, double *statistics);
     double (*score)(const struct qkv_text_options *options, const double *sums);
     /* Writes the numbers that the score was computed from, at most QKV_METRIC_DETAILS; returns how many. NULL: none. */
     int (*details)(const struct qkv_text_options *options, const double *sums,

@@ -1,12 +1,14 @@
-/* The table of metrics, and the accumulator of all of them. */
-#include "metrics/scorer.h"
-
+/* The table of metrics, the accumulator of all of them, and the bootstrap. */
+#include "core/grow.h"
+#include "metrics/metric.h"
+#include "qkv/bootstrap.h"
+#include "qkv/numpy_random.h"
 #include "qkv/scalar_math.h"
 #include "qkv/version.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 /* ---- metrics of counts ---- */
 
@@ -60,6 +62,14 @@ bool qkv_metric_is_better(enum qkv_metric metric, double a, double b)
 
 /* ---- the accumulator ---- */
 
+/* The statistics of a text metric. */
+struct qkv_statistics {
+    int width;                       /* numbers of each */
+    double last[QKV_STATISTICS_MAX]; /* of the segment that was added last */
+    double next[QKV_STATISTICS_MAX]; /* of the segment that is being added */
+    double sums[QKV_STATISTICS_MAX];
+};
+
 bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric)
 {
     const struct qkv_metric_info *info = qkv_metric_info(metric);
@@ -67,62 +77,63 @@ bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric
     return scorer->options.metrics ? scorer->options.metrics >> metric & 1 : !info->on_request;
 }
 
-/* Allocates the statistics of the text metrics that the options ask for, and checks these options. */
-static enum qkv_status prepare(struct qkv_scorer *scorer, struct qkv_error *error)
+/* Computes the statistics of a segment, which has all texts but not yet their words, for one metric. */
+static bool compare(struct qkv_scorer *scorer, int m, struct qkv_segment segment)
+{
+    const struct qkv_text_metric *metric = METRICS[m].of_texts;
+    struct qkv_arena *arena = &scorer->scratch;
+    struct qkv_words **words = qkv_arena_allocate(arena, (size_t)segment.count * sizeof *words);
+    for (int64_t i = 0; words && i < segment.count; i++)
+        words[i] = metric->words(&scorer->options, arena, segment.texts[i], i > 0);
+    segment.words = words ? qkv_text_number_words(arena, words, segment.count) : NULL;
+    return segment.words && metric->compare(&scorer->options, arena, &segment, scorer->statistics[m]->next);
+}
+
+/* Computes the statistics of a segment for all metrics that the options ask for. */
+static enum qkv_status compare_all(struct qkv_scorer *scorer, const struct qkv_segment *segment,
+                                   struct qkv_error *error)
 {
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_text_metric *metric = METRICS[m].of_texts;
         if (!qkv_scorer_computes(scorer, (enum qkv_metric)m)) continue;
         if (!scorer->statistics[m]) {
             scorer->statistics[m] = calloc(1, sizeof *scorer->statistics[m]);
-            if (!scorer->statistics[m])
-                return qkv_error_set(error, "out of memory for %s", METRICS[m].info.title);
-            scorer->statistics[m]->width = metric->width(&scorer->options);
+            if (scorer->statistics[m]) scorer->statistics[m]->width = metric->width(&scorer->options);
         }
         if (metric->check && metric->check(&scorer->options, error)) return QKV_INVALID;
+        if (!scorer->statistics[m] || !compare(scorer, m, *segment))
+            return qkv_error_set(error, "out of memory for %s", METRICS[m].info.title);
     }
     return QKV_OK;
 }
 
-/* Sets *present to an array, in the arena, of the references that are not NULL. Fails when there are none. */
-static enum qkv_status find_references(struct qkv_arena *arena, const char *const *references, int64_t count,
-                                       const char ***present, int64_t *present_count, struct qkv_error *error)
+/* Lists the translation and those references that are not NULL. Fails when there are none. */
+static enum qkv_status list_texts(struct qkv_arena *arena, const char *translation,
+                                  const char *const *references, int64_t count, struct qkv_segment *segment,
+                                  struct qkv_error *error)
 {
-    *present_count = 0;
     if (count < 0)
         return qkv_error_set(error, "a segment has %lld references, but must have at least 1",
                              (long long)count);
-    *present = qkv_arena_allocate(arena, (size_t)count * sizeof **present);
-    if (!*present)
+    const char **texts = qkv_arena_allocate(arena, ((size_t)count + 1) * sizeof *texts);
+    if (!texts)
         return qkv_error_set(error, "out of memory for a translation and its %lld references",
                              (long long)count);
+    *segment = (struct qkv_segment){.texts = texts, .count = 1};
+    texts[0] = translation;
     for (int64_t i = 0; i < count; i++)
-        if (references[i]) (*present)[(*present_count)++] = references[i];
-    if (*present_count == 0)
+        if (references[i]) texts[segment->count++] = references[i];
+    if (segment->count == 1)
         return qkv_error_set(error, "a segment has no reference translation to compare with");
-    return QKV_OK;
-}
-
-/* Computes the statistics of a segment for all text metrics. */
-static enum qkv_status compare(struct qkv_scorer *scorer, const char *translation,
-                               const char *const *references, int64_t count, struct qkv_error *error)
-{
-    for (int m = 0; m < QKV_METRIC_COUNT; m++)
-        if (scorer->statistics[m] &&
-            !METRICS[m].of_texts->compare(&scorer->options, &scorer->scratch, translation, references, count,
-                                          scorer->statistics[m]->next))
-            return qkv_error_set(error, "out of memory for %s", METRICS[m].info.title);
     return QKV_OK;
 }
 
 enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translation,
                                const char *const *references, int64_t count, struct qkv_error *error)
 {
-    const char **present = NULL;
-    int64_t given = 0;
-    enum qkv_status status = prepare(scorer, error);
-    if (!status) status = find_references(&scorer->scratch, references, count, &present, &given, error);
-    if (!status) status = compare(scorer, translation, present, given, error);
+    struct qkv_segment segment;
+    enum qkv_status status = list_texts(&scorer->scratch, translation, references, count, &segment, error);
+    if (!status) status = compare_all(scorer, &segment, error);
     qkv_arena_reset(&scorer->scratch);
     if (status) return status;
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
@@ -130,12 +141,14 @@ enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translatio
         for (int k = 0; statistics && k < statistics->width; k++)
             statistics->sums[k] += statistics->last[k] = statistics->next[k];
     }
+    int64_t given = segment.count - 1;
     if (!scorer->most_references || given < scorer->fewest_references) scorer->fewest_references = given;
     if (given > scorer->most_references) scorer->most_references = given;
     return QKV_OK;
 }
 
-double qkv_scorer_score_of(const struct qkv_scorer *scorer, int m, const double *sums)
+/* The score of a text metric for sums of its statistics. */
+static double score_of(const struct qkv_scorer *scorer, int m, const double *sums)
 {
     return METRICS[m].of_texts->score(&scorer->options, sums);
 }
@@ -147,7 +160,7 @@ struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer)
         if (METRICS[m].of_counts)
             scores.value[m] = METRICS[m].of_counts(&scorer->counts);
         else if (scorer->statistics[m])
-            scores.value[m] = qkv_scorer_score_of(scorer, m, scorer->statistics[m]->sums);
+            scores.value[m] = score_of(scorer, m, scorer->statistics[m]->sums);
     }
     return scores;
 }
@@ -157,7 +170,7 @@ struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer)
     struct qkv_scores scores = {.counts = {0}};
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_statistics *statistics = scorer->statistics[m];
-        scores.value[m] = statistics ? qkv_scorer_score_of(scorer, m, statistics->last) : (double)NAN;
+        scores.value[m] = statistics ? score_of(scorer, m, statistics->last) : (double)NAN;
     }
     return scores;
 }
@@ -207,4 +220,187 @@ void qkv_scorer_release(struct qkv_scorer *scorer)
         scorer->statistics[m] = NULL;
     }
     qkv_arena_release(&scorer->scratch);
+}
+
+/* ---- the bootstrap ---- */
+
+/* One text metric of one system. */
+struct column {
+    int width; /* numbers per segment; 0: the metric is not computed */
+    /* [segments, width], in float32, so that sums over a sample have the same bits as in sacreBLEU */
+    float *numbers;
+    int64_t capacity;
+    double *samples; /* [samples]: the score of each sample */
+    struct qkv_bootstrap_result result;
+};
+
+struct qkv_bootstrap {
+    struct qkv_scorer *scorers; /* [systems] */
+    int systems, count;         /* of columns */
+    struct column *columns;     /* [systems, QKV_METRIC_COUNT] */
+    int64_t segments;
+};
+
+struct qkv_bootstrap *qkv_bootstrap_new(const struct qkv_text_options *options, int systems,
+                                        struct qkv_error *error)
+{
+    struct qkv_bootstrap *b = systems < 1 ? NULL : calloc(1, sizeof *b);
+    if (b) {
+        b->scorers = calloc((size_t)systems, sizeof *b->scorers);
+        b->columns = calloc((size_t)systems * QKV_METRIC_COUNT, sizeof *b->columns);
+        b->systems = systems;
+        b->count = systems * QKV_METRIC_COUNT;
+        for (int s = 0; b->scorers && s < systems; s++) b->scorers[s].options = *options;
+        if (b->scorers && b->columns) return b;
+    }
+    qkv_error_set(error, systems < 1 ? "a comparison needs a system"
+                                     : "out of memory for the comparison of systems");
+    qkv_bootstrap_free(b);
+    return NULL;
+}
+
+void qkv_bootstrap_free(struct qkv_bootstrap *b)
+{
+    if (!b) return;
+    for (int s = 0; b->scorers && s < b->systems; s++) qkv_scorer_release(&b->scorers[s]);
+    for (int c = 0; b->columns && c < b->count; c++) {
+        free(b->columns[c].numbers);
+        free(b->columns[c].samples);
+    }
+    free(b->scorers);
+    free(b->columns);
+    free(b);
+}
+
+/* Stores the statistics of the segment that was added last to the scorer of the column. */
+static bool keep_last(struct qkv_bootstrap *b, int c)
+{
+    struct column *column = &b->columns[c];
+    const struct qkv_statistics *counted = b->scorers[c / QKV_METRIC_COUNT].statistics[c % QKV_METRIC_COUNT];
+    if (!counted) return true;
+    column->width = counted->width;
+    int64_t first = b->segments * column->width;
+    if (!QKV_RESERVE(column->numbers, column->capacity, first + column->width)) return false;
+    for (int k = 0; k < column->width; k++) column->numbers[first + k] = (float)counted->last[k];
+    return true;
+}
+
+enum qkv_status qkv_bootstrap_add(struct qkv_bootstrap *b, const char *const *translations,
+                                  const char *const *references, int64_t count, struct qkv_error *error)
+{
+    for (int s = 0; s < b->systems; s++)
+        if (qkv_scorer_add(&b->scorers[s], translations[s], references, count, error)) return QKV_INVALID;
+    for (int c = 0; c < b->count; c++)
+        if (!keep_last(b, c)) return qkv_error_set(error, "out of memory for the comparison of systems");
+    b->segments++;
+    return QKV_OK;
+}
+
+/* The score of a sample, which consists of the segments with these numbers. */
+static double score_sample(const struct qkv_bootstrap *b, int c, const uint32_t *segments)
+{
+    const struct column *column = &b->columns[c];
+    float sums[QKV_STATISTICS_MAX] = {0};
+    double values[QKV_STATISTICS_MAX];
+    for (int64_t i = 0; i < b->segments; i++) {
+        const float *row = column->numbers + segments[i] * (int64_t)column->width;
+        for (int k = 0; k < column->width; k++) sums[k] += row[k];
+    }
+    for (int k = 0; k < column->width; k++) values[k] = (double)sums[k];
+    return score_of(&b->scorers[c / QKV_METRIC_COUNT], c % QKV_METRIC_COUNT, values);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static double mean_of(const double *numbers, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += numbers[i];
+    return sum / (double)count;
+}
+
+static double distance(double a, double b)
+{
+    return a < b ? b - a : a - b;
+}
+
+/* The p value: the share of samples in which the absolute difference between the systems exceeds its mean by more than the
+ * difference on the complete texts. 1 is added to both counts, so that p is above 0. */
+static double p_value(const struct column *base, const struct column *other, int64_t samples, double *scratch)
+{
+    double difference = distance(base->result.score, other->result.score);
+    int64_t greater = 0;
+    for (int64_t i = 0; i < samples; i++) scratch[i] = distance(base->samples[i], other->samples[i]);
+    double mean = mean_of(scratch, samples);
+    for (int64_t i = 0; i < samples; i++) greater += scratch[i] - mean > difference;
+    return (double)(greater + 1) / (double)(samples + 1);
+}
+
+/* Computes the results from the samples. The p values come first, because the interval sorts the samples. */
+static void conclude(struct qkv_bootstrap *b, int64_t samples, double *scratch)
+{
+    for (int c = 0; c < b->count; c++) {
+        struct column *column = &b->columns[c];
+        column->result.score =
+            qkv_scorer_scores(&b->scorers[c / QKV_METRIC_COUNT]).value[c % QKV_METRIC_COUNT];
+        if (column->width)
+            column->result.p_value =
+                c < QKV_METRIC_COUNT ? 1
+                                     : p_value(&b->columns[c % QKV_METRIC_COUNT], column, samples, scratch);
+    }
+    for (int c = 0; c < b->count; c++) {
+        struct column *column = &b->columns[c];
+        int64_t tail = samples / 40;
+        if (!column->width) continue;
+        qsort(column->samples, (size_t)samples, sizeof *column->samples, compare_numbers);
+        column->result.mean = mean_of(column->samples, samples);
+        column->result.interval = (column->samples[samples - 1 - tail] - column->samples[tail]) / 2;
+    }
+}
+
+enum qkv_status qkv_bootstrap_run(struct qkv_bootstrap *b, int64_t samples, uint32_t seed,
+                                  struct qkv_error *error)
+{
+    if (b->segments < 1 || b->segments > UINT32_MAX)
+        return qkv_error_set(error, "%lld segments cannot be sampled", (long long)b->segments);
+    if (samples < 1)
+        return qkv_error_set(error, "the number of samples is %lld, but must be at least 1",
+                             (long long)samples);
+    uint32_t *segments = malloc((size_t)b->segments * sizeof *segments);
+    double *scratch = malloc((size_t)samples * sizeof *scratch);
+    bool complete = segments && scratch;
+    for (int c = 0; c < b->count; c++) {
+        free(b->columns[c].samples);
+        b->columns[c].samples = b->columns[c].width ? calloc((size_t)samples, sizeof(double)) : NULL;
+        complete = complete && (b->columns[c].samples || !b->columns[c].width);
+    }
+    struct qkv_numpy_generator generator;
+    qkv_numpy_generator_seed(&generator, seed);
+    for (int64_t i = 0; complete && i < samples; i++) {
+        for (int64_t k = 0; k < b->segments; k++)
+            segments[k] = qkv_numpy_generator_below(&generator, (uint32_t)b->segments);
+        for (int c = 0; c < b->count; c++)
+            if (b->columns[c].width) b->columns[c].samples[i] = score_sample(b, c, segments);
+    }
+    if (complete) conclude(b, samples, scratch);
+    free(segments);
+    free(scratch);
+    return complete ? QKV_OK : qkv_error_set(error, "out of memory for %lld samples", (long long)samples);
+}
+
+struct qkv_bootstrap_result qkv_bootstrap_result(const struct qkv_bootstrap *b, int system,
+                                                 enum qkv_metric metric)
+{
+    bool exists = system >= 0 && system < b->systems && (int)metric >= 0 && (int)metric < QKV_METRIC_COUNT;
+    return exists ? b->columns[system * QKV_METRIC_COUNT + (int)metric].result
+                  : (struct qkv_bootstrap_result){0};
+}
+
+const struct qkv_scorer *qkv_bootstrap_scorer(const struct qkv_bootstrap *b, int system)
+{
+    return system >= 0 && system < b->systems ? &b->scorers[system] : NULL;
 }
