@@ -84,7 +84,7 @@ static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_grap
     return qkv_dense_apply(&network->join, graph, qkv_concat(graph, states, context, 1)); /* [Nt, D] */
 }
 
-/* Lets heads be silenced (qkv_model_silence). */
+/* Lets heads be silenced (qkv_model_ablate). */
 static struct qkv_attention_layers attention(const struct qkv_model *model, enum qkv_attention_kind kind,
                                              int64_t layer)
 {

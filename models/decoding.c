@@ -1,21 +1,14 @@
-/* Decoding step by step: the part that is the same for all networks. */
+/* Decoding step by step: the part that is the same for all networks, the decoding of networks that have none of their own, and
+ * that of ensembles. */
 #include "data/batch.h"
 #include "models/network.h"
+
+#include "qkv/ops.h"
+#include "qkv/scalar_math.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,
-                                    struct qkv_tensor *hidden)
-{
-    const char *outer = qkv_graph_scope(graph, "output");
-    struct qkv_tensor *logits =
-        qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
-                   qkv_graph_parameter(graph, model->output_bias), model->output_tied);
-    qkv_graph_scope(graph, outer);
-    return logits;
-}
 
 void qkv_decoding_add_output(struct qkv_decoding *decoding, struct qkv_tensor *hidden)
 {
@@ -43,6 +36,108 @@ double qkv_next_log_probability(const struct qkv_next_scores *next, int64_t row,
     if (!exists || !next->log_sum_exp) return (double)NAN;
     return qkv_dtype_get(next->dtype, next->logits, at) - qkv_dtype_get(next->dtype, next->log_sum_exp, row);
 }
+
+/* ---- for every network: each step runs the forced pass over all tokens so far ----
+ * Slow, because nothing is kept between steps; faster decodings are tested against it. */
+
+struct plain_decoding {
+    struct qkv_decoding base;
+    const struct qkv_batch_view *sources;
+    struct qkv_batch batch;        /* of a step: row i is the source of row i with its tokens so far */
+    int32_t *tokens, *next_tokens; /* [rows, length]: what was fed; reordering writes the second and swaps */
+    int32_t *last;                 /* [rows]: the last token of each row, in the batch */
+    bool *masked;                  /* [rows * longest source]: of the batch; NULL: nothing is masked */
+};
+
+static struct plain_decoding *plain_decoding_of(struct qkv_decoding *decoding)
+{
+    return (struct plain_decoding *)decoding; /* base is the first member */
+}
+
+static enum qkv_status start_plain(struct qkv_decoding *decoding, const struct qkv_batch_view *sources,
+                                   struct qkv_error *error)
+{
+    struct plain_decoding *d = plain_decoding_of(decoding);
+    int64_t rows = decoding->rows, cells = rows * decoding->length, longest = 1;
+    for (int64_t s = 0; s < sources->count; s++)
+        if (sources->source_length[s] > longest) longest = sources->source_length[s];
+    bool is_masked = sources->source_masked;
+    d->sources = sources;
+    d->tokens = qkv_arena_zeroed(&decoding->arena, (size_t)cells * sizeof *d->tokens);
+    d->next_tokens = qkv_arena_zeroed(&decoding->arena, (size_t)cells * sizeof *d->next_tokens);
+    d->last = qkv_arena_zeroed(&decoding->arena, (size_t)rows * sizeof *d->last);
+    d->masked = is_masked ? qkv_arena_zeroed(&decoding->arena, (size_t)(rows * longest)) : NULL;
+    if (d->tokens && d->next_tokens && d->last && (d->masked || !is_masked) &&
+        qkv_batch_reserve(&d->batch, rows, rows * longest, cells))
+        return QKV_OK;
+    return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens", (long long)rows,
+                         (long long)decoding->length);
+}
+
+/* The batch of this step. */
+static struct qkv_batch_view fill(struct plain_decoding *d, int64_t rows, const int64_t *sentences)
+{
+    struct qkv_batch *batch = &d->batch;
+    struct qkv_batch_view view;
+    qkv_batch_clear(batch);
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t at = batch->source_tokens, first = d->sources->source_start[sentences[i]];
+        const int32_t *source = d->sources->source + first, *tokens = d->tokens + i * d->base.length;
+        size_t count = (size_t)d->sources->source_length[sentences[i]];
+        qkv_batch_add(batch, i, (struct qkv_ids){count ? (int64_t)count - 1 : 0, source},
+                      &(struct qkv_ids){d->base.step, tokens + 1});
+        memcpy(batch->source + at, source, count * sizeof *source);
+        batch->target_input[batch->target_start[i]] = tokens[0];
+        d->last[i] = (int32_t)batch->target_tokens - 1;
+        if (d->masked) memcpy(d->masked + at, d->sources->source_masked + first, count);
+    }
+    batch->source_masked = d->masked;
+    qkv_batch_shard(batch, 0, 1, &view);
+    return view;
+}
+
+static enum qkv_status step_plain(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                  const int64_t *sentences, struct qkv_error *error)
+{
+    struct plain_decoding *d = plain_decoding_of(decoding);
+    struct qkv_graph *graph = decoding->decoder;
+    for (int64_t i = 0; i < rows; i++) d->tokens[i * decoding->length + decoding->step] = ids[i];
+    const struct qkv_batch_view batch = fill(d, rows, sentences);
+    qkv_graph_reset(graph);
+    qkv_graph_share_memory(graph, true);
+    struct qkv_tensor *hidden =
+        qkv_model_forward(decoding->model, graph, &batch, NULL); /* [rows * length, D] */
+    qkv_decoding_add_output(decoding, qkv_gather_rows(graph, hidden, d->last, rows));
+    if (qkv_graph_check(graph, error)) return QKV_INVALID;
+    qkv_forward(graph);
+    return qkv_graph_check(graph, error);
+}
+
+static void reorder_plain(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+{
+    struct plain_decoding *d = plain_decoding_of(decoding);
+    int32_t *previous = d->tokens;
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(d->next_tokens + i * decoding->length, d->tokens + parents[i] * decoding->length,
+               (size_t)decoding->step * sizeof *d->tokens);
+    d->tokens = d->next_tokens;
+    d->next_tokens = previous;
+}
+
+static void release_plain(struct qkv_decoding *decoding)
+{
+    qkv_batch_release(&plain_decoding_of(decoding)->batch);
+}
+
+static const struct qkv_decoding_interface PLAIN = {
+    .size = sizeof(struct plain_decoding),
+    .start = start_plain,
+    .step = step_plain,
+    .reorder = reorder_plain,
+    .release = release_plain,
+};
+
+/* ---- making a decoding ---- */
 
 /* A graph to decode with: the model's parameters, no gradients, no dropout. NULL when memory is
  * out. */
@@ -74,12 +169,12 @@ static struct qkv_decoding *decoding_of(const struct qkv_model *model,
 struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model)
 {
     const struct qkv_decoding_interface *faster = model->interface->decoding;
-    return decoding_of(model, faster ? faster : &qkv_plain_decoding);
+    return decoding_of(model, faster ? faster : &PLAIN);
 }
 
 struct qkv_decoding *qkv_decoding_new_plain(const struct qkv_model *model)
 {
-    return decoding_of(model, &qkv_plain_decoding);
+    return decoding_of(model, &PLAIN);
 }
 
 void qkv_decoding_free(struct qkv_decoding *decoding)
@@ -114,11 +209,12 @@ void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_panels *p
     qkv_graph_set_panels(decoding->decoder, panels);
 }
 
-/* Copies numbers into the arena; NULL if `from` is NULL or memory runs out. */
-static const void *copy(struct qkv_arena *arena, const void *from, int64_t count, size_t size)
+/* Copies numbers into the arena; NULL if `from` is NULL. Clears *complete when memory runs out. */
+static const void *copy(struct qkv_arena *arena, bool *complete, const void *from, int64_t count, size_t size)
 {
     void *to = from ? qkv_arena_allocate(arena, (size_t)count * size) : NULL;
     if (to && count) memcpy(to, from, (size_t)count * size);
+    *complete = *complete && !to == !from;
     return to;
 }
 
@@ -127,23 +223,20 @@ static const void *copy(struct qkv_arena *arena, const void *from, int64_t count
 static const struct qkv_batch_view *copy_sources(struct qkv_arena *arena, const struct qkv_batch_view *batch)
 {
     struct qkv_batch_view *sources = qkv_arena_allocate(arena, sizeof *sources);
+    int64_t count = batch->count, tokens = batch->source_tokens;
+    bool complete = true;
     if (!sources) return NULL;
     *sources = (struct qkv_batch_view){
-        .count = batch->count,
-        .source_tokens = batch->source_tokens,
+        .count = count,
+        .source_tokens = tokens,
         .first = batch->first,
-        .index = copy(arena, batch->index, batch->count, sizeof *batch->index),
-        .source = copy(arena, batch->source, batch->source_tokens, sizeof *batch->source),
-        .source_start = copy(arena, batch->source_start, batch->count, sizeof *batch->source_start),
-        .source_length = copy(arena, batch->source_length, batch->count, sizeof *batch->source_length),
-        .source_masked =
-            copy(arena, batch->source_masked, batch->source_tokens, sizeof *batch->source_masked),
+        .index = copy(arena, &complete, batch->index, count, sizeof *batch->index),
+        .source = copy(arena, &complete, batch->source, tokens, sizeof *batch->source),
+        .source_start = copy(arena, &complete, batch->source_start, count, sizeof(int64_t)),
+        .source_length = copy(arena, &complete, batch->source_length, count, sizeof(int64_t)),
+        .source_masked = copy(arena, &complete, batch->source_masked, tokens, sizeof(bool)),
     };
-    bool is_complete = !sources->index == !batch->index && !sources->source == !batch->source &&
-                       !sources->source_start == !batch->source_start &&
-                       !sources->source_length == !batch->source_length &&
-                       !sources->source_masked == !batch->source_masked;
-    return is_complete ? sources : NULL;
+    return complete ? sources : NULL;
 }
 
 enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
@@ -166,7 +259,7 @@ enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct q
     decoding->misused = false;
     decoding->rows = decoding->active = rows;
     decoding->length = length;
-    decoding->next = (struct qkv_next_scores){0};
+    decoding->next = (struct qkv_next_scores){0}; /* a network may forget to set it */
     qkv_arena_reset(&decoding->arena);
     const struct qkv_batch_view *sources = copy_sources(&decoding->arena, batch);
     enum qkv_status status = sources ? decoding->interface->start(decoding, sources, error)
@@ -221,4 +314,184 @@ void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int
     if (decoding->misused) return;
     decoding->interface->reorder(decoding, rows, parents);
     decoding->active = rows;
+}
+
+/* ---- ensembles: every member decodes the same hypotheses, and the probabilities of the next token are averaged ---- */
+
+struct ensemble_decoding {
+    struct qkv_decoding base;
+    int64_t count;
+    struct qkv_decoding **member;          /* [count] */
+    const struct qkv_next_scores **scores; /* [count]: of this step */
+    double *log_probability;               /* [count]: of one token */
+    double *logits, *group_max, *sums;     /* as in qkv_next_scores */
+};
+
+static struct ensemble_decoding *ensemble_decoding_of(struct qkv_decoding *decoding)
+{
+    return (struct ensemble_decoding *)decoding; /* base is the first member */
+}
+
+static enum qkv_status start_ensemble(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                                      struct qkv_error *error)
+{
+    struct ensemble_decoding *d = ensemble_decoding_of(decoding);
+    struct qkv_next_scores *next = &decoding->next;
+    int64_t rows = decoding->rows;
+    for (int64_t i = 0; i < d->count; i++)
+        if (qkv_decoding_start(d->member[i], batch, rows, decoding->length, true, error)) return QKV_INVALID;
+    *next = (struct qkv_next_scores){.dtype = QKV_FLOAT64, .classes = decoding->model->target_size};
+    d->logits = qkv_arena_allocate(&decoding->arena, (size_t)(rows * next->classes) * sizeof *d->logits);
+    d->group_max =
+        qkv_arena_allocate(&decoding->arena, (size_t)(rows * qkv_next_groups(next)) * sizeof *d->group_max);
+    d->sums = qkv_arena_allocate(&decoding->arena, (size_t)rows * sizeof *d->sums);
+    if (!d->logits || !d->group_max || !d->sums)
+        return qkv_error_set(error, "out of memory for %lld hypotheses", (long long)rows);
+    next->logits = d->logits;
+    next->group_max = d->group_max;
+    next->log_sum_exp = decoding->needs_log_sum_exp ? d->sums : NULL;
+    return QKV_OK;
+}
+
+/* log((p_1 + .. + p_n) / n) of log p_1 .. log p_n. Exact when they are equal. */
+static double log_mean(int64_t count, const double *log_probability, double log_count)
+{
+    double greatest = -HUGE_VAL, sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (log_probability[i] > greatest) greatest = log_probability[i];
+    if (greatest <= -HUGE_VAL) return greatest;
+    for (int64_t i = 0; i < count; i++) sum += qkv_scalar_exp(log_probability[i] - greatest);
+    return greatest + (qkv_scalar_log(sum) - log_count);
+}
+
+/* The mean of the members' log-sum-exps of a row; not finite if one of them is not. The search subtracts it from the
+ * logits of an ensemble, so any finite number would do. */
+static double mean_of_sums(const struct ensemble_decoding *d, int64_t row)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < d->count; i++)
+        sum += qkv_dtype_get(d->scores[i]->dtype, d->scores[i]->log_sum_exp, row);
+    return sum / (double)d->count;
+}
+
+/* The logarithm of the mean of the members' probabilities of a token. */
+static double mean_log_probability(struct ensemble_decoding *d, int64_t row, int64_t token, double log_count)
+{
+    for (int64_t i = 0; i < d->count; i++) {
+        const struct qkv_next_scores *scores = d->scores[i];
+        d->log_probability[i] = qkv_dtype_get(scores->dtype, scores->logits, row * scores->classes + token) -
+                                qkv_dtype_get(scores->dtype, scores->log_sum_exp, row);
+    }
+    return log_mean(d->count, d->log_probability, log_count);
+}
+
+/* Sets the scores of a row: logits, from which the search gets the averaged log-probabilities when it subtracts the row's
+ * log-sum-exp, and the maxima of their groups. All are NaN if a member's scores are not finite. */
+static void combine_row(struct ensemble_decoding *d, int64_t row, double log_count)
+{
+    int64_t classes = d->base.next.classes, groups = qkv_next_groups(&d->base.next);
+    double *logits = d->logits + row * classes, *group_max = d->group_max + row * groups;
+    double sum = mean_of_sums(d, row);
+    bool is_finite = isfinite(sum);
+    d->sums[row] = sum;
+    for (int64_t group = 0; group < groups; group++) group_max[group] = is_finite ? -HUGE_VAL : (double)NAN;
+    for (int64_t token = 0; token < classes; token++) {
+        logits[token] = is_finite ? mean_log_probability(d, row, token, log_count) + sum : (double)NAN;
+        if (logits[token] > group_max[token / QKV_GROUP]) group_max[token / QKV_GROUP] = logits[token];
+    }
+}
+
+static enum qkv_status step_ensemble(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                                     const int64_t *sentences, struct qkv_error *error)
+{
+    struct ensemble_decoding *d = ensemble_decoding_of(decoding);
+    for (int64_t i = 0; i < d->count; i++)
+        if (!(d->scores[i] = qkv_decoding_step(d->member[i], rows, ids, sentences, error)))
+            return QKV_INVALID;
+    double log_count = qkv_scalar_log((double)d->count);
+    for (int64_t row = 0; row < rows; row++) combine_row(d, row, log_count);
+    decoding->next.rows = rows;
+    return QKV_OK;
+}
+
+static void reorder_ensemble(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+{
+    struct ensemble_decoding *d = ensemble_decoding_of(decoding);
+    for (int64_t i = 0; i < d->count; i++) qkv_decoding_reorder(d->member[i], rows, parents);
+}
+
+static void release_ensemble(struct qkv_decoding *decoding)
+{
+    struct ensemble_decoding *d = ensemble_decoding_of(decoding);
+    for (int64_t i = 0; d->member && i < d->count; i++) qkv_decoding_free(d->member[i]);
+    free(d->member);
+    free(d->scores);
+    free(d->log_probability);
+}
+
+static struct qkv_decoding *member_of(struct qkv_decoding *decoding, int64_t i)
+{
+    struct ensemble_decoding *d = ensemble_decoding_of(decoding);
+    return i >= 0 && i < d->count ? d->member[i] : NULL;
+}
+
+static const struct qkv_decoding_interface ENSEMBLE = {
+    .size = sizeof(struct ensemble_decoding),
+    .start = start_ensemble,
+    .step = step_ensemble,
+    .reorder = reorder_ensemble,
+    .release = release_ensemble,
+    .member = member_of,
+};
+
+enum qkv_status qkv_ensemble_check(struct qkv_ensemble ensemble, struct qkv_error *error)
+{
+    if (ensemble.count < 1)
+        return qkv_error_set(error, "an ensemble needs a model, but has %lld", (long long)ensemble.count);
+    if (!ensemble.models)
+        return qkv_error_set(error, "an ensemble of %lld models has no array of them",
+                             (long long)ensemble.count);
+    for (int64_t i = 0; i < ensemble.count; i++) {
+        const struct qkv_model *first = ensemble.models[0], *model = ensemble.models[i];
+        if (!model) return qkv_error_set(error, "model %lld of the ensemble is NULL", (long long)i + 1);
+        if (model->source_size != first->source_size || model->target_size != first->target_size)
+            return qkv_error_set(error,
+                                 "model %lld of the ensemble has vocabularies of %d and %d entries, but the "
+                                 "first has %d and %d",
+                                 (long long)i + 1, (int)model->source_size, (int)model->target_size,
+                                 (int)first->source_size, (int)first->target_size);
+    }
+    return QKV_OK;
+}
+
+static bool make_members(struct ensemble_decoding *d, struct qkv_ensemble ensemble)
+{
+    size_t count = (size_t)ensemble.count;
+    d->member = calloc(count, sizeof(struct qkv_decoding *));
+    d->scores = calloc(count, sizeof(const struct qkv_next_scores *));
+    d->log_probability = calloc(count, sizeof *d->log_probability);
+    if (!d->member || !d->scores || !d->log_probability) return false;
+    d->base.max_length = INT64_MAX;
+    for (; d->count < ensemble.count; d->count++) {
+        struct qkv_decoding *made = qkv_decoding_new(ensemble.models[d->count]);
+        if (!made) return false;
+        d->member[d->count] = made;
+        if (made->max_length < d->base.max_length) d->base.max_length = made->max_length;
+    }
+    return true;
+}
+
+struct qkv_decoding *qkv_decoding_new_ensemble(struct qkv_ensemble ensemble, struct qkv_error *error)
+{
+    if (qkv_ensemble_check(ensemble, error)) return NULL;
+    struct ensemble_decoding *d = calloc(1, sizeof *d);
+    if (d) {
+        d->base.interface = &ENSEMBLE;
+        d->base.model = ensemble.models[0];
+        d->base.element_size = sizeof(double);
+        if (make_members(d, ensemble)) return &d->base;
+        qkv_decoding_free(&d->base);
+    }
+    qkv_error_set(error, "out of memory for %lld decoders", (long long)ensemble.count);
+    return NULL;
 }

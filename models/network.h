@@ -5,7 +5,6 @@
 #include "qkv/network.h"
 
 extern const struct qkv_network_interface qkv_network_transformer, qkv_network_recurrent;
-extern const struct qkv_decoding_interface qkv_plain_decoding;
 
 /* The network that a config chooses. NULL with a message when it names one that is not registered. */
 const struct qkv_network_interface *qkv_network_of(const struct qkv_model_config *config,
@@ -14,11 +13,11 @@ const struct qkv_network_interface *qkv_network_of(const struct qkv_model_config
 /* Reads `model.settings` into model->settings, in the arena of the parameters. */
 enum qkv_status qkv_network_read_settings(struct qkv_model *model, struct qkv_error *error);
 
-/* The loss of guided alignment on a batch (struct qkv_guided_alignment), times factor: [1]. `trace`: of the pass. NULL when
- * the graph has failed, as for a head that the network does not have. */
-struct qkv_tensor *qkv_guided_alignment_loss(const struct qkv_model *model, struct qkv_graph *graph,
-                                             const struct qkv_batch_view *batch,
-                                             const struct qkv_guided_alignment *guided, double factor,
-                                             const struct qkv_trace *trace);
+/* Makes a tensor of the encoder's graph a constant of the decoder's graph, without a copy. */
+static inline struct qkv_tensor *qkv_decoding_from_encoder(const struct qkv_decoding *decoding,
+                                                           struct qkv_tensor *x)
+{
+    return x ? qkv_wrap(decoding->decoder, qkv_tensor_shape(x), qkv_tensor_value(x)) : NULL;
+}
 
 #endif

@@ -1,6 +1,290 @@
-/* The encoder-decoder transformer (Vaswani et al. 2017), pre-norm or post-norm: its network
- * interface. */
-#include "models/transformer.h"
+/* The encoder-decoder transformer (Vaswani et al. 2017), pre-norm or post-norm: its layers, the forced pass, and decoding.
+ *
+ * D: width; N: tokens of a batch, packed one sentence after another; Ns: of its sources; Nq, Nk:
+ * tokens with queries, with keys. An `owner` is a struct qkv_part that says which stack or layer
+ * tensors belong to; qkv_trace_record copies it and sets role and node. */
+#include "graph/graph.h"
+#include "models/network.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An attention layer with its residual connection. */
+struct attention_sublayer {
+    struct qkv_multi_head attention;
+    struct qkv_residual residual;
+    struct qkv_part owner; /* stack, layer, kind and heads, for the trace */
+};
+
+/* One layer of a stack: self-attention, in the decoder cross-attention, then feed forward. */
+struct transformer_layer {
+    struct attention_sublayer self, cross; /* cross: only in the decoder */
+    struct qkv_feed_forward feed_forward;
+    struct qkv_residual feed_forward_residual;
+    struct qkv_part owner; /* stack and layer, for the trace */
+};
+
+struct transformer_stack {
+    struct qkv_embedding embedding;
+    struct qkv_positions positions;
+    struct transformer_layer *layers; /* [layer_count] */
+    int64_t layer_count;
+    struct qkv_norm final_norm; /* pre-norm stacks end with a norm */
+    bool has_final_norm;
+    double embedding_dropout, word_dropout;
+    struct qkv_part owner; /* stack, for the trace */
+};
+
+struct transformer {
+    struct transformer_stack encoder, decoder;
+};
+
+/* ---- declaring ---- */
+
+/* The arguments of the functions that declare a stack, its layers and its attention. */
+struct stack_declaration {
+    struct qkv_model *model;
+    const struct qkv_stack_config *config;
+    bool is_decoder;
+    struct transformer_stack *stack;
+    struct qkv_initial weight;     /* of matrices */
+    struct qkv_initial branch_end; /* of the last matrix of a residual branch */
+    struct qkv_norm_options norm;
+};
+
+/* The table of positions has a column for each component of a hidden state (added positions), for each component
+ * of a key (rotary), or for each head (relative: bias of a distance bucket). */
+static struct qkv_positions_options position_options(const struct qkv_stack_config *config)
+{
+    bool rotary = config->positions.type == QKV_POSITION_ROTARY,
+         relative = config->positions.type == QKV_POSITION_RELATIVE;
+    return (struct qkv_positions_options){
+        .kind = config->positions.type,
+        .length = relative ? config->positions.buckets : config->positions.max_length,
+        .width = rotary     ? config->attention.key_width
+                 : relative ? config->num_heads
+                            : config->hidden_size,
+        .base = config->positions.base,
+        .initial = {QKV_INITIALIZER_NORMAL, 0.02},
+    };
+}
+
+/* "<stack>.<layer>.<part>", or "<stack>.<part>" for layer 0, in the arena of the parameters; "" when memory runs out, which
+ * parameters->failed records. */
+static const char *part_name(const struct stack_declaration *d, int64_t layer, const char *part)
+{
+    struct qkv_parameters *parameters = &d->model->parameters;
+    char number[24] = "";
+    if (layer) snprintf(number, sizeof number, ".%lld", (long long)layer);
+    const char *name =
+        qkv_arena_format(&parameters->arena, "%s%s.%s", d->is_decoder ? "decoder" : "encoder", number, part);
+    if (!name) parameters->failed = true;
+    return name ? name : "";
+}
+
+static void declare_attention(const struct stack_declaration *d, struct attention_sublayer *sublayer,
+                              enum qkv_attention_kind kind, int64_t layer)
+{
+    bool self = kind != QKV_ATTENTION_CROSS;
+    const struct qkv_stack_config *config = d->config;
+    struct qkv_parameters *parameters = &d->model->parameters;
+    const struct qkv_multi_head_options options = {
+        .rule = qkv_attention_rule_from_config(&d->model->config, kind),
+        .width = config->hidden_size,
+        .key_width = config->attention.key_width,
+        .value_width = config->attention.value_width,
+        .bias = config->attention.bias,
+        .initial = d->weight,
+        .output_initial = d->branch_end,
+        .positions = self ? &d->stack->positions : NULL,
+    };
+    sublayer->owner = (struct qkv_part){
+        .stack = d->stack->owner.stack, .attention = kind, .layer = layer, .heads = config->num_heads};
+    qkv_multi_head_init(&sublayer->attention, parameters, &options,
+                        part_name(d, layer, self ? "self" : "cross"));
+    qkv_residual_init(&sublayer->residual, parameters, &d->norm, config->layer_norm, config->dropout,
+                      part_name(d, layer, self ? "self.norm" : "cross.norm"));
+}
+
+static void declare_layer(const struct stack_declaration *d, struct transformer_layer *layer, int64_t number)
+{
+    const struct qkv_stack_config *config = d->config;
+    struct qkv_parameters *parameters = &d->model->parameters;
+    const struct qkv_feed_forward_options options = {
+        .width = config->hidden_size,
+        .inner_width = config->ff_size,
+        .activation = config->activation,
+        .dropout = config->activation_dropout,
+        .initial = d->weight,
+        .output_initial = d->branch_end,
+    };
+    layer->owner = (struct qkv_part){.stack = d->stack->owner.stack, .layer = number};
+    declare_attention(d, &layer->self, d->is_decoder ? QKV_ATTENTION_DECODER : QKV_ATTENTION_ENCODER, number);
+    if (d->is_decoder) declare_attention(d, &layer->cross, QKV_ATTENTION_CROSS, number);
+    qkv_feed_forward_init(&layer->feed_forward, parameters, &options, part_name(d, number, "feed_forward"));
+    qkv_residual_init(&layer->feed_forward_residual, parameters, &d->norm, config->layer_norm,
+                      config->dropout, part_name(d, number, "feed_forward.norm"));
+}
+
+/* shared: the embedding of the other stack, if the two are tied; else NULL. */
+static void declare_stack(struct qkv_model *model, struct transformer_stack *stack, bool is_decoder,
+                          const struct qkv_embedding *shared)
+{
+    const struct qkv_model_config *all = &model->config;
+    const struct qkv_stack_config *config = is_decoder ? &all->decoder : &all->encoder;
+    struct qkv_parameters *parameters = &model->parameters;
+    struct stack_declaration d = {.model = model,
+                                  .config = config,
+                                  .is_decoder = is_decoder,
+                                  .stack = stack,
+                                  .weight = {all->initializer, all->init_gain},
+                                  .branch_end = {all->initializer, all->init_gain},
+                                  .norm = {config->norm, config->hidden_size, config->norm_epsilon}};
+    /* Each layer adds its branches to the hidden state. Smaller initial values in the last matrix of
+     * a branch keep the variance of the sum independent of the depth (Radford et al. 2019). */
+    if (all->init_depth_scaling) d.branch_end.gain /= sqrt(2.0 * (double)config->num_layers);
+    *stack = (struct transformer_stack){
+        .layers = qkv_arena_zeroed(&parameters->arena, (size_t)config->num_layers * sizeof *stack->layers),
+        .layer_count = config->num_layers,
+        .embedding_dropout = config->embeddings.dropout,
+        .word_dropout = config->embeddings.word_dropout,
+        .has_final_norm = config->layer_norm == QKV_NORM_PRE,
+        .owner = {.stack = is_decoder ? QKV_STACK_DECODER : QKV_STACK_ENCODER},
+    };
+    if (!stack->layers) {
+        parameters->failed = true;
+        return;
+    }
+    const struct qkv_embedding_options embedding = {is_decoder ? model->target_size : model->source_size,
+                                                    config->hidden_size,
+                                                    config->embeddings.scale,
+                                                    {all->embed_initializer, all->embed_init_gain}};
+    const struct qkv_positions_options positions = position_options(config);
+    if (shared)
+        stack->embedding = *shared;
+    else
+        qkv_embedding_init(&stack->embedding, parameters, &embedding, part_name(&d, 0, "embeddings"));
+    qkv_positions_init(&stack->positions, parameters, &positions, part_name(&d, 0, "positions"));
+    for (int64_t i = 0; i < stack->layer_count; i++) declare_layer(&d, &stack->layers[i], i + 1);
+    if (stack->has_final_norm)
+        qkv_norm_init(&stack->final_norm, parameters, &d.norm, part_name(&d, 0, "norm"));
+}
+
+static void *declare(struct qkv_model *model, struct qkv_error *error)
+{
+    (void)error; /* the rules between config keys have refused invalid values */
+    const struct qkv_model_config *config = &model->config;
+    struct transformer *network = qkv_arena_zeroed(&model->parameters.arena, sizeof *network);
+    if (!network) return NULL;
+    declare_stack(model, &network->encoder, false, NULL);
+    declare_stack(model, &network->decoder, true,
+                  config->tied_embeddings ? &network->encoder.embedding : NULL);
+    return network;
+}
+
+/* ---- applying ---- */
+
+/* Token ids -> embeddings with positions and dropout, [count, D]. A segment is the rows of
+ * one sentence; its first token has position *first, which is read when the graph runs, or 0 when
+ * first is NULL. trace may be NULL, here and below. */
+static struct qkv_tensor *embed(const struct transformer_stack *stack, struct qkv_graph *graph,
+                                const int32_t *ids, int64_t count, struct qkv_segments segments,
+                                const int64_t *first, struct qkv_trace *trace)
+{
+    struct qkv_tensor *embedded = qkv_embedding_apply(&stack->embedding, graph, ids, count);
+    /* Drops words before positions are added, so that the network still sees the positions of dropped words. */
+    struct qkv_tensor *words = qkv_dropout_rows_apply(graph, embedded, stack->word_dropout);
+    struct qkv_tensor *x = qkv_positions_apply(&stack->positions, graph, words, segments, first);
+    qkv_trace_record(trace, graph, &stack->owner, QKV_PART_EMBEDDING, embedded);
+    if (x != words) qkv_trace_record(trace, graph, &stack->owner, QKV_PART_POSITIONS, x);
+    return qkv_dropout_apply(graph, x, stack->embedding_dropout);
+}
+
+/* qkv_residual_input and qkv_residual_output, which also record the norm that they apply. */
+static struct qkv_tensor *enter(const struct qkv_residual *residual, struct qkv_graph *graph,
+                                struct qkv_tensor *x, struct qkv_trace *trace, const struct qkv_part *owner)
+{
+    struct qkv_tensor *inside = qkv_residual_input(residual, graph, x);
+    if (residual->place == QKV_NORM_PRE) qkv_trace_record(trace, graph, owner, QKV_PART_NORM, inside);
+    return inside;
+}
+
+static struct qkv_tensor *leave(const struct qkv_residual *residual, struct qkv_graph *graph,
+                                struct qkv_tensor *x, struct qkv_tensor *result, struct qkv_trace *trace,
+                                const struct qkv_part *owner)
+{
+    struct qkv_tensor *sum = qkv_residual_output(residual, graph, x, result);
+    if (residual->place == QKV_NORM_POST) qkv_trace_record(trace, graph, owner, QKV_PART_NORM, sum);
+    return sum;
+}
+
+/* The feed-forward part of a layer with its residual connection: [N, D] -> [N, D]. */
+static struct qkv_tensor *feed_forward(const struct transformer_layer *layer, struct qkv_graph *graph,
+                                       struct qkv_tensor *x, struct qkv_trace *trace)
+{
+    struct qkv_tensor *inside = enter(&layer->feed_forward_residual, graph, x, trace, &layer->owner);
+    struct qkv_tensor *result = qkv_feed_forward_apply(&layer->feed_forward, graph, inside);
+    x = leave(&layer->feed_forward_residual, graph, x, result, trace, &layer->owner);
+    qkv_trace_record(trace, graph, &layer->owner, QKV_PART_HIDDEN, x);
+    return x;
+}
+
+/* The norm after the last layer of a pre-norm stack; x itself for post-norm. */
+static struct qkv_tensor *finish(const struct transformer_stack *stack, struct qkv_graph *graph,
+                                 struct qkv_tensor *x, struct qkv_trace *trace)
+{
+    if (!stack->has_final_norm) return x;
+    x = qkv_norm_apply(&stack->final_norm, graph, x);
+    qkv_trace_record(trace, graph, &stack->owner, QKV_PART_NORM, x);
+    return x;
+}
+
+/* Attention with its residual connection over packed sentences: inputs->x [Nq, D] -> [Nq, D]. inputs->memory NULL:
+ * self-attention. */
+static struct qkv_tensor *attend(const struct attention_sublayer *sublayer, struct qkv_graph *graph,
+                                 const struct qkv_attention_inputs *inputs, struct qkv_trace *trace)
+{
+    const struct qkv_multi_head *attention = &sublayer->attention;
+    const struct qkv_part *owner = &sublayer->owner;
+    const struct qkv_segments queries = inputs->queries, keys = inputs->keys;
+    struct qkv_tensor *inside = enter(&sublayer->residual, graph, inputs->x, trace, owner); /* [Nq, D] */
+    struct qkv_tensor *memory = inputs->memory ? inputs->memory : inside, *node;
+    struct qkv_attention_projections projections = {.mask = inputs->mask, .queries = queries, .keys = keys};
+    projections.query = qkv_multi_head_query(attention, graph, inside, queries, NULL); /* [Nq, H K] */
+    projections.key = qkv_multi_head_key(attention, graph, memory, keys, NULL);        /* [Nk, G K] */
+    projections.value = qkv_multi_head_value(attention, graph, memory);                /* [Nk, G V] */
+    struct qkv_tensor *context =
+        qkv_multi_head_context(attention, graph, &projections, &node);               /* [Nq, H V] */
+    struct qkv_tensor *result = qkv_dense_apply(&attention->output, graph, context); /* [Nq, D] */
+    qkv_trace_record(trace, graph, owner, QKV_PART_INPUT, inside);
+    qkv_trace_record(trace, graph, owner, QKV_PART_MEMORY, memory);
+    qkv_trace_record(trace, graph, owner, QKV_PART_QUERY, projections.query);
+    qkv_trace_record(trace, graph, owner, QKV_PART_KEY, projections.key);
+    qkv_trace_record(trace, graph, owner, QKV_PART_VALUE, projections.value);
+    qkv_trace_record(trace, graph, owner, QKV_PART_WEIGHTS, node);
+    qkv_trace_record(trace, graph, owner, QKV_PART_CONTEXT, context);
+    qkv_trace_record(trace, graph, owner, QKV_PART_OUTPUT, result);
+    qkv_trace_record(trace, graph, owner, QKV_PART_RESIDUAL, inputs->x);
+    return leave(&sublayer->residual, graph, inputs->x, result, trace, owner);
+}
+
+/* All encoder layers on the sources of a batch: [Ns, D]. mask: qkv_source_mask. */
+static struct qkv_tensor *encode(const struct transformer *network, struct qkv_graph *graph,
+                                 const struct qkv_batch_view *batch, struct qkv_tensor *mask,
+                                 struct qkv_trace *trace)
+{
+    const struct transformer_stack *stack = &network->encoder;
+    const struct qkv_segments segments = {batch->count, batch->source_start, batch->source_length};
+    struct qkv_attention_inputs self = {.mask = mask, .queries = segments, .keys = segments};
+    struct qkv_tensor *x = embed(stack, graph, batch->source, batch->source_tokens, segments, NULL, trace);
+    for (int64_t i = 0; i < stack->layer_count; i++) {
+        self.x = x;
+        x = attend(&stack->layers[i].self, graph, &self, trace);
+        x = feed_forward(&stack->layers[i], graph, x, trace);
+    }
+    return finish(stack, graph, x, trace);
+}
 
 static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_graph *graph,
                                   const struct qkv_batch_view *batch, struct qkv_trace *trace)
@@ -10,18 +294,18 @@ static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_grap
     const struct qkv_segments source = {batch->count, batch->source_start, batch->source_length};
     const struct qkv_segments target = {batch->count, batch->target_start, batch->target_length};
     struct qkv_tensor *mask = qkv_source_mask(graph, batch),
-                      *memory = qkv_transformer_encode(network, graph, batch, mask, trace); /* [Ns, D] */
+                      *memory = encode(network, graph, batch, mask, trace); /* [Ns, D] */
     struct qkv_attention_inputs self = {.queries = target, .keys = target},
                                 cross = {.memory = memory, .mask = mask, .queries = target, .keys = source};
     struct qkv_tensor *x =
-        qkv_transformer_embed(stack, graph, batch->target_input, batch->target_tokens, target, NULL, trace);
+        embed(stack, graph, batch->target_input, batch->target_tokens, target, NULL, trace);
     for (int64_t i = 0; i < stack->layer_count; i++) {
         self.x = x;
-        cross.x = qkv_transformer_attend(&stack->layers[i].self, graph, &self, trace);
-        x = qkv_transformer_attend(&stack->layers[i].cross, graph, &cross, trace);
-        x = qkv_transformer_feed_forward(&stack->layers[i], graph, x, trace);
+        cross.x = attend(&stack->layers[i].self, graph, &self, trace);
+        x = attend(&stack->layers[i].cross, graph, &cross, trace);
+        x = feed_forward(&stack->layers[i], graph, x, trace);
     }
-    return qkv_transformer_finish(stack, graph, x, trace);
+    return finish(stack, graph, x, trace);
 }
 
 /* ---- layers by role ---- */
@@ -54,11 +338,270 @@ static struct qkv_input_layers input_layers(const struct qkv_model *model, enum 
     return (struct qkv_input_layers){&found->embedding, &found->positions};
 }
 
+/* ---- decoding ----
+ * The encoder runs once per batch; each step runs the decoder on one
+ * new token of every hypothesis and stores its keys and values in caches. The graph of the decoder
+ * is built once and runs again for every step with the same number of rows. */
+
+/* Keys or values of the tokens so far: [slots, length, width]. Each hypothesis has one slot, which has room
+ * for the tokens of all steps. */
+struct cache {
+    void *memory;
+    int64_t width;
+};
+
+struct layer_state {
+    struct cache keys, values;                  /* of self-attention */
+    struct qkv_tensor *cross_key, *cross_value; /* of the sources: nodes of the encoder's graph */
+};
+
+struct transformer_decoding {
+    struct qkv_decoding base;
+    struct layer_state *layers;
+    struct qkv_batch_view batch; /* the sources: arrays of base.arena */
+    struct qkv_segments sources; /* of the batch */
+    int64_t graph_rows;          /* rows of the decoder's graph; 0: not built */
+
+    /* Slot of each row in the caches. Reordering changes slots; it copies keys and values only when
+     * several rows continue the same row. */
+    int64_t *slot, *next_slot;
+    /* Used by reorder. */
+    bool *is_taken; /* [rows], by old row: a new row has taken over its slot */
+    bool *is_busy;  /* [rows], by slot: its old row is continued by some new row */
+
+    /* Segments of one step. The query of hypothesis i is row i; its keys are rows 0 .. step of its
+     * slot, and for cross-attention its source. */
+    int64_t *query_start, *query_length, *self_start, *self_length, *cross_start, *cross_length;
+    int32_t *cache_row; /* rows of the caches for the new keys and values */
+    int32_t *ids;       /* the tokens fed */
+};
+
+static struct transformer_decoding *transformer_decoding_of(struct qkv_decoding *decoding)
+{
+    return (struct transformer_decoding *)decoding; /* base is the first member */
+}
+
+static bool make_cache(struct transformer_decoding *d, struct cache *cache, int64_t heads, int64_t width)
+{
+    cache->width = heads * width;
+    size_t bytes = (size_t)(d->base.rows * d->base.length * cache->width) * d->base.element_size;
+    cache->memory = qkv_arena_allocate(&d->base.arena, bytes);
+    return cache->memory;
+}
+
+/* Allocates the arrays; the arena reuses its memory from batch to batch. */
+static bool make_room(struct transformer_decoding *d, const struct transformer_stack *stack)
+{
+    const struct qkv_attention_config *attention = &d->base.model->config.decoder.attention;
+    struct qkv_arena *arena = &d->base.arena;
+    size_t rows = (size_t)d->base.rows;
+    bool complete = (d->layers = qkv_arena_zeroed(arena, (size_t)stack->layer_count * sizeof *d->layers));
+    for (int64_t i = 0; complete && i < stack->layer_count; i++) {
+        int64_t heads = qkv_attention_key_value_heads(&stack->layers[i].self.attention.rule);
+        complete = make_cache(d, &d->layers[i].keys, heads, attention->key_width) &&
+                   make_cache(d, &d->layers[i].values, heads, attention->value_width);
+    }
+    int64_t **numbers[] = {&d->query_start, &d->query_length, &d->self_start, &d->self_length,
+                           &d->cross_start, &d->cross_length, &d->slot,       &d->next_slot};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        complete &= (*numbers[i] = qkv_arena_allocate(arena, rows * sizeof **numbers[i])) != NULL;
+    d->cache_row = qkv_arena_allocate(arena, rows * sizeof *d->cache_row);
+    d->ids = qkv_arena_allocate(arena, rows * sizeof *d->ids);
+    d->is_taken = qkv_arena_allocate(arena, rows * sizeof *d->is_taken);
+    d->is_busy = qkv_arena_allocate(arena, rows * sizeof *d->is_busy);
+    for (int64_t i = 0; complete && i < d->base.rows; i++) d->slot[i] = i;
+    return complete && d->cache_row && d->ids && d->is_taken && d->is_busy;
+}
+
+static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                             struct qkv_error *error)
+{
+    struct transformer_decoding *d = transformer_decoding_of(decoding);
+    const struct transformer *network = decoding->model->network;
+    d->graph_rows = 0;
+    d->batch = *batch;
+    d->sources = (struct qkv_segments){batch->count, batch->source_start, batch->source_length};
+    if (!make_room(d, &network->decoder))
+        return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens",
+                             (long long)decoding->rows, (long long)decoding->length);
+    qkv_graph_reset(d->base.encoder);
+    qkv_graph_share_memory(d->base.encoder, true);
+    struct qkv_tensor *mask = qkv_source_mask(d->base.encoder, batch),
+                      *memory = encode(network, d->base.encoder, batch, mask, NULL);
+    for (int64_t i = 0; i < network->decoder.layer_count; i++) {
+        const struct qkv_multi_head *cross = &network->decoder.layers[i].cross.attention;
+        d->layers[i].cross_key = qkv_multi_head_key(cross, d->base.encoder, memory, d->sources, NULL);
+        d->layers[i].cross_value = qkv_multi_head_value(cross, d->base.encoder, memory);
+    }
+    qkv_graph_plan(d->base.encoder, memory);
+    if (qkv_graph_check(d->base.encoder, error)) return QKV_INVALID;
+    qkv_forward(d->base.encoder);
+    return qkv_graph_check(d->base.encoder, error);
+}
+
+/* The cache in which the rows of the new tokens, x, are stored. */
+static struct qkv_tensor *store(struct transformer_decoding *d, const struct cache *cache,
+                                struct qkv_tensor *x)
+{
+    struct qkv_graph *graph = d->base.decoder;
+    const struct qkv_shape shape = QKV_SHAPE(d->base.rows * d->base.length, cache->width);
+    return qkv_store_rows(graph, qkv_wrap(graph, shape, cache->memory), x, d->cache_row);
+}
+
+/* Attention of the new tokens, x [rows, D] -> [rows, D]: to all tokens of their hypotheses, whose keys and values are in
+ * caches, or to the sources. mask: of the sources. */
+static struct qkv_tensor *attend_in_step(struct transformer_decoding *d,
+                                         const struct attention_sublayer *sublayer, struct layer_state *state,
+                                         struct qkv_tensor *x, struct qkv_tensor *mask)
+{
+    struct qkv_graph *graph = d->base.decoder;
+    const struct qkv_multi_head *attention = &sublayer->attention;
+    bool is_cross = sublayer->owner.attention == QKV_ATTENTION_CROSS;
+    int64_t rows = qkv_tensor_shape(x).size[0];
+    const int64_t *step = is_cross ? NULL : &d->base.step;
+    struct qkv_attention_projections projections = {.queries = {rows, d->query_start, d->query_length}};
+    struct qkv_tensor *normed = qkv_residual_input(&sublayer->residual, graph, x);
+    projections.query = qkv_multi_head_query(attention, graph, normed, projections.queries, step);
+    if (is_cross) {
+        projections.mask = mask;
+        projections.keys = (struct qkv_segments){rows, d->cross_start, d->cross_length};
+        projections.key = qkv_decoding_from_encoder(&d->base, state->cross_key);
+        projections.value = qkv_decoding_from_encoder(&d->base, state->cross_value);
+    } else {
+        /* The queries of a sentence have the last positions of its keys (attention_rule.h): here the new
+         * token has position `step`. */
+        projections.keys = (struct qkv_segments){rows, d->self_start, d->self_length};
+        projections.key =
+            store(d, &state->keys, qkv_multi_head_key(attention, graph, normed, projections.queries, step));
+        projections.value = store(d, &state->values, qkv_multi_head_value(attention, graph, normed));
+    }
+    struct qkv_tensor *result = qkv_multi_head_attend(attention, graph, &projections, NULL);
+    return qkv_residual_output(&sublayer->residual, graph, x, result);
+}
+
+/* Sets the segments and cache rows of this step. */
+static void set_segments(struct transformer_decoding *d, int64_t rows, const int64_t *sentences)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        d->query_start[i] = i;
+        d->query_length[i] = 1;
+        d->self_start[i] = d->slot[i] * d->base.length;
+        d->self_length[i] = d->base.step + 1;
+        d->cross_start[i] = d->sources.start[sentences[i]];
+        d->cross_length[i] = d->sources.length[sentences[i]];
+        d->cache_row[i] = (int32_t)(d->slot[i] * d->base.length + d->base.step);
+    }
+}
+
+/* Sets the longest segments that a later step may have: the graph plans its memory for these. */
+static void set_longest_segments(struct transformer_decoding *d, int64_t rows)
+{
+    int64_t longest = 0;
+    for (int64_t s = 0; s < d->sources.count; s++)
+        if (d->sources.length[s] > longest) longest = d->sources.length[s];
+    for (int64_t i = 0; i < rows; i++) {
+        d->self_length[i] = d->base.length;
+        d->cross_start[i] = 0;
+        d->cross_length[i] = longest;
+    }
+}
+
+/* Builds the graph of a step with `rows` rows. */
+static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const int64_t *sentences,
+                             struct qkv_error *error)
+{
+    const struct transformer *network = d->base.model->network;
+    const struct transformer_stack *stack = &network->decoder;
+    const struct qkv_segments tokens = {rows, d->query_start, d->query_length};
+    struct qkv_graph *graph = d->base.decoder;
+    qkv_graph_reset(graph);
+    qkv_graph_share_memory(graph, true);
+    set_segments(d, rows, sentences);
+    set_longest_segments(d, rows);
+    struct qkv_tensor *mask = qkv_source_mask(graph, &d->batch);                           /* [Ns] */
+    struct qkv_tensor *x = embed(stack, graph, d->ids, rows, tokens, &d->base.step, NULL); /* [rows, D] */
+    for (int64_t i = 0; i < stack->layer_count; i++) {
+        x = attend_in_step(d, &stack->layers[i].self, &d->layers[i], x, NULL);
+        x = attend_in_step(d, &stack->layers[i].cross, &d->layers[i], x, mask);
+        x = feed_forward(&stack->layers[i], graph, x, NULL);
+    }
+    qkv_decoding_add_output(&d->base, finish(stack, graph, x, NULL));
+    enum qkv_status status = qkv_graph_check(graph, error);
+    d->graph_rows = status ? 0 : rows;
+    return status;
+}
+
+/* Whether all ids are in the target vocabulary. If not, `step` builds the graph again: the embedding op checks its ids when
+ * it is recorded, and reports the invalid id. */
+static bool are_valid(const struct transformer_decoding *d, int64_t rows, const int32_t *ids)
+{
+    for (int64_t i = 0; i < rows; i++)
+        if (ids[i] < 0 || ids[i] >= d->base.model->target_size) return false;
+    return true;
+}
+
+static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                            const int64_t *sentences, struct qkv_error *error)
+{
+    struct transformer_decoding *d = transformer_decoding_of(decoding);
+    memcpy(d->ids, ids, (size_t)rows * sizeof *ids);
+    if ((rows != d->graph_rows || !are_valid(d, rows, ids)) && build(d, rows, sentences, error))
+        return QKV_INVALID;
+    set_segments(d, rows, sentences);
+    qkv_graph_rewind_unchecked(d->base.decoder); /* reads the arrays of this step */
+    qkv_forward(d->base.decoder);
+    return qkv_graph_check(d->base.decoder, error);
+}
+
+/* Copies the rows of all tokens so far. */
+static void copy_slot(const struct transformer_decoding *d, const struct cache *cache, int64_t from,
+                      int64_t to)
+{
+    size_t row = (size_t)cache->width * d->base.element_size, slot = (size_t)d->base.length * row;
+    memcpy((char *)cache->memory + (size_t)to * slot, (char *)cache->memory + (size_t)from * slot,
+           (size_t)d->base.step * row);
+}
+
+/* The first row that continues a parent takes over its slot; each further row gets a copy in a free
+ * slot. */
+static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
+{
+    struct transformer_decoding *d = transformer_decoding_of(decoding);
+    int64_t layers = ((const struct transformer *)decoding->model->network)->decoder.layer_count, unused = 0;
+    memset(d->is_taken, 0, (size_t)d->base.rows * sizeof *d->is_taken);
+    memset(d->is_busy, 0, (size_t)d->base.rows * sizeof *d->is_busy);
+    for (int64_t i = 0; i < rows; i++) d->is_busy[d->slot[parents[i]]] = true;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t from = d->slot[parents[i]];
+        if (!d->is_taken[parents[i]]) {
+            d->is_taken[parents[i]] = true;
+            d->next_slot[i] = from;
+            continue;
+        }
+        while (d->is_busy[unused]) unused++;
+        d->next_slot[i] = unused++;
+        for (int64_t layer = 0; layer < layers; layer++) {
+            copy_slot(d, &d->layers[layer].keys, from, d->next_slot[i]);
+            copy_slot(d, &d->layers[layer].values, from, d->next_slot[i]);
+        }
+    }
+    int64_t *previous = d->slot;
+    d->slot = d->next_slot;
+    d->next_slot = previous;
+}
+
+static const struct qkv_decoding_interface DECODING = {
+    .size = sizeof(struct transformer_decoding),
+    .start = start,
+    .step = step,
+    .reorder = reorder,
+};
+
 const struct qkv_network_interface qkv_network_transformer = {
     .name = "transformer",
-    .declare = qkv_transformer_declare,
+    .declare = declare,
     .forward = forward,
     .attention = attention_layers,
     .inputs = input_layers,
-    .decoding = &qkv_transformer_decoding,
+    .decoding = &DECODING,
 };

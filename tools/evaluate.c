@@ -186,7 +186,7 @@ static void add_silent_heads(cJSON *object, const struct qkv_model *model)
     for (int64_t i = 0; i < qkv_model_head_count(model); i++) {
         char name[64];
         qkv_head_name(qkv_model_head(model, i), name, sizeof name);
-        if (qkv_model_is_silent(model, qkv_model_head(model, i)))
+        if (qkv_model_is_ablated(model, qkv_model_head(model, i)))
             cJSON_AddItemToArray(names, cJSON_CreateString(name));
     }
 }

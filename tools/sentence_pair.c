@@ -146,7 +146,7 @@ struct qkv_model *sentence_pair_untrained(const struct sentence_pair *v, struct 
     qkv_parameters_initialize(&model->parameters, (uint64_t)v->run.config.training.random_seed);
     for (int64_t i = 0; i < qkv_model_head_count(model); i++) {
         const struct qkv_head head = qkv_model_head(model, i);
-        qkv_model_silence(model, head, qkv_model_is_silent(trained, head));
+        qkv_model_ablate(model, head, qkv_model_is_ablated(trained, head));
     }
     return model;
 }

@@ -15,7 +15,7 @@ static enum qkv_status silence_list(struct qkv_model *model, const char *names, 
         snprintf(name, sizeof name, "%.*s", (int)strcspn(next, ","), next);
         if (qkv_head_find(model, name, &head, &inner))
             return qkv_error_set(error, "--without: %s", inner.message);
-        qkv_model_silence(model, head, true);
+        qkv_model_ablate(model, head, true);
     }
     return QKV_OK;
 }
@@ -35,7 +35,7 @@ const char *list_silent_heads(const struct qkv_model *model, char *text, size_t 
     *text = '\0';
     for (int64_t i = 0; i < qkv_model_head_count(model) && used < size; i++) {
         const struct qkv_head head = qkv_model_head(model, i);
-        if (!qkv_model_is_silent(model, head)) continue;
+        if (!qkv_model_is_ablated(model, head)) continue;
         qkv_head_name(head, name, sizeof name);
         used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", name);
     }

@@ -53,17 +53,17 @@ static void expect_silence(const struct qkv_model_config *config, int64_t heads,
         struct qkv_model *zeroed = model_of(config);
         scale_head(zeroed, head, 0);
         scale_head(none, head, 0);
-        cr_expect_not(qkv_model_is_silent(model, head));
-        cr_assert(qkv_model_silence(model, head, true));
-        cr_expect(qkv_model_is_silent(model, head));
+        cr_expect_not(qkv_model_is_ablated(model, head));
+        cr_assert(qkv_model_ablate(model, head, true));
+        cr_expect(qkv_model_is_ablated(model, head));
         cr_expect_leq(difference(model, zeroed), 1e-12, "%s, head %d", what, (int)i);
         cr_expect_geq(difference(model, complete), 1e-4, "%s, head %d", what, (int)i);
         tiny_expect_decoding(model, what);
-        cr_assert(qkv_model_silence(model, head, false));
+        cr_assert(qkv_model_ablate(model, head, false));
         cr_expect_eq(difference(model, complete), 0, "%s, head %d speaks again", what, (int)i);
         qkv_model_free(zeroed);
     }
-    for (int64_t i = 0; i < heads; i++) qkv_model_silence(model, qkv_model_head(model, i), true);
+    for (int64_t i = 0; i < heads; i++) qkv_model_ablate(model, qkv_model_head(model, i), true);
     cr_expect_leq(difference(model, none), 1e-12, "%s, no head", what);
     tiny_expect_decoding(model, what);
     qkv_model_free(complete);
@@ -114,8 +114,8 @@ Test(heads, are_listed_by_kind_layer_and_number)
         {QKV_ATTENTION_CROSS, 1, 3}, {QKV_ATTENTION_CROSS, -1, 1}, {QKV_ATTENTION_KINDS, 1, 1},
     };
     for (size_t i = 0; i < sizeof MISSING / sizeof *MISSING; i++) {
-        cr_expect_not(qkv_model_silence(model, MISSING[i], true));
-        cr_expect_not(qkv_model_is_silent(model, MISSING[i]));
+        cr_expect_not(qkv_model_ablate(model, MISSING[i], true));
+        cr_expect_not(qkv_model_is_ablated(model, MISSING[i]));
     }
     cr_expect_eq(qkv_model_head(model, 12).layer, 0);
     cr_expect_eq(qkv_model_head(model, -1).layer, 0);
@@ -128,7 +128,7 @@ Test(heads, a_silent_head_keeps_its_weights)
     struct qkv_model_config config = tiny_config();
     struct qkv_trace trace;
     struct tiny tiny = tiny_with(model_of(&config), 3, SOURCE, TARGET, 2);
-    cr_assert(qkv_model_silence(tiny.model, (struct qkv_head){QKV_ATTENTION_CROSS, 2, 1}, true));
+    cr_assert(qkv_model_ablate(tiny.model, (struct qkv_head){QKV_ATTENTION_CROSS, 2, 1}, true));
     struct qkv_graph *graph = tiny_traced(&tiny, &trace);
     struct qkv_tensor *context = qkv_trace_attention(&trace, QKV_PART_CONTEXT, QKV_ATTENTION_CROSS, 2)->node;
     const double *values = qkv_tensor_value(context);

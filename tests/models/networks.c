@@ -373,7 +373,7 @@ Test(networks, draw_maps_and_silence_heads)
     const int64_t SOURCE[] = {3}, TARGET[] = {2};
     struct tiny tiny = tiny_with(model, 1, SOURCE, TARGET, 1);
     double *before = tiny_log_probabilities(model, &tiny.view);
-    cr_assert(qkv_model_silence(model, qkv_model_head(model, 1), true));
+    cr_assert(qkv_model_ablate(model, qkv_model_head(model, 1), true));
     double *after = tiny_log_probabilities(model, &tiny.view);
     cr_expect_gt(fabs(before[0] - after[0]), 1e-6);
     free(before);

@@ -309,7 +309,7 @@ static void expect_purpose(bool recurrent)
                            1e-12);
         cr_expect_float_eq(value[QKV_HEAD_BLEU], without.value[QKV_METRIC_BLEU] - all.value[QKV_METRIC_BLEU],
                            1e-9);
-        cr_expect_not(qkv_model_is_silent(f.run.model, head));
+        cr_expect_not(qkv_model_is_ablated(f.run.model, head));
     }
     /* Alignment errors are those of qkv evaluate. */
     expect_done(qkv_alignment_evaluate(&f.run, &f.corpus, format("%s/gold", f.folder), 0, &score, &error),
@@ -340,13 +340,13 @@ Test(heads, silent_heads_stay_silent)
 {
     struct fixture f = open_fixture(false);
     const struct qkv_head head = {QKV_ATTENTION_CROSS, 1, 2};
-    cr_assert(qkv_model_silence(f.run.model, head, true));
+    cr_assert(qkv_model_ablate(f.run.model, head, true));
     struct qkv_measured_heads heads = measured(&f, false);
     cr_expect_eq(heads.heads[5].value[QKV_HEAD_LOSS], 0);
     cr_expect_eq(heads.heads[5].value[QKV_HEAD_IMPORTANCE], 0);
     cr_expect_neq(heads.heads[4].value[QKV_HEAD_LOSS], 0);
     for (int64_t i = 0; i < heads.count; i++)
-        cr_expect_eq(qkv_model_is_silent(f.run.model, heads.heads[i].head), i == 5);
+        cr_expect_eq(qkv_model_is_ablated(f.run.model, heads.heads[i].head), i == 5);
     qkv_measured_heads_release(&heads);
     close_fixture(&f);
 }

@@ -208,7 +208,7 @@ Test(recorded, a_single_head_without_a_layer_after_it_has_no_norms)
     cr_expect(qkv_model_head_rows(model, head, &rows));
     mistake.gives_single_head = true;
     cr_expect_not(qkv_model_head_rows(model, head, &rows));
-    cr_expect(qkv_model_silence(model, head, true));
+    cr_expect(qkv_model_ablate(model, head, true));
     expect_refusal_with(qkv_attention_collector_measure_norms(collector, &error), &error,
                         "the context of layer 1 of cross attention (attentional)");
     expect_done(collect(), &error);

@@ -132,7 +132,7 @@ static void expect_walks(const struct qkv_model_config *config, enum qkv_dtype d
     for (int silent = 0; silent < 2; silent++) {
         struct subject subject;
         open_subject(&subject, config, dtype);
-        if (silent) qkv_model_silence(subject.model, (struct qkv_head){QKV_ATTENTION_CROSS, 2, 1}, true);
+        if (silent) qkv_model_ablate(subject.model, (struct qkv_head){QKV_ATTENTION_CROSS, 2, 1}, true);
         for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
             for (int layer = 1; layer <= 2; layer++) {
                 struct qkv_explanation explanation = explain(&subject, (enum qkv_attention_kind)kind, layer);
@@ -176,7 +176,7 @@ Test(walk, a_recurrent_network)
         config.encoder.embeddings.scale = config.decoder.embeddings.scale = true;
         config.decoder.input_feeding = false;
         open_subject(&subject, &config, QKV_FLOAT64);
-        if (silent) qkv_model_silence(subject.model, (struct qkv_head){QKV_ATTENTION_CROSS, 1, 1}, true);
+        if (silent) qkv_model_ablate(subject.model, (struct qkv_head){QKV_ATTENTION_CROSS, 1, 1}, true);
         struct qkv_explanation explanation = explain(&subject, QKV_ATTENTION_CROSS, 1);
         expect_terms(&subject, &explanation, 1e-11);
         expect_words(&subject, &explanation, 1e-11);

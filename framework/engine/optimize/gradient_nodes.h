@@ -37,12 +37,12 @@ struct qkv_gradient_tree {
     struct node *node;   /* [shards] */
     struct block *block; /* [blocks] */
     int blocks;
-    bool *is_busy;         /* [threads] */
-    void **result;         /* [roots + 1] */
-    int results;           /* 0: no step has been completed */
-    int first_result;      /* block of result[0] */
-    int exchanged;         /* block that holds the sum over all processes; -1: the workers' root holds the sum */
-    int earlier;           /* block that holds the sum over earlier batches; -1: none */
+    bool *is_busy;    /* [threads] */
+    void **result;    /* [roots + 1] */
+    int results;      /* 0: no step has been completed */
+    int first_result; /* block of result[0] */
+    int exchanged;    /* block that holds the sum over all processes; -1: the workers' root holds the sum */
+    int earlier;      /* block that holds the sum over earlier batches; -1: none */
     const bool *is_empty;  /* of the step that is being run */
     int next;              /* shard */
     pthread_mutex_t mutex; /* guards nodes, blocks, is_busy and next during a step */

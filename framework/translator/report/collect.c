@@ -274,7 +274,7 @@ static bool name_silent_heads(struct qkv_attention_collector *collector, struct 
     for (int64_t i = 0; i < heads; i++) {
         char name[64];
         const struct qkv_head head = qkv_model_head(model, i);
-        if (!qkv_model_is_silent(model, head)) continue;
+        if (!qkv_model_is_ablated(model, head)) continue;
         qkv_head_name(head, name, sizeof name);
         names[report->silent_count] = qkv_arena_format(&collector->arena, "%s", name);
         if (!names[report->silent_count++]) return false;

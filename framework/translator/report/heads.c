@@ -199,10 +199,10 @@ static enum qkv_status silence_each(struct measuring *m, struct qkv_evaluator *e
     m->measured->bleu = all.value[QKV_METRIC_BLEU];
     for (int64_t i = 0; i < m->measured->count; i++) {
         struct qkv_measured_head *head = &m->measured->heads[i];
-        bool was_silent = qkv_model_is_silent(m->run->model, head->head);
-        qkv_model_silence(m->run->model, head->head, true);
+        bool was_silent = qkv_model_is_ablated(m->run->model, head->head);
+        qkv_model_ablate(m->run->model, head->head, true);
         status = evaluate(m, evaluator, &scores, error);
-        qkv_model_silence(m->run->model, head->head, was_silent);
+        qkv_model_ablate(m->run->model, head->head, was_silent);
         if (status) break;
         head->value[QKV_HEAD_LOSS] = scores.value[QKV_METRIC_LOSS] - all.value[QKV_METRIC_LOSS];
         head->value[QKV_HEAD_BLEU] = scores.value[QKV_METRIC_BLEU] - all.value[QKV_METRIC_BLEU];

@@ -20,10 +20,10 @@ void page_silence(struct page_translation *t, const int32_t *heads, int64_t coun
 {
     struct qkv_model *model = t->run.model;
     for (int64_t i = 0; i < qkv_model_head_count(model); i++)
-        qkv_model_silence(model, qkv_model_head(model, i), false);
+        qkv_model_ablate(model, qkv_model_head(model, i), false);
     for (int64_t i = 0; i < count; i++, heads += 3)
-        qkv_model_silence(model, (struct qkv_head){(enum qkv_attention_kind)heads[0], heads[1], heads[2]},
-                          true);
+        qkv_model_ablate(model, (struct qkv_head){(enum qkv_attention_kind)heads[0], heads[1], heads[2]},
+                         true);
 }
 
 /* ---- silent words ---- */
@@ -124,7 +124,7 @@ static bool show_maps(struct page_translation *t, const struct qkv_attention_rep
         integers[3] = (int32_t)map->rows;
         integers[4] = (int32_t)map->columns;
         const struct qkv_head head = {map->kind, map->layer, map->head};
-        view->silent[i] = qkv_model_is_silent(t->run.model, head);
+        view->silent[i] = qkv_model_is_ablated(t->run.model, head);
         view->entropies[i] =
             copy_map(map, map->kind == QKV_ATTENTION_DECODER ? NULL : t->pair.source_masked, weights);
         weights += map->rows * map->columns;

@@ -67,7 +67,7 @@ struct qkv_attention_report {
     /* Names of the attention and of its axes in pictures; NULL: chosen by kind. */
     const char *name, *row_axis, *column_axis;
     const char *value_name; /* what the number in a cell is; NULL: attention weight */
-    /* [silent_count]: the heads that were silent (qkv_model_silence), such as "cross.2.1". */
+    /* [silent_count]: the heads that were silent (qkv_model_ablate), such as "cross.2.1". */
     const char *const *silent_heads;
     int64_t silent_count;
 };

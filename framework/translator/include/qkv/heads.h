@@ -8,7 +8,7 @@
  *         if (qkv_head_find(run.model, "cross.2.1", &head, &error))
  *             fprintf(stderr, "%s\n", error.message);
  *         else
- *             qkv_model_silence(run.model, head, true); // translates without this head from now on
+ *             qkv_model_ablate(run.model, head, true); // translates without this head from now on
  *         qkv_run_release(&run);
  *     }
  */

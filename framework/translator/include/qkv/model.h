@@ -81,7 +81,7 @@ enum qkv_part_role {
     QKV_PART_WEIGHTS,  /* the result of the attention op. qkv_attention_weights_of computes the weights of
                          a head from it; its value need not be the weights: a transformer's is weights times
                          values */
-    QKV_PART_CONTEXT,  /* weights times values, 0 for silent heads (qkv_model_silence): [Nq, H V] */
+    QKV_PART_CONTEXT,  /* weights times values, 0 for ablated heads (qkv_model_ablate): [Nq, H V] */
     QKV_PART_OUTPUT,   /* [Nq, D]: context times W_O; recurrent: the attentional vector (Luong et al. 2015) */
     QKV_PART_RESIDUAL, /* [Nq, D]: hidden state to which OUTPUT is added; pre-norm: INPUT is its norm */
 };
@@ -126,7 +126,7 @@ struct qkv_attention_layers {
     const struct qkv_multi_head *multi_head;             /* transformer; else NULL */
     const struct qkv_single_head_attention *single_head; /* recurrent; else NULL */
     /* Recurrent: [state; context] -> attentional vector. A program's own network may leave it NULL: its single head can
-     * then be silenced, but supports neither qkv_model_head_rows nor value norms nor explanations. */
+     * then be ablated, but supports neither qkv_model_head_rows nor value norms nor explanations. */
     const struct qkv_dense *attentional;
     /* Transformer: what follows the attention in its layer; NULL: nothing that explanations can show. */
     const struct qkv_residual *residual;         /* around the attention */
@@ -175,7 +175,7 @@ QKV_API struct qkv_attention_layers qkv_model_attention(const struct qkv_model *
                                                         enum qkv_attention_kind kind, int64_t layer);
 QKV_API struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack);
 
-/* ---- silencing heads ---- */
+/* ---- ablating heads ---- */
 
 /* One head of attention: the one head of a recurrent network is cross attention, layer 1, head 1. */
 struct qkv_head {
@@ -199,15 +199,15 @@ struct qkv_rows {
  * it. */
 QKV_API bool qkv_model_head_rows(const struct qkv_model *model, struct qkv_head head, struct qkv_rows *rows);
 
-/* Silences a head, or undoes that: the context (weights times values) of a silent head is replaced by 0, so that it adds
+/* Ablates a head, or undoes that: the context (weights times values) of an ablated head is replaced by 0, so that it adds
  * nothing to the output of its layer, in forced passes as well as in decoding (Michel et al. 2019, "Are Sixteen Heads
  * Really Better than One?"). Its attention weights are still computed. Takes effect in graphs built, and decodings started,
- * after the call; no other thread may use the model meanwhile. Checkpoints do not record which heads are silent. Returns
+ * after the call; no other thread may use the model meanwhile. Checkpoints do not record which heads are ablated. Returns
  * false if the model has no such head. */
-QKV_API bool qkv_model_silence(struct qkv_model *model, struct qkv_head head, bool is_silent);
+QKV_API bool qkv_model_ablate(struct qkv_model *model, struct qkv_head head, bool is_ablated);
 
-/* Whether a head is silent; false for a head that does not exist. */
-QKV_API bool qkv_model_is_silent(const struct qkv_model *model, struct qkv_head head);
+/* Whether a head is ablated; false for a head that does not exist. */
+QKV_API bool qkv_model_is_ablated(const struct qkv_model *model, struct qkv_head head);
 
 /* A link: source token `source` has the share `share` of the links of target token `target`. Tokens count from 0, without
  * <s> and </s>. */
