@@ -10,6 +10,7 @@
 #include "terminal.h"
 #include "unknown_words.h"
 
+#include "data/corpus.h"
 #include "qkv/aligner.h"
 #include "qkv/file.h"
 

@@ -6,6 +6,7 @@
 
 #include "qkv/batch.h"
 #include "qkv/corpus.h"
+#include "qkv/lines.h"
 #include "qkv/run.h"
 
 #include <stdbool.h>

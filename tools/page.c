@@ -8,7 +8,7 @@
 #include "page_scenes.h"
 
 #include "config/path.h"
-#include "qkv/corpus.h"
+#include "data/corpus.h"
 #include "qkv/file.h"
 #include "qkv/format.h"
 #include "run/packed_run.h"

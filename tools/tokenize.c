@@ -5,6 +5,7 @@
 #include "unknown_words.h"
 
 #include "qkv/corpus.h"
+#include "qkv/lines.h"
 #include "qkv/run.h"
 
 #include <errno.h>
@@ -32,26 +33,30 @@ static void print_tokens(const struct qkv_tokens *tokens)
 }
 
 /* Prints the tokens of each line, separated by spaces, and warns of those that the model reads as <unk>. */
-static enum qkv_status tokenize(struct qkv_sentence_reader *reader, const char *path,
+static enum qkv_status tokenize(struct qkv_lines *lines, struct qkv_sentence *sentence,
                                 const struct qkv_run *run, bool is_target, struct qkv_error *error)
 {
-    const struct qkv_lines *lines = &reader->lines;
+    const struct qkv_data_config *data = &run->config.data;
     enum qkv_status status;
     struct unknown_words unknown_words = {0};
     bool has_told_of_tab = false;
-    bool found, is_interactive = !strcmp(path, "-") && isatty(STDIN_FILENO);
-    while (!(status = qkv_sentence_reader_next(reader, &found, error)) && found) {
+    bool found, is_interactive = !strcmp(lines->path, "<stdin>") && isatty(STDIN_FILENO);
+    while (!(status = qkv_lines_next(lines, &found, error)) && found) {
         char place[300];
+        status =
+            qkv_sentence_encode(sentence, is_target ? &data->trg : &data->src,
+                                is_target ? &run->target : &run->source, lines->line, lines->size, error);
+        if (status) break;
         snprintf(place, sizeof place, "%.250s:%lld", lines->path, (long long)lines->number);
         if (!quiet && !has_told_of_tab && strchr(lines->line, '\t')) {
             print_error("%s: has a tab, but a line is one sentence: give one column (cut -f1)", place);
             has_told_of_tab = true;
         }
         if (!quiet && is_interactive)
-            warn_of_unknown_words(place, &reader->sentence, run, is_target);
+            warn_of_unknown_words(place, sentence, run, is_target);
         else if (!quiet)
-            unknown_words_note(&unknown_words, place, &reader->sentence, run, is_target, lines->number);
-        print_tokens(&reader->sentence.tokens);
+            unknown_words_note(&unknown_words, place, sentence, run, is_target, lines->number);
+        print_tokens(&sentence->tokens);
     }
     unknown_words_end(&unknown_words);
     if (!status && (fflush(stdout) || ferror(stdout)))
@@ -64,14 +69,12 @@ static int run(int operands, char **operand)
     struct qkv_run opened = {0};
     struct qkv_error error = {""};
     enum qkv_status status = qkv_run_open(&opened, operand[0], NULL, QKV_FLOAT32, &error);
-    const struct qkv_data_config *data = &opened.config.data;
-    bool is_source = strcmp(side, "trg") != 0;
-    struct qkv_sentence_reader reader = {.text = is_source ? &data->src : &data->trg,
-                                         .vocabulary = is_source ? &opened.source : &opened.target};
-    const char *path = operands > 1 ? operand[1] : "-";
-    if (!status) status = qkv_lines_open(&reader.lines, path, &error);
-    if (!status) status = tokenize(&reader, path, &opened, !is_source, &error);
-    qkv_sentence_reader_release(&reader);
+    struct qkv_lines lines = {0};
+    struct qkv_sentence sentence = {0};
+    if (!status) status = qkv_lines_open(&lines, operands > 1 ? operand[1] : "-", &error);
+    if (!status) status = tokenize(&lines, &sentence, &opened, !strcmp(side, "trg"), &error);
+    qkv_sentence_release(&sentence);
+    qkv_lines_close(&lines);
     qkv_run_release(&opened);
     return conclude(status, &error);
 }

@@ -199,40 +199,6 @@ Test(corpus, can_share_one_vocabulary)
     qkv_corpus_release(&corpus);
 }
 
-/* Unknown words are in brackets. */
-Test(sentence_reader, reads_a_stream)
-{
-    static const char *const sentences[] = {"[a] dog ", "", "[cat] dog dog [!] "};
-    const char *path =
-        write_text(scratch("data_stream"), "in.txt", "\uFEFFa dog\r\n\ncat dog dog!\nbad\xFF\n");
-    struct qkv_types types = {0};
-    qkv_types_add(&types, "dog", 1);
-    const struct qkv_types *texts[] = {&types};
-    struct qkv_vocabulary vocabulary;
-    cr_assert_eq(qkv_vocabulary_build(&vocabulary, 1, texts, 0, 1, NULL), QKV_OK);
-    struct qkv_data_config data = config();
-    struct qkv_sentence_reader reader = {.text = &data.src, .vocabulary = &vocabulary};
-    bool found;
-    cr_assert_eq(qkv_lines_open(&reader.lines, path, &error), QKV_OK);
-    for (int i = 0; i < 3; i++) {
-        const char *shown = "";
-        expect_done(qkv_sentence_reader_next(&reader, &found, &error), &error);
-        cr_assert(found);
-        for (int64_t k = 0; k < reader.sentence.tokens.count; k++)
-            shown =
-                format(reader.sentence.ids[k] ? "%s%s " : "%s[%s] ", shown, reader.sentence.tokens.token[k]);
-        cr_expect_str_eq(shown, sentences[i]);
-    }
-    cr_assert_eq(reader.sentence.unknown, 2);
-    expect_refusal(qkv_sentence_reader_next(&reader, &found, &error), &error,
-                   format("%s:4:4: byte 0xFF is not valid UTF-8", path));
-    expect_done(qkv_sentence_reader_next(&reader, &found, &error), &error);
-    cr_assert_not(found);
-    qkv_sentence_reader_release(&reader);
-    qkv_vocabulary_release(&vocabulary);
-    qkv_types_release(&types);
-}
-
 Test(corpus, keeps_the_first_pairs_and_reads_all)
 {
     const char *folder = scratch("most");

@@ -1,8 +1,10 @@
-/* Symbols, pairs of symbols, and merges, for learning and encoding. */
+/* Symbols, pairs of symbols, and merges, for learning and encoding; BPE dropout. */
 #ifndef QKV_DATA_BPE_H
 #define QKV_DATA_BPE_H
 
 #include "qkv/bpe.h"
+#include "qkv/corpus.h"
+#include "qkv/random.h"
 
 #include <stdbool.h>
 
@@ -56,5 +58,36 @@ enum { QKV_BPE_CHARACTER_SIZE = 4 + sizeof QKV_BPE_WORD_END };
 /* Writes the symbol of one character, which has `size` bytes, to `text` and returns it. `last`: it ends a word. */
 char *qkv_bpe_character_text(char text[static QKV_BPE_CHARACTER_SIZE], const char *character, int size,
                              bool last);
+
+/* ---- BPE dropout ---- */
+
+/* The words of one side of a corpus, which each epoch cuts into different pieces. */
+struct qkv_bpe_dropout;
+
+/* Returns NULL when there is no memory. The caller frees the result with qkv_bpe_dropout_free. Copies `text`,
+ * whose merges must outlive it. */
+struct qkv_bpe_dropout *qkv_bpe_dropout_new(const struct qkv_text_config *text);
+
+/* Adds the words of sentence `index`, one after another from 0. False when there is no memory. */
+bool qkv_bpe_dropout_add(struct qkv_bpe_dropout *dropout, int64_t index, const char *line, size_t size);
+
+/* Adds every piece that merges can make to `types`. One that has not occurred gets the lowest frequency that still enters the
+ * vocabulary. False when there is no memory. */
+bool qkv_bpe_dropout_add_types(const struct qkv_bpe_dropout *dropout, struct qkv_types *types);
+
+/* Looks up the ids of all symbols and reserves side->ids for the maximal number of pieces of an epoch. False when there is
+ * no memory. */
+bool qkv_bpe_dropout_encode(struct qkv_bpe_dropout *dropout, struct qkv_corpus_side *side, int64_t count,
+                            const struct qkv_vocabulary *vocabulary);
+
+/* Maximal number of tokens of sentence i in any epoch. */
+int64_t qkv_bpe_dropout_max_tokens(const struct qkv_bpe_dropout *dropout, int64_t i);
+
+/* Cuts all sentences again, with the random numbers of `random`. Its sub-stream must differ between the sides. */
+void qkv_bpe_dropout_draw(struct qkv_bpe_dropout *dropout, struct qkv_corpus_side *side, int64_t count,
+                          struct qkv_random random);
+
+/* NULL: does nothing. */
+void qkv_bpe_dropout_free(struct qkv_bpe_dropout *dropout);
 
 #endif

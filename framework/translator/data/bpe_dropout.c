@@ -1,21 +1,36 @@
-#include "data/bpe_dropout.h"
-
+/* BPE dropout (Provilkov, Emelianenko and Voita 2020, "BPE-Dropout: Simple and Effective Subword Regularization"): while
+ * a word is cut, each application of a merge is left out with a given probability, so that training sees the same word cut
+ * into different pieces in each epoch. */
 #include "core/grow.h"
+#include "data/bpe.h"
 #include "data/unicode.h"
+#include "qkv/arena.h"
 
 #include <string.h>
+
+/* The words of one side of a corpus, which each epoch cuts into different pieces. */
+struct qkv_bpe_dropout {
+    struct qkv_text_config text; /* a copy, whose max_length the memory was reserved for */
+    struct qkv_tokens tokens;    /* of the current sentence, of level word */
+    struct qkv_types words;      /* the different words */
+    int64_t *start;              /* [sentences + 1] */
+    int32_t *word; /* [start[sentences]]: sentence i is word[start[i]] .. word[start[i + 1] - 1] */
+    int64_t start_capacity, word_capacity;
+    /* From here on set by qkv_bpe_dropout_encode, in the arena. */
+    struct qkv_arena arena;
+    int64_t *character_start; /* [words + 1] */
+    /* The characters of the words as symbols; ~id, which is negative, if no merge has it */
+    int32_t *character;
+    int32_t *inside_id, *last_id; /* [symbols]: the ids of each symbol inside a word and at its end */
+    int32_t *pieces, *ranks;      /* [characters of the longest word]: of the current word */
+    bool *kept;                   /* the same: the merge of this piece and the next one is not left out */
+};
 
 struct qkv_bpe_dropout *qkv_bpe_dropout_new(const struct qkv_text_config *text)
 {
     struct qkv_bpe_dropout *dropout = calloc(1, sizeof *dropout);
-    if (!dropout) return NULL;
-    dropout->text = *text;
-    if (QKV_RESERVE(dropout->start, dropout->start_capacity, 1)) {
-        dropout->start[0] = 0;
-        return dropout;
-    }
-    free(dropout);
-    return NULL;
+    if (dropout) dropout->text = *text;
+    return dropout;
 }
 
 bool qkv_bpe_dropout_add(struct qkv_bpe_dropout *dropout, int64_t index, const char *line, size_t size)
@@ -23,13 +38,14 @@ bool qkv_bpe_dropout_add(struct qkv_bpe_dropout *dropout, int64_t index, const c
     struct qkv_text_config words = dropout->text;
     words.level = QKV_LEVEL_WORD;
     if (qkv_tokenize(&dropout->tokens, &words, line, size, NULL)) return false;
-    int64_t begin = dropout->start[index], count = dropout->tokens.count;
+    int64_t begin = index ? dropout->start[index] : 0, count = dropout->tokens.count;
     if (!QKV_RESERVE(dropout->start, dropout->start_capacity, index + 2) ||
         !QKV_RESERVE(dropout->word, dropout->word_capacity, begin + count))
         return false;
     for (int64_t i = 0; i < count; i++)
         if ((dropout->word[begin + i] = qkv_types_add(&dropout->words, dropout->tokens.token[i], 1)) < 0)
             return false;
+    dropout->start[index] = begin;
     dropout->start[index + 1] = begin + count;
     return true;
 }
@@ -51,24 +67,29 @@ bool qkv_bpe_dropout_add_types(const struct qkv_bpe_dropout *dropout, struct qkv
     return added;
 }
 
+static void *allocate(struct qkv_bpe_dropout *dropout, int64_t count, size_t size)
+{
+    return qkv_arena_allocate(&dropout->arena, (size_t)count * size);
+}
+
 /* Looks up the symbols of the characters of all words. Sets *longest to the characters of the longest word. */
 static bool encode_words(struct qkv_bpe_dropout *dropout, const struct qkv_vocabulary *vocabulary,
                          int64_t *longest)
 {
     const struct qkv_types *words = &dropout->words, *symbols = &dropout->text.bpe->symbols;
-    int64_t capacity = 0;
-    dropout->character_start = malloc(((size_t)words->size + 1) * sizeof *dropout->character_start);
-    if (!dropout->character_start) return false;
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < words->size; i++) bytes += (int64_t)strlen(qkv_types_token(words, i));
+    dropout->character_start = allocate(dropout, words->size + 1, sizeof *dropout->character_start);
+    dropout->character = allocate(dropout, bytes, sizeof *dropout->character);
+    if (!dropout->character_start || !dropout->character) return false;
     *longest = dropout->character_start[0] = 0;
     for (int64_t i = 0; i < words->size; i++) {
         int64_t count = dropout->character_start[i];
-        const char *text = qkv_types_token(words, i), *end = text + strlen(text);
-        if (!QKV_RESERVE(dropout->character, capacity, count + (end - text))) return false;
-        while (text < end) {
+        for (const char *text = qkv_types_token(words, i); *text;) {
             char symbol[QKV_BPE_CHARACTER_SIZE], token[QKV_BPE_CHARACTER_SIZE + sizeof QKV_BPE_CONTINUES];
             int32_t point;
             int size = qkv_point(text, &point);
-            bool is_last = text + size == end;
+            bool is_last = !text[size];
             int32_t number = qkv_types_find(symbols, qkv_bpe_character_text(symbol, text, size, is_last));
             if (number < 0) number = ~qkv_vocabulary_id(vocabulary, qkv_bpe_piece_of(symbol, is_last, token));
             dropout->character[count++] = number;
@@ -83,18 +104,16 @@ static bool encode_words(struct qkv_bpe_dropout *dropout, const struct qkv_vocab
 static bool encode_symbols(struct qkv_bpe_dropout *dropout, const struct qkv_vocabulary *vocabulary)
 {
     const struct qkv_types *symbols = &dropout->text.bpe->symbols;
-    size_t size = ((size_t)symbols->size + 1) * sizeof(int32_t);
-    char *token = malloc(qkv_bpe_longest_piece(symbols));
-    dropout->inside_id = malloc(size);
-    dropout->last_id = malloc(size);
-    bool complete = token && dropout->inside_id && dropout->last_id;
-    for (int64_t i = 0; complete && i < symbols->size; i++) {
+    char *token = allocate(dropout, (int64_t)qkv_bpe_longest_piece(symbols), 1);
+    dropout->inside_id = allocate(dropout, symbols->size, sizeof *dropout->inside_id);
+    dropout->last_id = allocate(dropout, symbols->size, sizeof *dropout->last_id);
+    if (!token || !dropout->inside_id || !dropout->last_id) return false;
+    for (int64_t i = 0; i < symbols->size; i++) {
         const char *symbol = qkv_types_token(symbols, i);
         dropout->inside_id[i] = qkv_vocabulary_id(vocabulary, qkv_bpe_piece_of(symbol, false, token));
         dropout->last_id[i] = qkv_vocabulary_id(vocabulary, qkv_bpe_piece_of(symbol, true, token));
     }
-    free(token);
-    return complete;
+    return true;
 }
 
 int64_t qkv_bpe_dropout_max_tokens(const struct qkv_bpe_dropout *dropout, int64_t i)
@@ -113,9 +132,9 @@ bool qkv_bpe_dropout_encode(struct qkv_bpe_dropout *dropout, struct qkv_corpus_s
     if (!encode_words(dropout, vocabulary, &longest) || !encode_symbols(dropout, vocabulary)) return false;
     qkv_types_release(&dropout->words);
     qkv_tokens_release(&dropout->tokens);
-    dropout->pieces = malloc(((size_t)longest + 1) * sizeof *dropout->pieces);
-    dropout->ranks = malloc(((size_t)longest + 1) * sizeof *dropout->ranks);
-    dropout->kept = malloc(((size_t)longest + 1) * sizeof *dropout->kept);
+    dropout->pieces = allocate(dropout, longest, sizeof *dropout->pieces);
+    dropout->ranks = allocate(dropout, longest, sizeof *dropout->ranks);
+    dropout->kept = allocate(dropout, longest, sizeof *dropout->kept);
     if (!dropout->pieces || !dropout->ranks || !dropout->kept) return false;
     for (int64_t i = 0; i < count; i++) {
         int64_t max = qkv_bpe_dropout_max_tokens(dropout, i);
@@ -233,12 +252,6 @@ void qkv_bpe_dropout_free(struct qkv_bpe_dropout *dropout)
     qkv_types_release(&dropout->words);
     free(dropout->start);
     free(dropout->word);
-    free(dropout->character_start);
-    free(dropout->character);
-    free(dropout->inside_id);
-    free(dropout->last_id);
-    free(dropout->pieces);
-    free(dropout->ranks);
-    free(dropout->kept);
+    qkv_arena_release(&dropout->arena);
     free(dropout);
 }

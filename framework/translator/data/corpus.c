@@ -1,152 +1,103 @@
-#include "qkv/corpus.h"
+/* Parallel text as ids: a whole corpus in memory, and single sentences. */
+#include "data/corpus.h"
 
 #include "config/path.h"
 #include "core/grow.h"
-#include "data/bpe_dropout.h"
-#include "data/ids_checksum.h"
-#include "data/parallel_text.h"
+#include "data/bpe.h"
 #include "data/prepared.h"
-#include "qkv/random.h"
 
 #include <string.h>
 #include <zlib.h>
 
-static enum qkv_status no_memory(const char *path, struct qkv_error *error)
-{
-    return qkv_error_set(error, "%s: out of memory", path);
-}
+/* ---- reading ---- */
 
-/* ---- adding a pair ---- */
-
-static bool add_sentence(struct qkv_corpus_side *side, int64_t index, const struct qkv_pair_side *sentence)
+/* Adds the tokens of a sentence to a side, and what the options keep of it. False when there is no memory. */
+static bool add_sentence(struct qkv_corpus_side *side, int64_t index, const struct qkv_tokens *tokens,
+                         const char *raw, size_t size, const struct qkv_corpus_options *options)
 {
-    int64_t begin = side->start[index], count = sentence->tokens.count;
-    if (!QKV_RESERVE(side->start, side->start_capacity, index + 2)) return false;
-    if (!QKV_RESERVE(side->ids, side->ids_capacity, begin + count)) return false;
-    for (int64_t i = 0; i < count; i++)
-        if ((side->ids[begin + i] = qkv_types_add(&side->types, sentence->tokens.token[i], 1)) < 0)
-            return false;
+    int64_t count = tokens->count, begin = index ? side->start[index] : 0;
+    if (!QKV_RESERVE(side->start, side->start_capacity, index + 2) ||
+        !QKV_RESERVE(side->ids, side->ids_capacity, begin + count))
+        return false;
+    side->start[index] = begin;
     side->start[index + 1] = begin + count;
-    if (count > side->longest) side->longest = count;
-    return true;
-}
-
-static bool add_raw(struct qkv_corpus_side *side, int64_t index, const struct qkv_pair_side *sentence)
-{
-    int64_t begin = side->raw_start[index], end = begin + (int64_t)sentence->size + 1;
-    if (!QKV_RESERVE(side->raw_start, side->raw_start_capacity, index + 2)) return false;
-    if (!QKV_RESERVE(side->raw, side->raw_capacity, end)) return false;
-    memcpy(side->raw + begin, sentence->raw, sentence->size + 1);
-    side->raw_start[index + 1] = end;
-    return true;
-}
-
-/* Stores for each token the word that it belongs to. */
-static bool add_word_of_tokens(struct qkv_corpus_side *side, int64_t index,
-                               const struct qkv_pair_side *sentence)
-{
-    int64_t begin = side->start[index], count = sentence->tokens.count;
-    if (!QKV_RESERVE(side->word, side->word_capacity, begin + count)) return false;
-    for (int64_t i = 0; i < count; i++) side->word[begin + i] = (int32_t)sentence->tokens.word[i];
-    return true;
-}
-
-/* Stores the words of a sentence if its side has BPE dropout. */
-static bool add_words(const struct qkv_corpus_side *side, int64_t index, const struct qkv_pair_side *sentence)
-{
-    return !side->dropout || qkv_bpe_dropout_add(side->dropout, index, sentence->raw, sentence->size);
-}
-
-static enum qkv_status add_pair(struct qkv_parallel_text *text, struct qkv_error *error)
-{
-    struct qkv_corpus *corpus = text->context;
-    const struct qkv_pair_side *source = &text->source, *target = &text->target;
-    int64_t index = corpus->count;
-    if (text->options.max_pairs && index >= text->options.max_pairs) return QKV_OK;
-    if (!QKV_RESERVE(corpus->line, corpus->line_capacity, index + 1) ||
-        !add_sentence(&corpus->source, index, source) || !add_sentence(&corpus->target, index, target))
-        return no_memory(text->path, error);
-    if (text->options.keep_raw &&
-        (!add_raw(&corpus->source, index, source) || !add_raw(&corpus->target, index, target)))
-        return no_memory(text->path, error);
-    if (text->options.keep_words && (!add_word_of_tokens(&corpus->source, index, source) ||
-                                     !add_word_of_tokens(&corpus->target, index, target)))
-        return no_memory(text->path, error);
-    if (!add_words(&corpus->source, index, source) || !add_words(&corpus->target, index, target))
-        return no_memory(text->path, error);
-    corpus->line[index] = text->line;
-    corpus->count++;
-    return QKV_OK;
+    for (int64_t i = 0; i < count; i++)
+        if ((side->ids[begin + i] = qkv_types_add(&side->types, tokens->token[i], 1)) < 0) return false;
+    if (options->keep_words) {
+        if (!QKV_RESERVE(side->word, side->word_capacity, begin + count)) return false;
+        for (int64_t i = 0; i < count; i++) side->word[begin + i] = (int32_t)tokens->word[i];
+    }
+    if (options->keep_raw) {
+        int64_t first = index ? side->raw_start[index] : 0, end = first + (int64_t)size + 1;
+        if (!QKV_RESERVE(side->raw_start, side->raw_start_capacity, index + 2) ||
+            !QKV_RESERVE(side->raw, side->raw_capacity, end))
+            return false;
+        memcpy(side->raw + first, raw, size + 1);
+        side->raw_start[index] = first;
+        side->raw_start[index + 1] = end;
+    }
+    return !side->dropout || qkv_bpe_dropout_add(side->dropout, index, raw, size);
 }
 
 /* Counts the tokens of a sentence without storing it. */
-static bool count_tokens(struct qkv_corpus_side *side, const struct qkv_tokens *tokens)
+static bool count_tokens(struct qkv_types *types, const struct qkv_tokens *tokens)
 {
     for (int64_t i = 0; i < tokens->count; i++)
-        if (qkv_types_add(&side->types, tokens->token[i], 1) < 0) return false;
-    if (tokens->count > side->longest) side->longest = tokens->count;
+        if (qkv_types_add(types, tokens->token[i], 1) < 0) return false;
     return true;
 }
 
-static enum qkv_status count_pair(struct qkv_parallel_text *text, struct qkv_error *error)
+/* Adds the current pair of a text. False when there is no memory. */
+static bool add_pair(struct qkv_corpus *corpus, const struct qkv_parallel_text *text)
 {
-    struct qkv_corpus *corpus = text->context;
+    const struct qkv_corpus_options *options = &text->options;
+    struct qkv_corpus_side *sides[2] = {&corpus->source, &corpus->target};
+    int64_t index = corpus->count;
+    bool stores = !options->types_only;
+    if (stores && options->max_pairs && index >= options->max_pairs) return true;
+    if (stores && !QKV_RESERVE(corpus->line, corpus->line_capacity, index + 1)) return false;
+    for (int i = 0; i < 2; i++) {
+        const struct qkv_tokens *tokens = &text->tokens[i];
+        if (tokens->count > sides[i]->longest) sides[i]->longest = tokens->count;
+        if (stores ? !add_sentence(sides[i], index, tokens, text->raw[i], text->size[i], options)
+                   : !count_tokens(&sides[i]->types, tokens))
+            return false;
+    }
+    if (stores) corpus->line[index] = text->pairs.source.number;
     corpus->count++;
-    if (count_tokens(&corpus->source, &text->source.tokens) &&
-        count_tokens(&corpus->target, &text->target.tokens))
-        return QKV_OK;
-    return no_memory(text->path, error);
-}
-
-/* ---- public functions ---- */
-
-/* Sets the offsets of an empty side, and prepares BPE dropout. */
-static bool begin_side(struct qkv_corpus_side *side, const struct qkv_text_config *text,
-                       struct qkv_corpus_options options)
-{
-    if (!QKV_RESERVE(side->start, side->start_capacity, 1)) return false;
-    side->start[0] = 0;
-    bool drops =
-        options.bpe_dropout && options.drop_long && text->level == QKV_LEVEL_BPE && text->bpe_dropout > 0;
-    if (drops && !(side->dropout = qkv_bpe_dropout_new(text))) return false;
-    if (!options.keep_raw) return true;
-    if (!QKV_RESERVE(side->raw_start, side->raw_start_capacity, 1)) return false;
-    side->raw_start[0] = 0;
     return true;
-}
-
-static bool end_side(struct qkv_corpus_side *side)
-{
-    return !side->dropout || qkv_bpe_dropout_add_types(side->dropout, &side->types);
 }
 
 static enum qkv_status read_text(struct qkv_corpus *corpus, const char *path,
                                  const struct qkv_data_config *data, struct qkv_corpus_options options,
                                  struct qkv_error *error)
 {
-    struct qkv_parallel_text text = {
-        .path = path,
-        .options = options,
-        .source = {.text = &data->src},
-        .target = {.text = &data->trg},
-        .add = options.types_only ? count_pair : add_pair,
-        .context = corpus,
-    };
-    if (!begin_side(&corpus->source, &data->src, options) ||
-        !begin_side(&corpus->target, &data->trg, options))
-        return no_memory(path, error);
-    if (options.keep_words && (corpus->source.dropout || corpus->target.dropout))
-        return qkv_error_set(error,
-                             "%s: BPE dropout changes which word a token is part of: read the corpus without "
-                             "options.bpe_dropout, or without options.keep_words",
-                             path);
-    enum qkv_status status = qkv_parallel_text_read(&text, error);
-    qkv_parallel_text_release(&text);
+    struct qkv_parallel_text text = {.path = path, .options = options, .config = {&data->src, &data->trg}};
+    struct qkv_corpus_side *sides[2] = {&corpus->source, &corpus->target};
+    enum qkv_status status = QKV_OK;
+    bool found = true, complete = true;
+    for (int i = 0; i < 2; i++) {
+        const struct qkv_text_config *side = text.config[i];
+        if (!options.bpe_dropout || !options.drop_long || side->level != QKV_LEVEL_BPE ||
+            !(side->bpe_dropout > 0))
+            continue;
+        if (options.keep_words)
+            return qkv_error_set(
+                error,
+                "%s: BPE dropout changes which word a token is part of: read the corpus without "
+                "options.bpe_dropout, or without options.keep_words",
+                path);
+        complete = complete && (sides[i]->dropout = qkv_bpe_dropout_new(side));
+    }
+    while (complete && found && !(status = qkv_parallel_text_next(&text, &found, error)) && found)
+        complete = add_pair(corpus, &text);
     corpus->read = text.read;
-    corpus->long_sources = text.long_sources;
-    corpus->long_targets = text.long_targets;
-    if (!status && (!end_side(&corpus->source) || !end_side(&corpus->target))) return no_memory(path, error);
-    return status;
+    corpus->long_sources = text.long_one[0];
+    corpus->long_targets = text.long_one[1];
+    qkv_parallel_text_release(&text);
+    for (int i = 0; i < 2 && complete && !status; i++)
+        complete = !sides[i]->dropout || qkv_bpe_dropout_add_types(sides[i]->dropout, &sides[i]->types);
+    return complete ? status : qkv_error_set(error, "%s: out of memory", path);
 }
 
 enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
@@ -170,6 +121,8 @@ enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
     if (status) qkv_corpus_release(corpus);
     return status;
 }
+
+/* ---- ids ---- */
 
 enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
                                         struct qkv_vocabulary *source, struct qkv_vocabulary *target,
@@ -212,6 +165,16 @@ static bool encode_side(struct qkv_corpus_side *side, int64_t count, const struc
     return !side->dropout || qkv_bpe_dropout_encode(side->dropout, side, count, vocabulary);
 }
 
+uLong qkv_ids_checksum(uLong sum, const int32_t *ids, int64_t count)
+{
+    for (int64_t i = 0; i <= count; i++) {
+        uint32_t id = i < count ? (uint32_t)ids[i] : UINT32_MAX;
+        const Bytef bytes[4] = {(Bytef)id, (Bytef)(id >> 8), (Bytef)(id >> 16), (Bytef)(id >> 24)};
+        sum = crc32_z(sum, bytes, sizeof bytes);
+    }
+    return sum;
+}
+
 static uLong side_checksum(const struct qkv_corpus_side *side, int64_t count, uLong sum)
 {
     for (int64_t i = 0; i < count; i++)
@@ -236,19 +199,15 @@ enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vo
     return QKV_OK;
 }
 
-static void draw_side(struct qkv_corpus_side *side, int64_t count, uint64_t seed, uint32_t number,
-                      int64_t epoch)
-{
-    struct qkv_random random = {seed, QKV_STREAM_PIECES | number << 8, (uint32_t)epoch};
-    if (side->dropout) qkv_bpe_dropout_draw(side->dropout, side, count, random);
-}
-
 void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch)
 {
+    struct qkv_corpus_side *sides[2] = {&corpus->source, &corpus->target};
     if (!corpus->encoded) return;
-    if (corpus->source.dropout || corpus->target.dropout) corpus->resampled++;
-    draw_side(&corpus->source, corpus->count, seed, 0, epoch);
-    draw_side(&corpus->target, corpus->count, seed, 1, epoch);
+    corpus->resampled += sides[0]->dropout || sides[1]->dropout;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct qkv_random random = {seed, QKV_STREAM_PIECES | i << 8, (uint32_t)epoch};
+        if (sides[i]->dropout) qkv_bpe_dropout_draw(sides[i]->dropout, sides[i], corpus->count, random);
+    }
 }
 
 static const char *raw_line(const struct qkv_corpus *corpus, const struct qkv_corpus_side *side, int64_t i)
@@ -289,4 +248,135 @@ void qkv_corpus_release(struct qkv_corpus *corpus)
     release_side(&corpus->target);
     free(corpus->line);
     *corpus = (struct qkv_corpus){0};
+}
+
+/* ---- single sentences ---- */
+
+static enum qkv_status no_memory(struct qkv_sentence *sentence, struct qkv_error *error)
+{
+    sentence->tokens.count = 0;
+    return qkv_error_set(error, "out of memory");
+}
+
+static enum qkv_status encode(struct qkv_sentence *sentence, const struct qkv_text_config *text,
+                              const struct qkv_vocabulary *vocabulary, const char *line, size_t size,
+                              struct qkv_error *error)
+{
+    sentence->unknown = 0;
+    if (qkv_tokenize(&sentence->tokens, text, line, size, error)) return QKV_INVALID;
+    int64_t count = sentence->tokens.count;
+    if (!QKV_RESERVE(sentence->ids, sentence->ids_capacity, count)) return no_memory(sentence, error);
+    for (int64_t i = 0; i < count; i++) {
+        sentence->ids[i] = qkv_vocabulary_id(vocabulary, sentence->tokens.token[i]);
+        sentence->unknown += sentence->ids[i] == QKV_UNKNOWN;
+    }
+    return QKV_OK;
+}
+
+/* Marks that look alike. Word processors and phones replace those of the keyboard, `other`, by typographic ones, and back. */
+static const struct mark {
+    const char *mark, *other;
+} marks[] = {
+    {"\u2019", "'"}, {"\u2018", "'"}, {"\u201C", "\""}, {"\u201D", "\""}, {"\u201E", "\""},
+    {"\u2010", "-"}, {"\u2011", "-"}, {"\u2013", "-"},  {"\u2014", "-"},  {"'", "\u2019"},
+};
+
+static bool is_in_unknown_token(const struct qkv_sentence *sentence, const char *mark)
+{
+    for (int64_t i = 0; i < sentence->tokens.count; i++)
+        if (sentence->ids[i] == QKV_UNKNOWN && strstr(sentence->tokens.token[i], mark)) return true;
+    return false;
+}
+
+/* Writes `size` bytes with the other mark for each one to `to`; returns the end. */
+static char *replace_mark(char *to, const char *at, size_t size, const struct mark *mark)
+{
+    const size_t length = strlen(mark->mark), other = strlen(mark->other);
+    for (const char *end = at + size; at < end;) {
+        if ((size_t)(end - at) >= length && !memcmp(at, mark->mark, length)) {
+            memcpy(to, mark->other, other);
+            to += other;
+            at += length;
+        } else {
+            *to++ = *at++;
+        }
+    }
+    return to;
+}
+
+/* Writes a word to `to`, with the other mark for each one if it has fewer unknown tokens then; returns the end, or NULL when
+ * memory runs out. `scratch`: any sentence. */
+static char *respell_word(char *to, const char *word, size_t size, const struct qkv_text_config *text,
+                          const struct qkv_vocabulary *vocabulary, const struct mark *mark,
+                          struct qkv_sentence *scratch)
+{
+    struct qkv_error ignored; /* the line is valid text, so only memory can be missing */
+    if (encode(scratch, text, vocabulary, word, size, &ignored)) return NULL;
+    int64_t unknown = scratch->unknown;
+    if (unknown && is_in_unknown_token(scratch, mark->mark)) {
+        char *end = replace_mark(to, word, size, mark);
+        if (encode(scratch, text, vocabulary, to, (size_t)(end - to), &ignored)) return NULL;
+        if (scratch->unknown < unknown) return end;
+    }
+    memcpy(to, word, size);
+    return to + size;
+}
+
+/* Copies a line to the heap, with the other mark in each word that has fewer unknown tokens then. NULL: out of memory. */
+static char *respell(const char *line, size_t size, const struct qkv_text_config *text,
+                     const struct qkv_vocabulary *vocabulary, const struct mark *mark)
+{
+    struct qkv_sentence scratch = {0};
+    char *copy = malloc(strlen("\u2019") * size + 1), *to = copy;
+    for (const char *at = line, *end = line + size; to && at < end;) {
+        const char *space = memchr(at, ' ', (size_t)(end - at)), *word_end = space ? space : end;
+        to = respell_word(to, at, (size_t)(word_end - at), text, vocabulary, mark, &scratch);
+        at = word_end;
+        if (to && space) *to++ = *at++;
+    }
+    if (to) *to = '\0';
+    if (!to) free(copy);
+    qkv_sentence_release(&scratch);
+    return to ? copy : NULL;
+}
+
+/* Encodes the line again, with the other mark in words, and keeps that if fewer tokens are then unknown. */
+static enum qkv_status try_other_mark(struct qkv_sentence *sentence, const struct qkv_text_config *text,
+                                      const struct qkv_vocabulary *vocabulary, const char *line, size_t size,
+                                      const struct mark *mark, struct qkv_error *error)
+{
+    int64_t unknown = sentence->unknown;
+    char *respelled = respell(line, size, text, vocabulary, mark);
+    if (!respelled) return no_memory(sentence, error);
+    enum qkv_status status = encode(sentence, text, vocabulary, respelled, strlen(respelled), error);
+    if (!status && sentence->unknown < unknown) {
+        free(sentence->respelled);
+        sentence->respelled = respelled;
+        return QKV_OK;
+    }
+    free(respelled);
+    return status ? status : encode(sentence, text, vocabulary, line, size, error);
+}
+
+enum qkv_status qkv_sentence_encode(struct qkv_sentence *sentence, const struct qkv_text_config *text,
+                                    const struct qkv_vocabulary *vocabulary, const char *line, size_t size,
+                                    struct qkv_error *error)
+{
+    free(sentence->respelled);
+    sentence->respelled = NULL;
+    enum qkv_status status = encode(sentence, text, vocabulary, line, size, error);
+    for (size_t i = 0; i < sizeof marks / sizeof *marks && !status && sentence->unknown; i++) {
+        if (sentence->respelled) line = sentence->respelled, size = strlen(line);
+        if (is_in_unknown_token(sentence, marks[i].mark))
+            status = try_other_mark(sentence, text, vocabulary, line, size, &marks[i], error);
+    }
+    return status;
+}
+
+void qkv_sentence_release(struct qkv_sentence *sentence)
+{
+    qkv_tokens_release(&sentence->tokens);
+    free(sentence->ids);
+    free(sentence->respelled);
+    *sentence = (struct qkv_sentence){0};
 }

@@ -1,6 +1,5 @@
-#include "data/input.h"
-
-#include "data/utf16.h"
+/* The bytes of a text file. */
+#include "data/lines.h"
 #include "qkv/file.h"
 
 #include <errno.h>
@@ -9,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <utf8proc.h>
 #include <zlib.h>
 
 /* gzip makes text 3 to 20 times smaller; deflate can reach 1000. From EXPANSION_FREE bytes of text on, a file that
@@ -19,10 +19,8 @@ enum { EXPANSION_FREE = 1 << 28, EXPANSION_MAX = 200 };
 enum { PENDING = 1 << 14, SHOW_ENCODING = 512 };
 
 struct qkv_input {
-    const char *path;           /* in messages */
-    int descriptor;             /* -1: the bytes are in memory */
-    const unsigned char *bytes; /* [bytes_left]: those that were not read yet */
-    size_t bytes_left;
+    const char *path; /* in messages */
+    int descriptor;
     bool started, ended;      /* the first bytes have been read; the file has no more bytes */
     bool is_gzip, in_member;  /* a gzip file is a sequence of members, each with its own end */
     int64_t raw_total, total; /* bytes read from the file, bytes of text */
@@ -50,51 +48,18 @@ struct qkv_input *qkv_input_open(const char *path, struct qkv_error *error)
     return NULL;
 }
 
-struct qkv_input *qkv_input_open_bytes(const char *path, const void *bytes, size_t size,
-                                       struct qkv_error *error)
-{
-    struct qkv_input *input = calloc(1, sizeof *input);
-    if (!input) {
-        qkv_error_set(error, "%s: out of memory", path);
-        return NULL;
-    }
-    input->path = path;
-    input->descriptor = -1;
-    input->bytes = bytes;
-    input->bytes_left = size;
-    return input;
-}
-
-/* Reads up to `size` bytes, with the result of read(). */
-static ssize_t read_some(struct qkv_input *input, unsigned char *to, size_t size)
-{
-    if (input->descriptor >= 0) return read(input->descriptor, to, size);
-    if (size > input->bytes_left) size = input->bytes_left;
-    memcpy(to, input->bytes, size);
-    input->bytes += size;
-    input->bytes_left -= size;
-    return (ssize_t)size;
-}
-
-/* Appends bytes of the file to `raw`, which has room. */
-static enum qkv_status load(struct qkv_input *input, struct qkv_error *error)
-{
-    ssize_t got;
-    do got = read_some(input, input->raw + input->used, sizeof input->raw - input->used);
-    while (got < 0 && errno == EINTR);
-    if (got < 0) return qkv_error_set(error, "%s: cannot be read: %s", input->path, strerror(errno));
-    input->ended = got == 0;
-    input->used += (size_t)got;
-    input->raw_total += got;
-    return QKV_OK;
-}
-
 /* Makes sure that `raw` holds bytes, unless the file has ended. At the start, detects gzip. */
 static enum qkv_status prepare(struct qkv_input *input, struct qkv_error *error)
 {
     if (input->next == input->used) input->next = input->used = 0;
-    while (!input->ended && (!input->used || (!input->started && input->used < 2 && *input->raw == 0x1F)))
-        if (load(input, error)) return QKV_INVALID;
+    while (!input->ended && (!input->used || (!input->started && input->used < 2 && *input->raw == 0x1F))) {
+        ssize_t got = read(input->descriptor, input->raw + input->used, sizeof input->raw - input->used);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return qkv_error_set(error, "%s: cannot be read: %s", input->path, strerror(errno));
+        input->ended = got == 0;
+        input->used += (size_t)got;
+        input->raw_total += got;
+    }
     if (input->started) return QKV_OK;
     input->started = true;
     input->is_gzip = input->used >= 2 && input->raw[0] == 0x1F && input->raw[1] == 0x8B;
@@ -185,7 +150,10 @@ static enum qkv_status find_encoding(struct qkv_input *input, size_t size, struc
         input->pending_size += got;
     }
     input->encoding_known = true;
-    input->is_utf16 = input->pending_size >= 2 && qkv_is_utf16(input->pending, &input->big_endian);
+    /* A byte order mark is FF FE, or FE FF for big-endian text. These bytes never occur in UTF-8. */
+    input->big_endian = input->pending[0] == 0xFE;
+    input->is_utf16 = input->pending_size >= 2 && input->pending[0] >= 0xFE && input->pending[1] >= 0xFE &&
+                      input->pending[0] != input->pending[1];
     if (!input->is_utf16) return refuse_unmarked_utf16(input, error);
     input->pending_size -= 2; /* without the byte order mark */
     memmove(input->pending, input->pending + 2, input->pending_size);
@@ -199,18 +167,47 @@ static enum qkv_status refuse_utf16(const struct qkv_input *input, const char *m
                          input->path, mistake);
 }
 
+/* Whether a unit of UTF-16 is the first half of a pair of surrogates (HIGH), or the second half (LOW). */
+enum surrogate { HIGH = 0xD800, LOW = 0xDC00 };
+static bool is_surrogate(int32_t unit, enum surrogate half)
+{
+    return unit >> 10 == (int32_t)half >> 10;
+}
+
+static int32_t unit_at(const struct qkv_input *input, size_t at)
+{
+    const unsigned char *bytes = input->pending + at;
+    return bytes[!input->big_endian] << 8 | bytes[input->big_endian];
+}
+
+/* Converts the complete characters of `pending` to UTF-8, and removes them there. */
+static enum qkv_status convert_utf16(struct qkv_input *input, char *to, size_t *got, struct qkv_error *error)
+{
+    size_t used = 0, size = input->pending_size;
+    while (used + 2 <= size) {
+        int32_t point = unit_at(input, used);
+        bool is_pair = is_surrogate(point, HIGH), is_valid = !is_surrogate(point, LOW);
+        if (is_pair && used + 4 > size) break;
+        if (is_pair) {
+            int32_t second = unit_at(input, used + 2);
+            is_valid = is_surrogate(second, LOW);
+            point = 0x10000 + ((point - HIGH) << 10) + (second - LOW);
+        }
+        if (!is_valid) return refuse_utf16(input, "half of a pair of surrogates is missing", error);
+        *got += (size_t)utf8proc_encode_char(point, (utf8proc_uint8_t *)to + *got);
+        used += is_pair ? 4 : 2;
+    }
+    input->pending_size -= used;
+    memmove(input->pending, input->pending + used, input->pending_size);
+    return QKV_OK;
+}
+
 /* Reads UTF-16 and converts it to UTF-8. */
 static enum qkv_status read_utf16(struct qkv_input *input, char *to, size_t size, size_t *got,
                                   struct qkv_error *error)
 {
-    size_t max = bytes_of_utf16(size), loaded;
-    bool valid;
-    for (;;) {
-        size_t used =
-            qkv_utf16_convert(input->pending, input->pending_size, input->big_endian, to, got, &valid);
-        if (!valid) return refuse_utf16(input, "half of a pair of surrogates is missing", error);
-        input->pending_size -= used;
-        memmove(input->pending, input->pending + used, input->pending_size);
+    for (size_t max = bytes_of_utf16(size), loaded;;) {
+        if (convert_utf16(input, to, got, error)) return QKV_INVALID;
         if (*got) return QKV_OK;
         char *end = (char *)input->pending + input->pending_size;
         if (read_bytes(input, end, max - input->pending_size, &loaded, error)) return QKV_INVALID;
@@ -237,6 +234,6 @@ void qkv_input_close(struct qkv_input *input)
 {
     if (!input) return;
     if (input->is_gzip) inflateEnd(&input->stream);
-    if (input->descriptor >= 0) close(input->descriptor);
+    close(input->descriptor);
     free(input);
 }

@@ -1,8 +1,6 @@
-#include "qkv/lines.h"
+#include "data/lines.h"
 
 #include "core/grow.h"
-#include "data/file_parts.h"
-#include "data/input.h"
 #include "data/unicode.h"
 #include "qkv/file.h"
 
@@ -16,19 +14,6 @@ enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path, struct
     *lines = (struct qkv_lines){.path = strdup(strcmp(path, "-") ? path : "<stdin>")};
     if (!lines->path) return qkv_error_set(error, "%s: out of memory", path);
     lines->input = qkv_input_open(strcmp(path, "-") ? lines->path : path, error);
-    if (lines->input) return QKV_OK;
-    qkv_lines_close(lines);
-    return QKV_INVALID;
-}
-
-enum qkv_status qkv_lines_open_part(struct qkv_lines *lines, struct qkv_file_part part,
-                                    struct qkv_error *error)
-{
-    if (!part.bytes)
-        return qkv_file_check(part.path, error) ? QKV_INVALID : qkv_lines_open(lines, part.path, error);
-    *lines = (struct qkv_lines){.path = strdup(part.path)};
-    if (!lines->path) return qkv_error_set(error, "%s: out of memory", part.path);
-    lines->input = qkv_input_open_bytes(lines->path, part.bytes, part.size, error);
     if (lines->input) return QKV_OK;
     qkv_lines_close(lines);
     return QKV_INVALID;
@@ -98,6 +83,39 @@ enum qkv_status qkv_lines_check_read(const struct qkv_lines *lines, struct qkv_e
     if (lines->number) return QKV_OK;
     return lines->path ? qkv_error_set(error, "%s: the file is empty", lines->path)
                        : qkv_error_set(error, "no text is open");
+}
+
+/* Opens a part, in which lines are numbered from 1, or a regular file. */
+static enum qkv_status open_part(struct qkv_lines *lines, struct qkv_file_part part, struct qkv_error *error)
+{
+    if (!part.bytes)
+        return qkv_file_check(part.path, error) ? QKV_INVALID : qkv_lines_open(lines, part.path, error);
+    *lines = (struct qkv_lines){.path = strdup(part.path), .used = part.size, .finished = true};
+    if (lines->path && QKV_RESERVE(lines->buffer, lines->capacity, (int64_t)part.size + 1)) {
+        memcpy(lines->buffer, part.bytes, part.size);
+        return QKV_OK;
+    }
+    qkv_lines_close(lines);
+    return qkv_error_set(error, "%s: out of memory", part.path);
+}
+
+enum qkv_status qkv_lines_read_part(struct qkv_file_part part, qkv_add_line *add, void *made,
+                                    struct qkv_error *error)
+{
+    struct qkv_lines lines;
+    bool found;
+    enum qkv_status status;
+    if (open_part(&lines, part, error)) return QKV_INVALID;
+    while (!(status = qkv_lines_next(&lines, &found, error)) && found) {
+        status = add(made, &lines, error);
+        if (!status && !lines.ended)
+            status = qkv_error_set(error, "%s:%lld: the last line has no newline; the file may be truncated",
+                                   lines.path, (long long)lines.number);
+        if (status) break;
+    }
+    if (!status) status = qkv_lines_check_read(&lines, error);
+    qkv_lines_close(&lines);
+    return status;
 }
 
 void qkv_lines_close(struct qkv_lines *lines)

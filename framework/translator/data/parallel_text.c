@@ -1,32 +1,160 @@
-#include "data/parallel_text.h"
+/* Sentence pairs, one by one, as text and as tokens: from a table, or from two line-aligned files. */
+#include "data/corpus.h"
 
+#include "data/prepared.h"
 #include "data/unicode.h"
 
-/* Tokenises both sides and passes the pair on, unless it is too long and drop_long is set. */
-static enum qkv_status add_pair(struct qkv_parallel_text *text, int64_t line, struct qkv_error *error)
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- opening ---- */
+
+/* Opens prefix.lang or prefix.lang.gz. */
+static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, const char *lang,
+                                 struct qkv_error *error)
 {
-    struct qkv_pair_side *source = &text->source, *target = &text->target;
-    /* The lines are valid text, so only memory can be missing. */
-    if (qkv_tokenize(&source->tokens, source->text, source->raw, source->size, NULL) ||
-        qkv_tokenize(&target->tokens, target->text, target->raw, target->size, NULL))
-        return qkv_error_set(error, "%s: out of memory", text->path);
-    text->read++;
-    text->line = line;
-    bool long_source = source->tokens.count > source->text->max_length;
-    bool long_target = target->tokens.count > target->text->max_length;
-    if (text->options.drop_long && (long_source || long_target)) {
-        text->long_sources += long_source;
-        text->long_targets += long_target;
-        return QKV_OK;
+    if (!lang) return qkv_error_set(error, "%s: data.src.lang and data.trg.lang must be set", prefix);
+    size_t size = strlen(prefix) + strlen(lang) + sizeof "..gz";
+    char *path = malloc(size);
+    if (!path) return qkv_error_set(error, "%s: out of memory", prefix);
+    struct stat status;
+    enum qkv_status result;
+    snprintf(path, size, "%s.%s.gz", prefix, lang);
+    bool zipped = !stat(path, &status);
+    path[size - sizeof ".gz"] = '\0';
+    bool plain = !stat(path, &status), missing = !plain && errno == ENOENT && !zipped;
+    if (missing && !stat(prefix, &status)) {
+        result =
+            qkv_error_set(error,
+                          S_ISDIR(status.st_mode)
+                              ? "%s: cannot be read: it is a folder"
+                              : "%s: the name of a file of pairs must end in .tsv or .tsv.gz; as the common "
+                                "prefix of two files it needs %s, which does not exist",
+                          prefix, path);
+    } else if (missing) {
+        result = qkv_error_set(
+            error,
+            "%s: there is no such file, and no %s or %s.gz (a data path is x.tsv, x.tsv.gz, or the common "
+            "prefix of two files)",
+            prefix, path, path);
+    } else {
+        if (!plain && zipped) strcat(path, ".gz");
+        result = qkv_lines_open(lines, path, error);
     }
-    text->kept++;
-    return text->add(text, error);
+    free(path);
+    return result;
 }
 
-/* Whether a side is empty or has only white space. */
-static bool is_blank(const struct qkv_pair_side *side)
+static bool ends_in(const char *text, const char *end)
 {
-    for (const char *c = side->raw, *end = c + side->size; c < end;) {
+    size_t size = strlen(text), end_size = strlen(end);
+    return size >= end_size && !strcmp(text + size - end_size, end);
+}
+
+/* Whether a path names a table, and not the common prefix of two files. */
+static bool is_table(const char *path, bool any_name)
+{
+    struct stat status;
+    return !strcmp(path, "-") || ends_in(path, ".tsv") || ends_in(path, ".tsv.gz") ||
+           (any_name && !stat(path, &status) && !S_ISDIR(status.st_mode));
+}
+
+enum qkv_status qkv_pair_lines_open(struct qkv_pair_lines *pairs, const char *path,
+                                    const char *const language[2], struct qkv_pair_lines_options options,
+                                    struct qkv_error *error)
+{
+    *pairs = (struct qkv_pair_lines){.is_table = is_table(path, options.any_name),
+                                     .third_column = options.third_column};
+    if (qkv_is_prepared(path)) return qkv_prepared_refuse(path, error);
+    if (pairs->is_table) return qkv_lines_open(&pairs->source, path, error);
+    if (open_side(&pairs->source, path, language[0], error)) return QKV_INVALID;
+    if (!open_side(&pairs->target, path, language[1], error)) return QKV_OK;
+    qkv_lines_close(&pairs->source);
+    return QKV_INVALID;
+}
+
+void qkv_pair_lines_close(struct qkv_pair_lines *pairs)
+{
+    qkv_lines_close(&pairs->source);
+    if (!pairs->is_table) qkv_lines_close(&pairs->target);
+}
+
+/* ---- a line of a table ---- */
+
+/* Splits the current line at its tab. */
+static enum qkv_status split_at_tab(const struct qkv_pair_lines *pairs, struct qkv_pair_texts *texts,
+                                    struct qkv_error *error)
+{
+    const struct qkv_lines *lines = &pairs->source;
+    long long number = lines->number;
+    char *tab = memchr(lines->line, '\t', lines->size), *end = lines->line + lines->size;
+    if (!tab)
+        return qkv_error_set(error, "%s:%lld:%zu: the line has no tab; a line is source<TAB>target",
+                             lines->path, number, lines->size + 1);
+    char *second = memchr(tab + 1, '\t', (size_t)(end - tab - 1));
+    if (second && !pairs->third_column)
+        return qkv_error_set(error,
+                             "%s:%lld:%td: the line has a second tab; a line is source<TAB>target "
+                             "(cut -f1,2 takes two columns)",
+                             lines->path, number, second - lines->line + 1);
+    if (second) end = second;
+    *tab = *end = '\0';
+    *texts =
+        (struct qkv_pair_texts){lines->line, tab + 1, (size_t)(tab - lines->line), (size_t)(end - tab - 1)};
+    return QKV_OK;
+}
+
+/* ---- a line of each of two files ---- */
+
+/* Reports that two files have different numbers of lines. The current line of the longer file is the first one without a
+ * counterpart. Reads the longer file to its end to count its lines. */
+static enum qkv_status different_length(struct qkv_lines *longer, const char *shorter, int64_t shorter_count,
+                                        struct qkv_error *error)
+{
+    int64_t first = longer->number;
+    bool found = true;
+    while (found)
+        if (qkv_lines_next(longer, &found, error)) return QKV_INVALID;
+    return qkv_error_set(error, "%s:%lld:1: the line has no counterpart: %s has %lld lines, but %s has %lld",
+                         longer->path, (long long)first, longer->path, (long long)longer->number, shorter,
+                         (long long)shorter_count);
+}
+
+static enum qkv_status next_of_both(struct qkv_pair_lines *pairs, bool *found, struct qkv_error *error)
+{
+    struct qkv_lines *source = &pairs->source, *target = &pairs->target;
+    bool found_target;
+    if (qkv_lines_next(source, found, error) || qkv_lines_next(target, &found_target, error))
+        return QKV_INVALID;
+    if ((!*found && qkv_lines_check_read(source, error)) ||
+        (!found_target && qkv_lines_check_read(target, error)))
+        return QKV_INVALID;
+    if (*found && !found_target) return different_length(source, target->path, target->number, error);
+    if (!*found && found_target) return different_length(target, source->path, source->number, error);
+    return QKV_OK;
+}
+
+enum qkv_status qkv_pair_lines_next(struct qkv_pair_lines *pairs, struct qkv_pair_texts *texts, bool *found,
+                                    struct qkv_error *error)
+{
+    const struct qkv_lines *source = &pairs->source, *target = &pairs->target;
+    if (pairs->is_table ? qkv_lines_next(&pairs->source, found, error) : next_of_both(pairs, found, error))
+        return QKV_INVALID;
+    if (!*found) return qkv_lines_check_read(source, error);
+    if (pairs->is_table) return split_at_tab(pairs, texts, error);
+    *texts = (struct qkv_pair_texts){source->line, target->line, source->size, target->size};
+    return QKV_OK;
+}
+
+/* ---- tokens ---- */
+
+/* Whether a side of the current pair is empty or has only white space. */
+static bool is_blank(const struct qkv_parallel_text *text, int side)
+{
+    for (const char *c = text->raw[side]; *c;) {
         int32_t point;
         c += qkv_point(c, &point);
         if (!qkv_is_space(point)) return false;
@@ -34,59 +162,63 @@ static bool is_blank(const struct qkv_pair_side *side)
     return true;
 }
 
-/* ---- reading ---- */
-
-static enum qkv_status check_sides(const struct qkv_parallel_text *text, const struct qkv_pair_lines *pairs,
-                                   struct qkv_error *error)
+static enum qkv_status check_sides(const struct qkv_parallel_text *text, struct qkv_error *error)
 {
-    const struct qkv_lines *source = &pairs->source, *target = &pairs->target;
+    const struct qkv_lines *source = &text->pairs.source, *target = &text->pairs.target;
     long long number = source->number;
-    bool blank_source = is_blank(&text->source);
-    if (!blank_source && !is_blank(&text->target)) return QKV_OK;
-    if (!pairs->is_table)
+    bool blank_source = is_blank(text, 0);
+    if (!blank_source && !is_blank(text, 1)) return QKV_OK;
+    if (!text->pairs.is_table)
         return qkv_error_set(error, "%s:%lld:1: the line is empty",
                              blank_source ? source->path : target->path, number);
     if (blank_source)
         return qkv_error_set(error, "%s:%lld:1: the source side is empty", source->path, number);
     return qkv_error_set(error, "%s:%lld:%zu: the target side is empty", source->path, number,
-                         text->source.size + 2);
+                         text->size[0] + 2);
 }
 
-static enum qkv_status read_pairs(struct qkv_parallel_text *text, struct qkv_pair_lines *pairs,
-                                  struct qkv_error *error)
+static enum qkv_status check_end(const struct qkv_parallel_text *text, struct qkv_error *error)
 {
-    struct qkv_pair_texts texts;
-    bool found;
-    enum qkv_status status;
-    while (!(status = qkv_pair_lines_next(pairs, &texts, &found, error)) && found) {
-        text->source.raw = texts.source;
-        text->source.size = texts.source_size;
-        text->target.raw = texts.target;
-        text->target.size = texts.target_size;
-        if (check_sides(text, pairs, error) || add_pair(text, pairs->source.number, error))
-            return QKV_INVALID;
-    }
-    return status;
-}
-
-enum qkv_status qkv_parallel_text_read(struct qkv_parallel_text *text, struct qkv_error *error)
-{
-    struct qkv_pair_lines_options options = {.third_column = text->options.third_column};
-    const char *const language[2] = {text->source.text->lang, text->target.text->lang};
-    struct qkv_pair_lines pairs;
-    if (qkv_pair_lines_open(&pairs, text->path, language, options, error)) return QKV_INVALID;
-    enum qkv_status status = read_pairs(text, &pairs, error);
-    qkv_pair_lines_close(&pairs);
-    if (status || text->kept) return status;
+    if (text->kept) return QKV_OK;
     return qkv_error_set(error,
                          "%s: each of its %lld pairs is longer than data.src.max_length (%lld) or "
                          "data.trg.max_length (%lld) tokens",
-                         text->path, (long long)text->read, (long long)text->source.text->max_length,
-                         (long long)text->target.text->max_length);
+                         text->path, (long long)text->read, (long long)text->config[0]->max_length,
+                         (long long)text->config[1]->max_length);
+}
+
+enum qkv_status qkv_parallel_text_next(struct qkv_parallel_text *text, bool *found, struct qkv_error *error)
+{
+    struct qkv_pair_lines *pairs = &text->pairs;
+    struct qkv_pair_lines_options options = {.third_column = text->options.third_column};
+    const char *const language[2] = {text->config[0]->lang, text->config[1]->lang};
+    if (!pairs->source.path && qkv_pair_lines_open(pairs, text->path, language, options, error))
+        return QKV_INVALID;
+    for (bool is_long = true; is_long;) {
+        struct qkv_pair_texts texts;
+        if (qkv_pair_lines_next(pairs, &texts, found, error)) return QKV_INVALID;
+        if (!*found) return check_end(text, error);
+        text->raw[0] = texts.source, text->size[0] = texts.source_size;
+        text->raw[1] = texts.target, text->size[1] = texts.target_size;
+        if (check_sides(text, error)) return QKV_INVALID;
+        text->read++;
+        is_long = false;
+        for (int side = 0; side < 2; side++) {
+            struct qkv_tokens *tokens = &text->tokens[side];
+            /* The lines are valid text, so only memory can be missing. */
+            if (qkv_tokenize(tokens, text->config[side], text->raw[side], text->size[side], NULL))
+                return qkv_error_set(error, "%s: out of memory", text->path);
+            if (!text->options.drop_long || tokens->count <= text->config[side]->max_length) continue;
+            text->long_one[side]++;
+            is_long = true;
+        }
+    }
+    text->kept++;
+    return QKV_OK;
 }
 
 void qkv_parallel_text_release(struct qkv_parallel_text *text)
 {
-    qkv_tokens_release(&text->source.tokens);
-    qkv_tokens_release(&text->target.tokens);
+    qkv_pair_lines_close(&text->pairs);
+    for (int side = 0; side < 2; side++) qkv_tokens_release(&text->tokens[side]);
 }

@@ -67,11 +67,8 @@ static inline enum qkv_status qkv_prepared_refuse(const char *path, struct qkv_e
 /* The CRC-32 of a header with 0 in place of its checksum. */
 uint32_t qkv_prepared_checksum(const struct qkv_prepared_header *header);
 
-/* Rounds up to a multiple of 8 bytes, where the next section begins. */
-static inline uint64_t qkv_prepared_padded(uint64_t size)
-{
-    return (size + 7) / 8 * 8;
-}
+/* Sets where the sections are, and the sizes of those that follow from counts. Returns the size of the file. */
+uint64_t qkv_prepared_lay_out(struct qkv_prepared_header *header);
 
 /* The settings as text, in memory that the caller frees; NULL: no memory. */
 char *qkv_prepared_settings(const struct qkv_data_config *data);

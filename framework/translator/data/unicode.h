@@ -1,4 +1,4 @@
-/* Unicode for tokenizers and readers. In data/, only unicode.c calls utf8proc. */
+/* Unicode for tokenizers and readers. In data/, only unicode.c and input.c call utf8proc. */
 #ifndef QKV_DATA_UNICODE_H
 #define QKV_DATA_UNICODE_H
 

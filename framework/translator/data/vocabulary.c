@@ -1,12 +1,10 @@
 #include "qkv/vocabulary.h"
 
-#include "core/grow.h"
-#include "data/file_parts.h"
+#include "data/lines.h"
 #include "data/unicode.h"
 #include "qkv/file.h"
-#include "qkv/lines.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -146,9 +144,9 @@ enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabulary, con
 }
 
 /* Adds the current line of the file as the next id. */
-static enum qkv_status add_line(struct qkv_vocabulary *vocabulary, const struct qkv_lines *lines,
-                                struct qkv_error *error)
+static enum qkv_status add_line(void *made, const struct qkv_lines *lines, struct qkv_error *error)
 {
+    struct qkv_vocabulary *vocabulary = made;
     const char *path = lines->path, *token = lines->line;
     long long number = lines->number;
     if (number <= QKV_SPECIALS && strcmp(token, specials[number - 1]))
@@ -161,29 +159,17 @@ static enum qkv_status add_line(struct qkv_vocabulary *vocabulary, const struct 
     int32_t before = qkv_types_find(&vocabulary->types, token);
     if (before >= 0)
         return qkv_error_set(error, "%s:%lld: \"%s\" repeats line %d", path, number, token, before + 1);
-    if (!lines->ended)
-        return qkv_error_set(error, "%s:%lld: the last line has no newline; the file may be truncated", path,
-                             number);
-    if (!add(vocabulary, token, 0)) return qkv_error_set(error, "%s: out of memory", path);
-    return QKV_OK;
+    return add(vocabulary, token, 0) ? QKV_OK : qkv_error_set(error, "%s: out of memory", path);
 }
 
 enum qkv_status qkv_vocabulary_read(struct qkv_vocabulary *vocabulary, struct qkv_file_part part,
                                     struct qkv_error *error)
 {
     *vocabulary = (struct qkv_vocabulary){0};
-    const char *path = part.path;
-    struct qkv_lines lines;
-    if (qkv_lines_open_part(&lines, part, error)) return QKV_INVALID;
-    bool found;
-    enum qkv_status status;
-    while (!(status = qkv_lines_next(&lines, &found, error)) && found)
-        if ((status = add_line(vocabulary, &lines, error))) break;
-    if (!status) status = qkv_lines_check_read(&lines, error);
+    enum qkv_status status = qkv_lines_read_part(part, add_line, vocabulary, error);
     if (!status && vocabulary->size < QKV_SPECIALS)
-        status = qkv_error_set(error, "%s: has %d lines, but a vocabulary begins with <unk>, <s>, </s>", path,
-                               vocabulary->size);
-    qkv_lines_close(&lines);
+        status = qkv_error_set(error, "%s: has %d lines, but a vocabulary begins with <unk>, <s>, </s>",
+                               part.path, vocabulary->size);
     if (status) qkv_vocabulary_release(vocabulary);
     return status;
 }

@@ -1,10 +1,10 @@
 /* What the engine takes from a system, for a module that has one thread, one kind of kernels and no OpenBLAS: in place of
  * core/workers.c, core/memory.c, core/matrix_threads.c, core/kernel_choice.c, config/path.c, data/input.c,
- * data/prepared_open.c, explain/learned_run.c, kernels/registry.c and run/listing.c. */
+ * data/prepared.c, explain/learned_run.c, kernels/registry.c and run/listing.c. */
 #include "config/path.h"
 #include "core/kernel_choice.h"
 #include "core/matrix_threads.h"
-#include "data/input.h"
+#include "data/lines.h"
 #include "data/prepared.h"
 #include "explain/learned.h"
 #include "kernels/optimizer.h"
@@ -108,7 +108,7 @@ void qkv_input_close(struct qkv_input *input)
     (void)input;
 }
 
-/* A page has no prepared corpora, data/prepared_open.c: a corpus that could hold one is never asked about it. */
+/* A page has no prepared corpora, data/prepared.c: a corpus that could hold one is never asked about it. */
 enum qkv_status qkv_prepared_open(struct qkv_corpus *corpus, const char *path,
                                   const struct qkv_data_config *data, struct qkv_corpus_options options,
                                   struct qkv_error *error)

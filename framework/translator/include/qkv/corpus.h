@@ -23,7 +23,6 @@
 #include "qkv/bpe.h"
 #include "qkv/config.h"
 #include "qkv/error.h"
-#include "qkv/lines.h"
 #include "qkv/tokenizer.h"
 #include "qkv/vocabulary.h"
 
@@ -169,44 +168,13 @@ QKV_API enum qkv_status qkv_corpus_prepare(const char *file, const char *path,
                                            const struct qkv_vocabulary *const vocabularies[2],
                                            struct qkv_prepared_counts *counts, struct qkv_error *error);
 
-/* ---- single pairs ---- */
+/* ---- single pairs and sentences ---- */
 
 /* The two sides of a sentence pair as text, each with a NUL. */
 struct qkv_pair_texts {
     const char *source, *target;
     size_t source_size, target_size; /* bytes, without the NUL */
 };
-
-/* Sentence pairs that are read one by one. Caller's storage; all zero is valid and closed. */
-struct qkv_pair_lines {
-    /* The table and its current line, or the file of the source sides. Its line number is the number of the pair, from
-     * 1. */
-    struct qkv_lines source;
-    struct qkv_lines target; /* the file of the target sides, of two files */
-    bool is_table, third_column;
-};
-
-struct qkv_pair_lines_options {
-    bool third_column; /* lines of a table may have a second tab; it and the rest are left out */
-    bool any_name;     /* an existing file is read as a table, whatever its name */
-};
-
-/* Opens x.tsv or x.tsv.gz, `-` for standard input, or the two line-aligned files that begin with `path`, a dot and the
- * language of source and target, as qkv_corpus_read does. Fails, with `path: ...`, for a file that cannot be read; nothing
- * needs to be closed then. */
-QKV_API enum qkv_status qkv_pair_lines_open(struct qkv_pair_lines *pairs, const char *path,
-                                            const char *const language[2],
-                                            struct qkv_pair_lines_options options, struct qkv_error *error);
-
-/* Reads the next pair, whose texts live until the next call; *found becomes false at the end. A side may be empty. Fails
- * with path:line:column for a line without a tab or, without options.third_column, with two, and for a line that the other
- * file lacks; with `path: the file is empty`; and as qkv_lines_next does. */
-QKV_API enum qkv_status qkv_pair_lines_next(struct qkv_pair_lines *pairs, struct qkv_pair_texts *texts,
-                                            bool *found, struct qkv_error *error);
-
-QKV_API void qkv_pair_lines_close(struct qkv_pair_lines *pairs);
-
-/* ---- single sentences ---- */
 
 /* One tokenised sentence; the next one reuses its memory. All zero is valid and empty. */
 struct qkv_sentence {
@@ -228,21 +196,5 @@ QKV_API enum qkv_status qkv_sentence_encode(struct qkv_sentence *sentence, const
                                             size_t size, struct qkv_error *error);
 
 QKV_API void qkv_sentence_release(struct qkv_sentence *sentence);
-
-/* Reads sentences from a text, one per line. Set text and vocabulary, open `lines`, and set the rest to zero. */
-struct qkv_sentence_reader {
-    const struct qkv_text_config *text;
-    const struct qkv_vocabulary *vocabulary;
-    struct qkv_lines lines; /* lines.line is the current sentence, lines.number its number, from 1 */
-    /* tokens.count is 0 for an empty line. It may exceed text->max_length, which only training uses. */
-    struct qkv_sentence sentence;
-};
-
-/* Reads the next sentence; `*found` becomes false at the end. Fails as qkv_lines_next does. */
-QKV_API enum qkv_status qkv_sentence_reader_next(struct qkv_sentence_reader *reader, bool *found,
-                                                 struct qkv_error *error);
-
-/* Frees the memory and closes `lines`. */
-QKV_API void qkv_sentence_reader_release(struct qkv_sentence_reader *reader);
 
 #endif
