@@ -4,7 +4,7 @@
 #include "error_messages.h"
 #include "terminal.h"
 
-#include "qkv/chart.h"
+#include "draw/chart.h"
 #include "qkv/file.h"
 
 #include <math.h>
@@ -39,8 +39,8 @@ static double longest_in_training(const struct comparison *c)
 
 static enum qkv_status draw(struct comparison *c, const char *path, struct qkv_error *error)
 {
-    struct qkv_chart_line lines[MAX_RUNS];
-    struct qkv_chart chart = {
+    struct chart_line lines[MAX_RUNS];
+    struct chart chart = {
         .title = "Sentences translated without a mistake",
         .x_label = "length of the source sentence, tokens",
         .y_label = "sequence accuracy, %",
@@ -54,14 +54,14 @@ static enum qkv_status draw(struct comparison *c, const char *path, struct qkv_e
         int64_t count = comparison_by_length(c, &c->run[i], &lengths, &accuracies);
         if (count < 0) return qkv_error_set(error, "%s: out of memory", path);
         if (count)
-            lines[chart.line_count++] = (struct qkv_chart_line){c->run[i].name, count, lengths, accuracies};
+            lines[chart.line_count++] = (struct chart_line){c->run[i].name, count, lengths, accuracies};
     }
     if (!chart.line_count)
         return qkv_error_set(error,
                              "%s: no evaluation has scores by length; make them with `qkv evaluate "
                              "--by-length 5 --json`",
                              path);
-    return qkv_chart_write(&chart, path, error);
+    return qkv_charts_write(&chart, 1, 1, path, error);
 }
 
 /* Writes the table to a file, or to standard output if `path` is NULL. */

@@ -2,7 +2,7 @@
 #ifndef QKV_TOOLS_COMPARISON_H
 #define QKV_TOOLS_COMPARISON_H
 
-#include "draw/bytes.h"
+#include "draw/text.h"
 #include "qkv/arena.h"
 #include "qkv/error.h"
 #include "run_set.h"

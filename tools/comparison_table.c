@@ -2,8 +2,7 @@
 #include "comparison.h"
 #include "score_options.h"
 
-#include "draw/cells.h"
-#include "draw/format_text.h"
+#include "draw/text.h"
 #include "report/json_text.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "sentence_pair.h"
 #include "terminal.h"
 
-#include "draw/animation.h"
+#include "draw/picture.h"
 #include "qkv/attention_map.h"
 #include "qkv/file.h"
 #include "run/snapshots.h"

@@ -1,6 +1,6 @@
 #include "heads_table.h"
 
-#include "draw/format_text.h"
+#include "draw/text.h"
 #include "measure_option.h"
 #include "qkv/attention_map.h"
 #include "report/json_text.h"

@@ -2,7 +2,7 @@
 #ifndef QKV_TOOLS_HEADS_TABLE_H
 #define QKV_TOOLS_HEADS_TABLE_H
 
-#include "draw/bytes.h"
+#include "draw/text.h"
 #include "qkv/heads.h"
 
 struct heads_table {

@@ -3,7 +3,7 @@
 #include "error_messages.h"
 #include "json.h"
 
-#include "draw/format_text.h"
+#include "draw/text.h"
 #include "qkv/file.h"
 #include "report/json_text.h"
 

@@ -2,7 +2,7 @@
 #ifndef QKV_TOOLS_LOSS_HISTORY_H
 #define QKV_TOOLS_LOSS_HISTORY_H
 
-#include "draw/bytes.h"
+#include "draw/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,9 +4,7 @@
 #include "error_messages.h"
 #include "terminal.h"
 
-#include "draw/chart_scale.h"
-#include "draw/chart_text.h"
-#include "qkv/chart.h"
+#include "draw/chart.h"
 #include "qkv/metrics.h"
 
 #include <math.h>
@@ -91,19 +89,19 @@ static bool is_shown(const char *name)
 struct plot {
     struct run_set set;
     enum curve_axis axis;
-    struct qkv_chart chart[MAX_PANELS];
-    struct qkv_chart_line line[MAX_PANELS][2 * RUN_SET_MAX];
-    struct qkv_chart_point point[MAX_PANELS][2 * RUN_SET_MAX];
+    struct chart chart[MAX_PANELS];
+    struct chart_line line[MAX_PANELS][2 * RUN_SET_MAX];
+    struct chart_point point[MAX_PANELS][2 * RUN_SET_MAX];
     double largest_x; /* as recorded */
     int charts;
     bool has_star, has_ring, has_band, has_companion, has_smoothed;
 };
 
-static void add_symbol(struct qkv_chart *chart, struct qkv_chart_point *points, const struct curve *curve,
-                       int64_t at, int line, enum qkv_chart_symbol symbol)
+static void add_symbol(struct chart *chart, struct chart_point *points, const struct curve *curve, int64_t at,
+                       int line, enum chart_symbol symbol)
 {
     if (at < 0 || at >= curve->count) return;
-    points[chart->point_count++] = (struct qkv_chart_point){curve->x[at], curve->y[at], line, symbol};
+    points[chart->point_count++] = (struct chart_point){curve->x[at], curve->y[at], line, symbol};
 }
 
 static double scale_of(enum quantity quantity)
@@ -113,7 +111,7 @@ static double scale_of(enum quantity quantity)
 }
 
 /* Turns a curve into a line, scaled for the axis. */
-static struct qkv_chart_line line_of(const char *name, struct curve *curve, double scale, struct plot *plot)
+static struct chart_line line_of(const char *name, struct curve *curve, double scale, struct plot *plot)
 {
     for (int64_t i = 0; i < curve->count; i++) {
         curve->y[i] *= scale;
@@ -122,19 +120,19 @@ static struct qkv_chart_line line_of(const char *name, struct curve *curve, doub
         plot->largest_x = fmax(plot->largest_x, curve->x[i]);
     }
     if (curve->low && curve->count) plot->has_band = true;
-    return (struct qkv_chart_line){.name = name,
-                                   .count = curve->count,
-                                   .x = curve->x,
-                                   .y = curve->y,
-                                   .low = curve->low,
-                                   .high = curve->high};
+    return (struct chart_line){.name = name,
+                               .count = curve->count,
+                               .x = curve->x,
+                               .y = curve->y,
+                               .low = curve->low,
+                               .high = curve->high};
 }
 
 /* Adds the curves of a group to a chart. For the loss, adds the training curve, too, as a companion. */
 static bool add_group(struct plot *plot, int panel, enum quantity quantity, int g)
 {
-    struct qkv_chart *chart = &plot->chart[panel];
-    struct qkv_chart_line *lines = plot->line[panel];
+    struct chart *chart = &plot->chart[panel];
+    struct chart_line *lines = plot->line[panel];
     struct curve curve, train;
     bool is_loss = quantity == QUANTITY_LOSS;
     enum quantity main = is_loss ? (enum quantity)(QUANTITY_SCORES + QKV_METRIC_LOSS) : quantity;
@@ -142,15 +140,15 @@ static bool add_group(struct plot *plot, int panel, enum quantity quantity, int 
     lines[g] = line_of(plot->set.group[g].name, &curve, scale_of(quantity), plot);
     lines[g].without_marks = main < QUANTITY_SCORES || curve.count > MAX_MARKED;
     if (main >= QUANTITY_SCORES && curve.count) {
-        add_symbol(chart, plot->point[panel], &curve, curve_best(&plot->set, g), g, QKV_CHART_STAR);
+        add_symbol(chart, plot->point[panel], &curve, curve_best(&plot->set, g), g, CHART_STAR);
         plot->has_star = true;
     }
     if (!is_loss) return true;
     if (!curve_read(&plot->set, g, QUANTITY_LOSS, plot->axis, &train)) return false;
     int64_t overfits = curve_overfits(&train, &curve);
-    add_symbol(chart, plot->point[panel], &curve, overfits, g, QKV_CHART_RING);
+    add_symbol(chart, plot->point[panel], &curve, overfits, g, CHART_RING);
     plot->has_ring = plot->has_ring || overfits >= 0;
-    struct qkv_chart_line *companion = &lines[plot->set.groups + g];
+    struct chart_line *companion = &lines[plot->set.groups + g];
     *companion = line_of(plot->set.group[g].name, &train, 1, plot);
     companion->companion_of = g + 1;
     plot->has_companion = plot->has_companion || train.count;
@@ -190,10 +188,10 @@ static bool make_charts(struct plot *plot)
     enum quantity quantity;
     for (int64_t i = 0; panel_quantity(i, &quantity); i++) {
         int panel = plot->charts, groups = plot->set.groups;
-        struct qkv_chart *chart = &plot->chart[panel];
+        struct chart *chart = &plot->chart[panel];
         int64_t points = 0;
         if (!is_shown(panel_name(NULL, i))) continue;
-        *chart = (struct qkv_chart){.lines = plot->line[panel], .points = plot->point[panel]};
+        *chart = (struct chart){.lines = plot->line[panel], .points = plot->point[panel]};
         chart->line_count = quantity == QUANTITY_LOSS ? 2 * groups : groups;
         chart->y_label = y_label(plot, quantity);
         if (!chart->y_label) return false;
@@ -211,13 +209,13 @@ static void finish_charts(struct plot *plot)
     double divisor;
     const char *label = x_label(plot, &divisor);
     for (int c = 0; c < plot->charts; c++) {
-        struct qkv_chart *chart = &plot->chart[c];
+        struct chart *chart = &plot->chart[c];
         chart->x_label = label;
         for (int64_t l = 0; l < chart->line_count; l++) /* the curves are in our arena */
             for (int64_t i = 0; i < chart->lines[l].count; i++) ((double *)chart->lines[l].x)[i] /= divisor;
         for (int64_t p = 0; p < chart->point_count; p++) plot->point[c][p].x /= divisor;
-        if (plot->has_star) chart->symbol_meaning[QKV_CHART_STAR] = "best validation";
-        if (plot->has_ring) chart->symbol_meaning[QKV_CHART_RING] = "overfitting begins";
+        if (plot->has_star) chart->symbol_meaning[CHART_STAR] = "best validation";
+        if (plot->has_ring) chart->symbol_meaning[CHART_RING] = "overfitting begins";
         if (plot->has_companion)
             chart->companion_meaning = plot->has_smoothed ? "loss of training, with label smoothing"
                                                           : "loss of training, without label smoothing";
@@ -260,18 +258,7 @@ static enum qkv_status print_charts(const struct plot *plot, struct qkv_error *e
     int width = terminal_width(stdout);
     const struct chart_text text = {
         .width = width < WIDEST ? width - 1 : WIDEST, .height = ROWS, .ascii = !locale_is_utf8()};
-    for (int c = 0; c < plot->charts; c++) {
-        double number = qkv_chart_unshown_number(&plot->chart[c]);
-        if (!(number >= 0 && number <= 0)) {
-            free(out.data);
-            return qkv_error_set(error, "a chart cannot show %g; its numbers are 0 to 1e15", number);
-        }
-        qkv_chart_text(&plot->chart[c], &text, &out);
-        qkv_bytes_text(&out, "\n");
-    }
-    qkv_chart_text_legend(&plot->chart[0], &text, &out);
-    if (out.failed) qkv_error_set(error, "out of memory for the charts");
-    enum qkv_status status = out.failed ? QKV_INVALID : QKV_OK;
+    enum qkv_status status = qkv_charts_text(plot->chart, plot->charts, &text, &out, error);
     if (!status) print_result(stdout, out.data);
     free(out.data);
     return status;

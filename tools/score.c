@@ -6,7 +6,7 @@
 #include "systems.h"
 #include "text_notes.h"
 
-#include "draw/bytes.h"
+#include "draw/text.h"
 #include "qkv/lines.h"
 
 #include <cjson/cJSON.h>

@@ -5,7 +5,7 @@
 #ifndef QKV_TOOLS_STATUS_BLOCK_H
 #define QKV_TOOLS_STATUS_BLOCK_H
 
-#include "draw/bytes.h"
+#include "draw/text.h"
 
 #include <stdbool.h>
 #include <stdio.h>

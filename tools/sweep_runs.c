@@ -7,7 +7,7 @@
 #include "sweep_progress.h"
 #include "terminal.h"
 
-#include "draw/bytes.h"
+#include "draw/text.h"
 #include "framework/engine/core/clock.h"
 
 #include "qkv/file.h"

@@ -3,7 +3,7 @@
 #include "score_options.h"
 #include "terminal.h"
 
-#include "draw/cells.h"
+#include "draw/text.h"
 
 #include <math.h>
 #include <stdio.h>

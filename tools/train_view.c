@@ -5,7 +5,7 @@
 #include "terminal.h"
 #include "train_signals.h"
 
-#include "draw/cells.h"
+#include "draw/text.h"
 
 #include "framework/engine/core/clock.h"
 

@@ -4,7 +4,7 @@
 #include "refusal.h"
 #include "support.h"
 
-#include "qkv/chart.h"
+#include "framework/translator/draw/chart.h"
 
 #include <cairo.h>
 #include <criterion/criterion.h>
@@ -17,16 +17,15 @@ static const double X[] = {3, 8, 13, 18, 23, 28, 33, 38, 43, 48};
 static const double FALLING[] = {90, 75, 50, 28, 12, 4, 1, 0, 0, 0};
 static const double HIGH[] = {99, 98.5, 98, 97.5, 97, 90, 70, 45, 25, 12};
 
-static struct qkv_chart_line lines[] = {{"bottle & neck", 10, X, FALLING}, {"attention", 10, X, HIGH}};
-static const struct qkv_chart chart = {.title = "Accuracy",
-                                       .x_label = "length, tokens",
-                                       .y_label = "right, %",
-                                       .x_end = 50,
-                                       .y_end = 100,
-                                       .vertical_line = 25,
-                                       .vertical_line_label = "longest in training",
-                                       .lines = lines,
-                                       .line_count = 2};
+static struct chart_line lines[] = {{"bottle & neck", 10, X, FALLING}, {"attention", 10, X, HIGH}};
+static const struct chart chart = {.title = "Accuracy",
+                                   .x_label = "length, tokens",
+                                   .y_label = "right, %",
+                                   .y_end = 100,
+                                   .vertical_line = 25,
+                                   .vertical_line_label = "longest in training",
+                                   .lines = lines,
+                                   .line_count = 2};
 
 static struct qkv_error error;
 
@@ -36,14 +35,14 @@ static struct qkv_error error;
         .x_label = "x", .y_label = "y", .lines = of_lines, .line_count = LENGTH_OF(of_lines), __VA_ARGS__    \
     }
 
-static const char *draw(const struct qkv_chart *what, const char *name)
+static const char *draw(const struct chart *what, const char *name)
 {
     const char *path = format("%s/%s", scratch(name), name);
-    expect_done(qkv_chart_write(what, path, &error), &error);
+    expect_done(qkv_charts_write(what, 1, 1, path, &error), &error);
     return path;
 }
 
-static const char *svg_of(const struct qkv_chart *what)
+static const char *svg_of(const struct chart *what)
 {
     return read_file(draw(what, "chart.svg"), NULL);
 }
@@ -64,8 +63,8 @@ Test(chart, shows_axes_with_labels_and_a_line_and_a_legend_entry_per_series)
 Test(chart, places_values_by_the_scale_of_the_axes)
 {
     static const double x[] = {0, 50}, y[] = {0, 100};
-    static const struct qkv_chart_line line[] = {{"corners", 2, x, y}};
-    const struct qkv_chart corners = CHART_OF(line, .x_end = 50, .y_end = 100);
+    static const struct chart_line line[] = {{"corners", 2, x, y}};
+    const struct chart corners = CHART_OF(line, .y_end = 100);
     const char *svg = svg_of(&corners);
     const char *points = strstr(svg, "points=\"");
     cr_assert_not_null(points);
@@ -80,8 +79,8 @@ Test(chart, places_values_by_the_scale_of_the_axes)
 Test(chart, ends_axes_at_round_numbers)
 {
     static const double x[] = {0.1, 0.33}, y[] = {7, 1234};
-    static const struct qkv_chart_line line[] = {{"odd", 2, x, y}};
-    const struct qkv_chart odd = CHART_OF(line, );
+    static const struct chart_line line[] = {{"odd", 2, x, y}};
+    const struct chart odd = CHART_OF(line, );
     const char *svg = svg_of(&odd);
     cr_expect(strstr(svg, ">0.35<") && !strstr(svg, ">0.40<"));
     cr_expect(strstr(svg, ">1400<") && !strstr(svg, ">1600<"));
@@ -111,8 +110,8 @@ Test(chart, draws_the_same_lines_as_pixels)
 /* In two columns, the second chart is right of the first and the third below it. There is one legend. */
 Test(chart, shares_a_sheet_and_a_legend_with_others)
 {
-    struct qkv_chart_line plain = {.name = "computed", .count = 10, .x = X, .y = HIGH, .without_marks = true};
-    const struct qkv_chart sheet[] = {
+    struct chart_line plain = {.name = "computed", .count = 10, .x = X, .y = HIGH, .without_marks = true};
+    const struct chart sheet[] = {
         {.x_label = "first", .y_label = "y", .lines = &plain, .line_count = 1},
         {.x_label = "second", .y_label = "y", .lines = lines, .line_count = 2},
         {.x_label = "third", .y_label = "y", .lines = lines, .line_count = 1},
@@ -138,9 +137,9 @@ Test(chart, shares_a_sheet_and_a_legend_with_others)
 /* Invalid UTF-8, of which measuring the width must end at its end, and what XML forbids. */
 Test(chart, replaces_what_is_no_text)
 {
-    static const struct qkv_chart_line odd[] = {{"a name\xFFz\xE4", 10, X, HIGH},
-                                                {"a\033[2J\uFFFE\u202E<&\"", 10, X, HIGH}};
-    const struct qkv_chart hostile = {
+    static const struct chart_line odd[] = {{"a name\xFFz\xE4", 10, X, HIGH},
+                                            {"a\033[2J\uFFFE\u202E<&\"", 10, X, HIGH}};
+    const struct chart hostile = {
         .title = "]]>\x01", .x_label = "\r", .y_label = "\uFFFF", .lines = odd, .line_count = 2};
     struct markup markup = parse_markup(svg_of(&hostile));
     cr_expect(has_text(markup, "a name\uFFFDz\uFFFD") && has_text(markup, "a\uFFFD[2J\uFFFD\uFFFD<&\""));
@@ -156,8 +155,8 @@ Test(chart, cuts_long_names, .timeout = 30)
     memset(letters, 'x', SIZE);
     for (int i = 0; i < SIZE; i += 2) memcpy(marks + i, "\xCC\x81", 2);
     letters[SIZE] = marks[SIZE] = 0;
-    struct qkv_chart_line both[] = {{letters, 10, X, HIGH}, {marks, 10, X, FALLING}};
-    const struct qkv_chart large = {
+    struct chart_line both[] = {{letters, 10, X, HIGH}, {marks, 10, X, FALLING}};
+    const struct chart large = {
         .title = letters, .x_label = letters, .y_label = marks, .lines = both, .line_count = 2};
     const char *svg = svg_of(&large);
     parse_markup(svg);
@@ -191,71 +190,27 @@ Test(chart, refuses_numbers_that_no_axis_shows)
     const char *path = format("%s/chart.svg", scratch("numbers"));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const double x[] = {1, 2}, y[] = {1, numbers[i]};
-        const struct qkv_chart_line across = {"a", 2, y, x, false}, up = {"a", 2, x, y, false};
-        const struct qkv_chart charts[] = {{.lines = &across, .line_count = 1},
-                                           {.lines = &up, .line_count = 1},
-                                           {.y_end = numbers[i]},
-                                           {.x_end = numbers[i]},
-                                           {.vertical_line = numbers[i]}};
+        const struct chart_line across = {"a", 2, y, x, false}, up = {"a", 2, x, y, false};
+        const struct chart charts[] = {{.lines = &across, .line_count = 1},
+                                       {.lines = &up, .line_count = 1},
+                                       {.y_end = numbers[i]},
+                                       {.vertical_line = numbers[i]}};
         for (size_t c = 0; c < LENGTH_OF(charts); c++)
-            expect_refusal_with(qkv_chart_write(&charts[c], path, &error), &error, "a chart cannot show ");
+            expect_refusal_with(qkv_charts_write(&charts[c], 1, 1, path, &error), &error,
+                                "a chart cannot show ");
     }
     cr_expect_null(read_file(path, NULL));
-    expect_refusal(qkv_chart_write(&chart, "chart.bmp", &error), &error,
+    expect_refusal(qkv_charts_write(&chart, 1, 1, "chart.bmp", &error), &error,
                    "chart.bmp: a chart is written as .svg or .png");
-    const struct qkv_chart smallest = {.x_label = "x", .y_label = "y", .y_end = 5e-324};
-    cr_expect_eq(qkv_chart_write(&smallest, path, &error), QKV_INVALID);
-}
-
-Test(chart, refuses_numbers_that_name_no_line_or_symbol)
-{
-    static const double x[] = {1, 2}, y[] = {1, 2};
-    static const int64_t wrong[] = {-1, INT64_MIN, INT64_MAX, 2};
-    const char *path = format("%s/chart.svg", scratch("lines"));
-    for (int i = 0; i < 4; i++) {
-        const struct qkv_chart_line line[] = {{"a", 2, x, y, .companion_of = wrong[i]}};
-        const struct qkv_chart one = CHART_OF(line, );
-        expect_refusal(
-            qkv_chart_write(&one, path, &error), &error,
-            format("%s: companion_of of line 0 is %lld, but must be 0 to 1", path, (long long)wrong[i]));
-    }
-    const struct qkv_chart_point points[] = {{1, 1, -1, QKV_CHART_STAR},
-                                             {1, 1, INT64_MIN, QKV_CHART_RING},
-                                             {1, 1, 0, (enum qkv_chart_symbol)QKV_CHART_SYMBOLS},
-                                             {1, 1, 0, (enum qkv_chart_symbol) - 1},
-                                             {1, 1, INT64_MAX, QKV_CHART_STAR}};
-    for (int i = 0; i < 5; i++) {
-        const struct qkv_chart one = {.x_label = "x", .y_label = "y", .points = &points[i], .point_count = 1};
-        cr_expect_eq(qkv_chart_write(&one, path, &error), i < 4 ? QKV_INVALID : QKV_OK);
-        if (i < 4)
-            cr_expect_str_eq(error.message, format("%s: point 0 is invalid: line %lld, symbol %d", path,
-                                                   (long long)points[i].line, (int)points[i].symbol));
-    }
-}
-
-Test(chart, refuses_counts_below_0)
-{
-    static const int64_t wrong[] = {-1, INT64_MIN};
-    static const double x[] = {1, 2};
-    const char *path = format("%s/chart.svg", scratch("counts"));
-    for (int i = 0; i < 2; i++) {
-        const struct qkv_chart_line line = {"a", wrong[i], x, x, .low = x, .high = x};
-        const struct qkv_chart charts[] = {{.lines = &line, .line_count = 1},
-                                           {.lines = &line, .line_count = wrong[i]},
-                                           {.point_count = wrong[i]}};
-        for (int c = 0; c < 3; c++) cr_expect_eq(qkv_chart_write(&charts[c], path, &error), QKV_INVALID);
-        cr_expect_str_eq(error.message,
-                         format("%s: a chart has 0 lines and %lld points", path, (long long)wrong[i]));
-    }
 }
 
 Test(chart, lines_of_the_same_colour_differ_in_dashes_and_marks)
 {
     enum { LINES = 8 }; /* one more than there are colours */
     static const double x[] = {1, 2}, y[] = {1, 2};
-    struct qkv_chart_line many[LINES];
-    for (int i = 0; i < LINES; i++) many[i] = (struct qkv_chart_line){"line", 2, x, y};
-    const struct qkv_chart full = CHART_OF(many, );
+    struct chart_line many[LINES];
+    for (int i = 0; i < LINES; i++) many[i] = (struct chart_line){"line", 2, x, y};
+    const struct chart full = CHART_OF(many, );
     const char *svg = svg_of(&full);
     cr_expect_eq(occurrences(svg, "stroke=\"#000000\" stroke-width=\"2\" shape"), 2,
                  "the first, and in the legend");
@@ -266,12 +221,11 @@ Test(chart, lines_of_the_same_colour_differ_in_dashes_and_marks)
 Test(chart, companions_have_the_colour_of_their_line_and_no_entry_in_the_legend)
 {
     static const double x[] = {1, 2}, y[] = {1, 2}, low[] = {0.5, 1}, high[] = {1.5, 3};
-    const struct qkv_chart_line two[] = {{"dev", 2, x, y, .low = low, .high = high},
-                                         {"train", 2, x, low, .companion_of = 1}};
-    const struct qkv_chart_point ring = {2, 2, 0, QKV_CHART_RING};
-    struct qkv_chart both =
-        CHART_OF(two, .points = &ring, .point_count = 1, .companion_meaning = "thin",
-                 .band_meaning = "the band", .symbol_meaning = {[QKV_CHART_RING] = "the ring"});
+    const struct chart_line two[] = {{"dev", 2, x, y, .low = low, .high = high},
+                                     {"train", 2, x, low, .companion_of = 1}};
+    const struct chart_point ring = {2, 2, 0, CHART_RING};
+    struct chart both = CHART_OF(two, .points = &ring, .point_count = 1, .companion_meaning = "thin",
+                                 .band_meaning = "the band", .symbol_meaning = {[CHART_RING] = "the ring"});
     const char *svg = svg_of(&both);
     cr_expect_null(strstr(svg, ">train<"));
     cr_expect(strstr(svg, ">dev<") && strstr(svg, ">the ring<") && strstr(svg, ">thin<") &&
@@ -281,8 +235,8 @@ Test(chart, companions_have_the_colour_of_their_line_and_no_entry_in_the_legend)
     cr_expect_eq(occurrences(svg, "stroke-width=\"1.5\""), 2, "the ring, and in the legend");
     cr_expect_not_null(strstr(svg, ">3.0<"), "the axis holds the band");
     static const double bad[] = {1, -1};
-    struct qkv_chart_line below = {"x", 2, x, y, .low = bad, .high = high};
+    struct chart_line below = {"x", 2, x, y, .low = bad, .high = high};
     both.lines = &below;
     both.line_count = 1;
-    cr_expect_eq(qkv_chart_write(&both, "never.svg", &error), QKV_INVALID);
+    cr_expect_eq(qkv_charts_write(&both, 1, 1, "never.svg", &error), QKV_INVALID);
 }

@@ -1,15 +1,25 @@
-/* Figures of heat maps: drawing what layout.c places. */
+/* Figures of heat maps: the positions of their parts, and drawing.
+ *
+ *     title, in lines
+ *     subtitle
+ *               title              title
+ *     r   labels [panel]            [panel]            [colour bar] value name
+ *     o   ...
+ *     w         title              title
+ *     s   labels [panel]            [panel]
+ *               column labels      column labels
+ *                          columns
+ */
 #include "draw/heatmap.h"
 
-#include "draw/cells.h"
-#include "draw/display_text.h"
-#include "draw/layout.h"
+#include "core/plain_text.h"
 #include "qkv/colormap.h"
 #include "qkv/scalar_math.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <utf8proc.h>
 
 static const uint32_t ink = 0x222222, soft_ink = 0x666666, frame = 0xCCCCCC;
 
@@ -18,8 +28,245 @@ enum { MAX_CELLS = 6000, LEVELS = 64 };
 
 enum { MAX_STROKES = 64 }; /* of a line of the hatching */
 
-#define HATCHING   6.    /* from one stroke to the next, along an edge */
-#define MIN_NUMBER 0.005 /* lower values would be printed as 0.00 */
+#define HATCHING      6.         /* from one stroke to the next, along an edge */
+#define MIN_NUMBER    0.005      /* lower values would be printed as 0.00 */
+#define LONGEST_LABEL 150.       /* width; longer labels are cut */
+#define MIN_WIDTH     420.       /* of the figure, so that the title has space */
+#define SINE          0.70710678 /* of 45 degrees */
+
+#define MARGIN      16.
+#define GAP         20. /* between panels */
+#define LABEL_GAP   6.  /* between a label and its row or column */
+#define AXIS        20. /* space for the name of an axis */
+#define TITLE_SIZE  14.
+#define TITLE_PITCH 20. /* from one line of the title to the next */
+#define SMALL_SIZE  11.
+#define BAR_WIDTH   16.
+
+enum { MAX_TITLE_LINES = 4 };
+
+/* ---- positions ---- */
+
+/* One axis of a group. */
+struct axis {
+    const char **labels; /* cut to fit */
+    double width;        /* of the longest label */
+};
+
+struct group_layout {
+    struct axis rows, columns;
+    double angle;        /* of the column labels: 0, -45 or -90 */
+    double label_height; /* of the column labels, which are below the cells */
+};
+
+/* Panels side by side: first .. end - 1, all of one group. */
+struct line {
+    int64_t first, end;
+    double top;      /* of the cells */
+    bool ends_block; /* the next line belongs to another group, or there is none */
+};
+
+struct layout {
+    struct group_layout *groups;
+    struct line *lines;
+    int64_t line_count;
+    const char **title;
+    int64_t title_count;
+    const char *subtitle; /* NULL: none */
+    bool single;          /* the figure has one panel: larger cells, no title above the panel */
+    double cell, font;    /* side of a cell, size of labels */
+    double pitch;         /* from one panel of a line to the next */
+    double left;          /* of the first panel of each line */
+    double label_width;   /* of the widest row label of any group */
+    double bar_left, bar_height;
+    double width, height;
+};
+
+static bool read_axis(struct axis *axis, const struct heatmap *heatmap, const struct heatmap_axis *from,
+                      double font)
+{
+    *axis = (struct axis){0};
+    axis->labels = qkv_arena_allocate(heatmap->arena, (size_t)from->count * sizeof *axis->labels);
+    for (int64_t i = 0; axis->labels && i < from->count; i++) {
+        const char *label = qkv_display_token(heatmap->arena, from->labels[i]);
+        axis->labels[i] = qkv_display_cut(heatmap->arena, label, font, LONGEST_LABEL);
+        if (!axis->labels[i]) return false;
+        axis->width = fmax(axis->width, qkv_display_width(axis->labels[i], font));
+    }
+    return axis->labels;
+}
+
+/* Chooses the side of a cell: larger for a single panel, and large enough for a number if cells have one.
+ * It is always an integer, so that edges are sharp. */
+static void choose_cell(struct layout *layout, const struct heatmap *heatmap)
+{
+    int64_t longest = 1;
+    for (int g = 0; g < heatmap->group_count; g++) {
+        if (heatmap->groups[g].rows.count > longest) longest = heatmap->groups[g].rows.count;
+        if (heatmap->groups[g].columns.count > longest) longest = heatmap->groups[g].columns.count;
+    }
+    double extent = layout->single ? 640 : 260, min = layout->single ? 15 : 13,
+           max = layout->single ? 38 : 28;
+    layout->cell = floor(fmin(fmax(extent / (double)longest, min), max));
+    if (heatmap->annotate) layout->cell = fmax(layout->cell, 34);
+    layout->font = fmin(fmax(layout->cell * 0.62, 8.5), 13);
+}
+
+static bool read_group(struct layout *layout, const struct heatmap *heatmap, int index)
+{
+    struct group_layout *group = &layout->groups[index];
+    if (!read_axis(&group->rows, heatmap, &heatmap->groups[index].rows, layout->font) ||
+        !read_axis(&group->columns, heatmap, &heatmap->groups[index].columns, layout->font))
+        return false;
+    double width = group->columns.width;
+    if (width <= layout->cell - 2) {
+        group->angle = 0;
+        group->label_height = layout->font;
+    } else if (layout->cell >= 16) { /* in smaller cells, slanted labels of columns would touch */
+        group->angle = -45;
+        group->label_height = (width + layout->font / 2) * SINE;
+    } else {
+        group->angle = -90;
+        group->label_height = width;
+    }
+    return true;
+}
+
+static bool break_lines(struct layout *layout, const struct heatmap *heatmap)
+{
+    const struct heatmap_panel *panels = heatmap->panels;
+    int64_t count = heatmap->panel_count;
+    layout->lines = qkv_arena_allocate(heatmap->arena, (size_t)count * sizeof *layout->lines);
+    if (!layout->lines) return false;
+    for (int64_t first = 0, end; first < count; first = end) {
+        end = first + 1;
+        while (end < count && panels[end].group == panels[first].group &&
+               panels[end].line == panels[first].line)
+            end++;
+        int64_t lines = (end - first + heatmap->per_line - 1) / heatmap->per_line;
+        int64_t per_line = (end - first + lines - 1) / lines;
+        for (int64_t at = first; at < end; at += per_line)
+            layout->lines[layout->line_count++] =
+                (struct line){.first = at, .end = at + per_line < end ? at + per_line : end};
+    }
+    for (int64_t i = 0; i < layout->line_count; i++)
+        layout->lines[i].ends_block =
+            i + 1 == layout->line_count ||
+            panels[layout->lines[i].first].group != panels[layout->lines[i + 1].first].group;
+    return true;
+}
+
+/* Sets the horizontal positions. The pitch is at least the width of a panel and of its title; left
+ * of the first panel there is space for row labels and for slanted labels of columns, whose lower
+ * ends reach to the left. */
+static void place_columns(struct layout *layout, const struct heatmap *heatmap)
+{
+    double left = 0, panel = 0, labels = 0;
+    int64_t max = 1;
+    for (int g = 0; g < heatmap->group_count; g++) {
+        const struct group_layout *group = &layout->groups[g];
+        int64_t columns = heatmap->groups[g].columns.count;
+        panel = fmax(panel, layout->cell * (double)columns);
+        labels = fmax(labels, group->rows.width);
+        for (int64_t c = 0; group->angle < 0 && group->angle > -90 && c < columns; c++)
+            left = fmax(left, qkv_display_width(group->columns.labels[c], layout->font) * SINE -
+                                  layout->cell * ((double)c + 0.5));
+    }
+    for (int64_t i = 0; i < layout->line_count; i++)
+        if (layout->lines[i].end - layout->lines[i].first > max)
+            max = layout->lines[i].end - layout->lines[i].first;
+    for (int64_t i = 0; !layout->single && i < heatmap->panel_count; i++)
+        panel = fmax(panel, qkv_display_width(heatmap->panels[i].title, SMALL_SIZE));
+    layout->pitch = ceil(panel + GAP);
+    layout->left = ceil(MARGIN + fmax(AXIS + labels + LABEL_GAP, left));
+    layout->label_width = labels;
+    layout->bar_left = layout->left + layout->pitch * (double)max + 4;
+    layout->width = ceil(layout->bar_left + BAR_WIDTH + 58 + MARGIN);
+    if (layout->width < MIN_WIDTH) {
+        double extra = floor((MIN_WIDTH - layout->width) / 2);
+        layout->left += extra;
+        layout->bar_left += extra;
+        layout->width = MIN_WIDTH;
+    }
+}
+
+/* Returns the end of the line of the title that starts at `text`: after the last space or wide character that
+ * fits, or within a word that is too long for a line. */
+static const char *line_end(const char *text, double width)
+{
+    const char *end = qkv_display_fitting(text, 1.06 * TITLE_SIZE, width), *last_break = NULL; /* bold */
+    if (end == text) qkv_utf8_next(&end);
+    if (!*end) return end;
+    for (const char *at = text; at < end;) {
+        uint32_t point = qkv_utf8_next(&at);
+        if (point == ' ' || utf8proc_charwidth((utf8proc_int32_t)point) == 2) last_break = at;
+    }
+    return last_break ? last_break : end;
+}
+
+static bool break_title(struct layout *layout, const struct heatmap *heatmap)
+{
+    const char *rest = heatmap->title ? qkv_display_line(heatmap->arena, heatmap->title) : "";
+    double width = layout->width - 2 * MARGIN;
+    layout->title = qkv_arena_allocate(heatmap->arena, MAX_TITLE_LINES * sizeof *layout->title);
+    if (!rest || !layout->title) return false;
+    while (*rest && layout->title_count < MAX_TITLE_LINES) {
+        const char *end = line_end(rest, width);
+        bool last = layout->title_count == MAX_TITLE_LINES - 1 && *end;
+        const char *line = last ? qkv_display_cut(heatmap->arena, rest, 1.06 * TITLE_SIZE, width)
+                                : qkv_arena_format(heatmap->arena, "%.*s", (int)(end - rest), rest);
+        if (!line) return false;
+        layout->title[layout->title_count++] = line;
+        rest = end;
+    }
+    return true;
+}
+
+static bool read_subtitle(struct layout *layout, const struct heatmap *heatmap)
+{
+    if (!heatmap->subtitle) return true;
+    const char *line = qkv_display_line(heatmap->arena, heatmap->subtitle);
+    if (line) line = qkv_display_cut(heatmap->arena, line, SMALL_SIZE, layout->width - 2 * MARGIN);
+    layout->subtitle = line;
+    return line;
+}
+
+static void place_lines(struct layout *layout, const struct heatmap *heatmap)
+{
+    double y = MARGIN + TITLE_PITCH * (double)layout->title_count;
+    if (layout->subtitle) y += 18;
+    if (layout->title_count || layout->subtitle) y += 10;
+    for (int64_t i = 0; i < layout->line_count; i++) {
+        struct line *line = &layout->lines[i];
+        int group = heatmap->panels[line->first].group;
+        if (!layout->single) y += 20;
+        line->top = ceil(y);
+        y = line->top + layout->cell * (double)heatmap->groups[group].rows.count;
+        layout->bar_height = fmin(y - layout->lines[0].top, 360);
+        y += LABEL_GAP + layout->groups[group].label_height + 8;
+        if (line->ends_block) y += AXIS;
+    }
+    layout->height = ceil(y + MARGIN - 8);
+}
+
+/* Computes the layout, in the arena of the heat map. False if memory runs out. */
+static bool compute_layout(struct layout *layout, const struct heatmap *heatmap)
+{
+    *layout = (struct layout){.single = heatmap->panel_count == 1};
+    layout->groups =
+        qkv_arena_allocate(heatmap->arena, (size_t)heatmap->group_count * sizeof *layout->groups);
+    if (!layout->groups) return false;
+    choose_cell(layout, heatmap);
+    for (int g = 0; g < heatmap->group_count; g++)
+        if (!read_group(layout, heatmap, g)) return false;
+    if (!break_lines(layout, heatmap)) return false;
+    place_columns(layout, heatmap);
+    if (!break_title(layout, heatmap) || !read_subtitle(layout, heatmap)) return false;
+    place_lines(layout, heatmap);
+    return true;
+}
+
+/* ---- drawing ---- */
 
 struct figure {
     const struct heatmap *heatmap;
@@ -44,13 +291,13 @@ static void draw_text(const struct figure *figure, double x, double y, const cha
 static void draw_heading(const struct figure *figure)
 {
     const struct layout *layout = &figure->layout;
-    double y = LAYOUT_MARGIN + LAYOUT_TITLE_PITCH / 2;
-    for (int64_t i = 0; i < layout->title_count; i++, y += LAYOUT_TITLE_PITCH)
-        draw_text(figure, LAYOUT_MARGIN, y, layout->title[i],
-                  (struct text_style){.size = LAYOUT_TITLE_SIZE, .color = ink, .bold = true});
+    double y = MARGIN + TITLE_PITCH / 2;
+    for (int64_t i = 0; i < layout->title_count; i++, y += TITLE_PITCH)
+        draw_text(figure, MARGIN, y, layout->title[i],
+                  (struct text_style){.size = TITLE_SIZE, .color = ink, .bold = true});
     if (layout->subtitle)
-        draw_text(figure, LAYOUT_MARGIN, y, layout->subtitle,
-                  (struct text_style){.size = LAYOUT_SMALL_SIZE, .color = soft_ink});
+        draw_text(figure, MARGIN, y, layout->subtitle,
+                  (struct text_style){.size = SMALL_SIZE, .color = soft_ink});
 }
 
 /* ---- cells ---- */
@@ -190,7 +437,7 @@ static void draw_row_labels(const struct figure *figure, const struct line *line
 {
     const struct layout *layout = &figure->layout;
     for (int64_t r = 0; r < figure->heatmap->groups[group].rows.count; r++)
-        draw_text(figure, layout->left - LAYOUT_LABEL_GAP, line->top + layout->cell * ((double)r + 0.5),
+        draw_text(figure, layout->left - LABEL_GAP, line->top + layout->cell * ((double)r + 0.5),
                   layout->groups[group].rows.labels[r],
                   (struct text_style){.size = layout->font, .anchor = ANCHOR_END, .color = ink});
 }
@@ -202,7 +449,7 @@ static void draw_column_labels(const struct figure *figure, int group, double le
     bool level = labels->angle == 0;
     for (int64_t c = 0; c < figure->heatmap->groups[group].columns.count; c++)
         draw_text(figure, left + layout->cell * ((double)c + 0.5),
-                  bottom + LAYOUT_LABEL_GAP + (level ? layout->font / 2 : 0), labels->columns.labels[c],
+                  bottom + LABEL_GAP + (level ? layout->font / 2 : 0), labels->columns.labels[c],
                   (struct text_style){.size = layout->font,
                                       .anchor = level ? ANCHOR_MIDDLE : ANCHOR_END,
                                       .angle = labels->angle,
@@ -217,14 +464,13 @@ static void draw_axis_names(const struct figure *figure, int group, double block
     const struct heatmap_group *axes = &figure->heatmap->groups[group];
     double panel = layout->cell * (double)axes->columns.count;
     double middle = layout->left + (layout->pitch * (double)(panels - 1) + panel) / 2;
-    draw_text(figure, middle,
-              bottom + LAYOUT_LABEL_GAP + layout->groups[group].label_height + LAYOUT_AXIS / 2,
+    draw_text(figure, middle, bottom + LABEL_GAP + layout->groups[group].label_height + AXIS / 2,
               axes->columns.name,
-              (struct text_style){.size = LAYOUT_SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .color = soft_ink});
-    double labels = layout->left - LAYOUT_LABEL_GAP - layout->label_width;
-    draw_text(figure, labels - LAYOUT_AXIS / 2, (block_top + bottom) / 2, axes->rows.name,
-              (struct text_style){
-                  .size = LAYOUT_SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .angle = -90, .color = soft_ink});
+              (struct text_style){.size = SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .color = soft_ink});
+    double labels = layout->left - LABEL_GAP - layout->label_width;
+    draw_text(
+        figure, labels - AXIS / 2, (block_top + bottom) / 2, axes->rows.name,
+        (struct text_style){.size = SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .angle = -90, .color = soft_ink});
 }
 
 static void draw_lines(const struct figure *figure)
@@ -244,7 +490,7 @@ static void draw_lines(const struct figure *figure)
             double left = layout->left + layout->pitch * (double)p;
             if (!layout->single)
                 draw_text(figure, left, line->top - 10, panel->title,
-                          (struct text_style){.size = LAYOUT_SMALL_SIZE, .color = ink});
+                          (struct text_style){.size = SMALL_SIZE, .color = ink});
             draw_cells(figure, &(struct grid){.panel = panel,
                                               .left = left,
                                               .top = line->top,
@@ -266,12 +512,11 @@ static void draw_bar(const struct figure *figure)
     double maximum = figure->heatmap->maximum, tick = figure->heatmap->tick;
     double left = layout->bar_left, top = layout->lines[0].top, height = layout->bar_height;
     enum { STEPS = 128 };
-    figure->canvas->rectangle(figure->canvas, left - 1, top - 1, LAYOUT_BAR_WIDTH + 2, height + 2, frame,
-                              NULL);
+    figure->canvas->rectangle(figure->canvas, left - 1, top - 1, BAR_WIDTH + 2, height + 2, frame, NULL);
     for (int i = 0; i < STEPS; i++) {
         double y = top + floor(height * i / STEPS);
         double value = maximum * (STEPS - 0.5 - i) / STEPS;
-        figure->canvas->rectangle(figure->canvas, left, y, LAYOUT_BAR_WIDTH, top + height - y,
+        figure->canvas->rectangle(figure->canvas, left, y, BAR_WIDTH, top + height - y,
                                   color_of(figure, value), NULL);
     }
     int digits = tick < 0.0999 ? (int)ceil(-qkv_scalar_log10(tick) - 1e-9) : 1;
@@ -280,20 +525,20 @@ static void draw_bar(const struct figure *figure)
         char text[32];
         qkv_display_number(text, i * tick, digits);
         double tick_top = fmin(floor(y), top + height - 1);
-        figure->canvas->rectangle(figure->canvas, left + LAYOUT_BAR_WIDTH + 1, tick_top, 4, 1, ink, NULL);
-        draw_text(figure, left + LAYOUT_BAR_WIDTH + 9, tick_top + 0.5, text,
-                  (struct text_style){.size = LAYOUT_SMALL_SIZE, .color = ink});
+        figure->canvas->rectangle(figure->canvas, left + BAR_WIDTH + 1, tick_top, 4, 1, ink, NULL);
+        draw_text(figure, left + BAR_WIDTH + 9, tick_top + 0.5, text,
+                  (struct text_style){.size = SMALL_SIZE, .color = ink});
     }
-    draw_text(figure, left + LAYOUT_BAR_WIDTH + 50, top + height / 2, figure->heatmap->value_name,
-              (struct text_style){
-                  .size = LAYOUT_SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .angle = -90, .color = soft_ink});
+    draw_text(
+        figure, left + BAR_WIDTH + 50, top + height / 2, figure->heatmap->value_name,
+        (struct text_style){.size = SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .angle = -90, .color = soft_ink});
 }
 
 bool qkv_heatmap_draw(const void *picture, struct canvas *canvas)
 {
     const struct heatmap *heatmap = picture;
     struct figure figure = {.heatmap = heatmap, .canvas = canvas};
-    if (!qkv_layout_compute(&figure.layout, heatmap) || !choose_runs(&figure)) return false;
+    if (!compute_layout(&figure.layout, heatmap) || !choose_runs(&figure)) return false;
     if (!canvas->begin(canvas, figure.layout.width, figure.layout.height)) return false;
     draw_heading(&figure);
     draw_lines(&figure);

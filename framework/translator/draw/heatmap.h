@@ -4,7 +4,7 @@
 #ifndef QKV_HEATMAP_H
 #define QKV_HEATMAP_H
 
-#include "draw/canvas.h"
+#include "draw/picture.h"
 #include "qkv/arena.h"
 #include "qkv/attention_rule.h"
 

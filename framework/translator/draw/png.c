@@ -1,11 +1,78 @@
-/* The PNG canvas, drawn by Cairo. Pango lays out text, because Cairo's own text functions use a single font without
- * shaping: Chinese would appear as boxes, and Arabic letters would not join. */
-#include "draw/cairo_library.h"
-#include "draw/canvas.h"
-#include "draw/format_text.h"
+/* The PNG canvas, drawn by Cairo, and animations. Pango lays out text, because Cairo's own text functions use a single font
+ * without shaping: Chinese would appear as boxes, and Arabic letters would not join. Both are loaded when the first PNG is drawn:
+ * programs that draw none start faster, and need neither library. */
+#include "draw/picture.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <math.h>
+#include <pango/pangocairo.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* ---- Cairo, Pango and GObject ---- */
+
+/* The functions that are called. */
+/* clang-format off */
+#define FUNCTIONS(F) \
+    F(cairo_image_surface_create) F(cairo_create) F(cairo_set_source_rgb) F(cairo_set_source_rgba) \
+    F(cairo_paint) F(cairo_scale) F(pango_cairo_font_map_new_for_font_type) F(pango_cairo_font_map_new) \
+    F(pango_font_map_create_context) F(pango_context_set_base_dir) F(cairo_set_antialias) \
+    F(cairo_rectangle) F(cairo_fill) F(cairo_line_to) F(cairo_set_line_width) F(cairo_set_dash) \
+    F(cairo_stroke) F(pango_font_description_from_string) F(pango_font_description_set_absolute_size) \
+    F(pango_font_description_set_weight) F(pango_layout_new) F(pango_layout_set_font_description) \
+    F(pango_layout_set_auto_dir) F(pango_layout_set_single_paragraph_mode) F(pango_layout_set_text) \
+    F(pango_layout_get_extents) F(pango_layout_get_baseline) F(cairo_save) F(cairo_translate) \
+    F(cairo_rotate) F(pango_cairo_update_layout) F(pango_cairo_show_layout) F(cairo_restore) \
+    F(g_object_unref) F(pango_font_description_free) F(cairo_surface_write_to_png_stream) F(cairo_destroy) \
+    F(cairo_surface_destroy)
+/* clang-format on */
+
+/* A pointer to each function, under its own name: call->cairo_fill(cairo). */
+static struct cairo_library {
+#define POINTER(name) __typeof__(name) *name;
+    FUNCTIONS(POINTER)
+#undef POINTER
+} library;
+
+/* Loading PangoCairo also loads the libraries it is linked with, and dlsym finds their functions, too. They are never unloaded,
+ * because GObject does not support that. */
+static enum qkv_status load(struct qkv_error *error)
+{
+    errno = 0;
+    void *handle = dlopen("libpangocairo-1.0.so.0", RTLD_NOW | RTLD_LOCAL), *function = handle;
+#define LOAD(name)                                                                                           \
+    if (function) function = dlsym(handle, #name);                                                           \
+    memcpy(&library.name, &function, sizeof function);
+    FUNCTIONS(LOAD)
+#undef LOAD
+    if (function) return QKV_OK;
+    int code = errno; /* dlerror may change errno, and its text does not always include it */
+    const char *reason = dlerror();
+    if (!reason) reason = "a function is missing";
+    if (code == ENOMEM) return qkv_error_set(error, "out of memory for a png (%s)", reason);
+    return qkv_error_set(
+        error,
+        "a png needs the libraries Pango and Cairo, which cannot be loaded (%s): install them (on "
+        "Debian or Ubuntu: apt-get install libpangocairo-1.0-0), or choose svg",
+        reason);
+}
+
+/* NULL with an error if the libraries are not installed, or memory runs out. */
+static const struct cairo_library *cairo_library(struct qkv_error *error)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool loaded;
+    pthread_mutex_lock(&lock);
+    loaded = loaded || load(error) == QKV_OK;
+    bool found = loaded;
+    pthread_mutex_unlock(&lock);
+    return found ? &library : NULL;
+}
+
+/* ---- the canvas ---- */
 
 /* The largest side of a Cairo image. */
 #define LARGEST 32767.
@@ -140,7 +207,7 @@ enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double sc
 {
     if (scale > LARGEST_SCALE)
         return qkv_error_set(error, "the scale of a png is %g, but must be at most %g", scale, LARGEST_SCALE);
-    const struct cairo_library *call = qkv_cairo_library(error);
+    const struct cairo_library *call = cairo_library(error);
     struct png png = {.canvas = {begin, rectangle, runs, path, text}, .call = call, .scale = scale};
     if (!call) return QKV_INVALID;
     bool drawn = draw(picture, &png.canvas);
@@ -159,5 +226,127 @@ enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double sc
             "svg",
             png.width, png.height, LARGEST);
     if (!drawn || png.failed) out->failed = true;
+    return QKV_OK;
+}
+
+/* ---- animations ---- */
+
+/* Animated PNG: the chunks of still pictures in one file.
+ *
+ *     signature, IHDR, acTL        acTL: number of frames, number of plays (0: for ever)
+ *     IDAT ...                     the default image: no frame, because no fcTL precedes it
+ *     fcTL, fdAT ... for each frame; fdAT: a sequence number and the data of an IDAT
+ *     IEND
+ *
+ * The default image is what programs without APNG show. It repeats the last frame.
+ *
+ * fcTL and fdAT share one sequence of numbers from 0. Numbers are big-endian; a chunk is length, type, data, CRC-32 of type
+ * and data. */
+static const char SIGNATURE[] = "\x89PNG\r\n\x1a\n";
+
+enum {
+    SIGNATURE_SIZE = 8,
+    CHUNK_FRAME = 12, /* bytes of a chunk without its data */
+    IHDR_SIZE = 13,
+    FCTL_SIZE = 26,
+};
+
+struct chunk {
+    const char *type; /* 4 letters, then the data */
+    size_t size;      /* of the data */
+};
+
+static size_t read_number(const char *at)
+{
+    size_t value = 0;
+    for (int i = 0; i < 4; i++) value = value << 8 | (unsigned char)at[i];
+    return value;
+}
+
+static char *put_number(char *at, uint32_t value, int size)
+{
+    for (int i = size - 1; i >= 0; i--) *at++ = (char)(value >> (8 * i) & 0xFF);
+    return at;
+}
+
+/* Reads the chunk at offset *used, and advances *used; false when the file ends before the chunk does. */
+static bool next_chunk(const struct animation_frame *frame, size_t *used, struct chunk *chunk)
+{
+    if (frame->size - *used < CHUNK_FRAME) return false;
+    chunk->size = read_number(frame->png + *used);
+    chunk->type = frame->png + *used + 4;
+    if (chunk->size > frame->size - *used - CHUNK_FRAME) return false;
+    *used += chunk->size + CHUNK_FRAME;
+    return true;
+}
+
+/* Appends a chunk whose data has two parts. */
+static void add_chunk(struct bytes *out, const char type[4], const char *head, size_t head_size,
+                      const char *data, size_t size)
+{
+    char number[4];
+    uLong sum = crc32_z(0, (const Bytef *)type, 4);
+    sum = crc32_z(sum, (const Bytef *)head, head_size);
+    if (size) sum = crc32_z(sum, (const Bytef *)data, size);
+    put_number(number, (uint32_t)(head_size + size), 4);
+    qkv_bytes_append(out, number, 4);
+    qkv_bytes_append(out, type, 4);
+    qkv_bytes_append(out, head, head_size);
+    if (size) qkv_bytes_append(out, data, size);
+    put_number(number, (uint32_t)sum, 4);
+    qkv_bytes_append(out, number, 4);
+}
+
+/* Whether a frame has the same header as the first one: the same size and type of pixels. */
+static bool has_header_of(const struct animation_frame *frame, const struct animation_frame *first)
+{
+    const size_t size = SIGNATURE_SIZE + CHUNK_FRAME + IHDR_SIZE;
+    return frame->size >= size && !memcmp(frame->png, SIGNATURE, SIGNATURE_SIZE) &&
+           !memcmp(frame->png, first->png, size);
+}
+
+static void add_control(struct bytes *out, uint32_t *sequence, const struct animation_frame *frame)
+{
+    char data[FCTL_SIZE] = {0}, *at = put_number(data, (*sequence)++, 4);
+    memcpy(at, frame->png + SIGNATURE_SIZE + 8, 8); /* width and height; x and y offset stay 0 */
+    at = put_number(at + 16, (uint32_t)frame->milliseconds, 2);
+    put_number(at, 1000, 2); /* parts of a second; then zeros: leave the frame as it is, and overwrite it */
+    add_chunk(out, "fcTL", data, sizeof data, NULL, 0);
+}
+
+static void add_default_image(struct bytes *out, const struct animation_frame *frame)
+{
+    struct chunk chunk;
+    for (size_t used = SIGNATURE_SIZE; next_chunk(frame, &used, &chunk);)
+        if (!memcmp(chunk.type, "IDAT", 4)) add_chunk(out, "IDAT", chunk.type + 4, chunk.size, NULL, 0);
+}
+
+static void add_frame(struct bytes *out, uint32_t *sequence, const struct animation_frame *frame)
+{
+    struct chunk chunk;
+    add_control(out, sequence, frame);
+    for (size_t used = SIGNATURE_SIZE; next_chunk(frame, &used, &chunk);) {
+        char number[4];
+        if (memcmp(chunk.type, "IDAT", 4) != 0) continue;
+        put_number(number, (*sequence)++, 4);
+        add_chunk(out, "fdAT", number, sizeof number, chunk.type + 4, chunk.size);
+    }
+}
+
+enum qkv_status qkv_animation_write(const struct animation_frame *frames, int64_t count, struct bytes *out,
+                                    struct qkv_error *error)
+{
+    char control[8];
+    uint32_t sequence = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (!has_header_of(&frames[i], &frames[0]))
+            return qkv_error_set(error, "frame %lld has another size than the first, or is no PNG",
+                                 (long long)i + 1);
+    put_number(put_number(control, (uint32_t)count, 4), 0, 4);
+    qkv_bytes_append(out, frames[0].png, SIGNATURE_SIZE + CHUNK_FRAME + IHDR_SIZE);
+    add_chunk(out, "acTL", control, sizeof control, NULL, 0);
+    add_default_image(out, &frames[count - 1]);
+    for (int64_t i = 0; i < count; i++) add_frame(out, &sequence, &frames[i]);
+    add_chunk(out, "IEND", "", 0, NULL, 0);
     return QKV_OK;
 }

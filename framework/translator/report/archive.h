@@ -3,7 +3,7 @@
 #ifndef QKV_ARCHIVE_H
 #define QKV_ARCHIVE_H
 
-#include "draw/bytes.h"
+#include "draw/text.h"
 
 /* An archive under construction: members are in `out`, and the directory will follow them. Initialise with
  * `out` only. */

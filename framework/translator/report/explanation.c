@@ -1,7 +1,7 @@
 /* Explanations: finding steps and heads, and functions shared by their writers. */
 #include "report/explanation.h"
 
-#include "draw/display_text.h"
+#include "draw/text.h"
 #include "qkv/scalar_math.h"
 
 #include <math.h>

@@ -1,9 +1,7 @@
 /* Writes explanations as one HTML page without scripts or other files. Cells are coloured by their numbers. */
 #include "report/explanation.h"
 
-#include "draw/cells.h"
-#include "draw/display_text.h"
-#include "draw/format_text.h"
+#include "draw/text.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "report/json_text.h"
 
 #include "core/plain_text.h"
-#include "draw/format_text.h"
+#include "draw/text.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef QKV_JSON_TEXT_H
 #define QKV_JSON_TEXT_H
 
-#include "draw/bytes.h"
+#include "draw/text.h"
 
 struct cJSON;
 

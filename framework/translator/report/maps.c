@@ -1,6 +1,6 @@
 /* Functions shared by the writers of attention maps: titles, the name of the values and the range of colours. */
-#include "draw/display_text.h"
 #include "draw/heatmap.h"
+#include "draw/text.h"
 #include "report/writer.h"
 
 static const char *name_map(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind)

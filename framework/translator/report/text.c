@@ -2,8 +2,7 @@
  * that is wider than the terminal is split into blocks of columns. */
 #include "report/text_explanation.h"
 
-#include "draw/cells.h"
-#include "draw/display_text.h"
+#include "draw/text.h"
 
 #include <math.h>
 

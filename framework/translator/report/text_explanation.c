@@ -2,8 +2,7 @@
  * they fit. */
 #include "report/text_explanation.h"
 
-#include "draw/cells.h"
-#include "draw/display_text.h"
+#include "draw/text.h"
 #include "report/explanation.h"
 
 #include <math.h>

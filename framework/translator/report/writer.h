@@ -2,7 +2,7 @@
 #ifndef QKV_WRITER_H
 #define QKV_WRITER_H
 
-#include "draw/bytes.h"
+#include "draw/text.h"
 #include "qkv/arena.h"
 #include "qkv/attention_map.h"
 #include "qkv/explanation.h"

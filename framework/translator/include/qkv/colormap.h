@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* Returns the name of the colormap at `index`, counted from 0: YlOrRd, viridis, plasma, magma,
- * gray; NULL after the last. The table is framework/translator/draw/colormaps.def. */
+ * gray; NULL after the last. The table is framework/translator/draw/colormap.c. */
 QKV_API const char *qkv_colormap_name(int64_t index);
 
 /* Sets `color` to the colour of `value`, as 0xRRGGBB, within 2/255 of matplotlib's colormap of that

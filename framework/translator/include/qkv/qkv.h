@@ -25,7 +25,6 @@
 #include "qkv/batch_loss.h"
 #include "qkv/bootstrap.h"
 #include "qkv/bpe.h"
-#include "qkv/chart.h"
 #include "qkv/check_model.h"
 #include "qkv/colormap.h"
 #include "qkv/config.h"

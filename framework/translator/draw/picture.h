@@ -1,9 +1,9 @@
-/* Private: a canvas for pictures, with one implementation per picture format (svg.c, png.c). Units are 1/96
- * inch; the origin is the upper left corner. */
-#ifndef QKV_CANVAS_H
-#define QKV_CANVAS_H
+/* Private: draws pictures, and writes them as SVG, PNG and animated PNG. Units are 1/96 inch; the origin is the upper left
+ * corner. */
+#ifndef QKV_DRAW_PICTURE_H
+#define QKV_DRAW_PICTURE_H
 
-#include "draw/bytes.h"
+#include "draw/text.h"
 
 /* The part of a text that is placed at its position. */
 enum anchor { ANCHOR_START, ANCHOR_MIDDLE, ANCHOR_END };
@@ -28,6 +28,7 @@ struct cell_run {
     int64_t row, column, length;
 };
 
+/* What draws on a picture, with one implementation for each format (svg.c, png.c). */
 struct canvas {
     /* Sets the size of the picture; called once, before anything is drawn. False if the format has no
      * pictures of this size. */
@@ -56,5 +57,17 @@ void qkv_svg_draw(draw_function *draw, const void *picture, struct bytes *out);
  * to a tenth; fails if that is not enough, and if Cairo and Pango are not installed. */
 enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale, struct bytes *out,
                              struct qkv_error *error);
+
+struct animation_frame {
+    const char *png; /* a PNG file in memory; not owned */
+    size_t size;
+    int milliseconds; /* how long it is shown; below 65536 */
+};
+
+/* Appends an animated PNG (PNG specification, third edition, section 4.9) of `count` frames, at least one, that plays in a loop;
+ * programs that do not know APNG show its last frame. Fails unless all frames are pictures of the same size and colour type, as
+ * they are when the same program draws them. If memory runs out, it sets out->failed. */
+enum qkv_status qkv_animation_write(const struct animation_frame *frames, int64_t count, struct bytes *out,
+                                    struct qkv_error *error);
 
 #endif
