@@ -2,7 +2,7 @@
 
 #include "error_messages.h"
 
-#include "report/user_sentence.h"
+#include "report/collect.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "terminal.h"
 #include "unknown_words.h"
 
-#include "report/user_sentence.h"
+#include "report/collect.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "explain/model_walk.h"
 
 #include "qkv/network.h"
-#include "report/recorded.h"
+#include "report/collect.h"
 
 static enum qkv_status no_layer(const struct model_walk *m, const char *function, const char *layer,
                                 const char *owner)

@@ -1,12 +1,30 @@
-/* Draws links between the words of texts, on all threads. */
-#include "report/aligner.h"
+/* Draws links between the words of texts, on all threads, and chooses the head that aligns words best. */
+#include "qkv/aligner.h"
+
 #include "core/file.h"
 #include "data/languages.h"
 #include "report/collect.h"
-#include "report/map_rows.h"
+#include "report/words.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static const unsigned CROSS = 1u << QKV_ATTENTION_CROSS;
+
+struct qkv_aligner {
+    struct qkv_aligner_options options;
+    int direction_count; /* 1 or 2 */
+    /* One direction of translation, with its run. */
+    struct direction {
+        const struct qkv_run *run;
+        struct qkv_aligner_map map;         /* the map in use; head QKV_ATTENTION_BEST until one is chosen */
+        struct qkv_aligner_map *candidates; /* [candidate_count]: the heads to choose from */
+        int64_t candidate_count;
+        struct value_norms norms; /* empty unless the options want norms */
+    } direction[2];
+    struct forced_slots slots;
+    struct qkv_arena arena;
+};
 
 static enum qkv_status no_memory(struct qkv_error *error)
 {
@@ -16,20 +34,19 @@ static enum qkv_status no_memory(struct qkv_error *error)
 /* ---- making an aligner ---- */
 
 /* Lists the heads to choose from. Fails when the layer or head in the options does not exist. report: of an empty pair. */
-static enum qkv_status find_maps(struct qkv_aligner *aligner, struct aligner_direction *direction,
+static enum qkv_status find_maps(struct qkv_aligner *aligner, struct direction *direction,
                                  const struct qkv_attention_report *report, struct qkv_error *error)
 {
-    struct qkv_aligner_map map = direction->map;
+    int layer = direction->map.layer, head = direction->map.head;
     struct qkv_attention_report selected;
-    if (map.layer < QKV_ATTENTION_MEAN || (map.head < QKV_ATTENTION_MEAN && map.head != QKV_ATTENTION_BEST))
+    if (layer < QKV_ATTENTION_MEAN || (head < QKV_ATTENTION_MEAN && head != QKV_ATTENTION_BEST))
         return qkv_error_set(
             error, "links are drawn from layer %d, head %d, but these count from 1, or are 0 for a mean",
-            map.layer, map.head);
-    const unsigned cross = 1u << QKV_ATTENTION_CROSS;
-    if (map.head != QKV_ATTENTION_BEST)
-        return qkv_attention_select(report, cross, map.layer, map.head, &aligner->arena, &selected, error);
-    int layer = map.layer == QKV_ATTENTION_MEAN ? QKV_ATTENTION_EACH : map.layer;
-    if (qkv_attention_select(report, cross, layer, QKV_ATTENTION_EACH, &aligner->arena, &selected, error))
+            layer, head);
+    if (head != QKV_ATTENTION_BEST)
+        return qkv_attention_select(report, CROSS, layer, head, &aligner->arena, &selected, error);
+    if (layer == QKV_ATTENTION_MEAN) layer = QKV_ATTENTION_EACH;
+    if (qkv_attention_select(report, CROSS, layer, QKV_ATTENTION_EACH, &aligner->arena, &selected, error))
         return QKV_INVALID;
     int64_t count = selected.map_count;
     direction->candidates =
@@ -41,7 +58,7 @@ static enum qkv_status find_maps(struct qkv_aligner *aligner, struct aligner_dir
     return QKV_OK;
 }
 
-static enum qkv_status open_direction(struct qkv_aligner *aligner, struct aligner_direction *direction,
+static enum qkv_status open_direction(struct qkv_aligner *aligner, struct direction *direction,
                                       struct qkv_error *error)
 {
     static const struct qkv_attention_pair empty = {0};
@@ -49,13 +66,11 @@ static enum qkv_status open_direction(struct qkv_aligner *aligner, struct aligne
     struct qkv_attention_collector *collector = qkv_attention_collector_new(direction->run->model, error);
     if (!collector) return QKV_INVALID;
     struct qkv_error inner = {""};
-    enum qkv_status status =
-        qkv_attention_collect(collector, 1, &empty, 1u << QKV_ATTENTION_CROSS, &report, &inner);
+    enum qkv_status status = qkv_attention_collect(collector, 1, &empty, CROSS, &report, &inner);
     if (status == QKV_FAILED) status = QKV_OK; /* maps that are not finite will be reported for the pairs */
     if (!status) status = find_maps(aligner, direction, &report, &inner);
     if (!status && aligner->options.norms)
-        status =
-            qkv_value_norms_init(&direction->norms, direction->run->model, 1u << QKV_ATTENTION_CROSS, &inner);
+        status = qkv_value_norms_init(&direction->norms, direction->run->model, CROSS, &inner);
     /* A network that does not record values is refused here and not only in the first run. */
     if (!status && aligner->options.norms)
         status = qkv_value_norms_apply(&direction->norms, qkv_attention_collector_trace(collector), 1,
@@ -70,34 +85,19 @@ static enum qkv_status check_languages(const struct qkv_run *run, const struct q
                                        struct qkv_error *error)
 {
     if (!reverse) return QKV_OK;
-    const struct qkv_data_config *one = &run->config.data, *two = &reverse->config.data;
-    if (!one->src.lang || !one->trg.lang || !two->src.lang || !two->trg.lang) return QKV_OK;
+    const char *from = run->config.data.src.lang, *to = run->config.data.trg.lang,
+               *reverse_from = reverse->config.data.src.lang, *reverse_to = reverse->config.data.trg.lang;
+    if (!from || !to || !reverse_from || !reverse_to) return QKV_OK;
     bool unknown = !qkv_is_same_file(run->path, reverse->path) &&
-                   (!strcmp(one->src.lang, "src") || !strcmp(one->trg.lang, "trg") ||
-                    !strcmp(two->src.lang, "src") || !strcmp(two->trg.lang, "trg"));
-    if (unknown || (qkv_is_same_language(one->src.lang, two->trg.lang) &&
-                    qkv_is_same_language(one->trg.lang, two->src.lang)))
+                   (!strcmp(from, "src") || !strcmp(to, "trg") || !strcmp(reverse_from, "src") ||
+                    !strcmp(reverse_to, "trg"));
+    if (unknown || (qkv_is_same_language(from, reverse_to) && qkv_is_same_language(to, reverse_from)))
         return QKV_OK;
     return qkv_error_set(
         error,
         "%s translates from %s to %s and %s from %s to %s, but the second run of an alignment must "
         "translate in the other direction",
-        run->path, one->src.lang, one->trg.lang, reverse->path, two->src.lang, two->trg.lang);
-}
-
-static enum qkv_status open_slots(struct qkv_aligner *aligner, struct qkv_error *error)
-{
-    aligner->slots = qkv_workers_count(aligner->workers);
-    aligner->slot = calloc((size_t)aligner->slots, sizeof *aligner->slot);
-    if (!aligner->slot) return no_memory(error);
-    for (int i = 0; i < aligner->slots; i++)
-        for (int d = 0; d < aligner->direction_count; d++) {
-            struct aligner_direction *direction = &aligner->direction[d];
-            if (qkv_forced_init(&aligner->slot[i].passes[d], direction->run,
-                                aligner->options.norms ? &direction->norms : NULL, error))
-                return QKV_INVALID;
-        }
-    return QKV_OK;
+        run->path, from, to, reverse->path, reverse_from, reverse_to);
 }
 
 struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_run *reverse,
@@ -115,15 +115,17 @@ struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_
         no_memory(error);
         return NULL;
     }
-    aligner->options = *options;
-    aligner->workers = workers;
-    aligner->direction_count = reverse ? 2 : 1;
+    const struct qkv_run *const runs[] = {run, reverse};
+    const struct value_norms *norms[2] = {NULL};
     enum qkv_status status = QKV_OK;
+    aligner->options = *options;
+    aligner->direction_count = reverse ? 2 : 1;
     for (int d = 0; !status && d < aligner->direction_count; d++) {
-        aligner->direction[d] = (struct aligner_direction){.run = d ? reverse : run, .map = options->map[d]};
+        aligner->direction[d] = (struct direction){.run = runs[d], .map = options->map[d]};
+        if (options->norms) norms[d] = &aligner->direction[d].norms;
         status = open_direction(aligner, &aligner->direction[d], error);
     }
-    if (!status) status = open_slots(aligner, error);
+    if (!status) status = qkv_forced_open(&aligner->slots, workers, runs, norms, error);
     if (!status) return aligner;
     qkv_aligner_free(aligner);
     return NULL;
@@ -132,59 +134,41 @@ struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_
 void qkv_aligner_free(struct qkv_aligner *aligner)
 {
     if (!aligner) return;
-    for (int i = 0; aligner->slot && i < aligner->slots; i++) {
-        for (int d = 0; d < 2; d++) qkv_forced_release(&aligner->slot[i].passes[d]);
-        qkv_arena_release(&aligner->slot[i].scratch);
-        qkv_arena_release(&aligner->slot[i].results);
-    }
+    qkv_forced_close(&aligner->slots);
     for (int d = 0; d < 2; d++) qkv_value_norms_release(&aligner->direction[d].norms);
-    free(aligner->slot);
     qkv_arena_release(&aligner->arena);
     free(aligner);
 }
 
-/* ---- groups of pairs ---- */
+/* ---- word maps ---- */
 
-struct groups {
+/* What a run over pairs computes: links, or the sums by which a head is chosen. */
+struct job {
     struct qkv_aligner *aligner;
-    int64_t count; /* pairs */
-    aligner_function *function;
-    void *context;
+    struct qkv_aligned_pair *drawn;       /* the pairs whose links are drawn */
+    const struct qkv_aligned_pair *pairs; /* the same, or those to choose a head by */
+    int direction;                        /* whose head is chosen, */
+    enum qkv_head_rule rule;              /* by this rule, */
+    struct head_sums *sums;               /* [groups, candidates] */
 };
 
-static void run_slot(void *context, int index)
+static enum qkv_status collect(const struct job *job, struct forced_slot *slot, int direction, int64_t first,
+                               int64_t count, struct forced_pair *forced)
 {
-    const struct groups *groups = context;
-    struct aligner_slot *slot = &groups->aligner->slot[index];
-    slot->status = QKV_OK;
-    for (int64_t first = (int64_t)index * FORCED_MAX; first < groups->count && !slot->status;
-         first += (int64_t)groups->aligner->slots * FORCED_MAX) {
-        int64_t left = groups->count - first;
-        slot->status = groups->function(groups->context, slot, first, left < FORCED_MAX ? left : FORCED_MAX);
-    }
+    struct qkv_pair_texts texts[FORCED_MAX] = {{0}};
+    for (int64_t i = 0; i < count; i++) texts[i] = job->pairs[first + i].texts;
+    return qkv_forced_collect(slot, direction, count, texts, forced);
 }
 
-enum qkv_status qkv_aligner_for_groups(struct qkv_aligner *aligner, int64_t count, aligner_function *function,
-                                       void *context, struct qkv_error *error)
-{
-    struct groups groups = {aligner, count, function, context};
-    qkv_workers_run(aligner->workers, aligner->slots, run_slot, &groups);
-    for (int i = 0; i < aligner->slots; i++)
-        if (aligner->slot[i].status) {
-            qkv_error_set(error, "%s", aligner->slot[i].error.message);
-            return aligner->slot[i].status;
-        }
-    return QKV_OK;
-}
-
-enum qkv_status qkv_aligner_word_map(const struct qkv_aligner *aligner, struct aligner_slot *slot,
-                                     const struct forced_pair *pair, struct qkv_aligner_map map,
-                                     struct qkv_word_map *words)
+/* The word map of a report for a layer and head, in slot->scratch, and the number of its words. */
+static enum qkv_status make_map(const struct qkv_aligner *aligner, struct forced_slot *slot,
+                                const struct forced_pair *pair, struct qkv_aligner_map map,
+                                struct qkv_word_map *words)
 {
     struct qkv_attention_report selected;
     struct alignment_labels labels;
-    if (qkv_attention_select(&pair->report, 1u << QKV_ATTENTION_CROSS, map.layer, map.head, &slot->scratch,
-                             &selected, &slot->error) ||
+    if (qkv_attention_select(&pair->report, CROSS, map.layer, map.head, &slot->scratch, &selected,
+                             &slot->error) ||
         qkv_alignment_labels(&pair->report, pair->words, &slot->scratch, &labels, &slot->error))
         return QKV_INVALID;
     struct qkv_attention_map weights = selected.maps[0];
@@ -196,18 +180,14 @@ enum qkv_status qkv_aligner_word_map(const struct qkv_aligner *aligner, struct a
 
 /* ---- drawing links ---- */
 
-struct drawing {
-    struct qkv_aligner *aligner;
-    struct qkv_aligned_pair *pairs;
-};
-
 /* Sets pair->links from the reports of the pair, one for each direction. */
-static enum qkv_status draw_pair(const struct qkv_aligner *aligner, struct aligner_slot *slot,
+static enum qkv_status draw_pair(const struct qkv_aligner *aligner, struct forced_slot *slot,
                                  const struct forced_pair *const *forced, struct qkv_aligned_pair *pair)
 {
     struct qkv_word_map map[2];
     struct qkv_alignment drawn;
     const struct qkv_aligner_options *options = &aligner->options;
+    bool both = aligner->direction_count > 1;
     qkv_arena_reset(&slot->scratch);
     for (int d = 0; d < aligner->direction_count; d++) {
         if (forced[d]->has_report) continue;
@@ -216,13 +196,10 @@ static enum qkv_status draw_pair(const struct qkv_aligner *aligner, struct align
         return pair->reason ? QKV_OK : no_memory(&slot->error);
     }
     for (int d = 0; d < aligner->direction_count; d++)
-        if (qkv_aligner_word_map(aligner, slot, forced[d], aligner->direction[d].map, &map[d]))
-            return QKV_INVALID;
-    if (aligner->direction_count > 1 && options->multiply &&
-        qkv_word_maps_multiply(&map[0], &map[1], &slot->error))
-        return QKV_INVALID;
-    if (qkv_alignment_draw(&map[0], aligner->direction_count > 1 ? &map[1] : NULL, options->drawing,
-                           options->threshold, &slot->scratch, &drawn, &slot->error))
+        if (make_map(aligner, slot, forced[d], aligner->direction[d].map, &map[d])) return QKV_INVALID;
+    if ((both && options->multiply && qkv_word_maps_multiply(&map[0], &map[1], &slot->error)) ||
+        qkv_alignment_draw(&map[0], both ? &map[1] : NULL, options->drawing, options->threshold,
+                           &slot->scratch, &drawn, &slot->error))
         return QKV_INVALID;
     size_t bytes = (size_t)drawn.count * sizeof *drawn.links;
     struct qkv_alignment_link *links = qkv_arena_allocate(&slot->results, bytes);
@@ -232,21 +209,17 @@ static enum qkv_status draw_pair(const struct qkv_aligner *aligner, struct align
     return QKV_OK;
 }
 
-static enum qkv_status draw_group(void *context, struct aligner_slot *slot, int64_t first, int64_t count)
+static enum qkv_status draw_group(void *context, struct forced_slot *slot, int64_t first, int64_t count)
 {
-    const struct drawing *drawing = context;
-    const struct qkv_aligner *aligner = drawing->aligner;
-    struct qkv_pair_texts texts[FORCED_MAX] = {{0}};
+    const struct job *job = context;
     struct forced_pair forced[2][FORCED_MAX];
-    for (int64_t i = 0; i < count; i++) texts[i] = drawing->pairs[first + i].texts;
-    for (int d = 0; d < aligner->direction_count; d++) {
-        enum qkv_status status =
-            qkv_forced_collect(&slot->passes[d], count, texts, d == 1, forced[d], &slot->error);
+    for (int d = 0; d < job->aligner->direction_count; d++) {
+        enum qkv_status status = collect(job, slot, d, first, count, forced[d]);
         if (status) return status;
     }
     for (int64_t i = 0; i < count; i++) {
         const struct forced_pair *const both[2] = {&forced[0][i], &forced[1][i]};
-        if (draw_pair(aligner, slot, both, &drawing->pairs[first + i])) return QKV_INVALID;
+        if (draw_pair(job->aligner, slot, both, &job->drawn[first + i])) return QKV_INVALID;
     }
     return QKV_OK;
 }
@@ -254,15 +227,174 @@ static enum qkv_status draw_group(void *context, struct aligner_slot *slot, int6
 enum qkv_status qkv_aligner_run(struct qkv_aligner *aligner, int64_t count, struct qkv_aligned_pair *pairs,
                                 struct qkv_error *error)
 {
-    struct drawing drawing = {aligner, pairs};
+    struct job job = {.aligner = aligner, .drawn = pairs, .pairs = pairs};
     for (int d = 0; d < aligner->direction_count; d++)
         if (aligner->direction[d].map.head == QKV_ATTENTION_BEST)
             return qkv_error_set(error, "%s: its best head is not chosen yet",
                                  aligner->direction[d].run->path);
-    for (int i = 0; i < aligner->slots; i++) qkv_arena_reset(&aligner->slot[i].results);
+    for (int i = 0; i < aligner->slots.count; i++) qkv_arena_reset(&aligner->slots.slot[i].results);
     for (int64_t i = 0; i < count; i++) {
         pairs[i].links = (struct qkv_alignment){0};
         pairs[i].reason = NULL;
     }
-    return qkv_aligner_for_groups(aligner, count, draw_group, &drawing, error);
+    return qkv_forced_run(&aligner->slots, count, draw_group, &job, error);
+}
+
+/* ---- the best head ---- */
+
+const char *qkv_head_rule_name(enum qkv_head_rule rule)
+{
+    static const char *const names[] = {[QKV_HEAD_RULE_ENTROPY] = "entropy",
+                                        [QKV_HEAD_RULE_AGREEMENT] = "agreement",
+                                        [QKV_HEAD_RULE_GOLD] = "gold"};
+    return (unsigned)rule < QKV_HEAD_RULES ? names[rule] : NULL;
+}
+
+/* Sums for one head over one group of pairs. */
+struct head_sums {
+    double value;                        /* of entropies or agreements */
+    int64_t rows;                        /* target words that have weights */
+    struct qkv_alignment_result counted; /* against gold links */
+};
+
+static void add_entropy(const struct qkv_word_map *map, struct head_sums *sums)
+{
+    for (int64_t r = 0; r < map->targets; r++) {
+        const double *row = map->weights + r * map->sources;
+        double total = qkv_row_total(row, map->sources);
+        if (!(total > 0)) continue;
+        sums->value += qkv_row_entropy(row, map->sources, total);
+        sums->rows++;
+    }
+}
+
+static enum qkv_status add_agreements(struct forced_slot *slot, const struct qkv_word_map *maps,
+                                      int64_t count, struct head_sums *sums)
+{
+    int64_t cells = maps->targets * maps->sources;
+    double *mean = qkv_arena_zeroed(&slot->scratch, (size_t)cells * sizeof *mean);
+    if (!mean) return no_memory(&slot->error);
+    for (int64_t m = 0; m < count; m++)
+        for (int64_t i = 0; i < cells; i++) mean[i] += maps[m].weights[i] / (double)count;
+    for (int64_t m = 0; m < count; m++) {
+        for (int64_t i = 0; i < cells; i++) sums[m].value += maps[m].weights[i] * mean[i];
+        sums[m].rows += maps->targets;
+    }
+    return QKV_OK;
+}
+
+/* Draws links from the map of a single run, and counts them. Those of the reverse run are drawn for each source word of the
+ * pair, from a map beside which the one of the run is empty. */
+static enum qkv_status add_counts(const struct job *job, struct forced_slot *slot,
+                                  const struct qkv_word_map *map, const struct qkv_alignment *gold,
+                                  struct head_sums *sums)
+{
+    const struct qkv_aligner_options *options = &job->aligner->options;
+    enum qkv_alignment_drawing drawing = job->direction                       ? QKV_DRAWING_SOURCE
+                                         : job->aligner->direction_count == 1 ? options->drawing
+                                                                              : QKV_DRAWING_TARGET;
+    struct qkv_word_map none = {.targets = map->sources, .sources = map->targets};
+    struct qkv_alignment drawn;
+    none.weights =
+        qkv_arena_zeroed(&slot->scratch, (size_t)(none.targets * none.sources) * sizeof *none.weights);
+    if (!none.weights) return no_memory(&slot->error);
+    if (qkv_alignment_draw(job->direction ? &none : map, job->direction ? map : NULL, drawing,
+                           options->threshold, &slot->scratch, &drawn, &slot->error))
+        return QKV_INVALID;
+    qkv_alignment_count(&sums->counted, &drawn, gold);
+    sums->rows += map->targets;
+    return QKV_OK;
+}
+
+/* Adds a pair to the sums [candidates]. */
+static enum qkv_status add_pair(const struct job *job, struct forced_slot *slot,
+                                const struct forced_pair *forced, const struct qkv_alignment *gold,
+                                struct head_sums *sums)
+{
+    const struct direction *direction = &job->aligner->direction[job->direction];
+    int64_t count = direction->candidate_count;
+    qkv_arena_reset(&slot->scratch);
+    struct qkv_word_map *maps = qkv_arena_allocate(&slot->scratch, (size_t)count * sizeof *maps);
+    if (!maps) return no_memory(&slot->error);
+    for (int64_t i = 0; i < count; i++) {
+        if (make_map(job->aligner, slot, forced, direction->candidates[i], &maps[i]) ||
+            (job->rule == QKV_HEAD_RULE_GOLD && add_counts(job, slot, &maps[i], gold, &sums[i])))
+            return QKV_INVALID;
+        if (job->rule == QKV_HEAD_RULE_ENTROPY) add_entropy(&maps[i], &sums[i]);
+    }
+    return job->rule == QKV_HEAD_RULE_AGREEMENT ? add_agreements(slot, maps, count, sums) : QKV_OK;
+}
+
+static enum qkv_status add_group(void *context, struct forced_slot *slot, int64_t first, int64_t count)
+{
+    const struct job *job = context;
+    struct head_sums *sums =
+        job->sums + first / FORCED_MAX * job->aligner->direction[job->direction].candidate_count;
+    struct forced_pair forced[FORCED_MAX];
+    enum qkv_status status = collect(job, slot, job->direction, first, count, forced);
+    for (int64_t i = 0; i < count && !status; i++) {
+        const struct qkv_alignment *gold = job->pairs[first + i].gold;
+        if (forced[i].has_report && (gold || job->rule != QKV_HEAD_RULE_GOLD))
+            status = add_pair(job, slot, &forced[i], gold, sums);
+    }
+    return status;
+}
+
+/* Computes the value of a candidate over all groups; false when no target word has weights. */
+static bool value_of(const struct job *job, int64_t groups, int64_t candidate, double *value)
+{
+    struct head_sums all = {0};
+    for (int64_t g = 0; g < groups; g++) {
+        const struct head_sums *sums =
+            &job->sums[g * job->aligner->direction[job->direction].candidate_count + candidate];
+        all.value += sums->value;
+        all.rows += sums->rows;
+        qkv_alignment_add(&all.counted, &sums->counted);
+    }
+    qkv_alignment_rate(&all.counted);
+    *value = job->rule == QKV_HEAD_RULE_GOLD ? all.counted.error_rate
+                                             : all.value / (double)(all.rows ? all.rows : 1);
+    return all.rows;
+}
+
+static enum qkv_status find_best(const struct job *job, int64_t groups, struct qkv_chosen_head *chosen,
+                                 struct qkv_error *error)
+{
+    struct direction *direction = &job->aligner->direction[job->direction];
+    bool found = false;
+    for (int64_t i = 0; i < direction->candidate_count; i++) {
+        double value;
+        if (!value_of(job, groups, i, &value)) continue;
+        if (found && !(job->rule == QKV_HEAD_RULE_AGREEMENT ? value > chosen->value : value < chosen->value))
+            continue;
+        *chosen = (struct qkv_chosen_head){direction->candidates[i], value};
+        found = true;
+    }
+    if (!found)
+        return qkv_error_set(error,
+                             "%s: its best head cannot be chosen: there is no sentence pair to choose by",
+                             direction->run->path);
+    direction->map = chosen->map;
+    return QKV_OK;
+}
+
+enum qkv_status qkv_aligner_choose(struct qkv_aligner *aligner, int direction, enum qkv_head_rule rule,
+                                   int64_t count, const struct qkv_aligned_pair *pairs,
+                                   struct qkv_chosen_head *chosen, struct qkv_error *error)
+{
+    if (direction < 0 || direction >= aligner->direction_count ||
+        !aligner->direction[direction].candidate_count)
+        return qkv_error_set(error, "run %d of the aligner has no best head to choose", direction);
+    if (!qkv_head_rule_name(rule))
+        return qkv_error_set(error, "there is no rule %d to choose a head", (int)rule);
+    struct qkv_arena arena = {0};
+    int64_t groups = (count + FORCED_MAX - 1) / FORCED_MAX,
+            sums = groups * aligner->direction[direction].candidate_count;
+    struct job job = {.aligner = aligner, .pairs = pairs, .direction = direction, .rule = rule};
+    job.sums = qkv_arena_zeroed(&arena, (size_t)sums * sizeof *job.sums);
+    enum qkv_status status =
+        job.sums ? qkv_forced_run(&aligner->slots, count, add_group, &job, error) : no_memory(error);
+    if (!status) status = find_best(&job, groups, chosen, error);
+    qkv_arena_release(&arena);
+    return status;
 }

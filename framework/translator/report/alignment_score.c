@@ -1,10 +1,12 @@
-/* Scores the cross maps of attention reports against gold links. */
+/* Scores the cross maps of attention reports, and of a run, against gold links. */
 #include "qkv/alignment_score.h"
 
-#include "report/word_map.h"
+#include "report/collect.h"
+#include "report/words.h"
 #include "report/writer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The drawings that are scored. */
 static const enum qkv_alignment_drawing DRAWINGS[] = {QKV_DRAWING_TARGET, QKV_DRAWING_UNION};
@@ -20,17 +22,13 @@ static enum qkv_status no_memory(struct qkv_error *error)
 static enum qkv_status select_maps(const struct qkv_attention_report *report, struct qkv_arena *arena,
                                    struct qkv_attention_map **maps, int64_t *count, struct qkv_error *error)
 {
-    struct qkv_attention_report heads, layers, all;
+    const int each = QKV_ATTENTION_EACH, mean = QKV_ATTENTION_MEAN;
     const unsigned cross = 1u << QKV_ATTENTION_CROSS;
-    enum qkv_status status =
-        qkv_attention_select(report, cross, QKV_ATTENTION_EACH, QKV_ATTENTION_EACH, arena, &heads, error);
-    if (status == QKV_OK)
-        status = qkv_attention_select(report, cross, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN, arena, &layers,
-                                      error);
-    if (status == QKV_OK)
-        status =
-            qkv_attention_select(report, cross, QKV_ATTENTION_MEAN, QKV_ATTENTION_MEAN, arena, &all, error);
-    if (status != QKV_OK) return status;
+    struct qkv_attention_report heads, layers, all;
+    if (qkv_attention_select(report, cross, each, each, arena, &heads, error) ||
+        qkv_attention_select(report, cross, each, mean, arena, &layers, error) ||
+        qkv_attention_select(report, cross, mean, mean, arena, &all, error))
+        return QKV_INVALID;
     *count = 0;
     *maps = qkv_arena_allocate(arena, (size_t)(heads.map_count + layers.map_count + 1) * sizeof **maps);
     if (!*maps) return no_memory(error);
@@ -95,5 +93,75 @@ enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
     struct qkv_arena arena = {0};
     enum qkv_status status = add(score, report, words, gold, &arena, error);
     qkv_arena_release(&arena);
+    return status;
+}
+
+/* ---- the score of a run ---- */
+
+/* Counts the words of each pair of the corpus. words: indexed by line of the file; the caller sets them to -1. */
+static enum qkv_status count_words(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
+                                   struct qkv_tokens *tokens, struct qkv_word_counts *words,
+                                   struct qkv_error *error)
+{
+    for (int64_t pair = 0; pair < corpus->count; pair++) {
+        const char *source = qkv_corpus_source(corpus, pair), *target = qkv_corpus_target(corpus, pair);
+        struct qkv_word_counts *counts = &words[corpus->line[pair] - 1];
+        if (!source || !target)
+            return qkv_error_set(error, "alignment scores need a corpus that keeps its raw lines");
+        if (qkv_tokenize(tokens, &data->src, source, strlen(source), error)) return QKV_INVALID;
+        counts->source = tokens->words;
+        if (qkv_tokenize(tokens, &data->trg, target, strlen(target), error)) return QKV_INVALID;
+        counts->target = tokens->words;
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_corpus_links(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
+                                 const char *links, enum qkv_links_from from, struct qkv_alignments *gold,
+                                 struct qkv_error *error)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_tokens tokens = {0};
+    struct qkv_word_counts *words = qkv_arena_allocate(&arena, (size_t)corpus->read * sizeof *words);
+    enum qkv_status status = words ? QKV_OK : qkv_error_set(error, "out of memory for alignment scores");
+    for (int64_t i = 0; words && i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
+    if (!status) status = count_words(corpus, data, &tokens, words, error);
+    if (!status) status = qkv_alignments_read(gold, links, from, words, corpus->read, error);
+    qkv_tokens_release(&tokens);
+    qkv_arena_release(&arena);
+    return status;
+}
+
+struct scoring {
+    const struct qkv_corpus *corpus;
+    struct qkv_alignments gold;
+    struct qkv_alignment_score *score;
+};
+
+static enum qkv_status score_group(void *context, struct forced_slot *slot, int64_t first, int64_t count)
+{
+    const struct scoring *s = context;
+    struct forced_pair pairs[FORCED_MAX];
+    enum qkv_status status = qkv_forced_corpus(slot, s->corpus, first, count, pairs);
+    for (int64_t i = 0; i < count && !status; i++)
+        status = qkv_alignment_score_add(s->score, &pairs[i].report, pairs[i].words,
+                                         &s->gold.sentences[s->corpus->line[first + i] - 1], &slot->error);
+    return status;
+}
+
+enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus,
+                                       const char *links, enum qkv_links_from from,
+                                       struct qkv_alignment_score *score, struct qkv_error *error)
+{
+    struct scoring scoring = {.corpus = corpus, .score = score};
+    struct forced_slots slots = {0};
+    enum qkv_status status = qkv_corpus_links(corpus, &run->config.data, links, from, &scoring.gold, error);
+    if (!status)
+        status = qkv_forced_open(&slots, NULL, (const struct qkv_run *const[]){run, NULL},
+                                 (const struct value_norms *const[]){NULL, NULL}, error);
+    score->missing = scoring.gold.missing;
+    if (!status) status = qkv_forced_run(&slots, corpus->count, score_group, &scoring, error);
+    qkv_alignments_release(&scoring.gold);
+    qkv_forced_close(&slots);
     return status;
 }

@@ -16,7 +16,8 @@ static void append_number(struct bytes *out, int number)
         qkv_bytes_text(out, ",mean");
 }
 
-static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
+static enum qkv_status write_maps(const struct explanations_job *job, struct bytes *out,
+                                  struct qkv_error *error)
 {
     (void)error;
     qkv_bytes_text(out, "kind,layer,head,row,row_token,column,column_token,");

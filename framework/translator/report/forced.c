@@ -1,30 +1,84 @@
-#include "report/forced.h"
-
+/* Attention of pairs that are given as text, from forced passes on all threads. */
 #include "report/collect.h"
-#include "report/user_sentence.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static enum qkv_status no_memory(struct qkv_error *error)
 {
     return qkv_error_set(error, "out of memory for word alignment");
 }
 
-enum qkv_status qkv_forced_init(struct forced_passes *passes, const struct qkv_run *run,
-                                const struct value_norms *norms, struct qkv_error *error)
+/* ---- slots ---- */
+
+enum qkv_status qkv_forced_open(struct forced_slots *slots, struct qkv_workers *workers,
+                                const struct qkv_run *const runs[2], const struct value_norms *const norms[2],
+                                struct qkv_error *error)
 {
-    *passes = (struct forced_passes){.run = run, .kinds = 1u << QKV_ATTENTION_CROSS};
-    passes->collector = qkv_attention_collector_new(run->model, error);
-    if (!passes->collector) return QKV_INVALID;
-    qkv_attention_collector_set_norms(passes->collector, norms);
+    *slots = (struct forced_slots){.workers = workers, .count = qkv_workers_count(workers)};
+    slots->slot = calloc((size_t)slots->count, sizeof *slots->slot);
+    if (!slots->slot) return no_memory(error);
+    for (int i = 0; i < slots->count; i++)
+        for (int d = 0; d < 2 && runs[d]; d++) {
+            struct forced_passes *passes = &slots->slot[i].passes[d];
+            *passes = (struct forced_passes){.run = runs[d], .kinds = 1u << QKV_ATTENTION_CROSS};
+            passes->collector = qkv_attention_collector_new(runs[d]->model, error);
+            if (!passes->collector) return QKV_INVALID;
+            qkv_attention_collector_set_norms(passes->collector, norms[d]);
+        }
     return QKV_OK;
 }
 
-void qkv_forced_release(struct forced_passes *passes)
+void qkv_forced_close(struct forced_slots *slots)
 {
-    qkv_attention_collector_free(passes->collector);
-    qkv_sentence_release(&passes->sentence);
-    qkv_arena_release(&passes->arena);
-    *passes = (struct forced_passes){0};
+    for (int i = 0; slots->slot && i < slots->count; i++) {
+        struct forced_slot *slot = &slots->slot[i];
+        for (int d = 0; d < 2; d++) {
+            qkv_attention_collector_free(slot->passes[d].collector);
+            qkv_sentence_release(&slot->passes[d].sentence);
+            qkv_arena_release(&slot->passes[d].arena);
+        }
+        qkv_arena_release(&slot->scratch);
+        qkv_arena_release(&slot->results);
+    }
+    free(slots->slot);
+    *slots = (struct forced_slots){0};
 }
+
+/* A run over all groups. */
+struct groups {
+    struct forced_slots *slots;
+    int64_t count; /* pairs */
+    forced_function *function;
+    void *context;
+};
+
+static void run_slot(void *context, int index)
+{
+    const struct groups *groups = context;
+    struct forced_slot *slot = &groups->slots->slot[index];
+    slot->status = QKV_OK;
+    for (int64_t first = (int64_t)index * FORCED_MAX; first < groups->count && !slot->status;
+         first += (int64_t)groups->slots->count * FORCED_MAX) {
+        int64_t left = groups->count - first;
+        slot->status = groups->function(groups->context, slot, first, left < FORCED_MAX ? left : FORCED_MAX);
+    }
+}
+
+enum qkv_status qkv_forced_run(struct forced_slots *slots, int64_t count, forced_function *function,
+                               void *context, struct qkv_error *error)
+{
+    struct groups groups = {slots, count, function, context};
+    qkv_workers_run(slots->workers, slots->count, run_slot, &groups);
+    for (int i = 0; i < slots->count; i++)
+        if (slots->slot[i].status) {
+            qkv_error_set(error, "%s", slots->slot[i].error.message);
+            return slots->slot[i].status;
+        }
+    return QKV_OK;
+}
+
+/* ---- one pass ---- */
 
 /* One side of a pair as the model reads it, in the arena. */
 struct encoded_side {
@@ -73,36 +127,55 @@ static bool fits(struct forced_passes *passes, const struct qkv_attention_pair *
     return false;
 }
 
-enum qkv_status qkv_forced_collect(struct forced_passes *passes, int64_t count,
-                                   const struct qkv_pair_texts *texts, bool swapped,
-                                   struct forced_pair *pairs, struct qkv_error *error)
+enum qkv_status qkv_forced_collect(struct forced_slot *slot, int direction, int64_t count,
+                                   const struct qkv_pair_texts *texts, struct forced_pair *pairs)
 {
+    struct forced_passes *passes = &slot->passes[direction];
     struct qkv_attention_pair encoded[FORCED_MAX];
     struct qkv_attention_report reports[FORCED_MAX];
     int64_t known = 0;
     QKV_BUG(count > FORCED_MAX, "a forced pass of %lld pairs", (long long)count);
     qkv_arena_reset(&passes->arena);
     for (int64_t i = 0; i < count; i++) {
-        const struct qkv_pair_texts *text = &texts[i];
+        const char *const text[] = {texts[i].source, texts[i].target};
+        const size_t size[] = {texts[i].source_size, texts[i].target_size};
         struct encoded_side source, target;
-        if (encode(passes, swapped ? text->target : text->source,
-                   swapped ? text->target_size : text->source_size, false, &source, error) ||
-            encode(passes, swapped ? text->source : text->target,
-                   swapped ? text->source_size : text->target_size, true, &target, error))
+        if (encode(passes, text[direction], size[direction], false, &source, &slot->error) ||
+            encode(passes, text[!direction], size[!direction], true, &target, &slot->error))
             return QKV_INVALID;
         encoded[known] =
             (struct qkv_attention_pair){source.ids, target.ids, source.texts, target.texts, false};
         pairs[i] = (struct forced_pair){.words = {source.word, target.word}};
         if (!source.ids.length || !target.ids.length) continue;
-        pairs[i].has_report = fits(passes, &encoded[known], swapped, &pairs[i]);
-        if (!pairs[i].has_report && !pairs[i].reason) return no_memory(error);
+        pairs[i].has_report = fits(passes, &encoded[known], direction == 1, &pairs[i]);
+        if (!pairs[i].has_report && !pairs[i].reason) return no_memory(&slot->error);
         known += pairs[i].has_report;
     }
     if (!known) return QKV_OK;
     enum qkv_status status =
-        qkv_attention_collect(passes->collector, known, encoded, passes->kinds, reports, error);
+        qkv_attention_collect(passes->collector, known, encoded, passes->kinds, reports, &slot->error);
     if (status) return status;
     for (int64_t i = 0, r = 0; i < count; i++)
         if (pairs[i].has_report) pairs[i].report = reports[r++];
     return QKV_OK;
+}
+
+enum qkv_status qkv_forced_corpus(struct forced_slot *slot, const struct qkv_corpus *corpus, int64_t first,
+                                  int64_t count, struct forced_pair *pairs)
+{
+    struct qkv_pair_texts texts[FORCED_MAX] = {{0}};
+    for (int64_t i = 0; i < count; i++) {
+        const char *source = qkv_corpus_source(corpus, first + i),
+                   *target = qkv_corpus_target(corpus, first + i);
+        if (!source || !target)
+            return qkv_error_set(&slot->error, "alignment scores need a corpus that keeps its raw lines");
+        texts[i] = (struct qkv_pair_texts){source, target, strlen(source), strlen(target)};
+    }
+    enum qkv_status status = qkv_forced_collect(slot, 0, count, texts, pairs);
+    for (int64_t i = 0; i < count && !status; i++)
+        if (!pairs[i].has_report)
+            status =
+                qkv_error_set(&slot->error, "line %lld of the corpus: %s", (long long)corpus->line[first + i],
+                              pairs[i].reason ? pairs[i].reason : "a side is empty");
+    return status;
 }

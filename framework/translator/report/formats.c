@@ -1,4 +1,6 @@
-/* The table of formats, and rendering: defaults, checks, conversion, files. */
+/* The table of formats; names and colours that they share; conversion between attention maps and explanations, for formats that
+ * have a writer for only one of them; and rendering: defaults, checks, files. */
+#include "draw/heatmap.h"
 #include "qkv/file.h"
 #include "report/explanation.h"
 
@@ -36,6 +38,211 @@ const struct qkv_format *qkv_format_of_path(const char *path)
     return dot ? qkv_format_find(dot + 1) : NULL;
 }
 
+/* ---- names and colours of maps ---- */
+
+static const char *name_map(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind)
+{
+    const char *kind = with_kind ? qkv_attention_kind_name(map->kind) : "";
+    const char *attention = with_kind ? " attention, " : "";
+    if (map->label) return map->label;
+    if (map->layer && map->head)
+        return qkv_arena_format(arena, "%s%slayer %d, head %d", kind, attention, map->layer, map->head);
+    if (map->layer)
+        return qkv_arena_format(arena, "%s%slayer %d, mean of heads", kind, attention, map->layer);
+    if (map->head) return qkv_arena_format(arena, "%s%shead %d, mean of layers", kind, attention, map->head);
+    return qkv_arena_format(arena, "%s%smean of layers and heads", kind, attention);
+}
+
+const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map, bool with_kind)
+{
+    const char *name = name_map(arena, map, with_kind);
+    if (name && map->label_prefix) name = qkv_arena_format(arena, "%s: %s", map->label_prefix, name);
+    return name ? qkv_display_line(arena, name) : NULL;
+}
+
+const char *qkv_report_value_name(const struct qkv_attention_report *report)
+{
+    return report->value_name ? report->value_name : "attention weight";
+}
+
+double qkv_report_color_maximum(const struct explanations_job *job, double *tick)
+{
+    double largest = 0;
+    for (int64_t m = 0; m < job->report->map_count; m++) {
+        const struct qkv_attention_map *map = &job->report->maps[m];
+        for (int64_t i = 0; i < map->rows * map->columns; i++)
+            if (map->weights[i] > largest) largest = map->weights[i];
+    }
+    return qkv_heatmap_maximum(job->options.maximum, largest, tick);
+}
+
+/* ---- conversion ---- */
+
+/* "cross attention, layer 2"; "self attention" if there is no layer. */
+static const char *name_of(const struct explanations_job *job)
+{
+    const struct qkv_explanation *first = &job->explanations[0];
+    const char *kind =
+        first->layer || first->kind == QKV_ATTENTION_CROSS ? qkv_attention_kind_name(first->kind) : "self";
+    const char *name = first->layer
+                           ? qkv_arena_format(job->arena, "%s attention, layer %d", kind, first->layer)
+                           : qkv_arena_format(job->arena, "%s attention", kind);
+    return name ? name : "attention";
+}
+
+/* The title of a map; a single map is named in the subtitle. */
+static const char *label_of(const struct explanations_job *job, int index, const struct qkv_step *step,
+                            int64_t head)
+{
+    const char *caption = qkv_step_caption(job, index, step, head);
+    if (step->heads > 1 || job->count > 1) return caption;
+    return *caption ? qkv_arena_format(job->arena, "%s, %s", name_of(job), caption) : name_of(job);
+}
+
+/* The names of rows or columns; numbers from 1 where there are none. NULL if memory runs out. */
+static const char *const *names_of(struct qkv_arena *arena, const char *const *names, int64_t count)
+{
+    if (names) return names;
+    const char **numbers = qkv_arena_allocate(arena, (size_t)count * sizeof *numbers);
+    for (int64_t i = 0; numbers && i < count; i++) {
+        numbers[i] = qkv_arena_format(arena, "%lld", (long long)i + 1);
+        if (!numbers[i]) return NULL;
+    }
+    return numbers;
+}
+
+/* Converts the weights of explanations into a report of maps, in the arena. Its cross maps have the axis
+ * names and labels of the explanations. False if memory runs out. */
+static bool report_of_explanations(const struct explanations_job *job, struct qkv_attention_report *report)
+{
+    const struct qkv_explanation *first = &job->explanations[0];
+    const struct qkv_step *shown = qkv_explanation_content(first, QKV_STEP_WEIGHTS);
+    int64_t heads = shown->heads ? shown->heads : 1;
+    struct qkv_attention_map *maps =
+        qkv_arena_zeroed(job->arena, (size_t)(heads * job->count) * sizeof *maps);
+    const char *const *rows = names_of(job->arena, shown->row_names, shown->rows);
+    const char *const *columns = names_of(job->arena, shown->column_names, shown->columns);
+    int64_t count = 0;
+    if (!maps || !rows || !columns) return false;
+    for (int i = 0; i < job->count; i++) {
+        const struct qkv_explanation *explanation = &job->explanations[i];
+        const struct qkv_step *step = qkv_explanation_content(explanation, QKV_STEP_WEIGHTS);
+        for (int64_t h = 0; step && h < heads; h++)
+            maps[count++] = (struct qkv_attention_map){
+                /* If only some words are followed, a map of self-attention has fewer rows than columns.
+                 * Only cross maps may have such a shape. */
+                .kind = QKV_ATTENTION_CROSS,
+                .layer = explanation->layer ? explanation->layer : 1,
+                .head = explanation->first_head + (int)h,
+                .rows = step->rows,
+                .columns = step->columns,
+                .weights = step->values + h * step->rows * step->columns,
+                .label = label_of(job, i, step, h),
+            };
+    }
+    bool cross = first->kind == QKV_ATTENTION_CROSS;
+    *report = (struct qkv_attention_report){
+        .title = first->title,
+        .model = first->model,
+        .source = columns,
+        .source_length = shown->columns,
+        .target_input = rows,
+        .target_output = rows,
+        .target_length = shown->rows,
+        .maps = maps,
+        .map_count = count,
+        .name = name_of(job),
+        .row_axis = cross ? NULL : "query",
+        .column_axis = cross ? NULL : "key",
+    };
+    return true;
+}
+
+/* Converts each map of a report into a step of an explanation, in the arena. False if memory runs out. */
+static bool explanation_of_report(const struct explanations_job *job, struct qkv_explanation *explanation)
+{
+    const struct qkv_attention_report *report = job->report;
+    struct qkv_step *steps = qkv_arena_zeroed(job->arena, (size_t)report->map_count * sizeof *steps);
+    const char *about = report->model;
+    if (report->value_name)
+        about = qkv_arena_format(job->arena, "%s%scells: %s", about ? about : "", about ? "; " : "",
+                                 report->value_name);
+    if (!steps || (report->value_name && !about)) return false;
+    for (int64_t i = 0; i < report->map_count; i++) {
+        const struct qkv_attention_map *map = &report->maps[i];
+        char name[64];
+        qkv_attention_map_name(map, name, sizeof name);
+        steps[i] = (struct qkv_step){
+            .name = qkv_arena_format(job->arena, "%s%s%s", map->label_prefix ? map->label_prefix : "",
+                                     map->label_prefix ? "." : "", name),
+            .title = qkv_report_map_title(job->arena, map, true),
+            .formula = map->kind == QKV_ATTENTION_CROSS ? "rows: target (output), columns: source"
+                                                        : "rows: queries, columns: keys",
+            .content = QKV_STEP_WEIGHTS,
+            .rows = map->rows,
+            .columns = map->columns,
+            .values = map->weights,
+            .row_names = qkv_attention_row_tokens(report, map->kind),
+            .column_names = qkv_attention_column_tokens(report, map->kind),
+        };
+        if (!steps[i].name || !steps[i].title) return false;
+    }
+    *explanation = (struct qkv_explanation){.title = report->title,
+                                            .about = about,
+                                            .model = report->model,
+                                            .kind = report->maps[0].kind,
+                                            .first_head = 1,
+                                            .heads = 1,
+                                            .layer_heads = 1,
+                                            .step_count = report->map_count,
+                                            .steps = steps};
+    return true;
+}
+
+/* ---- one head of an explanation ---- */
+
+/* Sets `head` to the number of the head whose weights agree best with the mean of all heads. */
+static enum qkv_status find_best_head(const struct qkv_explanation *explanation, int *head,
+                                      struct qkv_arena *arena, struct qkv_error *error)
+{
+    const struct explanations_job job = {.explanations = explanation, .count = 1, .arena = arena};
+    struct qkv_attention_report all, best;
+    if (!qkv_explanation_content(explanation, QKV_STEP_WEIGHTS))
+        return qkv_error_set(error, "the explanation has no attention weights: there is no best head");
+    if (!report_of_explanations(&job, &all)) return qkv_error_set(error, "out of memory for an explanation");
+    if (qkv_attention_select(&all, 0, QKV_ATTENTION_EACH, QKV_ATTENTION_BEST, arena, &best, error))
+        return QKV_INVALID;
+    *head = best.maps[0].head;
+    return QKV_OK;
+}
+
+enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation, int head,
+                                            struct qkv_arena *arena, struct qkv_error *error)
+{
+    if (qkv_explanations_check(explanation, 1, error)) return QKV_INVALID;
+    if (head == QKV_ATTENTION_BEST && find_best_head(explanation, &head, arena, error)) return QKV_INVALID;
+    if (head < explanation->first_head || head >= explanation->first_head + explanation->heads)
+        return qkv_error_set(error, "there is no head %d: heads are %d to %lld", head,
+                             explanation->first_head,
+                             (long long)(explanation->first_head + explanation->heads - 1));
+    struct qkv_step *steps = qkv_arena_allocate(arena, (size_t)explanation->step_count * sizeof *steps);
+    if (!steps) return qkv_error_set(error, "out of memory for an explanation");
+    for (int64_t i = 0; i < explanation->step_count; i++) {
+        steps[i] = explanation->steps[i];
+        if (steps[i].heads <= 1) continue;
+        /* In grouped-query attention, several consecutive heads share one head of keys and values. */
+        int64_t at = (head - explanation->first_head) * steps[i].heads / explanation->heads;
+        steps[i].values += at * steps[i].rows * steps[i].columns;
+        steps[i].heads = 1;
+    }
+    explanation->steps = steps;
+    explanation->first_head = head;
+    explanation->heads = 1;
+    return QKV_OK;
+}
+
+/* ---- rendering ---- */
+
 /* Copies the options and replaces zeros by defaults. */
 static enum qkv_status complete_options(struct qkv_format_options *complete,
                                         const struct qkv_format_options *options, struct qkv_error *error)
@@ -54,22 +261,6 @@ static enum qkv_status complete_options(struct qkv_format_options *complete,
         snprintf(known + used, sizeof known - used, "%s%s", separator, qkv_colormap_name(i));
     }
     return qkv_error_set(error, "no colormap is called %s: choose %s", complete->colormap, known);
-}
-
-/* Ends a rendering: frees the arena, and passes the bytes or the error to the caller. */
-static enum qkv_status finish(enum qkv_status status, struct qkv_arena *arena, struct bytes *out,
-                              const struct qkv_format *format, char **bytes, size_t *size,
-                              struct qkv_error *error)
-{
-    qkv_arena_release(arena);
-    if (!status && out->failed) status = qkv_error_set(error, "out of memory while writing %s", format->name);
-    if (status) {
-        free(out->data);
-        return status;
-    }
-    *bytes = out->data;
-    *size = out->size;
-    return QKV_OK;
 }
 
 enum qkv_status qkv_report_check_tokens(const struct qkv_attention_report *report, struct qkv_error *error)
@@ -106,31 +297,74 @@ static const struct qkv_format_writer *writer_of(const struct qkv_format *format
     return NULL;
 }
 
+/* Renders the job, which has a report or explanations. */
+static enum qkv_status render(struct explanations_job job, const struct qkv_format *format,
+                              const struct qkv_format_options *options, char **bytes, size_t *size,
+                              struct qkv_error *error)
+{
+    const struct qkv_format_writer *writer = writer_of(format, error);
+    struct qkv_arena arena = {0};
+    struct qkv_attention_report report;
+    struct qkv_explanation explanation;
+    struct bytes out = {0};
+    enum qkv_status status = QKV_OK;
+    bool of_maps = job.report;
+    *bytes = NULL;
+    *size = 0;
+    if (!writer) return QKV_INVALID;
+    if (of_maps ? qkv_report_check_tokens(job.report, error)
+                : qkv_explanations_check(job.explanations, job.count, error))
+        return QKV_INVALID;
+    if (complete_options(&job.options, options, error)) return QKV_INVALID;
+    if (of_maps && job.report->map_count == 0)
+        return qkv_error_set(error, "there is no attention map to show");
+    if (!of_maps && !writer->write_explanations &&
+        !qkv_explanation_content(job.explanations, QKV_STEP_WEIGHTS))
+        return qkv_error_set(error, "%s holds attention weights, but the explanation has none", format->name);
+    job.arena = &arena;
+    write_explanations_function *write = of_maps ? writer->write_maps : writer->write_explanations;
+    if (!write && of_maps) {
+        out.failed = !explanation_of_report(&job, &explanation);
+        job.explanations = &explanation;
+        job.count = 1;
+        write = writer->write_explanations;
+    } else if (!write) {
+        out.failed = !report_of_explanations(&job, &report);
+        job.report = &report;
+        write = writer->write_maps;
+        if (!out.failed) status = qkv_report_check_tokens(&report, error);
+    }
+    if (!out.failed && !status) status = write(&job, &out, error);
+    qkv_arena_release(&arena);
+    if (!status && out.failed) status = qkv_error_set(error, "out of memory while writing %s", format->name);
+    if (status) {
+        free(out.data);
+        return status;
+    }
+    *bytes = out.data;
+    *size = out.size;
+    return QKV_OK;
+}
+
+/* Renders into a file. */
+static enum qkv_status save(struct explanations_job job, const struct qkv_format *format,
+                            const struct qkv_format_options *options, const char *path,
+                            struct qkv_error *error)
+{
+    char *bytes;
+    size_t size;
+    if (render(job, format, options, &bytes, &size, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_file_write(path, bytes, size, error);
+    free(bytes);
+    return status;
+}
+
 enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
                                      const struct qkv_format *format,
                                      const struct qkv_format_options *options, char **bytes, size_t *size,
                                      struct qkv_error *error)
 {
-    const struct qkv_format_writer *writer = writer_of(format, error);
-    struct qkv_arena arena = {0};
-    struct maps_job job = {.report = report, .arena = &arena};
-    struct qkv_explanation converted;
-    struct bytes out = {0};
-    enum qkv_status status = QKV_OK;
-    *bytes = NULL;
-    *size = 0;
-    if (!writer) return QKV_INVALID;
-    if (qkv_report_check_tokens(report, error)) return QKV_INVALID;
-    if (complete_options(&job.options, options, error)) return QKV_INVALID;
-    if (report->map_count == 0) return qkv_error_set(error, "there is no attention map to show");
-    if (writer->write_maps)
-        status = writer->write_maps(&job, &out, error);
-    else if (qkv_explanation_of_report(&job, &converted))
-        status = writer->write_explanations(&(struct explanations_job){&converted, 1, job.options, &arena},
-                                            &out, error);
-    else
-        out.failed = true;
-    return finish(status, &arena, &out, format, bytes, size, error);
+    return render((struct explanations_job){.report = report}, format, options, bytes, size, error);
 }
 
 enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanations, int count,
@@ -138,46 +372,15 @@ enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanation
                                        const struct qkv_format_options *options, char **bytes, size_t *size,
                                        struct qkv_error *error)
 {
-    const struct qkv_format_writer *writer = writer_of(format, error);
-    struct qkv_arena arena = {0};
-    struct explanations_job job = {.explanations = explanations, .count = count, .arena = &arena};
-    struct qkv_attention_report converted;
-    struct bytes out = {0};
-    enum qkv_status status = QKV_OK;
-    *bytes = NULL;
-    *size = 0;
-    if (!writer) return QKV_INVALID;
-    if (qkv_explanations_check(explanations, count, error)) return QKV_INVALID;
-    if (complete_options(&job.options, options, error)) return QKV_INVALID;
-    if (!writer->write_explanations && !qkv_explanation_content(explanations, QKV_STEP_WEIGHTS))
-        return qkv_error_set(error, "%s holds attention weights, but the explanation has none", format->name);
-    if (writer->write_explanations)
-        status = writer->write_explanations(&job, &out, error);
-    else if (qkv_report_of_explanations(&job, &converted))
-        status = qkv_report_check_tokens(&converted, error)
-                     ? QKV_INVALID
-                     : writer->write_maps(&(struct maps_job){&converted, job.options, &arena}, &out, error);
-    else
-        out.failed = true;
-    return finish(status, &arena, &out, format, bytes, size, error);
-}
-
-/* Writes rendered bytes into a file, and frees them. */
-static enum qkv_status save(const char *path, char *bytes, size_t size, struct qkv_error *error)
-{
-    enum qkv_status status = qkv_file_write(path, bytes, size, error);
-    free(bytes);
-    return status;
+    return render((struct explanations_job){.explanations = explanations, .count = count}, format, options,
+                  bytes, size, error);
 }
 
 enum qkv_status qkv_attention_write(const struct qkv_attention_report *report,
                                     const struct qkv_format *format, const struct qkv_format_options *options,
                                     const char *path, struct qkv_error *error)
 {
-    char *bytes;
-    size_t size;
-    if (qkv_attention_render(report, format, options, &bytes, &size, error)) return QKV_INVALID;
-    return save(path, bytes, size, error);
+    return save((struct explanations_job){.report = report}, format, options, path, error);
 }
 
 enum qkv_status qkv_explanation_write(const struct qkv_explanation *explanations, int count,
@@ -185,9 +388,6 @@ enum qkv_status qkv_explanation_write(const struct qkv_explanation *explanations
                                       const struct qkv_format_options *options, const char *path,
                                       struct qkv_error *error)
 {
-    char *bytes;
-    size_t size;
-    if (qkv_explanation_render(explanations, count, format, options, &bytes, &size, error))
-        return QKV_INVALID;
-    return save(path, bytes, size, error);
+    return save((struct explanations_job){.explanations = explanations, .count = count}, format, options,
+                path, error);
 }

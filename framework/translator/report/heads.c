@@ -1,13 +1,20 @@
 /* Measures all heads of a run: their maps, their gradients, and the scores of the run when they are silenced. */
 #include "qkv/heads.h"
+
 #include "qkv/evaluate.h"
+#include "qkv/layers.h"
 #include "qkv/network.h"
 #include "report/collect.h"
-#include "report/corpus_links.h"
-#include "report/head_sums.h"
+#include "report/words.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+static enum qkv_status no_memory(struct qkv_error *error)
+{
+    return qkv_error_set(error, "out of memory for the measures of heads");
+}
 
 static const struct qkv_head_measure_info MEASURES[] = {
 #define HEAD_MEASURE(id, name, title, digits, factor, help) {#name, title, help, digits, factor},
@@ -20,15 +27,302 @@ const struct qkv_head_measure_info *qkv_head_measure_info(enum qkv_head_measure 
     return (unsigned)measure < QKV_HEAD_MEASURES ? &MEASURES[measure] : NULL;
 }
 
-/* Working memory of a thread. Slot j measures the groups j, j + slots, j + 2 slots, ... */
-struct slot {
-    struct forced_passes passes;
-    struct head_gradients gradients;
-    struct qkv_arena arena; /* of one pair */
-    double *gradient;       /* [heads], of one pair */
-    enum qkv_status status;
-    struct qkv_error error;
+/* Sums over sentences. */
+struct head_sums {
+    double entropy, sharpness, previous, same, next, special; /* over `rows` rows */
+    int64_t rows;
+    double norm; /* over norm_rows rows */
+    int64_t norm_rows;
+    double copied; /* over copied_rows rows, which can see a word with the same text */
+    int64_t copied_rows;
+    struct qkv_alignment_result counted[QKV_READINGS]; /* links */
+    double variation[QKV_READINGS];                    /* over variation_rows rows, which have gold links */
+    int64_t variation_rows[QKV_READINGS];
+    double gradient; /* |d loss / d mask|, loss in nats of a sentence */
 };
+
+/* The maps of a sentence pair. */
+struct head_maps {
+    const struct forced_pair *pair;    /* maps of weights, in the order of qkv_model_head */
+    struct qkv_attention_report norms; /* the same maps times norms of values */
+    const struct qkv_alignment *gold;  /* NULL: none */
+    bool measures_norms;               /* measure `norms` instead of weights */
+};
+
+/* ---- maps between words, with <s> and </s> ---- */
+
+/* The words of the rows and columns of one map. */
+struct labeled_map {
+    const struct qkv_attention_map *map;
+    const char *const *row_names, *const *column_names;
+    int64_t special_column; /* the column of </s>; in decoder attention, of <s> */
+    int64_t special_row;
+};
+
+static struct labeled_map labeled(const struct qkv_attention_report *report,
+                                  const struct qkv_attention_map *map)
+{
+    bool decoder = map->kind == QKV_ATTENTION_DECODER;
+    return (struct labeled_map){map, qkv_attention_row_tokens(report, map->kind),
+                                qkv_attention_column_tokens(report, map->kind),
+                                decoder ? 0 : map->columns - 1, decoder ? 0 : map->rows - 1};
+}
+
+/* The share of a row on a column that is a word; 0 if there is no such column. */
+static double share_of(const struct labeled_map *labels, const double *row, double total, int64_t column)
+{
+    if (column < 0 || column >= labels->map->columns || column == labels->special_column) return 0;
+    return row[column] / total;
+}
+
+/* Adds the share of the row on words with the same text (in self-attention, only at other positions), if it can see one. Weight
+ * 0 does not show whether a key is hidden, because an unlikely key may also have it; so decoder attention ignores later
+ * keys. */
+static void add_copied(const struct labeled_map *labels, const double *row, double total, int64_t r,
+                       struct head_sums *sums)
+{
+    bool self = labels->map->kind != QKV_ATTENTION_CROSS, found = false;
+    int64_t end = labels->map->kind == QKV_ATTENTION_DECODER ? r : labels->map->columns;
+    double share = 0;
+    for (int64_t c = 0; c < end; c++) {
+        if (c == labels->special_column || (self && c == r) ||
+            strcmp(labels->row_names[r], labels->column_names[c]) != 0)
+            continue;
+        share += row[c] / total;
+        found = true;
+    }
+    if (!found) return;
+    sums->copied += share;
+    sums->copied_rows++;
+}
+
+static void add_row(const struct labeled_map *labels, int64_t r, struct head_sums *sums)
+{
+    int64_t columns = labels->map->columns;
+    const double *row = labels->map->weights + r * columns;
+    double total = qkv_row_total(row, columns), greatest = 0;
+    if (!(total > 0)) return;
+    for (int64_t c = 0; c < columns; c++)
+        if (row[c] > greatest) greatest = row[c];
+    sums->rows++;
+    sums->entropy += qkv_row_entropy(row, columns, total);
+    sums->sharpness += greatest / total;
+    sums->previous += share_of(labels, row, total, r - 1);
+    sums->same += share_of(labels, row, total, r);
+    sums->next += share_of(labels, row, total, r + 1);
+    sums->special += row[labels->special_column] / total;
+    add_copied(labels, row, total, r, sums);
+}
+
+static void add_rows(const struct labeled_map *labels, const struct labeled_map *norms,
+                     struct head_sums *sums)
+{
+    for (int64_t r = 0; r < labels->map->rows; r++) {
+        if (r == labels->special_row) continue;
+        add_row(labels, r, sums);
+        sums->norm += qkv_row_total(norms->map->weights + r * norms->map->columns, norms->map->columns);
+        sums->norm_rows++;
+    }
+}
+
+/* ---- gold links ---- */
+
+/* The total variation distance between a row of weights, which sums to at most 1, and the uniform distribution over the gold
+ * links of its word. The rest of the row up to 1 is on </s>, which has no links. -1: the word has no link. */
+static double variation_of(const double *row, int64_t sources, int64_t target,
+                           const struct qkv_alignment *gold, double *ideal)
+{
+    double links = 0, sum = 0;
+    memset(ideal, 0, (size_t)sources * sizeof *ideal);
+    for (int64_t i = 0; i < gold->count; i++)
+        if (gold->links[i].target == target) ideal[gold->links[i].source] = 1, links++;
+    if (!(links > 0)) return -1;
+    for (int64_t c = 0; c < sources; c++) sum += fabs(row[c] - ideal[c] / links);
+    return (sum + fabs(1 - qkv_row_total(row, sources))) / 2;
+}
+
+/* Counts the links that are drawn from the map in one reading, and adds the variation of its rows. */
+static enum qkv_status add_reading(const struct qkv_word_map *map, const struct qkv_alignment *gold,
+                                   enum qkv_alignment_reading reading, struct qkv_arena *arena,
+                                   struct head_sums *sums, struct qkv_error *error)
+{
+    struct qkv_alignment drawn;
+    double *ideal = qkv_arena_allocate(arena, (size_t)map->sources * sizeof *ideal);
+    if (!ideal) return no_memory(error);
+    if (qkv_alignment_draw(map, NULL, QKV_DRAWING_TARGET, 0, arena, &drawn, error)) return QKV_INVALID;
+    qkv_alignment_count(&sums->counted[reading], &drawn, gold);
+    for (int64_t target = 0; target < map->targets; target++) {
+        double variation =
+            variation_of(map->weights + target * map->sources, map->sources, target, gold, ideal);
+        if (variation < 0) continue;
+        sums->variation[reading] += variation;
+        sums->variation_rows[reading]++;
+    }
+    return QKV_OK;
+}
+
+static enum qkv_status add_links(const struct head_maps *maps, const struct alignment_labels *labels,
+                                 struct qkv_attention_map map, struct qkv_arena *arena,
+                                 struct head_sums *sums, struct qkv_error *error)
+{
+    bool complete = !maps->measures_norms || qkv_map_normalize(&map, arena);
+    for (int reading = 0; complete && reading < QKV_READINGS; reading++) {
+        struct qkv_word_map words;
+        complete = qkv_word_map_make(&map, labels, (enum qkv_alignment_reading)reading, arena, &words);
+        if (complete &&
+            add_reading(&words, maps->gold, (enum qkv_alignment_reading)reading, arena, sums, error))
+            return QKV_INVALID;
+    }
+    return complete ? QKV_OK : no_memory(error);
+}
+
+/* ---- all maps of a pair ---- */
+
+/* Adds the maps of a pair to sums [maps]. Fails when links do not fit the pair. */
+static enum qkv_status add_maps(const struct head_maps *maps, struct qkv_arena *arena, struct head_sums *sums,
+                                struct qkv_error *error)
+{
+    struct qkv_attention_report weights, norms;
+    struct alignment_labels labels;
+    const struct qkv_attention_report *chosen = maps->measures_norms ? &maps->norms : &maps->pair->report;
+    if (qkv_attention_merge_words(&maps->pair->report, maps->pair->words, arena, &weights, error) ||
+        qkv_attention_merge_words(&maps->norms, maps->pair->words, arena, &norms, error))
+        return QKV_INVALID;
+    if (maps->gold && (qkv_alignment_labels(chosen, maps->pair->words, arena, &labels, error) ||
+                       qkv_alignment_check(maps->gold, labels.words, error)))
+        return QKV_INVALID;
+    for (int64_t i = 0; i < chosen->map_count; i++) {
+        const struct labeled_map by_weight = labeled(&weights, &weights.maps[i]),
+                                 by_norm = labeled(&norms, &norms.maps[i]);
+        add_rows(maps->measures_norms ? &by_norm : &by_weight, &by_norm, &sums[i]);
+        if (maps->gold && chosen->maps[i].kind == QKV_ATTENTION_CROSS &&
+            add_links(maps, &labels, chosen->maps[i], arena, &sums[i], error))
+            return QKV_INVALID;
+    }
+    return QKV_OK;
+}
+
+/* Adds `more` to `sums`. */
+static void merge(struct head_sums *sums, const struct head_sums *more)
+{
+    sums->entropy += more->entropy;
+    sums->sharpness += more->sharpness;
+    sums->previous += more->previous;
+    sums->same += more->same;
+    sums->next += more->next;
+    sums->special += more->special;
+    sums->rows += more->rows;
+    sums->norm += more->norm;
+    sums->norm_rows += more->norm_rows;
+    sums->copied += more->copied;
+    sums->copied_rows += more->copied_rows;
+    sums->gradient += more->gradient;
+    for (int r = 0; r < QKV_READINGS; r++) {
+        qkv_alignment_add(&sums->counted[r], &more->counted[r]);
+        sums->variation[r] += more->variation[r];
+        sums->variation_rows[r] += more->variation_rows[r];
+    }
+}
+
+/* NaN if there are no rows. */
+static double mean(double sum, int64_t rows)
+{
+    return rows ? sum / (double)rows : (double)NAN;
+}
+
+/* Sets the measures that follow from sums. `tokens`: target tokens of all sentences. */
+static void finish(const struct head_sums *sums, int64_t tokens, double value[QKV_HEAD_MEASURES])
+{
+    static const enum qkv_head_measure ERROR[] = {QKV_HEAD_ERROR_PREDICTED, QKV_HEAD_ERROR_READ},
+                                       VARIATION[] = {QKV_HEAD_VARIATION_PREDICTED, QKV_HEAD_VARIATION_READ};
+    value[QKV_HEAD_ENTROPY] = mean(sums->entropy, sums->rows);
+    value[QKV_HEAD_SHARPNESS] = mean(sums->sharpness, sums->rows);
+    value[QKV_HEAD_PREVIOUS] = mean(sums->previous, sums->rows);
+    value[QKV_HEAD_SAME] = mean(sums->same, sums->rows);
+    value[QKV_HEAD_NEXT] = mean(sums->next, sums->rows);
+    value[QKV_HEAD_SPECIAL] = mean(sums->special, sums->rows);
+    value[QKV_HEAD_COPIED] = mean(sums->copied, sums->copied_rows);
+    value[QKV_HEAD_NORM] = mean(sums->norm, sums->norm_rows);
+    value[QKV_HEAD_IMPORTANCE] = mean(sums->gradient, tokens);
+    for (int r = 0; r < QKV_READINGS; r++) {
+        struct qkv_alignment_result counted = sums->counted[r];
+        qkv_alignment_rate(&counted);
+        value[ERROR[r]] = counted.sure ? counted.error_rate : (double)NAN;
+        value[VARIATION[r]] = mean(sums->variation[r], sums->variation_rows[r]);
+    }
+}
+
+/* ---- the importance of heads by gradients (Michel et al. 2019) ---- */
+
+/* Gradients of the loss of single sentences with respect to a mask of each head. For one thread at a time. All zero can be
+ * released. */
+struct head_gradients {
+    const struct qkv_model *model;
+    struct qkv_graph *graph;
+    void *parameters; /* gradients of the parameters */
+    struct qkv_batch batch;
+    double *of_mask; /* [heads], of one pair */
+};
+
+static enum qkv_status gradients_init(struct head_gradients *gradients, const struct qkv_model *model,
+                                      struct qkv_error *error)
+{
+    const struct qkv_parameters *parameters = &model->parameters;
+    *gradients = (struct head_gradients){.model = model, .graph = qkv_graph_new(parameters->dtype)};
+    gradients->parameters = calloc((size_t)parameters->elements, qkv_dtype_size(parameters->dtype));
+    gradients->of_mask = calloc((size_t)qkv_model_head_count(model), sizeof *gradients->of_mask);
+    if (!gradients->graph || !gradients->parameters || !gradients->of_mask)
+        return qkv_error_set(error, "out of memory for the gradients of heads");
+    qkv_graph_share_memory(gradients->graph, true);
+    qkv_graph_bind(gradients->graph, parameters, gradients->parameters, false);
+    return QKV_OK;
+}
+
+static void gradients_release(struct head_gradients *gradients)
+{
+    qkv_graph_free(gradients->graph);
+    free(gradients->parameters);
+    free(gradients->of_mask);
+    qkv_batch_release(&gradients->batch);
+}
+
+/* d loss / dm at m = 1. The mask m of a head multiplies its context, which has the same effect as multiplying the rows W of the
+ * output projection that belong to the head. So the derivative is the sum over these rows of W times d loss / dW. */
+static double gradient_of_mask(const struct head_gradients *gradients, struct qkv_head head)
+{
+    const struct qkv_parameters *parameters = &gradients->model->parameters;
+    struct qkv_rows rows;
+    double sum = 0;
+    if (!qkv_model_head_rows(gradients->model, head, &rows)) return 0;
+    int64_t columns = rows.parameter->shape.size[1];
+    for (int64_t i = rows.first * columns; i < (rows.first + rows.count) * columns; i++)
+        sum += qkv_parameter_get(parameters, rows.parameter, i) *
+               qkv_dtype_get(parameters->dtype, gradients->parameters, rows.parameter->offset + i);
+    return sum;
+}
+
+/* Sets of_mask to d loss / d mask for the sum of the cross entropy over the target tokens of a sentence, in nats. The mask of a
+ * head is 1 and multiplies its context. Fails when the sentence has more tokens than the model has positions. */
+static enum qkv_status differentiate(struct head_gradients *gradients, struct qkv_ids source,
+                                     struct qkv_ids target, struct qkv_error *error)
+{
+    struct qkv_graph *graph = gradients->graph;
+    struct qkv_batch_view view;
+    if (qkv_batch_make(&gradients->batch, 1, &source, &target, error)) return QKV_INVALID;
+    qkv_batch_shard(&gradients->batch, 0, 1, &view);
+    qkv_graph_reset(graph);
+    struct qkv_tensor *loss = qkv_model_loss(gradients->model, graph, &view, NULL, 1, NULL);
+    qkv_graph_plan(graph, loss);
+    if (qkv_graph_check(graph, error)) return QKV_INVALID;
+    qkv_forward(graph);
+    qkv_backward(graph, loss, NULL);
+    if (qkv_graph_check(graph, error)) return QKV_INVALID;
+    for (int64_t i = 0; i < qkv_model_head_count(gradients->model); i++)
+        gradients->of_mask[i] = gradient_of_mask(gradients, qkv_model_head(gradients->model, i));
+    return QKV_OK;
+}
+
+/* ---- all pairs ---- */
 
 struct measuring {
     struct qkv_run *run;
@@ -37,41 +331,18 @@ struct measuring {
     struct qkv_measured_heads *measured;
     struct qkv_alignments gold; /* empty without links */
     struct value_norms norms;
-    int slots;
-    struct slot *slot;      /* [slots] */
+    struct forced_slots slots;
+    struct head_gradients *gradients; /* [slots] */
     struct head_sums *sums; /* [groups, heads]; a group has FORCED_MAX pairs, the last one may have fewer */
     int64_t done;           /* parts of the work, for the progress function */
     struct qkv_arena arena;
 };
-
-static enum qkv_status no_memory(struct qkv_error *error)
-{
-    return qkv_error_set(error, "out of memory for the measures of heads");
-}
 
 static void report_progress(struct measuring *m)
 {
     m->done++;
     /* The parts: maps and gradients; the scores with all heads; the scores without each head. */
     if (m->options->progress) m->options->progress(m->options->context, m->done, 2 + m->measured->count);
-}
-
-/* ---- maps and gradients ---- */
-
-static enum qkv_status add_pair(struct measuring *m, struct slot *slot, int64_t pair,
-                                const struct head_maps *maps, struct head_sums *sums)
-{
-    const struct qkv_corpus_side *source = &m->corpus->source, *target = &m->corpus->target;
-    const struct qkv_ids from = {source->start[pair + 1] - source->start[pair],
-                                 source->ids + source->start[pair]},
-                         to = {target->start[pair + 1] - target->start[pair],
-                               target->ids + target->start[pair]};
-    qkv_arena_reset(&slot->arena);
-    if (qkv_head_sums_add(maps, &slot->arena, sums, &slot->error) ||
-        qkv_head_gradients_of(&slot->gradients, from, to, slot->gradient, &slot->error))
-        return QKV_INVALID;
-    for (int64_t i = 0; i < m->measured->count; i++) sums[i].gradient += fabs(slot->gradient[i]);
-    return QKV_OK;
 }
 
 /* Fails unless the report has one map for each head, in the same order, because sums are added map by map. */
@@ -92,65 +363,43 @@ static enum qkv_status check_maps(const struct measuring *m, const struct qkv_at
         m->run->model->interface->name, (long long)m->measured->count, (long long)report->map_count);
 }
 
-/* Measures the pairs first .. first + count - 1. */
-static enum qkv_status add_group(struct measuring *m, struct slot *slot, int64_t first, int64_t count)
+static struct qkv_ids ids_of(const struct qkv_corpus_side *side, int64_t pair)
 {
-    struct qkv_pair_texts texts[FORCED_MAX] = {{0}};
+    return (struct qkv_ids){side->start[pair + 1] - side->start[pair], side->ids + side->start[pair]};
+}
+
+/* Measures the pairs first .. first + count - 1. */
+static enum qkv_status add_group(void *context, struct forced_slot *slot, int64_t first, int64_t count)
+{
+    struct measuring *m = context;
+    struct head_gradients *gradients = &m->gradients[slot - m->slots.slot];
+    struct forced_passes *passes = &slot->passes[0];
+    struct head_sums *sums = m->sums + first / FORCED_MAX * m->measured->count;
     struct forced_pair pairs[FORCED_MAX];
     struct qkv_attention_report norms[FORCED_MAX];
-    struct head_sums *sums = m->sums + first / FORCED_MAX * m->measured->count;
-    for (int64_t i = 0; i < count; i++)
-        if (qkv_corpus_texts(m->corpus, first + i, &texts[i], &slot->error)) return QKV_INVALID;
-    enum qkv_status status = qkv_forced_collect(&slot->passes, count, texts, false, pairs, &slot->error);
+    enum qkv_status status = qkv_forced_corpus(slot, m->corpus, first, count, pairs);
     if (status) return status;
     for (int64_t i = 0; i < count; i++) {
-        if (!pairs[i].has_report)
-            return qkv_error_set(&slot->error, "line %lld of the corpus: %s",
-                                 (long long)m->corpus->line[first + i],
-                                 pairs[i].reason ? pairs[i].reason : "a side is empty");
         if (check_maps(m, &pairs[i].report, &slot->error)) return QKV_INVALID;
         norms[i] = pairs[i].report;
     }
-    if (qkv_value_norms_apply(&m->norms, qkv_attention_collector_trace(slot->passes.collector), count, norms,
-                              &slot->passes.arena, &slot->error))
+    if (qkv_value_norms_apply(&m->norms, qkv_attention_collector_trace(passes->collector), count, norms,
+                              &passes->arena, &slot->error))
         return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
+        int64_t pair = first + i;
         const struct head_maps maps = {
             .pair = &pairs[i],
             .norms = norms[i],
-            .gold = m->options->links ? &m->gold.sentences[m->corpus->line[first + i] - 1] : NULL,
+            .gold = m->options->links ? &m->gold.sentences[m->corpus->line[pair] - 1] : NULL,
             .measures_norms = m->options->norms,
         };
-        if (add_pair(m, slot, first + i, &maps, sums)) return QKV_INVALID;
-    }
-    return QKV_OK;
-}
-
-static void run_slot(void *context, int index)
-{
-    struct measuring *m = context;
-    struct slot *slot = &m->slot[index];
-    for (int64_t first = (int64_t)index * FORCED_MAX; first < m->corpus->count && !slot->status;
-         first += (int64_t)m->slots * FORCED_MAX) {
-        int64_t left = m->corpus->count - first;
-        slot->status = add_group(m, slot, first, left < FORCED_MAX ? left : FORCED_MAX);
-    }
-}
-
-static enum qkv_status open_slots(struct measuring *m, struct qkv_error *error)
-{
-    m->slots = qkv_workers_count(m->options->workers);
-    m->slot = qkv_arena_zeroed(&m->arena, (size_t)m->slots * sizeof *m->slot);
-    if (!m->slot) return no_memory(error);
-    for (int i = 0; i < m->slots; i++) {
-        struct slot *slot = &m->slot[i];
-        slot->gradient = qkv_arena_zeroed(&m->arena, (size_t)m->measured->count * sizeof *slot->gradient);
-        if (!slot->gradient) return no_memory(error);
-        if (qkv_forced_init(&slot->passes, m->run, NULL, error) ||
-            qkv_head_gradients_init(&slot->gradients, m->run->model, error))
+        qkv_arena_reset(&slot->scratch);
+        if (add_maps(&maps, &slot->scratch, sums, &slot->error) ||
+            differentiate(gradients, ids_of(&m->corpus->source, pair), ids_of(&m->corpus->target, pair),
+                          &slot->error))
             return QKV_INVALID;
-        slot->passes.kinds = 0; /* all */
-        slot->passes.has_texts = true;
+        for (int64_t h = 0; h < m->measured->count; h++) sums[h].gradient += fabs(gradients->of_mask[h]);
     }
     return QKV_OK;
 }
@@ -160,15 +409,20 @@ static enum qkv_status measure_maps(struct measuring *m, struct qkv_error *error
     int64_t heads = m->measured->count, groups = (m->corpus->count + FORCED_MAX - 1) / FORCED_MAX;
     m->sums = qkv_arena_zeroed(&m->arena, (size_t)(groups * heads) * sizeof *m->sums);
     if (!m->sums) return no_memory(error);
-    if (open_slots(m, error)) return QKV_INVALID;
-    qkv_workers_run(m->options->workers, m->slots, run_slot, m);
-    for (int i = 0; i < m->slots; i++)
-        if (m->slot[i].status) {
-            qkv_error_set(error, "%s", m->slot[i].error.message);
-            return m->slot[i].status;
-        }
+    if (qkv_forced_open(&m->slots, m->options->workers, (const struct qkv_run *const[]){m->run, NULL},
+                        (const struct value_norms *const[]){NULL, NULL}, error))
+        return QKV_INVALID;
+    m->gradients = qkv_arena_zeroed(&m->arena, (size_t)m->slots.count * sizeof *m->gradients);
+    if (!m->gradients) return no_memory(error);
+    for (int i = 0; i < m->slots.count; i++) {
+        m->slots.slot[i].passes[0].kinds = 0; /* all */
+        m->slots.slot[i].passes[0].has_texts = true;
+        if (gradients_init(&m->gradients[i], m->run->model, error)) return QKV_INVALID;
+    }
+    enum qkv_status status = qkv_forced_run(&m->slots, m->corpus->count, add_group, m, error);
+    if (status) return status;
     for (int64_t g = 1; g < groups; g++)
-        for (int64_t i = 0; i < heads; i++) qkv_head_sums_merge(&m->sums[i], &m->sums[g * heads + i]);
+        for (int64_t i = 0; i < heads; i++) merge(&m->sums[i], &m->sums[g * heads + i]);
     report_progress(m);
     return QKV_OK;
 }
@@ -241,7 +495,7 @@ static enum qkv_status measure(struct measuring *m, struct qkv_error *error)
     if (!status) status = measure_silence(m, error);
     if (status) return status;
     for (int64_t i = 0; i < measured->count; i++)
-        qkv_head_sums_finish(&m->sums[i], measured->tokens, measured->heads[i].value);
+        finish(&m->sums[i], measured->tokens, measured->heads[i].value);
     return QKV_OK;
 }
 
@@ -252,11 +506,8 @@ enum qkv_status qkv_heads_measure(struct qkv_run *run, const struct qkv_corpus *
     struct measuring m = {.run = run, .corpus = corpus, .options = options, .measured = measured};
     *measured = (struct qkv_measured_heads){0};
     enum qkv_status status = measure(&m, error);
-    for (int i = 0; m.slot && i < m.slots; i++) {
-        qkv_forced_release(&m.slot[i].passes);
-        qkv_head_gradients_release(&m.slot[i].gradients);
-        qkv_arena_release(&m.slot[i].arena);
-    }
+    for (int i = 0; m.gradients && i < m.slots.count; i++) gradients_release(&m.gradients[i]);
+    qkv_forced_close(&m.slots);
     qkv_value_norms_release(&m.norms);
     qkv_alignments_release(&m.gold);
     qkv_arena_release(&m.arena);

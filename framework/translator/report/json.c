@@ -1,177 +1,287 @@
-/* Writes JSON objects. If memory runs out, cJSON returns NULL, and adding NULL or adding to NULL fails: then `complete`
- * becomes false. It is checked only once, at the end. */
-#include "report/explanation.h"
+/* Writes JSON objects in the layout of cJSON_Print. */
 #include "report/json_text.h"
 
+#include "core/plain_text.h"
+#include "draw/text.h"
+#include "report/explanation.h"
+
 #include <cjson/cJSON.h>
+#include <math.h>
 
-static void add(cJSON *object, const char *name, cJSON *item, bool *complete)
+static void append_escaped(struct bytes *out, uint32_t point)
 {
-    if (cJSON_AddItemToObject(object, name, item)) return;
-    cJSON_Delete(item);
-    *complete = false;
+    if (point == '"' || point == '\\')
+        qkv_bytes_format(out, "\\%c", (char)point);
+    else if (point == '\n')
+        qkv_bytes_text(out, "\\n");
+    else if (point == '\t')
+        qkv_bytes_text(out, "\\t");
+    else if (point < 0x10000)
+        qkv_bytes_format(out, "\\u%04x", point);
+    else /* beyond U+FFFF: a surrogate pair */
+        qkv_bytes_format(out, "\\u%04x\\u%04x", 0xD800 + ((point - 0x10000) >> 10),
+                         0xDC00 + (point - 0x10000) % 0x400);
 }
 
-static void push(cJSON *array, cJSON *item, bool *complete)
+static void append_string(struct bytes *out, const char *text)
 {
-    if (cJSON_AddItemToArray(array, item)) return;
-    cJSON_Delete(item);
-    *complete = false;
-}
-
-/* Prints and frees the object. */
-static enum qkv_status finish(cJSON *root, bool complete, struct bytes *out)
-{
-    if (complete) {
-        qkv_json_append(out, root);
-        qkv_bytes_text(out, "\n");
-    } else {
-        out->failed = true;
+    qkv_bytes_text(out, "\"");
+    while (*text) {
+        const char *next = text;
+        uint32_t point = qkv_utf8_next(&next);
+        if (point == '"' || point == '\\' || !qkv_is_plain(point)) {
+            append_escaped(out, point);
+            text = next;
+        } else {
+            qkv_text_next(out, &text);
+        }
     }
-    cJSON_Delete(root);
-    return QKV_OK;
+    qkv_bytes_text(out, "\"");
+}
+
+static void append_number(struct bytes *out, double number)
+{
+    if (isfinite(number))
+        qkv_bytes_number(out, number);
+    else
+        qkv_bytes_text(out, "null");
+}
+
+/* Whether nothing follows the opening of an object or array. Strings and names end with a quotation mark. */
+static bool is_open(const struct bytes *out, char opening)
+{
+    return out->size && out->data[out->size - 1] == opening;
+}
+
+static void append_line(struct bytes *out, int depth)
+{
+    qkv_bytes_text(out, "\n");
+    for (int i = 0; i < depth; i++) qkv_bytes_text(out, "\t");
+}
+
+/* Begins a member of an object, whose members are at this depth. */
+static void begin_member(struct bytes *out, int depth, const char *name)
+{
+    if (!is_open(out, '{')) qkv_bytes_text(out, ",");
+    append_line(out, depth);
+    append_string(out, name);
+    qkv_bytes_text(out, ":\t");
+}
+
+static void end_object(struct bytes *out, int depth)
+{
+    append_line(out, depth - 1);
+    qkv_bytes_text(out, "}");
+}
+
+/* Begins an item of an array. */
+static void begin_item(struct bytes *out)
+{
+    if (!is_open(out, '[')) qkv_bytes_text(out, ", ");
+}
+
+/* depth: of the members of the item. */
+static void append_item(struct bytes *out, const cJSON *item, int depth)
+{
+    const cJSON *child;
+    if (cJSON_IsObject(item)) {
+        qkv_bytes_text(out, "{");
+        cJSON_ArrayForEach(child, item)
+        {
+            begin_member(out, depth, child->string);
+            append_item(out, child, depth + 1);
+        }
+        end_object(out, depth);
+    } else if (cJSON_IsArray(item)) {
+        qkv_bytes_text(out, "[");
+        cJSON_ArrayForEach(child, item)
+        {
+            begin_item(out);
+            append_item(out, child, depth + 1);
+        }
+        qkv_bytes_text(out, "]");
+    } else if (cJSON_IsString(item)) {
+        append_string(out, item->valuestring);
+    } else if (cJSON_IsNumber(item)) {
+        append_number(out, item->valuedouble);
+    } else {
+        qkv_bytes_text(out, cJSON_IsTrue(item) ? "true" : cJSON_IsFalse(item) ? "false" : "null");
+    }
+}
+
+void qkv_json_append(struct bytes *out, const cJSON *item)
+{
+    append_item(out, item, 1);
+}
+
+/* ---- what maps and explanations have in common ---- */
+
+/* Adds a text, unless it is NULL. */
+static void add_text(struct bytes *out, int depth, const char *name, const char *text)
+{
+    if (!text) return;
+    begin_member(out, depth, name);
+    append_string(out, text);
+}
+
+static void add_number(struct bytes *out, int depth, const char *name, double number)
+{
+    begin_member(out, depth, name);
+    append_number(out, number);
+}
+
+/* NULL becomes null. */
+static void add_texts(struct bytes *out, int depth, const char *name, const char *const *texts, int64_t count)
+{
+    begin_member(out, depth, name);
+    qkv_bytes_text(out, texts ? "[" : "null");
+    for (int64_t i = 0; texts && i < count; i++) {
+        begin_item(out);
+        append_string(out, texts[i]);
+    }
+    if (texts) qkv_bytes_text(out, "]");
+}
+
+static void append_matrix(struct bytes *out, const double *values, int64_t rows, int64_t columns)
+{
+    qkv_bytes_text(out, "[");
+    for (int64_t r = 0; r < rows; r++) {
+        begin_item(out);
+        qkv_bytes_text(out, "[");
+        for (int64_t c = 0; c < columns; c++) {
+            begin_item(out);
+            append_number(out, values[r * columns + c]);
+        }
+        qkv_bytes_text(out, "]");
+    }
+    qkv_bytes_text(out, "]");
 }
 
 /* ---- attention maps ---- */
 
-static cJSON *strings(const char *const *tokens, int64_t count)
+static void add_index(struct bytes *out, const char *name, int index)
 {
-    return cJSON_CreateStringArray(tokens, (int)count);
+    if (index)
+        add_number(out, 3, name, index);
+    else
+        add_text(out, 3, name, "mean");
 }
 
-static cJSON *number_or_mean(int number)
-{
-    return number ? cJSON_CreateNumber(number) : cJSON_CreateString("mean");
-}
-
-/* The tokens of the rows. A row of cross-attention has two: the token that the decoder step reads, and the one it predicts. */
-static cJSON *row_tokens(const struct qkv_attention_report *report, const struct qkv_attention_map *map,
-                         bool *complete)
-{
-    if (map->kind != QKV_ATTENTION_CROSS)
-        return strings(qkv_attention_row_tokens(report, map->kind), map->rows);
-    cJSON *rows = cJSON_CreateObject();
-    add(rows, "input", strings(report->target_input, map->rows), complete);
-    add(rows, "output", strings(report->target_output, map->rows), complete);
-    return rows;
-}
-
-static cJSON *map_object(const struct qkv_attention_report *report, const struct qkv_attention_map *map,
-                         bool *complete)
+static void append_map(const struct qkv_attention_report *report, const struct qkv_attention_map *map,
+                       struct bytes *out)
 {
     char name[64];
     qkv_attention_map_name(map, name, sizeof name);
-    cJSON *object = cJSON_CreateObject(), *weights = cJSON_CreateArray();
-    add(object, "name", cJSON_CreateString(name), complete);
-    add(object, "kind", cJSON_CreateString(qkv_attention_kind_name(map->kind)), complete);
-    add(object, "layer", number_or_mean(map->layer), complete);
-    add(object, "head", number_or_mean(map->head), complete);
-    add(object, "rows", row_tokens(report, map, complete), complete);
-    add(object, "columns", strings(qkv_attention_column_tokens(report, map->kind), map->columns), complete);
-    for (int64_t r = 0; r < map->rows; r++)
-        push(weights, cJSON_CreateDoubleArray(map->weights + r * map->columns, (int)map->columns), complete);
-    add(object, "weights", weights, complete);
-    return object;
+    begin_item(out);
+    qkv_bytes_text(out, "{");
+    add_text(out, 3, "name", name);
+    add_text(out, 3, "kind", qkv_attention_kind_name(map->kind));
+    add_index(out, "layer", map->layer);
+    add_index(out, "head", map->head);
+    if (map->kind == QKV_ATTENTION_CROSS) {
+        /* A row has two tokens: the one that the decoder step reads, and the one it predicts. */
+        begin_member(out, 3, "rows");
+        qkv_bytes_text(out, "{");
+        add_texts(out, 4, "input", report->target_input, map->rows);
+        add_texts(out, 4, "output", report->target_output, map->rows);
+        end_object(out, 4);
+    } else {
+        add_texts(out, 3, "rows", qkv_attention_row_tokens(report, map->kind), map->rows);
+    }
+    add_texts(out, 3, "columns", qkv_attention_column_tokens(report, map->kind), map->columns);
+    begin_member(out, 3, "weights");
+    append_matrix(out, map->weights, map->rows, map->columns);
+    end_object(out, 3);
 }
 
-static enum qkv_status write_maps(const struct maps_job *job, struct bytes *out, struct qkv_error *error)
+static enum qkv_status write_maps(const struct explanations_job *job, struct bytes *out,
+                                  struct qkv_error *error)
 {
-    static const char about[] =
-        "weights[row][column] is the number that `value` names, of the row's token (query) for the column's "
-        "token (key); each row sums to 1; layers and heads count from 1";
     const struct qkv_attention_report *report = job->report;
-    cJSON *root = cJSON_CreateObject(), *maps = cJSON_CreateArray();
-    bool complete = true;
     (void)error;
-    add(root, "format", cJSON_CreateString("qkv attention 1"), &complete);
-    add(root, "about", cJSON_CreateString(about), &complete);
-    if (report->title) add(root, "title", cJSON_CreateString(report->title), &complete);
-    if (report->model) add(root, "model", cJSON_CreateString(report->model), &complete);
-    if (report->precision) add(root, "precision", cJSON_CreateString(report->precision), &complete);
-    add(root, "value", cJSON_CreateString(qkv_report_value_name(report)), &complete);
-    if (report->silent_count)
-        add(root, "without", strings(report->silent_heads, report->silent_count), &complete);
-    add(root, "source", strings(report->source, report->source_length), &complete);
-    add(root, "target_input", strings(report->target_input, report->target_length), &complete);
-    add(root, "target_output", strings(report->target_output, report->target_length), &complete);
-    for (int64_t i = 0; i < report->map_count; i++)
-        push(maps, map_object(report, &report->maps[i], &complete), &complete);
-    add(root, "maps", maps, &complete);
-    return finish(root, complete, out);
+    qkv_bytes_text(out, "{");
+    add_text(out, 1, "format", "qkv attention 1");
+    add_text(
+        out, 1, "about",
+        "weights[row][column] is the number that `value` names, of the row's token (query) for the column's "
+        "token (key); each row sums to 1; layers and heads count from 1");
+    add_text(out, 1, "title", report->title);
+    add_text(out, 1, "model", report->model);
+    add_text(out, 1, "precision", report->precision);
+    add_text(out, 1, "value", qkv_report_value_name(report));
+    if (report->silent_count) add_texts(out, 1, "without", report->silent_heads, report->silent_count);
+    add_texts(out, 1, "source", report->source, report->source_length);
+    add_texts(out, 1, "target_input", report->target_input, report->target_length);
+    add_texts(out, 1, "target_output", report->target_output, report->target_length);
+    begin_member(out, 1, "maps");
+    qkv_bytes_text(out, "[");
+    for (int64_t i = 0; i < report->map_count; i++) append_map(report, &report->maps[i], out);
+    qkv_bytes_text(out, "]");
+    end_object(out, 1);
+    qkv_bytes_text(out, "\n");
+    return QKV_OK;
 }
 
 /* ---- explanations ---- */
 
-static cJSON *strings_or_null(const char *const *names, int64_t count)
+static void append_step(const struct qkv_explanation *explanation, const struct qkv_step *step,
+                        struct bytes *out)
 {
-    return names ? strings(names, count) : cJSON_CreateNull();
-}
-
-static cJSON *matrix(const double *values, const struct qkv_step *step, bool *complete)
-{
-    cJSON *rows = cJSON_CreateArray();
-    for (int64_t r = 0; r < step->rows; r++)
-        push(rows, cJSON_CreateDoubleArray(values + r * step->columns, (int)step->columns), complete);
-    return rows;
-}
-
-static cJSON *matrix_per_head(const struct qkv_step *step, bool *complete)
-{
-    cJSON *heads = cJSON_CreateArray();
-    for (int64_t h = 0; h < step->heads; h++)
-        push(heads, matrix(step->values + h * step->rows * step->columns, step, complete), complete);
-    return heads;
-}
-
-static cJSON *step_object(const struct qkv_explanation *explanation, const struct qkv_step *step,
-                          bool *complete)
-{
-    cJSON *object = cJSON_CreateObject(), *shape = cJSON_CreateArray();
+    char shape[64];
     bool heads = qkv_step_has_heads(explanation, step);
-    if (heads) push(shape, cJSON_CreateNumber((double)step->heads), complete);
-    push(shape, cJSON_CreateNumber((double)step->rows), complete);
-    push(shape, cJSON_CreateNumber((double)step->columns), complete);
-    add(object, "name", cJSON_CreateString(step->name), complete);
-    add(object, "title", cJSON_CreateString(step->title), complete);
-    add(object, "formula", cJSON_CreateString(step->formula), complete);
-    if (step->note) add(object, "note", cJSON_CreateString(step->note), complete);
-    add(object, "shape", shape, complete);
-    add(object, "rows", strings_or_null(step->row_names, step->rows), complete);
-    add(object, "columns", strings_or_null(step->column_names, step->columns), complete);
-    add(object, "values", heads ? matrix_per_head(step, complete) : matrix(step->values, step, complete),
-        complete);
-    return object;
-}
-
-static cJSON *explanation_object(const struct qkv_explanation *explanation, bool *complete)
-{
-    cJSON *object = cJSON_CreateObject(), *steps = cJSON_CreateArray();
-    if (explanation->label) add(object, "label", cJSON_CreateString(explanation->label), complete);
-    if (explanation->model) add(object, "model", cJSON_CreateString(explanation->model), complete);
-    add(object, "kind", cJSON_CreateString(qkv_attention_kind_name(explanation->kind)), complete);
-    if (explanation->layer) add(object, "layer", cJSON_CreateNumber(explanation->layer), complete);
-    add(object, "first_head", cJSON_CreateNumber(explanation->first_head), complete);
-    add(object, "heads", cJSON_CreateNumber((double)explanation->heads), complete);
-    for (int64_t i = 0; i < explanation->step_count; i++)
-        push(steps, step_object(explanation, &explanation->steps[i], complete), complete);
-    add(object, "steps", steps, complete);
-    return object;
+    qkv_step_shape(explanation, step, shape);
+    begin_item(out);
+    qkv_bytes_text(out, "{");
+    add_text(out, 5, "name", step->name);
+    add_text(out, 5, "title", step->title);
+    add_text(out, 5, "formula", step->formula);
+    add_text(out, 5, "note", step->note);
+    begin_member(out, 5, "shape");
+    qkv_bytes_text(out, shape);
+    add_texts(out, 5, "rows", step->row_names, step->rows);
+    add_texts(out, 5, "columns", step->column_names, step->columns);
+    begin_member(out, 5, "values");
+    if (heads) qkv_bytes_text(out, "[");
+    for (int64_t h = 0; h < (heads ? step->heads : 1); h++) {
+        if (heads) begin_item(out);
+        append_matrix(out, step->values + h * step->rows * step->columns, step->rows, step->columns);
+    }
+    if (heads) qkv_bytes_text(out, "]");
+    end_object(out, 5);
 }
 
 static enum qkv_status write_explanations(const struct explanations_job *job, struct bytes *out,
                                           struct qkv_error *error)
 {
     const struct qkv_explanation *first = &job->explanations[0];
-    cJSON *root = cJSON_CreateObject(), *walks = cJSON_CreateArray();
-    bool complete = true;
     (void)error;
-    add(root, "format", cJSON_CreateString("qkv explain 1"), &complete);
-    if (first->title) add(root, "title", cJSON_CreateString(first->title), &complete);
-    if (first->about && *first->about) add(root, "about", cJSON_CreateString(first->about), &complete);
-    for (int i = 0; i < job->count; i++)
-        push(walks, explanation_object(&job->explanations[i], &complete), &complete);
-    add(root, "walks", walks, &complete);
-    return finish(root, complete, out);
+    qkv_bytes_text(out, "{");
+    add_text(out, 1, "format", "qkv explain 1");
+    add_text(out, 1, "title", first->title);
+    add_text(out, 1, "about", first->about && *first->about ? first->about : NULL);
+    begin_member(out, 1, "walks");
+    qkv_bytes_text(out, "[");
+    for (int i = 0; i < job->count; i++) {
+        const struct qkv_explanation *explanation = &job->explanations[i];
+        begin_item(out);
+        qkv_bytes_text(out, "{");
+        add_text(out, 3, "label", explanation->label);
+        add_text(out, 3, "model", explanation->model);
+        add_text(out, 3, "kind", qkv_attention_kind_name(explanation->kind));
+        if (explanation->layer) add_number(out, 3, "layer", explanation->layer);
+        add_number(out, 3, "first_head", explanation->first_head);
+        add_number(out, 3, "heads", (double)explanation->heads);
+        begin_member(out, 3, "steps");
+        qkv_bytes_text(out, "[");
+        for (int64_t s = 0; s < explanation->step_count; s++)
+            append_step(explanation, &explanation->steps[s], out);
+        qkv_bytes_text(out, "]");
+        end_object(out, 3);
+    }
+    qkv_bytes_text(out, "]");
+    end_object(out, 1);
+    qkv_bytes_text(out, "\n");
+    return QKV_OK;
 }
 
 const struct qkv_format_writer qkv_writer_json = {

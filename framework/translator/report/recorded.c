@@ -1,20 +1,18 @@
-#include "report/recorded.h"
-
+/* The parts that a pass recorded, and norms of values from them. */
 #include "graph/graph.h"
-
-#include "qkv/attention_map.h"
+#include "qkv/layers.h"
 #include "qkv/network.h"
+#include "report/collect.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *const ROLES[] = {
-    [QKV_PART_EMBEDDING] = "QKV_PART_EMBEDDING", [QKV_PART_POSITIONS] = "QKV_PART_POSITIONS",
-    [QKV_PART_NORM] = "QKV_PART_NORM",           [QKV_PART_HIDDEN] = "QKV_PART_HIDDEN",
-    [QKV_PART_INPUT] = "QKV_PART_INPUT",         [QKV_PART_MEMORY] = "QKV_PART_MEMORY",
-    [QKV_PART_QUERY] = "QKV_PART_QUERY",         [QKV_PART_KEY] = "QKV_PART_KEY",
-    [QKV_PART_VALUE] = "QKV_PART_VALUE",         [QKV_PART_WEIGHTS] = "QKV_PART_WEIGHTS",
-    [QKV_PART_CONTEXT] = "QKV_PART_CONTEXT",     [QKV_PART_OUTPUT] = "QKV_PART_OUTPUT",
-    [QKV_PART_RESIDUAL] = "QKV_PART_RESIDUAL",
+#define ROLE(name) [QKV_PART_##name] = "QKV_PART_" #name
+    ROLE(EMBEDDING), ROLE(POSITIONS), ROLE(NORM),    ROLE(HIDDEN),  ROLE(INPUT),  ROLE(MEMORY),  ROLE(QUERY),
+    ROLE(KEY),       ROLE(VALUE),     ROLE(WEIGHTS), ROLE(CONTEXT), ROLE(OUTPUT), ROLE(RESIDUAL)
+#undef ROLE
 };
 
 /* Returns the part if it has the wanted shape. owner: the layer or stack of the part, for the message. */
@@ -55,4 +53,198 @@ const struct qkv_part *qkv_recorded_stack(const struct recorded_pass *pass, enum
 {
     return check(pass, qkv_trace_stack(pass->trace, role, stack), role,
                  stack == QKV_STACK_ENCODER ? "the encoder" : "the decoder", shape);
+}
+
+/* ---- norms of values ---- */
+
+/* Computes G = W W^T of a head, whose W is `rows` of a matrix [any, outputs]. values: workspace for W. */
+static void multiply_rows(const struct qkv_parameters *parameters, struct qkv_rows rows, double *values,
+                          double *gram)
+{
+    int64_t outputs = rows.parameter->shape.size[1], width = rows.count;
+    for (int64_t i = 0; i < width * outputs; i++)
+        values[i] = qkv_parameter_get(parameters, rows.parameter, rows.first * outputs + i);
+    for (int64_t i = 0; i < width; i++)
+        for (int64_t j = 0; j <= i; j++) {
+            double sum = 0;
+            for (int64_t k = 0; k < outputs; k++) sum += values[i * outputs + k] * values[j * outputs + k];
+            gram[i * width + j] = gram[j * width + i] = sum;
+        }
+}
+
+static enum qkv_status no_memory(struct qkv_error *error)
+{
+    return qkv_error_set(error, "out of memory for the norms of values");
+}
+
+/* Fills one layer. In a recurrent network the values are the memory. */
+static enum qkv_status add_layer(struct value_norms *norms, const struct qkv_attention_layers *layers,
+                                 struct qkv_head head, struct norm_layer *layer, struct qkv_error *error)
+{
+    const struct qkv_multi_head *multi_head = layers->multi_head;
+    struct qkv_rows rows;
+    if (!qkv_model_head_rows(norms->model, head, &rows))
+        return qkv_error_set(error,
+                             "network %s: its function attention gives no layer that multiplies the context "
+                             "of layer %lld of %s attention (attentional), which norms of values need",
+                             norms->model->interface->name, (long long)head.layer,
+                             qkv_attention_kind_name(head.attention));
+    layer->heads = multi_head ? multi_head->rule.heads : 1;
+    layer->groups = multi_head ? qkv_attention_key_value_heads(&multi_head->rule) : 1;
+    layer->width = rows.count;
+    int64_t cells = layer->width * layer->width, outputs = rows.parameter->shape.size[1];
+    double *gram = qkv_arena_allocate(&norms->arena, (size_t)(layer->heads * cells) * sizeof *gram);
+    double *values = qkv_arena_allocate(&norms->arena, (size_t)(layer->width * outputs) * sizeof *values);
+    if (!gram || !values) return no_memory(error);
+    for (; qkv_model_head_rows(norms->model, head, &rows); head.head++)
+        multiply_rows(&norms->model->parameters, rows, values, gram + (head.head - 1) * cells);
+    layer->gram = gram;
+    return QKV_OK;
+}
+
+/* Fills the layers of one kind. */
+static enum qkv_status add_kind(struct value_norms *norms, enum qkv_attention_kind kind,
+                                struct qkv_error *error)
+{
+    struct norm_layers *kept = &norms->of_kind[kind];
+    struct qkv_attention_layers layers;
+    while (layers = qkv_model_attention(norms->model, kind, kept->count + 1),
+           layers.multi_head || layers.single_head)
+        kept->count++;
+    kept->layer = qkv_arena_zeroed(&norms->arena, (size_t)kept->count * sizeof *kept->layer);
+    if (!kept->layer) return no_memory(error);
+    for (int i = 0; i < kept->count; i++) {
+        layers = qkv_model_attention(norms->model, kind, i + 1);
+        if (add_layer(norms, &layers, (struct qkv_head){kind, i + 1, 1}, &kept->layer[i], error))
+            return QKV_INVALID;
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv_model *model, unsigned kinds,
+                                     struct qkv_error *error)
+{
+    *norms = (struct value_norms){.model = model};
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
+        if (kinds & 1u << kind && add_kind(norms, (enum qkv_attention_kind)kind, error)) {
+            qkv_value_norms_release(norms);
+            return QKV_INVALID;
+        }
+    return QKV_OK;
+}
+
+void qkv_value_norms_release(struct value_norms *norms)
+{
+    qkv_arena_release(&norms->arena);
+    *norms = (struct value_norms){0};
+}
+
+/* norm(v W) for one value v [V], from G = W W^T: the square root of v G v^T. product: workspace for V numbers. */
+static double norm_of(const double *value, const double *gram, int64_t width, double *product)
+{
+    double square = 0;
+    memset(product, 0, (size_t)width * sizeof *product);
+    for (int64_t i = 0; i < width; i++)
+        for (int64_t j = 0; j < width; j++) product[j] += value[i] * gram[i * width + j];
+    for (int64_t j = 0; j < width; j++) square += product[j] * value[j];
+    return square > 0 ? sqrt(square) : 0; /* below 0 by rounding */
+}
+
+/* The norms of all values of a pass, by kind and layer, and the offset of the current sentence. */
+struct pass_norms {
+    const struct value_norms *norms;
+    struct recorded_pass recorded;
+    struct qkv_arena *arena;
+    double **of_layer[QKV_ATTENTION_KINDS]; /* [layers]: [heads, rows]; NULL: no map has needed them yet */
+    int64_t rows[QKV_ATTENTION_KINDS];      /* keys of the pass */
+    int64_t first[QKV_ATTENTION_KINDS];     /* keys of the sentences before the current one */
+};
+
+/* Sets pass->of_layer for the layer of a map. */
+static enum qkv_status add_norms(struct pass_norms *pass, const struct qkv_attention_map *map,
+                                 const struct norm_layer *layer)
+{
+    int64_t rows = pass->rows[map->kind], columns = layer->groups * layer->width;
+    const struct qkv_part *part = qkv_recorded_attention(&pass->recorded, QKV_PART_VALUE, map->kind,
+                                                         map->layer, (struct part_shape){rows, columns});
+    if (!part) return QKV_INVALID;
+    double *values = qkv_arena_allocate(pass->arena, (size_t)(rows * columns) * sizeof *values);
+    double *norms = qkv_arena_allocate(pass->arena, (size_t)(rows * layer->heads) * sizeof *norms);
+    double *product = qkv_arena_allocate(pass->arena, (size_t)layer->width * sizeof *product);
+    if (!values || !norms || !product) return no_memory(pass->recorded.error);
+    qkv_tensor_read(part->node, values);
+    for (int64_t head = 0; head < layer->heads; head++) {
+        int64_t group = head * layer->groups / layer->heads; /* consecutive heads share keys and values */
+        for (int64_t row = 0; row < rows; row++)
+            norms[head * rows + row] =
+                norm_of(values + row * columns + group * layer->width,
+                        layer->gram + head * layer->width * layer->width, layer->width, product);
+    }
+    pass->of_layer[map->kind][map->layer - 1] = norms;
+    return QKV_OK;
+}
+
+/* The norms of the values of the head of a map, one for each key of the pass; NULL with a message when there are none. */
+static const double *norms_of_map(struct pass_norms *pass, const struct qkv_attention_map *map)
+{
+    const struct norm_layers *layers = &pass->norms->of_kind[map->kind];
+    bool exists = map->layer >= 1 && map->layer <= layers->count;
+    if (!exists || map->head > layers->layer[map->layer - 1].heads) {
+        char name[64];
+        qkv_attention_map_name(map, name, sizeof name);
+        qkv_error_set(pass->recorded.error,
+                      "network %s: its function attention gives no layer with the head %s, which norms of "
+                      "values need",
+                      pass->norms->model->interface->name, name);
+        return NULL;
+    }
+    double **norms = &pass->of_layer[map->kind][map->layer - 1];
+    if (!*norms && add_norms(pass, map, &layers->layer[map->layer - 1])) return NULL;
+    return *norms + (map->head - 1) * pass->rows[map->kind];
+}
+
+static int64_t key_count(const struct qkv_attention_report *report, int kind)
+{
+    return kind == QKV_ATTENTION_DECODER ? report->target_length : report->source_length;
+}
+
+/* Multiplies the maps of one report. */
+static enum qkv_status multiply_maps(struct qkv_attention_report *report, struct pass_norms *pass)
+{
+    struct qkv_attention_map *maps =
+        qkv_arena_allocate(pass->arena, (size_t)report->map_count * sizeof *maps);
+    if (!maps) return no_memory(pass->recorded.error);
+    for (int64_t m = 0; m < report->map_count; m++) {
+        maps[m] = report->maps[m];
+        int64_t columns = maps[m].columns, cells = maps[m].rows * columns;
+        double *weights = qkv_arena_allocate(pass->arena, (size_t)cells * sizeof *weights);
+        if (!weights) return no_memory(pass->recorded.error);
+        const double *norm = norms_of_map(pass, &maps[m]);
+        if (!norm) return QKV_INVALID;
+        norm += pass->first[maps[m].kind];
+        for (int64_t i = 0; i < cells; i++) weights[i] = maps[m].weights[i] * norm[i % columns];
+        maps[m].weights = weights;
+    }
+    report->maps = maps;
+    return QKV_OK;
+}
+
+enum qkv_status qkv_value_norms_apply(const struct value_norms *norms, const struct qkv_trace *trace,
+                                      int64_t count, struct qkv_attention_report *reports,
+                                      struct qkv_arena *arena, struct qkv_error *error)
+{
+    struct pass_norms pass = {
+        .norms = norms, .recorded = {norms->model, trace, "norms of values", error}, .arena = arena};
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
+        pass.of_layer[kind] =
+            qkv_arena_zeroed(arena, (size_t)norms->of_kind[kind].count * sizeof *pass.of_layer[kind]);
+        if (!pass.of_layer[kind]) return no_memory(error);
+        for (int64_t i = 0; i < count; i++) pass.rows[kind] += key_count(&reports[i], kind);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (multiply_maps(&reports[i], &pass)) return QKV_INVALID;
+        for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
+            pass.first[kind] += key_count(&reports[i], kind);
+    }
+    return QKV_OK;
 }

@@ -3,7 +3,7 @@
 #include "qkv/attention_collect.h"
 #include "qkv/run.h"
 #include "qkv/translator.h"
-#include "report/user_sentence.h"
+#include "report/collect.h"
 
 #include <stdlib.h>
 

@@ -1,10 +1,60 @@
-/* Converts attention between tokens to attention between words. */
+/* Converts attention between tokens to attention between words, and rows of weights to distributions. */
 #include "report/words.h"
 
 #include "qkv/bpe.h"
+#include "qkv/scalar_math.h"
 #include "report/writer.h"
 
 #include <string.h>
+
+/* ---- rows of weights ---- */
+
+double qkv_row_total(const double *row, int64_t count)
+{
+    double total = 0;
+    for (int64_t i = 0; i < count; i++) total += row[i];
+    return total;
+}
+
+double qkv_row_entropy(const double *row, int64_t count, double total)
+{
+    double entropy = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double share = row[i] / total;
+        if (share > 0) entropy -= share * qkv_scalar_log(share);
+    }
+    return entropy;
+}
+
+bool qkv_map_normalize(struct qkv_attention_map *map, struct qkv_arena *arena)
+{
+    double *weights = qkv_arena_allocate(arena, (size_t)(map->rows * map->columns) * sizeof *weights);
+    for (int64_t r = 0; weights && r < map->rows; r++) {
+        const double *row = map->weights + r * map->columns;
+        double sum = qkv_row_total(row, map->columns);
+        for (int64_t c = 0; c < map->columns; c++) weights[r * map->columns + c] = sum > 0 ? row[c] / sum : 0;
+    }
+    map->weights = weights;
+    return weights;
+}
+
+enum qkv_status qkv_attention_normalize(const struct qkv_attention_report *report, struct qkv_arena *arena,
+                                        struct qkv_attention_report *normalized, struct qkv_error *error)
+{
+    if (qkv_report_check(report, error)) return QKV_INVALID;
+    struct qkv_attention_map *maps = qkv_arena_allocate(arena, (size_t)report->map_count * sizeof *maps);
+    bool complete = maps;
+    for (int64_t i = 0; complete && i < report->map_count; i++) {
+        maps[i] = report->maps[i];
+        complete = qkv_map_normalize(&maps[i], arena);
+    }
+    if (!complete) return qkv_error_set(error, "out of memory for attention maps");
+    *normalized = *report;
+    normalized->maps = maps;
+    return QKV_OK;
+}
+
+/* ---- merging ---- */
 
 void qkv_merge_weights(const double *weights, const struct word_labels *rows,
                        const struct word_labels *columns, double *merged)
@@ -157,4 +207,76 @@ enum qkv_status qkv_attention_merge_words(const struct qkv_attention_report *rep
     if (qkv_report_check_tokens(report, error)) return QKV_INVALID;
     if (merge(report, words, arena, merged)) return QKV_OK;
     return qkv_error_set(error, "out of memory for attention between words");
+}
+
+/* ---- word maps ---- */
+
+/* Counts the words of `tokens` tokens. Returns -1, with an error, if the word of a token is out of range: there are at most as
+ * many words as tokens. word NULL: each token is a word. */
+static int64_t count_words(const int64_t *word, int64_t tokens, const char *side, struct qkv_error *error)
+{
+    int64_t words = word ? 0 : tokens;
+    for (int64_t i = 0; word && i < tokens; i++) {
+        if (word[i] < -1 || word[i] >= tokens) {
+            qkv_error_set(error, "%s token %lld belongs to word %lld, but words are 0 to %lld, or -1: none",
+                          side, (long long)i, (long long)word[i], (long long)tokens - 1);
+            return -1;
+        }
+        if (word[i] >= words) words = word[i] + 1;
+    }
+    return words;
+}
+
+/* Sets the word of each of `count` rows or columns: row i belongs to token i - shift. False when memory runs out. */
+static bool label(const int64_t *word, int64_t tokens, int64_t words, int64_t count, int64_t shift,
+                  struct qkv_arena *arena, struct word_labels *labels)
+{
+    int64_t *label_of = qkv_arena_allocate(arena, (size_t)count * sizeof *label_of);
+    if (!label_of) return false;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t token = i - shift;
+        bool inside = token >= 0 && token < tokens;
+        label_of[i] = !inside ? -1 : word ? word[token] : token;
+    }
+    *labels = (struct word_labels){label_of, count, words};
+    return true;
+}
+
+enum qkv_status qkv_alignment_labels(const struct qkv_attention_report *report,
+                                     struct qkv_attention_words words, struct qkv_arena *arena,
+                                     struct alignment_labels *labels, struct qkv_error *error)
+{
+    int64_t columns = report->source_length, rows = report->target_length;
+    int64_t source_tokens = qkv_tokens_without_end(report->source, columns),
+            target_tokens = qkv_tokens_without_end(report->target_output, rows);
+    int64_t sources = count_words(words.source, source_tokens, "source", error);
+    int64_t targets = sources < 0 ? -1 : count_words(words.target, target_tokens, "target", error);
+    if (targets < 0) return QKV_INVALID;
+    labels->words = (struct qkv_word_counts){sources, targets};
+    /* Step t predicts token t, and reads token t - 1. */
+    if (label(words.source, source_tokens, sources, columns, 0, arena, &labels->columns) &&
+        label(words.target, target_tokens, targets, rows, 0, arena, &labels->rows[QKV_READING_PREDICTED]) &&
+        label(words.target, target_tokens, targets, rows, 1, arena, &labels->rows[QKV_READING_READ]))
+        return QKV_OK;
+    return qkv_error_set(error, "out of memory for word alignment");
+}
+
+bool qkv_word_map_make(const struct qkv_attention_map *map, const struct alignment_labels *labels,
+                       enum qkv_alignment_reading reading, struct qkv_arena *arena,
+                       struct qkv_word_map *words)
+{
+    *words = (struct qkv_word_map){.targets = labels->words.target, .sources = labels->words.source};
+    words->weights =
+        qkv_arena_allocate(arena, (size_t)(words->targets * words->sources) * sizeof *words->weights);
+    if (!words->weights) return false;
+    qkv_merge_weights(map->weights, &labels->rows[reading], &labels->columns, words->weights);
+    return true;
+}
+
+void qkv_alignment_add(struct qkv_alignment_result *result, const struct qkv_alignment_result *more)
+{
+    result->links += more->links;
+    result->sure += more->sure;
+    result->found_sure += more->found_sure;
+    result->found_possible += more->found_possible;
 }

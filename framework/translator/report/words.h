@@ -1,9 +1,24 @@
-/* Private: merges weights between tokens into weights between words, for attention maps (words.c), explanations and word
- * alignment. */
+/* Private: rows of weights as distributions; weights between tokens merged into weights between words, for attention maps,
+ * explanations and word alignment. */
 #ifndef QKV_REPORT_WORDS_H
 #define QKV_REPORT_WORDS_H
 
+#include "qkv/alignment.h"
 #include "qkv/attention_map.h"
+#include "qkv/corpus.h"
+
+/* ---- rows of weights ---- */
+
+/* The sum of a row. */
+double qkv_row_total(const double *row, int64_t count);
+
+/* The entropy of a row divided by its sum `total`, which must be above 0; nats. */
+double qkv_row_entropy(const double *row, int64_t count, double total);
+
+/* Divides each row of a map by its sum, in the arena; a row of zeros stays as it is. False when memory runs out. */
+bool qkv_map_normalize(struct qkv_attention_map *map, struct qkv_arena *arena);
+
+/* ---- words ---- */
 
 /* The word that each of a number of tokens belongs to. */
 struct word_labels {
@@ -38,5 +53,34 @@ bool qkv_report_column_words(const struct qkv_attention_report *report, struct q
 
 /* The number of `tokens`, not counting a </s> at the end. */
 int64_t qkv_tokens_without_end(const char *const *tokens, int64_t count);
+
+/* ---- word maps (qkv/alignment.h) from the cross attention of a sentence pair ---- */
+
+/* The words that the rows and columns of a cross map belong to. */
+struct alignment_labels {
+    struct word_labels rows[QKV_READINGS]; /* by enum qkv_alignment_reading */
+    struct word_labels columns;
+    struct qkv_word_counts words; /* of the sentence pair */
+};
+
+/* Finds the words of the tokens of a report. The column of </s> belongs to no word, nor does the step that predicts </s> or the
+ * one that reads <s>. Fails when `words` do not fit the tokens, and when memory runs out. */
+enum qkv_status qkv_alignment_labels(const struct qkv_attention_report *report,
+                                     struct qkv_attention_words words, struct qkv_arena *arena,
+                                     struct alignment_labels *labels, struct qkv_error *error);
+
+/* Merges a cross map of that report into a word map, in the arena; false when memory runs out. */
+bool qkv_word_map_make(const struct qkv_attention_map *map, const struct alignment_labels *labels,
+                       enum qkv_alignment_reading reading, struct qkv_arena *arena,
+                       struct qkv_word_map *words);
+
+/* Adds the counts of `more` to those of `result`. */
+void qkv_alignment_add(struct qkv_alignment_result *result, const struct qkv_alignment_result *more);
+
+/* Reads the gold links of all pairs of the corpus' file: those of pair i are gold->sentences[corpus->line[i] - 1]. On
+ * failure, there is nothing to release (alignment_score.c). */
+enum qkv_status qkv_corpus_links(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
+                                 const char *links, enum qkv_links_from from, struct qkv_alignments *gold,
+                                 struct qkv_error *error);
 
 #endif

@@ -8,25 +8,17 @@
 #include "qkv/explanation.h"
 #include "qkv/format.h"
 
-/* Attention maps to write. The report has at least one map, and the options are checked and complete. */
-struct maps_job {
-    const struct qkv_attention_report *report;
+/* Attention maps or explanations to write. The options are checked and complete. */
+struct explanations_job {
+    const struct qkv_attention_report *report; /* has at least one map; NULL: explanations are written */
+    const struct qkv_explanation *explanations;
+    int count;
     struct qkv_format_options options;
     struct qkv_arena *arena; /* freed after the writer returns */
 };
 
-/* Explanations to write. */
-struct explanations_job {
-    const struct qkv_explanation *explanations;
-    int count;
-    struct qkv_format_options options;
-    struct qkv_arena *arena;
-};
-
 /* Writers append to `out`. They return QKV_INVALID with a message if the format cannot hold the content.
  * If memory runs out they set out->failed and return QKV_OK. */
-typedef enum qkv_status write_maps_function(const struct maps_job *job, struct bytes *out,
-                                            struct qkv_error *error);
 typedef enum qkv_status write_explanations_function(const struct explanations_job *job, struct bytes *out,
                                                     struct qkv_error *error);
 
@@ -34,8 +26,7 @@ typedef enum qkv_status write_explanations_function(const struct explanations_jo
  * steps of an explanation, and the weights of explanations become maps. At least one is not NULL. */
 struct qkv_format_writer {
     struct qkv_format format; /* the public row */
-    write_maps_function *write_maps;
-    write_explanations_function *write_explanations;
+    write_explanations_function *write_maps, *write_explanations;
 };
 
 #define FORMAT(name) extern const struct qkv_format_writer qkv_writer_##name;
@@ -48,13 +39,6 @@ enum qkv_status qkv_report_check(const struct qkv_attention_report *report, stru
 /* Like qkv_report_check, but also fails when the numbers of rows or columns of a map do not fit the tokens. */
 enum qkv_status qkv_report_check_tokens(const struct qkv_attention_report *report, struct qkv_error *error);
 
-/* Converts the weights of explanations into a report of maps, in the arena. Its cross maps have the axis
- * names and labels of the explanations. False if memory runs out. */
-bool qkv_report_of_explanations(const struct explanations_job *job, struct qkv_attention_report *report);
-
-/* Converts each map of a report into a step of an explanation, in the arena. False if memory runs out. */
-bool qkv_explanation_of_report(const struct maps_job *job, struct qkv_explanation *explanation);
-
 /* The name of a map for people, in the arena: "cross attention, layer 2, mean of heads", or "layer 2, mean
  * of heads" without the kind; map->label if there is one; after map->label_prefix and a colon if there is one. */
 const char *qkv_report_map_title(struct qkv_arena *arena, const struct qkv_attention_map *map,
@@ -65,6 +49,6 @@ const char *qkv_report_value_name(const struct qkv_attention_report *report);
 
 /* Returns the weight that gets the last colour: options.maximum, or the largest weight of the report, rounded up to
  * a tick of the colour bar. Sets *tick to the distance between ticks. */
-double qkv_report_color_maximum(const struct maps_job *job, double *tick);
+double qkv_report_color_maximum(const struct explanations_job *job, double *tick);
 
 #endif
