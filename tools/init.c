@@ -8,7 +8,7 @@
 #include "init_report.h"
 #include "terminal.h"
 
-#include "data/languages.h"
+#include "data/pairs.h"
 #include "qkv/file.h"
 
 #include <ctype.h>

@@ -1,17 +1,70 @@
-#include "data/languages.h"
+/* Names of languages. */
+#include "data/pairs.h"
 
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
-static const struct {
-    const char *code, *three, *english, *native;
-} LANGUAGES[] = {
-#define LANGUAGE(code, three, english, native) {code, three, english, native},
-#define LANGUAGE_NAME(code, name)              {code, code, name, name},
-#include "data/languages.def"
-#undef LANGUAGE
-#undef LANGUAGE_NAME
+/* The code of ISO 639-1, that of ISO 639-3 (as Tatoeba and Anki name their files), and the names that may be the title of a
+ * column of sentences: in English, in the language itself, and as German, French, Spanish, Italian, Portuguese and Dutch files
+ * have them. */
+static const char *const LANGUAGES[][11] = {
+    {"ar", "ara", "Arabic", "العربية"},
+    {"be", "bel", "Belarusian", "Беларуская"},
+    {"bg", "bul", "Bulgarian", "Български"},
+    {"ca", "cat", "Catalan", "Català"},
+    {"cs", "ces", "Czech", "Čeština"},
+    {"da", "dan", "Danish", "Dansk"},
+    {"de", "deu", "German", "Deutsch", "allemand", "alemán", "tedesco", "alemão", "Duits"},
+    {"el", "ell", "Greek", "Ελληνικά"},
+    {"en", "eng", "English", "Englisch", "anglais", "inglés", "inglese", "inglês", "Engels"},
+    {"eo", "epo", "Esperanto"},
+    {"es", "spa", "Spanish", "Español", "Spanisch", "espagnol", "spagnolo", "espanhol", "Spaans"},
+    {"et", "est", "Estonian", "Eesti"},
+    {"eu", "eus", "Basque", "Euskara"},
+    {"fa", "pes", "Persian", "فارسی"},
+    {"fi", "fin", "Finnish", "Suomi"},
+    {"fr", "fra", "French", "Français", "Französisch", "francés", "francese", "francês", "Frans"},
+    {"ga", "gle", "Irish", "Gaeilge"},
+    {"gl", "glg", "Galician", "Galego"},
+    {"he", "heb", "Hebrew", "עברית"},
+    {"hi", "hin", "Hindi", "हिन्दी"},
+    {"hr", "hrv", "Croatian", "Hrvatski"},
+    {"hu", "hun", "Hungarian", "Magyar"},
+    {"hy", "hye", "Armenian", "Հայերեն"},
+    {"id", "ind", "Indonesian", "Bahasa Indonesia"},
+    {"is", "isl", "Icelandic", "Íslenska"},
+    {"it", "ita", "Italian", "Italiano", "Italienisch", "italien", "italiaans"},
+    {"ja", "jpn", "Japanese", "日本語", "Japanisch", "japonais", "japonés", "giapponese", "japonês",
+     "Japans"},
+    {"ka", "kat", "Georgian", "ქართული"},
+    {"ko", "kor", "Korean", "한국어"},
+    {"la", "lat", "Latin", "Latina"},
+    {"lt", "lit", "Lithuanian", "Lietuvių"},
+    {"lv", "lvs", "Latvian", "Latviešu"},
+    {"mk", "mkd", "Macedonian", "Македонски"},
+    {"nb", "nob", "Norwegian", "Norsk"},
+    {"nl", "nld", "Dutch", "Nederlands", "Niederländisch", "néerlandais", "neerlandés", "olandese",
+     "holandês"},
+    {"oc", "oci", "Occitan"},
+    {"pl", "pol", "Polish", "Polski", "Polnisch", "polonais", "polaco", "polacco", "polonês"},
+    {"pt", "por", "Portuguese", "Português", "Portugiesisch", "portugais", "portugués", "portoghese",
+     "Portugees"},
+    {"ro", "ron", "Romanian", "Română"},
+    {"ru", "rus", "Russian", "Русский", "Russisch", "russe", "ruso", "russo"},
+    {"sk", "slk", "Slovak", "Slovenčina"},
+    {"sl", "slv", "Slovenian", "Slovenščina"},
+    {"sq", "sqi", "Albanian", "Shqip"},
+    {"sr", "srp", "Serbian", "Српски"},
+    {"sv", "swe", "Swedish", "Svenska"},
+    {"sw", "swh", "Swahili", "Kiswahili"},
+    {"th", "tha", "Thai", "ไทย"},
+    {"tl", "tgl", "Tagalog"},
+    {"tr", "tur", "Turkish", "Türkçe", "Türkisch", "turc", "turco", "Turks"},
+    {"uk", "ukr", "Ukrainian", "Українська"},
+    {"ur", "urd", "Urdu", "اردو"},
+    {"vi", "vie", "Vietnamese", "Tiếng Việt"},
+    {"zh", "cmn", "Chinese", "中文", "Chinesisch", "chinois", "chino", "cinese", "chinês", "Chinees"},
 };
 
 static const char *const TITLES[] = {
@@ -31,9 +84,8 @@ static bool is_same(const char *name, size_t size, const char *known)
 const char *qkv_language_code(const char *name, size_t size)
 {
     for (size_t i = 0; i < sizeof LANGUAGES / sizeof *LANGUAGES; i++)
-        if (is_same(name, size, LANGUAGES[i].code) || is_same(name, size, LANGUAGES[i].three) ||
-            is_same(name, size, LANGUAGES[i].english) || is_same(name, size, LANGUAGES[i].native))
-            return LANGUAGES[i].code;
+        for (const char *const *known = LANGUAGES[i]; *known; known++)
+            if (is_same(name, size, *known)) return *LANGUAGES[i];
     return NULL;
 }
 

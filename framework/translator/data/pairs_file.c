@@ -1,281 +1,17 @@
-#include "qkv/pairs_file.h"
-
-#include "core/grow.h"
-#include "data/languages.h"
-#include "data/pairs_anki.h"
-#include "data/pairs_columns.h"
-#include "data/pairs_paths.h"
-#include "data/pairs_quotes.h"
+/* Reads sentence pairs: finds the files, reads a table or two files, and finds out which side is which. */
+#include "data/pairs.h"
 #include "data/prepared.h"
+#include "qkv/file.h"
 #include "qkv/lines.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static enum qkv_status no_memory(const char *path, struct qkv_error *error)
-{
-    return qkv_error_set(error, "%s: out of memory", path);
-}
-
-static void leave_out(struct qkv_skipped_lines *lines, int64_t number)
-{
-    if (!lines->count++) lines->first = number;
-}
-
-static void set_language(char lang[16], const char *code)
-{
-    if (code && !*lang) snprintf(lang, sizeof((struct qkv_pairs){0}.lang[0]), "%s", code);
-}
-
-/* ---- adding a pair ---- */
-
-/* Appends a sentence and a NUL; a tab and a line break become a space. */
-static bool add_sentence(struct qkv_pairs *pairs, int side, struct pairs_field sentence)
-{
-    int64_t begin = pairs->text_size, end = begin + (int64_t)sentence.size + 1;
-    if (!QKV_RESERVE(pairs->start[side], pairs->capacity[side], pairs->count + 1)) return false;
-    if (!QKV_RESERVE(pairs->text, pairs->text_capacity, end)) return false;
-    pairs->start[side][pairs->count] = begin;
-    for (size_t i = 0; i < sentence.size; i++) {
-        char byte = sentence.text[i];
-        pairs->text[begin + (int64_t)i] = byte == '\t' || byte == '\n' ? ' ' : byte;
-    }
-    pairs->text[end - 1] = '\0';
-    pairs->text_size = end;
-    return true;
-}
-
-/* Adds the pair of a line, unless the line is the header or a side is empty. False when there is no memory. */
-static bool add_pair(struct qkv_pairs *pairs, int64_t line, const struct pairs_field sentence[2])
-{
-    if (!pairs->count && !pairs->has_header &&
-        qkv_is_title_pair(sentence[0].text, sentence[0].size, sentence[1].text, sentence[1].size)) {
-        pairs->has_header = true;
-        for (int side = 0; side < 2; side++)
-            set_language(pairs->lang[side], qkv_language_of_title(sentence[side].text, sentence[side].size));
-        return true;
-    }
-    if (!sentence[0].size || !sentence[1].size) {
-        leave_out(sentence[0].size || sentence[1].size ? &pairs->empty : &pairs->blank, line);
-        return true;
-    }
-    if (!add_sentence(pairs, 0, sentence[0]) || !add_sentence(pairs, 1, sentence[1])) return false;
-    pairs->count++;
-    return true;
-}
-
-/* ---- tables ---- */
-
-/* The lines of a table below the header of Anki: one text, in which each line ends in a NUL. */
-struct table {
-    char *text;
-    int64_t capacity, size, returns; /* returns: CR within lines */
-    struct pairs_columns columns;
-    struct pairs_quotes quotes;
-};
-
-static enum qkv_status read_lines(struct table *table, struct qkv_pairs *pairs, struct qkv_lines *lines,
-                                  struct qkv_error *error)
-{
-    enum qkv_status status;
-    bool found;
-    /* So that the text is never NULL, even if the header of Anki is all there is. */
-    if (!QKV_RESERVE(table->text, table->capacity, 1)) return no_memory(lines->path, error);
-    while (!(status = qkv_lines_next(lines, &found, error)) && found) {
-        pairs->read++;
-        for (const char *at = lines->line; (at = strchr(at, '\r')); at++) table->returns++;
-        if (pairs->anki_lines == lines->number - 1 && qkv_pairs_is_anki_line(lines->line)) {
-            if (qkv_pairs_read_anki_line(lines, pairs->anki_column, error)) return QKV_INVALID;
-            pairs->anki_lines++;
-            continue;
-        }
-        int64_t end = table->size + (int64_t)lines->size + 1;
-        if (!QKV_RESERVE(table->text, table->capacity, end)) return no_memory(lines->path, error);
-        memcpy(table->text + table->size, lines->line, lines->size + 1);
-        table->size = end;
-    }
-    if (!status && table->returns > pairs->read)
-        return qkv_error_set(
-            error,
-            "%s: its lines end in CR alone, as on old Macs; convert them, as in: tr '\\r' '\\n' <OLD >NEW",
-            lines->path);
-    return status ? status : qkv_lines_check_read(lines, error);
-}
-
-/* Collects the statistics of columns and quotation marks. */
-static void count_fields(struct table *table)
-{
-    struct pairs_field field[QKV_PAIRS_COLUMNS];
-    for (const char *at = table->text, *end = at + table->size; at < end;) {
-        size_t size = strlen(at);
-        int count = qkv_pairs_fields(at, size, field);
-        at += size + 1;
-        if (count > 1 || field[0].size) qkv_pairs_columns_add(&table->columns, field, count);
-        for (int c = 0; c < count && c < QKV_PAIRS_COLUMNS; c++)
-            qkv_pairs_quotes_add(&table->quotes, field[c]);
-    }
-}
-
-/* Reports why two columns of sentences cannot be found in a table. */
-static enum qkv_status too_few_columns(const struct table *table, const struct qkv_pairs *pairs, int count,
-                                       struct qkv_error *error)
-{
-    static const char *const separators[] = {"|||", ";", ","};
-    const char *path = pairs->path[0];
-    if (table->columns.count > 1)
-        return qkv_error_set(error,
-                             "%s: %s of its %d columns hold%s sentences (text in most lines, and not always "
-                             "the same), but a pair needs two; name them with "
-                             "--columns, as in --columns 1,2",
-                             path, count ? "only one" : "none", table->columns.count, count ? "s" : "");
-    for (size_t s = 0; s < sizeof separators / sizeof *separators; s++) {
-        int64_t lines = 0;
-        for (const char *at = table->text; at < table->text + table->size; at += strlen(at) + 1)
-            lines += strstr(at, separators[s]) != NULL;
-        if (lines * 10 >= pairs->read * 9)
-            return qkv_error_set(
-                error,
-                "%s: its lines have no tab; if '%s' separates the two sentences, write a tab in its "
-                "place, or export the table with tabs",
-                path, separators[s]);
-    }
-    size_t size = strlen(path);
-    if (size > 5 && !strcmp(path + size - 5, ".yaml"))
-        return qkv_error_set(error, "%s: has no sentence pairs; if it is a config, train it: qkv train %s",
-                             path, path);
-    return qkv_error_set(
-        error,
-        "%s: its lines have no tab, but a line needs a sentence, a tab and its translation; for "
-        "two files with a sentence in each line, name both",
-        path);
-}
-
-/* Chooses the columns whose titles name the languages that are asked for. If only one is named, the other column stays the
- * first of those that hold sentences. */
-static void choose_by_titles(const struct table *table, struct qkv_pairs *pairs, const char *const lang[2])
-{
-    struct pairs_field field[QKV_PAIRS_COLUMNS];
-    int count = qkv_pairs_fields(table->text, strlen(table->text), field), titled[2] = {0, 0};
-    bool is_title[QKV_PAIRS_COLUMNS] = {false};
-    for (int c = 0; c < count && c < QKV_PAIRS_COLUMNS; c++) {
-        struct pairs_field title = qkv_pairs_trim(field[c]);
-        if (title.size > 1 && *title.text == '"' && title.text[title.size - 1] == '"')
-            title = (struct pairs_field){title.text + 1, title.size - 2};
-        const char *code = qkv_language_of_title(title.text, title.size);
-        is_title[c] = qkv_is_column_title(title.text, title.size);
-        for (int side = 0; side < 2; side++)
-            if (code && lang[side] && !titled[side] && qkv_is_same_language(code, lang[side]))
-                titled[side] = c + 1;
-    }
-    if (!titled[0] && !titled[1]) return;
-    for (int side = 0; side < 2; side++)
-        if (!titled[side]) titled[side] = pairs->column[pairs->column[0] == titled[!side]];
-    if (titled[0] == titled[1] || !is_title[titled[0] - 1] || !is_title[titled[1] - 1]) return;
-    for (int side = 0; side < 2; side++) pairs->column[side] = titled[side];
-}
-
-static enum qkv_status choose_columns(struct table *table, struct qkv_pairs *pairs,
-                                      const struct qkv_pairs_request *request, struct qkv_error *error)
-{
-    const int64_t *column = request->column;
-    pairs->columns = table->columns.count;
-    if (!table->columns.lines && pairs->read > pairs->anki_lines)
-        return qkv_error_set(error, "%s: has only blank lines", pairs->path[0]);
-    for (int k = 0; k < QKV_ANKI_COLUMNS; k++) {
-        if (column[0]) pairs->anki_column[k] = 0;
-        if (pairs->anki_column[k]) table->columns.column[pairs->anki_column[k] - 1].is_excluded = true;
-    }
-    if (!column[0]) {
-        int count = qkv_pairs_columns_find(&table->columns, pairs->column);
-        if (count < 2) return too_few_columns(table, pairs, count, error);
-        if (pairs->columns > 2) choose_by_titles(table, pairs, request->lang);
-        return QKV_OK;
-    }
-    for (int side = 0; side < 2; side++) {
-        int max = pairs->columns < QKV_PAIRS_COLUMNS ? pairs->columns : QKV_PAIRS_COLUMNS;
-        if (column[side] < 1 || column[side] > max)
-            return qkv_error_set(error, "%s: there is no column %lld; the lines have up to %d",
-                                 pairs->path[0], (long long)column[side], pairs->columns);
-        pairs->column[side] = (int)column[side];
-    }
-    return QKV_OK;
-}
-
-/* The sentence in a field, without quoting and outer white space. A field with line breaks is always quoted. May change the
- * text of the table. */
-static struct pairs_field sentence_of(const struct table *table, const struct qkv_pairs *pairs,
-                                      struct pairs_field field)
-{
-    if (pairs->is_quoted || memchr(field.text, '\n', field.size))
-        field.size = qkv_pairs_unquote(table->text + (field.text - table->text), field.size);
-    return qkv_pairs_trim(field);
-}
-
-/* Adds the pairs of all lines. */
-static enum qkv_status take_pairs(const struct table *table, struct qkv_pairs *pairs, struct qkv_error *error)
-{
-    struct pairs_field field[QKV_PAIRS_COLUMNS];
-    int64_t next = pairs->anki_lines + 1;
-    pairs->is_quoted = qkv_pairs_quotes_found(&table->quotes);
-    for (const char *at = table->text, *end = at + table->size; at < end;) {
-        size_t size = strlen(at);
-        int count = qkv_pairs_fields(at, size, field);
-        int64_t number = next++;
-        for (const char *byte = at; (byte = strchr(byte, '\n')); byte++) next++;
-        at += size + 1;
-        if (count == 1 && !field[0].size) {
-            leave_out(&pairs->blank, number);
-        } else if (count < pairs->column[0] || count < pairs->column[1]) {
-            leave_out(&pairs->incomplete, number);
-        } else {
-            struct pairs_field pair[2];
-            for (int side = 0; side < 2; side++)
-                pair[side] = sentence_of(table, pairs, field[pairs->column[side] - 1]);
-            if (!add_pair(pairs, number, pair)) return no_memory(pairs->path[0], error);
-        }
-    }
-    return QKV_OK;
-}
-
-/* Sets the languages that the name of the file mentions, in the order of the columns. Files of manythings.org are named only
- * after the language that is paired with English; their first column is English. */
-static void name_languages(const struct table *table, struct qkv_pairs *pairs)
-{
-    const char *code[2];
-    qkv_languages_of_path(pairs->path[0], code);
-    pairs->has_named_order = code[1] && !*pairs->lang[0] && !*pairs->lang[1];
-    if (code[0] && !code[1] && table->columns.count == 3 &&
-        table->columns.column[2].attribution * 2 > table->columns.lines) {
-        code[1] = code[0];
-        code[0] = "en";
-    }
-    bool is_exchanged = pairs->column[0] > pairs->column[1];
-    for (int side = 0; side < 2 && code[1]; side++)
-        set_language(pairs->lang[side], code[is_exchanged ? !side : side]);
-}
-
-static enum qkv_status read_table(struct qkv_pairs *pairs, const struct qkv_pairs_request *request,
-                                  struct qkv_error *error)
-{
-    struct qkv_lines lines;
-    struct table table = {0};
-    if (qkv_lines_open(&lines, request->path, error)) return QKV_INVALID;
-    pairs->path[0] = strdup(lines.path);
-    pairs->path[1] = strdup(lines.path);
-    enum qkv_status status = pairs->path[0] && pairs->path[1] ? QKV_OK : no_memory(lines.path, error);
-    if (!status) status = read_lines(&table, pairs, &lines, error);
-    qkv_lines_close(&lines);
-    if (!status) {
-        pairs->joined = qkv_pairs_join_cells(table.text, table.size);
-        count_fields(&table);
-        status = choose_columns(&table, pairs, request, error);
-    }
-    if (!status) status = take_pairs(&table, pairs, error);
-    if (!status) name_languages(&table, pairs);
-    free(table.text);
-    return status;
-}
+/* ---- a table ---- */
 
 /* What a regular file is that must be unpacked or exported first, by its first bytes, and how; NULL: it is no such file. A pipe
  * is not checked, because bytes that are read from it would be lost. */
@@ -307,7 +43,174 @@ static enum qkv_status read_table_file(struct qkv_pairs *pairs, const struct qkv
     if (qkv_is_prepared(request->path)) return qkv_prepared_refuse(request->path, error);
     const char *packed = packed_form(request->path);
     if (packed) return qkv_error_set(error, "%s: %s", request->path, packed);
-    return read_table(pairs, request, error);
+    return qkv_pairs_read_table(pairs, request, error);
+}
+
+/* ---- the two files that a prefix stands for ---- */
+
+/* Returns the length of the language in a file name <prefix>.<language> or <prefix>.<language>.gz; 0: the name has another
+ * form. */
+static size_t language_size(const char *name, const char *prefix, const char *const lang[2])
+{
+    size_t skipped = strlen(prefix);
+    if (strncmp(name, prefix, skipped) || name[skipped] != '.') return 0;
+    const char *suffix = name + skipped + 1;
+    size_t size = strcspn(suffix, ".");
+    if (suffix[size] && strcmp(suffix + size, ".gz")) return 0;
+    for (int side = 0; side < 2; side++)
+        if (lang[side] && strlen(lang[side]) == size && !strncmp(suffix, lang[side], size)) return size;
+    return qkv_language_of_title(suffix, size) ? size : 0;
+}
+
+enum { MAX_FILES = 16, NAME_LONGEST = 255 };
+
+/* The names of the files of a prefix. */
+struct names {
+    int count;
+    char name[MAX_FILES][NAME_LONGEST + 1];
+    size_t language_size[MAX_FILES];
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* Lists the files folder/prefix.<language>, in the order of their names. */
+static enum qkv_status list_files(struct names *names, const char *folder, const char *prefix,
+                                  const char *const lang[2], struct qkv_error *error)
+{
+    DIR *listing = opendir(*folder ? folder : ".");
+    names->count = 0;
+    if (!listing)
+        return qkv_error_set(error, "%s: cannot be read: %s", *folder ? folder : ".", strerror(errno));
+    for (struct dirent *entry; names->count < MAX_FILES && (errno = 0, entry = readdir(listing));) {
+        if (strlen(entry->d_name) > NAME_LONGEST || !language_size(entry->d_name, prefix, lang)) continue;
+        strcpy(names->name[names->count++], entry->d_name);
+    }
+    int code = names->count < MAX_FILES ? errno : 0;
+    closedir(listing);
+    if (code) return qkv_error_set(error, "%s: cannot be read: %s", *folder ? folder : ".", strerror(code));
+    qsort(names->name, (size_t)names->count, sizeof names->name[0], compare_names);
+    int different = 0;
+    for (int i = 0; i < names->count; i++) {
+        size_t size = language_size(names->name[i], prefix, lang);
+        /* x.en is sorted before x.en.gz, which holds the same text. */
+        if (different && size == names->language_size[different - 1] &&
+            !strncmp(names->name[i], names->name[different - 1], strlen(prefix) + 1 + size))
+            continue;
+        memmove(names->name[different], names->name[i], sizeof names->name[0]);
+        names->language_size[different++] = size;
+    }
+    names->count = different;
+    return QKV_OK;
+}
+
+/* The index of the file whose suffix is a language, or else is another name of it, as in x.eng and x.en-US for en; -1: there is none. */
+static int find_language(const struct names *names, size_t prefix_size, const char *lang)
+{
+    int found = -1;
+    for (int i = 0; i < names->count; i++) {
+        const char *suffix = names->name[i] + prefix_size + 1;
+        size_t size = names->language_size[i];
+        if (strlen(lang) == size && !strncmp(suffix, lang, size)) return i;
+        const char *code = qkv_language_of_title(suffix, size);
+        if (found < 0 && code && !strcmp(code, lang)) found = i;
+    }
+    return found;
+}
+
+/* The table x.tsv, x.txt or the like, if the user has named x; NULL if there is none. */
+static const char *suggest_table(const char *path, char *table, size_t size)
+{
+    static const char *const ends[] = {".tsv", ".txt", ".csv", ".tsv.gz", ".txt.gz", ".csv.gz"};
+    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+        int length = snprintf(table, size, "%s%s", path, ends[e]);
+        if ((size_t)length < size && qkv_path_exists(table)) return table;
+    }
+    return NULL;
+}
+
+static enum qkv_status refuse_count(const struct names *names, const char *prefix, struct qkv_error *error)
+{
+    char list[1024] = "", table[1024];
+    if (!names->count && suggest_table(prefix, table, sizeof table))
+        return qkv_error_set(error, "%s: there is no such file; did you mean %s", prefix, table);
+    if (!names->count)
+        return qkv_error_set(
+            error,
+            "%s: there is no such file, and no two files %s.en and %s.es (or other languages) of which "
+            "it is the common prefix",
+            prefix, prefix, prefix);
+    for (int i = 0; i < names->count; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names->name[i]);
+    }
+    return qkv_error_set(
+        error,
+        names->count == 1
+            ? "%s: two files must begin with this, but only %s does"
+            : "%s: is the prefix of more than two files: %s; name two languages with --src and --trg",
+        prefix, list);
+}
+
+/* Chooses the names of the source and the target file. */
+static enum qkv_status choose_files(const struct names *names, const struct qkv_pairs_request *request,
+                                    const char *prefix, int chosen[2], struct qkv_error *error)
+{
+    bool is_named = false;
+    for (int side = 0; side < 2; side++) {
+        chosen[side] = request->lang[side] ? find_language(names, strlen(prefix), request->lang[side]) : -1;
+        if (request->lang[side] && chosen[side] < 0)
+            return qkv_error_set(error, "%s.%s: there is no such file", request->path, request->lang[side]);
+        is_named = is_named || request->lang[side];
+    }
+    if (chosen[0] >= 0 && chosen[1] >= 0) return QKV_OK;
+    if (names->count != 2) return refuse_count(names, request->path, error);
+    if (!is_named) {
+        chosen[0] = 0;
+        chosen[1] = 1;
+    } else if (chosen[0] >= 0) {
+        chosen[1] = !chosen[0];
+    } else {
+        chosen[0] = !chosen[1];
+    }
+    return QKV_OK;
+}
+
+/* Finds both files: request.path and request.target, or the files prefix.<language>, plain or .gz, if request.path is a
+ * prefix. Copies their paths, which the caller frees, even after a failure. */
+static enum qkv_status find_files(const struct qkv_pairs_request *request, char *path[2],
+                                  struct qkv_error *error)
+{
+    if (request->target) {
+        path[0] = strdup(request->path);
+        path[1] = strdup(request->target);
+        return path[0] && path[1] ? QKV_OK : qkv_error_set(error, "%s: out of memory", request->path);
+    }
+    const char *slash = strrchr(request->path, '/'), *prefix = slash ? slash + 1 : request->path;
+    size_t folder_size = (size_t)(prefix - request->path);
+    char *folder = strndup(request->path, folder_size);
+    struct names *names = malloc(sizeof *names);
+    int chosen[2];
+    enum qkv_status status = QKV_OK;
+    if (!folder || !names) {
+        status = qkv_error_set(error, "%s: out of memory", request->path);
+    } else {
+        status = list_files(names, folder, prefix, request->lang, error);
+        if (!status) status = choose_files(names, request, prefix, chosen, error);
+    }
+    for (int side = 0; side < 2 && !status; side++) {
+        size_t size = folder_size + strlen(names->name[chosen[side]]) + 1;
+        path[side] = malloc(size);
+        if (path[side])
+            snprintf(path[side], size, "%s%s", folder, names->name[chosen[side]]);
+        else
+            status = qkv_error_set(error, "%s: out of memory", request->path);
+    }
+    free(folder);
+    free(names);
+    return status;
 }
 
 /* ---- two files ---- */
@@ -355,7 +258,7 @@ static enum qkv_status read_aligned(struct qkv_pairs *pairs, struct qkv_lines li
         }
         pairs->read++;
         for (int side = 0; side < 2; side++) tabs[side] += strchr(lines[side].line, '\t') != NULL;
-        if (!add_pair(pairs, lines[0].number, sentence)) return no_memory(lines[0].path, error);
+        if (qkv_pairs_add(pairs, lines[0].number, sentence, error)) return QKV_INVALID;
     }
 }
 
@@ -369,7 +272,7 @@ static enum qkv_status read_two_files(struct qkv_pairs *pairs, struct qkv_error 
     for (int side = 0; side < 2; side++) {
         const char *code[2];
         qkv_languages_of_path(pairs->path[side], code);
-        set_language(pairs->lang[side], code[1] ? code[1] : code[0]);
+        qkv_pairs_set_language(pairs, side, code[1] ? code[1] : code[0]);
         qkv_lines_close(&lines[side]);
     }
     return status;
@@ -447,15 +350,22 @@ static enum qkv_status apply_languages(struct qkv_pairs *pairs, const struct qkv
 
 /* ---- public functions ---- */
 
+/* Whether a path names a table, because the file exists or the path is "-", and is not a prefix. */
+static bool is_table(const char *path)
+{
+    struct stat status;
+    return !strcmp(path, "-") || !stat(path, &status) || errno != ENOENT;
+}
+
 enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request request,
                                struct qkv_error *error)
 {
     *pairs = (struct qkv_pairs){0};
     enum qkv_status status;
-    if (!request.target && qkv_pairs_is_table(request.path)) {
+    if (!request.target && is_table(request.path)) {
         status = read_table_file(pairs, &request, error);
     } else {
-        status = qkv_pairs_find_files(&request, pairs->path, error);
+        status = find_files(&request, pairs->path, error);
         if (!status) status = read_two_files(pairs, error);
     }
     if (!status && !pairs->count)

@@ -22,10 +22,6 @@ struct qkv_tokenizer {
 #include "qkv/tokenizers.def"
 #undef TOKENIZER
 
-/* Finds the first word at or after *end. Sets *first and *end: the word is points[*first ..
- * *end-1]. False when there is none. */
-bool qkv_tokens_next_word(const struct qkv_tokens *tokens, int64_t count, int64_t *first, int64_t *end);
-
 /* Adds points[first .. end-1] as one token of the current word, whose number is tokens->words until the word is complete.
  * False when there is no memory. */
 bool qkv_tokens_add(struct qkv_tokens *tokens, int64_t first, int64_t end);
@@ -40,11 +36,5 @@ typedef bool qkv_add_word(struct qkv_tokens *tokens, const struct qkv_text_confi
 /* Splits a line into the tokens of level word and passes each of them to `add`. Sets tokens->words. */
 bool qkv_tokens_split_words(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count,
                             qkv_add_word *add);
-
-/* Adds a token that belongs to no word. False when there is no memory. */
-bool qkv_tokens_add_text(struct qkv_tokens *tokens, const char *text);
-
-/* Appends a text and its NUL at `end`; returns where the NUL is. */
-char *qkv_append(char *end, const char *text);
 
 #endif

@@ -1,10 +1,69 @@
-/* Words: white space separates tokens, and on request punctuation marks are tokens. qkv/tokenizer.h has the rules. */
+/* The tokens of a line, and the levels word and char; qkv/tokenizer.h has the rules. */
+#include "core/grow.h"
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
 #include <string.h>
 
-/* ---- text to tokens ---- */
+/* ---- the storage of tokens ---- */
+
+/* Finds the first word at or after *end. Sets *first and *end: the word is points[*first ..
+ * *end-1]. False when there is none. */
+static bool next_word(const struct qkv_tokens *tokens, int64_t count, int64_t *first, int64_t *end)
+{
+    *first = *end;
+    while (*first < count && qkv_is_space(tokens->points[*first])) ++*first;
+    for (*end = *first; *end < count && !qkv_is_space(tokens->points[*end]);) ++*end;
+    return *end > *first;
+}
+
+/* Makes room for one more token and `size` bytes of text. */
+static bool reserve(struct qkv_tokens *tokens, int64_t size)
+{
+    return QKV_RESERVE(tokens->token, tokens->token_capacity, tokens->count + 1) &&
+           QKV_RESERVE(tokens->word, tokens->word_capacity, tokens->count + 1) &&
+           QKV_RESERVE(tokens->text, tokens->text_capacity, tokens->text_size + size);
+}
+
+/* qkv_tokenize sets tokens->token when the line is complete: until then, reserve() can move tokens->text. */
+bool qkv_tokens_add(struct qkv_tokens *tokens, int64_t first, int64_t end)
+{
+    if (!reserve(tokens, 4 * (end - first) + 1)) return false;
+    char *text = tokens->text + tokens->text_size;
+    tokens->text_size += qkv_utf8_encode(tokens->points + first, end - first, text) + 1 - text;
+    tokens->word[tokens->count++] = tokens->words;
+    return true;
+}
+
+bool qkv_tokens_end_with(struct qkv_tokens *tokens, const char *end)
+{
+    int64_t size = (int64_t)strlen(end);
+    if (!reserve(tokens, size)) return false;
+    memcpy(tokens->text + tokens->text_size - 1, end, (size_t)size + 1);
+    tokens->text_size += size;
+    return true;
+}
+
+void qkv_tokens_release(struct qkv_tokens *tokens)
+{
+    free(tokens->token);
+    free(tokens->word);
+    free(tokens->text);
+    free(tokens->points);
+    free(tokens->pieces);
+    free(tokens->candidates);
+    *tokens = (struct qkv_tokens){0};
+}
+
+/* Appends a text and its NUL at `end`; returns where the NUL is. */
+static char *append(char *end, const char *text)
+{
+    size_t size = strlen(text);
+    memcpy(end, text, size + 1);
+    return end + size;
+}
+
+/* ---- level word: white space separates tokens, and on request punctuation marks are tokens ---- */
 
 static bool is_hyphen(int32_t point)
 {
@@ -51,7 +110,7 @@ static bool split_word(struct qkv_tokens *tokens, const struct qkv_text_config *
 bool qkv_tokens_split_words(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count,
                             qkv_add_word *add)
 {
-    for (int64_t first, end = 0; qkv_tokens_next_word(tokens, count, &first, &end); tokens->words++)
+    for (int64_t first, end = 0; next_word(tokens, count, &first, &end); tokens->words++)
         if (text->split_punctuation ? !split_word(tokens, text, first, end, add)
                                     : !add(tokens, text, first, end))
             return false;
@@ -65,7 +124,7 @@ static bool add_word(struct qkv_tokens *tokens, const struct qkv_text_config *te
     return qkv_tokens_add(tokens, first, end);
 }
 
-static bool split(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count)
+static bool split_words(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count)
 {
     return qkv_tokens_split_words(tokens, text, count, add_word);
 }
@@ -79,64 +138,35 @@ enum {
     SPACED = 4, /* with French spacing, a no-break space on the side where it attaches */
 };
 
+static bool is_one_of(int32_t point, const char *set)
+{
+    for (int32_t member; *set;) {
+        set += qkv_point(set, &member);
+        if (member == point) return true;
+    }
+    return false;
+}
+
 /* Families of quotation marks. Within a family, every second mark is a closing one. FAMILIES is the number of families, and
  * also stands for the family of all other characters. */
-enum { DOUBLE, SINGLE, CURLY, GUILLEMET, SINGLE_GUILLEMET, FAMILIES };
+enum { SINGLE = 1, GUILLEMET = 3, FAMILIES = 5 };
+static const char *const FAMILY[FAMILIES] = {"\"", "'‘’‚", "“”„‟", "«»", "‹›"};
 
 static int quote_family(int32_t point)
 {
-    switch (point) {
-    case '"':
-        return DOUBLE;
-    case '\'':
-    case 0x2018: /* ‘ */
-    case 0x2019: /* ’ */
-    case 0x201A: /* ‚ */
-        return SINGLE;
-    case 0x201C: /* “ */
-    case 0x201D: /* ” */
-    case 0x201E: /* „ */
-    case 0x201F: /* ‟ */
-        return CURLY;
-    case 0xAB: /* « */
-    case 0xBB: /* » */
-        return GUILLEMET;
-    case 0x2039: /* ‹ */
-    case 0x203A: /* › */
-        return SINGLE_GUILLEMET;
-    default:
-        return FAMILIES;
-    }
+    int family = 0;
+    while (family < FAMILIES && !is_one_of(point, FAMILY[family])) family++;
+    return family;
 }
 
 /* How a punctuation mark attaches, independent of its neighbours; 0, a space on both sides, for letters and digits. */
 static int punctuation_attachment(int32_t point)
 {
     bool wide = (point >= 0x3001 && point <= 0x303F) || (point >= 0xFF01 && point <= 0xFF65);
-    if (wide && qkv_is_punctuation(point)) return LEFT | RIGHT;
-    switch (point) {
-    case '!':
-    case '?':
-    case ';':
-    case ':':
-    case '%':
-        return LEFT | SPACED;
-    case '.':
-    case ',':
-    case 0x2026: /* … */
-        return LEFT;
-    case 0xA1: /* ¡ */
-    case 0xBF: /* ¿ */
-    case '#':
-        return RIGHT;
-    case '/':
-    case '@':
-    case '_':
-        return LEFT | RIGHT;
-    default:
-        break;
-    }
-    return qkv_is_opening(point) ? RIGHT : qkv_is_closing(point) ? LEFT : 0;
+    if ((wide && qkv_is_punctuation(point)) || is_one_of(point, "/@_")) return LEFT | RIGHT;
+    if (is_one_of(point, "!?;:%")) return LEFT | SPACED;
+    if (is_one_of(point, ".,…") || qkv_is_closing(point)) return LEFT;
+    return is_one_of(point, "¡¿#") || qkv_is_opening(point) ? RIGHT : 0;
 }
 
 static int32_t first_point(const char *token)
@@ -208,8 +238,8 @@ static const char *separator(const struct qkv_language *language, const char *le
     return language->french_spacing && (attaches & SPACED) && !are_sentence_ends(left, right) ? "\u00A0" : "";
 }
 
-static bool join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, char *line,
-                 int64_t *word, struct qkv_arena *arena)
+static bool join_words(const struct qkv_text_config *text, int64_t count, const char *const *tokens,
+                       char *line, int64_t *word, struct qkv_arena *arena)
 {
     (void)arena;
     const struct qkv_language *language = qkv_language(text->lang);
@@ -225,10 +255,53 @@ static bool join(const struct qkv_text_config *text, int64_t count, const char *
                                 ? separator(language, tokens[i - 1], previous, tokens[i], current)
                                 : " ";
         word[i] = i ? word[i - 1] + (*space != '\0') : 0;
-        line = qkv_append(qkv_append(line, space), tokens[i]);
+        line = append(append(line, space), tokens[i]);
         previous = current;
     }
     return true;
 }
 
-const struct qkv_tokenizer qkv_tokenizer_word = {split, join};
+const struct qkv_tokenizer qkv_tokenizer_word = {split_words, join_words};
+
+/* ---- level char: every user-perceived character is a token ---- */
+
+static const char SPACE[] = "\u2581"; /* ▁, the token of white space */
+
+static bool add_space(struct qkv_tokens *tokens)
+{
+    if (!reserve(tokens, sizeof SPACE)) return false;
+    memcpy(tokens->text + tokens->text_size, SPACE, sizeof SPACE);
+    tokens->text_size += (int64_t)sizeof SPACE;
+    tokens->word[tokens->count++] = -1;
+    return true;
+}
+
+static bool split_characters(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count)
+{
+    (void)text;
+    for (int64_t first, end = 0; next_word(tokens, count, &first, &end); tokens->words++) {
+        if (tokens->count && !add_space(tokens)) return false;
+        for (int64_t i = first, next; i < end; i = next) {
+            next = qkv_character_end(tokens->points, i, end);
+            if (!qkv_tokens_add(tokens, i, next)) return false;
+        }
+    }
+    return true;
+}
+
+static bool join_characters(const struct qkv_text_config *text, int64_t count, const char *const *tokens,
+                            char *line, int64_t *word, struct qkv_arena *arena)
+{
+    (void)text;
+    (void)arena;
+    int64_t next = 0; /* the word of the next character */
+    for (int64_t i = 0; i < count; i++) {
+        bool space = !strcmp(tokens[i], SPACE);
+        if (space && i && word[i - 1] >= 0) next++;
+        word[i] = space ? -1 : next;
+        line = append(line, space ? " " : tokens[i]);
+    }
+    return true;
+}
+
+const struct qkv_tokenizer qkv_tokenizer_char = {split_characters, join_characters};

@@ -2,7 +2,7 @@
 #include "qkv/aligner.h"
 
 #include "core/file.h"
-#include "data/languages.h"
+#include "data/pairs.h"
 #include "report/collect.h"
 #include "report/words.h"
 

@@ -23,7 +23,7 @@ struct qkv_pairs_side {
     int64_t words, longest; /* between white space: of all sentences, of the longest one */
     int64_t characters;     /* code points of all sentences */
     int64_t alphabet;       /* different code points, without white space */
-    /* The script of most letters, such as "Latin"; "unknown" if it is not in scripts.def */
+    /* The script of most letters, such as "Latin"; "unknown" if qkv does not know it */
     const char *script;
     double script_share; /* of the letters, 0 .. 1 */
     bool has_spaces;     /* false: that script does not separate words */

@@ -1,9 +1,34 @@
-/* Names of languages, as they occur in file names and column titles. */
-#ifndef QKV_DATA_LANGUAGES_H
-#define QKV_DATA_LANGUAGES_H
+/* Reading sentence pairs: pairs that are found one by one, tables, and names of languages. */
+#ifndef QKV_DATA_PAIRS_H
+#define QKV_DATA_PAIRS_H
 
-#include <stdbool.h>
+#include "qkv/pairs_file.h"
+
 #include <stddef.h>
+
+/* ---- pairs ---- */
+
+/* One field of a line, without a terminating NUL. */
+struct pairs_field {
+    const char *text;
+    size_t size;
+};
+
+/* The field without leading and trailing white space. */
+struct pairs_field qkv_pairs_trim(struct pairs_field field);
+
+/* Adds the pair of a line, unless the line is the header or a side is empty. Fails when there is no memory. */
+enum qkv_status qkv_pairs_add(struct qkv_pairs *pairs, int64_t line, const struct pairs_field sentence[2],
+                              struct qkv_error *error);
+
+/* Sets the language of a side that has none; NULL: does nothing. */
+void qkv_pairs_set_language(struct qkv_pairs *pairs, int side, const char *code);
+
+/* Reads the table that is requested into pairs that are all zero; sets also its path, columns and languages. */
+enum qkv_status qkv_pairs_read_table(struct qkv_pairs *pairs, const struct qkv_pairs_request *request,
+                                     struct qkv_error *error);
+
+/* ---- names of languages, as they occur in file names and column titles ---- */
 
 /* Finds the two-letter code of a language, such as "es", by that code, its three-letter code or its name; NULL when `name` is
  * none of these. */
