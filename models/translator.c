@@ -1,7 +1,7 @@
 #include "qkv/translator.h"
 
 #include "models/network.h"
-#include "processes/gather.h"
+#include "processes/processes.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "error_messages.h"
 #include "framework/engine/core/number.h"
 #include "help_text.h"
-#include "processes/launch.h"
+#include "processes/processes.h"
 #include "synopsis.h"
 
 #include <errno.h>

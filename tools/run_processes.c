@@ -11,11 +11,11 @@
 enum qkv_status join_processes(const struct command *command, struct qkv_processes **processes)
 {
     struct qkv_error error = {""};
-    struct qkv_statement statement = {.status = QKV_OK};
+    struct qkv_handshake handshake = {0};
     enum qkv_status status = qkv_processes_join(processes, &error);
     if (!status && *processes) {
-        qkv_statement_add(&statement, "the command", "%s", command->name);
-        status = qkv_statements_compare(*processes, &statement, &error);
+        qkv_handshake_add(&handshake, "the command", "%s", command->name);
+        status = qkv_handshake(*processes, &handshake, QKV_OK, &error);
     }
     if (!status) return QKV_OK;
     conclude(status, &error);
@@ -62,18 +62,18 @@ static uint32_t sum_options(const struct opened_run *opened)
     return (uint32_t)add_text(sum, text);
 }
 
-static void describe(const struct opened_run *opened, struct qkv_statement *statement)
+static void describe(const struct opened_run *opened, struct qkv_handshake *handshake)
 {
-    qkv_statement_add_build(statement);
-    qkv_statement_add_checksum(statement, "the model", sum_models(opened->models));
-    qkv_statement_add_checksum(statement, "the source vocabulary",
+    qkv_handshake_add_build(handshake);
+    qkv_handshake_add_checksum(handshake, "the model", sum_models(opened->models));
+    qkv_handshake_add_checksum(handshake, "the source vocabulary",
                                qkv_vocabulary_checksum(&opened->run->source));
-    qkv_statement_add_checksum(statement, "the target vocabulary",
+    qkv_handshake_add_checksum(handshake, "the target vocabulary",
                                qkv_vocabulary_checksum(&opened->run->target));
-    qkv_statement_add_checksum(statement, "options and keys of testing", sum_options(opened));
+    qkv_handshake_add_checksum(handshake, "options and keys of testing", sum_options(opened));
     if (!opened->text) return;
-    qkv_statement_add(statement, "--no-translation", "%s", opened->no_translation ? "given" : "not given");
-    qkv_statement_add(statement, "the text", "%lld pairs, checksum %08lx", (long long)opened->text->count,
+    qkv_handshake_add(handshake, "--no-translation", "%s", opened->no_translation ? "given" : "not given");
+    qkv_handshake_add(handshake, "the text", "%lld pairs, checksum %08lx", (long long)opened->text->count,
                       (unsigned long)qkv_corpus_checksum(opened->text));
 }
 
@@ -81,12 +81,9 @@ enum qkv_status agree_on_run(struct qkv_processes *processes, const struct opene
                              enum qkv_status status, struct qkv_error *error)
 {
     if (!processes) return status;
-    struct qkv_statement statement = {.status = status};
-    if (status)
-        statement.error = *error;
-    else
-        describe(opened, &statement);
-    return qkv_statements_compare(processes, &statement, error);
+    struct qkv_handshake handshake = {0};
+    if (!status) describe(opened, &handshake);
+    return qkv_handshake(processes, &handshake, status, error);
 }
 
 int threads_of(const struct qkv_processes *processes, int64_t threads)

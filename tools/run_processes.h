@@ -3,7 +3,7 @@
 #define QKV_TOOLS_RUN_PROCESSES_H
 
 #include "command.h"
-#include "framework/translator/train/statement.h"
+#include "framework/translator/processes/processes.h"
 
 #include "qkv/run.h"
 #include "qkv/search.h"

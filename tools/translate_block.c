@@ -1,6 +1,6 @@
 #include "translate_block.h"
 
-#include "processes/gather.h"
+#include "processes/processes.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,14 @@
-#include "processes/gather.h"
+/* Structured data between processes, and their handshake. */
+#include "processes/processes.h"
 
+#include "qkv/kernels.h"
+#include "qkv/version.h"
+#include "source_checksum.h"
+
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The header that is sent before a parcel. */
 struct heading {
@@ -42,7 +50,7 @@ static enum qkv_status receive_part(struct qkv_processes *processes,
 {
     struct heading heading;
     if (qkv_exchange_receive(processes, rank, &heading, sizeof heading, error)) return QKV_INVALID;
-    struct qkv_parcel parcel = {.bytes = malloc(heading.size + 1), .is_received = true};
+    struct qkv_parcel parcel = {.bytes = malloc(heading.size + 1), .is_received = true, .error = error};
     if (!parcel.bytes) {
         qkv_processes_abort(processes);
         return qkv_error_set(error, "out of memory for %zu bytes", heading.size);
@@ -54,6 +62,7 @@ static enum qkv_status receive_part(struct qkv_processes *processes,
     } else if (!received && !*status) {
         contents->move(contents->context, rank, &parcel);
         if (parcel.has_failed) *status = qkv_error_set(error, "out of memory for %zu bytes", heading.size);
+        if (parcel.is_refused) *status = QKV_INVALID;
     }
     free(parcel.bytes);
     return received;
@@ -69,7 +78,7 @@ enum qkv_status qkv_gather(struct qkv_processes *processes, const struct qkv_par
         if (rank == qkv_processes_count(processes)) break;
         exchanged = receive_part(processes, contents, rank, &status, error);
     }
-    if (exchanged || (processes && processes->is_broken)) return QKV_INVALID;
+    if (exchanged || processes->is_broken) return QKV_INVALID;
     status = qkv_processes_share_status(processes, status);
     if (qkv_processes_rank(processes) > 0 && error) *error = (struct qkv_error){""}; /* process 0 has it */
     return status;
@@ -105,5 +114,111 @@ enum qkv_status qkv_share(struct qkv_processes *processes, const struct qkv_parc
     if (parcel.has_failed) status = qkv_error_set(error, "out of memory for %zu bytes", size);
     if (status) qkv_processes_abort(processes); /* the other processes wait */
     free(parcel.bytes);
+    return status;
+}
+
+/* ---- the handshake ---- */
+
+static void add_text(struct qkv_handshake *handshake, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *longer = realloc(handshake->facts, handshake->size + size);
+    handshake->has_failed = handshake->has_failed || !longer;
+    if (!longer) return;
+    memcpy(longer + handshake->size, text, size);
+    handshake->facts = longer;
+    handshake->size += size;
+}
+
+void qkv_handshake_add(struct qkv_handshake *handshake, const char *name, const char *format, ...)
+{
+    char value[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(value, sizeof value, format, arguments);
+    va_end(arguments);
+    add_text(handshake, name);
+    add_text(handshake, value);
+}
+
+void qkv_handshake_add_checksum(struct qkv_handshake *handshake, const char *name, uint32_t checksum)
+{
+    qkv_handshake_add(handshake, name, "checksum %08lx", (unsigned long)checksum);
+}
+
+void qkv_handshake_add_build(struct qkv_handshake *handshake)
+{
+    struct qkv_kernel_names names;
+    qkv_handshake_add(handshake, "the version of qkv", "%s, source checksum " QKV_SOURCE_CHECKSUM,
+                      qkv_version());
+    if (!qkv_kernels_in_use(&names, NULL))
+        qkv_handshake_add(handshake, "the kernels (QKV_KERNELS)", "%s%s", names.float32,
+                          names.is_float32_by_blas ? " with OpenBLAS" : "");
+}
+
+/* The text after text `at` of the facts; NULL when `at` is the last one. */
+static const char *next_text(const struct qkv_handshake *handshake, const char *at)
+{
+    const char *next = at + strlen(at) + 1;
+    return next < handshake->facts + handshake->size ? next : NULL;
+}
+
+/* The value of the next fact of this name from *at on, which then stands behind it; NULL: there is none. A key of the config may
+ * have the name of a later fact. */
+static const char *find(const struct qkv_handshake *handshake, const char **at, const char *name)
+{
+    const char *value;
+    for (const char *next = *at; next && (value = next_text(handshake, next));
+         next = next_text(handshake, value)) {
+        if (strcmp(next, name) != 0) continue;
+        *at = next_text(handshake, value);
+        return value;
+    }
+    return NULL;
+}
+
+struct introduction {
+    const struct qkv_processes *processes;
+    const struct qkv_handshake *own;
+};
+
+/* Compares the facts of process `rank` with those of process 0. */
+static void compare(const struct introduction *introduction, int rank, const struct qkv_handshake *theirs,
+                    struct qkv_parcel *parcel)
+{
+    const struct qkv_handshake *own = introduction->own;
+    const char *name = own->size ? own->facts : NULL, *at = theirs->size ? theirs->facts : NULL, *value;
+    for (; name && !parcel->is_refused && (value = next_text(own, name)); name = next_text(own, value)) {
+        const char *other = find(theirs, &at, name);
+        parcel->is_refused = other && strcmp(value, other) != 0;
+        if (parcel->is_refused)
+            qkv_error_set(parcel->error, "%s: %s on %s, but %s on %s: it must be the same on all processes",
+                          name, value, introduction->processes->name[0], other,
+                          introduction->processes->name[rank]);
+    }
+}
+
+static void move_facts(void *context, int rank, struct qkv_parcel *parcel)
+{
+    const struct introduction *introduction = context;
+    struct qkv_handshake facts = *introduction->own;
+    qkv_parcel_move(parcel, &facts.size, sizeof facts.size);
+    if (parcel->is_received) {
+        facts.facts = parcel->bytes + parcel->size;
+        compare(introduction, rank, &facts, parcel);
+    } else {
+        qkv_parcel_move(parcel, facts.facts, facts.size);
+    }
+}
+
+enum qkv_status qkv_handshake(struct qkv_processes *processes, struct qkv_handshake *handshake,
+                              enum qkv_status status, struct qkv_error *error)
+{
+    struct introduction introduction = {processes, handshake};
+    const struct qkv_parcel_contents contents = {&introduction, move_facts};
+    if (!status && handshake->has_failed)
+        status = qkv_error_set(error, "out of memory for %d processes", qkv_processes_count(processes));
+    status = qkv_gather(processes, &contents, status, error);
+    free(handshake->facts);
     return status;
 }

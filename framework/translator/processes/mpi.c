@@ -1,9 +1,8 @@
 /* MPI (Open MPI or MPICH, whichever header there was) is loaded only if mpirun has started the process, so that all other
- * processes start as fast as without MPI and need no MPI library. A build without the MPI header has mpi_absent.c in place of
- * this file. */
-#include "processes/mpi.h"
+ * processes start as fast as without MPI and need no MPI library. A build without the MPI header leaves this file out. */
+#include "processes/processes.h"
+
 #include "core/clock.h"
-#include "core/exchange.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

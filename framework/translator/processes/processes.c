@@ -1,16 +1,32 @@
 #include "qkv/processes.h"
 
 #include "core/processors.h"
-#include "processes/launch.h"
-#include "processes/mpi.h"
+#include "processes/processes.h"
 
+#include <stdlib.h>
 #include <unistd.h>
+
+int qkv_launched_processes(void)
+{
+    const char *count = getenv("OMPI_COMM_WORLD_SIZE");
+    if (!count) count = getenv("PMI_SIZE");
+    if (count) return atoi(count);
+    return getenv("PMIX_RANK") ? 0 : 1;
+}
 
 enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_error *error)
 {
     int expected = qkv_launched_processes();
     *processes = NULL;
-    return expected == 1 ? QKV_OK : qkv_mpi_join(processes, expected, error);
+    if (expected == 1) return QKV_OK;
+#ifdef QKV_MPI
+    return qkv_mpi_join(processes, expected, error);
+#else
+    return qkv_error_set(
+        error, "this qkv was built without MPI, so that it cannot work in several processes: "
+               "install it (on Debian or Ubuntu: apt-get install openmpi-bin libopenmpi-dev) and build "
+               "qkv again");
+#endif
 }
 
 void qkv_processes_leave(struct qkv_processes *processes)

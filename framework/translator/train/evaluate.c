@@ -1,11 +1,10 @@
 #include "qkv/evaluate.h"
 
-#include "processes/gather.h"
+#include "processes/processes.h"
 #include "qkv/arena.h"
 #include "qkv/batch.h"
 #include "qkv/ops.h"
 #include "qkv/translator.h"
-#include "train/forced_steps.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,13 +15,13 @@
 struct slot {
     struct qkv_graph *graph;       /* of one model */
     struct qkv_decoding *decoding; /* of an ensemble, which has no graph; else NULL */
-    struct qkv_arena arena;        /* of one batch of an ensemble */
+    struct qkv_arena arena;        /* of one batch of an ensemble: its rows */
     struct qkv_batch batch;
     enum qkv_status status;
     struct qkv_error error;
 };
 
-/* Sums over the target tokens, with </s>, of a batch or a sentence. */
+/* Sums over the target tokens, with </s>, of a batch. */
 struct sums {
     double negative_log_likelihood; /* nats */
     double correct;                 /* tokens to which the model gives the highest probability */
@@ -40,11 +39,11 @@ struct qkv_evaluator {
     struct qkv_search_options search;
     struct qkv_batches batches;
     int slots;
-    bool scored;                /* the last run has computed sums and log-probabilities */
-    struct slot *slot;          /* [slots] */
-    struct sums *sums;          /* [batches] */
-    struct sums *sentence_sums; /* [sentences] */
-    double *log_probabilities;  /* of the target tokens of all sentences in order, each with its </s> */
+    bool scored;               /* the last run has computed sums and log-probabilities */
+    struct slot *slot;         /* [slots] */
+    struct sums *sums;         /* [batches] */
+    double *correct;           /* [sentences]: as in struct sums */
+    double *log_probabilities; /* of the target tokens of all sentences in order, each with its </s> */
     int64_t batch_size;
     struct qkv_ids *sources; /* [sentences] */
     struct qkv_translator *translator;
@@ -85,10 +84,10 @@ static bool make_slots(struct qkv_evaluator *e)
     e->sums = calloc((size_t)e->batches.count, sizeof *e->sums);
     e->sources = calloc((size_t)e->corpus->count, sizeof *e->sources);
     e->translations = calloc((size_t)e->corpus->count, sizeof *e->translations);
-    e->sentence_sums = calloc((size_t)e->corpus->count, sizeof *e->sentence_sums);
+    e->correct = calloc((size_t)e->corpus->count, sizeof *e->correct);
     int64_t tokens = e->corpus->target.start[e->corpus->count] + e->corpus->count;
     e->log_probabilities = calloc((size_t)tokens, sizeof *e->log_probabilities);
-    if (!e->slot || !e->sums || !e->sentence_sums || !e->sources || !e->translations || !e->log_probabilities)
+    if (!e->slot || !e->sums || !e->correct || !e->sources || !e->translations || !e->log_probabilities)
         return false;
     const struct qkv_corpus_side *source = &e->corpus->source;
     for (int64_t i = 0; i < e->corpus->count; i++)
@@ -198,7 +197,7 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
     qkv_arena_release(&e->arena);
     free(e->slot);
     free(e->sums);
-    free(e->sentence_sums);
+    free(e->correct);
     free(e->log_probabilities);
     free(e->sources);
     free(e->translations);
@@ -207,52 +206,23 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
 
 /* ---- running ---- */
 
-/* The negative log-likelihoods of the target tokens of a batch, and which tokens are correct: one model has them in its loss
- * node, an ensemble in arrays. */
-struct token_scores {
-    const struct qkv_tensor *loss;                   /* NULL for an ensemble */
-    const double *negative_log_likelihood, *correct; /* [target_tokens]; NULL for one model */
-};
-
-static void score_of_token(const struct token_scores *scores, int64_t token, double *negative_log_likelihood,
-                           double *correct)
-{
-    if (scores->loss) {
-        qkv_cross_entropy_row(scores->loss, token, negative_log_likelihood, correct);
-        return;
-    }
-    *negative_log_likelihood = scores->negative_log_likelihood[token];
-    *correct = scores->correct[token];
-}
-
 /* The log-probabilities of sentence i: one for each target token, and one for </s>. */
 static double *log_probabilities_of(const struct qkv_evaluator *e, int64_t i)
 {
     return e->log_probabilities + e->corpus->target.start[i] + i;
 }
 
-/* Stores the log-probabilities of the target tokens of each sentence of the batch, and sums them into sentence_sums. */
-static void sum_sentences(struct qkv_evaluator *e, const struct qkv_batch_view *view,
-                          const struct token_scores *scores)
+/* Stores the score of target token t of sentence i of a batch. */
+static void store(struct qkv_evaluator *e, const struct qkv_batch_view *view, int64_t i, int64_t t,
+                  double log_probability, double correct)
 {
-    for (int64_t i = 0; i < view->count; i++) {
-        struct sums *sums = &e->sentence_sums[view->index[i]];
-        double *log_probabilities = log_probabilities_of(e, view->index[i]);
-        *sums = (struct sums){.tokens = view->target_length[i]};
-        for (int64_t t = 0; t < view->target_length[i]; t++) {
-            double negative_log_likelihood, correct;
-            score_of_token(scores, view->target_start[i] + t, &negative_log_likelihood, &correct);
-            log_probabilities[t] = -negative_log_likelihood;
-            sums->negative_log_likelihood += negative_log_likelihood;
-            sums->correct += correct;
-        }
-    }
+    log_probabilities_of(e, view->index[i])[t] = log_probability;
+    e->correct[view->index[i]] += correct;
 }
 
-/* Computes the loss of the references of one batch with the graph of one model. */
+/* Scores the references of one batch with the graph of one model. */
 static enum qkv_status score_by_graph(struct qkv_evaluator *e, struct slot *slot,
-                                      const struct qkv_batch_view *view, struct token_scores *scores,
-                                      struct sums *sums)
+                                      const struct qkv_batch_view *view, struct sums *sums)
 {
     qkv_graph_reset(slot->graph);
     struct qkv_tensor *loss = qkv_model_loss(e->model, slot->graph, view, NULL, 1, NULL);
@@ -261,49 +231,99 @@ static enum qkv_status score_by_graph(struct qkv_evaluator *e, struct slot *slot
     qkv_forward(slot->graph);
     if (qkv_graph_check(slot->graph, &slot->error)) return QKV_INVALID;
     qkv_cross_entropy_sums(loss, &sums->negative_log_likelihood, &sums->correct);
-    scores->loss = loss;
+    for (int64_t i = 0; i < view->count; i++)
+        for (int64_t t = 0; t < view->target_length[i]; t++) {
+            double negative_log_likelihood, correct;
+            qkv_cross_entropy_row(loss, view->target_start[i] + t, &negative_log_likelihood, &correct);
+            store(e, view, i, t, -negative_log_likelihood, correct);
+        }
     return QKV_OK;
 }
 
-/* Computes the same for an ensemble, by decoding step by step. */
-static enum qkv_status score_by_steps(struct slot *slot, const struct qkv_batch_view *view,
-                                      struct token_scores *scores, struct sums *sums)
+/* The sentences that still have a target token at the current step. Row i belongs to sentence[i]. */
+struct rows {
+    int64_t count;
+    int64_t *sentence, *parent; /* [count]; parent: the row of the sentence in the previous step */
+    int32_t *ids;               /* [count]: input token of each row */
+};
+
+/* Drops the rows of sentences without a token at `step`. */
+static void keep_rows(struct rows *rows, const struct qkv_batch_view *batch, int64_t step)
 {
-    size_t size = (size_t)view->target_tokens * sizeof(double);
-    qkv_arena_reset(&slot->arena);
-    double *negative_log_likelihood = qkv_arena_allocate(&slot->arena, size);
-    double *correct = qkv_arena_allocate(&slot->arena, size);
-    if (!negative_log_likelihood || !correct)
-        return qkv_error_set(&slot->error, "out of memory for an evaluation");
-    if (qkv_forced_steps(slot->decoding, view, &slot->arena, negative_log_likelihood, correct, &slot->error))
-        return QKV_INVALID;
-    *sums = (struct sums){0};
-    for (int64_t i = 0; i < view->target_tokens; i++) {
-        sums->negative_log_likelihood += negative_log_likelihood[i];
-        sums->correct += correct[i];
+    int64_t kept = 0;
+    for (int64_t i = 0; i < rows->count; i++) {
+        int64_t sentence = rows->sentence[i];
+        if (batch->target_length[sentence] <= step) continue;
+        rows->parent[kept] = i;
+        rows->ids[kept] = batch->target_input[batch->target_start[sentence] + step];
+        rows->sentence[kept++] = sentence;
     }
-    *scores = (struct token_scores){NULL, negative_log_likelihood, correct};
+    rows->count = kept;
+}
+
+/* Whether `token` is the most probable one of the row; of equally probable tokens, the lowest id counts. */
+static bool is_best(const struct qkv_next_scores *next, int64_t row, int32_t token)
+{
+    int64_t at = row * next->classes;
+    double logit_of_token = qkv_dtype_get(next->dtype, next->logits, at + token);
+    for (int64_t other = 0; other < next->classes; other++) {
+        double logit = qkv_dtype_get(next->dtype, next->logits, at + other);
+        if (logit > logit_of_token || (logit >= logit_of_token && other < token)) return false;
+    }
+    return true;
+}
+
+/* Does the same for an ensemble, which has no graph for a forced pass, by decoding step by step. */
+static enum qkv_status score_by_steps(struct qkv_evaluator *e, struct slot *slot,
+                                      const struct qkv_batch_view *view, struct sums *sums)
+{
+    int64_t count = view->count, longest = 0;
+    qkv_arena_reset(&slot->arena);
+    struct rows rows = {count, qkv_arena_allocate(&slot->arena, (size_t)count * sizeof *rows.sentence),
+                        qkv_arena_allocate(&slot->arena, (size_t)count * sizeof *rows.parent),
+                        qkv_arena_allocate(&slot->arena, (size_t)count * sizeof *rows.ids)};
+    if (!rows.sentence || !rows.parent || !rows.ids)
+        return qkv_error_set(&slot->error, "out of memory for an evaluation");
+    for (int64_t i = 0; i < count; i++) {
+        rows.sentence[i] = i;
+        if (view->target_length[i] > longest) longest = view->target_length[i];
+    }
+    if (qkv_decoding_start(slot->decoding, view, count, longest, true, &slot->error)) return QKV_INVALID;
+    for (int64_t step = 0; step < longest; step++) {
+        keep_rows(&rows, view, step);
+        if (step) qkv_decoding_reorder(slot->decoding, rows.count, rows.parent);
+        const struct qkv_next_scores *next =
+            qkv_decoding_step(slot->decoding, rows.count, rows.ids, rows.sentence, &slot->error);
+        if (!next) return QKV_INVALID;
+        for (int64_t row = 0; row < rows.count; row++) {
+            int64_t i = rows.sentence[row];
+            int32_t token = view->target_output[view->target_start[i] + step];
+            store(e, view, i, step, qkv_next_log_probability(next, row, token), is_best(next, row, token));
+        }
+    }
+    *sums = (struct sums){0};
+    for (int64_t i = 0; i < count; i++) {
+        sums->correct += e->correct[view->index[i]];
+        for (int64_t t = 0; t < view->target_length[i]; t++)
+            sums->negative_log_likelihood -= log_probabilities_of(e, view->index[i])[t];
+    }
     return QKV_OK;
 }
 
-/* Computes the loss of the references of one batch, and its sums. */
+/* Scores the references of one batch, and sums their loss. */
 static enum qkv_status sum_batch(struct qkv_evaluator *e, struct slot *slot,
                                  const struct qkv_batch_view *view, struct sums *sums)
 {
-    struct token_scores scores = {0};
-    enum qkv_status status = slot->decoding ? score_by_steps(slot, view, &scores, sums)
-                                            : score_by_graph(e, slot, view, &scores, sums);
+    for (int64_t i = 0; i < view->count; i++) e->correct[view->index[i]] = 0;
+    enum qkv_status status =
+        slot->decoding ? score_by_steps(e, slot, view, sums) : score_by_graph(e, slot, view, sums);
     if (status) return status;
-    if (!isfinite(sums->negative_log_likelihood)) {
-        qkv_error_set(
-            &slot->error,
-            "the loss of the references is not finite: the model's weights are too large, or infinity "
-            "or NaN");
-        return QKV_FAILED;
-    }
     sums->tokens = view->target_tokens;
-    sum_sentences(e, view, &scores);
-    return QKV_OK;
+    if (isfinite(sums->negative_log_likelihood)) return QKV_OK;
+    qkv_error_set(&slot->error,
+                  "the loss of the references is not finite: the model's weights are too large, or infinity "
+                  "or NaN");
+    return QKV_FAILED;
 }
 
 static void run_slot(void *context, int index)
@@ -322,7 +342,7 @@ static void run_slot(void *context, int index)
     }
 }
 
-/* Moves the sums of a batch between processes, and those of its sentences with their log-probabilities. */
+/* Moves the sums of a batch between processes, and the scores of its sentences. */
 static void move_batch(struct qkv_evaluator *e, int64_t b, struct qkv_parcel *parcel)
 {
     struct slot *slot = &e->slot[0];
@@ -335,7 +355,7 @@ static void move_batch(struct qkv_evaluator *e, int64_t b, struct qkv_parcel *pa
     qkv_parcel_move(parcel, &e->sums[b], sizeof e->sums[b]);
     for (int64_t i = 0; i < view.count; i++) {
         size_t size = (size_t)view.target_length[i] * sizeof *e->log_probabilities;
-        qkv_parcel_move(parcel, &e->sentence_sums[view.index[i]], sizeof *e->sentence_sums);
+        qkv_parcel_move(parcel, &e->correct[view.index[i]], sizeof *e->correct);
         qkv_parcel_move(parcel, log_probabilities_of(e, view.index[i]), size);
     }
 }
@@ -448,15 +468,15 @@ const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int
 struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *e, int64_t i)
 {
     if (!e->scored || i < 0 || i >= e->corpus->count) return (struct qkv_sentence_score){0};
-    const struct qkv_corpus_side *source = &e->corpus->source;
-    const struct sums *sums = &e->sentence_sums[i];
-    return (struct qkv_sentence_score){
+    const struct qkv_corpus_side *source = &e->corpus->source, *target = &e->corpus->target;
+    struct qkv_sentence_score score = {
         .source_tokens = source->start[i + 1] - source->start[i],
-        .tokens = sums->tokens,
-        .negative_log_likelihood = sums->negative_log_likelihood,
-        .correct = sums->correct,
+        .tokens = target->start[i + 1] - target->start[i] + 1,
+        .correct = e->correct[i],
         .is_exact_match = e->outputs && equals_reference(e, i),
     };
+    for (int64_t t = 0; t < score.tokens; t++) score.negative_log_likelihood -= log_probabilities_of(e, i)[t];
+    return score;
 }
 
 const double *qkv_evaluator_log_probabilities(const struct qkv_evaluator *e, int64_t i)

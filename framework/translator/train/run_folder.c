@@ -1,7 +1,8 @@
-/* The run folder: lock, config, metrics.jsonl. */
+/* The run folder: lock, config, lines of metrics.jsonl. */
 #include "train/training.h"
 
 #include "config/finish.h"
+#include "core/clock.h"
 #include "qkv/file.h"
 #include "run/numbered.h"
 
@@ -39,7 +40,7 @@ static bool is_run_file(const char *name)
 }
 
 /* True for the names of temporary files that a killed run leaves: <name>.<process>.<number>.tmp (file.h), and
- * the link best.safetensors.tmp (best_checkpoints.c). */
+ * the link best.safetensors.tmp (checkpoints.c). */
 static bool is_temporary(const char *name)
 {
     char final_name[256];
@@ -241,10 +242,41 @@ static int append_line(const char *path, const char *text)
     return code;
 }
 
-enum qkv_status qkv_run_folder_log(struct training *training, struct cJSON *line, struct qkv_error *error)
+struct log_line qkv_log_line(const char *kind, int64_t update)
 {
-    char *text = cJSON_PrintUnformatted(line);
-    cJSON_Delete(line);
+    struct log_line line = {.object = cJSON_CreateObject()};
+    line.complete = cJSON_AddStringToObject(line.object, "kind", kind) &&
+                    cJSON_AddNumberToObject(line.object, "update", (double)update);
+    return line;
+}
+
+void qkv_log_number(struct log_line *line, const char *key, double value)
+{
+    line->complete = cJSON_AddNumberToObject(line->object, key, value) && line->complete;
+}
+
+void qkv_log_flag(struct log_line *line, const char *key, bool value)
+{
+    line->complete = cJSON_AddBoolToObject(line->object, key, value) && line->complete;
+}
+
+void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores)
+{
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+        if (!info->on_request) qkv_log_number(line, info->key, scores->value[m]);
+    }
+}
+
+void qkv_log_seconds(struct log_line *line, const struct training *training)
+{
+    qkv_log_number(line, "seconds", training->seconds_before + qkv_clock_seconds() - training->begun);
+}
+
+enum qkv_status qkv_log_write(struct training *training, const struct log_line *line, struct qkv_error *error)
+{
+    char *text = line->complete ? cJSON_PrintUnformatted(line->object) : NULL;
+    cJSON_Delete(line->object);
     int code = text ? append_line(training->metrics, text) : ENOMEM;
     cJSON_free(text);
     if (!code) return QKV_OK;

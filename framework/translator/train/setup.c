@@ -1,17 +1,250 @@
+/* Everything before the first update: reads and checks all input, makes the model, compares processes, restores or begins the
+ * run. */
 #include "train/training.h"
 
+#include "checkpoint/weights.h"
+#include "config/config_keys.h"
+#include "config/value.h"
+#include "processes/processes.h"
 #include "run/provenance.h"
-#include "train/warm_start.h"
 
-#include <dirent.h>
+#include "qkv/layers.h"
+
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+static enum qkv_status no_memory(struct qkv_error *error)
+{
+    return qkv_error_set(error, "out of memory");
+}
 
 static const char *file_of(struct training *training, const char *name)
 {
     return qkv_run_file(&training->arena, training->folder, name);
 }
 
-/* ---- input ---- */
+/* ---- training.from: the first parameters come from another run, or from a file ---- */
+
+/* Keys that decide into which tokens a text is split: if the vocabulary of the old run is used, both configs must have the same
+ * values. */
+static const char *const TEXT_KEYS[] = {"level",      "lowercase",    "split_punctuation",
+                                        "num_merges", "bpe_min_freq", "voc_limit"};
+enum { TEXT_KEY_COUNT = sizeof TEXT_KEYS / sizeof TEXT_KEYS[0] };
+
+static enum qkv_status compare_texts(const struct training *training, struct qkv_error *error)
+{
+    static const char *const sides[] = {"data.src", "data.trg"};
+    const struct warm_start *from = &training->from;
+    struct qkv_arena arena = {0};
+    enum qkv_status status = QKV_OK;
+    for (int i = 0; i < 2 * TEXT_KEY_COUNT && !status; i++) {
+        const char *path = qkv_arena_format(&arena, "%s.%s", sides[i % 2], TEXT_KEYS[i / 2]);
+        const struct qkv_key *key = path ? qkv_schema_find(&qkv_config_schema, path) : NULL;
+        const char *ours = key ? qkv_value_text(key, training->config, &arena) : NULL;
+        const char *old = key ? qkv_value_text(key, &from->run.config, &arena) : NULL;
+        if (!ours || !old)
+            status = no_memory(error);
+        else if (strcmp(ours, old) != 0)
+            status =
+                qkv_error_set(error,
+                              "%s is %s, but in %s, whose vocabulary is used, it is %s: set it to %s, or "
+                              "training.from_vocabulary to new",
+                              path, ours, from->run.path, old, old);
+    }
+    qkv_arena_release(&arena);
+    return status;
+}
+
+/* The folder of the run that a checkpoint lies in; NULL: it lies in no run, or memory runs out. */
+static const char *run_folder_of(const char *path, struct qkv_arena *arena)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = qkv_arena_format(arena, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    const char *config = folder ? qkv_run_file(arena, folder, QKV_RUN_CONFIG) : NULL;
+    return config && qkv_path_exists(config) ? folder : NULL;
+}
+
+/* Opens the run that training.from names, unless a run is resumed, and sets training->from. Fails when it cannot be opened, and
+ * when its vocabulary is to be used although the configs split texts into tokens differently. */
+static enum qkv_status open_warm_start(struct training *training, struct qkv_error *error)
+{
+    const char *path = training->config->training.from;
+    struct warm_start *from = &training->from;
+    struct stat found;
+    bool has_new = training->config->training.from_vocabulary == QKV_FROM_VOCABULARY_NEW;
+    if (training->options->resume) return QKV_OK;
+    if (!*path && has_new)
+        return qkv_error_set(error, "training.from_vocabulary is new, but there is no training.from");
+    if (!*path) return QKV_OK;
+    if (stat(path, &found))
+        return errno == ENOENT || errno == ENOTDIR
+                   ? qkv_error_set(error, "training.from: %s: there is no such run or file", path)
+                   : qkv_error_set(error, "training.from: %s: cannot be read: %s", path, strerror(errno));
+    bool is_folder = S_ISDIR(found.st_mode);
+    const char *folder = is_folder ? path : run_folder_of(path, &training->arena);
+    from->path = path;
+    if (!folder) return QKV_OK; /* a file of another program */
+    struct qkv_error inner = {""};
+    const char *checkpoint =
+        is_folder || strchr(path, '/') ? path : qkv_arena_format(&training->arena, "./%s", path);
+    if (!checkpoint) return no_memory(error);
+    enum qkv_status status =
+        qkv_run_open(&from->run, folder, is_folder ? NULL : checkpoint, QKV_FLOAT32, &inner);
+    if (status) {
+        qkv_error_set(error, "training.from: %s", inner.message);
+        return status;
+    }
+    from->is_run = from->is_open = true;
+    from->path = qkv_arena_string(&training->arena, from->run.checkpoint);
+    if (!from->path) return no_memory(error);
+    from->has_old_vocabulary = !has_new;
+    return from->has_old_vocabulary ? compare_texts(training, error) : QKV_OK;
+}
+
+static void close_warm_start(struct training *training)
+{
+    if (training->from.is_open) qkv_run_release(&training->from.run);
+    training->from.is_open = false;
+}
+
+/* A parameter with a row, or with a column, for each entry of a vocabulary. */
+struct entries {
+    const struct qkv_parameter *parameter;
+    bool is_target, entries_are_columns;
+};
+enum { ENTRIES_MAX = 4 };
+
+/* The parameters of a model that have entries of vocabularies. */
+static int list_entries(const struct qkv_model *model, struct entries entries[ENTRIES_MAX])
+{
+    const struct qkv_embedding *source = qkv_model_inputs(model, QKV_STACK_ENCODER).embedding,
+                               *target = qkv_model_inputs(model, QKV_STACK_DECODER).embedding;
+    int count = 0;
+    if (source) entries[count++] = (struct entries){source->table, false, false};
+    if (target && (!source || target->table != source->table))
+        entries[count++] = (struct entries){target->table, true, false};
+    if (!model->output_tied) entries[count++] = (struct entries){model->output_weight, true, true};
+    entries[count++] = (struct entries){model->output_bias, true, false};
+    return count;
+}
+
+/* Copies the entries of those tokens that are in both vocabularies. */
+static void copy_entries(struct training *training, struct entries entries)
+{
+    const struct qkv_run *old = &training->from.run;
+    const struct qkv_vocabulary *ours = entries.is_target ? &training->target : &training->source,
+                                *theirs = entries.is_target ? &old->target : &old->source;
+    struct qkv_parameters *to = &training->model->parameters;
+    const struct qkv_parameters *from = &old->model->parameters;
+    const struct qkv_parameter *parameter = entries.parameter;
+    const struct qkv_parameter *other = qkv_parameters_find(from, parameter->name);
+    int64_t width = parameter->count / ours->size;
+    for (int32_t id = 0; id < ours->size; id++) {
+        int32_t old_id = id < QKV_SPECIALS ? id : qkv_vocabulary_id(theirs, qkv_vocabulary_token(ours, id));
+        if (id >= QKV_SPECIALS && old_id == QKV_UNKNOWN) continue;
+        for (int64_t i = 0; i < width; i++) {
+            int64_t at = entries.entries_are_columns ? i * ours->size + id : id * width + i;
+            int64_t old_at = entries.entries_are_columns ? i * theirs->size + old_id : old_id * width + i;
+            qkv_parameter_set(to, parameter, at, qkv_parameter_get(from, other, old_at));
+        }
+    }
+}
+
+static void count_known(struct training *training)
+{
+    const struct qkv_run *old = &training->from.run;
+    for (int side = 0; side < 2; side++) {
+        const struct qkv_vocabulary *ours = side ? &training->target : &training->source,
+                                    *theirs = side ? &old->target : &old->source;
+        training->from.known[side] = 0;
+        for (int32_t id = QKV_SPECIALS; id < ours->size; id++)
+            training->from.known[side] +=
+                qkv_vocabulary_id(theirs, qkv_vocabulary_token(ours, id)) != QKV_UNKNOWN;
+    }
+}
+
+/* Fails if an entry of the old model has another size. The number of entries may differ. */
+static enum qkv_status check_entries(const struct training *training, struct entries entries,
+                                     struct qkv_error *error)
+{
+    const struct qkv_run *old = &training->from.run;
+    const struct qkv_parameter *other = qkv_parameters_find(&old->model->parameters, entries.parameter->name);
+    int64_t ours = entries.is_target ? training->target.size : training->source.size,
+            theirs = entries.is_target ? old->target.size : old->source.size;
+    if (!other) return QKV_OK; /* reported as missing */
+    if (other->count / theirs == entries.parameter->count / ours) return QKV_OK;
+    return qkv_error_set(error, "%s: %s has %lld numbers for a token, but the model has %lld",
+                         training->from.path, other->name, (long long)(other->count / theirs),
+                         (long long)(entries.parameter->count / ours));
+}
+
+/* Refuses a quantised run: its int8 numbers are too coarse to train on. The run that it was made of has the exact ones. */
+static enum qkv_status check_precision(const struct warm_start *from, struct qkv_error *error)
+{
+    if (from->run.model->parameters.products == QKV_PRECISION_FLOAT32) return QKV_OK;
+    return qkv_error_set(error, "%s: is quantised: start from the run that it was quantised from",
+                         from->path);
+}
+
+/* Copies the parameters of the old run by name. If its vocabulary is not used, parameters with an entry per token are copied
+ * token by token. */
+static enum qkv_status copy_run(struct training *training, struct qkv_error *error)
+{
+    struct warm_start *from = &training->from;
+    const struct qkv_parameters *old = &from->run.model->parameters;
+    struct qkv_parameters *parameters = &training->model->parameters;
+    struct entries entries[ENTRIES_MAX];
+    struct qkv_load_report report = {0};
+    int entry_count = from->has_old_vocabulary ? 0 : list_entries(training->model, entries);
+    struct qkv_safetensor *tensors =
+        qkv_arena_zeroed(&report.arena, (size_t)(old->count + 1) * sizeof *tensors);
+    const struct qkv_safetensor **source =
+        qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1) * sizeof(void *));
+    bool *has_entries = qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1));
+    enum qkv_status status = tensors && source && has_entries ? QKV_OK : no_memory(error);
+    if (!status) status = check_precision(from, error);
+    for (int64_t p = 0; !status && p < old->count; p++)
+        tensors[p] = (struct qkv_safetensor){old->list[p]->name, QKV_STORED_F32, old->list[p]->shape,
+                                             (const float *)old->values + old->list[p]->offset};
+    for (int i = 0; !status && i < entry_count; i++) {
+        has_entries[entries[i].parameter->index] = true;
+        status = check_entries(training, entries[i], error);
+    }
+    if (!status && !qkv_weights_match(old->count, tensors, parameters, has_entries, source, &report))
+        status = no_memory(error);
+    if (!status) status = qkv_weights_check(from->path, old->count, tensors, parameters, &report, error);
+    for (int64_t p = 0; !status && p < parameters->count; p++)
+        if (!has_entries[p])
+            qkv_safetensor_copy(source[p], parameters->dtype,
+                                (float *)parameters->values + parameters->list[p]->offset);
+    for (int i = 0; !status && i < entry_count; i++) copy_entries(training, entries[i]);
+    if (!status && entry_count) count_known(training);
+    parameters->changes++;
+    qkv_load_report_release(&report);
+    return status;
+}
+
+/* Replaces the initial values of the model, and closes the run. Fails when names or shapes of parameters differ. */
+static enum qkv_status apply_warm_start(struct training *training, struct qkv_error *error)
+{
+    struct warm_start *from = &training->from;
+    struct qkv_error inner = {""};
+    if (!from->path) return QKV_OK;
+    enum qkv_status status =
+        from->is_run ? copy_run(training, &inner)
+                     : qkv_parameters_load(from->path, &training->model->parameters, false, NULL, &inner);
+    if (status) return qkv_error_set(error, "training.from: %s", inner.message);
+    close_warm_start(training);
+    const struct qkv_parameters *parameters = &training->model->parameters;
+    const struct qkv_parameter *bad = qkv_parameters_find_not_finite(parameters, parameters->values);
+    if (!bad) return QKV_OK;
+    qkv_error_set(error, "training.from: %s: %s holds infinity or NaN", from->path, bad->name);
+    return QKV_FAILED;
+}
+
+/* ---- texts, merges and vocabularies ---- */
 
 struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config)
 {
@@ -22,7 +255,9 @@ struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config
                                        .key = "data.train"};
 }
 
-enum qkv_status qkv_training_find_merges(struct training *training, struct qkv_error *error)
+/* Learns the merges of byte-pair encoding or reads them: those of a resumed run from its folder, those of training.from from
+ * the other one. From then on `config` is `with_merges`. */
+static enum qkv_status find_merges(struct training *training, struct qkv_error *error)
 {
     training->with_merges = *training->config;
     training->config = &training->with_merges;
@@ -35,31 +270,15 @@ enum qkv_status qkv_training_find_merges(struct training *training, struct qkv_e
     return qkv_corpus_merges(data->train, data, training->bpe, options, error);
 }
 
-enum qkv_status qkv_training_load_vocabularies(struct training *training, const char *folder,
-                                               struct qkv_error *error)
+/* Reads the vocabularies of the run in `folder`. */
+static enum qkv_status load_vocabularies(struct training *training, const char *folder,
+                                         struct qkv_error *error)
 {
     const char *source = qkv_run_file(&training->arena, folder, QKV_RUN_SOURCE),
                *target = qkv_run_file(&training->arena, folder, QKV_RUN_TARGET);
-    if (!source || !target) return qkv_error_set(error, "out of memory");
+    if (!source || !target) return no_memory(error);
     if (qkv_vocabulary_load(&training->source, source, error)) return QKV_INVALID;
     return qkv_vocabulary_load(&training->target, target, error);
-}
-
-/* Writes the merges to the run folder. */
-static enum qkv_status save_merges(struct training *training, struct qkv_error *error)
-{
-    static const char *const names[2] = {QKV_RUN_SOURCE_CODES, QKV_RUN_TARGET_CODES},
-                             *const pieces[2] = {QKV_RUN_SOURCE_PIECES, QKV_RUN_TARGET_PIECES};
-    const struct qkv_data_config *data = &training->config->data;
-    for (int side = 0; side < 2; side++) {
-        const struct qkv_bpe *bpe = training->bpe[side];
-        const char *path = file_of(training, names[side]), *kept = file_of(training, pieces[side]);
-        if (!path || !kept) return qkv_error_set(error, "out of memory");
-        if (bpe && qkv_bpe_save(bpe, path, error)) return QKV_INVALID;
-        int64_t minimum = side ? data->trg.bpe_min_freq : data->src.bpe_min_freq;
-        if (bpe && minimum > 0 && qkv_bpe_save_pieces(bpe, kept, error)) return QKV_INVALID;
-    }
-    return QKV_OK;
 }
 
 /* Reads the links of guided alignment. */
@@ -86,7 +305,7 @@ static enum qkv_status read_corpora(struct training *training, struct qkv_error 
     const struct warm_start *from = &training->from;
     if (training->options->resume || from->has_old_vocabulary) {
         const char *folder = from->has_old_vocabulary ? from->run.path : training->folder;
-        if (qkv_training_load_vocabularies(training, folder, error)) return QKV_INVALID;
+        if (load_vocabularies(training, folder, error)) return QKV_INVALID;
     } else if (qkv_corpus_vocabularies(&training->train, data, &training->source, &training->target, error)) {
         return QKV_INVALID;
     }
@@ -103,6 +322,33 @@ static enum qkv_status check_lengths(const struct training *training, struct qkv
     return qkv_corpus_fits(&training->dev, config->data.dev, &config->model, error);
 }
 
+enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *file,
+                                  struct qkv_prepared_counts *counts, struct qkv_error *error)
+{
+    const struct qkv_train_options options = {0};
+    struct training training = {.config = config, .options = &options};
+    const struct qkv_vocabulary *const loaded[2] = {&training.source, &training.target};
+    const struct warm_start *from = &training.from;
+    if (config->training.guided_alignment > 0)
+        return qkv_error_set(error,
+                             "%s: a prepared corpus does not say which words its tokens are part of, which "
+                             "training.guided_alignment needs: train from the text, or set it to 0",
+                             file);
+    enum qkv_status status = open_warm_start(&training, error);
+    bool has_old_vocabulary = !status && from->has_old_vocabulary;
+    if (has_old_vocabulary) {
+        status = find_merges(&training, error);
+        if (!status) status = load_vocabularies(&training, from->run.path, error);
+    }
+    close_warm_start(&training); /* its parameters are not needed */
+    const struct qkv_data_config *data = &training.config->data;
+    if (!status)
+        status =
+            qkv_corpus_prepare(file, data->train, data, has_old_vocabulary ? loaded : NULL, counts, error);
+    qkv_training_release(&training);
+    return status;
+}
+
 /* ---- model, workers, evaluator ---- */
 
 static enum qkv_status make_parts(struct training *training, struct qkv_error *error)
@@ -113,13 +359,103 @@ static enum qkv_status make_parts(struct training *training, struct qkv_error *e
     training->workers = qkv_workers_new(threads ? threads : qkv_processes_threads(processes), error);
     if (!training->workers) return QKV_INVALID;
     if (qkv_training_make_model(training, error)) return QKV_INVALID;
-    enum qkv_status status = qkv_warm_start_apply(training, error);
+    enum qkv_status status = apply_warm_start(training, error);
     if (status) return status;
     if (qkv_training_make_optimizer(training, error)) return QKV_INVALID;
     if (!config->data.dev[0] || qkv_processes_rank(processes) > 0) return QKV_OK;
     training->evaluator = qkv_evaluator_new(training->model, &training->dev, &config->data.trg,
                                             &training->target, training->workers, &config->testing, error);
     return training->evaluator ? QKV_OK : QKV_INVALID;
+}
+
+enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error *error)
+{
+    enum qkv_status status = open_warm_start(training, error);
+    if (status) return status;
+    if (find_merges(training, error) || read_corpora(training, error) || check_lengths(training, error))
+        return QKV_INVALID;
+    return make_parts(training, error);
+}
+
+/* ---- what several processes must have in common: if one of them had another text or vocabulary, no config would describe the
+ * result ---- */
+
+static bool add_key(void *context, const char *path, const char *value)
+{
+    struct qkv_handshake *handshake = context;
+    qkv_handshake_add(handshake, path, "%s", value);
+    return !handshake->has_failed;
+}
+
+static void add_pairs(struct qkv_handshake *handshake, const char *name, int64_t pairs, uint32_t sum)
+{
+    qkv_handshake_add(handshake, name, "%lld pairs, checksum %08lx", (long long)pairs, (unsigned long)sum);
+}
+
+/* States config, texts, vocabularies and merges of a prepared training. The keys of the config come first, because the key that
+ * differs says more than a checksum; keys without an effect may differ. */
+static void describe(const struct training *training, struct qkv_handshake *handshake)
+{
+    qkv_config_each(training->config, QKV_KEYS_WITH_EFFECT, add_key, handshake);
+    qkv_handshake_add_checksum(handshake, "the config",
+                               (uint32_t)crc32_z(0, (const Bytef *)handshake->facts, handshake->size));
+    add_pairs(handshake, "data.train", training->train.count, qkv_corpus_checksum(&training->train));
+    add_pairs(handshake, "data.dev", training->dev.count, qkv_corpus_checksum(&training->dev));
+    if (training->links.pairs)
+        add_pairs(handshake, "data.train_links", training->links.pairs,
+                  qkv_token_links_checksum(&training->links));
+    qkv_handshake_add_checksum(handshake, "the source vocabulary",
+                               qkv_vocabulary_checksum(&training->source));
+    qkv_handshake_add_checksum(handshake, "the target vocabulary",
+                               qkv_vocabulary_checksum(&training->target));
+    for (int side = 0; side < 2; side++)
+        if (training->bpe[side])
+            qkv_handshake_add_checksum(handshake, side ? "the target merges" : "the source merges",
+                                       qkv_bpe_checksum(training->bpe[side]));
+}
+
+enum qkv_status qkv_training_agree(struct training *training, enum qkv_status status, struct qkv_error *error)
+{
+    struct qkv_processes *processes = training->options->processes;
+    int count = qkv_processes_count(processes);
+    if (!processes) return status;
+    training->wants_stop = qkv_arena_zeroed(&training->arena, (size_t)count * sizeof(bool));
+    training->sent = qkv_arena_zeroed(&training->arena, (size_t)count * sizeof(int64_t));
+    if (!training->wants_stop || !training->sent) {
+        qkv_processes_abort(processes);
+        return qkv_error_set(error, "out of memory for %d processes", count);
+    }
+    /* Version and kernels come first, because another build may send the later messages in another format. */
+    struct qkv_handshake build = {0}, input = {0};
+    struct qkv_error inner = {""};
+    qkv_handshake_add_build(&build);
+    if (qkv_handshake(processes, &build, QKV_OK, &inner)) {
+        *error = inner;
+        return QKV_INVALID;
+    }
+    if (!status) describe(training, &input);
+    status = qkv_handshake(processes, &input, status, error);
+    training->has_followers = !status && qkv_processes_rank(processes) == 0;
+    return status;
+}
+
+/* ---- the run ---- */
+
+/* Writes the merges to the run folder. */
+static enum qkv_status save_merges(struct training *training, struct qkv_error *error)
+{
+    static const char *const names[2] = {QKV_RUN_SOURCE_CODES, QKV_RUN_TARGET_CODES},
+                             *const pieces[2] = {QKV_RUN_SOURCE_PIECES, QKV_RUN_TARGET_PIECES};
+    const struct qkv_data_config *data = &training->config->data;
+    for (int side = 0; side < 2; side++) {
+        const struct qkv_bpe *bpe = training->bpe[side];
+        const char *path = file_of(training, names[side]), *kept = file_of(training, pieces[side]);
+        if (!path || !kept) return no_memory(error);
+        if (bpe && qkv_bpe_save(bpe, path, error)) return QKV_INVALID;
+        int64_t minimum = side ? data->trg.bpe_min_freq : data->src.bpe_min_freq;
+        if (bpe && minimum > 0 && qkv_bpe_save_pieces(bpe, kept, error)) return QKV_INVALID;
+    }
+    return QKV_OK;
 }
 
 /* Refuses another training text on resuming. Refuses another dev set if the run has validated already, as
@@ -133,7 +469,7 @@ static enum qkv_status check_texts(const struct training *training, const struct
     if (training->links.pairs && qkv_provenance_check_links(state, "data.train_links", data->train_links,
                                                             &training->links, last, error))
         return QKV_INVALID;
-    if (!data->dev[0] || !training->progress.best_count) return QKV_OK;
+    if (!data->dev[0] || !training->progress.kept[KEPT_BEST].count) return QKV_OK;
     return qkv_provenance_check_text(state, "data.dev", data->dev, &training->dev, last, error);
 }
 
@@ -142,7 +478,7 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
     const char *last = file_of(training, QKV_RUN_LAST);
     struct qkv_state state = {0};
     struct qkv_error inner = {""};
-    if (!last) return qkv_error_set(error, "out of memory");
+    if (!last) return no_memory(error);
     enum qkv_status status =
         qkv_checkpoint_load(last, &training->model->parameters, &training->optimizer.state, &state, error);
     if (!status) {
@@ -162,16 +498,6 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
                           last, (long long)done, (long long)updates, (long long)done);
     qkv_state_release(&state);
     return status;
-}
-
-enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error *error)
-{
-    enum qkv_status status = qkv_warm_start_open(training, error);
-    if (status) return status;
-    if (qkv_training_find_merges(training, error) || read_corpora(training, error) ||
-        check_lengths(training, error))
-        return QKV_INVALID;
-    return make_parts(training, error);
 }
 
 /* Refuses more processes than shards: each process must compute at least one shard. */
@@ -194,7 +520,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     training->best_temporary = file_of(training, QKV_RUN_BEST ".tmp");
     bool has_paths = training->metrics && training->best_temporary;
     bool has_folder = qkv_processes_rank(training->options->processes) == 0;
-    enum qkv_status status = has_paths ? QKV_OK : qkv_error_set(error, "out of memory");
+    enum qkv_status status = has_paths ? QKV_OK : no_memory(error);
     if (!status) status = check_shards(training, error);
     if (!status && has_folder) status = qkv_run_folder_check(training, error);
     if (!status) status = qkv_training_prepare(training, error);
@@ -204,28 +530,26 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     if (training->options->resume) {
         if (restore(training, error) || qkv_run_folder_clear(training, error)) return QKV_INVALID;
         qkv_training_plan_epoch(training);
-        if (qkv_best_forget_early_end(training, error) || qkv_final_average_restore(training, error) ||
-            qkv_run_folder_trim_metrics(training, error) || qkv_best_restore(training, error) ||
-            qkv_snapshots_prune(training, error) || qkv_notices_restore(training, error))
+        if (qkv_checkpoints_restore(training, error) || qkv_notices_restore(training, error))
             return QKV_INVALID;
         return qkv_run_folder_describe(training, error);
     }
     qkv_training_plan_epoch(training);
     const char *source = file_of(training, QKV_RUN_SOURCE), *target = file_of(training, QKV_RUN_TARGET);
-    if (!source || !target) return qkv_error_set(error, "out of memory");
+    if (!source || !target) return no_memory(error);
     if (qkv_run_folder_clear(training, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->source, source, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->target, target, error)) return QKV_INVALID;
     if (save_merges(training, error)) return QKV_INVALID;
     if (qkv_snapshot_record(training, false, error)) return QKV_INVALID;
     /* Write the checkpoint before config.yaml, which makes the folder a run: so every run can be resumed. */
-    if (qkv_training_save(training, QKV_RUN_LAST, CHECKPOINT_RESUMABLE, error)) return QKV_INVALID;
+    if (qkv_checkpoint_save_last(training, error)) return QKV_INVALID;
     return qkv_run_folder_describe(training, error);
 }
 
 void qkv_training_release(struct training *training)
 {
-    qkv_warm_start_release(training);
+    close_warm_start(training);
     qkv_evaluator_free(training->evaluator);
     qkv_training_release_model(training);
     qkv_workers_free(training->workers);

@@ -143,23 +143,11 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     return qkv_log_write(training, &line, error);
 }
 
-/* Saves last.safetensors, and only then removes snapshots that its list lacks. */
-static enum qkv_status save_last(struct training *training, struct qkv_error *error)
-{
-    if (qkv_training_save(training, QKV_RUN_LAST, CHECKPOINT_RESUMABLE, error)) return QKV_INVALID;
-    return qkv_snapshots_prune(training, error);
-}
-
-/* Validates, unless that is done for this update, and saves last.safetensors. Only then does it remove old
- * checkpoints: if the process is killed before, --resume continues from the previous last.safetensors and
- * needs the files that it lists (setup.c). */
+/* Validates, unless that is done for this update, and saves checkpoints. */
 static enum qkv_status validate_and_save(struct training *training, struct qkv_error *error)
 {
     enum qkv_status status = validate(training, error);
-    if (!status) status = qkv_last_record(training, error);
-    if (!status) status = save_last(training, error);
-    if (status) return status;
-    return qkv_best_prune(training, error);
+    return status ? status : qkv_checkpoint_keep(training, error);
 }
 
 /* ---- the loop ---- */
@@ -212,13 +200,12 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
         if (report_progress(training, &clock, error)) return QKV_INVALID;
         if (is_stopped(training)) {
             *end = QKV_TRAIN_STOPPED;
-            return save_last(training, error);
+            return qkv_checkpoint_save_last(training, error);
         }
     }
     enum qkv_status status = validate(training, error);
     if (status) return status;
-    bool recorded = qkv_last_is_recorded(training) && qkv_snapshot_is_recorded(training);
-    if (progress->update == saved && progress->validated == validated && recorded)
+    if (progress->update == saved && progress->validated == validated && qkv_checkpoint_is_kept(training))
         return QKV_OK; /* last.safetensors is up to date */
     if (qkv_snapshot_record(training, true, error)) return QKV_INVALID;
     return validate_and_save(training, error);
@@ -294,6 +281,7 @@ enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_trai
 {
     struct qkv_config complete = *config;
     struct training training = {.config = &complete, .options = options};
+    const struct kept_list *best = &training.progress.kept[KEPT_BEST];
     enum qkv_status status = finish_config(&training, &complete, error);
     *result = (struct qkv_train_result){0};
     status = status ? qkv_training_agree(&training, status, error) : qkv_training_open(&training, error);
@@ -306,11 +294,11 @@ enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_trai
         if (!status && result->end != QKV_TRAIN_STOPPED) status = average(&training, result, error);
         result->updates = training.progress.update;
         result->tokens = training.progress.tokens;
-        result->validated = training.progress.best_count > 0;
-        result->best_update = training.progress.best[0].update;
-        result->best = training.progress.best[0].score;
+        result->validated = best->count > 0;
+        result->best_update = best->item[0].update;
+        result->best = best->item[0].score;
     }
-    qkv_order_end(&training, status, result);
+    qkv_training_dismiss(&training, status, result);
     qkv_training_release(&training);
     return status;
 }

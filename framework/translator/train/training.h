@@ -1,22 +1,11 @@
 /* The state of one call of qkv_train, and the files that work on it; each file calls only files above it:
  *
- *     progress.c           where training is, to and from the state of a checkpoint
- *     run_folder.c         the run folder: lock, config, metrics.jsonl
- *     metrics_log.c        lines of metrics.jsonl
- *     save.c               checkpoints
- *     prune.c              removes checkpoints that are in no list
- *     best_checkpoints.c   the lists of the best and of the last checkpoints, and their files
- *     snapshots.c          the list of snapshots, and their files
- *     final_average.c      the average that ends a training
- *     orders.c             orders from process 0 to the other processes
- *     updates.c            the model, its optimizer, and one update: neither files nor threads of its own
- *     warm_start.c         the first parameters, from another run or a file
- *     agreement.c          what several processes must have in common
- *     setup.c              reads and checks all input, makes the model, restores or begins the run
- *     prepare_text.c       writes the training text as ids, with the vocabularies that training would use
- *     overfitting.c        the rule of overfitting
- *     notices.c            warnings about overfitting and lack of progress
- *     trainer.c            the loop, behind qkv/trainer.h */
+ *     run_folder.c    the run folder: lock, config, lines of metrics.jsonl
+ *     checkpoints.c   checkpoints, and which of them are kept
+ *     updates.c       the model, its optimizer, and one update, also in several processes: neither files nor threads of its own
+ *     notices.c       warnings about overfitting and lack of progress
+ *     setup.c         reads and checks all input, makes the model, restores or begins the run
+ *     trainer.c       the loop, behind qkv/trainer.h */
 #ifndef QKV_TRAIN_TRAINING_H
 #define QKV_TRAIN_TRAINING_H
 
@@ -31,15 +20,26 @@
 #include <dirent.h>
 
 enum {
-    MAX_BEST = 64,      /* upper limit of training.keep_best_ckpts and testing.average */
-    MAX_LAST = 64,      /* upper limit of training.keep_last_ckpts */
-    MAX_SNAPSHOTS = 64, /* upper limit of training.snapshots */
-    MAX_SAMPLES = 16,   /* upper limit of training.validation_samples */
+    MAX_KEPT =
+        64, /* upper limit of training.keep_best_ckpts, testing.average, keep_last_ckpts and snapshots */
+    MAX_SAMPLES = 16, /* upper limit of training.validation_samples */
 };
 
-struct best_checkpoint {
-    int64_t update;
-    double score; /* by training.early_stopping_metric */
+/* The lists of the checkpoints that are kept. */
+enum kept_in {
+    KEPT_BEST,      /* best first, by training.early_stopping_metric */
+    KEPT_LAST,      /* ascending, as are snapshots */
+    KEPT_SNAPSHOTS, /* of training.snapshots */
+    KEPT_LISTS,
+};
+
+/* Places are one more than are kept: of the best and last ones for that of `early_end`, of the snapshots for a new one. */
+struct kept_list {
+    int64_t count;
+    struct kept {
+        int64_t update;
+        double score; /* of the best ones */
+    } item[MAX_KEPT + 1];
 };
 
 /* Where training is. A checkpoint keeps it, so that a resumed run computes the same bits. */
@@ -58,14 +58,7 @@ struct progress {
     double log_cross_entropy;
     double log_alignment; /* sum of the cross entropy of guided alignment since the last log line, nats */
     int64_t log_tokens;   /* target tokens since the last log line */
-    int64_t best_count;
-    /* [best_count], best first. One place more than are kept, here and below, for that of `early_end`. */
-    struct best_checkpoint best[MAX_BEST + 1];
-    int64_t last_count;
-    int64_t last[MAX_LAST + 1]; /* [last_count]: updates of the last checkpoints, ascending */
-    int64_t snapshot_count;
-    /* [snapshot_count]: updates of the snapshots, ascending. One place more than are kept, for a new one. */
-    int64_t snapshot[MAX_SNAPSHOTS + 1];
+    struct kept_list kept[KEPT_LISTS];
 };
 
 /* The warnings that training may give. */
@@ -137,25 +130,12 @@ struct training {
     struct warm_start from;
 
     /* Of several processes: */
-    bool has_followers;      /* this is process 0, and the others wait for its orders */
+    bool has_followers;      /* this is process 0, and the others wait for its commands */
     bool has_shared;         /* parameters have been sent to the others */
     uint64_t shared_changes; /* parameters.changes at that time */
     bool *wants_stop;        /* [processes]: which have been asked to stop */
     int64_t *sent;           /* [processes]: bytes */
 };
-
-/* ---- progress.c ---- */
-
-void qkv_progress_save(const struct progress *progress, struct qkv_state *state);
-/* Fails, and changes nothing, when a number is missing or impossible. */
-enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv_state *state,
-                                     struct qkv_error *error);
-
-/* True after the last update. The epoch must be planned. */
-bool qkv_training_is_at_end(const struct training *training);
-
-/* Whether training is finished, except perhaps for the average of testing.average. The epoch must be planned. */
-bool qkv_training_is_finished(const struct training *training);
 
 /* ---- run_folder.c ---- */
 
@@ -179,12 +159,7 @@ enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qk
 
 struct cJSON;
 
-/* Appends the JSON object `line` to metrics.jsonl. Frees `line`, even on failure. */
-enum qkv_status qkv_run_folder_log(struct training *training, struct cJSON *line, struct qkv_error *error);
-
-/* ---- metrics_log.c ---- */
-
-/* A line of metrics.jsonl. qkv_log_write frees it. */
+/* A line of metrics.jsonl. */
 struct log_line {
     struct cJSON *object;
     bool complete; /* false: memory runs out */
@@ -196,98 +171,45 @@ void qkv_log_flag(struct log_line *line, const char *key, bool value);
 void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores);
 /* Adds the seconds of training so far, including those before the run was resumed. */
 void qkv_log_seconds(struct log_line *line, const struct training *training);
+/* Appends the line to metrics.jsonl, and frees it, even on failure. */
 enum qkv_status qkv_log_write(struct training *training, const struct log_line *line,
                               struct qkv_error *error);
 
-/* ---- save.c ---- */
+/* ---- checkpoints.c ---- */
 
-enum checkpoint_kind {
-    CHECKPOINT_RESUMABLE, /* with the optimizer's moments, which only --resume reads and which make up most of the file
-                             (two thirds with Adam, half with SGD) */
-    CHECKPOINT_VALUES,
-    CHECKPOINT_HALF, /* values in half precision */
-};
+/* Takes the progress from the state of a checkpoint. Fails, and changes nothing, when a number is missing or impossible. */
+enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv_state *state,
+                                     struct qkv_error *error);
 
-/* Writes a checkpoint to the file `name` of the run folder. */
-enum qkv_status qkv_training_save(struct training *training, const char *name, enum checkpoint_kind kind,
-                                  struct qkv_error *error);
-
-/* ---- prune.c ---- */
-
-/* Removes the files `<prefix>N.safetensors` of the run folder whose update N is in no list. */
-enum qkv_status qkv_training_prune(const struct training *training, const char *prefix,
-                                   bool (*is_listed)(const struct progress *progress, int64_t update),
-                                   struct qkv_error *error);
-
-/* ---- best_checkpoints.c ---- */
+/* True after the last update. The epoch must be planned. */
+bool qkv_training_is_at_end(const struct training *training);
 
 /* If the last update is among the best by `score`: adds it to the list of best checkpoints and writes its
  * checkpoint. *is_best: it is the best of all. */
 enum qkv_status qkv_best_record(struct training *training, double score, bool *is_best,
                                 struct qkv_error *error);
 
-/* Adds the present update to the list of the training.keep_last_ckpts last checkpoints, and writes its checkpoint. */
-enum qkv_status qkv_last_record(struct training *training, struct qkv_error *error);
-
-/* True when qkv_last_record has nothing to do. */
-bool qkv_last_is_recorded(const struct training *training);
-
-/* Removes the checkpoints that are no longer in a list. */
-enum qkv_status qkv_best_prune(struct training *training, struct qkv_error *error);
-
-/* For a resumed run: if it was finished but now has more to do, removes from the lists the checkpoint of an early end, and saves
- * last.safetensors. The epoch must be planned. */
-enum qkv_status qkv_best_forget_early_end(struct training *training, struct qkv_error *error);
-
-/* Makes best.safetensors and the update-*.safetensors of the folder agree with lists that were restored. */
-enum qkv_status qkv_best_restore(struct training *training, struct qkv_error *error);
-
-/* ---- snapshots.c ---- */
-
 /* Writes a snapshot of the present update if one is due, or if `is_end`, the last update, unless it has one. Adds it to the
  * list. If there are then more than training.snapshots, drops the snapshot whose neighbours are closest to each other. */
 enum qkv_status qkv_snapshot_record(struct training *training, bool is_end, struct qkv_error *error);
 
-/* True when qkv_snapshot_record has nothing to do at the end of training. */
-bool qkv_snapshot_is_recorded(const struct training *training);
+/* Saves last.safetensors. Only then does it remove checkpoints that are in no list: if the process is killed before, --resume
+ * continues from the previous last.safetensors and needs the files that it lists. */
+enum qkv_status qkv_checkpoint_save_last(struct training *training, struct qkv_error *error);
 
-/* Removes the snapshots that are no longer in the list. Call it only after last.safetensors is saved with the list, as
- * --resume may need them otherwise. */
-enum qkv_status qkv_snapshots_prune(const struct training *training, struct qkv_error *error);
+/* The same after it has added the present update to the list of the training.keep_last_ckpts last checkpoints. */
+enum qkv_status qkv_checkpoint_keep(struct training *training, struct qkv_error *error);
 
-/* ---- final_average.c ---- */
+/* True when the present update is in the list of the last checkpoints and in that of snapshots, if they are wanted. */
+bool qkv_checkpoint_is_kept(const struct training *training);
 
 /* Where testing.average is above 0 and training has validated: writes average.safetensors, scores it and logs that.
  * Afterwards the model holds the average. Otherwise does nothing. */
 enum qkv_status qkv_final_average(struct training *training, struct qkv_train_average *average,
                                   struct qkv_error *error);
 
-/* For a resumed run: keeps average.safetensors if training is finished and it is the average of the best checkpoints; otherwise
- * removes it. */
-enum qkv_status qkv_final_average_restore(struct training *training, struct qkv_error *error);
-
-/* ---- orders.c: all do nothing in one process ---- */
-
-/* Computes a batch, or ends. */
-struct order {
-    bool is_last, has_values; /* has_values: new values of all parameters follow */
-    enum qkv_status status;   /* of the training that ends */
-    enum qkv_train_end end;
-    int64_t update, epoch, batch; /* updates done; epoch and batch to compute */
-    int64_t part;                 /* number of the batch in its update, from 0 */
-};
-
-/* Process 0: orders the others to compute the batch just fetched (number progress.batch - 1), part `part` of an update. */
-enum qkv_status qkv_order_step(struct training *training, int64_t part, struct qkv_error *error);
-
-/* Process 0: ends the training of the others, if they still follow, and adds the numbers of bytes sent to the result. */
-void qkv_order_end(struct training *training, enum qkv_status status, struct qkv_train_result *result);
-
-/* The others: wait for the next order. */
-enum qkv_status qkv_order_receive(struct training *training, struct order *order, struct qkv_error *error);
-
-/* After each step: tells process 0 which processes have been asked to stop, by a signal for example. */
-enum qkv_status qkv_order_report(struct training *training, struct qkv_error *error);
+/* For a resumed run, whose progress is restored and whose epoch is planned: makes lists, files and metrics.jsonl agree. */
+enum qkv_status qkv_checkpoints_restore(struct training *training, struct qkv_error *error);
 
 /* ---- updates.c ---- */
 
@@ -315,10 +237,13 @@ void qkv_training_plan_epoch(struct training *training);
 enum qkv_status qkv_training_update(struct training *training, struct update_sums *sums,
                                     struct qkv_error *error);
 
-/* In a process other than 0: computes what process 0 orders until it ends the training; returns the status of the training, and
+/* In a process other than 0: computes what process 0 commands until it ends the training; returns the status of the training, and
  * *end. The message is empty, because process 0 reports it, except for a failure that only this process knows of. */
 enum qkv_status qkv_training_follow(struct training *training, enum qkv_train_end *end,
                                     struct qkv_error *error);
+
+/* In process 0: ends the training of the others, if they still follow, and adds the numbers of bytes sent to the result. */
+void qkv_training_dismiss(struct training *training, enum qkv_status status, struct qkv_train_result *result);
 
 /* QKV_FAILED, with a message that names the update that diverged, what was found, and remedies. */
 enum qkv_status qkv_training_diverged(int64_t update, const struct qkv_error *found, struct qkv_error *error);
@@ -326,26 +251,11 @@ enum qkv_status qkv_training_diverged(int64_t update, const struct qkv_error *fo
 /* Releases everything that qkv_training_make_model and qkv_training_make_optimizer have made, even if they have failed. */
 void qkv_training_release_model(struct training *training);
 
-/* ---- agreement.c ---- */
-
-/* status: of the preparation of this process, with its error. Returns a failure in all processes if one has failed, or if what
- * they have prepared differs; process 0 has the error. In one process: returns `status`. */
-enum qkv_status qkv_training_agree(struct training *training, enum qkv_status status,
-                                   struct qkv_error *error);
-
 /* ---- setup.c ---- */
 
 /* How data.train is read, but for bpe_dropout: with guided alignment, the words of tokens are kept; if data.train_links is
  * the same file, the third column of a table holds the links. */
 struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config);
-
-/* Learns the merges of byte-pair encoding or reads them: those of a resumed run from its folder, those of training.from from
- * the other one. From then on `config` is `with_merges`. */
-enum qkv_status qkv_training_find_merges(struct training *training, struct qkv_error *error);
-
-/* Reads the vocabularies of the run in `folder`. */
-enum qkv_status qkv_training_load_vocabularies(struct training *training, const char *folder,
-                                               struct qkv_error *error);
 
 /* Reads all input and makes the model and all that trains it, but no run folder. The caller sets config and options before,
  * and releases the training also after a failure. */
@@ -354,6 +264,11 @@ enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error
 /* Reads all input, makes the model and its run folder, and restores the progress of a resumed run. The caller
  * sets config and options before, and releases the training also after a failure. */
 enum qkv_status qkv_training_open(struct training *training, struct qkv_error *error);
+/* Compares what several processes must have in common. status: of the preparation of this process, with its error. Returns a
+ * failure in all processes if one has failed, or if what they have prepared differs; process 0 has the error. In one process:
+ * returns `status`. */
+enum qkv_status qkv_training_agree(struct training *training, enum qkv_status status,
+                                   struct qkv_error *error);
 void qkv_training_release(struct training *training);
 
 /* ---- notices.c ---- */
