@@ -1,17 +1,20 @@
-#include "init_plan.h"
+/* The sizes, tokens and length of training of a first config, chosen by the data. */
+#include "init/init.h"
 
+#include "qkv/bpe.h"
 #include "qkv/tokenizer.h"
-#include "qkv/trainer.h"
-#include "qkv/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Little data needs a small model and much dropout, else it is learned by heart. Words that occur once teach nothing: from
+ * some ten thousand pairs on, byte-pair encoding cuts them into pieces that occur more often. */
 static const struct init_sizes SIZES[] = {
-#define SIZES(pairs, level, merges, layers, width, inner, heads, dropout, rate, warmup, tokens, epochs)      \
-    {pairs, QKV_LEVEL_##level, merges, layers, width, inner, heads, dropout, rate, warmup, tokens, epochs},
-#include "init_sizes.def"
-#undef SIZES
+    {0, QKV_LEVEL_WORD, 0, 2, 64, 128, 4, 0.3, 0.003, 200, 500, 100},
+    {5000, QKV_LEVEL_WORD, 0, 3, 128, 256, 4, 0.3, 0.002, 300, 600, 40},
+    {20000, QKV_LEVEL_BPE, 6000, 4, 128, 256, 4, 0.25, 0.002, 800, 1000, 40},
+    {80000, QKV_LEVEL_BPE, 8000, 3, 256, 1024, 8, 0.1, 0.001, 800, 1000, 20},
+    {300000, QKV_LEVEL_BPE, 10000, 4, 256, 1024, 8, 0.1, 0.001, 2000, 2000, 10},
 };
 enum { SIZES_COUNT = sizeof SIZES / sizeof *SIZES };
 
@@ -25,11 +28,11 @@ enum {
 
 /* ---- tokens ---- */
 
-/* The settings with which a side is tokenised, the same as init_config.c writes. */
-static struct qkv_text_config text_of(const struct init_data *data, const struct init_plan *plan, int side)
+/* The settings with which a side is tokenised, the same as files.c writes. */
+static struct qkv_text_config text_of(const struct init *init, int side)
 {
-    const char *lang = data->pairs->lang[side];
-    return (struct qkv_text_config){.lang = lang,
+    const struct init_plan *plan = &init->plan;
+    return (struct qkv_text_config){.lang = init->pairs.lang[side],
                                     .level = plan->level[side],
                                     .lowercase = init_is_lowercase(plan, side),
                                     .split_punctuation = plan->split_punctuation[side]};
@@ -37,15 +40,14 @@ static struct qkv_text_config text_of(const struct init_data *data, const struct
 
 /* Calls the tokenizer on each sentence of a side: on those of training, to add their tokens to `types`; or on all, to set
  * length[i] to the number of tokens of pair i. The other one of `types` and `length` is NULL. */
-static enum qkv_status tokenize_side(const struct init_data *data, int side,
-                                     const struct qkv_text_config *text, struct qkv_types *types,
-                                     int64_t *length, struct qkv_error *error)
+static enum qkv_status tokenize_side(const struct init *init, int side, const struct qkv_text_config *text,
+                                     struct qkv_types *types, int64_t *length, struct qkv_error *error)
 {
     struct qkv_tokens tokens = {0};
     enum qkv_status status = QKV_OK;
-    for (int64_t i = 0; i < data->pairs->count && !status; i++) {
-        if (types && data->part[i] != QKV_PAIRS_TRAIN) continue;
-        const char *line = qkv_pairs_text(data->pairs, i, side);
+    for (int64_t i = 0; i < init->pairs.count && !status; i++) {
+        if (types && init->part[i] != QKV_PAIRS_TRAIN) continue;
+        const char *line = qkv_pairs_text(&init->pairs, i, side);
         status = qkv_tokenize(&tokens, text, line, strlen(line), error);
         for (int64_t t = 0; types && t < tokens.count && !status; t++)
             if (qkv_types_add(types, tokens.token[t], 1) < 0) status = qkv_error_set(error, "out of memory");
@@ -56,13 +58,13 @@ static enum qkv_status tokenize_side(const struct init_data *data, int side,
 }
 
 /* A max_length with which nearly all training sentences fit, of these numbers of tokens. */
-static int64_t fitting_length(const struct init_data *data, const int64_t *length)
+static int64_t fitting_length(const struct init *init, const int64_t *length)
 {
-    int64_t sentences[INIT_LENGTH_MAX + 1] = {0}, longer = data->count[QKV_PAIRS_TRAIN], max = 0;
-    for (int64_t i = 0; i < data->pairs->count; i++)
-        if (data->part[i] == QKV_PAIRS_TRAIN)
+    int64_t sentences[INIT_LENGTH_MAX + 1] = {0}, longer = init->count[QKV_PAIRS_TRAIN], max = 0;
+    for (int64_t i = 0; i < init->pairs.count; i++)
+        if (init->part[i] == QKV_PAIRS_TRAIN)
             sentences[length[i] < INIT_LENGTH_MAX ? length[i] : INIT_LENGTH_MAX]++;
-    while (max < INIT_LENGTH_MAX && longer * LONG_ONE_IN > data->count[QKV_PAIRS_TRAIN])
+    while (max < INIT_LENGTH_MAX && longer * LONG_ONE_IN > init->count[QKV_PAIRS_TRAIN])
         longer -= sentences[max++];
     max = (max + LENGTH_STEP - 1) / LENGTH_STEP * LENGTH_STEP;
     return max < LENGTH_MIN ? LENGTH_MIN : max > INIT_LENGTH_MAX ? INIT_LENGTH_MAX : max;
@@ -71,45 +73,46 @@ static int64_t fitting_length(const struct init_data *data, const int64_t *lengt
 /* Takes pairs of more than INIT_LENGTH_MAX tokens on a side out of dev and test, unless that would leave nothing of a part:
  * translating one of thousands of words takes longer than all others together, and most of the loss would be that of its
  * words. */
-static void take_out_long(struct init_plan *plan, struct init_data *data, const int64_t *length)
+static void take_out_long(struct init *init, const int64_t *length)
 {
-    int64_t count = data->pairs->count, left[QKV_PAIRS_PARTS] = {0};
+    int64_t count = init->pairs.count, left[QKV_PAIRS_PARTS] = {0};
     for (int64_t i = 0; i < count; i++)
-        left[data->part[i]] += length[i] <= INIT_LENGTH_MAX && length[count + i] <= INIT_LENGTH_MAX;
+        left[init->part[i]] += length[i] <= INIT_LENGTH_MAX && length[count + i] <= INIT_LENGTH_MAX;
     for (int64_t i = 0; i < count; i++) {
-        enum qkv_pairs_part part = data->part[i];
+        enum qkv_pairs_part part = init->part[i];
         bool fits = length[i] <= INIT_LENGTH_MAX && length[count + i] <= INIT_LENGTH_MAX;
         if (part == QKV_PAIRS_TRAIN || fits || !left[part]) continue;
-        data->part[i] = QKV_PAIRS_PARTS;
-        data->count[part]--;
-        plan->taken_out++;
+        init->part[i] = QKV_PAIRS_PARTS;
+        init->count[part]--;
+        init->plan.taken_out++;
     }
 }
 
 /* Chooses max_length of both sides, and finds which pairs are longer. */
-static enum qkv_status choose_lengths(struct init_plan *plan, struct init_data *data,
-                                      struct qkv_bpe *const bpe[2], struct qkv_error *error)
+static enum qkv_status choose_lengths(struct init *init, struct qkv_bpe *const bpe[2],
+                                      struct qkv_error *error)
 {
-    int64_t count = data->pairs->count, training = data->count[QKV_PAIRS_TRAIN], left_out = 0;
+    struct init_plan *plan = &init->plan;
+    int64_t count = init->pairs.count, training = init->count[QKV_PAIRS_TRAIN], left_out = 0;
     int64_t *length = malloc(2 * (size_t)count * sizeof *length);
     enum qkv_status status = length ? QKV_OK : qkv_error_set(error, "out of memory");
     for (int side = 0; side < 2 && !status; side++) {
-        struct qkv_text_config text = text_of(data, plan, side);
+        struct qkv_text_config text = text_of(init, side);
         text.bpe = bpe[side];
-        status = tokenize_side(data, side, &text, NULL, length + side * count, error);
-        if (!status) plan->max_length[side] = fitting_length(data, length + side * count);
+        status = tokenize_side(init, side, &text, NULL, length + side * count, error);
+        if (!status) plan->max_length[side] = fitting_length(init, length + side * count);
     }
     for (int64_t i = 0; i < count && !status; i++)
-        left_out += data->part[i] == QKV_PAIRS_TRAIN &&
+        left_out += init->part[i] == QKV_PAIRS_TRAIN &&
                     (length[i] > plan->max_length[0] || length[count + i] > plan->max_length[1]);
-    if (!status) take_out_long(plan, data, length);
+    if (!status) take_out_long(init, length);
     plan->left_out = training ? (double)left_out / (double)training : 0;
     if (!status && left_out == training)
         status = qkv_error_set(
             error,
             "%s: all of its training pairs have a side of more than %d tokens, but qkv learns from "
             "sentences: split the texts, so that each pair is a sentence and its translation",
-            data->pairs->path[0], INIT_LENGTH_MAX);
+            init->pairs.path[0], INIT_LENGTH_MAX);
     free(length);
     return status;
 }
@@ -142,16 +145,16 @@ static void forget(struct qkv_bpe *bpe[2])
 }
 
 /* Halves the number of merges until the text yields that many. If it yields too few, words are not split into pieces. */
-static enum qkv_status choose_merges(struct init_plan *plan, const struct init_data *data,
-                                     struct qkv_bpe *bpe[2], struct qkv_error *error)
+static enum qkv_status choose_merges(struct init *init, struct qkv_bpe *bpe[2], struct qkv_error *error)
 {
+    struct init_plan *plan = &init->plan;
     struct qkv_types types[2] = {{0}, {0}};
     enum qkv_status status = QKV_OK;
     for (int side = 0; side < 2 && !status; side++) {
-        struct qkv_text_config words = text_of(data, plan, side);
+        struct qkv_text_config words = text_of(init, side);
         words.level = QKV_LEVEL_WORD;
         if (plan->level[side] == QKV_LEVEL_BPE)
-            status = tokenize_side(data, side, &words, &types[side], NULL, error);
+            status = tokenize_side(init, side, &words, &types[side], NULL, error);
     }
     while (!status && plan->merges >= MIN_MERGES && !learn(plan, types, bpe)) {
         forget(bpe);
@@ -173,15 +176,16 @@ bool init_is_lowercase(const struct init_plan *plan, int side)
     return side == 0 && plan->level[side] == QKV_LEVEL_WORD;
 }
 
-enum qkv_status init_plan_choose(struct init_plan *plan, struct init_data *data, struct qkv_error *error)
+enum qkv_status init_plan_choose(struct init *init, struct qkv_error *error)
 {
+    struct init_plan *plan = &init->plan;
     int row = 0;
-    while (row + 1 < SIZES_COUNT && data->count[QKV_PAIRS_TRAIN] >= SIZES[row + 1].pairs) row++;
+    while (row + 1 < SIZES_COUNT && init->count[QKV_PAIRS_TRAIN] >= SIZES[row + 1].pairs) row++;
     *plan = (struct init_plan){.sizes = &SIZES[row],
                                .dropout = SIZES[row].dropout,
                                .merges = SIZES[row].merges,
                                .validations = MAX_VALIDATIONS};
-    const struct qkv_pairs_side *sides = data->facts->side;
+    const struct qkv_pairs_side *sides = init->facts.side;
     for (int side = 0; side < 2; side++) {
         plan->level[side] = sides[side].has_spaces ? SIZES[row].level : QKV_LEVEL_CHAR;
         plan->split_punctuation[side] = !sides[side].is_tokenized;
@@ -190,8 +194,8 @@ enum qkv_status init_plan_choose(struct init_plan *plan, struct init_data *data,
                      !strcmp(sides[0].script, sides[1].script);
     struct qkv_bpe *bpe[2] = {NULL, NULL};
     enum qkv_status status = QKV_OK;
-    if (SIZES[row].level == QKV_LEVEL_BPE) status = choose_merges(plan, data, bpe, error);
-    if (!status) status = choose_lengths(plan, data, bpe, error);
+    if (SIZES[row].level == QKV_LEVEL_BPE) status = choose_merges(init, bpe, error);
+    if (!status) status = choose_lengths(init, bpe, error);
     forget(bpe);
     return status;
 }

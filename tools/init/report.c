@@ -1,5 +1,5 @@
-#include "init_report.h"
-
+/* What `qkv init` says about the pairs that it has read, and about its plan. */
+#include "init/init.h"
 #include "terminal.h"
 
 #include <stdio.h>
@@ -30,17 +30,16 @@ static void report_left_out(const struct qkv_pairs *pairs)
 {
     const struct {
         const struct qkv_skipped_lines *lines;
-        const char *what;
-    } kinds[] = {{&pairs->blank, "blank line"},
-                 {&pairs->incomplete, "line without one of these columns"},
-                 {&pairs->empty, "pair with an empty side"}};
-    static const char *const plural[] = {"blank lines", "lines without one of these columns",
-                                         "pairs with an empty side"};
+        const char *one, *several;
+    } kinds[] = {
+        {&pairs->blank, "blank line", "blank lines"},
+        {&pairs->incomplete, "line without one of these columns", "lines without one of these columns"},
+        {&pairs->empty, "pair with an empty side", "pairs with an empty side"}};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         const struct qkv_skipped_lines *lines = kinds[k].lines;
         if (lines->count)
             printf("  left out %lld %s (the first is line %lld)\n", (long long)lines->count,
-                   lines->count == 1 ? kinds[k].what : plural[k], (long long)lines->first);
+                   lines->count == 1 ? kinds[k].one : kinds[k].several, (long long)lines->first);
     }
 }
 
@@ -66,9 +65,10 @@ static void report_order(const struct qkv_pairs *pairs)
            pairs->column[first], pairs->column[second], pairs->lang[second], pairs->lang[first]);
 }
 
-void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_statistics *facts,
-                       const char *const lang[2], bool is_cleaned)
+void init_report_pairs(const struct init *init, bool is_cleaned)
 {
+    const struct qkv_pairs *pairs = &init->pairs;
+    const struct qkv_pairs_statistics *facts = &init->facts;
     print_result(stdout, pairs->path[0]);
     if (!pairs->columns) {
         fputs(" and ", stdout);
@@ -85,8 +85,8 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
     report_order(pairs);
     report_anki(pairs);
     report_left_out(pairs);
-    report_side(pairs, &facts->side[0], lang[0], "source");
-    report_side(pairs, &facts->side[1], lang[1], "target");
+    report_side(pairs, &facts->side[0], init->lang[0], "source");
+    report_side(pairs, &facts->side[1], init->lang[1], "target");
     if (facts->side[0].is_tokenized || facts->side[1].is_tokenized)
         printf("  %s tokenized (spaces before full stops, or marks such as &apos;): the config leaves "
                "punctuation there as it is\n",
@@ -127,12 +127,13 @@ void init_report_pairs(const struct qkv_pairs *pairs, const struct qkv_pairs_sta
     }
 }
 
-void init_report_plan(const struct init_plan *plan, const struct init_data *data)
+void init_report_plan(const struct init *init)
 {
+    const struct init_plan *plan = &init->plan;
     const struct init_sizes *sizes = plan->sizes;
     printf("split: %lld pairs to train, %lld dev, %lld test; no sentence is in two of these\n",
-           (long long)data->count[QKV_PAIRS_TRAIN], (long long)data->count[QKV_PAIRS_DEV],
-           (long long)data->count[QKV_PAIRS_TEST]);
+           (long long)init->count[QKV_PAIRS_TRAIN], (long long)init->count[QKV_PAIRS_DEV],
+           (long long)init->count[QKV_PAIRS_TEST]);
     if (plan->taken_out)
         printf("  left out of dev and test: %lld pair%s of more than %d tokens\n", (long long)plan->taken_out,
                plan->taken_out == 1 ? "" : "s", INIT_LENGTH_MAX);

@@ -1,18 +1,14 @@
 /* qkv init: makes a config that is ready for training from a file of sentence pairs. */
+#include "init/init.h"
 #include "arguments.h"
 #include "commands.h"
 #include "error_messages.h"
-#include "init_config.h"
-#include "init_files.h"
-#include "init_measure.h"
-#include "init_report.h"
 #include "terminal.h"
 
 #include "data/pairs.h"
 #include "qkv/file.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -25,19 +21,6 @@ static struct {
     int64_t seed, dev, test, updates, threads;
     double minutes;
 } options = {.seed = 42, .dev = NOT_GIVEN, .test = NOT_GIVEN, .minutes = 10};
-
-/* Everything that is passed from reading to writing. */
-struct state {
-    struct qkv_pairs pairs;
-    struct qkv_pairs_statistics facts;
-    enum qkv_pairs_part *part;
-    struct init_data data;
-    struct init_plan plan;
-    struct qkv_train_cost cost;
-    struct init_names names;
-    struct init_paths paths;
-    char name[200], file[PATH_MAX], folder[PATH_MAX], lang[2][16];
-};
 
 /* ---- names ---- */
 
@@ -71,7 +54,7 @@ static size_t common_part(const char *name, size_t size, const char *other)
 
 /* Makes the name of the run from the names of the files that the pairs come from: spa for data/spa.txt.gz. target: NULL if
  * there is only one file. */
-static void name_by_input(struct state *state, const char *input, const char *target)
+static void name_by_input(struct init *init, const char *input, const char *target)
 {
     static const char *const ends[] = {".gz", ".tsv", ".txt", ".csv"};
     const char *base = base_of(input);
@@ -86,28 +69,28 @@ static void name_by_input(struct state *state, const char *input, const char *ta
         base++;
         size--;
     }
-    snprintf(state->name, sizeof state->name, "%.*s", (int)(size < 150 ? size : 150), size ? base : "pairs");
+    snprintf(init->name, sizeof init->name, "%.*s", (int)(size < 150 ? size : 150), size ? base : "pairs");
     /* One underscore for each other character, however many bytes of UTF-8 it has. */
-    char *to = state->name;
-    for (const char *at = state->name; *at; at++)
+    char *to = init->name;
+    for (const char *at = init->name; *at; at++)
         if (((unsigned char)*at & 0xC0) != 0x80) *to++ = is_name_letter(*at) ? *at : '_';
     *to = '\0';
-    if (!*state->name) snprintf(state->name, sizeof state->name, "pairs");
-    snprintf(state->file, sizeof state->file, "%s.yaml", state->name);
+    if (!*init->name) snprintf(init->name, sizeof init->name, "pairs");
+    snprintf(init->file, sizeof init->file, "%s.yaml", init->name);
 }
 
 /* Makes the name of the run from that of the config. Returns the exit code. */
-static int name_by_config(struct state *state, const char *config)
+static int name_by_config(struct init *init, const char *config)
 {
     const char *base = base_of(config);
     size_t length = strlen(base), size = without_end(base, without_end(base, length, ".yaml"), ".yml");
     if (size == length) return print_error("-o %s: the name of a config must end in .yaml", config);
-    if (strlen(config) >= sizeof state->file || size >= 150) return print_error("-o: the name is too long");
-    snprintf(state->name, sizeof state->name, "%.*s", (int)size, base);
-    snprintf(state->folder, sizeof state->folder, "%.*s", (int)(base - config), config);
-    snprintf(state->file, sizeof state->file, "%s", config);
-    for (const char *at = state->name; *at; at++)
-        if (!is_name_letter(*at) || *state->name == '.')
+    if (strlen(config) >= sizeof init->folder || size >= 150) return print_error("-o: the name is too long");
+    snprintf(init->name, sizeof init->name, "%.*s", (int)size, base);
+    snprintf(init->folder, sizeof init->folder, "%.*s", (int)(base - config), config);
+    snprintf(init->file, sizeof init->file, "%s", config);
+    for (const char *at = init->name; *at; at++)
+        if (!is_name_letter(*at) || *init->name == '.')
             return print_error(
                 "-o %s: the run takes its name from the config, so the name must be made of letters, "
                 "digits, '.', '_' and '-', and not start with '.'",
@@ -150,13 +133,12 @@ static int read_language(const char *option, const char **lang, bool has_prefix)
 }
 
 /* Sets the language codes of the config: src and trg if the languages are not known. */
-static void name_languages(struct state *state)
+static void name_languages(struct init *init)
 {
     static const char *const unknown[2] = {"src", "trg"};
     for (int side = 0; side < 2; side++) {
-        const char *found = state->pairs.lang[side];
-        snprintf(state->lang[side], sizeof state->lang[side], "%s", *found ? found : unknown[side]);
-        state->names.lang[side] = state->lang[side];
+        const char *found = init->pairs.lang[side];
+        snprintf(init->lang[side], sizeof init->lang[side], "%s", *found ? found : unknown[side]);
     }
 }
 
@@ -178,130 +160,117 @@ static int read_columns(int64_t column[2], int operands)
 }
 
 /* Removes the markup and the pairs that --clean asks for, and reports them. */
-static enum qkv_status clean(struct state *state, struct qkv_error *error)
+static enum qkv_status clean(struct init *init, struct qkv_error *error)
 {
     struct qkv_pairs_removed removed;
     if (!options.clean) return QKV_OK;
-    int64_t before = state->pairs.count, changed = qkv_pairs_remove_markup(&state->pairs, &state->facts),
-            emptied = before - state->pairs.count;
+    int64_t before = init->pairs.count, changed = qkv_pairs_remove_markup(&init->pairs, &init->facts),
+            emptied = before - init->pairs.count;
     if (changed && !options.quiet) {
         printf("cleaned: took HTML out of %lld pair%s", (long long)changed, changed == 1 ? "" : "s");
         if (emptied) printf("; removed %lld in which a side had nothing else", (long long)emptied);
         putchar('\n');
     }
-    if (qkv_pairs_clean(&state->pairs, &removed, error)) return QKV_INVALID;
+    if (qkv_pairs_clean(&init->pairs, &removed, error)) return QKV_INVALID;
     if (!options.quiet)
         printf(
             "cleaned: removed %lld repeated pair%s and %lld in which one side is far too long for the other; "
             "%lld remain\n",
             (long long)removed.repeated, removed.repeated == 1 ? "" : "s", (long long)removed.unbalanced,
-            (long long)state->pairs.count);
+            (long long)init->pairs.count);
     return QKV_OK;
 }
 
-static enum qkv_status split(struct state *state, struct qkv_error *error)
+static enum qkv_status split(struct init *init, struct qkv_error *error)
 {
-    int64_t count = state->pairs.count, part = count / PART_SHARE;
+    int64_t count = init->pairs.count, part = count / PART_SHARE;
     if (count < MIN_PAIRS)
         return qkv_error_set(
             error,
             "%s: has %lld pair%s, but training, dev and test need at least %d together, and learning to "
             "translate takes thousands",
-            state->pairs.path[0], (long long)count, count == 1 ? "" : "s", MIN_PAIRS);
+            init->pairs.path[0], (long long)count, count == 1 ? "" : "s", MIN_PAIRS);
     part = part < 1 ? 1 : part > PART_MAX ? PART_MAX : part;
     const struct qkv_pairs_parts wanted = {options.dev == NOT_GIVEN ? part : options.dev,
                                            options.test == NOT_GIVEN ? part : options.test,
                                            (uint64_t)options.seed};
-    state->part = malloc((size_t)count * sizeof *state->part);
-    if (!state->part) return qkv_error_set(error, "%s: out of memory", state->pairs.path[0]);
-    if (qkv_pairs_split(&state->pairs, wanted, state->part, error)) return QKV_INVALID;
-    state->data = (struct init_data){.pairs = &state->pairs, .facts = &state->facts, .part = state->part};
-    for (int64_t i = 0; i < count; i++) state->data.count[state->part[i]]++;
+    init->part = malloc((size_t)count * sizeof *init->part);
+    if (!init->part) return qkv_error_set(error, "%s: out of memory", init->pairs.path[0]);
+    if (qkv_pairs_split(&init->pairs, wanted, init->part, error)) return QKV_INVALID;
+    for (int64_t i = 0; i < count; i++) init->count[init->part[i]]++;
     return QKV_OK;
 }
 
 /* Chooses the number of updates: by --updates, or by measuring the speed. If the time allows only a few epochs, chooses a
  * smaller model, which learns more in that time. */
-static enum qkv_status choose_updates(struct state *state, struct qkv_error *error)
+static enum qkv_status choose_updates(struct init *init, struct qkv_error *error)
 {
-    struct init_plan *plan = &state->plan;
+    struct init_plan *plan = &init->plan;
     struct progress_bar bar = progress_bar_on(stderr);
     plan->updates = options.updates;
     while (!plan->updates) {
         if (!options.quiet) progress_bar_show(&bar, -1, "measuring how fast this machine trains");
-        enum qkv_status status =
-            init_measure(plan, &state->data, &state->names, (int)options.threads, &state->cost, error);
+        enum qkv_status status = init_measure(init, (int)options.threads, error);
         progress_bar_clear(&bar);
         if (status) return status;
-        int64_t updates = init_plan_updates(plan, &state->cost, 60 * options.minutes);
-        if (updates >= MIN_EPOCHS * state->cost.batches || !init_plan_shrink(plan)) plan->updates = updates;
+        int64_t updates = init_plan_updates(plan, &init->cost, 60 * options.minutes);
+        if (updates >= MIN_EPOCHS * init->cost.batches || !init_plan_shrink(plan)) plan->updates = updates;
     }
     return QKV_OK;
 }
 
-static void report_end(const struct state *state)
+static void report_end(const struct init *init)
 {
-    const struct qkv_train_cost *cost = &state->cost;
+    const struct qkv_train_cost *cost = &init->cost;
     if (cost->parameters) {
         char duration[16];
-        double updates = (double)state->plan.updates, seconds = updates * cost->seconds_per_update;
-        int64_t freq = init_validation_freq(&state->plan),
-                validations = (state->plan.updates + freq - 1) / freq;
+        double updates = (double)init->plan.updates, seconds = updates * cost->seconds_per_update;
+        int64_t freq = init_validation_freq(&init->plan),
+                validations = (init->plan.updates + freq - 1) / freq;
         format_duration(seconds + (double)validations * cost->seconds_per_validation, duration);
         printf("training: %lld parameters, %lld updates (%.1f epochs)\ntime: about %s on this machine\n",
-               (long long)cost->parameters, (long long)state->plan.updates,
+               (long long)cost->parameters, (long long)init->plan.updates,
                cost->batches ? updates / (double)cost->batches : 0, duration);
-        if (state->plan.updates < cost->batches)
+        if (init->plan.updates < cost->batches)
             printf("  this is less than one pass over the text; --minutes %lld would suit it\n",
                    (long long)init_plan_minutes(cost, MIN_EPOCHS));
         if (cost->seconds_per_validation > seconds / 2)
             printf("  a validation takes %.0f s: a smaller dev set, as with --dev %lld, leaves more for "
                    "training\n",
-                   cost->seconds_per_validation, (long long)(state->data.count[QKV_PAIRS_DEV] + 9) / 10);
+                   cost->seconds_per_validation, (long long)(init->count[QKV_PAIRS_DEV] + 9) / 10);
     } else {
-        printf("training: %lld updates\n", (long long)state->plan.updates);
+        printf("training: %lld updates\n", (long long)init->plan.updates);
     }
     fputs("wrote ", stdout);
     for (int f = 0; f < INIT_FILES; f++) {
-        print_result(stdout, state->paths.path[f]);
+        char path[PATH_MAX];
+        print_result(stdout, init_path(init, f, path));
         fputs(f + 1 < INIT_FILES ? ", " : "\n", stdout);
     }
     fputs("next: qkv train ", stdout);
-    print_shell_word(stdout, state->file);
+    print_shell_word(stdout, init->file);
     putchar('\n');
 }
 
-static enum qkv_status read_and_report(struct state *state, const struct qkv_pairs_request *request,
-                                       struct qkv_error *error)
-{
-    if (qkv_pairs_read(&state->pairs, *request, error) ||
-        qkv_pairs_describe(&state->pairs, &state->facts, error) ||
-        init_files_check(&state->paths, &state->pairs, options.overwrite, error))
-        return QKV_INVALID;
-    name_languages(state);
-    if (!options.quiet) init_report_pairs(&state->pairs, &state->facts, state->names.lang, options.clean);
-    return QKV_OK;
-}
-
-static enum qkv_status make_all(struct state *state, const struct qkv_pairs_request *request,
+static enum qkv_status make_all(struct init *init, const struct qkv_pairs_request *request,
                                 struct qkv_error *error)
 {
-    /* Checks early, before the slow reading; it is checked again when the files that were read are known. */
-    enum qkv_status status = init_files_check(&state->paths, NULL, options.overwrite, error);
-    if (!status) status = read_and_report(state, request, error);
-    if (!status) status = clean(state, error);
-    if (!status) status = split(state, error);
-    if (!status) status = init_plan_choose(&state->plan, &state->data, error);
-    /* Before the measurement, which takes some seconds. */
-    if (!status) status = init_files_try(&state->paths, error);
-    if (!status && !options.quiet && !options.updates) fflush(stdout);
-    if (!status) status = choose_updates(state, error);
-    if (!status) status = init_files_write(&state->paths, &state->plan, &state->data, &state->names, error);
-    if (!status && !options.quiet) {
-        init_report_plan(&state->plan, &state->data);
-        report_end(state);
-    }
-    return status;
+    /* Checks early, before the slow reading, and again when the files that were read are known. */
+    if (init_files_check(init, options.overwrite, error) || qkv_pairs_read(&init->pairs, *request, error) ||
+        qkv_pairs_describe(&init->pairs, &init->facts, error) ||
+        init_files_check(init, options.overwrite, error))
+        return QKV_INVALID;
+    name_languages(init);
+    if (!options.quiet) init_report_pairs(init, options.clean);
+    if (clean(init, error) || split(init, error) || init_plan_choose(init, error) ||
+        init_files_try(init, error)) /* before the measurement, which takes some seconds */
+        return QKV_INVALID;
+    if (!options.quiet && !options.updates) fflush(stdout);
+    if (choose_updates(init, error) || init_files_write(init, error)) return QKV_INVALID;
+    if (options.quiet) return QKV_OK;
+    init_report_plan(init);
+    report_end(init);
+    return QKV_OK;
 }
 
 static int run(int operands, char **operand)
@@ -313,21 +282,18 @@ static int run(int operands, char **operand)
     struct qkv_pairs_request request = {.path = operand[0],
                                         .target = operands > 1 ? operand[1] : NULL,
                                         .lang = {options.lang[0], options.lang[1]}};
-    static struct state state;
+    static struct init init;
     struct qkv_error error = {""};
     if (operands > 2) return print_usage_error(&command_init, "there are more than two files");
     if (read_columns(request.column, operands)) return QKV_INVALID;
     if (!options.config)
-        name_by_input(&state, operand[0], request.target);
-    else if (name_by_config(&state, options.config))
+        name_by_input(&init, operand[0], request.target);
+    else if (name_by_config(&init, options.config))
         return QKV_INVALID;
-    state.names.name = state.name;
-    state.names.file = state.file;
-    state.names.origin = operand[0];
-    init_paths_make(&state.paths, state.folder, &state.names);
-    enum qkv_status status = make_all(&state, &request, &error);
-    qkv_pairs_release(&state.pairs);
-    free(state.part);
+    init.origin = operand[0];
+    enum qkv_status status = make_all(&init, &request, &error);
+    qkv_pairs_release(&init.pairs);
+    free(init.part);
     return conclude(status, &error);
 }
 
