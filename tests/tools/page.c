@@ -209,7 +209,7 @@ Test(page, drops_answers_that_are_out_of_date)
 {
     opened("");
     char *dimmed =
-        value_of("(() => { window.shown = []; listen(changed => { if (changed.has('view')) "
+        value_of("(() => { window.shown = []; onChange('view', () => { "
                  "shown.push(state.view.source_tokens[0]); }); for (const source of ['one', 'two', 'three']) "
                  "{ change({source}); ask(); } return document.body.classList.contains('waiting'); })()");
     cr_expect_str_eq(dimmed, "true");

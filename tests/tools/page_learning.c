@@ -105,8 +105,7 @@ Test(page_learning, keeps_the_moment_in_the_address)
 }
 
 /* Keeps the moment of each view that the page shows in `seen`. */
-static const char RECORD[] =
-    "window.seen = [], listen(changed => { if (changed.has('view')) seen.push(state.update); })";
+static const char RECORD[] = "window.seen = [], onChange('view', () => { seen.push(state.update); })";
 
 /* Playing goes from the random weights to the learned ones; who wants less motion sees one moment for each press. */
 Test(page_learning, plays_the_training_and_drops_moments_that_were_passed)

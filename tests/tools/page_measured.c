@@ -73,7 +73,7 @@ Test(page_measured, shows_what_silencing_each_head_changes)
     char *with_silence = value_of("%s", columns);
     run_script("first('.silenced').classList.remove('silenced')");
     EXPECT_VALUE(columns, with_silence);
-    run_script("(toggleSilence('cross-1-2'), toggleSilence('encoder-1-1'))");
+    run_script("(toggleSilence('silent', 'cross-1-2'), toggleSilence('silent', 'encoder-1-1'))");
     wait_until("isSettled()");
     EXPECT_VALUE("count('#effects .silenced')", "1");
     EXPECT_VALUE("count('.silenced[data-test=effect-encoder-1-1]')", "1");

@@ -132,7 +132,7 @@ Test(page_words, are_masked_if_all_their_pieces_are_silent)
     const char *const title = "first('#map thead th').classList.contains('silent-word')";
     EXPECT_VALUE(masked, "false");
     EXPECT_VALUE(title, "false");
-    run_script("setSilentWords(tokensOf({ side: 'source', index: 0 }))");
+    run_script("setSilent('silentWords', tokensOf({ side: 'source', index: 0 }).map(index => index + 1))");
     wait_until("isSettled() && %s", title);
     EXPECT_TRUE(masked);
     browser_close();

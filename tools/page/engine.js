@@ -1,29 +1,51 @@
-// The worker: runs the engine, a WebAssembly module, so that the page never waits for it. Messages in: {engine, model, snapshots, holdsScenes}
-// once, then {sequence, call, ...}. Messages out: {ready: {...}}, then {sequence, view, walk, terms} or {sequence, error}: a view
-// and a walk only when they have changed.
-// Everything here moves bytes; all numbers are computed by the engine.
+// The worker: runs the engine, a WebAssembly module, so that the page never waits for it. Everything here moves bytes; all numbers are
+// computed by the engine. Messages in: {engine, model, snapshots, holdsScenes} once, then what the page asks for. Messages out: {ready},
+// then {sequence, view, walk, terms}, a view and a walk only when they have changed, or {sequence, error}. A second worker trains
+// a model of its own: see train.
 'use strict';
 
-// Results of the module, by name: see module.c.
-const TEXTS = ['source_tokens', 'target_inputs', 'target_outputs', 'translations', 'next_words'];
-const ARRAYS = {
-    scores: Float64Array, log_probability: Float64Array, known_sources: Int32Array, known_targets: Int32Array, probabilities: Float64Array,
-    source_words: Int32Array, target_words: Int32Array, next_probabilities: Float64Array, maps: Int32Array, silent: Int32Array, silent_sources: Int32Array, entropies: Float64Array, weights: Float32Array,
-};
-
-const STEP_TEXTS = ['step_names', 'step_titles', 'step_formulas', 'step_notes', 'step_words'];
-
 let compiled, modelBytes, holdsScenes, engine; // modelBytes: a packed run, or packed scenes
-let snapshots = [];    // parameters of some updates: packed, in base64, until they are asked for
-let shown = null;      // the request whose view was sent last, as a text
-let walked = null;     // the layer whose walk was sent last, as a text
+let snapshots = [];     // parameters of some updates: packed, in base64, until they are asked for
+let shown = null;       // the request whose view was sent last, as a text
+let walked = null;      // the layer whose walk was sent last, as a text
 let moment = 'learned'; // whose parameters the engine uses: 'random', 'learned' or the number of a snapshot
 
 async function unpack(base64) {
-    const text = atob(base64), packed = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
+    const packed = Uint8Array.from(atob(base64), character => character.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate'));
     return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// ---- calls of the module: see module.h ----
+
+class Refused extends Error {} // the module works on, with page_message as its reason
+
+function textAt(address, size) {
+    const bytes = new Uint8Array(engine.memory.buffer);
+    return new TextDecoder().decode(bytes.subarray(address, size === undefined ? bytes.indexOf(0, address) : address + size));
+}
+
+// A copy of the results of the last call, by their names.
+function results() {
+    const { buffer } = engine.memory, found = {};
+    for (let at = engine.page_results(); ; at += 16) {
+        const [name, type, address, count] = new Uint32Array(buffer, at, 4);
+        if (!name) return found;
+        found[textAt(name)] = type === 0 ? textAt(address, count).split('\n').slice(0, -1)
+            : new [null, Int32Array, Float32Array, Float64Array][type](buffer, address, count).slice();
+    }
+}
+
+// Writes blocks, texts or bytes, one after another into the module's memory, and calls a function with their sizes and numbers.
+function call(name, blocks, ...numbers) {
+    const parts = blocks.map(block => (typeof block === 'string' ? new TextEncoder().encode(block) : block));
+    let address = engine.page_input(parts.reduce((sum, part) => sum + part.length, 0));
+    for (const part of parts) {
+        new Uint8Array(engine.memory.buffer, address, part.length).set(part);
+        address += part.length;
+    }
+    if (engine[name](...parts.map(part => part.length), ...numbers)) throw new Refused(textAt(engine.page_message()));
+    return results();
 }
 
 // The calls of WASI that the module links. It writes only the message of a bug, just before it ends; it has neither
@@ -44,7 +66,7 @@ const SYSTEM = {
         let size = 0;
         for (let i = 0; i < count; i++) {
             const length = memory.getUint32(parts + 8 * i + 4, true);
-            errorText += new TextDecoder().decode(new Uint8Array(memory.buffer, memory.getUint32(parts + 8 * i, true), length));
+            errorText += textAt(memory.getUint32(parts + 8 * i, true), length);
             size += length;
         }
         memory.setUint32(written, size, true);
@@ -53,139 +75,131 @@ const SYSTEM = {
     proc_exit: () => { throw new Error(errorText || 'it ended'); },
 };
 
-function text(name) {
-    const bytes = new Uint8Array(engine.memory.buffer, engine['page_' + name](), engine[`page_${name}_count`]());
-    return new TextDecoder().decode(bytes);
-}
-
-function list(name) {
-    return text(name).split('\n').slice(0, -1);
-}
-
-function array(name, type) {
-    return new type(engine.memory.buffer, engine['page_' + name](), engine[`page_${name}_count`]()).slice();
-}
-
-// Writes byte arrays one after another into the module's memory.
-function put(...parts) {
-    const size = parts.reduce((sum, part) => sum + part.length, 0);
-    let address = engine.page_memory(size);
-    if (!address) throw new Error('out of memory');
-    for (const part of parts) {
-        new Uint8Array(engine.memory.buffer, address, part.length).set(part);
-        address += part.length;
-    }
-}
-
-async function instantiate() {
-    const system = {};
-    for (const { name } of WebAssembly.Module.imports(compiled)) system[name] = SYSTEM[name] ?? (() => NOT_SUPPORTED);
-    errorText = '';
-    engine = (await WebAssembly.instantiate(compiled, { wasi_snapshot_preview1: system })).exports;
-    engine._initialize();
-}
-
 async function open() {
-    await instantiate();
+    const imports = { wasi_snapshot_preview1: {}, env: {} };
+    for (const { module, name } of WebAssembly.Module.imports(compiled))
+        imports[module][name] = SYSTEM[name] ?? (() => {
+            if (module === 'env') throw new Error(`${name} is not in the page`);
+            return NOT_SUPPORTED;
+        });
+    errorText = '';
+    engine = (await WebAssembly.instantiate(compiled, imports)).exports;
+    engine._initialize();
     shown = walked = null;
     moment = 'learned';
-    put(modelBytes);
-    const opens = holdsScenes ? engine.page_open_scenes : engine.page_open_model;
-    if (!opens(modelBytes.length)) throw new Error(text('message'));
+    return modelBytes ? call(holdsScenes ? 'page_open_scenes' : 'page_open_model', [modelBytes]) : {};
 }
 
-function view() {
-    const result = {};
-    for (const name of TEXTS) result[name] = list(name);
-    for (const name in ARRAYS) result[name] = array(name, ARRAYS[name]);
-    return result;
-}
-
-const CALLS = {
-    scene: ({ scene, seed }) => engine.page_show_scene(scene, seed ?? -1),
-    translate: ({ source, beam, choice }) => {
-        const bytes = new TextEncoder().encode(source);
-        put(bytes);
-        return engine.page_translate_text(bytes.length, beam) && (!choice || engine.page_choose_translation(choice));
-    },
-    force: ({ source, target }) => {
-        const from = new TextEncoder().encode(source), to = new TextEncoder().encode(target);
-        put(from, to);
-        return engine.page_force_target(from.length, to.length);
-    },
-};
-
-// heads: [kind, layer, head] of each head that is silent.
-function silence(heads) {
-    put(new Uint8Array(Int32Array.from(heads.flat()).buffer));
-    engine.page_silence_heads(heads.length);
-}
-
-// words: number of each word of the sentence to which nothing attends; false: page_message says why not.
-function silenceWords(words) {
-    put(new Uint8Array(Int32Array.from(words).buffer));
-    return engine.page_silence_source(words.length);
-}
+// ---- what the page asks for ----
 
 // Has the engine use the parameters of another moment of training.
 async function goTo(wanted) {
-    if (wanted === moment) return true;
+    if (wanted === moment) return;
     moment = null;
-    if (typeof wanted === 'number') {
-        if (typeof snapshots[wanted] === 'string') snapshots[wanted] = await unpack(snapshots[wanted]);
-        put(snapshots[wanted]);
-        if (!engine.page_snapshot(snapshots[wanted].length)) return false;
-    } else if (!(wanted === 'random' ? engine.page_random() : engine.page_learned())) return false;
+    if (typeof snapshots[wanted] === 'string') snapshots[wanted] = await unpack(snapshots[wanted]);
+    if (typeof wanted === 'number') call('page_snapshot', [snapshots[wanted]]);
+    else call(`page_${wanted}`, []);
     moment = wanted;
-    return true;
 }
 
-// Computes what a request asks for beyond what was sent last, or all of it if the page has dropped that (isAgain); false:
-// page_message says why not.
-async function compute(request, result) {
-    const { sequence, walk, number, isAgain, ...asked } = request, key = JSON.stringify(asked);
+function bytesOf(integers) {
+    return new Uint8Array(Int32Array.from(integers).buffer);
+}
+
+// silent: [kind, layer, head] of each silent head; silentWords: the numbers of words of the sentence to which nothing attends.
+async function viewOf({ scene, seed, source, own, beam, choice, silent, silentWords, moment: wanted }) {
+    if (holdsScenes) return call('page_scene', [], scene, seed ?? -1);
+    await goTo(wanted);
+    call('page_silence', [bytesOf(silent.flat()), bytesOf(silentWords)]);
+    if (own === null && source.trim()) return call('page_translate', [source], beam, choice);
+    return call('page_force', [source.trim() && source, own ?? '']); // as qkv translate: no words give none
+}
+
+// The terms of a number of the walk; null: a shorter sentence does not have the number any more.
+function termsOf(number) {
+    try {
+        const { term_names: names, terms, result: [value, sum] } = call('page_terms', [], ...number);
+        return { value, sum, terms: names.map((name, i) => [name, ...terms.subarray(3 * i, 3 * i + 3)]) };
+    } catch (error) {
+        if (error instanceof Refused) return null;
+        throw error;
+    }
+}
+
+// What a request asks for beyond what was sent last, or all of it if the page has dropped that (isAgain).
+async function answerTo({ sequence, walk, number, isAgain, ...asked }) {
+    const answer = { sequence }, key = JSON.stringify(asked);
     if (isAgain || key !== shown) {
         shown = walked = null;
-        if (!holdsScenes && !await goTo(request.moment)) return false;
-        if (!holdsScenes) silence(request.silent);
-        if (!holdsScenes && !silenceWords(request.silentWords)) return false;
-        if (!CALLS[request.call](request)) return false;
-        result.view = view();
+        answer.view = await viewOf(asked);
         shown = key;
     }
-    if (!walk) return true;
-    if (walked !== String(walk)) {
+    if (walk && walked !== String(walk)) {
         walked = null;
-        if (!holdsScenes && !engine.page_walk_through(...walk)) return false; // a scene is walked through when it is shown
-        result.walk = { steps: array('steps', Int32Array), step_values: array('step_values', Float32Array) };
-        for (const name of STEP_TEXTS) result.walk[name] = list(name);
+        answer.walk = holdsScenes ? answer.view : call('page_walk', [], ...walk);
         walked = String(walk);
     }
-    if (!number || !engine.page_walk_to(...number)) return true; // a shorter sentence may not have the number any more
-    const names = list('term_names'), numbers = array('terms', Float64Array), [value, sum] = array('term_result', Float64Array);
-    result.terms = { value, sum, terms: names.map((name, i) => [name, ...numbers.subarray(3 * i, 3 * i + 3)]) };
-    return true;
+    if (walk && number) answer.terms = termsOf(number);
+    return answer;
 }
 
-async function answer(request) {
-    const { sequence } = request, result = { sequence };
-    try {
-        postMessage(await compute(request, result) ? result : { sequence, error: text('message') });
-    } catch (error) { // a bug or no memory: the state of the module is unknown, so it starts again
-        postMessage({ sequence, error: `the engine failed and has started again: ${error.message}` });
-        await open();
+// ---- training ----
+
+const SLICE = 100; // milliseconds of updates between two messages
+let wanted = null, next = null; // what the page wants, and the timer of the next slice
+let isBegun = false;            // there is a model
+
+// The maps of the pair; where its target is not known, those of the model's own translation.
+function sendTrained(losses) {
+    const { sequence, pair: { source, target } } = wanted, own = call('page_translate', [source], 1, 0);
+    postMessage({ sequence, losses, view: target === null ? own : call('page_force', [source, target]), translation: own.translations[0] ?? '' });
+}
+
+// Does updates for about a slice, then lets messages in.
+function train() {
+    const losses = [], began = performance.now();
+    do losses.push(call('page_update', [], wanted.rate).loss[0]); while (performance.now() - began < SLICE);
+    sendTrained(losses);
+    next = setTimeout(() => report(wanted, train));
+}
+
+// Begins a training if `sequence`, which counts them, is new, and does what the page wants: {sequence, pairs, seed, rate, pair, running}.
+function takeUp(message) {
+    const isNew = message.sequence !== wanted?.sequence;
+    wanted = message;
+    clearTimeout(next);
+    if (isNew) {
+        isBegun = false;
+        call('page_begin', [wanted.pairs], wanted.seed);
+        isBegun = true;
     }
+    if (!isBegun) return;
+    if (isNew || !wanted.running) sendTrained([]);
+    if (wanted.running) train();
 }
 
-onmessage = async ({ data }) => {
-    if (data.sequence) return answer(data);
-    ({ snapshots, holdsScenes } = data);
+// ---- messages ----
+
+async function take(message) {
+    if (message.engine) {
+        ({ snapshots, holdsScenes } = message);
+        [compiled, modelBytes] = await Promise.all([unpack(message.engine).then(WebAssembly.compile), message.model && unpack(message.model)]);
+        const { about } = await open();
+        postMessage({ ready: { about, ...call('page_colors', []) } });
+    } else if (message.task) postMessage(call('page_generate', [message.task]));
+    else if (message.pairs === undefined) postMessage(await answerTo(message));
+    else takeUp(message);
+}
+
+// Works, and sends what went wrong. After a bug, or without memory, the state of the module is unknown, so it starts again.
+async function report({ sequence }, work) {
     try {
-        [compiled, modelBytes] = await Promise.all([unpack(data.engine).then(WebAssembly.compile), unpack(data.model)]);
-        await open();
-        postMessage({ ready: { name: text('name'), source: text('source_language'), target: text('target_language'),
-            colormaps: list('colormaps'), colors: array('colors', Uint32Array) } });
+        await work();
     } catch (error) {
-        postMessage({ failed: error.message });
+        const isOpen = engine && !(error instanceof Refused);
+        postMessage({ sequence, error: isOpen ? `the engine failed and has started again: ${error.message}` : error.message });
+        if (isOpen) await open();
     }
-};
+}
+
+onmessage = ({ data }) => report(data, () => take(data));

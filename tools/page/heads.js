@@ -1,5 +1,6 @@
 // The overview: every head of every layer and kind as a small map; a click makes it the large one. A hovered word is a
-// mark at the edges of all maps, so that no map is drawn again.
+// mark at the edges of all maps, so that no map is drawn again. Below it, what `qkv page` has measured on sentence pairs; and silence,
+// of heads and of words.
 'use strict';
 
 const SMALL_MAP = 68;   // pixels, about: cells are whole pixels
@@ -51,17 +52,14 @@ function makeHead(head, size, withLayer) {
     const label = withLayer ? `L${head.layer} H${head.head}` : isShort ? String(head.head) : `head ${head.head}`;
     const canvas = make('canvas', { className: 'small' }), number = make('span', { className: 'number' });
     const rowMark = make('span', { className: 'row-mark' }), columnMark = make('span', { className: 'column-mark' });
-    const frame = make('span', { className: 'frame' }, canvas, rowMark, columnMark), silencer = makeSilencer(head);
+    const frame = make('span', { className: 'frame' }, canvas, rowMark, columnMark), silencer = makeSilencer('silent', head.name, headTitle(head), `silence-${head.name}`);
     const button = make('button', { type: 'button', className: 'head', 'data-test': `head-${head.name}`, tabIndex: -1,
         'aria-keyshortcuts': 'S' },
         frame, make('span', { className: 'head-label', textContent: label }), ' ', number);
     button.dataset.name = head.name;
     button.style.setProperty('--rows', head.rows);
     button.style.setProperty('--columns', head.columns);
-    button.addEventListener('click', () => {
-        change({ head: head.name, cell: null });
-        writeAddress(true);
-    });
+    button.addEventListener('click', () => go({ head: head.name, cell: null }, true));
     const parts = { button, label, number, frame, canvas, rowMark, columnMark, silencer, isInView: true };
     shownHeads.set(head.name, parts);
     headsInView.observe(button);
@@ -81,7 +79,7 @@ function drawHead(parts, head, size) {
     drawMap(parts.canvas, head, cellOfSmallMap(head, size));
     parts.number.textContent = shownNumber().text(shownNumber().value(head));
     parts.frame.classList.toggle('silent', head.isSilent);
-    markSilencer(parts.silencer, head);
+    markSilencer(parts.silencer, head.isSilent, 'head', '');
 }
 
 function cellOfSmallMap(head, size) {
@@ -138,16 +136,13 @@ function showHeads() {
     shownHeads.clear();
     headsInView.disconnect();
     forget('heads');
-    const hadFocus = element('overview').contains(document.activeElement) && document.activeElement.dataset.test;
     const { heads } = state.view;
     const kinds = Object.keys(KIND_TITLES).filter(kind => heads.some(head => head.kind === kind));
     const size = heads.length ? smallSize(heads) : 0;
     const boxes = kinds.map(kind => makeKind(kind, heads.filter(head => head.kind === kind), size));
     if (!boxes.length) boxes.push(make('p', { textContent: 'This model has no attention.' }));
-    element('overview').replaceChildren(...boxes);
+    replaceChildren(element('overview'), ...boxes);
     element('heads-note').textContent = `${shownNumber().note}${sayHowToSilence()}`;
-    const focused = hadFocus && element('overview').querySelector(`[data-test="${hadFocus}"]`);
-    if (focused) focused.focus();
     markSelected();
 }
 
@@ -183,9 +178,134 @@ function headsInRow() {
 moveByArrows(element('overview'), '.head', headsInRow);
 element('order').addEventListener('change', () => change({ order: element('order').value }));
 
-listen(changed => {
-    if (!state.view) return;
-    if (['view', 'theme', 'order'].some(name => changed.has(name))) showHeads();
-    else if (changed.has('head')) markSelected();
-    if (['hover', 'cell', 'head', 'view', 'theme', 'order'].some(name => changed.has(name))) lightHeads();
+onChange('view order isDark colors', showHeads);
+onChange('head', markSelected);
+onChange('hover cell head view order isDark colors', lightHeads);
+
+// ---- what silencing each head changes ----
+
+function signed(number, digits) {
+    return `${number < 0 ? '−' : '+'}${Math.abs(number).toFixed(digits)}`;
+}
+
+function makeEffect(head) {
+    const silent = make('span', { className: 'effect-silent', textContent: ', silent' }); // to hear; to see, the name is struck through
+    const button = make('button', { type: 'button', textContent: wordsOfHead(head.name) });
+    button.addEventListener('click', () => go({ head: head.name, cell: null }, true));
+    const row = make('tr', { 'data-test': `effect-${head.name}` }, make('th', { scope: 'row' }, button, silent),
+        make('td', { textContent: signed(head.loss, 4) }), make('td', { textContent: signed(head.bleu, 2) }));
+    row.dataset.name = head.name;
+    return row;
+}
+
+// The table, with the heads that the model needs most on top.
+function showEffects() {
+    const { pairs, file, loss, bleu, heads } = measured;
+    element('effects-note').textContent = `Measured on ${pairs} pairs of ${file} with the learned weights: loss ${loss.toFixed(4)} ` +
+        `nats a token, BLEU ${bleu.toFixed(2)}. What changes when one head alone is silent, from the head that the model needs most to the one that it needs least:`;
+    element('effects-rows').append(...[...heads].sort((a, b) => b.loss - a.loss).map(makeEffect));
+    element('effects').hidden = false;
+}
+
+function markEffects() {
+    for (const row of element('effects-rows').children) {
+        const { name } = row.dataset;
+        row.classList.toggle('silenced', Boolean(state.view.heads.find(head => head.name === name)?.isSilent));
+        row.firstChild.firstChild.setAttribute('aria-pressed', name === state.head);
+    }
+}
+
+if (measured) {
+    showEffects();
+    onChange('view head', markEffects);
+}
+
+// ---- silence ----
+
+// A silent head passes on nothing, and nothing attends to a silent word of the sentence. A cross at each small map and at each word, or
+// the key S there, silences it or lets it speak again; translation, probabilities and maps follow. `field` is that of the state:
+// 'silent' for heads, 'silentWords'. An address may hold anything there.
+
+// The silent heads as the engine reads them: [kind, layer, head].
+function silentHeads() {
+    const parts = state.silent.split(',').map(name => /^([a-z]+)-(\d{1,5})-(\d{1,5})$/.exec(name));
+    return parts.filter(part => part && KINDS.includes(part[1]))
+        .map(([, kind, layer, head]) => [KINDS.indexOf(kind), Number(layer), Number(head)]);
+}
+
+// The numbers of the silent words from 0, as the engine reads them.
+function silentWords() {
+    return state.silentWords.split(',').filter(number => /^[1-9]\d{0,5}$/.test(number)).map(number => number - 1);
+}
+
+function isSilentWord(index) {
+    return Boolean(state.view.silent_sources[index]);
+}
+
+// Networks without attention, and the score local_p, cannot.
+function canSilenceWords() {
+    return state.view.silent_sources.length > 0;
+}
+
+function setSilent(field, names) {
+    go({ [field]: names.join(), choice: 0 });
+}
+
+function toggleSilence(field, name) {
+    const names = state[field].split(',').filter(Boolean);
+    setSilent(field, names.includes(name) ? names.filter(other => other !== name) : [...names, name]);
+}
+
+// The toggle of a head or a word. The keyboard has the key S instead, so that Tab does not stop twice at each.
+function makeSilencer(field, name, label, test) {
+    const button = make('button', { type: 'button', className: 'silencer', textContent: '×', tabIndex: -1,
+        'aria-label': `silence ${label}`, 'data-test': test });
+    button.addEventListener('click', () => toggleSilence(field, name));
+    return button;
+}
+
+function markSilencer(button, isSilent, what, meaning) {
+    button.setAttribute('aria-pressed', isSilent);
+    button.title = isSilent ? `let this ${what} speak again (S)` : `silence this ${what}${meaning} (S)`;
+}
+
+// A word of the sentence with its toggle; the word alone where the model cannot silence words.
+function withSilencer(word, index) {
+    if (!canSilenceWords()) return word;
+    word.dataset.name = index + 1;
+    word.setAttribute('aria-keyshortcuts', 'S');
+    return make('span', { className: 'word-box' }, word,
+        makeSilencer('silentWords', word.dataset.name, state.view.source_tokens[index], `silence-word-${index}`));
+}
+
+// The crosses show only under the pointer, and keys do not show at all.
+function sayHowToSilence() {
+    if (scenes || !state.view.heads.length) return '';
+    return ` × or the key S silences a head${canSilenceWords() ? ', also a word of the sentence' : ''}.`;
+}
+
+// Says what is silent. The button that lets all speak hides; the focus of the keyboard then goes on to what the button was for.
+function saySilence(text, note, button, group) {
+    const hadFocus = !text && element(button).matches(':focus-visible');
+    element(note).textContent = text;
+    element(button).hidden = !text;
+    if (hadFocus) element(group).querySelector('[tabindex="0"]')?.focus();
+}
+
+for (const [group, button, field] of [['overview', 'speak', 'silent'], ['source-words', 'words-speak', 'silentWords']]) {
+    element(group).addEventListener('keydown', event => {
+        const { name } = event.target.dataset;
+        if (!isKey(event, 's') || !name) return;
+        event.preventDefault();
+        toggleSilence(field, name);
+    });
+    element(button).addEventListener('click', () => setSilent(field, []));
+}
+
+onChange('view', () => {
+    const { view } = state, heads = view.heads.filter(head => head.isSilent), words = view.source_tokens.filter((_, index) => isSilentWord(index));
+    const isRead = view.heads.every(head => head.kind !== 'encoder'); // by a recurrent encoder
+    saySilence(heads.length > 1 ? `${heads.length} heads are silent` : heads.map(head => `silent: ${headTitle(head)}`).join(), 'silent', 'speak', 'overview');
+    saySilence(words.length ? `silent: ${words.map(quoted).join(', ')}. Nothing attends to a silent word${isRead ? ', but the encoder reads it' : ''}.` : '',
+        'silent-words', 'words-speak', 'source-words');
 });

@@ -1,6 +1,23 @@
-// Learning: a slider over the moments of training that the page holds, from the random weights to the learned ones, with
-// the loss above it. The moment is part of the state as the number of its update.
 'use strict';
+
+// { pairs, file, loss, bleu, heads: [{name, loss, bleu}] }, where the loss and BLEU of a head are the changes when it alone is
+// silent; null: nothing was measured. The errors of a moment of training have the order of these heads.
+const measured = JSON.parse(textOf('heads-data'));
+
+// The alignment error rate of a head at a moment, 0 to 1; null: not measured, or it has none.
+function errorAt(moment, name) {
+    return moment.errors?.[measured.heads.findIndex(head => head.name === name)] ?? null;
+}
+
+function errorText(rate) {
+    return `${(100 * rate).toFixed(1)} %`;
+}
+
+// The words of a head's name: 'cross-2-1' is that of head 1 of layer 2.
+function wordsOfHead(name) {
+    const [kind, layer, head] = name.split('-');
+    return `${kind}, layer ${layer}, head ${head}`;
+}
 
 // moments: [{update, training_loss, training_until, loss, errors}], first the random weights, last the learned ones. What is not
 // known is missing. training_loss: the mean of the updates up to training_until; loss and errors (see errorAt): with the
@@ -16,10 +33,13 @@ function momentNumber() {
     return found < 0 ? learning.moments.length - 1 : found;
 }
 
+function isAtEnd() {
+    return momentNumber() === learning.moments.length - 1;
+}
+
 // The moment in the words of the worker.
 function engineMoment() {
-    const number = momentNumber();
-    return number === learning.moments.length - 1 ? 'learned' : number === 0 ? 'random' : number - 1;
+    return isAtEnd() ? 'learned' : momentNumber() === 0 ? 'random' : momentNumber() - 1;
 }
 
 // An update of the address; null: the learned weights, also for an update that the page does not hold.
@@ -37,8 +57,7 @@ function takeSnapshots() {
 }
 
 function goToMoment(number) {
-    const isLast = number === learning.moments.length - 1;
-    change({ update: isLast ? null : learning.moments[number].update, choice: 0 });
+    change({ update: number === learning.moments.length - 1 ? null : learning.moments[number].update, choice: 0 });
     writeAddressLater();
     ask();
 }
@@ -102,10 +121,7 @@ function positionOf(update) {
 
 // A line of the strip; points: [[update, height from 0 to 1]].
 function makeLine(name, points) {
-    const line = document.createElementNS('http://www.w3.org/2000/svg', 'polyline');
-    line.setAttribute('class', name);
-    line.setAttribute('points', points.map(([update, height]) => `${100 * positionOf(update)},${100 * (1 - height)}`).join(' '));
-    return line;
+    return makeSvg('polyline', { class: name, points: points.map(([update, height]) => `${100 * positionOf(update)},${100 * (1 - height)}`).join(' ') });
 }
 
 function drawCurve() {
@@ -127,52 +143,43 @@ function drawCurve() {
 
 // ---- playing ----
 
-function stopPlaying() {
+function setPlaying(timer) {
     clearTimeout(playing);
-    playing = null;
-    element('play').textContent = '▶';
-    element('play').setAttribute('aria-label', 'Play the training');
+    playing = timer;
+    element('play').textContent = timer === null ? '▶' : '❚❚';
+    element('play').setAttribute('aria-label', timer === null ? 'Play the training' : 'Pause');
 }
 
 // Goes on when the moment has been seen, and when its view is there.
 function playOn() {
-    if (!isSettled()) {
-        playing = setTimeout(playOn, 50);
-        return;
-    }
-    const number = momentNumber();
-    if (number === learning.moments.length - 1) return stopPlaying();
-    goToMoment(number + 1);
-    playing = setTimeout(playOn, FRAME);
+    if (!isSettled()) return setPlaying(setTimeout(playOn, 50));
+    if (isAtEnd()) return setPlaying(null);
+    goToMoment(momentNumber() + 1);
+    setPlaying(setTimeout(playOn, FRAME));
 }
 
 // Readers who want less motion see one moment for each press.
 function play() {
-    if (playing !== null) return stopPlaying();
-    const isAtEnd = momentNumber() === learning.moments.length - 1;
-    if (matchMedia('(prefers-reduced-motion: reduce)').matches)
-        return goToMoment(isAtEnd ? 0 : momentNumber() + 1);
-    element('play').textContent = '❚❚';
-    element('play').setAttribute('aria-label', 'Pause');
-    if (isAtEnd) goToMoment(0);
-    playing = setTimeout(playOn, isAtEnd ? FRAME : 0);
+    if (playing !== null) return setPlaying(null);
+    const first = isAtEnd() ? 0 : momentNumber() + 1;
+    if (matchMedia('(prefers-reduced-motion: reduce)').matches) return goToMoment(first);
+    if (!first) goToMoment(0);
+    setPlaying(setTimeout(playOn, first ? 0 : FRAME));
 }
 
 // Space plays where it has no other use: on the slider, on the map, and where nothing has the focus.
 document.addEventListener('keydown', event => {
-    if (scenes || event.key !== ' ' || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (scenes || !isKey(event, ' ')) return;
     if (event.target !== element('learning') && event.target !== document.body && !element('map').contains(event.target)) return;
     event.preventDefault();
     if (!event.repeat) play();
 });
 element('play').addEventListener('click', play);
 element('learning').addEventListener('input', () => {
-    stopPlaying();
+    setPlaying(null);
     goToMoment(Number(element('learning').value));
 });
-listen(changed => {
-    if (changed.has('head')) drawCurve();
-    if (changed.has('update') || changed.has('head')) showMoment();
-});
+always('head', drawCurve);
+always('update head', showMoment);
 drawCurve();
 showMoment();

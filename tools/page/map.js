@@ -1,5 +1,104 @@
-// The large map: a table with the words of queries and keys.
+// The large map: the colours of weights, a table with the words of queries and keys, what the page says about it, and the map as a picture.
 'use strict';
+
+// ---- light and dark, and the colours of weights ----
+
+// The strongest weight stands out from the background of either: it is the darkest in the light and the brightest in the dark, and
+// the weakest weights fade into the background, which is the colour of 0.
+let colormaps = []; // [{name, colors: [256] as 0xRRGGBB}]: those of the engine, the first of which is the usual one
+let palette = []; // [256] colours of weights from 0 to 1, as [red, green, blue]
+let paletteTexts = []; // the same for style sheets
+let palettePixels = null; // the same as pixels of a canvas
+
+const BACKGROUND = { light: [255, 255, 255], dark: [24, 26, 27] };
+const COLORS = 256, FADED = 24; // colours that fade into the background
+
+function partsOf(color) {
+    return [color >> 16, color >> 8 & 255, color & 255];
+}
+
+// The luminance of a colour (WCAG 2.2).
+function luminance(parts) {
+    const [red, green, blue] = parts.map(part => (part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+// A colour as a pixel of a canvas.
+function pixelOf([red, green, blue]) {
+    return (0xff000000 | blue << 16 | green << 8 | red) >>> 0;
+}
+
+// The colormaps that the engine has, by their names and all their colours one after another.
+function takeColormaps(names, colors) {
+    colormaps = names.map((name, i) => ({ name, colors: colors.subarray(i * COLORS, (i + 1) * COLORS) }));
+    element('colors').replaceChildren(...names.map(name => make('option', { value: name, textContent: name })));
+    change({ colors: readColors(state.colors) });
+    setPalette();
+}
+
+// The name of a colormap; null: the usual one, also for a name that the engine does not have.
+function readColors(name) {
+    return !colormaps.length || colormaps.slice(1).some(map => map.name === name) ? name : null;
+}
+
+function setPalette() {
+    if (!colormaps.length) return; // the engine is not ready
+    const { name, colors } = colormaps.find(map => map.name === state.colors) ?? colormaps[0];
+    const background = state.isDark ? BACKGROUND.dark : BACKGROUND.light;
+    const growsBright = luminance(partsOf(colors[COLORS - 1])) > luminance(partsOf(colors[0]));
+    palette = Array.from({ length: COLORS }, (_, i) => {
+        const color = partsOf(colors[growsBright === state.isDark ? i : COLORS - 1 - i]), share = Math.min(1, i / FADED);
+        return color.map((part, k) => Math.round(share * part + (1 - share) * background[k]));
+    });
+    palettePixels = Uint32Array.from(palette, pixelOf);
+    paletteTexts = palette.map(color => `rgb(${color})`);
+    element('colors').value = name;
+    const image = new ImageData(COLORS, 1);
+    new Uint32Array(image.data.buffer).set(palettePixels);
+    element('scale').getContext('2d').putImageData(image, 0, 0);
+}
+
+// The number of a weight's colour.
+function shadeOfWeight(weight) {
+    return weight > 0 ? Math.min(COLORS - 1, Math.round(weight * (COLORS - 1))) : 0;
+}
+
+function colorOf(weight) {
+    return palette[shadeOfWeight(weight)];
+}
+
+function setTheme(isDark) {
+    document.documentElement.dataset.theme = isDark ? 'dark' : 'light';
+    element('theme').textContent = isDark ? 'light theme' : 'dark theme';
+    change({ isDark });
+}
+
+// Hidden cells have a weight of -1 (PAGE_HIDDEN_CELL): no colour, but hatching.
+function isHidden(weight) {
+    return weight < 0;
+}
+
+let mapImage = null; // of the last map that was drawn
+
+// Draws a small map: one pixel a cell, which the browser makes `size` pixels wide. Masked cells are transparent: behind them is
+// the hatching of the canvas.
+function drawMap(canvas, head, size) {
+    const shape = `width:${head.columns * size}px;height:${head.rows * size}px`;
+    if (canvas.dataset.shape !== shape || canvas.width !== head.columns || canvas.height !== head.rows) {
+        canvas.width = head.columns;
+        canvas.height = head.rows;
+        canvas.style.cssText = canvas.dataset.shape = shape;
+    }
+    if (mapImage?.width !== head.columns || mapImage.height !== head.rows) mapImage = new ImageData(head.columns, head.rows);
+    const colors = new Uint32Array(mapImage.data.buffer), { weights } = head;
+    for (let i = 0; i < weights.length; i++) colors[i] = isHidden(weights[i]) ? 0 : palettePixels[shadeOfWeight(weights[i])];
+    canvas.getContext('2d').putImageData(mapImage, 0, 0);
+}
+
+element('colors').addEventListener('change', () => go({ colors: readColors(element('colors').value) }, true));
+always('colors isDark', setPalette);
+
+// ---- the map ----
 
 const SMALLEST_CELL = 14, LARGEST_CELL = 38; // pixels
 const AROUND_MAP = 330, LOWEST_MAP = 320, TALLEST_MAP = 640; // pixels: what stands around the map, which should fit the window
@@ -116,12 +215,221 @@ function lightMap() {
     for (let row = 0; row < head.rows; row++) light(cells[row][lit.column]);
 }
 
-listen(changed => {
-    if (!state.view) return;
-    const rebuilds = ['view', 'head', 'theme'].some(name => changed.has(name));
-    if (rebuilds) showMap();
-    if (rebuilds || changed.has('hover') || changed.has('cell')) {
-        lightMap();
-        element('caption').textContent = caption();
-    }
+onChange('view head isDark colors', showMap);
+onChange('view head isDark colors hover cell', () => {
+    lightMap();
+    element('caption').textContent = caption();
 });
+
+// ---- in words: one line about its axes, and one sentence about what is lit up ----
+
+const MENTIONED = 0.05, MAX_MENTIONED = 3; // weights in a sentence
+const UNMENTIONED = 0.005; // the rest of a row that is too little to say
+
+const AXES = {
+    cross: 'Each row: where a word of the translation looks in the sentence.',
+    encoder: 'Each row: where a word of the sentence looks in the sentence.',
+    decoder: 'Each row: where the decoder looks in what it has read, when it reads the left word and chooses the right one.',
+    words: 'Each row: where the decoder looks in what it has read, when it reads a word.',
+};
+
+// Two decimals; a weight that is not quite 1 is not said to be 1.
+function weightText(weight) {
+    return weight < 1 && weight >= 0.995 ? '>0.99' : weight.toFixed(2);
+}
+
+function quoted(word) {
+    return `“${isolated(word)}”`;
+}
+
+// The greatest weights of cells, [{weight, word}]: at least one.
+function greatest(cells) {
+    const order = cells.filter(cell => !isHidden(cell.weight)).sort((a, b) => b.weight - a.weight);
+    return order.filter((part, i) => !i || part.weight >= MENTIONED).slice(0, MAX_MENTIONED);
+}
+
+function sumOf(cells) {
+    return cells.reduce((sum, { weight }) => sum + (isHidden(weight) ? 0 : weight), 0);
+}
+
+function cellsOfRow(head, row) {
+    return head.columnWords.map((word, column) => ({ word, weight: head.weights[row * head.columns + column] }));
+}
+
+// The line above the large map. With the score local_p (Luong et al. 2015), rows sum to less than 1.
+function axesText(head) {
+    const isWhole = head.rowWords.every((_, row) => sumOf(cellsOfRow(head, row)) > 0.99);
+    return (scenes ? 'Each row: how a query divides its attention among the keys.' : AXES[head.kind === 'decoder' && state.words ? 'words' : head.kind]) + (isWhole ? ' A row sums to 1.' : '');
+}
+
+// “gato” takes 0.90 of its attention from “cat”, 0.06 from “the”, 0.04 elsewhere
+function sentenceOfRow(head, row) {
+    const weights = cellsOfRow(head, row);
+    const parts = greatest(weights), rest = sumOf(weights) - sumOf(parts);
+    if (!parts.length) return `${quoted(head.rowWords[row])} attends to nothing: all its words are masked`;
+    const [first, ...others] = parts.map(({ weight, word }) => [weightText(weight), quoted(word)]);
+    return `${quoted(head.rowWords[row])} takes ${first[0]} of its attention from ${first[1]}` +
+        others.map(([weight, word]) => `, ${weight} from ${word}`).join('') +
+        (rest >= UNMENTIONED ? `, ${weightText(rest)} elsewhere` : '');
+}
+
+// “cat” gets 0.97 of the attention of “gato”
+function sentenceOfColumn(head, column) {
+    const weights = head.rowWords.map((word, row) => ({ word, weight: head.weights[row * head.columns + column] }));
+    const parts = greatest(weights);
+    if (!parts.length) return `${quoted(head.columnWords[column])} is silent: nothing attends to it`;
+    return `${quoted(head.columnWords[column])} gets ` +
+        parts.map(({ weight, word }) => `${weightText(weight)} of the attention of ${quoted(word)}`).join(', ');
+}
+
+function sentenceOfCell(head, { row, column }) {
+    const weight = head.weights[row * head.columns + column];
+    const query = quoted(head.rowWords[row]), key = quoted(head.columnWords[column]);
+    return isHidden(weight) ? `${key} is masked for ${query}` : `${query} takes ${weightText(weight)} of its attention from ${key}`;
+}
+
+// What a silent head does not do.
+function silenceText(head) {
+    return head.isSilent ? 'This head is silent: it looks, but passes on nothing. ' : '';
+}
+
+// The whole map. A row of entropy H is as spread out as equal weights on exp(H) words.
+function sentenceOfHead(head) {
+    return `This head’s rows have a mean entropy of ${head.entropy.toFixed(2)} nats: they are as spread ` +
+        `out as equal weights on ${Math.exp(head.entropy).toFixed(1)} words. Point at a word or a cell.`;
+}
+
+function sentenceOf(head) {
+    if (state.cell) return sentenceOfCell(head, state.cell);
+    const { row, column } = litPlace(head);
+    if (row >= 0) return sentenceOfRow(head, row);
+    return column >= 0 ? sentenceOfColumn(head, column) : sentenceOfHead(head);
+}
+
+// The sentence under the large map.
+function caption() {
+    const head = selectedHead();
+    return head ? silenceText(head) + sentenceOf(head) : '';
+}
+
+// ---- saving the map as a picture, and copying the address of the view ----
+
+const PICTURE = { cell: 34, gap: 8, margin: 24, font: 15, title: 18, maxWordWidth: 160 }; // pixels; maxWordWidth: of a word's room
+const PICTURE_FONT = 'system-ui, sans-serif';
+const COLUMN_ANGLE = 45; // degrees
+
+function escapeXml(text) {
+    // Characters that XML does not allow become the replacement character.
+    return text.replace(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '\ufffd')
+        .replace(/[&<>"]/g, character => `&#${character.charCodeAt(0)};`);
+}
+
+const measuring = document.createElement('canvas').getContext('2d');
+
+// A word that fits, shortened if it must be, and its width.
+function fitted(text, size) {
+    const width = shown => measuring.measureText(shown).width;
+    measuring.font = `${size}px ${PICTURE_FONT}`;
+    let shown = text;
+    while (width(shown) > PICTURE.maxWordWidth && [...shown].length > 2) shown = [...shown].slice(0, -2).join('') + '…';
+    return { text: shown, width: Math.ceil(width(shown)) };
+}
+
+function themeColor(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function svgText(x, y, text, fields) {
+    return `<text x="${x}" y="${y}" ${fields}>${escapeXml(text)}</text>`;
+}
+
+// One cell: its colour, or the hatching of a masked one. Its title is the sentence of the page.
+function svgCell(head, row, column, left, top) {
+    const weight = head.weights[row * head.columns + column], { cell } = PICTURE;
+    const fill = isHidden(weight) ? 'url(#masked)' : `rgb(${colorOf(weight)})`;
+    return `<rect x="${left + column * cell}" y="${top + row * cell}" width="${cell}" height="${cell}" fill="${fill}">` +
+        `<title>${escapeXml(sentenceOfCell(head, { row, column }))}</title></rect>`;
+}
+
+// The map of a head as the text of an SVG, in the colours of the theme: { svg, width, height }.
+function svgOfHead(head) {
+    const { cell, gap, margin, font, title } = PICTURE;
+    const rows = head.rowWords.map((_, row) => fitted(rowTitle(head, row), font)), columns = head.columnWords.map(word => fitted(word, font));
+    const slope = Math.sin(COLUMN_ANGLE * Math.PI / 180);
+    const left = margin + Math.max(...rows.map(word => word.width)) + gap;
+    const top = margin + title + gap + Math.ceil(slope * (Math.max(...columns.map(word => word.width)) + font)) + gap;
+    const overhang = Math.max(...columns.map((word, i) => slope * word.width - (head.columns - i - 0.5) * cell));
+    const heading = `${headTitle(head)}${head.isSilent ? ', silent' : ''}`;
+    measuring.font = `600 ${title}px ${PICTURE_FONT}`;
+    const width = Math.ceil(Math.max(left + head.columns * cell + Math.max(0, overhang), margin + measuring.measureText(heading).width)) + margin;
+    const height = top + head.rows * cell + margin;
+    const ink = `fill="${themeColor('--text')}"`;
+    const parts = [
+        `<rect width="${width}" height="${height}" fill="${themeColor('--background')}"/>`,
+        svgText(margin, margin + title - 4, heading, `${ink} font-size="${title}" font-weight="600"`),
+        ...columns.map((word, i) => {
+            const x = left + (i + 0.5) * cell, y = top - gap;
+            return svgText(x, y, word.text, `${ink} transform="rotate(${-COLUMN_ANGLE} ${x} ${y})"`);
+        }),
+        ...rows.map((word, i) => svgText(left - gap, top + (i + 0.5) * cell + font / 3, word.text, `${ink} text-anchor="end"`)),
+        `<g stroke="${themeColor('--border')}">`,
+        ...head.rowWords.flatMap((_, row) => head.columnWords.map((_, column) => svgCell(head, row, column, left, top))),
+        '</g>',
+    ];
+    const hatching = '<pattern id="masked" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">' +
+        `<path d="M0 0V5" stroke="${themeColor('--hatching')}" stroke-width="2"/></pattern>`;
+    const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ` +
+        `font-family="${PICTURE_FONT}" font-size="${font}"><defs>${hatching}</defs>${parts.join('\n')}</svg>\n`;
+    return { svg, width, height };
+}
+
+// Hands a file to the browser, which saves it.
+function saveFile(blob, name) {
+    const link = make('a', { href: URL.createObjectURL(blob), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
+function pictureName(head, end) {
+    return `${document.title}-${head.name}.${end}`.replace(/[^\p{L}\p{N}._-]+/gu, '_');
+}
+
+function saveSvg() {
+    const head = selectedHead();
+    saveFile(new Blob([svgOfHead(head).svg], { type: 'image/svg+xml' }), pictureName(head, 'svg'));
+}
+
+const PIXELS = 2;              // of the PNG, for each of the SVG
+const MAX_PIXELS = 2 ** 26;   // of the PNG: browsers refuse larger pictures, and each pixel takes four bytes
+
+// The PNG of an SVG, at a smaller scale if it would be too large; null: the browser makes none.
+async function pngOf({ svg, width, height }) {
+    const scale = Math.min(PIXELS, Math.sqrt(MAX_PIXELS / (width * height)));
+    const image = new Image(), canvas = make('canvas', { width: Math.floor(scale * width), height: Math.floor(scale * height) });
+    image.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+    await image.decode();
+    canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height);
+    return new Promise(resolve => canvas.toBlob(resolve, 'image/png'));
+}
+
+async function savePng() {
+    const head = selectedHead(), blob = await pngOf(svgOfHead(head)).catch(() => null);
+    if (blob) saveFile(blob, pictureName(head, 'png'));
+    else element('saved').textContent = 'this browser makes no PNG of so large a map: save it as SVG';
+}
+
+// The address holds the view (state.js).
+async function copyLink() {
+    writeAddress(false);
+    try {
+        await navigator.clipboard.writeText(location.href);
+        element('saved').textContent = 'copied';
+    } catch {
+        element('saved').textContent = 'the browser does not allow it: copy the address above';
+    }
+}
+
+element('save-svg').addEventListener('click', saveSvg);
+element('save-png').addEventListener('click', savePng);
+element('copy-link').addEventListener('click', copyLink);
+always(Object.keys(state).join(' '), () => { element('saved').textContent = ''; });

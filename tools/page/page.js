@@ -1,5 +1,64 @@
-// Starts the page.
+// Starts the page, and links it to the worker. One request is under way at a time; of those that wait, only the last is sent, and an
+// answer that is no longer asked for is dropped.
 'use strict';
+
+let worker = null, sequence = 0, answered = 0, waiting = null;
+let underWay = true; // until the engine is ready
+const engineData = element('engine-data').textContent; // also for the worker of the training
+
+// Starts the engine in a worker of its own. failed: of the worker itself, as a text.
+function startWorker(receive, failed, data) {
+    const started = new Worker(URL.createObjectURL(new Blob([element('worker').textContent], { type: 'text/javascript' })));
+    started.onmessage = event => receive(event.data);
+    started.onerror = event => failed(event.message);
+    started.postMessage({ engine: engineData, ...data });
+    return started;
+}
+
+// Asks for what the state says.
+function ask() {
+    const { scene, seed, source, own, beam, choice } = state;
+    waiting = { scene, seed, source, own, beam, choice, silent: silentHeads(), silentWords: silentWords(), moment: engineMoment(),
+        walk: wantedWalk(), number: wantedNumber(), sequence: ++sequence };
+    document.body.classList.add('waiting');
+    sendNext();
+}
+
+function sendNext() {
+    if (underWay || !waiting) return;
+    underWay = true;
+    worker.postMessage(waiting);
+    waiting = null;
+}
+
+function receive(answer) {
+    if (answer.ready) return start(answer.ready);
+    if (!answer.sequence) return failed(answer.error);
+    underWay = false;
+    if (answer.sequence === sequence) {
+        answered = sequence;
+        document.body.classList.toggle('waiting', Boolean(answer.error));
+        showMessage(answer.error ?? '');
+        if (answer.view) showView(readView(answer.view));
+        const terms = answer.terms && state.number ? { ...answer.terms, of: state.number } : null;
+        if (answer.walk) change({ walk: readWalk(answer.walk), terms });
+        else if (!answer.error) change({ terms });
+    } else if (waiting) waiting.isAgain = true; // the answer is dropped, so the engine may not rely on it
+    sendNext();
+}
+
+function showMessage(text) {
+    element('message').textContent = text;
+}
+
+function failed(text) {
+    showMessage(`the page cannot start: ${text}`);
+}
+
+// Whether the page shows the answer to the last request, with all that is done later.
+function isSettled() {
+    return answered === sequence && !postponed.size;
+}
 
 // The English name of a language; null for what is not the code of one, as in a toy of letters.
 function languageName(code) {
@@ -11,21 +70,21 @@ function languageName(code) {
 }
 
 // The engine is ready: shows its model, then asks for the first view.
-function start({ name, source, target, colormaps: names, colors }) {
+function start({ about, colormaps: names, colors }) {
     takeColormaps(names, colors);
+    underWay = false;
     element('key').hidden = false;
-    if (scenes) {
-        element('name').textContent = 'Attention, step by step';
-        element('about').textContent = 'the numbers are computed in this page';
-        return ask();
-    }
+    const [name, source, target] = about ?? ['Attention, step by step'];
     element('name').textContent = name;
-    document.title = name;
-    element('about').textContent = `translates ${languageName(source) ?? source} to ${languageName(target) ?? target}; the model runs in this page`;
-    const of = { source: ['source', 'source-words'], target: ['own', 'target', 'target-words'] };
-    for (const id of languageName(source) ? of.source : []) element(id).lang = source;
-    for (const id of languageName(target) ? of.target : []) element(id).lang = target;
-    element('model').textContent = textOf('model-summary');
+    if (scenes) element('about').textContent = 'the numbers are computed in this page';
+    else {
+        document.title = name;
+        element('about').textContent = `translates ${languageName(source) ?? source} to ${languageName(target) ?? target}; the model runs in this page`;
+        const of = { source: ['source', 'source-words'], target: ['own', 'target', 'target-words'] };
+        for (const id of languageName(source) ? of.source : []) element(id).lang = source;
+        for (const id of languageName(target) ? of.target : []) element(id).lang = target;
+        element('model').textContent = textOf('model-summary');
+    }
     ask();
 }
 
@@ -34,45 +93,29 @@ function showView(view) {
     const cross = view.heads.filter(head => head.kind === 'cross');
     const head = keeps ? state.head : bestAlignedHead() ?? (cross.at(-1) ?? view.heads.at(-1))?.name ?? null;
     // An address may name heads and words that are not there.
-    const silent = view.heads.filter(head => head.isSilent).map(head => head.name).join();
+    const silent = view.heads.filter(other => other.isSilent).map(other => other.name).join();
     const silentWords = [...view.silent_sources].flatMap((isSilent, i) => (isSilent ? [i + 1] : [])).join();
     change({ view: viewInWords(view), head, silent, silentWords, cell: null, hover: null, held: null, step: Math.min(state.step, view.target_outputs.length - 1) });
 }
 
 function openAddress() {
-    change({ ...readAddress() });
+    change(readAddress());
     if (scenes) return;
     showFields();
     if (!state.source) change({ source: element('source').value });
 }
 
-// Browsers without field-sizing: a field grows with its text.
-function fitFields() {
-    if (CSS.supports('field-sizing', 'content')) return;
-    for (const id of ['source', 'own']) {
-        element(id).style.height = 'auto';
-        element(id).style.height = `${element(id).scrollHeight + 2}px`;
-    }
-}
-
-element('source').defaultValue = textOf('opening-sentence');
-listen(changed => {
-    if (changed.has('source') || changed.has('own')) fitFields();
-});
-
-for (const id of ['source', 'own'])
-    onText(element(id), () => {
-        change(id === 'source' ? { source: element(id).value, silentWords: '', choice: 0 } : { own: element(id).value, choice: 0 });
-        writeAddressLater();
-        ask();
-    });
-element('theme').addEventListener('click', () => setTheme(!isDark));
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', event => setTheme(event.matches));
+element('theme').addEventListener('click', () => setTheme(!state.isDark));
+const prefersDark = matchMedia('(prefers-color-scheme: dark)');
+prefersDark.addEventListener('change', event => setTheme(event.matches));
 addEventListener('popstate', () => {
     openAddress();
     ask();
 });
 
-setTheme(isDark);
+element('source').defaultValue = textOf('opening-sentence');
+setTheme(prefersDark.matches);
+if (scenes) change({ isWalking: true });
 openAddress();
-startWorker();
+worker = startWorker(receive, failed, { model: element('model-data').textContent, snapshots: takeSnapshots(), holdsScenes: scenes !== null });
+element('model-data').remove();

@@ -1,25 +1,6 @@
 // A page of scenes: the calculations of attention tutorials, with their own numbers or with new random ones.
 'use strict';
 
-// [{tutorial, file, name, about, seed, isRandom}] of each scene, where isRandom says whether another seed gives it other numbers;
-// null: the page holds a trained run.
-const scenes = JSON.parse(textOf('scenes-data'));
-const LARGEST_SEED = 4294967295;
-
-// ---- the address ----
-
-function readSceneAddress(fields) {
-    const scene = Math.max(0, scenes.findIndex(({ file }) => file === fields.get('scene')));
-    const text = fields.get('seed') ?? '', seed = Number(text);
-    return { scene, seed: /^[0-9]{1,10}$/.test(text) && seed <= LARGEST_SEED ? seed : null, head: fields.get('head'), colors: readColors(fields.get('colors')),
-        isWalking: true };
-}
-
-function writeSceneAddress(fields) {
-    fields.set('scene', scenes[state.scene].file);
-    if (state.seed !== null) fields.set('seed', state.seed);
-}
-
 // ---- what the page says ----
 
 function sayNumbers() {
@@ -43,9 +24,7 @@ function showScene() {
 // ---- what one does ----
 
 function goToScene(scene, seed) {
-    change({ scene, seed, number: null, terms: null, cell: null, hover: null, held: null });
-    writeAddress(true);
-    ask();
+    go({ scene, seed, number: null, terms: null, cell: null, hover: null, held: null });
 }
 
 // A seed that is easy to read and to pass on.
@@ -82,7 +61,5 @@ if (scenes) {
         goToScene(state.scene, null);
         element('draw').focus();
     });
-    listen(changed => {
-        if (['scene', 'seed', 'view'].some(name => changed.has(name))) showScene();
-    });
+    always('scene seed view', showScene);
 }

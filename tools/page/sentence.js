@@ -1,5 +1,29 @@
-// The sentence pair: fields to type into, words as handles, the probabilities of the next word, the best translations.
+// The sentence pair: fields to type into, words as handles with lines between them, the probabilities of the next word, the best
+// translations.
 'use strict';
+
+// ---- scripts: text that runs from right to left, and Chinese, Japanese and Korean, which stand upright in a column ----
+
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+const UPRIGHT = /[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\u{20000}-\u{3ffff}]/u;
+const SHORT = /^(.|[\u2e80-\u9fff\uac00-\ud7af]{1,2})$/u; // words that stay horizontal above a column
+
+// The direction of a text: that of its first letter. (dir="auto" does not look into the words, which have a dir of their own.)
+function directionOf(text) {
+    return RIGHT_TO_LEFT.test(/\p{L}/u.exec(text)?.[0] ?? '') ? 'rtl' : 'ltr';
+}
+
+// A word in a sentence of the page: isolated, so that a word from right to left does not reorder the numbers beside it.
+function isolated(word) {
+    return RIGHT_TO_LEFT.test(word) ? `\u2068${word}\u2069` : word;
+}
+
+// How a word stands above the column of a map.
+function columnClass(text) {
+    return SHORT.test(text) ? 'short' : UPRIGHT.test(text) ? 'upright' : '';
+}
+
+// ---- the fields ----
 
 // Puts the state into the fields, after the address has changed it.
 function showFields() {
@@ -7,27 +31,35 @@ function showFields() {
     if (state.own !== null) element('own').value = state.own;
     element('own-row').hidden = state.own === null;
     element('use-own').checked = state.own !== null;
-    element('beam').disabled = state.own !== null;
     const beam = element('beam');
+    beam.disabled = state.own !== null;
     if (![...beam.options].some(option => Number(option.value) === state.beam))
         beam.append(make('option', { value: state.beam, textContent: `beam ${state.beam}` }));
     beam.value = state.beam;
 }
 
-element('beam').addEventListener('change', () => {
-    change({ beam: Number(element('beam').value), choice: 0 });
-    writeAddress(true);
-    ask();
-});
-
+for (const id of ['source', 'own'])
+    onText(element(id), () => {
+        change({ [id]: element(id).value, choice: 0, ...(id === 'source' && { silentWords: '' }) });
+        writeAddressLater();
+        ask();
+    });
+element('beam').addEventListener('change', () => go({ beam: Number(element('beam').value), choice: 0 }));
 element('use-own').addEventListener('change', () => {
     const own = element('use-own').checked ? element('own').value || element('target').textContent : null;
-    change({ own, choice: 0 });
+    go({ own, choice: 0 });
     showFields();
-    writeAddress(true);
-    ask();
     if (own !== null) element('own').focus();
 });
+
+// Browsers without field-sizing: a field grows with its text.
+if (!CSS.supports('field-sizing', 'content'))
+    always('source own', () => {
+        for (const id of ['source', 'own']) {
+            element(id).style.height = 'auto';
+            element(id).style.height = `${element(id).scrollHeight + 2}px`;
+        }
+    });
 
 // In percent, which are not below the least number that is shown.
 function percent(probability, least) {
@@ -38,14 +70,13 @@ function percent(probability, least) {
 // ---- words ----
 
 const wordButtons = { source: [], target: [] };
-let shownWords = { source: null, target: null }; // the words that the buttons were made for, as texts
+const shownWords = { source: null, target: null }; // the words that the buttons were made for, as texts
 
 // A word is a button: the pointer and the focus light it up everywhere, and a click keeps it lit. A word of the
 // translation also lists what could stand in its place.
 function makeWord(side, index, text) {
     const word = make('button', { type: 'button', className: 'word', textContent: text, dir: 'auto', tabIndex: -1,
         'data-test': `${side}-word-${index}` });
-    word.dataset.index = index;
     word.classList.toggle('special', text === '</s>');
     if (side === 'target' && !scenes) word.append(' ', make('span', { className: 'probability', dir: 'ltr' }));
     const light = () => change(side === 'target' ? { hover: { side, index }, cell: null, step: index }
@@ -71,6 +102,7 @@ function describeWord(word, side, index) {
     word.title = `${isolated(text)}${end}${isKnown ? '' : ', not in the vocabulary'}${chance}${isSilent ? ', silent: nothing attends to it' : ''}`;
     word.classList.toggle('unknown', !isKnown);
     word.classList.toggle('silent-word', isSilent);
+    if (side === 'source' && canSilenceWords()) markSilencer(word.nextSibling, isSilent, 'word', ': nothing attends to it');
     if (!hasProbability) return;
     word.style.setProperty('--probability', probability);
     word.querySelector('.probability').textContent = percent(probability, 1);
@@ -82,8 +114,9 @@ function showSide(side, texts) {
     if (shown !== shownWords[side]) {
         shownWords[side] = shown;
         wordButtons[side] = texts.map((text, i) => makeWord(side, i, text));
-        element(`${side}-words`).replaceChildren(...wordButtons[side].map((word, i) => (side === 'source' ? withSilencer(word, i) : word)));
-        element(`${side}-words`).dir = directionOf(texts.join(' '));
+        const box = element(`${side}-words`);
+        box.replaceChildren(...wordButtons[side].map((word, i) => (side === 'source' ? withSilencer(word, i) : word)));
+        box.dir = directionOf(texts.join(' '));
         stopAt(wordButtons[side], 0);
         points = null; // the lines have other ends
     }
@@ -95,7 +128,6 @@ function showWords() {
     showSide('target', state.view.target_outputs);
     element('pair').classList.toggle('mixed', element('source-words').dir !== element('target-words').dir);
     element('unknown-key').hidden = scenes !== null || [...state.view.known_sources, ...state.view.known_targets].every(known => known !== 0);
-    markWordSilencers();
 }
 
 moveByArrows(element('source-words'), '.word');
@@ -120,19 +152,13 @@ function showTranslations() {
     box.hidden = element('translations-title').hidden = state.own !== null || view.translations.length < 2;
     element('own-score').hidden = state.own === null;
     element('own-score').textContent = `log-probability ${minus(view.log_probability[0].toFixed(4))}`;
-    const hadFocus = box.contains(document.activeElement) && document.activeElement.dataset.test;
-    box.replaceChildren(...view.translations.map((text, i) => {
+    replaceChildren(box, ...view.translations.map((text, i) => {
         const button = make('button', { type: 'button', 'data-test': `translation-${i}`, dir: 'auto' }, text,
             make('span', { className: 'score', textContent: minus(view.scores[i].toFixed(4)) }));
         button.setAttribute('aria-pressed', i === state.choice);
-        button.addEventListener('click', () => {
-            change({ choice: i });
-            writeAddress(true);
-            ask();
-        });
+        button.addEventListener('click', () => go({ choice: i }));
         return make('li', {}, button);
     }));
-    if (hadFocus) box.querySelector(`[data-test="${hadFocus}"]`)?.focus();
 }
 
 function makeBar(word, probability, isChosen) {
@@ -157,12 +183,87 @@ function showNextWords() {
     box.replaceChildren(make('h2', { className: 'subtitle', textContent: `Word ${step + 1}, given the sentence${before}` }), ...rows);
 }
 
-listen(changed => {
-    if (!state.view) return;
-    if (changed.has('view')) {
-        showWords();
-        if (!scenes) showTranslations();
-    }
-    if (!scenes && (changed.has('view') || changed.has('step'))) showNextWords();
-    if (changed.has('view') || changed.has('hover') || changed.has('cell') || changed.has('step')) lightWords();
+onChange('view', () => {
+    showWords();
+    if (!scenes) showTranslations();
 });
+if (!scenes) onChange('view step', showNextWords);
+onChange('view hover cell step', lightWords);
+
+// ---- lines ----
+
+// Lines of the selected head between words, as wide and as strong as their weights: straight between the two sentences
+// for cross attention, arcs above the sentence or below the translation for self-attention. Where words fill several
+// rows, which lines would cross, only those of the lit word are shown.
+const WEAKEST_LINE = 0.05;
+
+let lines = []; // [{line, row, column, weight}] of the selected head
+let points = null; // anchors of both sides, until words or their places change: to measure them takes the browser a layout
+
+// Where lines may touch each word of one side, from the corner of the pair.
+function anchors(side) {
+    const origin = element('pair').getBoundingClientRect();
+    const boxes = wordButtons[side].map(word => word.getBoundingClientRect());
+    return boxes.map((box, index) => {
+        const last = boxes[tokensOf({ side, index }).at(-1)], right = last.top === box.top ? last.right : box.right;
+        return { x: (box.left + right) / 2 - origin.left, top: box.top - origin.top, bottom: box.bottom - origin.top };
+    });
+}
+
+function isWrapped(points) {
+    return points.some(point => point.top > points[0].bottom);
+}
+
+function arc(from, to, isAbove) {
+    const y = isAbove ? from.top : from.bottom, end = isAbove ? to.top : to.bottom;
+    const height = Math.min(34, 12 + Math.abs(to.x - from.x) / 8) * (isAbove ? -1 : 1);
+    return `M ${from.x} ${y} C ${from.x} ${y + height}, ${to.x} ${end + height}, ${to.x} ${end}`;
+}
+
+function pathOf(head, query, key) {
+    if (head.kind === 'cross') return `M ${key.x} ${key.bottom} L ${query.x} ${query.top}`;
+    return arc(query, key, head.kind === 'encoder');
+}
+
+function showLines() {
+    const head = selectedHead();
+    lines = [];
+    if (head) {
+        if (!points) {
+            points = { source: anchors('source'), target: anchors('target') };
+            element('pair').classList.toggle('wrapped', Object.values(points).some(isWrapped));
+        }
+        head.weights.forEach((weight, i) => {
+            if (weight < WEAKEST_LINE) return;
+            const row = Math.floor(i / head.columns), column = i % head.columns;
+            const query = wordOf(head, 'row', row), key = wordOf(head, 'column', column);
+            if (!query || !key) return; // <s> is not among the words
+            const d = pathOf(head, points[query.side][query.index], points[key.side][key.index]);
+            lines.push({ line: makeSvg('path', { d, 'stroke-width': 0.5 + 2.5 * weight }), row, column, weight });
+        });
+        lightLines();
+    }
+    element('lines').replaceChildren(...lines.map(({ line }) => line));
+}
+
+function lightLines() {
+    const head = selectedHead();
+    if (!head) return;
+    const lit = litPlace(head), isAnyLit = lit.row >= 0 || lit.column >= 0;
+    for (const { line, row, column, weight } of lines) {
+        const isLit = state.cell ? row === lit.row && column === lit.column : row === lit.row || column === lit.column;
+        line.classList.toggle('lit', isLit);
+        line.setAttribute('opacity', isLit || !isAnyLit ? 0.25 + 0.75 * weight : 0.15);
+    }
+}
+
+onChange('view head', showLines);
+onChange('hover cell', lightLines);
+
+// Words have changed, or the room for them.
+function moveLines() {
+    points = null;
+    if (state.view) showLines();
+}
+
+new ResizeObserver(moveLines).observe(element('pair'));

@@ -1,9 +1,9 @@
-// The one state of the page, who listens to it, and the address that holds it.
+// The one state of the page, what draws it, the address that holds it, and what the engine says as maps between words.
 'use strict';
 
 const state = {
     source: '',       // the sentence
-    scene: 0,         // in a page of scenes (scenes.js): which one
+    scene: null,      // in a page of scenes (scenes.js): which one
     seed: null,       // of the random numbers of the scene; null: its own
     own: null,        // a translation of the user's own; null: the model translates
     update: null,     // of training, whose parameters translate; null: the learned ones
@@ -12,8 +12,9 @@ const state = {
     head: null,       // name of the selected head, such as 'cross-2-1'
     silent: '',       // names of the silent heads, in the order of the model, with commas between
     silentWords: '',  // numbers from 1 of the words of the sentence to which nothing attends, with commas between
-    words: false,     // the maps show words in place of tokens (words.js)
+    words: false,     // the maps show words in place of tokens
     colors: null,     // name of the colormap of weights; null: the usual one
+    isDark: null,     // the theme
     hover: null,      // {side: 'source' or 'target', index}: the word that is lit up
     held: null,       // the word that was clicked: lit up while the pointer is on no other
     cell: null,       // {row, column} of the large map under the pointer
@@ -26,18 +27,31 @@ const state = {
     terms: null,      // {of: number, value, sum, terms: [name, x, y, value]}: that sum
 };
 
-const listeners = [];
+const usual = { ...state };
+const drawers = [];
 
-// Calls listener(changed) after each change; `changed` is the set of names of the fields that have changed.
-function listen(listener) {
-    listeners.push(listener);
+// Calls draw(changed) after each change of one of these fields, which are listed with spaces between; `changed` is the set of the names of
+// all fields that have changed.
+function always(fields, draw) {
+    drawers.push({ fields: fields.split(' '), draw });
+}
+
+// The same once there is a view.
+function onChange(fields, draw) {
+    always(fields, changed => state.view && draw(changed));
 }
 
 function change(fields) {
     const changed = new Set(Object.keys(fields).filter(name => state[name] !== fields[name]));
-    if (!changed.size) return;
     Object.assign(state, fields);
-    for (const listener of listeners) listener(changed);
+    for (const { fields: drawn, draw } of drawers) if (drawn.some(name => changed.has(name))) draw(changed);
+}
+
+// Changes the state as a step to which the back button returns. Asks the engine for the view, unless it stays the same.
+function go(fields, isSame) {
+    change(fields);
+    writeAddress(true);
+    if (!isSame) ask();
 }
 
 function element(id) {
@@ -52,6 +66,19 @@ function make(tag, fields = {}, ...children) {
         else made[name] = value;
     made.append(...children);
     return made;
+}
+
+function makeSvg(tag, fields) {
+    const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
+    for (const [name, value] of Object.entries(fields)) made.setAttribute(name, value);
+    return made;
+}
+
+// Makes children anew; the focus stays where it was, as named by data-test.
+function replaceChildren(box, ...children) {
+    const focused = box.contains(document.activeElement) && document.activeElement.dataset.test;
+    box.replaceChildren(...children);
+    if (focused) box.querySelector(`[data-test="${focused}"]`)?.focus();
 }
 
 // The text of a number with the sign of minus, which is as wide as a plus.
@@ -95,14 +122,34 @@ function forget(name) {
 
 // ---- the address ----
 
+// [{tutorial, file, name, about, seed, isRandom}] of each scene, where isRandom says whether another seed gives it other numbers;
+// null: the page holds a trained run.
+const scenes = JSON.parse(textOf('scenes-data'));
+const LARGEST_SEED = 4294967295;
+
+// The fields that the address holds: their names there, and how they are read from its text, which may be anything; null: none.
+const HELD = scenes ? {
+    scene: ['scene', text => Math.max(0, scenes.findIndex(({ file }) => file === text)), number => scenes[number].file],
+    seed: ['seed', text => (/^[0-9]{1,10}$/.test(text) && Number(text) <= LARGEST_SEED ? Number(text) : null)],
+    head: ['head', text => text],
+    colors: ['colors', text => readColors(text)],
+} : {
+    source: ['s', text => text ?? ''],
+    own: ['t', text => text],
+    update: ['update', text => readUpdate(text)],
+    beam: ['beam', text => (text >= 1 && text <= 100 ? Math.floor(text) : 1)],
+    choice: ['n', text => Number(text) || 0],
+    head: ['head', text => text],
+    silent: ['silent', text => text ?? ''],
+    silentWords: ['silent-words', text => text ?? ''],
+    words: ['words', text => text === '1', Number],
+    colors: ['colors', text => readColors(text)],
+    isWalking: ['steps', text => text === '1', Number],
+};
+
 function readAddress() {
-    const fields = new URLSearchParams(location.hash.slice(1));
-    if (scenes) return readSceneAddress(fields);
-    const beam = Number(fields.get('beam'));
-    return { source: fields.get('s') ?? '', own: fields.get('t'), beam: beam >= 1 && beam <= 100 ? Math.floor(beam) : 1,
-        choice: Number(fields.get('n')) || 0, head: fields.get('head'), silent: fields.get('silent') ?? '',
-        silentWords: fields.get('silent-words') ?? '', colors: readColors(fields.get('colors')),
-        words: fields.get('words') === '1', update: readUpdate(fields.get('update')), isWalking: fields.get('steps') === '1' };
+    const texts = new URLSearchParams(location.hash.slice(1));
+    return Object.fromEntries(Object.entries(HELD).map(([field, [name, read]]) => [field, read(texts.get(name))]));
 }
 
 // After the last of several changes that follow one another fast, as while one types or slides: a new address costs the
@@ -113,20 +160,10 @@ function writeAddressLater() {
 
 // isStep: the back button returns to the address before.
 function writeAddress(isStep) {
-    const fields = new URLSearchParams();
-    if (scenes) writeSceneAddress(fields);
-    if (state.source) fields.set('s', state.source);
-    if (state.own !== null) fields.set('t', state.own);
-    if (state.update !== null) fields.set('update', state.update);
-    if (state.beam > 1) fields.set('beam', state.beam);
-    if (state.choice) fields.set('n', state.choice);
-    if (state.head) fields.set('head', state.head);
-    if (state.silent) fields.set('silent', state.silent);
-    if (state.silentWords) fields.set('silent-words', state.silentWords);
-    if (state.words) fields.set('words', 1);
-    if (state.colors !== null) fields.set('colors', state.colors);
-    if (state.isWalking && !scenes) fields.set('steps', 1);
-    const address = '#' + fields;
+    const texts = new URLSearchParams();
+    for (const [field, [name, , write = value => value]] of Object.entries(HELD))
+        if (state[field] !== usual[field]) texts.set(name, write(state[field]));
+    const address = '#' + texts;
     forget('address');
     if (address === location.hash) return;
     try {
@@ -135,20 +172,64 @@ function writeAddress(isStep) {
     } catch { /* browsers limit how often the address may change: the next change writes it */ }
 }
 
+// ---- the keyboard ----
+
+// One stop of Tab for a group of things: arrows move the focus among the children of `group` that match `selector`. columns(): number
+// of things in a row, for up and down; 0: these keys are not used.
+function moveByArrows(group, selector, columns = () => 0) {
+    group.addEventListener('keydown', event => {
+        const things = [...group.querySelectorAll(selector)], at = things.indexOf(event.target);
+        const backwards = getComputedStyle(event.target).direction === 'rtl' ? -1 : 1;
+        const step = { ArrowLeft: -backwards, ArrowRight: backwards, ArrowUp: -columns(), ArrowDown: columns() }[event.key];
+        const to = event.key === 'Home' ? 0 : event.key === 'End' ? things.length - 1 : at + step;
+        if (at < 0 || !things[to] || to === at) return;
+        event.preventDefault();
+        stopAt(things, to);
+        things[to].focus();
+    });
+    group.addEventListener('focusin', event => {
+        const things = [...group.querySelectorAll(selector)], at = things.indexOf(event.target);
+        if (at >= 0) stopAt(things, at);
+    });
+}
+
+// Makes one of the things the stop of Tab.
+function stopAt(things, at) {
+    things.forEach((thing, i) => { thing.tabIndex = i === at ? 0 : -1; });
+}
+
+// Whether a key was pressed alone.
+function isKey(event, key) {
+    return event.key.toLowerCase() === key && !event.ctrlKey && !event.metaKey && !event.altKey;
+}
+
+// Calls typed() when the text of a field has changed; while an input method composes a word, when the word is there.
+function onText(field, typed) {
+    field.addEventListener('input', event => {
+        if (!event.isComposing) typed();
+    });
+    field.addEventListener('compositionend', typed);
+}
+
+document.addEventListener('keydown', event => {
+    if (event.key === 'Escape' && !event.isComposing) change({ hover: null, held: null, cell: null, number: null, terms: null });
+});
+
 // ---- what the engine says ----
 
 const KINDS = ['encoder', 'decoder', 'cross']; // as enum qkv_attention_kind
 
-// The engine's answer with the words of each map: rows are queries, columns are keys.
+// The engine's answer with the words of each map: rows are queries, columns are keys. What scenes do not have is empty.
 function readView(answer) {
-    const view = { ...answer, heads: [] };
-    for (let i = 0, offset = 0; i < answer.maps.length; i += 5) {
-        const [kind, layer, head, rows, columns] = answer.maps.subarray(i, i + 5);
+    const view = { source_tokens: [], target_outputs: [], translations: [], maps: [], source_words: [], target_words: [], silent_sources: [],
+        known_sources: [], known_targets: [], probabilities: [], ...answer, heads: [] };
+    for (let i = 0, offset = 0; i < view.maps.length; i += 5) {
+        const [kind, layer, head, rows, columns] = view.maps.subarray(i, i + 5);
         const name = KINDS[kind];
         view.heads.push({
             name: `${name}-${layer}-${head}`, kind: name, layer, head, rows, columns,
-            entropy: answer.entropies[i / 5], isSilent: Boolean(answer.silent[i / 5]),
-            weights: answer.weights.subarray(offset, offset + rows * columns),
+            entropy: view.entropies[i / 5], isSilent: Boolean(view.silent[i / 5]),
+            weights: view.weights.subarray(offset, offset + rows * columns),
             rowWords: name === 'encoder' ? view.source_tokens : view.target_outputs,
             columnWords: name === 'decoder' ? view.target_inputs : view.source_tokens,
         });
@@ -168,7 +249,7 @@ const NOWHERE = { row: -1, column: -1 };
 // attention a word is the row of the step that chooses it, and the column of the next step, which reads it; where tokens are
 // merged, both the row and the column of the steps that read it.
 function placeOf(head, word) {
-    const { side } = word, index = indexInMap(word);
+    const { side } = word, index = state.words ? state.view[`${side}_words`][word.index] : word.index;
     if (head.kind === 'cross') return side === 'source' ? { row: -1, column: index } : { row: index, column: -1 };
     if ((head.kind === 'encoder') !== (side === 'source')) return NOWHERE;
     if (side === 'source') return { row: index, column: index };
@@ -195,3 +276,67 @@ function litPlace(head) {
 function unlight() {
     change({ hover: state.held, cell: null });
 }
+
+// ---- words in place of tokens ----
+
+// Tokens are pieces of byte-pair encoding, characters, or punctuation marks. The maps may show each word as one row and one column, as
+// `qkv attention --words` does: the columns of its tokens are summed and their rows averaged (Clark et al. 2019), so that the sum of a
+// row stays. The sentence pair always shows tokens, because the model chooses these.
+const CONTINUES = '@@'; // the end of a piece whose word goes on
+
+// The texts of words, without the marks between their pieces.
+function mergedTexts(texts, numbers) {
+    const merged = [];
+    texts.forEach((text, i) => {
+        const goesOn = numbers[i + 1] === numbers[i] && text.length > CONTINUES.length && text.endsWith(CONTINUES);
+        merged[numbers[i]] = (merged[numbers[i]] ?? '') + (goesOn ? text.slice(0, -CONTINUES.length) : text);
+    });
+    return merged;
+}
+
+// A cell of words is hidden if all cells of their tokens are. The entropy is the mean of the rows, in nats.
+function mergedHead(head, rowNumbers, columnNumbers, rowWords, columnWords) {
+    const rows = rowWords.length, columns = columnWords.length, weights = new Float32Array(rows * columns).fill(-1);
+    const tokens = rowWords.map((_, row) => rowNumbers.filter(number => number === row).length);
+    head.weights.forEach((weight, i) => {
+        if (isHidden(weight)) return;
+        const row = rowNumbers[Math.floor(i / head.columns)], at = row * columns + columnNumbers[i % head.columns];
+        weights[at] = Math.max(0, weights[at]) + weight / tokens[row];
+    });
+    const entropy = weights.reduce((sum, weight) => (weight > 0 ? sum - weight * Math.log(weight) : sum), 0) / rows;
+    return { ...head, rows, columns, weights, rowWords, columnWords, entropy };
+}
+
+// A view as the state wants it: with heads of words, or with those of tokens. The decoder reads <s> and then the target, but not its
+// last token.
+function viewInWords(view) {
+    if (!state.words) return { ...view, heads: view.tokenHeads };
+    const source = [...view.source_words], target = [...view.target_words], read = [0, ...target.slice(0, -1).map(number => number + 1)];
+    const sources = mergedTexts(view.source_tokens, source), outputs = mergedTexts(view.target_outputs, target);
+    const inputs = mergedTexts(view.target_inputs, read);
+    const axes = { cross: [target, source, outputs, sources], encoder: [source, source, sources, sources],
+        decoder: [read, read, inputs, inputs] };
+    return { ...view, heads: view.tokenHeads.map(head => mergedHead(head, ...axes[head.kind])) };
+}
+
+// The first token of a row or column.
+function firstToken(side, index) {
+    return state.words ? state.view[`${side}_words`].indexOf(index) : index;
+}
+
+// The numbers of the tokens that are shown as one with this token.
+function tokensOf({ side, index }) {
+    if (!state.words) return [index];
+    const numbers = state.view[`${side}_words`];
+    return [...numbers.keys()].filter(other => numbers[other] === numbers[index]);
+}
+
+element('words').addEventListener('change', () => go({ words: element('words').checked }, true));
+onChange('view words', changed => {
+    const hasParts = [state.view.source_words, state.view.target_words].some(numbers => numbers.some((number, i) => i && number === numbers[i - 1]));
+    element('words').checked = state.words;
+    element('words-row').hidden = !hasParts && !state.words;
+    if (changed.has('view')) return;
+    points = null; // the lines have other ends
+    change({ view: viewInWords(state.view), hover: null, held: null, cell: null });
+});

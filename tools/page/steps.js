@@ -1,6 +1,93 @@
 // Step by step: each matrix between the words and the chosen word, for the selected head. Colour first; pointing at a cell
-// gives its number, a click the sum that made it. The engine computes everything; see walk.h.
+// gives its number, a click the sum that made it. The engine computes everything; see module/explain.c.
 'use strict';
+
+// ---- what steps are for ----
+
+// What the steps of a walk (explain.h) are for: the groups in which they are shown, and one sentence about each.
+const STEPS = {
+    'Words become vectors': {
+        tokens: 'Each word has a number in the vocabulary.',
+        source_tokens: 'Each word of the sentence has a number in the vocabulary.',
+        embeddings: 'The number picks a row of a learned table.',
+        source_embeddings: 'The number picks a row of a learned table.',
+        positions: 'A pattern for each place in the sentence.',
+        inputs: 'The word and its place in one vector.',
+        source_inputs: 'The word and its place in one vector.',
+        previous_attentional: 'The attentional vector of the step before.',
+        decoder_states: 'What the decoder knows at each step.',
+        source_positions: 'A pattern for each place in the sentence.',
+        layer_inputs: 'What this layer reads.',
+        memory: 'The sentence as the encoder has read it.',
+    },
+    'Queries, keys and values': {
+        queries: 'What each word looks for.',
+        rotated_queries: 'Each query is rotated by the position of its word.',
+        keys: 'What each word can be found by.',
+        rotated_keys: 'Each key is rotated by the position of its word.',
+        values: 'What each word passes on.',
+    },
+    'Scores become weights': {
+        scores: 'How well each query fits each key.',
+        scaled_scores: 'Divided, so that the softmax does not become a maximum.',
+        distance_bias: 'Learned or fixed for each distance.',
+        biased_scores: 'Each score, with the bias for its distance.',
+        mask: 'Which words may be seen.',
+        masked_scores: 'Words that may not be seen get no weight.',
+        predicted_positions: 'The position in the sentence on which each step centers.',
+        gaussian_window: 'Words near that position count more.',
+        weights: 'Softmax makes positive weights of the scores: a row sums to 1.',
+    },
+    'Weights mix values': {
+        context: 'The values, mixed by the weights.',
+        concatenated: 'The parts side by side.',
+        pre_activation: 'A linear layer mixes state and context.',
+        output: 'What this attention found.',
+        sum: 'Numbers of the context, added up.',
+    },
+    'The rest of the layer': {
+        residual: 'What goes past the attention, to be added to its output.',
+        attention_sum: 'What was there, and what attention found.',
+        attention_norm: 'Each row is brought to the same mean and spread.',
+        inner_inputs: 'Each row is brought to the same mean and spread.',
+        inner: 'Each word by itself, in more numbers.',
+        activated: 'Numbers below 0 are cut off or damped.',
+        outer: 'Back to the width of the layer.',
+        layer_sum: 'What was there, and what feed forward adds.',
+        layer_output: 'Each row is brought to the same mean and spread.',
+        final_norm: 'Each row is brought to the same mean and spread.',
+    },
+    'The word is chosen': {
+        word_vectors: 'One column for each word that could be chosen.',
+        logits: 'How well each word fits.',
+        probabilities: 'Softmax makes probabilities of the logits.',
+        chosen: 'The word with the greatest probability.',
+    },
+};
+
+// Parameters of the model, which stand before the step that they make.
+const LEARNED = /_(weights|bias|vector)$|^score_/;
+
+// In scenes, where the numbers are given or drawn.
+const UNLEARNED = { 'Learned.': 'Given, or drawn at random.', 'Each word has a number in the vocabulary.': 'The words, numbered.',
+    'Each word of the sentence has a number in the vocabulary.': 'The words, numbered.',
+    'The number picks a row of a learned table.': 'A vector for each word, given or drawn at random.',
+    'What each word looks for.': 'What each word looks for; one row for each query.' };
+
+function groupOf(name) {
+    return Object.values(STEPS).findIndex(texts => name in texts);
+}
+
+// The last group is for steps that this table does not know.
+function stepGroup({ index, name }) {
+    const known = groupOf(name) < 0 && LEARNED.test(name) ? state.walk.slice(index).find(later => groupOf(later.name) >= 0)?.name : name;
+    return groupOf(known) < 0 ? Object.keys(STEPS).length - 1 : groupOf(known);
+}
+
+function stepSentence({ name, note }) {
+    const text = Object.values(STEPS)[groupOf(name)]?.[name] ?? (LEARNED.test(name) ? 'Learned.' : undefined);
+    return [(scenes && UNLEARNED[text]) || text, note].filter(Boolean).join(' ');
+}
 
 const ROW_HEIGHT = 13, MAX_ROWS_WITH_WORDS = 40, MAX_STEP_WIDTH = 250, MAX_CELL_WIDTH = 26, MAX_WEIGHTS_HEIGHT = 130; // pixels beside
 const MAX_COLUMNS_WITH_NUMBERS = 10, NUMBER_WIDTH = 40, NUMBER_HEIGHT = 20; // text of 16 pixels: see textScale
@@ -57,13 +144,13 @@ const SHADES = 128; // of each sign
 // Colours as 32-bit pixels: of shares from 0 to 1, and of numbers from -1 to 1, blue below 0, orange above, the background
 // at 0; those of a masked cell, and of the stripes on it.
 function makePixels() {
-    const background = isDark ? BACKGROUND.dark : BACKGROUND.light;
-    const ends = isDark ? [[110, 170, 255], [255, 165, 80]] : [[20, 85, 160], [190, 85, 0]];
+    const background = state.isDark ? BACKGROUND.dark : BACKGROUND.light;
+    const ends = state.isDark ? [[110, 170, 255], [255, 165, 80]] : [[20, 85, 160], [190, 85, 0]];
     const signed = Uint32Array.from({ length: 2 * SHADES + 1 }, (_, i) => {
         const share = i / SHADES - 1, end = ends[share < 0 ? 0 : 1];
         return pixelOf(end.map((value, k) => Math.round(Math.abs(share) * value + (1 - Math.abs(share)) * background[k])));
     });
-    return { shares: palettePixels, signed, background: pixelOf(background), stripe: pixelOf(isDark ? [62, 66, 68] : [214, 216, 218]) };
+    return { shares: palettePixels, signed, background: pixelOf(background), stripe: pixelOf(state.isDark ? [62, 66, 68] : [214, 216, 218]) };
 }
 
 function greatestOf(values) {
@@ -242,12 +329,12 @@ function makeStep(step) {
 }
 
 function showSteps() {
+    if (!state.walk || !state.isWalking) return;
     element('step-number').textContent = 'Point at a number.';
-    const focused = document.activeElement.closest?.('#step-list') && document.activeElement.dataset.test;
     figures = [];
     shownScale = textScale();
-    const groups = STEP_GROUPS.map((title, group) => [title, state.walk.filter(step => stepGroup(step) === group)]);
-    element('step-list').replaceChildren(...groups.filter(([, steps]) => steps.length).map(([title, steps]) =>
+    const groups = Object.keys(STEPS).map((title, group) => [title, state.walk.filter(step => stepGroup(step) === group)]);
+    replaceChildren(element('step-list'), ...groups.filter(([, steps]) => steps.length).map(([title, steps]) =>
         make('section', { className: 'step-group', 'aria-label': title }, make('h3', { textContent: title }),
             make('div', { className: 'step-row' }, ...steps.map(makeStep)))));
     const pixels = makePixels();
@@ -256,7 +343,7 @@ function showSteps() {
         writeNumbers(figure, pixels);
     }
     element('steps-of').textContent = scenes && state.view.heads.length < 2 ? '' : headTitle(selectedHead());
-    if (focused) element('step-list').querySelector(`[data-test="${focused}"]`)?.focus();
+    lightRows();
 }
 
 element('steps').addEventListener('toggle', () => {
@@ -265,25 +352,86 @@ element('steps').addEventListener('toggle', () => {
 });
 
 addEventListener('resize', () => doLater('steps', () => {
-    if (!state.walk || !state.isWalking || shownScale === textScale()) return;
-    showSteps();
-    lightRows();
+    if (shownScale !== textScale()) showSteps();
 }));
 
 let asked = JSON.stringify(wantedWalk()); // the layer of the last request
 
-listen(changed => {
-    if (changed.has('isWalking')) element('steps').open = state.isWalking;
-    if (!state.view) return;
+always('isWalking', () => { element('steps').open = state.isWalking; });
+onChange('head isWalking view', () => {
     element('steps').hidden = !state.view.heads.length;
     const wanted = JSON.stringify(wantedWalk());
-    if (wanted !== asked && ['head', 'isWalking', 'view'].some(name => changed.has(name))) {
-        asked = wanted;
-        change({ number: null, terms: null });
-        ask();
-    }
-    if (!state.walk) return;
-    if (['walk', 'head', 'theme'].some(name => changed.has(name)) && state.isWalking) showSteps();
-    if (['walk', 'head', 'hover', 'cell'].some(name => changed.has(name)) && state.isWalking) lightRows();
-    if (['walk', 'terms'].some(name => changed.has(name))) showTerms();
+    if (wanted === asked) return;
+    asked = wanted;
+    change({ number: null, terms: null });
+    ask();
 });
+onChange('walk head isWalking isDark colors', showSteps);
+onChange('hover cell', lightRows);
+onChange('walk terms', showTerms);
+
+// ---- the sum behind a number: its products, or, of a weight, what softmax did with its row ----
+
+function makeCells(texts) {
+    return texts.map(textContent => make('td', { textContent }));
+}
+
+function makeTermRow(name, texts, share, kind) {
+    const row = make('tr', { className: kind }, make('th', { scope: 'row', textContent: name, title: name, dir: 'auto' }), ...makeCells(texts));
+    row.style.setProperty('--share', share);
+    return row;
+}
+
+// Its terms are powers, of which a weight is a share; local attention (Luong et al. 2015) has no such terms.
+function isSoftmax(step) {
+    return step.name === 'weights';
+}
+
+// The columns of a row of weights that are not masked: the terms of softmax in their order.
+function seenColumns({ columns }, row) {
+    const { weights } = selectedHead();
+    return Array.from({ length: columns }, (_, column) => column).filter(column => !isHidden(weights[row * columns + column]));
+}
+
+function sumTitle(step, { of: { row, column }, value, sum, terms }, own) {
+    const name = placeText(step, row, column);
+    if (!terms.length) return step.hasTerms ? `${name}: ${numberText(value)}` : `${name}: ${numberText(value)} is no sum of earlier numbers.`;
+    if (own) return `${name}: ${numberText(value)} = ${numberText(own[3])} / ${numberText(sum)}, the sum of these powers:`;
+    if (isSoftmax(step)) return `${name} is masked: weight 0. The others are shares of the sum of these powers:`;
+    return `${name}: ${numberText(value)} is ${terms.length === 1 ? 'made from one number' : `the sum of ${terms.length} terms, the greatest first`}:`;
+}
+
+// The products of a sum, the greatest first, with a bar each.
+function productRows(terms) {
+    const sorted = [...terms].sort((a, b) => Math.abs(b[3]) - Math.abs(a[3])), greatest = Math.abs(sorted[0]?.[3]) || 1;
+    return sorted.map(([name, x, y, value]) => makeTermRow(name, [y === 1 ? '' : `${numberText(x)} × ${numberText(y)}`, numberText(value)],
+        Math.abs(value) / greatest, value < 0 ? 'negative' : ''));
+}
+
+// A row of softmax, the greatest weight first: what went in, its power, and the weight that came out.
+function softmaxRows(step, { of: { row, column }, terms }) {
+    const columns = seenColumns(step, row);
+    const rows = terms.map(([name, score, , power], i) => ({ name, score, power, column: columns[i], weight: valueAt(step, row, columns[i]) }));
+    rows.sort((a, b) => b.power - a.power);
+    const greatest = numberText(rows[0].score), shift = greatest.startsWith('−') ? `(${greatest})` : greatest;
+    const head = make('tr', {}, ...['', 'score', `exp(score −\u00a0${shift})`, 'weight'].map(textContent => make('th', { scope: 'col', textContent })));
+    return [head, ...rows.map(({ name, score, power, weight, column: own }) =>
+        makeTermRow(name, [score, power, weight].map(numberText), power, own === column ? 'own' : ''))];
+}
+
+function showTerms() {
+    const box = element('terms'), step = state.terms && state.walk?.find(({ name }) => name === state.terms.of.name);
+    box.hidden = !step;
+    if (!step) return;
+    const { of: { row, column }, terms } = state.terms, isPowers = isSoftmax(step) && terms.length > 0;
+    const own = isPowers ? terms[seenColumns(step, row).indexOf(column)] : null;
+    const rows = isPowers ? softmaxRows(step, state.terms) : productRows(terms);
+    const close = make('button', { type: 'button', textContent: '×', 'aria-label': 'close the sum', 'data-test': 'close-terms' });
+    close.addEventListener('click', () => {
+        change({ number: null, terms: null });
+        element('step-list').querySelector(`[data-test="cells-${step.name}"]`).focus({ preventScroll: true });
+    });
+    box.replaceChildren(close, make('p', { textContent: sumTitle(step, state.terms, own), 'data-test': 'terms-title' }), make('p', { className: 'formula', textContent: step.formula }),
+        make('div', { className: 'term-list', tabIndex: rows.length > 8 ? 0 : -1, role: 'group', 'aria-label': 'terms of the sum' },
+            make('table', {}, make('tbody', {}, ...rows))));
+}

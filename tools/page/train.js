@@ -19,36 +19,24 @@ function say(text, isError) {
     element('train-message').classList.toggle('wrong', Boolean(isError));
 }
 
-// The worker starts when the block is first used or seen, so that the page opens as fast as without it.
-function trainingWorker() {
-    if (training.worker) return training.worker;
-    const code = ['worker', 'train-worker'].map(id => element(id).textContent).join('\n');
-    const address = URL.createObjectURL(new Blob([code], { type: 'text/javascript' }));
-    training.worker = new Worker(address);
-    training.worker.onmessage = receiveTraining;
-    training.worker.onerror = event => say(`training failed: ${event.message}`, true);
-    training.worker.postMessage({ engine: engineData });
-    return training.worker;
-}
-
-function receiveTraining({ data }) {
-    if (data.ready) return chooseTask();
-    if (data.pairs !== undefined) {
-        element('train-pairs').value = data.pairs;
-        element('train-sentence').value = data.pairs.slice(0, data.pairs.indexOf('\t'));
+function receiveTraining({ ready, pairs, sequence = training.sequence, losses = [], view, translation, error }) {
+    if (ready) return chooseTask();
+    if (pairs) {
+        element('train-pairs').value = pairs.join('\n');
+        element('train-sentence').value = pairs[0].split('\t')[0];
         return beginTraining();
     }
-    if (data.sequence !== training.sequence) return;
-    for (const loss of data.losses) training.losses.push(loss);
-    if (data.error) {
+    if (sequence !== training.sequence) return;
+    training.losses.push(...losses);
+    if (error) {
         setRunning(false);
-        if (!training.losses.length && !data.view && !training.view) element('train-go').disabled = true;
-        say(data.error, true);
+        if (!training.losses.length && !training.view) element('train-go').disabled = true;
+        say(error, true);
     }
-    if (data.view) {
+    if (view) {
         element('train-go').disabled = false;
-        training.view = readView(data.view);
-        training.translation = data.translation;
+        training.view = readView(view);
+        training.translation = translation;
     }
     drawTraining();
 }
@@ -57,38 +45,11 @@ function receiveTraining({ data }) {
 
 function chooseTask() {
     const task = element('train-task').value;
-    if (task) trainingWorker().postMessage({ call: 'generate', task });
+    if (task) training.worker.postMessage({ task });
 }
 
 function seedOfTraining() {
     return Math.max(0, Math.floor(Number(element('train-seed').value)) || 0);
-}
-
-function shownPair() {
-    const source = element('train-sentence').value;
-    return { source, target: training.targets?.get(source.trim().split(/\s+/).join(' ')) ?? null };
-}
-
-// Makes a new model with random parameters: update 0.
-function beginTraining() {
-    const pairs = element('train-pairs').value;
-    training.targets = new Map(pairs.split('\n').map(line => line.replace(/\r$/, '').split('\t')));
-    training.sequence++;
-    if (training.losses.length) training.earlier = training.losses;
-    training.losses = [];
-    training.view = null;
-    setRunning(false);
-    say('');
-    if (!training.targets.has(element('train-sentence').value)) {
-        const [first] = training.targets.keys();
-        element('train-sentence').value = first;
-    }
-    trainingWorker().postMessage({ call: 'begin', sequence: training.sequence, pairs, seed: seedOfTraining(), pair: shownPair() });
-}
-
-function setRunning(running) {
-    training.running = running;
-    element('train-go').textContent = running ? 'stop' : training.losses.length ? 'go on' : 'start';
 }
 
 // The slider is the exponent: half a step is a factor of about three.
@@ -96,29 +57,48 @@ function rateOfTraining() {
     return Number((10 ** Number(element('train-rate').value)).toPrecision(2));
 }
 
+// Tells the worker what is wanted: see takeUp in engine.js.
+function sendTraining() {
+    const source = element('train-sentence').value, target = training.targets?.get(source.trim().split(/\s+/).join(' ')) ?? null;
+    training.worker?.postMessage({ sequence: training.sequence, pairs: element('train-pairs').value, seed: seedOfTraining(),
+        rate: rateOfTraining(), pair: { source, target }, running: training.running });
+}
+
+// Makes a new model with random parameters: update 0.
+function beginTraining(running = false) {
+    const lines = element('train-pairs').value.split('\n');
+    training.targets = new Map(lines.map(line => line.replace(/\r$/, '').split('\t')));
+    training.sequence++;
+    if (training.losses.length) training.earlier = training.losses;
+    training.losses = [];
+    training.view = null;
+    if (!training.targets.has(element('train-sentence').value)) [element('train-sentence').value] = training.targets.keys();
+    train(running);
+}
+
+function setRunning(running) {
+    training.running = running;
+    element('train-go').textContent = running ? 'stop' : training.losses.length ? 'go on' : 'start';
+}
+
+// Stops or goes on, with a new model or the one before.
+function train(running) {
+    setRunning(running);
+    say('');
+    sendTraining();
+}
+
 function showRate() {
     element('train-rate-value').textContent = rateOfTraining();
     element('train-rate').setAttribute('aria-valuetext', rateOfTraining());
 }
 
-function goOn() {
-    setRunning(true);
-    say('');
-    trainingWorker().postMessage({ call: 'go', rate: rateOfTraining() });
-}
-
-element('train-go').addEventListener('click', () => {
-    if (!training.running) return goOn();
-    setRunning(false);
-    trainingWorker().postMessage({ call: 'stop' });
-});
+element('train-go').addEventListener('click', () => train(!training.running));
 element('train-again').addEventListener('click', () => {
-    const wasRunning = training.running;
     element('train-seed').value = seedOfTraining() + 1;
-    beginTraining();
-    if (wasRunning) goOn();
+    beginTraining(training.running);
 });
-element('train-seed').addEventListener('change', beginTraining);
+element('train-seed').addEventListener('change', () => beginTraining());
 element('train-task').addEventListener('change', () => {
     if (element('train-task').value) chooseTask();
     else element('train-pairs').focus();
@@ -129,9 +109,9 @@ element('train-pairs').addEventListener('change', () => {
 });
 element('train-rate').addEventListener('input', () => {
     showRate();
-    training.worker?.postMessage({ call: 'rate', rate: rateOfTraining() });
+    if (training.running) sendTraining();
 });
-onText(element('train-sentence'), () => training.worker?.postMessage({ call: 'show', pair: shownPair() }));
+onText(element('train-sentence'), sendTraining);
 
 // ---- drawing ----
 
@@ -163,43 +143,25 @@ function lossText(losses) {
     return mean < 0.001 ? '<0.001' : mean.toFixed(3);
 }
 
-const CURVE = { width: 600, height: 180, left: 36, bottom: 22 };
+const LEFT = 36, RIGHT = 8, TOP = 8, BOTTOM = 22, HEIGHT = 180; // pixels around the curve, and of the whole
 
 function drawLosses() {
-    const { losses, earlier } = training, canvas = element('train-curve'), ratio = devicePixelRatio || 1;
-    const width = canvas.clientWidth || CURVE.width, { height, left, bottom } = CURVE;
-    canvas.width = width * ratio;
-    canvas.height = height * ratio;
-    const context = canvas.getContext('2d'), style = getComputedStyle(document.documentElement);
-    const color = name => style.getPropertyValue(name).trim();
-    const updates = Math.max(100, losses.length, earlier.length);
-    const max = Math.max(1, Math.ceil(Math.max(...curveOf(losses, updates).concat(curveOf(earlier, updates), [[0, 0]]).map(([, y]) => y))));
-    const x = update => left + (width - left - 8) * update / updates, y = loss => 8 + (height - bottom - 8) * (1 - loss / max);
-    context.scale(ratio, ratio);
-    context.font = '12px system-ui, sans-serif';
-    context.fillStyle = color('--quiet');
-    context.strokeStyle = color('--border');
-    context.textAlign = 'right';
-    context.textBaseline = 'middle';
-    for (const loss of [0, max / 2, max]) {
-        context.fillText(loss, left - 6, y(loss));
-        context.beginPath();
-        context.moveTo(left, y(loss));
-        context.lineTo(width - 8, y(loss));
-        context.stroke();
-    }
-    context.fillText(`${updates} updates`, width - 8, height - 8);
-    context.textAlign = 'left';
-    context.fillText('0', left, height - 8);
-    for (const [points, stroke] of [[curveOf(earlier, updates), '--quiet'], [curveOf(losses, updates), '--accent']]) {
-        context.beginPath();
-        points.forEach(([update, loss], i) => context[i ? 'lineTo' : 'moveTo'](x(update), y(loss)));
-        context.strokeStyle = color(stroke);
-        context.lineWidth = stroke === '--accent' ? 2 : 1;
-        context.stroke();
-    }
-    element('train-update').textContent = `update ${losses.length}${losses.length ? `, loss ${lossText(losses.slice(-20))}` : ': random'}`;
-    canvas.setAttribute('aria-label', `Loss of training: ${element('train-update').textContent}`);
+    const chart = element('train-curve'), width = chart.clientWidth, updates = Math.max(100, training.losses.length, training.earlier.length);
+    const [now, earlier] = [training.losses, training.earlier].map(losses => curveOf(losses, updates));
+    const max = Math.max(1, Math.ceil(Math.max(...[...now, ...earlier].map(([, loss]) => loss))));
+    const x = update => LEFT + (width - LEFT - RIGHT) * update / updates, y = loss => TOP + (HEIGHT - BOTTOM - TOP) * (1 - loss / max);
+    const line = (name, points) => makeSvg('polyline', { class: name, points: points.map(([update, loss]) => `${x(update)},${y(loss)}`).join(' ') });
+    const label = (text, place) => {
+        const made = makeSvg('text', place);
+        made.textContent = text;
+        return made;
+    };
+    chart.replaceChildren(
+        ...[0, max / 2, max].flatMap(loss => [label(loss, { x: LEFT - 6, y: y(loss) + 4, class: 'end' }), line('axis', [[0, loss], [updates, loss]])]),
+        label('0', { x: LEFT, y: HEIGHT - 4 }), label(`${updates} updates`, { x: width - RIGHT, y: HEIGHT - 4, class: 'end' }),
+        line('earlier', earlier), line('now', now));
+    element('train-update').textContent = `update ${training.losses.length}${now.length ? `, loss ${lossText(training.losses.slice(-20))}` : ': random'}`;
+    chart.setAttribute('aria-label', `Loss of training: ${element('train-update').textContent}`);
 }
 
 // A map between the words of its rows and columns; longer words stand upright above it.
@@ -217,27 +179,26 @@ function makeTrainedMap(head) {
 
 // The maps of cross attention and of the encoder.
 function drawTrainedMaps() {
-    const { view } = training;
+    const { view, translation } = training;
     element('train-maps').hidden = !view;
     if (!view) return;
-    element('train-translation').textContent = training.translation || '(no word)';
-    element('train-maps').replaceChildren(...view.heads.filter(head => head.kind !== 'decoder').map(head => {
-        return make('figure', { 'data-test': `train-map-${head.kind}-${head.head}` }, makeTrainedMap(head),
-            make('figcaption', { textContent: `${head.kind}, head ${head.head}` }));
-    }));
+    element('train-translation').textContent = translation || '(no word)';
+    element('train-maps').replaceChildren(...view.heads.filter(head => head.kind !== 'decoder').map(head =>
+        make('figure', { 'data-test': `train-map-${head.kind}-${head.head}` }, makeTrainedMap(head),
+            make('figcaption', { textContent: `${head.kind}, head ${head.head}` }))));
 }
 
-listen(changed => {
-    if (changed.has('theme') && training.worker) drawTraining();
-});
+always('isDark colors', () => training.worker && drawTraining());
 addEventListener('resize', () => training.worker && drawTraining());
 
 for (const [task, title] of Object.entries(TRAIN_TASKS))
     element('train-task').append(make('option', { value: task, textContent: `${task}: ${title}` }));
 element('train-task').append(make('option', { value: '', textContent: 'pairs of my own' }));
 showRate();
-new IntersectionObserver((entries, observer) => {
-    if (!entries.some(entry => entry.isIntersecting)) return;
-    observer.disconnect();
-    trainingWorker();
-}).observe(element('train'));
+
+// The worker starts when the block is first seen below a view, so that the page opens as fast as without it.
+const trainInView = new IntersectionObserver(entries => {
+    if (!training.worker && entries.some(entry => entry.isIntersecting))
+        training.worker = startWorker(receiveTraining, text => say(`training failed: ${text}`, true));
+});
+onChange('view', () => trainInView.observe(element('train')));

@@ -2,73 +2,22 @@
 #ifndef QKV_PAGE_PTHREAD_H
 #define QKV_PAGE_PTHREAD_H
 
-typedef char pthread_mutex_t;
-typedef char pthread_cond_t;
-typedef char pthread_t;
+typedef char pthread_mutex_t, pthread_cond_t, pthread_t;
 
-static inline int pthread_mutex_init(pthread_mutex_t *mutex, const void *attributes)
-{
-    (void)attributes;
-    *mutex = 0;
-    return 0;
-}
-
-static inline int pthread_mutex_lock(pthread_mutex_t *mutex)
-{
-    (void)mutex;
-    return 0;
-}
-
-static inline int pthread_mutex_unlock(pthread_mutex_t *mutex)
-{
-    (void)mutex;
-    return 0;
-}
-
-static inline int pthread_mutex_destroy(pthread_mutex_t *mutex)
-{
-    (void)mutex;
-    return 0;
-}
-
-static inline int pthread_cond_init(pthread_cond_t *condition, const void *attributes)
-{
-    (void)attributes;
-    *condition = 0;
-    return 0;
-}
+#define pthread_mutex_init(mutex, attributes)    (*(mutex) = 0)
+#define pthread_mutex_lock(mutex)                ((void)(mutex))
+#define pthread_mutex_unlock(mutex)              ((void)(mutex))
+#define pthread_mutex_destroy(mutex)             ((void)(mutex))
+#define pthread_cond_init(condition, attributes) (*(condition) = 0)
+#define pthread_cond_broadcast(condition)        ((void)(condition))
+#define pthread_cond_destroy(condition)          ((void)(condition))
 
 /* No other thread could end the wait: whoever waits would wait for ever. */
-static inline int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
-{
-    (void)condition, (void)mutex;
-    __builtin_trap();
-}
-
-static inline int pthread_cond_broadcast(pthread_cond_t *condition)
-{
-    (void)condition;
-    return 0;
-}
-
-static inline int pthread_cond_destroy(pthread_cond_t *condition)
-{
-    (void)condition;
-    return 0;
-}
+#define pthread_cond_wait(condition, mutex) __builtin_trap()
 
 /* Fails: there is no second thread, so that nobody waits for one. */
-static inline int pthread_create(pthread_t *thread, const void *attributes, void *(*function)(void *),
-                                 void *context)
-{
-    (void)thread, (void)attributes, (void)function, (void)context;
-    return 1;
-}
-
-static inline int pthread_join(pthread_t thread, void **result)
-{
-    (void)thread, (void)result;
-    return 1;
-}
+#define pthread_create(thread, attributes, function, context)                                                \
+    ((void)(thread), (void)(function), (void)(context), 1)
+#define pthread_join(thread, result) ((void)(thread), 1)
 
 #endif

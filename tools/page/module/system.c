@@ -1,27 +1,126 @@
-/* What the engine takes from a system, for a module that has one thread, one kind of kernels and no OpenBLAS: in place of
- * core/workers.c, core/memory.c, core/matrix_threads.c, core/kernel_choice.c, config/path.c, data/input.c,
- * data/prepared.c, explain/learned_run.c, kernels/registry.c and run/listing.c. */
+/* Bytes in and results out, and what the engine takes from a system, for a module that has one thread, one kind of kernels and no
+ * OpenBLAS: in place of core/workers.c, core/memory.c, core/matrix_threads.c, core/kernel_choice.c, config/path.c, the reader of files in data/lines.c,
+ * explain/learned_run.c and kernels/registry.c. What a page never calls is missing: CMakeLists.txt names it. */
+#include "page/module/module.h"
+
 #include "config/path.h"
 #include "core/kernel_choice.h"
 #include "core/matrix_threads.h"
 #include "data/lines.h"
-#include "data/prepared.h"
 #include "explain/learned.h"
 #include "kernels/optimizer.h"
 #include "kernels/registry.h"
-#include "page/module/training.h"
-#include "run/listing.h"
 
 #include "qkv/arena.h"
+#include "qkv/colormap.h"
 #include "qkv/kernels.h"
 #include "qkv/workers.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <zlib.h>
+
+/* ---- bytes in, results out ---- */
+
+struct qkv_error page_error;
+char *page_bytes;
+
+/* The results of a call; one without a name ends the list. engine.js reads it. */
+enum type { TEXTS, INTEGERS, FLOATS, DOUBLES };
+static struct {
+    const char *name;
+    enum type type;
+    void *values;
+    uint32_t count; /* of texts: bytes; each ends with a newline */
+} results[32];
+static int result_count;
+static struct qkv_arena result_arena;
+
+void *page_sure(void *memory)
+{
+    if (memory) return memory;
+    fputs("out of memory", stderr);
+    exit(1);
+}
+
+static void *give(const char *name, enum type type, int64_t count, size_t size)
+{
+    QKV_BUG(result_count + 1 == sizeof results / sizeof *results, "there is no room for %s", name);
+    void *values = page_sure(qkv_arena_zeroed(&result_arena, (size_t)count * size));
+    results[result_count].name = name;
+    results[result_count].type = type;
+    results[result_count].values = values;
+    results[result_count++].count = (uint32_t)count;
+    results[result_count].name = NULL;
+    return values;
+}
+
+int32_t *page_integers(const char *name, int64_t count)
+{
+    return give(name, INTEGERS, count, sizeof(int32_t));
+}
+
+float *page_floats(const char *name, int64_t count)
+{
+    return give(name, FLOATS, count, sizeof(float));
+}
+
+double *page_doubles(const char *name, int64_t count)
+{
+    return give(name, DOUBLES, count, sizeof(double));
+}
+
+void page_texts(const char *name, int64_t count, const char *const *texts)
+{
+    size_t size = 0;
+    for (int64_t i = 0; i < count; i++) size += strlen(texts[i]) + 1;
+    char *end = give(name, TEXTS, (int64_t)size, 1);
+    for (int64_t i = 0; i < count; i++) {
+        size_t length = strlen(texts[i]);
+        memcpy(end, texts[i], length);
+        end[length] = '\n';
+        end += length + 1;
+    }
+}
+
+/* Room for `size` bytes, with a NUL after them, in place of those of the last call, whose results end. */
+void *EXPORT(page_input)(size_t size)
+{
+    free(page_bytes);
+    qkv_arena_reset(&result_arena);
+    result_count = 0;
+    results[0].name = NULL;
+    page_bytes = page_sure(malloc(size + 1));
+    page_bytes[size] = '\0';
+    return page_bytes;
+}
+
+const void *EXPORT(page_results)(void)
+{
+    return results;
+}
+
+const char *EXPORT(page_message)(void)
+{
+    return page_error.message;
+}
+
+/* The colours of weights from 0 to 1, as 0xRRGGBB, of each colormap (qkv/colormap.h) that the page offers. */
+int EXPORT(page_colors)(void)
+{
+    static const char *const names[] = {"YlOrRd", "viridis"};
+    enum { COLORMAPS = sizeof names / sizeof *names, COLORS = 256 };
+    page_texts("colormaps", COLORMAPS, names);
+    int32_t *colors = page_integers("colors", COLORMAPS * COLORS);
+    for (int i = 0; i < COLORMAPS * COLORS; i++)
+        qkv_colormap_color(names[i / COLORS], (double)(i % COLORS) / (COLORS - 1), (uint32_t *)&colors[i]);
+    return QKV_OK;
+}
+
+/* ---- threads and memory ---- */
 
 int qkv_workers_count(const struct qkv_workers *workers)
 {
@@ -108,34 +207,6 @@ void qkv_input_close(struct qkv_input *input)
     (void)input;
 }
 
-/* A page has no prepared corpora, data/prepared.c: a corpus that could hold one is never asked about it. */
-enum qkv_status qkv_prepared_open(struct qkv_corpus *corpus, const char *path,
-                                  const struct qkv_data_config *data, struct qkv_corpus_options options,
-                                  struct qkv_error *error)
-{
-    (void)corpus, (void)data, (void)options;
-    return qkv_error_set(error, "%s: cannot be read by a page", path);
-}
-
-enum qkv_status qkv_prepared_vocabularies(const struct qkv_corpus *corpus, struct qkv_vocabulary *source,
-                                          struct qkv_vocabulary *target, struct qkv_error *error)
-{
-    (void)corpus, (void)source, (void)target, (void)error;
-    return QKV_INVALID;
-}
-
-enum qkv_status qkv_prepared_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
-                                    const struct qkv_vocabulary *target, struct qkv_error *error)
-{
-    (void)corpus, (void)source, (void)target, (void)error;
-    return QKV_INVALID;
-}
-
-void qkv_prepared_close(struct qkv_corpus *corpus)
-{
-    (void)corpus;
-}
-
 int stat(const char *restrict path, struct stat *restrict status)
 {
     (void)path, (void)status;
@@ -158,33 +229,17 @@ void qkv_learned_close(struct learned *learned)
     (void)learned;
 }
 
-struct qkv_matrix qkv_learned_embeddings(struct learned *learned, struct walk *walk,
-                                         const struct qkv_texts *words, bool source)
-{
-    (void)walk, (void)words, (void)source;
-    learned->failed = true;
-    return (struct qkv_matrix){0};
-}
-
-enum qkv_status qkv_learned_weights(struct learned *learned, struct walk *walk, const struct qkv_tensor *x,
-                                    const struct qkv_tensor *memory, struct attention_setup *setup)
-{
-    (void)learned, (void)walk, (void)x, (void)memory, (void)setup;
-    return QKV_INVALID;
-}
-
-/* ---- memory and kernels ---- */
-
-/* Arenas are never guarded here. */
-int mprotect(void *start, size_t size, int protection)
-{
-    (void)start, (void)size, (void)protection;
-    return -1;
-}
+/* ---- kernels ---- */
 
 enum qkv_status qkv_kernels_check(struct qkv_error *error)
 {
     (void)error;
+    return QKV_OK;
+}
+
+enum qkv_status qkv_kernels_in_use(struct qkv_kernel_names *names, struct qkv_error *error)
+{
+    (void)names, (void)error;
     return QKV_OK;
 }
 
@@ -199,12 +254,6 @@ const struct qkv_op *const *qkv_registry(enum qkv_dtype dtype)
 const struct qkv_op *qkv_op_rule(enum qkv_op_id op)
 {
     return qkv_kernels_float32_portable.op[op];
-}
-
-enum qkv_status qkv_kernels_in_use(struct qkv_kernel_names *names, struct qkv_error *error)
-{
-    (void)names, (void)error;
-    return QKV_OK;
 }
 
 /* Those of float32 also prepare updates, in float64: they carry the rules (QKV_KERNEL_RULES). */
@@ -223,16 +272,4 @@ uLong crc32_z(uLong sum, const Bytef *bytes, z_size_t size)
         for (int bit = 0; bit < 8; bit++) rest = rest >> 1 ^ (rest & 1 ? 0xEDB88320 : 0);
     }
     return ~rest & 0xFFFFFFFF;
-}
-
-const char *qkv_list_checkpoints(struct qkv_arena *arena, const char *folder)
-{
-    (void)arena, (void)folder;
-    return NULL;
-}
-
-const char *qkv_find_run_inside(struct qkv_arena *arena, const char *folder)
-{
-    (void)arena, (void)folder;
-    return NULL;
 }

@@ -1,14 +1,19 @@
-#include "page/module/training.h"
+/* A small model that is trained in the page, on pairs of sentences that are a text in memory. The trainer is that of `qkv train`
+ * (train/training.h), without files and threads. */
+#include "page/module/module.h"
 
 #include "config/config_keys.h"
 #include "config/value.h"
 #include "datasets/generate/sequences.h"
-#include "qkv/attention_collect.h"
+#include "train/training.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static struct qkv_config config;
+static struct qkv_arena arena; /* of the config */
+static struct training training;
 
 /* ---- pairs ---- */
 
@@ -26,37 +31,32 @@ static int task_of(const char *name)
     return task;
 }
 
-char *page_generate(const char *task, struct qkv_error *error)
+/* Makes pairs by the task of `qkv generate` that the block names: lines source<TAB>target. */
+int EXPORT(page_generate)(size_t size)
 {
+    (void)size; /* page_input ends the block with a NUL */
     const struct sequence_request request = {.request = {.seed = DATA_SEED, .count = {PAIRS}},
-                                             .task = (enum sequence_task)task_of(task),
+                                             .task = (enum sequence_task)task_of(page_bytes),
                                              .symbols = SYMBOLS,
                                              .shortest = SHORTEST,
                                              .longest = LONGEST,
                                              .longest_test = LONGEST};
     struct sequences sequences;
-    const size_t longest =
-        2 * 2 * LONGEST + 1; /* bytes of a line: symbols of one digit, each with what follows it */
-    char *text, *end;
-    if (request.task == SEQUENCE_TASKS) {
-        qkv_error_set(error, "there is no task %s", task);
-        return NULL;
-    }
-    if (sequences_begin(&sequences, &request, error)) return NULL;
+    enum { LINE = 2 * 2 * LONGEST + 1 }; /* bytes: symbols of one digit, each with what follows it */
+    if (request.task == SEQUENCE_TASKS) return qkv_error_set(&page_error, "there is no task %s", page_bytes);
+    if (sequences_begin(&sequences, &request, &page_error)) return QKV_INVALID;
     struct dice dice = sequences_dice(&sequences, TRAIN);
-    end = text = malloc(PAIRS * longest);
-    if (!text) qkv_error_set(error, "out of memory");
-    for (int i = 0; text && i < PAIRS; i++) {
+    char *text = page_sure(malloc(PAIRS * LINE)), *end = text;
+    enum qkv_status status = QKV_OK;
+    for (int i = 0; !status && i < PAIRS; i++) {
         bool known;
-        if (sequences_next(&sequences, TRAIN, &dice, &known, error)) {
-            free(text);
-            text = NULL;
-        } else {
-            end += sprintf(end, "%s\t%s\n", sequences.source, sequences.target);
-        }
+        status = sequences_next(&sequences, TRAIN, &dice, &known, &page_error);
+        if (!status) end += sprintf(end, "%s\t%s\n", sequences.source, sequences.target);
     }
+    if (!status) page_texts("pairs", 1, (const char *const[]){text}); /* as lines */
+    free(text);
     sequences_release(&sequences);
-    return text;
+    return status;
 }
 
 /* ---- the model ---- */
@@ -85,93 +85,67 @@ static const char *const SETTINGS[][2] = {
     {"training.updates", "1000000"},
 };
 
-static enum qkv_status make_config(struct page_training *t, uint64_t seed, struct qkv_error *error)
+static enum qkv_status make_config(uint64_t seed)
 {
     struct qkv_messages messages = {0};
-    struct qkv_collector collector = {.arena = &t->arena};
-    if (qkv_config_default(&t->config, &t->arena, "page")) return qkv_error_set(error, "out of memory");
+    struct qkv_collector collector = {.arena = &arena};
+    if (qkv_config_default(&config, &arena, "page")) return qkv_error_set(&page_error, "out of memory");
     for (size_t i = 0; i < sizeof SETTINGS / sizeof *SETTINGS; i++) {
         const struct qkv_key *key = qkv_schema_find(&qkv_config_schema, SETTINGS[i][0]);
-        if (!key || !qkv_value_read_text(key, SETTINGS[i][1], (struct qkv_place){.name = "page"}, &t->config,
-                                         &t->arena, &collector))
-            return qkv_error_set(error, "%s cannot be %s", SETTINGS[i][0], SETTINGS[i][1]);
+        QKV_BUG(!key || !qkv_value_read_text(key, SETTINGS[i][1], (struct qkv_place){.name = "page"}, &config,
+                                             &arena, &collector),
+                "%s cannot be %s", SETTINGS[i][0], SETTINGS[i][1]);
     }
-    t->config.training.random_seed = (int64_t)seed;
-    if (!qkv_config_finish(&t->config, &t->arena, &messages)) return QKV_OK;
-    return qkv_error_set(error, "%s", messages.text[0]);
+    config.training.random_seed = (int64_t)seed;
+    if (!qkv_config_finish(&config, &arena, &messages)) return QKV_OK;
+    return qkv_error_set(&page_error, "%s", messages.text[0]);
 }
 
-static enum qkv_status read_pairs(struct page_training *t, struct qkv_error *error)
+static enum qkv_status read_pairs(void)
 {
-    struct training *training = &t->training;
-    const struct qkv_data_config *data = &t->config.data;
+    const struct qkv_data_config *data = &config.data;
     const struct qkv_corpus_options options = {.drop_long = true};
-    if (qkv_corpus_read(&training->train, data->train, data, options, error)) return QKV_INVALID;
-    if (qkv_corpus_vocabularies(&training->train, data, &training->source, &training->target, error))
+    if (qkv_corpus_read(&training.train, data->train, data, options, &page_error) ||
+        qkv_corpus_vocabularies(&training.train, data, &training.source, &training.target, &page_error))
         return QKV_INVALID;
-    return qkv_corpus_encode(&training->train, &training->source, &training->target, error);
+    return qkv_corpus_encode(&training.train, &training.source, &training.target, &page_error);
 }
 
-/* Opens the sentence whose map is shown: with the model that is trained, so that it changes with each update. */
-static enum qkv_status open_sentence(struct page_training *t, struct qkv_error *error)
+static void release(void)
 {
-    struct page_translation *sentence = &t->sentence;
-    sentence->run.config = t->config;
-    sentence->run.source = t->training.source;
-    sentence->run.target = t->training.target;
-    sentence->run.model = t->training.model;
-    sentence->decoding = qkv_decoding_new(sentence->run.model);
-    if (!sentence->decoding) return qkv_error_set(error, "out of memory");
-    sentence->collector = qkv_attention_collector_new(sentence->run.model, error);
-    return sentence->collector ? QKV_OK : QKV_INVALID;
+    page_translation_end();
+    qkv_training_release_model(&training);
+    qkv_vocabulary_release(&training.source);
+    qkv_vocabulary_release(&training.target);
+    qkv_corpus_release(&training.train);
+    qkv_arena_release(&arena);
+    training = (struct training){.config = &config};
 }
 
-enum qkv_status page_training_begin(struct page_training *t, const char *pairs, size_t size, uint64_t seed,
-                                    struct qkv_error *error)
+/* Reads the pairs of the block and makes a model with random parameters, in place of the one before: it translates, and changes with
+ * each update. Fails with the number of the line that is no pair; there is no model then. */
+int EXPORT(page_begin)(size_t size, double seed)
 {
-    page_training_release(t);
-    t->training.config = &t->config;
-    page_set_file(pairs, size);
-    if (make_config(t, seed, error) || read_pairs(t, error) || qkv_training_make_model(&t->training, error) ||
-        qkv_training_make_optimizer(&t->training, error) || open_sentence(t, error)) {
-        page_training_release(t);
+    release();
+    page_set_file(page_bytes, size);
+    if (make_config((uint64_t)seed) || read_pairs() || qkv_training_make_model(&training, &page_error) ||
+        qkv_training_make_optimizer(&training, &page_error)) {
+        release();
         return QKV_INVALID;
     }
-    qkv_training_plan_epoch(&t->training);
-    return QKV_OK;
+    qkv_training_plan_epoch(&training);
+    page_translation.run = (struct qkv_run){
+        .config = config, .source = training.source, .target = training.target, .model = training.model};
+    return page_translation_begin();
 }
 
-enum qkv_status page_train(struct page_training *t, int64_t updates, double learning_rate,
-                           struct qkv_error *error)
+/* Does an update. Gives its loss: nats per target token. */
+int EXPORT(page_update)(double learning_rate)
 {
-    t->loss_count = 0;
-    if (!t->training.model) return qkv_error_set(error, "there is nothing to train");
-    if (!(learning_rate > 0 && learning_rate <= 1))
-        return qkv_error_set(error, "the learning rate must be above 0 and at most 1");
-    t->training.schedule.learning_rate = learning_rate;
-    while (t->loss_count < updates && t->loss_count < PAGE_MAX_LOSSES) {
-        struct update_sums sums;
-        enum qkv_status status = qkv_training_update(&t->training, &sums, error);
-        if (status) return status;
-        t->losses[t->loss_count++] = sums.loss / (double)sums.tokens;
-    }
+    struct update_sums sums;
+    if (!training.model) return qkv_error_set(&page_error, "there is nothing to train");
+    training.schedule.learning_rate = learning_rate;
+    if (qkv_training_update(&training, &sums, &page_error)) return QKV_INVALID;
+    *page_doubles("loss", 1) = sums.loss / (double)sums.tokens;
     return QKV_OK;
-}
-
-void page_training_release(struct page_training *t)
-{
-    struct page_translation *sentence = &t->sentence;
-    qkv_attention_collector_free(sentence->collector);
-    qkv_decoding_free(sentence->decoding);
-    qkv_translations_release(&sentence->translations);
-    qkv_sentence_release(&sentence->source);
-    qkv_sentence_release(&sentence->target);
-    qkv_batch_release(&sentence->batch);
-    qkv_arena_release(&sentence->arena);
-    qkv_training_release_model(&t->training);
-    qkv_vocabulary_release(&t->training.source);
-    qkv_vocabulary_release(&t->training.target);
-    qkv_corpus_release(&t->training.train);
-    qkv_arena_release(&t->arena);
-    *t = (struct page_training){0};
 }

@@ -1,150 +1,182 @@
-#include "page/module/translation.h"
+/* What the page shows of one sentence: its translations, the probabilities of words, and all attention maps. */
+#include "page/module/module.h"
 
 #include "qkv/layers.h"
 #include "qkv/scalar_math.h"
+#include "run/packed_run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum qkv_status page_open(struct page_translation *t, const unsigned char *bytes, size_t size,
-                          struct qkv_error *error)
+struct page_translation page_translation;
+
+static struct page_translation *const t = &page_translation;
+static struct qkv_model *model;
+static const int32_t *silent; /* numbers of silent tokens, from 0; some may be beyond the sentence */
+static int64_t silent_count;
+
+enum { NEXT_WORDS = 5 }; /* most probable next words that are listed for each step */
+
+enum qkv_status page_translation_begin(void)
 {
-    if (qkv_run_unpack(&t->run, bytes, size, error)) return QKV_INVALID;
-    t->decoding = qkv_decoding_new(t->run.model);
-    if (!t->decoding) return qkv_error_set(error, "out of memory");
-    t->collector = qkv_attention_collector_new(t->run.model, error);
+    model = t->run.model;
+    t->decoding = page_sure(qkv_decoding_new(model));
+    t->collector = qkv_attention_collector_new(model, &page_error);
     return t->collector ? QKV_OK : QKV_INVALID;
 }
 
-void page_silence(struct page_translation *t, const int32_t *heads, int64_t count)
+void page_translation_end(void)
 {
-    struct qkv_model *model = t->run.model;
-    for (int64_t i = 0; i < qkv_model_head_count(model); i++)
-        qkv_model_ablate(model, qkv_model_head(model, i), false);
-    for (int64_t i = 0; i < count; i++, heads += 3)
-        qkv_model_ablate(model, (struct qkv_head){(enum qkv_attention_kind)heads[0], heads[1], heads[2]},
-                         true);
+    qkv_attention_collector_free(t->collector);
+    qkv_decoding_free(t->decoding);
+    qkv_translations_release(&t->translations);
+    qkv_sentence_release(&t->source);
+    qkv_sentence_release(&t->target);
+    qkv_batch_release(&t->batch);
+    qkv_arena_release(&t->arena);
+    *t = (struct page_translation){.run = t->run};
 }
 
-/* ---- silent words ---- */
-
-/* Makes room for `count` tokens; the new ones are not silent. */
-static enum qkv_status reserve_words(struct page_translation *t, int64_t count, struct qkv_error *error)
+/* The block is a packed run (run/packed_run.h). */
+int EXPORT(page_open_model)(size_t size)
 {
-    if (count <= t->silent_capacity) return QKV_OK;
-    bool *words = realloc(t->silent_words, (size_t)count * sizeof *words);
-    if (!words) return qkv_error_set(error, "out of memory");
-    for (int64_t i = t->silent_capacity; i < count; i++) words[i] = false;
-    t->silent_words = words;
-    t->silent_capacity = count;
+    if (qkv_run_unpack(&t->run, (const unsigned char *)page_bytes, size, &page_error)) return QKV_INVALID;
+    const struct qkv_config *config = &t->run.config;
+    page_texts("about", 3, (const char *const[]){config->name, config->data.src.lang, config->data.trg.lang});
+    return page_translation_begin();
+}
+
+/* ---- the moment of training whose parameters later calls use ---- */
+
+/* Keeps the learned parameters before others replace them for the first time. */
+static size_t keep_learned(struct qkv_parameters *parameters)
+{
+    const size_t size = (size_t)parameters->elements * sizeof(float);
+    if (!t->learned) {
+        t->learned = page_sure(malloc(size));
+        memcpy(t->learned, parameters->values, size);
+    }
+    return size;
+}
+
+/* Those of the packed run. */
+int EXPORT(page_learned)(void)
+{
+    const size_t size = keep_learned(&model->parameters);
+    memcpy(model->parameters.values, t->learned, size);
+    model->parameters.changes++;
     return QKV_OK;
 }
 
-enum qkv_status page_silence_words(struct page_translation *t, const int32_t *words, int64_t count,
-                                   struct qkv_error *error)
+/* The random ones from which its training began. */
+int EXPORT(page_random)(void)
 {
-    for (int64_t i = 0; i < t->silent_capacity; i++) t->silent_words[i] = false;
-    for (int64_t i = 0; i < count; i++) {
-        if (words[i] < 0 || words[i] >= qkv_model_max_length(t->run.model)) continue;
-        if (reserve_words(t, words[i] + 1, error)) return QKV_INVALID;
-        t->silent_words[words[i]] = true;
-    }
+    keep_learned(&model->parameters);
+    qkv_parameters_initialize(&model->parameters, (uint64_t)t->run.config.training.random_seed);
+    return QKV_OK;
+}
+
+/* Others, which qkv_run_pack_parameters packed into the block. */
+int EXPORT(page_snapshot)(size_t size)
+{
+    keep_learned(&model->parameters);
+    return qkv_run_unpack_parameters(&t->run, (const unsigned char *)page_bytes, size, &page_error);
+}
+
+/* ---- silence ---- */
+
+/* Silences these heads and tokens of the source in the calls that follow, and no others. The block holds kind, layer and head of
+ * each head, then numbers of tokens. What the model or a sentence does not have is left out. */
+int EXPORT(page_silence)(size_t heads_size, size_t words_size)
+{
+    static int32_t *words;
+    const int32_t *heads = (const int32_t *)(const void *)page_bytes;
+    for (int64_t i = 0; i < qkv_model_head_count(model); i++)
+        qkv_model_ablate(model, qkv_model_head(model, i), false);
+    for (const int32_t *head = heads; (const char *)head < page_bytes + heads_size; head += 3)
+        qkv_model_ablate(model, (struct qkv_head){(enum qkv_attention_kind)head[0], head[1], head[2]}, true);
+    free(words);
+    silent = words = page_sure(malloc(words_size + 1));
+    silent_count = (int64_t)(words_size / sizeof *words);
+    memcpy(words, page_bytes + heads_size, words_size);
     return QKV_OK;
 }
 
 /* Whether the attention to the source takes a mask. */
-static bool can_silence_words(const struct qkv_model *model)
+static bool can_silence_words(void)
 {
     const struct qkv_attention_layers cross = qkv_model_attention(model, QKV_ATTENTION_CROSS, 1);
     return cross.multi_head || (cross.single_head && cross.single_head->score != QKV_ATTENTION_SCORE_LOCAL_P);
 }
 
 /* The mask of the sentence; NULL: none of its tokens is silent. */
-static const bool *mask_of(const struct page_translation *t)
+static const bool *mask_of(int64_t count)
 {
-    bool is_any = false;
-    for (int64_t i = 0; i <= t->source.tokens.count; i++) is_any = is_any || t->silent_words[i];
-    return is_any && can_silence_words(t->run.model) ? t->silent_words : NULL;
-}
-
-const char *page_list(struct qkv_arena *arena, int64_t count, const char *const *texts)
-{
-    size_t size = 1;
-    for (int64_t i = 0; i < count; i++) size += strlen(texts[i]) + 1;
-    char *all = qkv_arena_allocate(arena, size), *end = all;
-    for (int64_t i = 0; all && i < count; i++) {
-        size_t length = strlen(texts[i]);
-        memcpy(end, texts[i], length);
-        end[length] = '\n';
-        end += length + 1;
+    bool *mask = NULL;
+    for (int64_t i = 0; i < silent_count && can_silence_words(); i++) {
+        if (silent[i] >= count) continue;
+        if (!mask) mask = page_sure(qkv_arena_zeroed(&t->arena, (size_t)count));
+        mask[silent[i]] = true;
     }
-    if (all) *end = '\0';
-    return all;
+    return mask;
 }
 
 /* ---- the attention maps ---- */
 
-/* Copies the weights of a map; cells that its rule hides, or `masked` [columns] where it is not NULL, become PAGE_HIDDEN_CELL.
- * Returns the mean entropy of its rows. */
-static double copy_map(const struct qkv_attention_map *map, const bool *masked, float *weights)
+double page_entropy(const double *weights, int64_t rows, int64_t columns)
 {
     double entropy = 0;
+    for (int64_t i = 0; i < rows * columns; i++)
+        if (weights[i] > 0) entropy -= weights[i] * qkv_scalar_log(weights[i]);
+    return rows ? entropy / (double)rows : 0;
+}
+
+/* Copies the weights of a map; cells that its rule hides, or `masked` [columns] where it is not NULL, become PAGE_HIDDEN_CELL. */
+static void copy_map(const struct qkv_attention_map *map, const bool *masked, float *weights)
+{
     for (int64_t row = 0; row < map->rows; row++) {
         struct qkv_visible_keys visible = {0, 0, map->columns};
         if (map->rule) visible = qkv_attention_visible(map->rule, row, map->columns);
         for (int64_t key = 0; key < map->columns; key++) {
-            double weight = map->weights[row * map->columns + key];
             bool is_seen = qkv_is_visible(visible, key) && !(masked && masked[key]);
-            *weights++ = is_seen ? (float)weight : PAGE_HIDDEN_CELL;
-            if (weight > 0) entropy -= weight * qkv_scalar_log(weight);
+            *weights++ = is_seen ? (float)map->weights[row * map->columns + key] : PAGE_HIDDEN_CELL;
         }
     }
-    return map->rows ? entropy / (double)map->rows : 0;
 }
 
-static bool show_maps(struct page_translation *t, const struct qkv_attention_report *report)
+static void show_maps(const struct qkv_attention_report *report)
 {
-    struct page_view *view = &t->view;
-    for (int64_t i = 0; i < report->map_count; i++)
-        view->weight_count += report->maps[i].rows * report->maps[i].columns;
-    view->map_count = report->map_count;
-    size_t count = (size_t)report->map_count;
-    view->maps = qkv_arena_allocate(&t->arena, count * PAGE_MAP_INTEGERS * sizeof *view->maps);
-    view->silent = qkv_arena_allocate(&t->arena, count * sizeof *view->silent);
-    view->entropies = qkv_arena_allocate(&t->arena, count * sizeof *view->entropies);
-    view->weights = qkv_arena_allocate(&t->arena, (size_t)view->weight_count * sizeof *view->weights);
-    if (!view->maps || !view->silent || !view->entropies || !view->weights) return false;
-    float *weights = view->weights;
-    for (int64_t i = 0; i < report->map_count; i++) {
+    int64_t count = report->map_count, cells = 0;
+    for (int64_t i = 0; i < count; i++) cells += report->maps[i].rows * report->maps[i].columns;
+    int32_t *maps = page_integers("maps", count * PAGE_MAP_INTEGERS),
+            *is_silent = page_integers("silent", count);
+    double *entropies = page_doubles("entropies", count);
+    float *weights = page_floats("weights", cells);
+    for (int64_t i = 0; i < count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
-        int32_t *integers = view->maps + i * PAGE_MAP_INTEGERS;
-        integers[0] = (int32_t)map->kind;
-        integers[1] = map->layer;
-        integers[2] = map->head;
-        integers[3] = (int32_t)map->rows;
-        integers[4] = (int32_t)map->columns;
-        const struct qkv_head head = {map->kind, map->layer, map->head};
-        view->silent[i] = qkv_model_is_ablated(t->run.model, head);
-        view->entropies[i] =
-            copy_map(map, map->kind == QKV_ATTENTION_DECODER ? NULL : t->pair.source_masked, weights);
+        const int32_t integers[PAGE_MAP_INTEGERS] = {(int32_t)map->kind, map->layer, map->head,
+                                                     (int32_t)map->rows, (int32_t)map->columns};
+        memcpy(maps + i * PAGE_MAP_INTEGERS, integers, sizeof integers);
+        is_silent[i] = qkv_model_is_ablated(model, (struct qkv_head){map->kind, map->layer, map->head});
+        entropies[i] = page_entropy(map->weights, map->rows, map->columns);
+        copy_map(map, map->kind == QKV_ATTENTION_DECODER ? NULL : t->pair.source_masked, weights);
         weights += map->rows * map->columns;
     }
-    return true;
 }
 
 /* ---- the probabilities of the next words ---- */
 
 /* Finds the most probable next words, of equal ones the one with the lower id; fewer than asked for in a tiny vocabulary. */
-static int best_words(const struct qkv_next_scores *next, int32_t ids[static PAGE_NEXT_WORDS],
-                      double values[static PAGE_NEXT_WORDS])
+static int best_words(const struct qkv_next_scores *next, int32_t ids[static NEXT_WORDS],
+                      double values[static NEXT_WORDS])
 {
     int found = 0;
     for (int32_t id = 0; id < next->classes; id++) {
         double value = qkv_next_log_probability(next, 0, id);
         int place = found;
         while (place > 0 && value > values[place - 1]) place--;
-        if (place == PAGE_NEXT_WORDS) continue;
-        if (found < PAGE_NEXT_WORDS) found++;
+        if (place == NEXT_WORDS) continue;
+        if (found < NEXT_WORDS) found++;
         for (int i = found - 1; i > place; i--) {
             ids[i] = ids[i - 1];
             values[i] = values[i - 1];
@@ -155,207 +187,155 @@ static int best_words(const struct qkv_next_scores *next, int32_t ids[static PAG
     return found;
 }
 
-/* Feeds the target token by token and reads the probabilities of what follows. outputs [step_count]: ids. */
-static enum qkv_status show_probabilities(struct page_translation *t, const struct qkv_ids *source,
-                                          const int32_t *outputs, struct qkv_error *error)
+/* Feeds the target token by token and reads the probabilities of what follows. outputs [steps]: ids. */
+static enum qkv_status show_probabilities(int64_t steps, const int32_t *outputs)
 {
-    struct page_view *view = &t->view;
-    const size_t steps = (size_t)view->step_count;
-    const char **words = qkv_arena_zeroed(&t->arena, steps * PAGE_NEXT_WORDS * sizeof *words);
-    view->probabilities = qkv_arena_allocate(&t->arena, steps * sizeof *view->probabilities);
-    view->next_probabilities =
-        qkv_arena_zeroed(&t->arena, steps * PAGE_NEXT_WORDS * sizeof *view->next_probabilities);
-    if (!words || !view->probabilities || !view->next_probabilities)
-        return qkv_error_set(error, "out of memory");
+    const char **words = page_sure(qkv_arena_zeroed(&t->arena, (size_t)(steps * NEXT_WORDS) * sizeof *words));
+    double *probabilities = page_doubles("probabilities", steps),
+           *log_probability = page_doubles("log_probability", 1),
+           *next_probabilities = page_doubles("next_probabilities", steps * NEXT_WORDS);
     struct qkv_batch_view batch;
-    if (qkv_batch_make(&t->batch, 1, source, NULL, error)) return QKV_INVALID;
+    if (qkv_batch_make(&t->batch, 1, &t->pair.source, NULL, &page_error)) return QKV_INVALID;
     t->batch.source_masked = t->pair.source_masked;
     qkv_batch_shard(&t->batch, 0, 1, &batch);
-    if (qkv_decoding_start(t->decoding, &batch, 1, view->step_count, true, error)) return QKV_INVALID;
+    if (qkv_decoding_start(t->decoding, &batch, 1, steps, true, &page_error)) return QKV_INVALID;
     const int64_t sentence = 0;
     int32_t input = QKV_BEGIN;
-    for (int64_t step = 0; step < view->step_count; step++) {
-        int32_t ids[PAGE_NEXT_WORDS];
-        double values[PAGE_NEXT_WORDS];
-        const struct qkv_next_scores *next = qkv_decoding_step(t->decoding, 1, &input, &sentence, error);
+    for (int64_t step = 0; step < steps; step++) {
+        int32_t ids[NEXT_WORDS];
+        double values[NEXT_WORDS];
+        const struct qkv_next_scores *next =
+            qkv_decoding_step(t->decoding, 1, &input, &sentence, &page_error);
         if (!next) return QKV_INVALID;
         int count = best_words(next, ids, values);
-        double log_probability = qkv_next_log_probability(next, 0, outputs[step]);
-        view->log_probability += log_probability;
-        view->probabilities[step] = qkv_scalar_exp(log_probability);
-        for (int i = 0; i < PAGE_NEXT_WORDS; i++) {
-            bool is_word = i < count;
-            words[step * PAGE_NEXT_WORDS + i] = is_word ? qkv_vocabulary_token(&t->run.target, ids[i]) : "";
-            view->next_probabilities[step * PAGE_NEXT_WORDS + i] = is_word ? qkv_scalar_exp(values[i]) : 0;
+        double value = qkv_next_log_probability(next, 0, outputs[step]);
+        *log_probability += value;
+        probabilities[step] = qkv_scalar_exp(value);
+        for (int i = 0; i < NEXT_WORDS; i++) {
+            words[step * NEXT_WORDS + i] = i < count ? qkv_vocabulary_token(&t->run.target, ids[i]) : "";
+            if (i < count) next_probabilities[step * NEXT_WORDS + i] = qkv_scalar_exp(values[i]);
         }
         input = outputs[step];
     }
-    view->next_words = page_list(&t->arena, view->step_count * PAGE_NEXT_WORDS, words);
-    return view->next_words ? QKV_OK : qkv_error_set(error, "out of memory");
+    page_texts("next_words", steps * NEXT_WORDS, words);
+    return QKV_OK;
 }
 
 /* ---- sentence pairs ---- */
 
-/* Numbers the words of tokens. Tokens 0 .. known - 1 belong to word[0 .. known - 1]; a token of no word (below 0), and each
- * other token, is a word of its own. NULL when there is no memory. */
-static int32_t *number_words(struct qkv_arena *arena, const int64_t *word, int64_t known, int64_t count)
+/* Numbers the words of tokens, as `qkv attention --words` finds them. Tokens 0 .. known - 1 belong to word[0 .. known - 1]; a token
+ * of no word (below 0), and each other token, is a word of its own. */
+static void number_words(const char *name, const int64_t *word, int64_t known, int64_t count)
 {
-    int32_t *numbers = qkv_arena_allocate(arena, (size_t)count * sizeof *numbers), next = -1;
-    for (int64_t i = 0; numbers && i < count; i++) {
+    int32_t *numbers = page_integers(name, count), next = -1;
+    for (int64_t i = 0; i < count; i++) {
         bool continues = i > 0 && i < known && word[i] >= 0 && word[i] == word[i - 1];
         next += !continues;
         numbers[i] = next;
     }
-    return numbers;
 }
 
-/* As `qkv attention --words` finds the words; false when there is no memory. */
-static bool show_words(struct page_translation *t, const struct qkv_attention_pair *pair)
+/* Shows the tokens, and which of them the vocabularies know. Returns the ids that the steps predict. */
+static const int32_t *show_tokens(const struct qkv_attention_report *report, const int64_t *target_words)
 {
-    const int64_t *target = t->target.tokens.word;
-    if (t->hypotheses)
-        target =
-            qkv_token_words(&t->run.config.data.trg, pair->target.length, pair->target_tokens, &t->arena);
-    if (!target && pair->target.length) return false;
-    t->view.source_words =
-        number_words(&t->arena, t->source.tokens.word, pair->source.length, t->view.source_count);
-    t->view.target_words = number_words(&t->arena, target, pair->target.length, t->view.step_count);
-    return t->view.source_words && t->view.target_words;
-}
-
-/* Which tokens the vocabularies know, and the ids that the steps predict; NULL when there is no memory. */
-static const int32_t *show_tokens(struct page_translation *t, const struct qkv_attention_pair *pair,
-                                  const struct qkv_attention_report *report)
-{
-    struct page_view *view = &t->view;
-    view->source_count = report->source_length;
-    view->step_count = report->target_length;
-    view->source_tokens = page_list(&t->arena, report->source_length, report->source);
-    view->target_inputs = page_list(&t->arena, report->target_length, report->target_input);
-    view->target_outputs = page_list(&t->arena, report->target_length, report->target_output);
-    view->known_sources =
-        qkv_arena_allocate(&t->arena, (size_t)view->source_count * sizeof *view->known_sources);
-    view->known_targets =
-        qkv_arena_allocate(&t->arena, (size_t)view->step_count * sizeof *view->known_targets);
-    int32_t *outputs = qkv_arena_allocate(&t->arena, (size_t)view->step_count * sizeof *outputs);
-    if (can_silence_words(t->run.model)) {
-        view->silent_sources =
-            qkv_arena_allocate(&t->arena, (size_t)view->source_count * sizeof *view->silent_sources);
-        if (!view->silent_sources) return NULL;
-        for (int64_t i = 0; i < view->source_count; i++)
-            view->silent_sources[i] = pair->source_masked && pair->source_masked[i];
+    const struct qkv_attention_pair *pair = &t->pair;
+    const int64_t sources = report->source_length, steps = report->target_length;
+    page_texts("source_tokens", sources, report->source);
+    page_texts("target_inputs", steps, report->target_input);
+    page_texts("target_outputs", steps, report->target_output);
+    number_words("source_words", t->source.tokens.word, pair->source.length, sources);
+    number_words("target_words", target_words, pair->target.length, steps);
+    int32_t *known = page_integers("known_sources", sources),
+            *is_silent = page_integers("silent_sources", can_silence_words() ? sources : 0);
+    for (int64_t i = 0; i < sources; i++) {
+        known[i] = i == pair->source.length || pair->source.ids[i] != QKV_UNKNOWN;
+        if (pair->source_masked) is_silent[i] = pair->source_masked[i];
     }
-    if (!view->source_tokens || !view->target_inputs || !view->target_outputs || !view->known_sources ||
-        !view->known_targets || !outputs)
-        return NULL;
-    for (int64_t i = 0; i < view->source_count; i++)
-        view->known_sources[i] = i == pair->source.length || pair->source.ids[i] != QKV_UNKNOWN;
-    for (int64_t i = 0; i < view->step_count; i++) {
+    known = page_integers("known_targets", steps);
+    int32_t *outputs = page_sure(qkv_arena_allocate(&t->arena, (size_t)steps * sizeof *outputs));
+    for (int64_t i = 0; i < steps; i++) {
         outputs[i] = i < pair->target.length ? pair->target.ids[i] : QKV_END;
-        view->known_targets[i] = outputs[i] != QKV_UNKNOWN;
+        known[i] = outputs[i] != QKV_UNKNOWN;
     }
     return outputs;
 }
 
-static enum qkv_status show(struct page_translation *t, const struct qkv_attention_pair *pair,
-                            struct qkv_error *error)
+/* Shows the pair. target_words [target.length]: the word of each token. */
+static enum qkv_status show(const int64_t *target_words)
 {
     struct qkv_attention_report report;
-    if (qkv_attention_collect(t->collector, 1, pair, 0, &report, error)) return QKV_INVALID;
-    t->pair = *pair;
-    const int32_t *outputs = show_tokens(t, pair, &report);
-    if (!outputs || !show_words(t, pair) || !show_maps(t, &report))
-        return qkv_error_set(error, "out of memory");
-    return show_probabilities(t, &pair->source, outputs, error);
+    if (qkv_attention_collect(t->collector, 1, &t->pair, 0, &report, &page_error)) return QKV_INVALID;
+    const int32_t *outputs = show_tokens(&report, target_words);
+    show_maps(&report);
+    return show_probabilities(report.target_length, outputs);
 }
 
-static enum qkv_status encode(struct page_translation *t, bool is_target, const char *text, size_t size,
-                              struct qkv_error *error)
+/* Begins the pair with a source sentence. */
+static enum qkv_status read_source(const char *text, size_t size)
 {
-    const struct qkv_data_config *data = &t->run.config.data;
-    if (qkv_sentence_encode(is_target ? &t->target : &t->source, is_target ? &data->trg : &data->src,
-                            is_target ? &t->run.target : &t->run.source, text, size, error))
+    if (qkv_sentence_encode(&t->source, &t->run.config.data.src, &t->run.source, text, size, &page_error))
         return QKV_INVALID;
-    return is_target ? QKV_OK : reserve_words(t, t->source.tokens.count + 1, error);
-}
-
-static struct qkv_attention_pair pair_of(const struct page_translation *t)
-{
-    return (struct qkv_attention_pair){.source = {t->source.tokens.count, t->source.ids},
-                                       .source_tokens = t->source.tokens.token,
-                                       .source_masked = mask_of(t)};
-}
-
-/* The sentences of the translations that were found, and their scores. */
-static bool show_translations(struct page_translation *t)
-{
-    struct page_view *view = &t->view;
-    int64_t capacity = t->hypotheses;
-    const char **texts = qkv_arena_allocate(&t->arena, (size_t)capacity * sizeof *texts);
-    view->scores = qkv_arena_allocate(&t->arena, (size_t)capacity * sizeof *view->scores);
-    if (!texts || !view->scores) return false;
-    int64_t count = 0;
-    for (; count < capacity && t->translations.best[count].ids; count++) {
-        const struct qkv_hypothesis *hypothesis = &t->translations.best[count];
-        const char **tokens =
-            qkv_vocabulary_tokens(&t->run.target, hypothesis->length, hypothesis->ids, &t->arena);
-        if (!tokens) return false;
-        texts[count] = qkv_detokenize(&t->run.config.data.trg, hypothesis->length, tokens, &t->arena);
-        if (!texts[count]) return false;
-        view->scores[count] = hypothesis->score;
-    }
-    view->translation_count = count;
-    view->translations = page_list(&t->arena, count, texts);
-    return view->translations != NULL;
-}
-
-enum qkv_status page_choose(struct page_translation *t, int64_t number, struct qkv_error *error)
-{
-    if (number < 0 || number >= t->hypotheses || !t->translations.best[number].ids)
-        return qkv_error_set(error, "there is no translation %lld", (long long)number + 1);
-    const struct qkv_hypothesis *hypothesis = &t->translations.best[number];
-    const char **tokens;
     qkv_arena_reset(&t->arena);
-    t->view = (struct page_view){0};
-    struct qkv_attention_pair pair = pair_of(t);
-    if (!show_translations(t) ||
-        !(tokens = qkv_vocabulary_tokens(&t->run.target, hypothesis->length, hypothesis->ids, &t->arena)))
-        return qkv_error_set(error, "out of memory");
-    pair.target = (struct qkv_ids){hypothesis->length, hypothesis->ids};
-    pair.target_tokens = tokens;
-    pair.unfinished = !hypothesis->finished;
-    return show(t, &pair, error);
+    t->pair = (struct qkv_attention_pair){.source = {t->source.tokens.count, t->source.ids},
+                                          .source_tokens = t->source.tokens.token,
+                                          .source_masked = mask_of(t->source.tokens.count + 1)};
+    return QKV_OK;
 }
 
-enum qkv_status page_translate(struct page_translation *t, const char *source, size_t size, int64_t beam_size,
-                               struct qkv_error *error)
+static const char **tokens_of(const struct qkv_hypothesis *hypothesis)
+{
+    return page_sure(qkv_vocabulary_tokens(&t->run.target, hypothesis->length, hypothesis->ids, &t->arena));
+}
+
+/* The sentences of the translations that were found, and their scores. Returns their number. */
+static int64_t show_translations(int64_t capacity)
+{
+    const struct qkv_hypothesis *best = t->translations.best;
+    int64_t count = 0;
+    while (count < capacity && best[count].ids) count++;
+    const char **texts = page_sure(qkv_arena_allocate(&t->arena, (size_t)count * sizeof *texts));
+    double *scores = page_doubles("scores", count);
+    for (int64_t i = 0; i < count; i++) {
+        texts[i] = page_sure(
+            qkv_detokenize(&t->run.config.data.trg, best[i].length, tokens_of(&best[i]), &t->arena));
+        scores[i] = best[i].score;
+    }
+    page_texts("translations", count, texts);
+    return count;
+}
+
+/* Translates a sentence by greedy search (`beam_size` 1) or beam search, with as many translations as hypotheses, and shows one
+ * of them, from 0: its score is a log-probability / length penalty. */
+int EXPORT(page_translate)(size_t size, int beam_size, int number)
 {
     struct qkv_search_options options = qkv_search_options_from_config(&t->run.config.testing);
     options.beam_size = options.n_best = beam_size;
     options.skip_scores = false;
-    t->hypotheses = 0;
-    if (encode(t, false, source, size, error)) return QKV_INVALID;
-    struct qkv_attention_pair pair = pair_of(t);
     struct qkv_batch_view batch;
-    if (qkv_batch_make(&t->batch, 1, &pair.source, NULL, error)) return QKV_INVALID;
-    t->batch.source_masked = pair.source_masked;
+    if (read_source(page_bytes, size) || qkv_batch_make(&t->batch, 1, &t->pair.source, NULL, &page_error))
+        return QKV_INVALID;
+    t->batch.source_masked = t->pair.source_masked;
     qkv_batch_shard(&t->batch, 0, 1, &batch);
-    enum qkv_status status = qkv_search(t->decoding, &batch, &options, &t->translations, error);
-    if (status) return status;
-    t->hypotheses = beam_size;
-    return page_choose(t, 0, error);
+    if (qkv_search(t->decoding, &batch, &options, &t->translations, &page_error)) return QKV_INVALID;
+    if (number < 0 || number >= show_translations(beam_size))
+        return qkv_error_set(&page_error, "there is no translation %d", number + 1);
+    const struct qkv_hypothesis *hypothesis = &t->translations.best[number];
+    t->pair.target = (struct qkv_ids){hypothesis->length, hypothesis->ids};
+    t->pair.target_tokens = tokens_of(hypothesis);
+    t->pair.unfinished = !hypothesis->finished;
+    const int64_t *words =
+        qkv_token_words(&t->run.config.data.trg, hypothesis->length, t->pair.target_tokens, &t->arena);
+    return words ? show(words) : qkv_error_set(&page_error, "out of memory");
 }
 
-enum qkv_status page_force(struct page_translation *t, const char *source, size_t source_size,
-                           const char *target, size_t target_size, struct qkv_error *error)
+/* Shows a translation that is given, in place of one that is searched for. It follows the source in the block. */
+int EXPORT(page_force)(size_t source_size, size_t target_size)
 {
-    t->hypotheses = 0;
-    if (encode(t, false, source, source_size, error) || encode(t, true, target, target_size, error))
+    if (read_source(page_bytes, source_size) ||
+        qkv_sentence_encode(&t->target, &t->run.config.data.trg, &t->run.target, page_bytes + source_size,
+                            target_size, &page_error))
         return QKV_INVALID;
-    qkv_arena_reset(&t->arena);
-    t->view = (struct page_view){0};
-    struct qkv_attention_pair pair = pair_of(t);
-    pair.target = (struct qkv_ids){t->target.tokens.count, t->target.ids};
-    pair.target_tokens = t->target.tokens.token;
-    return show(t, &pair, error);
+    t->pair.target = (struct qkv_ids){t->target.tokens.count, t->target.ids};
+    t->pair.target_tokens = t->target.tokens.token;
+    return show(t->target.tokens.word);
 }

@@ -1,0 +1,197 @@
+/* The walk through one attention layer, of a scene or for the sentence that the page shows: an explanation (qkv/explain.h) as
+ * results. */
+#include "page/module/module.h"
+
+#include "explain/packed_scene.h"
+#include "explain/walk.h"
+#include "qkv/explain.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Integers that describe a step: heads, rows, columns; whether it holds attention weights or probabilities (1), token ids
+ * (2) or other numbers (0); whether terms make its numbers; whether its rows and columns have names. */
+enum { STEP_INTEGERS = 7 };
+
+static struct qkv_arena arena; /* of the walk */
+static struct qkv_explanation explanation;
+
+/* ---- the steps ---- */
+
+static int64_t count_of(const struct qkv_step *step)
+{
+    return (step->heads ? step->heads : 1) * step->rows * step->columns;
+}
+
+static int content_of(const struct qkv_step *step)
+{
+    if (step->content == QKV_STEP_WEIGHTS || !strcmp(step->name, "probabilities")) return 1;
+    return step->content == QKV_STEP_TOKENS ? 2 : 0;
+}
+
+/* Appends names to a list of texts. */
+static void append(const char **texts, int64_t *count, const char *const *names, int64_t length)
+{
+    for (int64_t i = 0; names && i < length; i++) texts[(*count)++] = names[i];
+}
+
+/* The names of rows, then of columns, step by step; only those of steps that have names. */
+static void give_words(void)
+{
+    int64_t words = 0, most = 0;
+    for (int64_t i = 0; i < explanation.step_count; i++)
+        most += explanation.steps[i].rows + explanation.steps[i].columns;
+    const char **texts = page_sure(qkv_arena_allocate(&arena, (size_t)most * sizeof *texts));
+    for (int64_t i = 0; i < explanation.step_count; i++) {
+        const struct qkv_step *step = &explanation.steps[i];
+        append(texts, &words, step->row_names, step->rows);
+        append(texts, &words, step->column_names, step->columns);
+    }
+    page_texts("step_words", words, texts);
+}
+
+/* Gives the explanation. The numbers of all steps stand one after another, head after head; -infinity: masked. */
+static void give_steps(void)
+{
+    const int64_t count = explanation.step_count;
+    const char **texts = page_sure(qkv_arena_allocate(&arena, (size_t)(4 * count) * sizeof *texts));
+    int32_t *integers = page_integers("steps", count * STEP_INTEGERS);
+    int64_t values = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const struct qkv_step *step = &explanation.steps[i];
+        const int32_t of[STEP_INTEGERS] = {(int32_t)step->heads,
+                                           (int32_t)step->rows,
+                                           (int32_t)step->columns,
+                                           content_of(step),
+                                           step->rule != QKV_STEP_RULE_NONE,
+                                           step->row_names != NULL,
+                                           step->column_names != NULL};
+        memcpy(integers + i * STEP_INTEGERS, of, sizeof of);
+        texts[i] = step->name;
+        texts[count + i] = step->title;
+        texts[2 * count + i] = step->formula;
+        texts[3 * count + i] = step->note ? step->note : "";
+        values += count_of(step);
+    }
+    page_texts("step_names", count, texts);
+    page_texts("step_titles", count, texts + count);
+    page_texts("step_formulas", count, texts + 2 * count);
+    page_texts("step_notes", count, texts + 3 * count);
+    give_words();
+    float *value = page_floats("step_values", values);
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t k = 0; k < count_of(&explanation.steps[i]); k++)
+            *value++ = (float)explanation.steps[i].values[k];
+}
+
+/* Walks through an attention layer (from 1) with the sentence pair of the view. */
+int EXPORT(page_walk)(int kind, int layer)
+{
+    const struct qkv_explain_options options = {.kind = (enum qkv_attention_kind)kind,
+                                                .layer = layer,
+                                                .target_vocabulary = &page_translation.run.target};
+    qkv_arena_release(&arena);
+    explanation = (struct qkv_explanation){0};
+    if (qkv_explain_model(page_translation.run.model, &page_translation.pair, &options, &arena, &explanation,
+                          &page_error))
+        return QKV_INVALID;
+    give_steps();
+    return QKV_OK;
+}
+
+/* Finds the terms of a number of the walk; all are counted from 0. */
+int EXPORT(page_terms)(int step, int head, int row, int column)
+{
+    struct qkv_arena term_arena = {0};
+    struct qkv_terms terms;
+    if (step < 0 || step >= explanation.step_count)
+        return qkv_error_set(&page_error, "there is no step %d", step);
+    const struct qkv_number number = {&explanation.steps[step], head, row, column};
+    if (qkv_explanation_terms(&explanation, &number, &term_arena, &terms, &page_error)) return QKV_INVALID;
+    const char **names = page_sure(qkv_arena_allocate(&term_arena, (size_t)terms.count * sizeof *names));
+    double *numbers = page_doubles("terms", 3 * terms.count), *result = page_doubles("result", 2);
+    for (int64_t i = 0; i < terms.count; i++) {
+        const struct qkv_term *term = &terms.terms[i];
+        names[i] = term->name;
+        memcpy(numbers + 3 * i, (const double[]){term->x, term->y, term->value}, 3 * sizeof *numbers);
+    }
+    page_texts("term_names", terms.count, names);
+    memcpy(result, (const double[]){terms.value, terms.sum}, 2 * sizeof *result);
+    qkv_arena_release(&term_arena);
+    return QKV_OK;
+}
+
+/* ---- scenes: what a page shows in place of a trained run ---- */
+
+static struct qkv_scene *scenes;
+static int64_t scene_count;
+static size_t unread; /* bytes of the block */
+
+static bool take(void *from, void *bytes, size_t size)
+{
+    const char **rest = from;
+    if (size > unread) return false;
+    memcpy(bytes, *rest, size);
+    *rest += size;
+    unread -= size;
+    return true;
+}
+
+/* The block has scenes that were packed one after another (explain/packed_scene.h). */
+int EXPORT(page_open_scenes)(size_t size)
+{
+    static struct qkv_arena scene_arena;
+    const char *rest = page_bytes;
+    unread = size;
+    bool good =
+        take(&rest, &scene_count, sizeof scene_count) && scene_count > 0 && scene_count <= (int64_t)size;
+    if (good) scenes = page_sure(qkv_arena_zeroed(&scene_arena, (size_t)scene_count * sizeof *scenes));
+    for (int64_t i = 0; good && i < scene_count; i++)
+        good = qkv_scene_pass(&scenes[i], take, &rest, &scene_arena);
+    if (!good || unread)
+        return qkv_error_set(&page_error, "the scenes are damaged, or were packed by another version of qkv");
+    return QKV_OK;
+}
+
+/* The maps of the weights, as cross-attention: words with keys as source, words with queries as target outputs. Where scores are
+ * -infinity, a cell is hidden. */
+static void give_maps(void)
+{
+    const struct qkv_step *weights = qkv_explanation_content(&explanation, QKV_STEP_WEIGHTS),
+                          *scores = qkv_explanation_step(&explanation, "masked_scores");
+    if (!weights) return;
+    const int64_t heads = weights->heads ? weights->heads : 1, cells = weights->rows * weights->columns;
+    page_texts("source_tokens", weights->columns, weights->column_names);
+    page_texts("target_outputs", weights->rows, weights->row_names);
+    int32_t *maps = page_integers("maps", heads * PAGE_MAP_INTEGERS);
+    double *entropies = page_doubles("entropies", heads);
+    float *weight = page_floats("weights", heads * cells);
+    page_integers("silent", heads);
+    for (int64_t head = 0; head < heads; head++) {
+        const double *values = weights->values + head * cells;
+        const int32_t integers[PAGE_MAP_INTEGERS] = {QKV_ATTENTION_CROSS, 1, (int32_t)head + 1,
+                                                     (int32_t)weights->rows, (int32_t)weights->columns};
+        memcpy(maps + head * PAGE_MAP_INTEGERS, integers, sizeof integers);
+        entropies[head] = page_entropy(values, weights->rows, weights->columns);
+        for (int64_t i = 0; i < cells; i++) {
+            bool hidden = scores && isinf(scores->values[(scores->heads ? head : 0) * cells + i]);
+            *weight++ = hidden ? PAGE_HIDDEN_CELL : (float)values[i];
+        }
+    }
+}
+
+/* Shows scene `number`, from 0, and walks through it; seed: of its random numbers; below 0: its own. */
+int EXPORT(page_scene)(int number, double seed)
+{
+    if (number < 0 || number >= scene_count)
+        return qkv_error_set(&page_error, "there is no scene %d", number + 1);
+    static struct qkv_scene scene; /* the explanation points into it */
+    scene = scenes[number];
+    if (seed >= 0) scene.random.seed = (int64_t)seed;
+    qkv_arena_release(&arena);
+    explanation = (struct qkv_explanation){0};
+    if (qkv_walk_scene(QKV_FLOAT32, &scene, &arena, &explanation, &page_error)) return QKV_INVALID;
+    give_maps();
+    give_steps();
+    return QKV_OK;
+}
