@@ -1,12 +1,11 @@
 /* qkv align: draws links between the words of sentence pairs. */
 #include "alignment_table.h"
-#include "commands.h"
+#include "command.h"
 #include "config.h"
-#include "error_messages.h"
-#include "json.h"
 #include "layer_or_head.h"
 #include "links_options.h"
 #include "measure_option.h"
+#include "print.h"
 #include "terminal.h"
 #include "unknown_words.h"
 

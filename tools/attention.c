@@ -1,10 +1,10 @@
 /* qkv attention: shows what a trained model attends to while it translates a sentence. */
-#include "commands.h"
-#include "error_messages.h"
+#include "command.h"
 #include "layer_or_head.h"
 #include "measure_option.h"
 #include "output_options.h"
-#include "precision_option.h"
+#include "print.h"
+#include "search_options.h"
 #include "sentence_pair.h"
 
 #include "qkv/attention_map.h"

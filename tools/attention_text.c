@@ -1,7 +1,7 @@
 #include "attention_text.h"
 
 #include "output_options.h"
-#include "precision_option.h"
+#include "search_options.h"
 #include "without.h"
 
 const char *attention_title(const struct qkv_model *model, const char *source, const char *target,

@@ -1,7 +1,6 @@
 /* qkv average: the mean of several checkpoints of a run, as a new checkpoint. */
-#include "arguments.h"
-#include "commands.h"
-#include "error_messages.h"
+#include "command.h"
+#include "print.h"
 #include "terminal.h"
 
 #include "qkv/average.h"

@@ -53,9 +53,14 @@ awk -f tools/check_structure.awk $(cat "$work/files") >"$work/facts"
 #     folder FILE FOLDER        include FILE LINE FILE
 resolve() {
     awk -F '\t' -v folders="$folders" -v owners="$owners" -v public="$public" '
-    function folder_of(path) {
+    function place_of(path) {
         sub(/\/[^\/]*$/, "", path)
         return path
+    }
+    # The folders of commands are one folder.
+    function folder_of(path) {
+        path = place_of(path)
+        return path ~ /^tools\// && !(path in is_folder) && path !~ /^tools\/page/ ? "tools" : path
     }
     BEGIN {
         count = split(folders, list, /[ \n]+/)
@@ -89,9 +94,9 @@ resolve() {
         }
         for (i = 1; i <= includes; i++) {
             found = ""
-            split(folder_of(from[i]) "/|framework/engine/include/|framework/translator/include/|framework/engine/|" \
+            split(place_of(from[i]) "/|tools/command/|framework/engine/include/|framework/translator/include/|framework/engine/|" \
                   "framework/translator/||tests/support/|tests/", places, "|")
-            for (k = 1; k <= 8 && found == ""; k++)
+            for (k = 1; k <= 9 && found == ""; k++)
                 if ((places[k] written[i]) in exists) found = places[k] written[i]
             if (found != "") print "include\t" from[i] "\t" line[i] "\t" found
         }

@@ -1,9 +1,8 @@
 /* qkv config: checks a config and prints its complete form. */
 #include "config.h"
 
-#include "arguments.h"
-#include "commands.h"
-#include "error_messages.h"
+#include "command.h"
+#include "print.h"
 
 #include "config/path.h"
 #include "core/file.h"

@@ -1,10 +1,9 @@
 /* qkv explain: shows attention step by step, for a scene or for a trained run. */
-#include "arguments.h"
-#include "commands.h"
+#include "command.h"
 #include "config.h"
-#include "error_messages.h"
 #include "layer_or_head.h"
 #include "output_options.h"
+#include "print.h"
 #include "sentence_pair.h"
 
 #include "qkv/attention_map.h"

@@ -1,8 +1,8 @@
 /* qkv film: shows how the attention of a head developed in training, as an animated picture. */
-#include "commands.h"
-#include "error_messages.h"
+#include "command.h"
 #include "layer_or_head.h"
 #include "output_options.h"
+#include "print.h"
 #include "sentence_pair.h"
 #include "terminal.h"
 

@@ -1,9 +1,8 @@
 /* qkv generate: makes the data sets of qkv from a seed. */
-#include "arguments.h"
-#include "commands.h"
+#include "command.h"
 #include "datasets/generate/en_es.h"
 #include "datasets/generate/sequences.h"
-#include "error_messages.h"
+#include "print.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,13 +1,11 @@
 /* qkv heads: measures what the heads of a run attend to, and how important they are. */
-#include "arguments.h"
-#include "commands.h"
+#include "command.h"
 #include "config.h"
-#include "error_messages.h"
 #include "heads_table.h"
-#include "json.h"
 #include "links_options.h"
 #include "measure_option.h"
-#include "precision_option.h"
+#include "print.h"
+#include "search_options.h"
 #include "terminal.h"
 #include "unknown_words.h"
 

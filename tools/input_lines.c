@@ -1,6 +1,6 @@
 #include "input_lines.h"
 
-#include "error_messages.h"
+#include "print.h"
 
 #include "report/collect.h"
 

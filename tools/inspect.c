@@ -1,7 +1,6 @@
 /* qkv inspect: shows the configuration, training progress, checkpoint files and parameters of a run. */
-#include "commands.h"
-#include "error_messages.h"
-#include "json.h"
+#include "command.h"
+#include "print.h"
 
 #include "framework/engine/core/plain_text.h"
 

@@ -1,6 +1,6 @@
 #include "layer_or_head.h"
 
-#include "error_messages.h"
+#include "print.h"
 
 #include "qkv/attention_map.h"
 

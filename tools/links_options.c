@@ -1,6 +1,6 @@
 #include "links_options.h"
 
-#include "error_messages.h"
+#include "print.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 #include "log_probs.h"
 
-#include "error_messages.h"
-#include "json.h"
+#include "print.h"
 
 #include "draw/text.h"
 #include "qkv/file.h"

@@ -1,11 +1,8 @@
 /* qkv: runs one subcommand. */
-#include "arguments.h"
-#include "blas_core.h"
-#include "commands.h"
-#include "end_by_signal.h"
-#include "error_messages.h"
+#include "command.h"
 #include "help.h"
-#include "json.h"
+#include "print.h"
+#include "program.h"
 
 #include "qkv/kernels.h"
 #include "qkv/version.h"

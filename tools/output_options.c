@@ -1,6 +1,6 @@
 #include "output_options.h"
 
-#include "error_messages.h"
+#include "print.h"
 #include "terminal.h"
 
 #include "qkv/arena.h"

@@ -1,11 +1,11 @@
 /* qkv page: writes one HTML file that has a trained run in it and translates without a server, or that has the scenes of
  * tutorials. */
-#include "commands.h"
+#include "command.h"
 #include "config.h"
-#include "error_messages.h"
 #include "page/page_files.h"
 #include "page_heads.h"
 #include "page_scenes.h"
+#include "print.h"
 
 #include "config/path.h"
 #include "data/corpus.h"

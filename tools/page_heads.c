@@ -1,8 +1,8 @@
 /* Measures the heads of the model of a page. */
 #include "page_heads.h"
 
-#include "json.h"
-#include "precision_option.h"
+#include "print.h"
+#include "search_options.h"
 #include "terminal.h"
 
 #include "qkv/alignment_score.h"

@@ -1,7 +1,7 @@
 /* Collects snapshots and losses that show how the model of a page learned. */
 #include "page_learning.h"
 
-#include "json.h"
+#include "print.h"
 
 #include "run/snapshots.h"
 #include "run/training_log.h"

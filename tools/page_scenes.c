@@ -1,10 +1,9 @@
 #include "page_scenes.h"
 
 #include "config.h"
-#include "error_messages.h"
 #include "explain/packed_scene.h"
-#include "json.h"
 #include "page/page_files.h"
+#include "print.h"
 
 #include "qkv/explain.h"
 

@@ -1,16 +1,158 @@
 /* qkv plot: draws curves of training, as a picture or in the terminal. */
-#include "commands.h"
-#include "curves.h"
-#include "error_messages.h"
+#include "command.h"
+#include "compare/run_set.h"
+#include "print.h"
 #include "terminal.h"
 
 #include "draw/chart.h"
+#include "train/overfitting.h"
+
 #include "qkv/metrics.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A recorded quantity: of training, or the score of the dev set by the metric `quantity - QUANTITY_SCORES`. */
+enum quantity { QUANTITY_LOSS, QUANTITY_LEARNING_RATE, QUANTITY_GRADIENT_NORM, QUANTITY_SCORES };
+
+enum curve_axis { CURVE_UPDATES, CURVE_TOKENS, CURVE_TIME };
+
+/* [count]; y is the mean over seeds, low and high the ends of its standard deviation. low NULL: one run. */
+struct curve {
+    int64_t count;
+    double *update, *x, *y, *low, *high;
+};
+
+/* ---- the records of one run ---- */
+
+struct record {
+    struct qkv_log_place place;
+    double value;
+};
+
+static int64_t record_count(const struct recorded_run *run, enum quantity quantity)
+{
+    return quantity < QUANTITY_SCORES ? run->log.intervals : run->log.validations;
+}
+
+static struct record record_at(const struct recorded_run *run, enum quantity quantity, int64_t i)
+{
+    if (quantity >= QUANTITY_SCORES) {
+        const struct qkv_log_validation *validation = &run->log.validation[i];
+        return (struct record){validation->place, validation->score[quantity - QUANTITY_SCORES]};
+    }
+    const struct qkv_log_interval *interval = &run->log.interval[i];
+    double loss = isfinite(interval->cross_entropy) ? interval->cross_entropy : interval->loss;
+    return (struct record){interval->place, quantity == QUANTITY_LOSS            ? loss
+                                            : quantity == QUANTITY_LEARNING_RATE ? interval->learning_rate
+                                                                                 : interval->gradient_norm};
+}
+
+static double place_of(const struct qkv_log_place *place, enum curve_axis axis)
+{
+    return axis == CURVE_TIME ? place->seconds : axis == CURVE_TOKENS ? place->tokens : place->update;
+}
+
+/* Finds the record of an update. The search begins at *from, and sets *from to the index where it ended. */
+static bool find_update(const struct recorded_run *run, enum quantity quantity, double update, int64_t *from,
+                        struct record *found)
+{
+    for (; *from < record_count(run, quantity); ++*from) {
+        *found = record_at(run, quantity, *from);
+        if (found->place.update >= update) return found->place.update <= update;
+    }
+    return false;
+}
+
+/* ---- curves ---- */
+
+/* Adds the point of an update, unless a run of the group has no record of it. */
+static void add_point(const struct run_set *set, const struct run_group *group, enum quantity quantity,
+                      enum curve_axis axis, double update, int64_t from[RUN_SET_MAX], struct curve *curve)
+{
+    double x = 0, sum = 0, squares = 0, runs = group->runs;
+    double value[RUN_SET_MAX];
+    for (int i = 0; i < group->runs; i++) {
+        struct record record;
+        if (!find_update(&set->run[group->run[i]], quantity, update, &from[i], &record)) return;
+        x += place_of(&record.place, axis);
+        sum += value[i] = record.value;
+    }
+    if (!isfinite(x) || !isfinite(sum)) return;
+    double mean = sum / runs;
+    for (int i = 0; i < group->runs; i++) squares += (value[i] - mean) * (value[i] - mean);
+    int64_t n = curve->count++;
+    curve->update[n] = update;
+    curve->x[n] = x / runs;
+    curve->y[n] = mean;
+    if (!curve->low) return;
+    double deviation = sqrt(squares / (runs - 1));
+    curve->low[n] = fmax(mean - deviation, 0);
+    curve->high[n] = mean + deviation;
+}
+
+/* Reads a curve of a group, in its arena. It has the updates for which all runs of the group have a number. Scores are
+ * shares or points as recorded. */
+static void curve_read(struct run_set *set, int g, enum quantity quantity, enum curve_axis axis,
+                       struct curve *curve)
+{
+    const struct run_group *group = &set->group[g];
+    const struct recorded_run *first = &set->run[group->run[0]];
+    int64_t count = record_count(first, quantity), from[RUN_SET_MAX] = {0};
+    double *memory = required(qkv_arena_allocate(&set->arena, (size_t)(5 * count + 1) * sizeof *memory));
+    *curve = (struct curve){0};
+    curve->update = memory;
+    curve->x = memory + count;
+    curve->y = memory + 2 * count;
+    curve->low = group->runs > 1 ? memory + 3 * count : NULL;
+    curve->high = group->runs > 1 ? memory + 4 * count : NULL;
+    for (int64_t i = 0; i < count; i++)
+        add_point(set, group, quantity, axis, record_at(first, quantity, i).place.update, from, curve);
+}
+
+/* Curves show the training loss without label smoothing, if the run has recorded it. True when a group has not, although its
+ * objective is not the plain cross-entropy. */
+static bool curve_is_smoothed(const struct run_set *set, int g)
+{
+    const struct recorded_run *run = &set->run[set->group[g].run[0]];
+    const struct qkv_training_config *training = &run->config.training;
+    bool records = run->log.intervals && isfinite(run->log.interval[run->log.intervals - 1].cross_entropy);
+    return !records && (training->label_smoothing > 0 || training->r_drop > 0 || training->simcut > 0 ||
+                        training->guided_alignment > 0);
+}
+
+/* The point of the best validation, by training.early_stopping_metric; -1: none. */
+static int64_t curve_best(struct run_set *set, int g)
+{
+    enum qkv_metric metric = set->run[set->group[g].run[0]].config.training.early_stopping_metric;
+    struct curve curve;
+    int64_t best = -1;
+    curve_read(set, g, (enum quantity)(QUANTITY_SCORES + (int)metric), CURVE_UPDATES, &curve);
+    for (int64_t i = 0; i < curve.count; i++)
+        if (best < 0 || qkv_metric_is_better(metric, curve.y[i], curve.y[best])) best = i;
+    return best;
+}
+
+/* The point of the curve of the dev loss after which the model overfits, by the rule of train/overfitting.h; -1: none.
+ * `train` is the curve of the loss of training. */
+static int64_t curve_overfits(const struct curve *train, const struct curve *dev)
+{
+    struct qkv_overfitting overfitting = {0};
+    int64_t at = 0;
+    double mean = (double)NAN;
+    for (int64_t i = 0; i < dev->count; i++) {
+        double sum = 0, count = 0;
+        for (; at < train->count && train->update[at] <= dev->update[i]; at++, count++) sum += train->y[at];
+        if (count > 0) mean = sum / count; /* otherwise the mean of the previous interval is still valid */
+        if (!isfinite(mean)) continue;
+        if (!qkv_overfitting_add(&overfitting, (int64_t)dev->update[i], mean, dev->y[i])) continue;
+        for (int64_t best = 0; best < dev->count; best++)
+            if ((int64_t)dev->update[best] == overfitting.best_update) return best;
+    }
+    return -1;
+}
 
 enum {
     MAX_PANELS = QUANTITY_SCORES + QKV_METRIC_COUNT,
@@ -129,22 +271,22 @@ static struct chart_line line_of(const char *name, struct curve *curve, double s
 }
 
 /* Adds the curves of a group to a chart. For the loss, adds the training curve, too, as a companion. */
-static bool add_group(struct plot *plot, int panel, enum quantity quantity, int g)
+static void add_group(struct plot *plot, int panel, enum quantity quantity, int g)
 {
     struct chart *chart = &plot->chart[panel];
     struct chart_line *lines = plot->line[panel];
     struct curve curve, train;
     bool is_loss = quantity == QUANTITY_LOSS;
     enum quantity main = is_loss ? (enum quantity)(QUANTITY_SCORES + QKV_METRIC_LOSS) : quantity;
-    if (!curve_read(&plot->set, g, main, plot->axis, &curve)) return false;
+    curve_read(&plot->set, g, main, plot->axis, &curve);
     lines[g] = line_of(plot->set.group[g].name, &curve, scale_of(quantity), plot);
     lines[g].without_marks = main < QUANTITY_SCORES || curve.count > MAX_MARKED;
     if (main >= QUANTITY_SCORES && curve.count) {
         add_symbol(chart, plot->point[panel], &curve, curve_best(&plot->set, g), g, CHART_STAR);
         plot->has_star = true;
     }
-    if (!is_loss) return true;
-    if (!curve_read(&plot->set, g, QUANTITY_LOSS, plot->axis, &train)) return false;
+    if (!is_loss) return;
+    curve_read(&plot->set, g, QUANTITY_LOSS, plot->axis, &train);
     int64_t overfits = curve_overfits(&train, &curve);
     add_symbol(chart, plot->point[panel], &curve, overfits, g, CHART_RING);
     plot->has_ring = plot->has_ring || overfits >= 0;
@@ -153,7 +295,6 @@ static bool add_group(struct plot *plot, int panel, enum quantity quantity, int 
     companion->companion_of = g + 1;
     plot->has_companion = plot->has_companion || train.count;
     plot->has_smoothed = plot->has_smoothed || curve_is_smoothed(&plot->set, g);
-    return true;
 }
 
 static const char *y_label(struct plot *plot, enum quantity quantity)
@@ -162,8 +303,7 @@ static const char *y_label(struct plot *plot, enum quantity quantity)
     if (quantity == QUANTITY_LOSS) return "loss, nats per target token";
     if (quantity == QUANTITY_LEARNING_RATE) return "learning rate × 1000";
     if (quantity == QUANTITY_GRADIENT_NORM) return "gradient norm, before clipping";
-    return qkv_arena_format(&plot->set.arena, "%s of data.dev%s", metric->title,
-                            metric->percent ? ", %" : "");
+    return TEXT_IN(&plot->set.arena, "%s of data.dev%s", metric->title, metric->percent ? ", %" : "");
 }
 
 /* The label of the x axis with its unit, and the divisor for the recorded numbers. */
@@ -182,8 +322,8 @@ static const char *x_label(const struct plot *plot, double *divisor)
                                    : "time of training, seconds";
 }
 
-/* Makes the charts that are asked for, except those without numbers. False: no memory. */
-static bool make_charts(struct plot *plot)
+/* Makes the charts that are asked for, except those without numbers. */
+static void make_charts(struct plot *plot)
 {
     enum quantity quantity;
     for (int64_t i = 0; panel_quantity(i, &quantity); i++) {
@@ -194,13 +334,10 @@ static bool make_charts(struct plot *plot)
         *chart = (struct chart){.lines = plot->line[panel], .points = plot->point[panel]};
         chart->line_count = quantity == QUANTITY_LOSS ? 2 * groups : groups;
         chart->y_label = y_label(plot, quantity);
-        if (!chart->y_label) return false;
-        for (int g = 0; g < groups; g++)
-            if (!add_group(plot, panel, quantity, g)) return false;
+        for (int g = 0; g < groups; g++) add_group(plot, panel, quantity, g);
         for (int64_t l = 0; l < chart->line_count; l++) points += chart->lines[l].count;
         if (points) plot->charts++;
     }
-    return true;
 }
 
 /* Sets the members that are the same in all charts. */
@@ -269,8 +406,8 @@ static enum qkv_status draw(struct plot *plot, int count, char **paths, struct q
     if (read_runs(&plot->set, count, paths, error)) return QKV_INVALID;
     if (!plot->set.runs) return qkv_error_set(error, "there is nothing to plot");
     plot->axis = chosen_axis();
-    if (run_set_group(&plot->set, error)) return QKV_INVALID;
-    if (!make_charts(plot)) return qkv_error_set(error, "out of memory for the charts");
+    run_set_group(&plot->set);
+    make_charts(plot);
     if (!plot->charts) return qkv_error_set(error, "%s: has no numbers for these charts", paths[0]);
     finish_charts(plot);
     if (!output) return print_charts(plot, error);
@@ -280,8 +417,7 @@ static enum qkv_status draw(struct plot *plot, int count, char **paths, struct q
 static int run(int operands, char **operand)
 {
     struct qkv_error error = {""};
-    struct plot *plot = calloc(1, sizeof *plot);
-    if (!plot) return print_error("out of memory");
+    struct plot *plot = required(calloc(1, sizeof *plot));
     enum qkv_status status = draw(plot, operands, operand, &error);
     run_set_release(&plot->set);
     free(plot);

@@ -1,8 +1,7 @@
 /* qkv prepare: writes the training text of a config as ids, so that it can be larger than memory in training. */
-#include "arguments.h"
-#include "commands.h"
+#include "command.h"
 #include "config.h"
-#include "error_messages.h"
+#include "print.h"
 #include "terminal.h"
 
 #include "qkv/trainer.h"

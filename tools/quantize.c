@@ -1,7 +1,6 @@
 /* qkv quantize: makes a run of a quarter of the size, with matrices in int8. */
-#include "arguments.h"
-#include "commands.h"
-#include "error_messages.h"
+#include "command.h"
+#include "print.h"
 #include "terminal.h"
 
 #include "qkv/quantize.h"

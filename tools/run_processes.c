@@ -1,7 +1,7 @@
 #include "run_processes.h"
 
-#include "error_messages.h"
-#include "precision_option.h"
+#include "print.h"
+#include "search_options.h"
 #include "without.h"
 
 #include <stdio.h>

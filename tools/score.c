@@ -1,7 +1,6 @@
 /* qkv score: computes BLEU, chrF and TER of translations by any program, with the same results as sacreBLEU. */
-#include "commands.h"
-#include "error_messages.h"
-#include "json.h"
+#include "command.h"
+#include "print.h"
 #include "score_options.h"
 #include "systems.h"
 #include "text_notes.h"

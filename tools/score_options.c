@@ -1,6 +1,6 @@
 #include "score_options.h"
 
-#include "error_messages.h"
+#include "print.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

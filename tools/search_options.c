@@ -1,6 +1,102 @@
 #include "search_options.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- --precision ---- */
+
+const char *precision_name(const void *context, int64_t index)
+{
+    (void)context;
+    return qkv_precision_name((enum qkv_precision)index);
+}
+
+enum qkv_status set_precision(struct qkv_model *model, const char *name, struct qkv_error *error)
+{
+    enum qkv_precision precision;
+    if (!name) return QKV_OK;
+    if (!qkv_precision_find(name, &precision)) return qkv_error_set(error, "there is no precision %s", name);
+    return qkv_parameters_set_precision(&model->parameters, precision, error);
+}
+
+const char *narrow_precision(const struct qkv_model *model)
+{
+    enum qkv_precision precision = model->parameters.products;
+    return precision == QKV_PRECISION_FLOAT32 ? NULL : qkv_precision_name(precision);
+}
+
+/* ---- --with ---- */
+
+/* Refuses vocabularies that differ; the message names the first difference. */
+static enum qkv_status compare_vocabularies(const struct qkv_run *run, const struct qkv_run *first,
+                                            bool target, struct qkv_error *error)
+{
+    const struct qkv_vocabulary *actual = target ? &run->target : &run->source;
+    const struct qkv_vocabulary *expected = target ? &first->target : &first->source;
+    const char *side = target ? "target" : "source";
+    int32_t id = qkv_vocabulary_difference(actual, expected);
+    if (id < 0) return QKV_OK;
+    if (id >= actual->size || id >= expected->size) {
+        bool shorter = id >= actual->size;
+        return qkv_error_set(
+            error,
+            "%s: cannot translate together with %s: its %s vocabulary has %d entries instead "
+            "of %d; '%s' is only in that of %s",
+            run->path, first->path, side, (int)actual->size, (int)expected->size,
+            qkv_vocabulary_token(shorter ? expected : actual, id), shorter ? first->path : run->path);
+    }
+    return qkv_error_set(
+        error,
+        "%s: cannot translate together with %s: entry %d of its %s vocabulary is '%s' instead "
+        "of '%s'",
+        run->path, first->path, (int)id, side, qkv_vocabulary_token(actual, id),
+        qkv_vocabulary_token(expected, id));
+}
+
+/* path: of the run; NULL: the first. */
+static void add(struct ensemble *ensemble, const struct qkv_model *model, const char *path)
+{
+    int64_t source = qkv_stack_max_length(&model->config.encoder),
+            target = qkv_stack_max_length(&model->config.decoder);
+    if (!ensemble->models.count || source < ensemble->longest_source) {
+        ensemble->longest_source = source;
+        ensemble->shortest_run = path;
+    }
+    if (!ensemble->models.count || target < ensemble->longest_target) ensemble->longest_target = target;
+    ensemble->model[ensemble->models.count++] = model;
+}
+
+enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *first,
+                              const struct option_list *with, const char *precision, struct qkv_error *error)
+{
+    size_t count = (size_t)with->count;
+    *ensemble = (struct ensemble){0};
+    ensemble->others = calloc(count + 1, sizeof *ensemble->others);
+    ensemble->model = calloc(count + 1, sizeof(const struct qkv_model *));
+    if (!ensemble->others || !ensemble->model) return qkv_error_set(error, "out of memory");
+    ensemble->models.models = ensemble->model;
+    add(ensemble, first->model, NULL);
+    for (int i = 0; i < with->count; i++) {
+        struct qkv_run *run = &ensemble->others[i];
+        enum qkv_status status = qkv_run_open(run, with->value[i], NULL, QKV_FLOAT32, error);
+        if (status) return status;
+        add(ensemble, run->model, with->value[i]); /* from here on, ensemble_close releases it */
+        if (set_precision(run->model, precision, error)) return QKV_INVALID;
+        if (compare_vocabularies(run, first, false, error) || compare_vocabularies(run, first, true, error))
+            return QKV_INVALID;
+    }
+    return QKV_OK;
+}
+
+void ensemble_close(struct ensemble *ensemble)
+{
+    for (int64_t i = 0; i + 1 < ensemble->models.count; i++) qkv_run_release(&ensemble->others[i]);
+    free(ensemble->others);
+    free(ensemble->model);
+    *ensemble = (struct ensemble){0};
+}
+
+/* ---- search ---- */
 
 const char *length_penalty_name(const void *context, int64_t index)
 {

@@ -1,12 +1,47 @@
-/* The options of searching for translations, which `qkv translate` and `qkv evaluate` share. */
+/* Options of commands that compute with a run: precision, runs that translate together, and those of the search. */
 #ifndef QKV_TOOLS_SEARCH_OPTIONS_H
 #define QKV_TOOLS_SEARCH_OPTIONS_H
 
 #include "command.h"
-#include "precision_option.h"
 #include "without.h"
 
 #include "qkv/config.h"
+#include "qkv/model.h"
+#include "qkv/run.h"
+
+/* The row of an options table; `text` is a const char *, NULL if the option is not given. */
+/* clang-format off */
+#define COMMAND_OPTION_PRECISION(text)                                                                       \
+    {"precision", 0, "TYPE", OPTION_CHOICE, text,                                                            \
+     "type of the numbers that linear layers multiply: {choices} (default: int8 of a quantised run, else float32)",  \
+     .choices = precision_name}
+/* clang-format on */
+
+/* The choices of --precision; the context is not used. */
+const char *precision_name(const void *context, int64_t index);
+
+/* Sets the precision of a model to the one that the option names; NULL: keeps the precision of the model. */
+enum qkv_status set_precision(struct qkv_model *model, const char *name, struct qkv_error *error);
+
+/* The name of a model's precision; NULL: float32. */
+const char *narrow_precision(const struct qkv_model *model);
+
+struct ensemble {
+    struct qkv_run *others; /* [models.count - 1]: all but the first */
+    const struct qkv_model **model;
+    struct qkv_ensemble models;
+    int64_t longest_source; /* number of tokens, with </s>, for which all models have positions */
+    int64_t longest_target;
+    const char *shortest_run; /* path of the run with the fewest positions for the source; NULL: the first */
+};
+
+/* Makes an ensemble of a run and the runs named in `with`, which may be empty, and opens the latter. Fails when one cannot be
+ * opened or has other vocabularies than the first. Close it even after a failure. precision: the value of --precision, for the
+ * runs in `with`; NULL: each keeps its own. */
+enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *first,
+                              const struct option_list *with, const char *precision, struct qkv_error *error);
+
+void ensemble_close(struct ensemble *ensemble);
 
 /* The options as they are given. */
 struct search_options {

@@ -1,8 +1,8 @@
 #include "sentence_pair.h"
 
 #include "attention_text.h"
-#include "error_messages.h"
-#include "precision_option.h"
+#include "print.h"
+#include "search_options.h"
 #include "terminal.h"
 #include "unknown_words.h"
 

@@ -1,6 +1,6 @@
 #include "text_notes.h"
 
-#include "error_messages.h"
+#include "print.h"
 
 #include "qkv/tokenizer.h"
 

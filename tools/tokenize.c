@@ -1,6 +1,6 @@
 /* qkv tokenize: splits lines of text into the tokens of a run. */
-#include "commands.h"
-#include "error_messages.h"
+#include "command.h"
+#include "print.h"
 #include "terminal.h"
 #include "unknown_words.h"
 

@@ -1,6 +1,6 @@
 #include "unknown_words.h"
 
-#include "error_messages.h"
+#include "print.h"
 #include "terminal.h"
 
 #include "qkv/bpe.h"

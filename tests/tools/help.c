@@ -10,7 +10,7 @@
 
 static const char *const COMMANDS[] = {
 #define COMMAND(name) #name,
-#include "../../tools/commands.def"
+#include "../../tools/command/commands.def"
 #undef COMMAND
 };
 

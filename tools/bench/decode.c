@@ -1,6 +1,6 @@
 /* The measurement of translating: greedy and beam search. */
 #include "bench.h"
-#include "precision_option.h"
+#include "search_options.h"
 
 #include "qkv/translator.h"
 

@@ -3,11 +3,10 @@
  * slow the next. */
 #include "bench.h"
 #include "command.h"
-#include "precision_option.h"
+#include "search_options.h"
 
-#include "arguments.h"
-#include "blas_core.h"
-#include "error_messages.h"
+#include "print.h"
+#include "program.h"
 
 #include "qkv/workers.h"
 

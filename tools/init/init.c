@@ -1,8 +1,7 @@
 /* qkv init: makes a config that is ready for training from a file of sentence pairs. */
 #include "init/init.h"
-#include "arguments.h"
-#include "commands.h"
-#include "error_messages.h"
+#include "command.h"
+#include "print.h"
 #include "terminal.h"
 
 #include "data/pairs.h"

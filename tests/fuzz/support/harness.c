@@ -1,8 +1,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "harness.h"
 
-#include "arguments.h"
-#include "commands.h"
+#include "command.h"
 #include "qkv/trainer.h"
 
 #include <dirent.h>

@@ -1,0 +1,375 @@
+#include "command.h"
+
+#include "config/path.h"
+#include "framework/engine/core/number.h"
+#include "help.h"
+#include "print.h"
+#include "processes/processes.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_OPTIONS = 48, FIRST_LONG_ONLY = 256 };
+
+static bool is_given[MAX_OPTIONS]; /* of each row of the options: whether the arguments have it */
+
+/* ---- values ---- */
+
+static bool is_out_of_range(const struct command_option *option, double number)
+{
+    bool bounded = option->lowest < 0 || option->lowest > 0 || option->highest < 0 || option->highest > 0;
+    return bounded && !(number >= option->lowest && number <= option->highest);
+}
+
+static int print_range_error(const struct command_option *option, const char *value)
+{
+    char lowest[QKV_NUMBER_SIZE], highest[QKV_NUMBER_SIZE];
+    qkv_number_format(lowest, option->lowest);
+    qkv_number_format(highest, option->highest);
+    return print_error("--%s is %s, but must lie between %s and %s", option->name, value, lowest, highest);
+}
+
+/* Checks that a value is one of the choices; `choices` NULL accepts all. */
+static int check_choice(const char *what, qkv_name_lister *choices, const char *value)
+{
+    const char *choice;
+    for (int64_t i = 0; choices && (choice = choices(NULL, i)); i++)
+        if (!strcmp(choice, value)) return QKV_OK;
+    return choices ? print_unknown_name(what, value, choices, NULL) : QKV_OK;
+}
+
+/* Adds a value to a list. If there are choices, splits it at commas first. */
+static int store_in_list(const struct command_option *option, const char *what, char *value)
+{
+    struct option_list *list = option->destination;
+    int capacity = (int)(sizeof list->value / sizeof list->value[0]);
+    for (char *next; value; value = next) {
+        next = option->choices ? strchr(value, ',') : NULL;
+        if (next) *next++ = '\0';
+        if (list->count == capacity) return print_error("%s is given more than %d times", what, capacity);
+        if (check_choice(what, option->choices, value)) return QKV_INVALID;
+        list->value[list->count++] = value;
+    }
+    return QKV_OK;
+}
+
+static int store_integer(const struct command_option *option, const char *value)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(value, &end, 10);
+    if (end == value || *end)
+        return print_error("--%s needs a whole number, but got '%s'", option->name, value);
+    if (errno || is_out_of_range(option, (double)number)) return print_range_error(option, value);
+    *(int64_t *)option->destination = number;
+    return QKV_OK;
+}
+
+static int store_number(const struct command_option *option, const char *value)
+{
+    char *end;
+    double number = strtod(value, &end);
+    if (end == value || *end || isnan(number))
+        return print_error("--%s needs a number, but got '%s'", option->name, value);
+    if (isinf(number) || is_out_of_range(option, number)) return print_range_error(option, value);
+    *(double *)option->destination = number;
+    return QKV_OK;
+}
+
+/* Stores one value; returns QKV_OK, or the exit code after an error message. */
+static int store(const struct command_option *option, char *value)
+{
+    char what[TITLE_SIZE];
+    snprintf(what, sizeof what, "--%s", option->name);
+    switch (option->type) {
+    case OPTION_FLAG:
+        *(bool *)option->destination = true;
+        return QKV_OK;
+    case OPTION_CHOICE:
+        if (check_choice(what, option->choices, value)) return QKV_INVALID;
+        *(const char **)option->destination = value;
+        return QKV_OK;
+    case OPTION_TEXT:
+        *(const char **)option->destination = value;
+        return QKV_OK;
+    case OPTION_LIST:
+        return store_in_list(option, what, value);
+    case OPTION_INTEGER:
+        return store_integer(option, value);
+    case OPTION_NUMBER:
+        return store_number(option, value);
+    }
+    return QKV_INVALID;
+}
+
+/* ---- options ---- */
+
+/* The options of one command in the form that getopt_long needs. */
+struct getopt_tables {
+    struct option options[MAX_OPTIONS + 2];
+    char letters[2 * MAX_OPTIONS + 4];
+};
+
+static void fill_getopt_tables(const struct command *command, struct getopt_tables *tables)
+{
+    size_t used = 0;
+    int count = 0;
+    *tables = (struct getopt_tables){0};
+    tables->letters[used++] = ':'; /* report a missing value as ':' */
+    tables->letters[used++] = 'h';
+    for (const struct command_option *o = command->options; o->name; o++, count++) {
+        QKV_BUG(count == MAX_OPTIONS, "too many options in '%s'", command->name);
+        int needs_value = o->type == OPTION_FLAG ? no_argument : required_argument;
+        tables->options[count] = (struct option){o->name, needs_value, NULL, FIRST_LONG_ONLY + count};
+        if (!o->letter) continue;
+        tables->letters[used++] = o->letter;
+        if (needs_value == required_argument) tables->letters[used++] = ':';
+    }
+    tables->options[count] = (struct option){"help", no_argument, NULL, 'h'};
+}
+
+/* The row of a code that getopt_long returned: a letter, or FIRST_LONG_ONLY + row. */
+static const struct command_option *find_option(const struct command_option *options, int code)
+{
+    if (code >= FIRST_LONG_ONLY) return &options[code - FIRST_LONG_ONLY];
+    while (options->letter != code) options++;
+    return options;
+}
+
+/* Whether a word such as --beam=3 has the whole name of an option. getopt_long also takes the beginning of a name, which would
+ * read --with as --without where a command has only the latter. */
+static bool is_name_of(const struct command_option *option, const char *word)
+{
+    size_t length = strlen(option->name);
+    return !strncmp(word + 2, option->name, length) && (!word[2 + length] || word[2 + length] == '=');
+}
+
+static const char *option_name(const void *context, int64_t index)
+{
+    return ((const struct command_option *)context)[index].name;
+}
+
+static bool has_option(const struct command *command, const char *name)
+{
+    const struct command_option *o = command->options;
+    while (o->name && strcmp(o->name, name) != 0) o++;
+    return o->name != NULL;
+}
+
+/* What to do instead of giving -o or --output to a command without that option; "" for other options. */
+static const char *hint_of_output(const struct command *command, char letter, const char *name)
+{
+    bool is_output = letter == 'o' || !strcmp(name, "output");
+    return !is_output || command->writes_run || has_option(command, "output")
+               ? ""
+               : "; results go to standard output: append >FILE";
+}
+
+/* Whether a name is one of the choices of --format, as is json in `--json`. */
+static bool is_format(const struct command *command, const char *name)
+{
+    const struct command_option *o = command->options;
+    while (o->name && strcmp(o->name, "format") != 0) o++;
+    for (int64_t i = 0; o->name && o->choices && o->choices(NULL, i); i++)
+        if (!strcmp(o->choices(NULL, i), name)) return true;
+    return false;
+}
+
+/* Whether a word looks like a sentence that begins with a dash: it has a space, and no = before it. */
+static bool is_dashed_sentence(const char *word)
+{
+    return word && *word == '-' && word[strcspn(word, " =")] == ' ';
+}
+
+static bool takes_sentence(const struct command *command)
+{
+    const struct command_operand *o = command->operands;
+    while (o && o->name && strcmp(o->name, "SENTENCE") != 0) o++;
+    return o && o->name;
+}
+
+/* Writes the options whose names begin with `given`. Returns their number. */
+static int list_options_that_begin(const struct command *command, const char *given, char *text, size_t size)
+{
+    size_t length = strlen(given), used = 0;
+    int count = 0;
+    for (const struct command_option *o = command->options; length && o->name; o++) {
+        if (strncmp(o->name, given, length) != 0 || used >= size) continue;
+        used += (size_t)snprintf(text + used, size - used, "%s--%s", count++ ? ", " : "", o->name);
+    }
+    return count;
+}
+
+/* Reports a word that getopt_long refused; `next`: the word behind it, or NULL. getopt_long goes on to the next word only
+ * after the last letter of a word, so a sentence with an unknown letter may be in `next`. */
+static int print_option_error(const struct command *command, const char *word, const char *next)
+{
+    char title[TITLE_SIZE], candidates[512] = "", given[64] = "";
+    write_title(command, title);
+    const char *sentence = optopt && is_dashed_sentence(next) ? next : word;
+    if (takes_sentence(command) && is_dashed_sentence(sentence))
+        return print_error("'%s' is read as an option; put -- before a sentence that begins with a dash",
+                           sentence);
+    if (optopt > 0 && optopt < FIRST_LONG_ONLY && optopt != 'h')
+        return print_error("unknown option '-%c'%s (see `%s --help`)", optopt,
+                           hint_of_output(command, (char)optopt, ""), title);
+    if (optopt) return print_error("option '%.*s' takes no value", (int)strcspn(word, "="), word);
+    const char *name = word + 2; /* after the dashes */
+    size_t length = strcspn(name, "=");
+    if (length < sizeof given) memcpy(given, name, length);
+    if (is_format(command, given))
+        snprintf(candidates, sizeof candidates, "-f %s", given);
+    else if (!list_options_that_begin(command, given, candidates, sizeof candidates))
+        qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name, command->options);
+    const char *output = hint_of_output(command, 0, given);
+    const char *hint = *output                      ? output
+                       : *candidates                ? "; did you mean "
+                       : has_option(command, "set") ? "; keys of the config are set by -s KEY=VALUE"
+                                                    : "";
+    if (*output) *candidates = '\0';
+    return print_error("unknown option '--%.*s'%s%s (see `%s --help`)", (int)length, name, hint, candidates,
+                       title);
+}
+
+int print_translation_options_error(const struct command *command)
+{
+    for (int i = 0; command->options[i].name; i++)
+        if (is_given[i] && command->options[i].needs_translations)
+            return print_error("--%s needs translations: give it without --no-translation",
+                               command->options[i].name);
+    return QKV_OK;
+}
+
+/* ---- operands ---- */
+
+int print_usage_error(const struct command *command, const char *format, ...)
+{
+    char message[sizeof(struct qkv_error)], usage[SYNOPSIS_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return print_error("%s (usage: %s)", message, write_synopsis(command, usage));
+}
+
+/* The values of -s; NULL: the command has no such option. */
+static const struct option_list *settings_of(const struct command *command)
+{
+    const struct command_option *o = command->options;
+    while (o->name && strcmp(o->name, "set") != 0) o++;
+    return o->name ? o->destination : NULL;
+}
+
+/* The value of -s that has no `=`, as of `-s training.updates 5`; NULL: none. */
+static const char *setting_without_value(const struct option_list *settings)
+{
+    for (int i = 0; settings && i < settings->count; i++)
+        if (!strchr(settings->value[i], '=')) return settings->value[i];
+    return NULL;
+}
+
+/* The first operand that looks like a setting, as of `-s a=1 b=2`; NULL: none. A sentence may contain `=`. */
+static const char *setting_without_option(const struct option_list *settings, const char *last, int count,
+                                          char **operand)
+{
+    bool is_possible = settings && (settings->count || strcmp(last, "SENTENCE") != 0);
+    for (int i = 0; is_possible && i < count; i++)
+        if (strchr(operand[i], '=')) return operand[i];
+    return NULL;
+}
+
+/* last: the name of the last operand of the command, which takes `max` operands and has got more. */
+static int print_unexpected(const struct command *command, const char *last, int max, int count,
+                            char **operand)
+{
+    const char *word = operand[max];
+    const struct option_list *settings = settings_of(command);
+    const char *setting = setting_without_value(settings),
+               *operand_as_setting = setting_without_option(settings, last, count, operand);
+    if (setting)
+        return print_usage_error(command, "unexpected operand '%s'; -s takes KEY=VALUE, such as -s %s=%s",
+                                 word, setting, word);
+    if (operand_as_setting)
+        return print_usage_error(command, "unexpected operand '%s'; write -s before each KEY=VALUE",
+                                 operand_as_setting);
+    return print_usage_error(command, "unexpected operand '%s'%s", word,
+                             !strcmp(last, "SENTENCE") ? "; put the sentence in quotes"
+                             : !strcmp(last, "FILE")   ? "; a sentence is read from standard input"
+                             : !strcmp(last, "CONFIG") && !qkv_path_is_yaml(operand[0]) &&
+                                     !access(operand[0], F_OK)
+                                 ? "; to train on the lines of two files, make a config with `qkv init`"
+                                 : "");
+}
+
+/* Checks the number of operands, and that none is empty. */
+static int check_operands(const struct command *command, int count, char **operand)
+{
+    int max = 0;
+    bool repeated = false;
+    const char *last = "";
+    for (const struct command_operand *o = command->operands; o && o->name; o++) {
+        if (max == count && !o->optional) return print_usage_error(command, "%s is missing", o->name);
+        max++;
+        repeated = repeated || o->repeated;
+        last = o->name;
+    }
+    if (count > max && !repeated) return print_unexpected(command, last, max, count, operand);
+    for (int i = 0; i < count; i++) {
+        const struct command_operand *row = &command->operands[i < max ? i : max - 1];
+        if (!*operand[i]) return print_usage_error(command, "%s is empty", row->name);
+        if (check_choice(row->name, row->choices, operand[i])) return QKV_INVALID;
+    }
+    return QKV_OK;
+}
+
+/* Refuses several processes, because each would write the same files, or print the same. Every process reports the error: it
+ * cannot know whether the others run this command, too, and mpirun ends all processes when the first one has ended. */
+static int check_processes(const struct command *command)
+{
+    int processes = qkv_launched_processes();
+    char title[TITLE_SIZE];
+    if (command->is_divided || command->standalone || processes < 2) return QKV_OK;
+    return print_error("`%s` works in one process, but mpirun has started %d: start it without mpirun",
+                       write_title(command, title), processes);
+}
+
+int parse_and_run(const struct command *command, int argc, char **argv)
+{
+    struct getopt_tables tables;
+    char title[TITLE_SIZE];
+    fill_getopt_tables(command, &tables);
+    opterr = 0;
+    optind = 1;
+    bool wants_help = false;
+    for (int code;
+         !wants_help && (code = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1;) {
+        if (code == ':')
+            return print_error("option '%s' needs a value (see `%s --help`)", argv[optind - 1],
+                               write_title(command, title));
+        if (code == '?')
+            return print_option_error(command, argv[optind - 1], optind < argc ? argv[optind] : NULL);
+        wants_help = code == 'h';
+        if (wants_help) break;
+        const struct command_option *option = find_option(command->options, code);
+        const char *word = argv[optind - (optarg == argv[optind - 1] ? 2 : 1)];
+        optopt = 0; /* read by print_option_error; getopt_long sets it only after an option that it refuses */
+        if (code >= FIRST_LONG_ONLY && !is_name_of(option, word))
+            return print_option_error(command, word, NULL);
+        if (store(option, optarg)) return QKV_INVALID;
+        is_given[option - command->options] = true;
+    }
+    if (wants_help) {
+        help_text_page(command, stdout);
+        return QKV_OK;
+    }
+    int count = argc - optind;
+    int code = check_processes(command);
+    if (!code) code = check_operands(command, count, argv + optind);
+    return code ? code : command->run(count, argv + optind);
+}

@@ -1,0 +1,48 @@
+/* The formats of `qkv help`: functions that write the tables of all commands as text. */
+#ifndef QKV_TOOLS_HELP_H
+#define QKV_TOOLS_HELP_H
+
+#include "command.h"
+
+#include <stdio.h>
+
+/* A description of qkv that begins every overview. */
+extern const char HELP_ABOUT[];
+
+/* The meanings of the exit codes of all commands. In the last entry, `code` is NULL. */
+struct help_exit_code {
+    const char *code, *meaning;
+};
+extern const struct help_exit_code HELP_EXIT_CODES[];
+
+/* Overviews: `qkv help`, docs/commands.md, qkv.1. */
+void help_text_overview(FILE *file);
+void help_markdown_overview(FILE *file);
+void help_man_overview(FILE *file);
+
+/* Pages of one command: usage, description, operands, options, examples. */
+void help_text_page(const struct command *command, FILE *file);
+void help_markdown_page(const struct command *command, FILE *file);
+void help_man_page(const struct command *command, FILE *file);
+
+/* Completion scripts of all commands. */
+void help_bash(FILE *file);
+void help_zsh(FILE *file);
+void help_fish(FILE *file);
+
+/* Prints a text of paragraphs and literal lines (command.h), each line indented by `indent` spaces.
+ * The first line begins at the cursor, which is in `column`. */
+void print_wrapped(FILE *file, const char *text, int column, int indent);
+
+enum { SYNOPSIS_SIZE = 256, TITLE_SIZE = 64, OPTION_HELP_SIZE = 1024 };
+
+/* "qkv train", or the name of a standalone program. Returns `text`. */
+const char *write_title(const struct command *command, char text[TITLE_SIZE]);
+
+/* "qkv train CONFIG [options]". Returns `text`. */
+const char *write_synopsis(const struct command *command, char text[SYNOPSIS_SIZE]);
+
+/* The help of an option with "{choices}" replaced by its choices. Returns `text`. */
+const char *write_option_help(const struct command_option *option, char text[OPTION_HELP_SIZE]);
+
+#endif

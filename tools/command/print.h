@@ -1,0 +1,68 @@
+/* Prints error messages on standard error (one line each, "qkv: <message>"), text of any origin, and JSON. */
+#ifndef QKV_TOOLS_PRINT_H
+#define QKV_TOOLS_PRINT_H
+
+#include "qkv/arena.h"
+#include "qkv/error.h"
+#include "qkv/nearest.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Prints `qkv: <message>` and returns the exit code 2. */
+int print_error(const char *format, ...) QKV_PRINTF(1, 2);
+
+/* Begins all later messages with the name of this process, one of several; NULL: no longer. For failures that may happen in
+ * this process only. */
+void set_error_process(const char *process);
+
+/* Prints a message without "qkv: ", because it begins with its place, such as "x.yaml:3:1: ". */
+void print_located_error(const char *message);
+
+/* Prints `qkv: <what> is '<given>'; did you mean <the most similar names>`, or all names if none is similar, and
+ * returns the exit code 2. */
+int print_unknown_name(const char *what, const char *given, qkv_name_lister *name, const void *context);
+
+/* Writes "json, csv, npz". Returns `text`. */
+const char *list_names(char *text, size_t size, qkv_name_lister *name, const void *context);
+
+/* Prints the error, unless `status` is QKV_OK or the message is empty because another process reports it. Returns the exit
+ * code. */
+int conclude(enum qkv_status status, const struct qkv_error *error);
+
+/* Returns `memory`; ends the program with the message that memory is out when it is NULL. */
+void *required(void *memory);
+
+/* The same for a text in an arena, made of a format as by printf. */
+#define TEXT_IN(arena, ...) ((char *)required(qkv_arena_format(arena, __VA_ARGS__)))
+
+/* Prints text of any origin within a sentence. Characters that could take over the terminal, and bytes that are not valid
+ * UTF-8, are printed as \x1B or \u202E (core/plain_text.h). */
+void print_plain(FILE *file, const char *text);
+
+/* The same with at most `max` characters, and "..." in place of more. */
+void print_plain_start(FILE *file, const char *text, int max);
+
+/* Prints results: to a terminal like print_plain, but with line ends and tabs unchanged; otherwise unchanged, for programs. */
+void print_result(FILE *file, const char *text);
+
+/* Prints a word with the quotes that a shell needs to read it as one word: $'\x1B' for characters that are not plain. */
+void print_shell_word(FILE *file, const char *word);
+
+/* "42s", "3m12s", "1h05m". */
+void format_duration(double seconds, char text[16]);
+
+struct cJSON;
+
+/* Makes json_memory_is_out notice when memory runs out in cJSON, whose functions then add nothing. Call it before any other
+ * function of cJSON. */
+void json_watch_memory(void);
+
+/* True once memory has run out: objects may be incomplete, and texts may not have been read as JSON for that reason. */
+bool json_memory_is_out(void);
+
+/* Prints an object and frees it, even on failure. Fails when memory runs out; a failed write is reported when the program
+ * ends. */
+enum qkv_status json_print(struct cJSON *object, struct qkv_error *error);
+
+#endif

@@ -1,0 +1,88 @@
+/* Runs, and evaluations of runs on several tests, for `qkv compare`. */
+#ifndef QKV_TOOLS_COMPARISON_H
+#define QKV_TOOLS_COMPARISON_H
+
+#include "compare/run_set.h"
+#include "draw/text.h"
+#include "qkv/arena.h"
+#include "qkv/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cJSON;
+
+enum { MAX_RUNS = RUN_SET_MAX, MAX_TESTS = 16 };
+
+struct compared_run {
+    const char *name;         /* of the config; of a run folder: its path */
+    const char *system;       /* what of the run made the translations: "best, beam 5"; "": not known */
+    const char *folder;       /* of the run; NULL: not known, or no longer there */
+    int in_set;               /* its index in `set`; -1: not there */
+    double parameters;        /* counts are double, as in JSON; 0: not known */
+    double tokens_per_second; /* of training; 0: not known */
+    double max_length;        /* tokens of the longest source in training */
+    bool is_unmeasured;       /* a quantised run, whose training measured the run that it was made of */
+    const struct cJSON *evaluation[MAX_TESTS]; /* NULL: none on that test */
+};
+
+struct compared_test {
+    const char *path;
+    const char *name; /* of its file; of its folder, if files have equal names; or else its path */
+    bool aligned;     /* at least one evaluation has an alignment error */
+    bool of_training; /* at least one is a validation of training */
+};
+
+/* A row of the table: a checkpoint of a run, or of several runs that differ only in their seed. */
+struct compared_row {
+    const char *name;
+    int runs;
+    int run[MAX_RUNS];
+};
+
+/* Caller's storage, all zero at first. Runs and tests are in the order of the files. */
+struct comparison {
+    struct compared_row row[MAX_RUNS];
+    int rows;
+    struct run_set set; /* of the runs whose folder is known */
+    struct compared_run run[MAX_RUNS];
+    struct compared_test test[MAX_TESTS];
+    int runs, tests;
+    struct cJSON *file[MAX_RUNS * MAX_TESTS]; /* owned */
+    int files;
+    struct qkv_arena arena;
+};
+
+/* Adds a run folder, with the scores of data.dev of its default checkpoint (qkv_training_log_default), or a file of `qkv evaluate --json`. Fails when the
+ * file is not such a file, when it is a second evaluation of the same test by the same checkpoint, beam size and ensemble of a
+ * run, and when there are more than MAX_RUNS runs or MAX_TESTS tests. */
+enum qkv_status comparison_read(struct comparison *comparison, const char *path, struct qkv_error *error);
+
+/* Gives each test its short name, and makes the rows; call it after the last file. */
+void comparison_finish(struct comparison *comparison);
+
+/* Calls `warn` for each test and metric whose evaluations have different signatures, such as BLEU with two tokenizers, with
+ * the first two runs that differ. */
+struct signature_difference {
+    const char *test, *metric, *run[2], *signature[2];
+};
+void comparison_check_signatures(const struct comparison *comparison,
+                                 void (*warn)(const struct signature_difference *difference));
+
+void comparison_release(struct comparison *comparison);
+
+/* A number of an evaluation by its key ("bleu", "sequence_accuracy"), and its alignment error rate (0 .. 1), which is
+ * the lowest of all maps and link directions. NAN when the evaluation has none. */
+double evaluation_number(const struct cJSON *evaluation, const char *key);
+double evaluation_alignment_error(const struct cJSON *evaluation);
+
+/* Sequence accuracy by source length, over all tests of a run. Returns the number of length classes. The
+ * arrays, the middle of each class in tokens and its accuracy in percent, live in the arena. */
+int64_t comparison_by_length(struct comparison *comparison, const struct compared_run *run, double **lengths,
+                             double **accuracies);
+
+/* Appends the table in a format of `qkv compare -o`; comparison_json appends the evaluations unchanged, in one array. */
+typedef void comparison_writer(struct comparison *comparison, struct bytes *out);
+comparison_writer comparison_text, comparison_markdown, comparison_tsv, comparison_json;
+
+#endif

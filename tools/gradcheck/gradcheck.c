@@ -1,0 +1,359 @@
+/* qkv gradcheck: compares analytic gradients with finite differences. */
+#include "gradcheck.h"
+#include "framework/engine/core/clock.h"
+
+#include "command.h"
+#include "config.h"
+#include "print.h"
+#include "qkv/check_model.h"
+#include "terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_CONFIGS = 32, MAX_SUBJECTS = QKV_OP_COUNT + QKV_LAYER_COUNT + MAX_CONFIGS };
+
+/* The options as they are given, and the parsed value of --plant. */
+struct request {
+    struct option_list settings;
+    const char *op, *layer, *plant, *checkpoint;
+    bool all, verbose, quiet, json;
+    int64_t sample, seed, sentences;
+    double tolerance;
+    bool every_fault; /* --plant all */
+    enum qkv_fault fault;
+    enum qkv_op_id fault_op; /* QKV_OP_leaf, which has no backward: --plant names no op */
+};
+
+struct check_run {
+    const struct request *request;
+    struct qkv_check_report report;
+    struct qkv_check_options options;
+    struct gradcheck_subject subject[MAX_SUBJECTS];
+    int count;
+    enum gradcheck_detail detail;
+    bool progress; /* stderr is a terminal */
+};
+
+/* ---- names ---- */
+
+/* Choices of options; the context is not used. */
+static const char *op_name(const void *context, int64_t index)
+{
+    (void)context;
+    int op = QKV_OP_leaf + 1 + (int)index;
+    return op < QKV_OP_COUNT ? qkv_op_name((enum qkv_op_id)op) : NULL;
+}
+
+static const char *layer_name(const void *context, int64_t index)
+{
+    (void)context;
+    return index < QKV_LAYER_COUNT ? qkv_layer_interface((enum qkv_layer_id)index)->name : NULL;
+}
+
+static const char ALL[] = "all";
+
+/* The names of the faults, and then "all". */
+static const char *fault_name(const void *context, int64_t index)
+{
+    (void)context;
+    int fault = QKV_FAULT_NONE + 1 + (int)index;
+    if (fault == QKV_FAULT_COUNT) return ALL;
+    return fault < QKV_FAULT_COUNT ? qkv_fault_name((enum qkv_fault)fault) : NULL;
+}
+
+/* Reads --plant: FAULT, FAULT:OP or all. Returns 0, or the exit code after an error message. */
+static int parse_plant(struct request *request)
+{
+    char fault[64] = "";
+    request->every_fault = !strcmp(request->plant, ALL);
+    if (request->every_fault) return 0;
+    const char *colon = strchr(request->plant, ':');
+    size_t length = colon ? (size_t)(colon - request->plant) : strlen(request->plant);
+    snprintf(fault, sizeof fault, "%.*s", length < sizeof fault ? (int)length : (int)sizeof fault - 1,
+             request->plant);
+    request->fault = qkv_fault_find(fault);
+    if (!request->fault) return print_unknown_name("--plant", fault, fault_name, NULL);
+    if (!colon) return 0;
+    request->fault_op = qkv_op_find(colon + 1);
+    if (request->fault_op == QKV_OP_COUNT)
+        return print_unknown_name("the op of --plant", colon + 1, op_name, NULL);
+    return 0;
+}
+
+/* ---- running ---- */
+
+static void show_progress(void *context, int64_t done, int64_t total)
+{
+    const struct check_run *run = context;
+    if (!run->progress || (done % 64 != 0 && done != total)) return;
+    fputc('\r', stderr);
+    print_plain(stderr, run->subject[run->count].name);
+    fprintf(stderr, ": %lld of %lld derivatives", (long long)done, (long long)total);
+    if (done == total) fprintf(stderr, "\r%70s\r", "");
+    fflush(stderr);
+}
+
+/* Begins the next subject and returns the options of its check. The fault is planted into `op` if
+ * --plant names no op. */
+static struct qkv_check_options *prepare(struct check_run *run, const char *kind, const char *name,
+                                         enum qkv_op_id op, int64_t default_sample)
+{
+    const struct request *request = run->request;
+    run->subject[run->count] = (struct gradcheck_subject){kind, name, run->report.count, run->report.count};
+    run->options.sample = request->sample >= 0 ? request->sample : default_sample;
+    run->options.fault_op = request->fault_op != QKV_OP_leaf ? request->fault_op : op;
+    return &run->options;
+}
+
+static int finish(struct check_run *run, enum qkv_status status, const struct qkv_error *error)
+{
+    if (status) return print_error("%s", error->message);
+    struct gradcheck_subject *subject = &run->subject[run->count++];
+    subject->end = run->report.count;
+    if (!run->request->json) gradcheck_print_subject(&run->report, subject, run->detail);
+    return 0;
+}
+
+static int run_op(struct check_run *run, enum qkv_op_id op)
+{
+    struct qkv_error error = {""};
+    struct qkv_check_options *options = prepare(run, "op", qkv_op_name(op), op, 0);
+    return finish(run, qkv_check_op(&run->report, op, options, &error), &error);
+}
+
+static int run_layer(struct check_run *run, enum qkv_layer_id layer)
+{
+    struct qkv_error error = {""};
+    struct qkv_check_options *options =
+        prepare(run, "layer", qkv_layer_interface(layer)->name, QKV_OP_attention, 0);
+    return finish(run, qkv_check_layer(&run->report, layer, options, &error), &error);
+}
+
+/* Number of elements of each tensor that are checked: for a model, and for an op with --plant all. */
+enum { DEFAULT_SAMPLE = 16, SAMPLE_WITH_FAULTS = 4 };
+
+/* A model whose check begins. */
+struct checked {
+    const char *path;
+    const struct qkv_config *config;
+    int64_t sample;
+};
+
+static void describe(void *context, const struct qkv_checked_sizes *sizes)
+{
+    const struct checked *checked = context;
+    print_plain(stdout, checked->path);
+    printf("\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n",
+           (long long)sizes->parameters, (long long)sizes->sentences, (long long)sizes->source_tokens,
+           (long long)sizes->target_tokens);
+    if (checked->config->training.precision != QKV_PRECISION_FLOAT32)
+        printf("  training.precision is %s: checked are the derivatives in float64, and those in float32\n"
+               "  against them; training rounds the same factors further\n",
+               qkv_precision_name(checked->config->training.precision));
+    if (checked->sample)
+        printf("  %lld elements of each parameter and one direction in it; --sample 0: all\n\n",
+               (long long)checked->sample);
+}
+
+/* Checks the model of the config in `file`, with the values of `trained` unless that is NULL. */
+static int run_model(struct check_run *run, const char *path, const char *file, const struct qkv_run *trained)
+{
+    const struct request *request = run->request;
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    struct qkv_error error = {""};
+    int code = (int)read_config(&config, &arena, file, &request->settings);
+    if (!code) {
+        struct qkv_check_options *options =
+            prepare(run, trained ? "run" : "config", path, QKV_OP_attention, DEFAULT_SAMPLE);
+        struct checked checked = {path, &config, options->sample};
+        const struct qkv_checked_model model = {.subject = path,
+                                                .config = &config,
+                                                .run = trained,
+                                                .sentences = request->sentences,
+                                                .begin = request->json || request->quiet ? NULL : describe,
+                                                .context = &checked};
+        code = finish(run, qkv_check_model(&run->report, &model, options, &error), &error);
+    }
+    qkv_arena_release(&arena);
+    return code;
+}
+
+static int run_operand(struct check_run *run, const char *path)
+{
+    struct qkv_run trained;
+    struct qkv_error error = {""};
+    if (!is_run_folder(path)) {
+        if (run->request->checkpoint)
+            return print_error("--checkpoint is for a RUN, but %s is not a run folder", path);
+        return run_model(run, path, path, NULL);
+    }
+    enum qkv_status status = qkv_run_open(&trained, path, run->request->checkpoint, QKV_FLOAT64, &error);
+    if (status) return conclude(status, &error);
+    const char *file = qkv_run_file(&trained.arena, path, QKV_RUN_CONFIG);
+    int code = file ? run_model(run, path, file, &trained) : print_error("out of memory");
+    qkv_run_release(&trained);
+    return code;
+}
+
+static int run_all(struct check_run *run, int configs, char **paths)
+{
+    const struct request *request = run->request;
+    if (request->op) return run_op(run, qkv_op_find(request->op));
+    if (request->layer) return run_layer(run, qkv_layer_find(request->layer));
+    int code = 0;
+    if (request->all && run->detail == GRADCHECK_SUMMARY && !request->json) gradcheck_print_head();
+    for (int op = QKV_OP_leaf + 1; request->all && !code && op < QKV_OP_COUNT; op++)
+        code = run_op(run, (enum qkv_op_id)op);
+    for (int layer = 0; request->all && !code && layer < QKV_LAYER_COUNT; layer++)
+        code = run_layer(run, (enum qkv_layer_id)layer);
+    for (int i = 0; !code && i < configs; i++) code = run_operand(run, paths[i]);
+    return code;
+}
+
+/* Reports a planted fault whose op never runs: otherwise it would look as if the check had passed. */
+static int print_unused_fault(const struct check_run *run)
+{
+    const char *op = qkv_op_name(run->options.fault_op), *fault = qkv_fault_name(run->request->fault);
+    if (run->request->fault == QKV_FAULT_SLIGHT)
+        return run->request->op
+                   ? print_error("fault %s shows in ops that are linear in an input, which op %s is not",
+                                 fault, op)
+                   : print_error("fault %s shows only in the check of an op: use --op NAME", fault);
+    if (qkv_fault_is_declaration(run->request->fault))
+        return run->request->op
+                   ? print_error("fault %s changes no declaration of op %s: choose another fault", fault, op)
+                   : print_error("fault %s shows only in the check of an op: use --op NAME", fault);
+    if (run->request->op && !strcmp(run->request->op, op))
+        return print_error("op %s computes no gradient, so no fault can be planted in it", op);
+    return print_error("the fault is planted in op %s, which %s %s does not use; name another: --plant %s:OP",
+                       op, run->subject[0].kind, run->subject[0].name, fault);
+}
+
+static int execute(const struct request *request, int configs, char **paths)
+{
+    double start = qkv_clock_seconds();
+    struct qkv_error error = {""};
+    struct check_run run = {
+        .request = request,
+        .options = {.tolerance = request->tolerance,
+                    .seed = (uint64_t)request->seed,
+                    .fault = request->fault},
+        .progress = isatty(STDERR_FILENO),
+    };
+    run.options.progress = show_progress;
+    run.options.context = &run;
+    run.detail = request->quiet                      ? GRADCHECK_FAILURES
+                 : request->all && !request->verbose ? GRADCHECK_SUMMARY
+                                                     : GRADCHECK_ROWS;
+    if (request->every_fault) {
+        run.options.sample = request->sample >= 0 ? request->sample : SAMPLE_WITH_FAULTS;
+        return gradcheck_matrix(request->op ? qkv_op_find(request->op) : QKV_OP_leaf, &run.options,
+                                request->json);
+    }
+    int code = run_all(&run, configs, paths);
+    if (!code && request->fault && !run.report.fault_calls) code = print_unused_fault(&run);
+    if (!code && request->json)
+        code =
+            conclude(gradcheck_print_json(&run.report, run.subject, run.count, &run.options, &error), &error);
+    if (!code && !request->json) {
+        if (request->all && request->fault && request->fault_op == QKV_OP_leaf)
+            printf("planted fault: %s, in the %s of each op itself and of attention in the rest\n",
+                   qkv_fault_name(request->fault),
+                   qkv_fault_is_declaration(request->fault) ? "declarations" : "gradient");
+        else if (request->fault)
+            printf("planted fault: %s, in the %s of %s\n", qkv_fault_name(request->fault),
+                   qkv_fault_is_declaration(request->fault) ? "declarations" : "gradient",
+                   qkv_op_name(run.options.fault_op));
+        gradcheck_print_total(&run.report, &run.options, qkv_clock_seconds() - start);
+    }
+    if (!code && run.report.failures) code = QKV_FAILED;
+    qkv_check_release(&run.report);
+    return code;
+}
+
+/* ---- the command line ---- */
+
+/* Returns a message when options contradict each other, else NULL. */
+static const char *conflict(const struct request *request, int configs)
+{
+    if (request->op && request->layer) return "--op and --layer exclude each other";
+    if (request->all && (request->op || request->layer))
+        return "--all includes every op and layer: leave out --op and --layer";
+    if (configs && (request->op || request->layer))
+        return "--op and --layer cannot be combined with a CONFIG or RUN";
+    if (request->settings.count && !configs) return "--set overrides keys of a CONFIG, but none is given";
+    if (request->quiet && request->verbose) return "--quiet and --verbose exclude each other";
+    if (configs > MAX_CONFIGS) return "too many CONFIGs: at most 32";
+    return NULL;
+}
+
+static int check_request(struct request *request, int configs)
+{
+    const char *sentence = conflict(request, configs);
+    if (sentence) return print_error("%s", sentence);
+    if (request->plant && parse_plant(request)) return QKV_INVALID;
+    if (request->every_fault && (configs || request->layer || !(request->op || request->all)))
+        return print_error(
+            "--plant all checks ops, one fault at a time: give --all or --op NAME, and nothing else");
+    return 0;
+}
+
+static struct request request = {.sample = -1, .seed = 1, .sentences = 4, .tolerance = QKV_CHECK_TOLERANCE};
+
+static int run(int operands, char **operand)
+{
+    int code = check_request(&request, operands);
+    if (code) return code;
+    if (!request.op && !request.layer && !request.all && !operands)
+        return print_usage_error(&command_gradcheck,
+                                 "nothing to check: give a CONFIG, a RUN, --op, --layer or --all");
+    return execute(&request, operands, operand);
+}
+
+const struct command command_gradcheck = {
+    .name = "gradcheck",
+    .summary = "compare analytic gradients with finite differences",
+    .synopsis = "gradcheck [CONFIG... | RUN... | --op NAME | --layer NAME | --all] [options]",
+    .description =
+        "Compares analytic gradients with finite differences in double precision. Exits with 0 when all "
+        "checks pass, with 1 when one fails.\n\n"
+        "A CONFIG checks the model as training would start with it: its sizes, vocabularies, dropout and "
+        "loss, on the first pairs of its data. A RUN checks the trained model. By default 16 "
+        "elements of each parameter are checked, and all its elements together along a random direction; "
+        "--sample 0 checks every element.\n",
+    .examples = "  qkv gradcheck --all\n"
+                "  qkv gradcheck configs/toy_en_es.yaml\n"
+                "  qkv gradcheck runs/toy_en_es\n"
+                "  qkv gradcheck --op attention\n"
+                "  qkv gradcheck --op softmax --plant sign\n"
+                "  qkv gradcheck --layer multi_head --plant missing:linear\n"
+                "  qkv gradcheck --all --plant all\n",
+    .operands = OPERANDS({"CONFIG | RUN", VALUE_CONFIG_OR_RUN, "a YAML file, or a run folder",
+                          .optional = true, .repeated = true}),
+    .options = OPTIONS(
+        {"op", 0, "NAME", OPTION_CHOICE, &request.op, "check one op, at all its sample shapes",
+         .choices = op_name},
+        {"layer", 0, "NAME", OPTION_CHOICE, &request.layer, "check one layer", .choices = layer_name},
+        {"all", 'a', NULL, OPTION_FLAG, &request.all, "check all ops and layers, and CONFIG if given"},
+        COMMAND_OPTION_SETTINGS(&request.settings), COMMAND_OPTION_CHECKPOINT(&request.checkpoint),
+        {"sentences", 0, "N", OPTION_INTEGER, &request.sentences,
+         "number of sentence pairs, the first of data.train (default: 4)", 1, 1000},
+        {"sample", 'n', "N", OPTION_INTEGER, &request.sample,
+         "elements to check of each tensor; 0: all (default: all; for a CONFIG or RUN 16)", 0, 1e12},
+        {"tolerance", 't', "X", OPTION_NUMBER, &request.tolerance,
+         "largest relative error that passes (default: 1e-9)", 1e-15, 1},
+        {"seed", 0, "N", OPTION_INTEGER, &request.seed, "seed of values, samples and dropout (default: 1)", 0,
+         9007199254740992.0},
+        {"plant", 0, "FAULT[:OP]", OPTION_TEXT, &request.plant,
+         "plant a fault in an op, to see the check fail: {choices}. reads, elementwise and alias are "
+         "wrong declarations, which the check of the op finds; all: a table of every fault in every op",
+         .choices = fault_name},
+        COMMAND_OPTION_JSON(&request.json),
+        {"quiet", 'q', NULL, OPTION_FLAG, &request.quiet, "print failures and the summary only"},
+        {"verbose", 'v', NULL, OPTION_FLAG, &request.verbose, "with --all: print every check"}),
+    .run = run,
+};

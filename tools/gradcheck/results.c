@@ -1,0 +1,271 @@
+/* The results of a gradient check as tables of 80 columns for people, and as JSON for programs. */
+#include "gradcheck.h"
+
+#include "print.h"
+#include "terminal.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+/* ---- rows ---- */
+
+/* Writes the index of the worst element by its axes, "[3,17]"; "(all)" when all elements moved together. */
+static void format_index(const struct qkv_check_row *row, char *text, size_t size)
+{
+    if (row->worst < 0 || !row->shape.rank) {
+        snprintf(text, size, "%s", row->checked ? "(all)" : "");
+        return;
+    }
+    int64_t rest = row->worst, index[QKV_MAX_RANK];
+    for (int i = row->shape.rank - 1; i >= 0; i--) {
+        index[i] = rest % row->shape.size[i];
+        rest /= row->shape.size[i];
+    }
+    size_t used = 0;
+    for (int i = 0; i < row->shape.rank && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? "," : "[", (long long)index[i]);
+    if (used < size) snprintf(text + used, size - used, "]");
+}
+
+/* Some rows only pass or fail; others compare numbers. */
+static bool has_numbers(const struct qkv_check_row *row)
+{
+    return row->error > 0 || fabs(row->analytic) > 0 || fabs(row->numeric) > 0 || row->shape.rank;
+}
+
+/* The gradient is below the noise of finite differences, and its relative error means nothing. */
+static bool is_noise(const struct qkv_check_row *row)
+{
+    return row->excess <= 0 && row->error > 0 &&
+           row->rounding > 1e-3 * fmax(fabs(row->analytic), fabs(row->numeric));
+}
+
+/* The widths of the columns of names and of counts, which make 80 columns unless an index is long. */
+enum { NAME_WIDTH = 25, CHECKED_WIDTH = 7 };
+
+/* The width of the column of indices. */
+static int index_width(const struct qkv_check_report *report, const struct gradcheck_subject *subject)
+{
+    int width = (int)strlen("worst at") + 1;
+    for (int64_t i = subject->first; i < subject->end; i++) {
+        char where[64];
+        format_index(&report->rows[i], where, sizeof where);
+        if ((int)strlen(where) > width) width = (int)strlen(where);
+    }
+    return width;
+}
+
+static void print_row(const struct qkv_check_row *row, const char *name, int where_width)
+{
+    char where[64], checked[32], error[32] = "", analytic[32] = "", numeric[32] = "";
+    format_index(row, where, sizeof where);
+    snprintf(checked, sizeof checked, "%lld", (long long)row->checked);
+    if (has_numbers(row)) {
+        snprintf(analytic, sizeof analytic, "%.3e", row->analytic);
+        snprintf(numeric, sizeof numeric, "%.3e", row->numeric);
+        if (is_noise(row))
+            snprintf(error, sizeof error, "noise");
+        else
+            snprintf(error, sizeof error, "%.1e", row->error);
+    }
+    printf("  %-*s %*s %*s %10s %10s %7s %s\n", NAME_WIDTH, name, CHECKED_WIDTH, checked, where_width, where,
+           analytic, numeric, error, row->failure ? "FAIL" : "ok");
+    if (row->failure) printf("      %s\n", row->failure);
+}
+
+/* The length of the prefix that is printed once above a group of parameters: "encoder.1." of
+ * "encoder.1.self.query.weight", "output." of "output.bias". */
+static size_t prefix_length(const char *name)
+{
+    const char *dot = strchr(name, '.');
+    if (!dot) return 0;
+    if (isdigit((unsigned char)dot[1])) {
+        const char *second = strchr(dot + 1, '.');
+        if (second) dot = second;
+    }
+    return (size_t)(dot + 1 - name);
+}
+
+/* Prints the rows of a subject, each group of parameters below its common prefix. */
+static void print_rows(const struct qkv_check_report *report, const struct gradcheck_subject *subject,
+                       bool failures_only)
+{
+    const char *above = "", *shown = "";
+    int where_width = index_width(report, subject);
+    bool model = !strcmp(subject->kind, "config") || !strcmp(subject->kind, "run"),
+         quiet_head = model && !failures_only; /* describe() has printed the path */
+    for (int64_t i = subject->first; i < subject->end; i++) {
+        const struct qkv_check_row *row = &report->rows[i];
+        if (failures_only && !row->failure) continue;
+        if (strcmp(row->subject, shown) != 0) {
+            if (!quiet_head) {
+                fputs(*shown ? "\n" : "", stdout);
+                print_plain(stdout, row->subject);
+                putchar('\n');
+            }
+            if (!*shown && !failures_only)
+                printf("  %-*s %*s %*s %10s %10s %7s\n", NAME_WIDTH, "tensor", CHECKED_WIDTH, "checked",
+                       where_width, "worst at", "analytic", "numeric", "error");
+            shown = row->subject;
+            above = "";
+        }
+        size_t length = strlen(row->tensor) > NAME_WIDTH ? prefix_length(row->tensor) : 0;
+        if (model) length = prefix_length(row->tensor);
+        if (length && (prefix_length(above) != length || strncmp(above, row->tensor, length) != 0))
+            printf(" %.*s\n", (int)length - 1, row->tensor);
+        above = row->tensor;
+        print_row(row, row->tensor + length, where_width);
+    }
+}
+
+/* ---- the summary ---- */
+
+struct totals {
+    int64_t checks, elements, held, below_noise, failures;
+    double worst; /* largest relative error of gradients above the noise */
+};
+
+static struct totals total_of(const struct qkv_check_report *report, int64_t first, int64_t end)
+{
+    struct totals totals = {0};
+    for (int64_t i = first; i < end; i++) {
+        const struct qkv_check_row *row = &report->rows[i];
+        totals.checks++;
+        totals.failures += row->failure != NULL;
+        if (!row->shape.rank) continue;
+        totals.elements += row->checked;
+        totals.held += row->held;
+        totals.below_noise += row->below_noise;
+        if (!is_noise(row)) totals.worst = fmax(totals.worst, row->error);
+    }
+    return totals;
+}
+
+void gradcheck_print_head(void)
+{
+    printf("%-34s %8s %10s %12s\n", "", "checks", "gradients", "worst error");
+}
+
+static void print_summary(const struct gradcheck_subject *subject, struct totals totals)
+{
+    int width = 33 - (int)strlen(subject->kind) - (int)strlen(subject->name);
+    printf("%s ", subject->kind);
+    print_plain(stdout, subject->name);
+    printf("%*s %8lld %10lld ", width > 0 ? width : 0, "", (long long)totals.checks,
+           (long long)totals.elements);
+    if (totals.elements)
+        printf("%12.1e", totals.worst);
+    else
+        printf("%12s", "none");
+    if (totals.failures)
+        printf("  FAIL (%lld)\n", (long long)totals.failures);
+    else
+        printf("  ok\n");
+}
+
+void gradcheck_print_subject(const struct qkv_check_report *report, const struct gradcheck_subject *subject,
+                             enum gradcheck_detail detail)
+{
+    struct totals totals = total_of(report, subject->first, subject->end);
+    if (detail == GRADCHECK_SUMMARY) print_summary(subject, totals);
+    if (detail == GRADCHECK_ROWS || totals.failures) print_rows(report, subject, detail != GRADCHECK_ROWS);
+    if (detail == GRADCHECK_ROWS || totals.failures) putchar('\n');
+}
+
+void gradcheck_print_total(const struct qkv_check_report *report, const struct qkv_check_options *options,
+                           double seconds)
+{
+    struct totals totals = total_of(report, 0, report->count);
+    printf("%lld checks of %lld gradients in float64, tolerance %g, seed %llu, %.1f s\n",
+           (long long)totals.checks, (long long)totals.elements, options->tolerance,
+           (unsigned long long)options->seed, seconds);
+    printf("tolerance: %g for %lld gradients", options->tolerance, (long long)totals.held);
+    if (totals.held < totals.elements)
+        printf(", the rounding of differences for %lld", (long long)(totals.elements - totals.held));
+    putchar('\n');
+    if (totals.below_noise)
+        printf("%lld of these are below the noise of differences and were not judged\n",
+               (long long)totals.below_noise);
+    if (totals.failures)
+        printf("FAILED: %lld of %lld checks\n", (long long)totals.failures, (long long)totals.checks);
+    else
+        printf("passed\n");
+}
+
+/* ---- JSON ---- */
+
+static void add_shape(cJSON *object, const struct qkv_check_row *row)
+{
+    cJSON *shape = cJSON_AddArrayToObject(object, "shape");
+    for (int i = 0; i < row->shape.rank; i++)
+        cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)row->shape.size[i]));
+}
+
+static cJSON *row_object(const struct qkv_check_row *row)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "subject", row->subject);
+    cJSON_AddStringToObject(object, "tensor", row->tensor);
+    add_shape(object, row);
+    cJSON_AddNumberToObject(object, "elements", (double)row->elements);
+    cJSON_AddNumberToObject(object, "checked", (double)row->checked);
+    cJSON_AddNumberToObject(object, "held", (double)row->held);
+    cJSON_AddNumberToObject(object, "below_noise", (double)row->below_noise);
+    if (row->worst < 0)
+        cJSON_AddNullToObject(object, "worst");
+    else
+        cJSON_AddNumberToObject(object, "worst", (double)row->worst);
+    /* cJSON writes NaN as null. */
+    cJSON_AddNumberToObject(object, "analytic", row->analytic);
+    cJSON_AddNumberToObject(object, "numeric", row->numeric);
+    cJSON_AddNumberToObject(object, "rounding", row->rounding);
+    cJSON_AddNumberToObject(object, "error", row->error);
+    cJSON_AddNumberToObject(object, "excess", row->excess);
+    cJSON_AddBoolToObject(object, "passed", row->failure == NULL);
+    if (row->failure) cJSON_AddStringToObject(object, "failure", row->failure);
+    return object;
+}
+
+static cJSON *subject_object(const struct qkv_check_report *report, const struct gradcheck_subject *subject)
+{
+    struct totals totals = total_of(report, subject->first, subject->end);
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "kind", subject->kind);
+    cJSON_AddStringToObject(object, "name", subject->name);
+    cJSON_AddBoolToObject(object, "passed", totals.failures == 0);
+    cJSON_AddNumberToObject(object, "gradients", (double)totals.elements);
+    cJSON_AddNumberToObject(object, "worst_error", totals.worst);
+    cJSON *checks = cJSON_AddArrayToObject(object, "checks");
+    for (int64_t i = subject->first; i < subject->end; i++)
+        cJSON_AddItemToArray(checks, row_object(&report->rows[i]));
+    return object;
+}
+
+enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
+                                     const struct gradcheck_subject *subjects, int count,
+                                     const struct qkv_check_options *options, struct qkv_error *error)
+{
+    struct totals totals = total_of(report, 0, report->count);
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddBoolToObject(root, "passed", totals.failures == 0);
+    cJSON_AddNumberToObject(root, "checks", (double)totals.checks);
+    cJSON_AddNumberToObject(root, "failures", (double)totals.failures);
+    cJSON_AddNumberToObject(root, "gradients", (double)totals.elements);
+    cJSON_AddNumberToObject(root, "held", (double)totals.held);
+    cJSON_AddNumberToObject(root, "below_noise", (double)totals.below_noise);
+    cJSON_AddNumberToObject(root, "tolerance", options->tolerance);
+    cJSON_AddNumberToObject(root, "seed", (double)options->seed);
+    cJSON_AddStringToObject(root, "dtype", "float64");
+    if (options->fault) {
+        cJSON_AddStringToObject(root, "fault", qkv_fault_name(options->fault));
+        cJSON_AddStringToObject(root, "fault_op", qkv_op_name(options->fault_op));
+    }
+    cJSON *list = cJSON_AddArrayToObject(root, "subjects");
+    for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, subject_object(report, &subjects[i]));
+    return json_print(root, error);
+}

@@ -1,0 +1,361 @@
+/* qkv sweep: trains several configs, or every combination of some values, and compares the runs. */
+#include "sweep.h"
+
+#include "command.h"
+#include "compare/run_set.h"
+#include "config.h"
+#include "print.h"
+#include "program.h"
+#include "terminal.h"
+
+#include "core/processors.h"
+
+#include "qkv/arena.h"
+#include "qkv/error.h"
+#include "qkv/file.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GRID_MAX_KEYS = 8, GRID_MAX_VALUES = 32 };
+
+struct grid_key {
+    const char *key;        /* "training.learning_rate" */
+    const char *short_name; /* "learning_rate": the shortest end of `key` that no other key has */
+    const char *value[GRID_MAX_VALUES];
+    int values;
+};
+
+struct grid {
+    struct grid_key key[GRID_MAX_KEYS];
+    int keys;
+};
+
+/* ---- the grid ---- */
+
+/* The last `parts` names of a key. */
+static const char *end_of(const char *key, int parts)
+{
+    const char *at = key + strlen(key);
+    while (at > key && parts > 0) {
+        at--;
+        if (*at == '.' && --parts == 0) return at + 1;
+    }
+    return at;
+}
+
+static void shorten(struct grid *grid)
+{
+    for (int i = 0; i < grid->keys; i++)
+        for (int parts = 1; parts <= 8; parts++) {
+            bool is_alone = true;
+            grid->key[i].short_name = end_of(grid->key[i].key, parts);
+            for (int j = 0; j < grid->keys; j++)
+                is_alone = is_alone &&
+                           (i == j || strcmp(end_of(grid->key[j].key, parts), grid->key[i].short_name) != 0);
+            if (is_alone) break;
+        }
+}
+
+static enum qkv_status add_value(struct grid_key *key, const char *text, int length, struct qkv_arena *arena,
+                                 struct qkv_error *error)
+{
+    const char *value = TEXT_IN(arena, "%.*s", length, text);
+    if (!*value) return qkv_error_set(error, "--grid %s: a value is empty; write KEY=VALUE,VALUE", key->key);
+    for (int i = 0; i < key->values; i++)
+        if (!strcmp(key->value[i], value))
+            return qkv_error_set(error, "--grid %s: the value %s is named twice", key->key, value);
+    if (key->values == GRID_MAX_VALUES)
+        return qkv_error_set(error, "--grid %s: too many values; at most %d", key->key, GRID_MAX_VALUES);
+    key->value[key->values++] = value;
+    return QKV_OK;
+}
+
+static enum qkv_status add_key(struct grid *grid, const char *option, struct qkv_arena *arena,
+                               struct qkv_error *error)
+{
+    const char *equals = strchr(option, '=');
+    if (!equals || equals == option)
+        return qkv_error_set(
+            error, "--grid %s: must be KEY=VALUE,VALUE, such as training.learning_rate=1e-3,3e-3", option);
+    if (grid->keys == GRID_MAX_KEYS)
+        return qkv_error_set(error, "--grid: too many keys; at most %d", GRID_MAX_KEYS);
+    struct grid_key *key = &grid->key[grid->keys++];
+    *key = (struct grid_key){.key = TEXT_IN(arena, "%.*s", (int)(equals - option), option)};
+    if (!strcmp(key->key, "training.random_seed"))
+        return qkv_error_set(error, "--grid training.random_seed: several seeds are --seeds N");
+    if (!strcmp(key->key, "training.model_dir") || !strcmp(key->key, "name"))
+        return qkv_error_set(error, "--grid %s: the sweep names its runs itself", key->key);
+    for (int i = 0; i + 1 < grid->keys; i++)
+        if (!strcmp(grid->key[i].key, key->key))
+            return qkv_error_set(error, "--grid %s: the key is named twice; name all its values at once",
+                                 key->key);
+    int depth = 0;
+    for (const char *begin = equals + 1, *at = begin;; at++) {
+        depth += *at == '[' ? 1 : *at == ']' ? -1 : 0;
+        if (*at && (*at != ',' || depth > 0)) continue;
+        if (add_value(key, begin, (int)(at - begin), arena, error)) return QKV_INVALID;
+        if (!*at) return QKV_OK;
+        begin = at + 1;
+    }
+}
+
+/* Reads options of the form KEY=VALUE,VALUE. A comma within brackets does not separate values. Texts live in the arena. */
+static enum qkv_status grid_read(struct grid *grid, const struct option_list *options,
+                                 struct qkv_arena *arena, struct qkv_error *error)
+{
+    *grid = (struct grid){0};
+    for (int i = 0; i < options->count; i++)
+        if (add_key(grid, options->value[i], arena, error)) return QKV_INVALID;
+    shorten(grid);
+    return QKV_OK;
+}
+
+/* The number of combinations, or some number above `max` if there are more than `max`. */
+static int grid_count(const struct grid *grid, int max)
+{
+    int count = 1;
+    for (int i = 0; i < grid->keys && count <= max; i++) count *= grid->key[i].values;
+    return count;
+}
+
+/* Removes brackets and spaces, and replaces all other characters that do not belong in the name of a folder by `_`. */
+static const char *folder_name(char *name)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=,+-";
+    char *to = name;
+    for (const char *at = name; *at; at++)
+        if (!strchr("[] ", *at)) *to++ = strchr(plain, *at) ? *at : '_';
+    *to = '\0';
+    return name;
+}
+
+/* Returns the name of a combination, such as "learning_rate=1e-3,num_layers=2"; "" without keys. Sets the settings KEY=VALUE,
+ * settings[grid->keys]. */
+static const char *grid_combination(const struct grid *grid, int index, struct qkv_arena *arena,
+                                    const char *settings[GRID_MAX_KEYS])
+{
+    char *text = TEXT_IN(arena, "%s", "");
+    for (int i = grid->keys - 1; i >= 0; i--) { /* the last key varies fastest */
+        const struct grid_key *key = &grid->key[i];
+        const char *value = key->value[index % key->values];
+        index /= key->values;
+        settings[i] = TEXT_IN(arena, "%s=%s", key->key, value);
+        text = TEXT_IN(arena, "%s=%s%s%s", key->short_name, value, *text ? "," : "", text);
+    }
+    return folder_name(text);
+}
+
+enum { MAX_SWEPT = RUN_SET_MAX };
+
+static struct option_list grid_options, settings;
+static int64_t seeds = 1, threads;
+static const char *folder;
+static bool quiet;
+
+/* ---- the runs ---- */
+
+static enum qkv_status add_setting(struct sweep_run *run, const char *setting)
+{
+    struct option_list *list = &run->settings;
+    if (list->count == (int)(sizeof list->value / sizeof list->value[0]))
+        return (enum qkv_status)print_error("too many settings for %s", run->file);
+    list->value[list->count++] = setting;
+    return QKV_OK;
+}
+
+/* The setting of the key `name`. A name may have fewer kinds of characters than a folder: "learning_rate-1e-3_seed-42" for
+ * "learning_rate=1e-3,seed=42". */
+static const char *name_setting(struct qkv_arena *arena, const char *name)
+{
+    char *setting = TEXT_IN(arena, "name=%s", name);
+    for (char *at = setting + strlen("name="); *at; at++)
+        *at = *at == '=' ? '-' : *at == ',' || *at == '+' ? '_' : *at;
+    return setting;
+}
+
+/* Names the run and its folder. combination: its name in the grid, or "". If all runs have the same seed, the name in tables
+ * has no seed. */
+static enum qkv_status name_run(struct sweep *sweep, const char *prefix, const char *combination,
+                                int64_t seed, struct sweep_run *run)
+{
+    struct qkv_arena *arena = &sweep->arena;
+    const char *comma = *prefix && *combination ? "," : "";
+    const char *shown = TEXT_IN(arena, "%s%s%s", prefix, comma, combination);
+    run->name = TEXT_IN(arena, "%s%sseed=%lld", shown, *shown ? "," : "", (long long)seed);
+    run->folder = TEXT_IN(arena, "%s/%s", sweep->folder, run->name);
+    run->log = TEXT_IN(arena, "%s.log", run->folder);
+    if (seeds > 1) shown = run->name;
+    return (*shown && add_setting(run, name_setting(arena, shown))) ||
+                   add_setting(run, TEXT_IN(arena, "training.model_dir=%s", run->folder)) ||
+                   add_setting(run, TEXT_IN(arena, "training.random_seed=%lld", (long long)seed))
+               ? QKV_INVALID
+               : QKV_OK;
+}
+
+/* Fills in a run of the grid, and checks its config. `prefix` begins its name. Errors are printed. */
+static enum qkv_status plan_run(struct sweep *sweep, const struct grid *grid, int combination, int64_t seed,
+                                const char *prefix, struct sweep_run *run)
+{
+    const char *chosen[GRID_MAX_KEYS], *name = grid_combination(grid, combination, &sweep->arena, chosen);
+    run->settings = settings;
+    for (int i = 0; i < grid->keys; i++)
+        if (add_setting(run, chosen[i])) return QKV_INVALID;
+    if (name_run(sweep, prefix, name, seed, run)) return QKV_INVALID;
+    return read_swept_config(&run->config, &sweep->arena, run->file, &run->settings, settings.count,
+                             grid->keys);
+}
+
+/* Adds the runs of one config. */
+static enum qkv_status plan_config(struct sweep *sweep, const struct grid *grid, int combinations,
+                                   const char *file, bool is_alone)
+{
+    struct qkv_config config;
+    if (read_config(&config, &sweep->arena, file, &settings)) return QKV_INVALID;
+    const char *prefix = is_alone ? "" : config.name;
+    if (!sweep->folder)
+        sweep->folder = is_alone ? TEXT_IN(&sweep->arena, "runs/%s-sweep", config.name) : "runs/sweep";
+    int64_t first = config.training.random_seed;
+    for (int combination = 0; combination < combinations; combination++)
+        for (int64_t seed = first; seed < first + seeds; seed++) {
+            struct sweep_run *run = &sweep->run[sweep->runs];
+            run->file = file;
+            if (plan_run(sweep, grid, combination, seed, prefix, run)) return QKV_INVALID;
+            for (int i = 0; i < sweep->runs; i++)
+                if (!strcmp(sweep->run[i].name, run->name))
+                    return (enum qkv_status)print_error("two runs would have the folder %s", run->folder);
+            sweep->runs++;
+        }
+    return QKV_OK;
+}
+
+static enum qkv_status plan(struct sweep *sweep, const struct grid *grid, int configs, char **config)
+{
+    int combinations = grid_count(grid, MAX_SWEPT);
+    if ((int64_t)configs * combinations * seeds > MAX_SWEPT)
+        return (enum qkv_status)print_error("the sweep has more than %d runs: name fewer values or seeds",
+                                            MAX_SWEPT);
+    sweep->run = required(calloc((size_t)(configs * combinations * (int)seeds), sizeof *sweep->run));
+    for (int i = 0; i < configs; i++)
+        if (plan_config(sweep, grid, combinations, config[i], configs == 1)) return QKV_INVALID;
+    return QKV_OK;
+}
+
+/* Divides the threads among the runs that are trained at the same time. */
+static void divide_threads(struct sweep *sweep)
+{
+    int total = threads ? (int)threads : qkv_processors_available(), waiting = 0;
+    for (int i = 0; i < sweep->runs; i++) waiting += sweep->run[i].state == SWEEP_WAITS;
+    sweep->at_once = waiting < total ? waiting : total;
+    sweep->threads = sweep->at_once ? total / sweep->at_once : total;
+    if (quiet) return;
+    print_plain(stderr, sweep->folder);
+    fprintf(stderr, ": %d run%s", sweep->runs, sweep->runs == 1 ? "" : "s");
+    if (waiting < sweep->runs) fprintf(stderr, ", %d finished before", sweep->runs - waiting);
+    if (waiting)
+        fprintf(stderr, "; %d at the same time, with %d thread%s each", sweep->at_once, sweep->threads,
+                sweep->threads == 1 ? "" : "s");
+    fputc('\n', stderr);
+}
+
+/* ---- the end ---- */
+
+/* Runs the command compare or plot on the runs that are done, with a single output. */
+static int show(const struct sweep *sweep, const struct command *command, const char *output)
+{
+    char option[] = "-o", *arguments[MAX_SWEPT + 3];
+    int count = 0;
+    arguments[count++] = (char *)command->name;
+    for (int i = 0; i < sweep->runs; i++)
+        if (sweep->run[i].state == SWEEP_DONE) arguments[count++] = (char *)sweep->run[i].folder;
+    if (count == 1) return QKV_OK;
+    arguments[count++] = option;
+    arguments[count++] = (char *)output;
+    return parse_and_run(command, count, arguments);
+}
+
+static int finish(struct sweep *sweep)
+{
+    const char *table = TEXT_IN(&sweep->arena, "%s/comparison.md", sweep->folder);
+    const char *curves = TEXT_IN(&sweep->arena, "%s/curves.svg", sweep->folder);
+    int failed = 0;
+    int code = show(sweep, &command_compare, table);
+    if (!code) code = show(sweep, &command_plot, curves);
+    for (int i = 0; i < sweep->runs; i++) failed += sweep->run[i].state == SWEEP_FAILED;
+    if (!code && !quiet && failed < sweep->runs) {
+        fputs("\nthe table: ", stderr);
+        print_plain(stderr, table);
+        fputs(", the curves: ", stderr);
+        print_plain(stderr, curves);
+        fputc('\n', stderr);
+    }
+    if (failed) print_error("%d of %d runs failed; their logs are in %s", failed, sweep->runs, sweep->folder);
+    return failed && !code ? QKV_FAILED : code;
+}
+
+static void say_interrupted(int number)
+{
+    fputs("qkv: interrupted; the same command continues the sweep\n", stderr);
+    end_by_signal(number);
+}
+
+static int sweep_all(struct sweep *sweep, int configs, char **config, struct qkv_error *error)
+{
+    struct grid grid;
+    int interrupted;
+    if (grid_read(&grid, &grid_options, &sweep->arena, error)) return conclude(QKV_INVALID, error);
+    if (plan(sweep, &grid, configs, config)) return QKV_INVALID;
+    if (qkv_folder_make(sweep->folder, error) || sweep_find_finished(sweep, error))
+        return conclude(QKV_INVALID, error);
+    divide_threads(sweep);
+    enum qkv_status status = sweep_train(sweep, &interrupted, error);
+    if (interrupted) say_interrupted(interrupted);
+    return status ? conclude(status, error) : finish(sweep);
+}
+
+static int run(int operands, char **operand)
+{
+    struct qkv_error error = {""};
+    struct sweep sweep = {.folder = folder, .quiet = quiet};
+    for (int i = 0; i < operands; i++)
+        if (!strcmp(operand[i], "-")) return print_error("-: each run reads the config; write it to a file");
+    int code = sweep_all(&sweep, operands, operand, &error);
+    free(sweep.run);
+    qkv_arena_release(&sweep.arena);
+    return code;
+}
+
+const struct command command_sweep = {
+    .name = "sweep",
+    .summary = "train every combination of some values, with several seeds",
+    .description =
+        "Trains a run for every config and every combination of the values that -g names, each in a folder "
+        "of its own below one folder, several at the same time. At the end it prints the table of `qkv "
+        "compare` and writes it and the picture of `qkv plot` into that folder: comparison.md, "
+        "curves.svg.\n\n"
+        "The same command again goes on: finished runs are kept, others continue from their last checkpoint. "
+        "More configs, values or seeds may be named, too. Ctrl-C (or SIGTERM or SIGHUP) has each run save a "
+        "checkpoint. What a run prints is in FOLDER/NAME.log.\n\n"
+        "The seeds are training.random_seed of the config and the numbers after it.\n",
+    .examples = "  qkv sweep configs/toy_en_es.yaml -g training.learning_rate=1e-3,3e-3 --seeds 2\n"
+                "  qkv sweep configs/toy_en_es.yaml -g model.encoder.num_layers=1,2 -o runs/depth\n"
+                "  qkv sweep configs/history/*.yaml -s training.updates=500 -o runs/history\n",
+    .operands = OPERANDS({"CONFIG", VALUE_CONFIG, "a YAML file", .repeated = true}),
+    .options =
+        OPTIONS({"grid", 'g', "KEY=VALUES", OPTION_LIST, &grid_options,
+                 "values of a key, with commas between; a value that is a list has brackets; may be repeated",
+                 .completes = VALUE_SETTING},
+                {"seeds", 0, "N", OPTION_INTEGER, &seeds,
+                 "runs of each combination, with seeds of their own (default: 1)", 1, MAX_SWEPT},
+                {"output", 'o', "FOLDER", OPTION_TEXT, &folder,
+                 "the folder of the runs (default: runs/<name>-sweep; of several configs, runs/sweep)",
+                 .completes = VALUE_FOLDER},
+                COMMAND_OPTION_SETTINGS(&settings),
+                {"threads", 'j', "N", OPTION_INTEGER, &threads,
+                 "number of threads of all runs together (default: one per processor)", 1, 1024},
+                {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "print errors and the table only"}),
+    .run = run,
+};

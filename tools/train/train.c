@@ -1,0 +1,120 @@
+/* qkv train: trains the model of a YAML config, and writes a run folder. */
+#include "view.h"
+
+#include "command.h"
+#include "config.h"
+#include "print.h"
+#include "program.h"
+#include "run_processes.h"
+
+#include "core/exchange.h"
+
+#include <string.h>
+
+static bool stop(void *context)
+{
+    (void)context;
+    return train_signals_received() != 0;
+}
+
+static struct option_list settings;
+static const char *from;
+static struct qkv_train_options options;
+static int64_t threads;
+static struct train_view view = {.settings = &settings};
+
+/* Reads the config. Refuses options that contradict each other. Other processes call it only after process 0 has succeeded, so
+ * that an error which all have is reported once. */
+static enum qkv_status prepare(struct qkv_config *config, struct qkv_arena *arena, const char *path)
+{
+    enum qkv_status status = QKV_OK;
+    if (options.resume && options.overwrite)
+        status = (enum qkv_status)print_error("--resume and --overwrite exclude each other");
+    else if (from && options.resume)
+        status = (enum qkv_status)print_error(
+            "--from and --resume exclude each other: a resumed run goes on from its own checkpoint");
+    else if (qkv_processes_count(options.processes) > 1 && !strcmp(path, "-"))
+        status = (enum qkv_status)print_error(
+            "CONFIG is standard input, which only one of several processes can read: name a file");
+    if (!status) status = read_config(config, arena, path, &settings);
+    if (!status && from) config->training.from = from;
+    return status;
+}
+
+static enum qkv_status train(struct qkv_config *config, const char *path)
+{
+    struct qkv_train_listener listener = train_view_listener(&view);
+    struct qkv_train_result result = {0};
+    struct qkv_error error = {""};
+    bool speaks = qkv_processes_rank(options.processes) == 0;
+    listener.stop = stop;
+    options.threads = (int)threads;
+    options.listener = &listener;
+    view.config = path;
+    view.resume = options.resume;
+    view.quiet = view.quiet || !speaks;
+    train_view_begin(&view, config);
+    train_signals_handle((struct train_signals){view.quiet || options.processes, view.terminal.live});
+    enum qkv_status status = qkv_train(config, &options, &result, &error);
+    if (status && (speaks || error.message[0]))
+        train_view_failure(&view, config, status, error.message);
+    else if (!status)
+        train_view_end(&view, config, &result);
+    train_view_release(&view);
+    return status;
+}
+
+static int run(int operands, char **operand)
+{
+    (void)operands;
+    struct qkv_arena arena = {0};
+    struct qkv_config config;
+    if (join_processes(&command_train, &options.processes)) return QKV_INVALID;
+    bool speaks = qkv_processes_rank(options.processes) == 0;
+    enum qkv_status status = speaks ? prepare(&config, &arena, operand[0]) : QKV_OK;
+    status = qkv_processes_share_status(options.processes, status);
+    if (!status && !speaks) {
+        set_error_process(options.processes->name[options.processes->rank]);
+        status = prepare(&config, &arena, operand[0]);
+        set_error_process(NULL);
+        if (status) qkv_processes_abort(options.processes);
+    }
+    if (!status) status = train(&config, operand[0]);
+    qkv_arena_release(&arena);
+    qkv_processes_leave(options.processes);
+    if (!status && train_signals_received()) end_by_signal(train_signals_received());
+    return (int)status;
+}
+
+const struct command command_train = {
+    .name = "train",
+    .summary = "train a model from a YAML config into a run folder",
+    .description =
+        "Trains the model that CONFIG describes and writes the run folder training.model_dir (default: "
+        "`runs/<name>` in the current folder): checkpoints, vocabularies, metrics.jsonl and the complete "
+        "config.\n\n"
+        "Ctrl-C (or SIGTERM or SIGHUP) saves a checkpoint before the command ends; --resume continues from "
+        "it. The exit status is then 128 + the signal number (130 for Ctrl-C), so that a shell ends a loop "
+        "or an `&&` list. The results are the same for any number of threads, and of processes that "
+        "`mpirun -n N qkv train CONFIG` starts.\n\n"
+        "With --from, training starts from the parameters of another run instead of random ones, with a new "
+        "optimizer and schedule: for other text (fine-tuning), or a longer schedule. It uses the "
+        "vocabularies of that run, unless training.from_vocabulary is new.\n",
+    .examples = "  qkv train configs/toy_en_es.yaml\n"
+                "  qkv train configs/toy_en_es.yaml -s training.updates=500 --overwrite\n"
+                "  qkv train configs/toy_en_es.yaml --from runs/toy_en_es -s name=more\n",
+    .operands = OPERANDS({"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input"}),
+    .options = OPTIONS(
+        COMMAND_OPTION_SETTINGS(&settings),
+        {"resume", 'r', NULL, OPTION_FLAG, &options.resume, "continue from the last checkpoint of the run"},
+        {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace an existing run folder"},
+        {"from", 0, "RUN", OPTION_TEXT, &from,
+         "start from the parameters of another run (the checkpoint that qkv translate would use), of a "
+         "checkpoint, or of a safetensors file "
+         "(training.from)"},
+        COMMAND_OPTION_THREADS(&threads),
+        {"quiet", 'q', NULL, OPTION_FLAG, &view.quiet, "print errors only"}),
+    .run = run,
+    .writes_run = true,
+    .is_divided = true,
+};

@@ -1,0 +1,463 @@
+/* Shows the progress of `qkv train` on standard error, and handles its signals. */
+#include "view.h"
+
+#include "print.h"
+#include "program.h"
+#include "score_options.h"
+#include "terminal.h"
+
+#include "draw/text.h"
+#include "framework/engine/core/clock.h"
+
+#include "qkv/run.h"
+#include "qkv/vocabulary.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t received; /* the number of the signal; 0: none */
+static struct train_signals shown;     /* set before the handlers are installed */
+
+static void on_end(int number)
+{
+    static const char message[] =
+        "qkv: interrupted: saving a checkpoint after this update; interrupt again to stop without saving\n";
+    static const char erased[] = STATUS_BLOCK_ERASE, next_line[] = "\n"; /* the terminal has printed ^C */
+    int saved = errno;
+    if (received == number) end_by_signal(number);
+    received = number;
+    if (!shown.quiet) {
+        ssize_t written = shown.has_block ? write(STDERR_FILENO, erased, sizeof erased - 1)
+                                          : write(STDERR_FILENO, next_line, sizeof next_line - 1);
+        if (written > 0) written = write(STDERR_FILENO, message, sizeof message - 1);
+        (void)written;
+    }
+    errno = saved;
+}
+
+/* Ctrl-Z: erases the block, so that the shell prints its prompt in its place. */
+static void on_stop(int number)
+{
+    int saved = errno;
+    ssize_t written = write(STDERR_FILENO, STATUS_BLOCK_ERASE, sizeof STATUS_BLOCK_ERASE - 1);
+    (void)written;
+    (void)number;
+    kill(getpid(), SIGSTOP);
+    errno = saved;
+}
+
+/* SIGHUP stays ignored under nohup, so that training outlives the terminal. SIGPIPE is ignored, because training should not end
+ * when stderr is closed. */
+void train_signals_handle(struct train_signals signals)
+{
+    struct sigaction end = {.sa_handler = on_end}, before;
+    struct sigaction stop = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
+    shown = signals;
+    sigemptyset(&end.sa_mask);
+    sigemptyset(&stop.sa_mask);
+    sigaction(SIGINT, &end, NULL);
+    sigaction(SIGTERM, &end, NULL);
+    if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &end, NULL);
+    if (shown.has_block && !sigaction(SIGTSTP, NULL, &before) && before.sa_handler != SIG_IGN)
+        sigaction(SIGTSTP, &stop, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+int train_signals_received(void)
+{
+    return received;
+}
+
+static const double REDRAW_SECONDS = 0.2;
+
+/* Turned off while drawing, because a line that is wider than the terminal, which may just have become narrower, must not
+ * continue in the next row. */
+#define AUTO_WRAP_OFF "\033[?7l"
+#define AUTO_WRAP_ON  "\033[?7h"
+
+static struct status_block status_block_on(FILE *file)
+{
+    return (struct status_block){.file = file, .live = has_cursor_control(file)};
+}
+
+/* Whether it is time to draw: nothing is drawn yet, or the last drawing is a fifth of a second ago. Always false if the block
+ * is not live, or if the terminal belongs to another job. */
+static bool status_block_is_due(const struct status_block *block)
+{
+    if (!block->live || !is_in_foreground(block->file)) return false;
+    return !block->drawn || qkv_clock_seconds() - block->drawn_at >= REDRAW_SECONDS;
+}
+
+/* Writes everything in one call, so that output of a signal handler in another thread comes before or after it. */
+static void write_bytes(FILE *file, const char *bytes, size_t size)
+{
+    fflush(file);
+    while (size) {
+        ssize_t written = write(fileno(file), bytes, size);
+        if (written < 0 && errno != EINTR) return;
+        if (written > 0) bytes += written, size -= (size_t)written;
+    }
+}
+
+/* Draws lines, each terminated by \n and narrower than the terminal, in place of the previous ones, after an empty line for the
+ * cursor. If not all lines fit on the terminal, draws only the first ones. */
+static void status_block_draw(struct status_block *block, const struct bytes *lines)
+{
+    struct bytes out = {0};
+    int space = terminal_height(block->file) - 2, drawn = 0; /* one row is for the cursor, one stays free */
+    qkv_bytes_text(&out, AUTO_WRAP_OFF "\r\033[K");
+    for (const char *line = lines->data, *end; line && *line && drawn < space; line = end + 1, drawn++) {
+        end = strchr(line, '\n');
+        qkv_bytes_text(&out, "\n");
+        qkv_bytes_append(&out, line, (size_t)(end - line));
+        qkv_bytes_text(&out, "\033[K");
+    }
+    qkv_bytes_text(&out, "\033[J\r");
+    if (drawn) qkv_bytes_format(&out, "\033[%dA", drawn);
+    qkv_bytes_text(&out, AUTO_WRAP_ON);
+    if (!out.failed) write_bytes(block->file, out.data, out.size);
+    free(out.data);
+    block->drawn = true;
+    block->rows = drawn;
+    block->drawn_at = qkv_clock_seconds();
+}
+
+/* Removes the block; call it before printing anything else. */
+static void status_block_erase(struct status_block *block)
+{
+    if (block->drawn) write_bytes(block->file, STATUS_BLOCK_ERASE, sizeof STATUS_BLOCK_ERASE - 1);
+    block->drawn = false;
+}
+
+/* Leaves the block on the terminal, and moves the cursor below it. */
+static void status_block_keep(struct status_block *block)
+{
+    for (int i = 0; block->drawn && i <= block->rows; i++) write_bytes(block->file, "\n", 1);
+    block->drawn = false;
+}
+
+/* ---- the block ---- */
+
+/* Whether progress and scores are shown in a block; otherwise they are printed as lines. */
+static bool has_block(const struct train_view *view)
+{
+    return view->terminal.live && is_in_foreground(stderr);
+}
+
+static void redraw(struct train_view *view)
+{
+    struct bytes lines = {0};
+    train_block_lines(&view->block, terminal_width(stderr) - 1, &lines);
+    if (lines.size && !lines.failed) status_block_draw(&view->terminal, &lines);
+    free(lines.data);
+}
+
+/* Draws the final state, which stays on the terminal above the output that follows. */
+static void leave_block(struct train_view *view)
+{
+    if (!view->quiet && has_block(view)) redraw(view);
+    status_block_keep(&view->terminal);
+}
+
+/* ---- events of training ---- */
+
+/* Prints where the first parameters come from, unless they are random. */
+static void show_warm_start(const struct qkv_train_start *start)
+{
+    if (!start->from) return;
+    fputs("starting from ", stderr);
+    print_plain(stderr, start->from);
+    if (start->has_new_vocabulary)
+        fprintf(stderr, ", which knows %lld of %d source words and %lld of %d target words",
+                (long long)start->known_source, (int)start->source_types - QKV_SPECIALS,
+                (long long)start->known_target, (int)start->target_types - QKV_SPECIALS);
+    fputc('\n', stderr);
+}
+
+static void show_start(void *context, const struct qkv_train_start *start)
+{
+    struct train_view *view = context;
+    view->started = true;
+    view->resumed = start->resumed;
+    view->started_at = qkv_clock_seconds();
+    if (view->quiet) return;
+    char frozen[48] = "", processes[32] = "";
+    if (start->processes > 1) snprintf(processes, sizeof processes, "%d processes with ", start->processes);
+    if (start->frozen) snprintf(frozen, sizeof frozen, " (%lld frozen)", (long long)start->frozen);
+    print_plain(stderr, start->folder);
+    fprintf(stderr,
+            ": %lld parameters%s, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %s%d "
+            "thread%s\n",
+            (long long)start->parameters, frozen, (long long)start->pairs, (long long)start->dev_pairs,
+            (int)start->source_types, (int)start->target_types, processes, start->threads,
+            start->threads == 1 ? "" : "s");
+    if (start->pairs < start->read)
+        fprintf(stderr,
+                "dropped %lld of %lld training pairs; longer than max_length: %lld source%s, %lld target%s\n",
+                (long long)(start->read - start->pairs), (long long)start->read,
+                (long long)start->long_sources, start->long_sources == 1 ? "" : "s",
+                (long long)start->long_targets, start->long_targets == 1 ? "" : "s");
+    if (start->resumed) fprintf(stderr, "resuming after update %lld\n", (long long)start->resumed);
+    show_warm_start(start);
+}
+
+/* Prints, once, how long training will take, estimated from its first updates, and how much memory it uses. */
+static void show_estimate(struct train_view *view, const struct qkv_train_progress *p)
+{
+    const double wait = 3; /* seconds of updates to measure, unless a log line comes earlier */
+    bool is_time =
+        p->logged || (p->update - view->resumed > 2 && qkv_clock_seconds() - view->started_at > wait);
+    struct rusage usage;
+    if (view->has_estimated || !is_time || !isfinite(p->seconds_left) || getrusage(RUSAGE_SELF, &usage))
+        return;
+    int64_t updates = p->updates - view->resumed;
+    char duration[16];
+    format_duration(p->seconds_left / (double)(p->updates - p->update) * (double)updates, duration);
+    status_block_erase(&view->terminal);
+    fprintf(stderr, "%s%lld update%s will take about %s, without validations; %.0f MB of memory so far\n",
+            view->may_stop_early ? "at most " : "", (long long)updates, updates == 1 ? "" : "s", duration,
+            (double)usage.ru_maxrss / 1024);
+    view->has_estimated = true;
+}
+
+static void print_progress(const struct train_view *view, const struct qkv_train_progress *p)
+{
+    char left[16] = "", parts[TRAIN_BLOCK_PARTS];
+    if (isfinite(p->seconds_left)) format_duration(p->seconds_left, left);
+    train_block_parts(&view->block, p, parts);
+    fprintf(stderr, "update %lld  epoch %lld  loss %.4f%s  %.0f tokens/s%s%s\n", (long long)p->update,
+            (long long)p->epoch, p->loss, parts, p->tokens_per_second, left[0] ? "  left " : "", left);
+}
+
+/* Draws the block if it is time to. */
+static void draw_block(struct train_view *view)
+{
+    if (!train_signals_received() && status_block_is_due(&view->terminal)) redraw(view);
+}
+
+static void show_progress(void *context, const struct qkv_train_progress *p)
+{
+    struct train_view *view = context;
+    if (view->quiet) return;
+    show_estimate(view, p);
+    train_block_progress(&view->block, p);
+    if (has_block(view))
+        draw_block(view);
+    else if (p->logged)
+        print_progress(view, p);
+}
+
+static void print_line(const char *start, const char *text)
+{
+    fputs(start, stderr);
+    print_plain(stderr, text);
+    fputc('\n', stderr);
+}
+
+static void print_scores(const struct qkv_scores *scores)
+{
+    char text[64];
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        if (qkv_metric_info((enum qkv_metric)m)->on_request) continue;
+        fprintf(stderr, "%s%s", m ? "  " : " ", train_score_text((enum qkv_metric)m, scores->value[m], text));
+    }
+}
+
+static void print_validation(const struct qkv_train_validation *v)
+{
+    fprintf(stderr, "update %lld  dev:", (long long)v->update);
+    print_scores(&v->scores);
+    fputs(v->best ? "  (best)\n" : "\n", stderr);
+    for (int64_t i = 0; i < v->samples; i++) {
+        bool right = !strcmp(v->reference[i], v->translation[i]);
+        print_line("    ", v->source[i]);
+        print_line("      = ", v->translation[i]);
+        if (!right) print_line("      * ", v->reference[i]);
+    }
+}
+
+static void show_validation(void *context, const struct qkv_train_validation *v)
+{
+    struct train_view *view = context;
+    if (view->quiet) return;
+    train_block_validation(&view->block, v);
+    if (!has_block(view))
+        print_validation(v);
+    else if (!train_signals_received())
+        redraw(view);
+}
+
+static void show_average(void *context, const struct qkv_train_average *average)
+{
+    struct train_view *view = context;
+    if (view->quiet) return;
+    status_block_erase(&view->terminal);
+    fprintf(stderr, "average of updates");
+    for (int64_t i = 0; i < average->checkpoints.count; i++)
+        fprintf(stderr, "%s %lld", i ? "," : "", (long long)average->checkpoints.update[i]);
+    fprintf(stderr, "  dev:");
+    print_scores(&average->scores);
+    fputc('\n', stderr);
+}
+
+static void show_notice(void *context, const char *sentence)
+{
+    struct train_view *view = context;
+    if (view->quiet) return;
+    status_block_erase(&view->terminal);
+    print_line("notice: ", sentence);
+}
+
+void train_view_begin(struct train_view *view, const struct qkv_config *config)
+{
+    const struct qkv_training_config *training = &config->training;
+    view->may_stop_early = training->patience > 0;
+    if (!view->quiet) view->terminal = status_block_on(stderr);
+    view->block.metric = training->early_stopping_metric;
+    view->block.has_other_objective = training->label_smoothing > 0 || training->r_drop > 0 ||
+                                      training->simcut > 0 || training->guided_alignment > 0;
+    view->block.is_utf8 = locale_is_utf8();
+    view->block.is_colored = terminal_colors(stderr) != QKV_COLORS_NONE;
+}
+
+struct qkv_train_listener train_view_listener(struct train_view *view)
+{
+    return (struct qkv_train_listener){.context = view,
+                                       .start = show_start,
+                                       .progress = show_progress,
+                                       .validation = show_validation,
+                                       .average = show_average,
+                                       .notice = show_notice};
+}
+
+/* ---- the end of training ---- */
+
+/* Prints the command that continues this training. */
+static void print_resume(const struct train_view *view)
+{
+    fputs("qkv train ", stderr);
+    print_shell_word(stderr, view->config);
+    for (int i = 0; i < view->settings->count; i++) {
+        fputs(" -s ", stderr);
+        print_shell_word(stderr, view->settings->value[i]);
+    }
+    fputs(" --resume\n", stderr);
+}
+
+static const char *describe_end(enum qkv_train_end end)
+{
+    return end == QKV_TRAIN_PATIENCE  ? "stopped early, without progress in training.patience validations,"
+           : end == QKV_TRAIN_STOPPED ? "interrupted"
+                                      : "done";
+}
+
+/* Prints how much the processes have sent to each other per update. */
+static void show_traffic(const struct train_view *view, const struct qkv_train_result *result)
+{
+    double updates = (double)(result->updates - view->resumed);
+    if (!result->sent_by_others || updates < 1) return;
+    fprintf(stderr, "sent for each update: %.2f MB by process 0, at most %.2f MB by each other process\n",
+            1e-6 * (double)result->sent / updates, 1e-6 * (double)result->sent_by_others / updates);
+}
+
+/* A sentence that the model can translate: a short sample of the dev set that echo and options leave as it is; "a sentence"
+ * if there is none. */
+static const char *example_sentence(const struct train_view *view)
+{
+    enum { WIDEST = 60 };
+    for (int64_t i = 0; i < view->block.samples; i++) {
+        const char *source = view->block.sample[i].source;
+        if (*source && *source != '-' && !strpbrk(source, "'\\") && qkv_cell_width(source) <= WIDEST)
+            return source;
+    }
+    return "a sentence";
+}
+
+/* Prints the commands that use the trained run. */
+static void print_next(const struct train_view *view, const struct qkv_config *config)
+{
+    const struct qkv_stack_config *decoder = &config->model.decoder;
+    const char *sentence = example_sentence(view);
+    fputs("next: echo ", stderr);
+    print_shell_word(stderr, sentence);
+    fputs(" | qkv translate ", stderr);
+    print_shell_word(stderr, config->training.model_dir);
+    fputc('\n', stderr);
+    if (decoder->type == QKV_NETWORK_RECURRENT && decoder->attention.score == QKV_ATTENTION_SCORE_NONE)
+        return; /* it has no attention */
+    fputs("      qkv attention ", stderr);
+    print_shell_word(stderr, config->training.model_dir);
+    fputc(' ', stderr);
+    print_shell_word(stderr, sentence);
+    fputc('\n', stderr);
+}
+
+/* Prints how training has ended, and its scores. */
+static void print_end(const struct qkv_config *config, const struct qkv_train_result *result)
+{
+    const enum qkv_metric metric = config->training.early_stopping_metric;
+    fprintf(stderr, "%s after %lld updates (%lld target tokens)", describe_end(result->end),
+            (long long)result->updates, (long long)result->tokens);
+    if (result->validated)
+        fprintf(stderr, "; best %s %.4f at update %lld", qkv_metric_name(metric), result->best,
+                (long long)result->best_update);
+    if (result->averaged)
+        fprintf(stderr, "; average of %lld: %s %.4f", (long long)result->averaged, qkv_metric_name(metric),
+                result->average);
+    fputc('\n', stderr);
+    if (result->averaged && qkv_metric_is_better(metric, result->best, result->average))
+        fputs("the average is worse than the best checkpoint, which --checkpoint best names\n", stderr);
+}
+
+void train_view_end(struct train_view *view, const struct qkv_config *config,
+                    const struct qkv_train_result *result)
+{
+    leave_block(view);
+    if (view->quiet) return;
+    bool stopped = result->end == QKV_TRAIN_STOPPED;
+    if (view->resume && !stopped && result->updates == view->resumed) {
+        fprintf(
+            stderr, "already finished after %lld updates; raise %s to go on\n", (long long)result->updates,
+            result->end == QKV_TRAIN_PATIENCE ? "training.patience" : "training.updates or training.epochs");
+        print_next(view, config);
+        return;
+    }
+    print_end(config, result);
+    show_traffic(view, result);
+    if (!stopped) {
+        print_next(view, config);
+        return;
+    }
+    fputs("saved; continue with: ", stderr);
+    print_resume(view);
+}
+
+/* Prints the error and, when a failed write ended the training, how to continue. */
+void train_view_failure(struct train_view *view, const struct qkv_config *config, enum qkv_status status,
+                        const char *message)
+{
+    struct qkv_arena arena = {0};
+    leave_block(view);
+    const char *last = qkv_run_file(&arena, config->training.model_dir, QKV_RUN_LAST);
+    print_error("%s", message);
+    if (status == QKV_INVALID && view->started && last && qkv_path_exists(last)) {
+        fputs("the last checkpoint is complete; continue with: ", stderr);
+        print_resume(view);
+    }
+    qkv_arena_release(&arena);
+}
+
+void train_view_release(struct train_view *view)
+{
+    train_block_release(&view->block);
+}

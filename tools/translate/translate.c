@@ -1,0 +1,536 @@
+/* qkv translate: translates lines of text. */
+#include "prompt.h"
+
+#include "attention_text.h"
+#include "command.h"
+#include "input_lines.h"
+#include "print.h"
+#include "program.h"
+#include "replace_unknown.h"
+#include "run_processes.h"
+#include "search_options.h"
+#include "terminal.h"
+
+#include "framework/engine/core/plain_text.h"
+#include "processes/processes.h"
+
+#include "qkv/processes.h"
+#include "qkv/run.h"
+#include "qkv/search.h"
+#include "qkv/tokenizer.h"
+#include "qkv/translator.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct block {
+    int64_t capacity;        /* lines */
+    int64_t count;           /* lines */
+    struct input_line *line; /* [capacity] */
+    struct qkv_ids *ids;     /* [capacity]: the lines that have words */
+    struct qkv_ids *prefix;  /* [capacity]: the beginnings of their translations */
+    int64_t *number;         /* [capacity]: their numbers */
+    int64_t *place;          /* [capacity]: ids[i] belong to line[place[i]] */
+    int64_t filled;          /* number of `ids` */
+    struct qkv_arena arena;
+};
+
+/* ---- lines that are translated together ---- */
+
+/* Allocates memory for `capacity` lines. Call block_close even after a failure. */
+static enum qkv_status block_open(struct block *block, int64_t capacity, struct qkv_error *error)
+{
+    size_t lines = (size_t)capacity;
+    block->capacity = capacity;
+    block->line = calloc(lines, sizeof *block->line);
+    block->ids = calloc(lines, sizeof *block->ids);
+    block->prefix = calloc(lines, sizeof *block->prefix);
+    block->number = calloc(lines, sizeof *block->number);
+    block->place = calloc(lines, sizeof *block->place);
+    if (block->line && block->ids && block->prefix && block->number && block->place) return QKV_OK;
+    return qkv_error_set(error, "out of memory");
+}
+
+static void block_close(struct block *block)
+{
+    qkv_arena_release(&block->arena);
+    free(block->line);
+    free(block->ids);
+    free(block->place);
+    free(block->prefix);
+    free(block->number);
+}
+
+static void block_add(struct block *block, const struct input_line *line)
+{
+    if (line->source.ids.length) {
+        block->ids[block->filled] = line->source.ids;
+        block->prefix[block->filled] = line->prefix.ids;
+        block->number[block->filled] = line->number;
+        block->place[block->filled++] = block->count;
+    }
+    block->line[block->count++] = *line;
+}
+
+static void block_clear(struct block *block)
+{
+    block->count = block->filled = 0;
+    qkv_arena_reset(&block->arena);
+}
+
+/* The data that is shared between processes. */
+struct shared {
+    struct block *block;
+    bool *end;
+};
+
+static void move_ids(struct block *block, struct qkv_parcel *parcel, struct qkv_ids *ids)
+{
+    qkv_parcel_move(parcel, &ids->length, sizeof ids->length);
+    size_t size = (size_t)ids->length * sizeof *ids->ids;
+    int32_t *words = parcel->is_received ? qkv_arena_allocate(&block->arena, size) : (int32_t *)ids->ids;
+    if (ids->length && !words) {
+        parcel->has_failed = true;
+        return;
+    }
+    qkv_parcel_move(parcel, words, size);
+    ids->ids = words;
+}
+
+static void move(void *context, int rank, struct qkv_parcel *parcel)
+{
+    const struct shared *shared = context;
+    struct block *block = shared->block;
+    (void)rank;
+    qkv_parcel_move(parcel, shared->end, sizeof *shared->end);
+    qkv_parcel_move(parcel, &block->filled, sizeof block->filled);
+    for (int64_t i = 0; i < block->filled && !parcel->has_failed; i++) {
+        qkv_parcel_move(parcel, &block->number[i], sizeof block->number[i]);
+        move_ids(block, parcel, &block->ids[i]);
+        move_ids(block, parcel, &block->prefix[i]);
+    }
+}
+
+/* Sends the lines with words, which process 0 has read, to the other processes, and its *end, which is true after the last
+ * block. Does nothing in a single process. */
+static enum qkv_status block_share(struct block *block, struct qkv_processes *processes, bool *end,
+                                   struct qkv_error *error)
+{
+    struct shared shared = {block, end};
+    const struct qkv_parcel_contents contents = {&shared, move};
+    return qkv_share(processes, &contents, error);
+}
+
+/* Batches of a block: enough for every thread of a large machine. The number must not depend on the
+ * number of threads, because sentences that are translated together share rounding. */
+enum { BATCHES_AHEAD = 64, DEFAULT_SEED = 42 };
+
+/* The options as they are given. */
+struct options {
+    struct search_options search;
+    int64_t n_best, batch_size, threads; /* 0: not given */
+    bool scores, quiet, has_prefixes, replace_unknown;
+    bool sample;
+    double temperature, top_p; /* 0: not given */
+    int64_t top_k, seed;       /* -1: not given */
+};
+
+/* The last sentence that was typed at the prompt. */
+struct typed_sentence {
+    const char *text; /* NULL: no sentence with words was typed yet */
+    struct input_line line;
+    struct qkv_arena arena;
+};
+
+struct translator {
+    struct qkv_run run;
+    struct ensemble ensemble;
+    struct options options;
+    struct qkv_search_options search;
+    struct qkv_workers *workers;
+    struct qkv_processes *processes;
+    struct qkv_translator *translator;
+    struct unknown_replacer replacer; /* only with --replace-unk */
+    struct input_lines input;
+    struct block block;
+    const struct qkv_hypothesis *found; /* of the last block; valid until the next */
+    bool has_prompt, was_interrupted;   /* by Ctrl-C */
+    int64_t beam_size;                  /* from the options; /nbest may raise the beam size of `search` */
+    struct typed_sentence typed;
+};
+
+/* The text of a translation. Its prefix is as the line has it: joining its tokens could spell it in another way. */
+static const char *text_of(struct translator *t, const struct input_line *line, int64_t count,
+                           const char *const *tokens)
+{
+    const struct qkv_text_config *config = &t->run.config.data.trg;
+    struct qkv_arena *arena = &t->block.arena;
+    int64_t forced = line->prefix.ids.length;
+    const char *complete = qkv_detokenize(config, count, tokens, arena);
+    if (!complete || !forced || forced > count) return complete;
+    const char *joined = qkv_detokenize(config, forced, tokens, arena);
+    if (!joined) return NULL;
+    size_t size = strlen(joined);
+    if (!strncmp(complete, joined, size))
+        return qkv_arena_format(arena, "%s%s", line->prefix_text, complete + size);
+    /* The words after the prefix change how it is joined, as the other mark of a pair does. */
+    const char *rest = qkv_detokenize(config, count - forced, tokens + forced, arena);
+    return rest ? qkv_arena_format(arena, "%s %s", line->prefix_text, rest) : NULL;
+}
+
+/* Prints one translation as a line, after a number (--n-best) and its score (--scores). The number is that of the line or, at
+ * the prompt, the rank of the translation. The prefix is printed as the line has it. */
+static enum qkv_status print_hypothesis(struct translator *t, const struct input_line *line,
+                                        const struct qkv_hypothesis *hypothesis, int64_t rank,
+                                        struct qkv_error *error)
+{
+    const char **tokens =
+        qkv_vocabulary_tokens(&t->run.target, hypothesis->length, hypothesis->ids, &t->block.arena);
+    if (!tokens) return qkv_error_set(error, "out of memory");
+    int64_t count = hypothesis->length;
+    for (int64_t i = 0; i < count && i < line->prefix.ids.length; i++) tokens[i] = line->prefix.texts[i];
+    if (t->options.replace_unknown && replace_unknown(&t->replacer, line, hypothesis, tokens, &count, error))
+        return QKV_INVALID;
+    const char *text = text_of(t, line, count, tokens);
+    if (!text) return qkv_error_set(error, "out of memory");
+    if (t->search.n_best > 1) printf("%lld\t", (long long)(t->has_prompt ? rank : line->number));
+    if (t->options.scores) printf("%.6f\t", hypothesis->score);
+    print_result(stdout, text);
+    putchar('\n');
+    return QKV_OK;
+}
+
+/* Translates the block and prints it in the order of the lines; an empty line gives an empty line. */
+static enum qkv_status flush(struct translator *t, struct qkv_error *error)
+{
+    struct block *block = &t->block;
+    int64_t n_best = t->search.n_best, next = 0;
+    bool end = false;
+    if (block_share(block, t->processes, &end, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_translator_run(t->translator, block->filled, block->ids,
+                                                t->options.batch_size, &t->search, &t->found, error);
+    if (status) return status;
+    for (int64_t i = 0; i < block->count; i++) {
+        bool has_words = next < block->filled && block->place[next] == i;
+        const struct qkv_hypothesis nothing = {0}, *best = has_words ? &t->found[next * n_best] : &nothing;
+        if (has_words) next++;
+        for (int64_t k = 0; k < n_best && (k == 0 || (has_words && best[k].ids)); k++)
+            if (print_hypothesis(t, &block->line[i], &best[k], k + 1, error)) return QKV_INVALID;
+    }
+    block_clear(block);
+    if (fflush(stdout) != 0) return qkv_error_set(error, "<stdout>: cannot be written: %s", strerror(errno));
+    return QKV_OK;
+}
+
+static enum qkv_status translate(struct translator *t, struct qkv_error *error)
+{
+    struct block *block = &t->block;
+    for (bool found = true; found;) {
+        struct input_line line;
+        if (input_lines_next(&t->input, &block->arena, &line, &found, error)) {
+            struct qkv_error inner;
+            flush(t, &inner); /* translate the lines before the bad one */
+            return QKV_INVALID;
+        }
+        if (found) block_add(block, &line);
+        /* At a terminal, translate each line immediately. */
+        if (block->count == block->capacity || !found || (t->input.interactive && block->count)) {
+            enum qkv_status status = block->count ? flush(t, error) : QKV_OK;
+            if (status) return status;
+        }
+    }
+    if (t->options.replace_unknown && t->input.unknown_words.lines && !t->replacer.has_replaced)
+        print_error(
+            "note: --replace-unk replaced nothing, because the model has written no <unk>: it learns to "
+            "where training leaves rare words out of the target vocabulary (data.trg.voc_min_freq, "
+            "data.trg.voc_limit)");
+    return QKV_OK;
+}
+
+/* Runs in processes other than 0: translates their part of each block of process 0. */
+static enum qkv_status follow(struct translator *t, struct qkv_error *error)
+{
+    struct block *block = &t->block;
+    enum qkv_status status = QKV_OK;
+    for (bool end = false;;) {
+        if (block_share(block, t->processes, &end, status ? NULL : error)) return QKV_INVALID;
+        if (end) return status;
+        status = qkv_translator_run(t->translator, block->filled, block->ids, t->options.batch_size,
+                                    &t->search, &t->found, error);
+        block_clear(block);
+    }
+}
+
+/* ---- the prompt ---- */
+
+static enum qkv_status translate_typed(void *context, const char *sentence, struct qkv_error *error)
+{
+    struct translator *t = context;
+    struct typed_sentence *typed = &t->typed;
+    typed->text = NULL;
+    qkv_arena_reset(&typed->arena);
+    if (!qkv_is_utf8(sentence)) return qkv_error_set(error, "the sentence is not valid UTF-8");
+    const char *text = qkv_arena_string(&typed->arena, sentence);
+    if (!text) return qkv_error_set(error, "out of memory");
+    if (input_lines_encode(&t->input, "the sentence", text, &typed->arena, &typed->line, error))
+        return QKV_INVALID;
+    if (!typed->line.source.ids.length) {
+        putchar('\n');
+        return QKV_OK;
+    }
+    t->block.count = t->block.filled = 0; /* a sentence that failed may be left */
+    block_add(&t->block, &typed->line);
+    if (flush(t, error)) return QKV_INVALID;
+    typed->text = text;
+    return QKV_OK;
+}
+
+static enum qkv_status print_map(void *context, bool by_words, struct qkv_error *error)
+{
+    struct translator *t = context;
+    struct typed_sentence *typed = &t->typed;
+    if (!typed->text) return qkv_error_set(error, "there is no translation to draw: type a sentence first");
+    const struct qkv_hypothesis *best = &t->found[0];
+    const char **tokens = qkv_vocabulary_tokens(&t->run.target, best->length, best->ids, &typed->arena);
+    if (!tokens) return qkv_error_set(error, "out of memory");
+    const struct qkv_data_config *data = &t->run.config.data;
+    const struct input_tokens *source = &typed->line.source;
+    struct cross_attention drawn = {
+        .pair = {.source = source->ids,
+                 .target = {best->length, best->ids},
+                 .source_tokens = source->texts,
+                 .target_tokens = tokens,
+                 .unfinished = !best->finished},
+        .source = typed->text,
+        .target = qkv_detokenize(&data->trg, best->length, tokens, &typed->arena),
+        .names_run = t->ensemble.models.count > 1,
+    };
+    if (!drawn.target) return qkv_error_set(error, "out of memory");
+    if (by_words) {
+        drawn.words.source = qkv_token_words(&data->src, source->ids.length, source->texts, &typed->arena);
+        drawn.words.target = qkv_token_words(&data->trg, best->length, tokens, &typed->arena);
+        if (!drawn.words.source || !drawn.words.target) return qkv_error_set(error, "out of memory");
+    }
+    return print_cross_attention(&t->run, &drawn, error);
+}
+
+/* Sets the number of translations. Raises the beam size to that number if it is smaller. */
+static enum qkv_status set_n_best(void *context, int64_t n_best, struct qkv_error *error)
+{
+    struct translator *t = context;
+    (void)error;
+    t->search.n_best = n_best;
+    if (!t->options.sample) t->search.beam_size = n_best > t->beam_size ? n_best : t->beam_size;
+    return QKV_OK;
+}
+
+static void run_prompt(struct translator *t)
+{
+    const struct translate_prompt actions = {t, translate_typed, print_map, set_n_best};
+    t->beam_size = t->search.beam_size;
+    if (!t->options.quiet) {
+        const struct qkv_data_config *data = &t->run.config.data;
+        print_result(stdout, data->src.lang);
+        fputs(" to ", stdout);
+        print_result(stdout, data->trg.lang);
+        puts("; /help lists the commands, Ctrl-D ends");
+    }
+    t->was_interrupted = !translate_prompt_run(&actions);
+}
+
+/* ---- options ---- */
+
+/* Sets the options of sampling. Refuses options of sampling without --sample, and options that have no effect with it. */
+static enum qkv_status set_sampling(struct translator *t, struct qkv_error *error)
+{
+    const struct options *o = &t->options;
+    const char *name = o->temperature > 0 ? "temperature"
+                       : o->top_k >= 0    ? "top-k"
+                       : o->top_p > 0     ? "top-p"
+                       : o->seed >= 0     ? "seed"
+                                          : NULL;
+    if (!o->sample) return name ? qkv_error_set(error, "--%s is for sampling: add --sample", name) : QKV_OK;
+    if (o->search.beam)
+        return qkv_error_set(error, "--sample and --beam exclude each other: --n-best N draws N samples");
+    t->search.beam_size = 1;
+    t->search.sampling =
+        (struct qkv_sampling_options){.enabled = true,
+                                      .temperature = o->temperature > 0 ? o->temperature : 1,
+                                      .top_k = o->top_k > 0 ? o->top_k : 0,
+                                      .top_p = o->top_p > 0 ? o->top_p : 1,
+                                      .seed = o->seed >= 0 ? (uint64_t)o->seed : DEFAULT_SEED};
+    return QKV_OK;
+}
+
+/* Sets the options of the search: those of the config, overridden by those of the command line. */
+static enum qkv_status set_search(struct translator *t, struct qkv_error *error)
+{
+    struct qkv_testing_config testing = t->run.config.testing;
+    struct options *o = &t->options;
+    if (search_options_apply(&o->search, &testing, error)) return QKV_INVALID;
+    t->search = qkv_search_options_from_config(&testing);
+    t->search.n_best = o->n_best ? o->n_best : testing.n_best;
+    t->search.skip_scores = !o->scores;
+    t->search.allow_unknown = o->replace_unknown;
+    if (!o->batch_size) o->batch_size = testing.batch_size;
+    if (set_sampling(t, error)) return QKV_INVALID;
+    if (o->sample || t->search.n_best <= t->search.beam_size) return QKV_OK;
+    return qkv_error_set(error, "%s is %lld, but must not exceed the beam size, %lld: raise --beam%s",
+                         o->n_best ? "--n-best" : "testing.n_best of the run", (long long)t->search.n_best,
+                         (long long)t->search.beam_size, o->n_best ? "" : ", or give --n-best");
+}
+
+static enum qkv_status open_translator(struct translator *t, const char *run, const char *checkpoint,
+                                       struct qkv_error *error)
+{
+    enum qkv_status status = qkv_run_open(&t->run, run, checkpoint, QKV_FLOAT32, error);
+    const struct options *o = &t->options;
+    if (!status) status = set_search(t, error);
+    if (!status) status = silence_heads(t->run.model, &o->search.without, error);
+    if (!status) status = set_precision(t->run.model, o->search.precision, error);
+    if (!status) status = ensemble_open(&t->ensemble, &t->run, &o->search.with, o->search.precision, error);
+    if (!status && o->replace_unknown) status = unknown_replacer_open(&t->replacer, &t->run, error);
+    if (status) return status;
+    /* With a batch size of 1, each line is translated immediately, for programs that wait for the answer to each line. */
+    struct block *block = &t->block;
+    if (block_open(block, o->batch_size == 1 ? 1 : o->batch_size * BATCHES_AHEAD, error)) return QKV_INVALID;
+    t->search.numbers = block->number;
+    if (o->has_prefixes) t->search.prefixes = block->prefix;
+    t->workers = qkv_workers_new(threads_of(t->processes, o->threads), error);
+    if (!t->workers) return QKV_INVALID;
+    t->translator = qkv_translator_new_ensemble(t->ensemble.models, t->workers, error);
+    if (!t->translator) return QKV_INVALID;
+    qkv_translator_divide(t->translator, t->processes);
+    return QKV_OK;
+}
+
+static enum qkv_status open_input(struct translator *t, const char *path, struct qkv_error *error)
+{
+    if (t->has_prompt)
+        t->input = (struct input_lines){.run = &t->run, .interactive = true};
+    else if (input_lines_open(&t->input, &t->run, path, error))
+        return QKV_INVALID;
+    int64_t longest = t->search.max_output_length, possible = t->ensemble.longest_target - 1;
+    t->input.quiet = t->options.quiet;
+    t->input.has_prefixes = t->options.has_prefixes;
+    t->input.needs_words = t->options.replace_unknown;
+    t->input.longest = t->ensemble.longest_source - 1;
+    t->input.limited_by = t->ensemble.shortest_run;
+    bool is_limited = longest && longest < possible;
+    t->input.longest_prefix = is_limited ? longest : possible;
+    t->input.prefix_limit = is_limited ? "--max-length" : "the positions of the model";
+    return QKV_OK;
+}
+
+static void close_translator(struct translator *t)
+{
+    input_lines_close(&t->input);
+    qkv_translator_free(t->translator);
+    qkv_workers_free(t->workers);
+    block_close(&t->block);
+    qkv_arena_release(&t->typed.arena);
+    unknown_replacer_close(&t->replacer);
+    ensemble_close(&t->ensemble);
+    qkv_run_release(&t->run);
+}
+
+/* Refuses a path that does not exist and looks like a sentence: it has a space, or neither a folder nor an extension. */
+static enum qkv_status check_path(const char *path, const char *run, struct qkv_error *error)
+{
+    if (!strcmp(path, "-") || access(path, F_OK) == 0 || errno != ENOENT) return QKV_OK;
+    const char *dot = strrchr(path, '.');
+    if (!strchr(path, ' ') && (strchr(path, '/') || (dot && dot[1]))) return QKV_OK;
+    return qkv_error_set(error,
+                         "there is no file '%s'; a sentence is read from standard input: echo \"%s\" | qkv "
+                         "translate %s",
+                         path, path, run);
+}
+
+static struct options options = {.search = SEARCH_OPTIONS_DEFAULT, .top_k = -1, .seed = -1};
+static const char *checkpoint;
+
+/* Runs in process 0, which also ends the work of the other processes. */
+static enum qkv_status lead(struct translator *t, const char *path, struct qkv_error *error)
+{
+    enum qkv_status status = open_input(t, path, error);
+    if (!status && t->has_prompt) run_prompt(t);
+    if (!status && !t->has_prompt) status = translate(t, error);
+    bool end = true;
+    block_clear(&t->block);
+    if (block_share(&t->block, t->processes, &end, status ? NULL : error)) return QKV_INVALID;
+    return status;
+}
+
+static int run(int operands, char **operand)
+{
+    struct translator t = {.options = options};
+    struct qkv_error error = {""};
+    const char *path = operands > 1 ? operand[1] : "-";
+    if (join_processes(&command_translate, &t.processes)) return QKV_INVALID;
+    t.has_prompt = operands == 1 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !t.processes;
+    enum qkv_status status = check_path(path, operand[0], &error);
+    if (!status) status = open_translator(&t, operand[0], checkpoint, &error);
+    const struct opened_run opened = {
+        .run = &t.run, .models = t.ensemble.models, .search = t.search, .batch_size = t.options.batch_size};
+    status = agree_on_run(t.processes, &opened, status, &error);
+    if (!status) status = qkv_processes_rank(t.processes) == 0 ? lead(&t, path, &error) : follow(&t, &error);
+    close_translator(&t);
+    if (t.was_interrupted) end_by_signal(SIGINT);
+    conclude(status, &error);
+    qkv_processes_leave(t.processes);
+    return (int)status;
+}
+
+const struct command command_translate = {
+    .name = "translate",
+    .summary = "translate lines of text with a trained run",
+    .description =
+        "Translates FILE line by line and prints the translations. Without FILE, on a terminal, it shows a "
+        "prompt: type sentences, or /help.\n\n"
+        "Warnings go to standard error: words that the vocabulary lacks (in the first ten lines that have "
+        "any; the others are counted), and lines longer than the model's maximum length, which are cut.\n\n"
+        "`mpirun -n N qkv translate RUN FILE` divides the lines among N processes, each of which opens RUN; "
+        "process 0 alone reads FILE and prints the same as one process.\n",
+    .examples = "  echo \"the cat is sleeping\" | qkv translate runs/toy_en_es\n"
+                "  qkv translate runs/toy_en_es lines.txt --beam 5 --n-best 3 --scores\n"
+                "  qkv translate runs/toy_en_es lines.txt --sample --top-p 0.9 --n-best 3\n"
+                "  printf 'the turtle sleeps\\tuna\\n' | qkv translate runs/toy_en_es --prefix\n",
+    .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder"},
+                         {"FILE", VALUE_FILE, "a text file, one sentence a line; -: standard input (default)",
+                          .optional = true}),
+    .options = OPTIONS(
+        COMMAND_OPTIONS_SEARCH(&options.search),
+        {"n-best", 'n', "N", OPTION_INTEGER, &options.n_best,
+         "print the N best translations of each sentence, each after its line number (N at most the "
+         "beam); with --sample, N samples; fewer where there are no more, as of an empty line",
+         1, 1000},
+        {"scores", 0, NULL, OPTION_FLAG, &options.scores,
+         "print before each translation its score: the log-probability divided by the length penalty"},
+        {"sample", 0, NULL, OPTION_FLAG, &options.sample,
+         "draw each token from the probabilities of the model instead of searching for the best "
+         "translation; excludes --beam"},
+        {"temperature", 0, "T", OPTION_NUMBER, &options.temperature,
+         "sampling: below 1 prefers probable tokens, above 1 improbable ones (default: 1)", 1e-6, 1e6},
+        {"top-k", 0, "K", OPTION_INTEGER, &options.top_k,
+         "sampling: keep the K most probable tokens; 0: all (default)", 0, 1e9},
+        {"top-p", 0, "P", OPTION_NUMBER, &options.top_p,
+         "sampling: then keep the smallest set of the most probable tokens with total probability P "
+         "(default: 1)",
+         1e-6, 1},
+        {"seed", 0, "N", OPTION_INTEGER, &options.seed,
+         "sampling: another seed gives other samples (default: 42)", 0, 9e15},
+        {"prefix", 0, NULL, OPTION_FLAG, &options.has_prefixes,
+         "lines are a source, a tab and a prefix: what the translation begins with"},
+        {"replace-unk", 0, NULL, OPTION_FLAG, &options.replace_unknown,
+         "let the model output <unk>, and print instead the source word with the most attention"},
+        {"batch", 'b', "N", OPTION_INTEGER, &options.batch_size,
+         "sentences translated together; 1: answer each line at once (default: testing.batch_size)", 1, 1e5},
+        COMMAND_OPTION_THREADS(&options.threads), COMMAND_OPTION_CHECKPOINT(&checkpoint),
+        {"quiet", 'q', NULL, OPTION_FLAG, &options.quiet, "do not warn about unknown words or tabs"}),
+    .run = run,
+    .is_divided = true,
+};
