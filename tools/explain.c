@@ -1,13 +1,13 @@
 /* qkv explain: shows attention step by step, for a scene or for a trained run. */
 #include "command.h"
 #include "config.h"
+#include "explain/scene.h"
 #include "layer_or_head.h"
 #include "output_options.h"
 #include "print.h"
 #include "sentence_pair.h"
 
 #include "qkv/attention_map.h"
-#include "qkv/explain.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -81,7 +81,7 @@ static enum qkv_status explain_scene(struct request *r, const char *path, struct
     const char **overrides = overrides_of(r, arena, &count);
     if (!overrides) return qkv_error_set(error, "out of memory");
     if (!strcmp(path, "-")) path = "/dev/stdin";
-    if (qkv_scene_read(&scene, arena, path, overrides, count, &messages))
+    if (qkv_scene_read(&scene, arena, path, NULL, overrides, count, &messages))
         return refuse_scene(path, &messages, arena, error);
     enum qkv_status status = qkv_explain_scene(&scene, arena, &walk, error);
     if (status) return status;

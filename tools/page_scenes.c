@@ -1,11 +1,9 @@
 #include "page_scenes.h"
 
 #include "config.h"
-#include "explain/packed_scene.h"
+#include "explain/scene.h"
 #include "page/page_files.h"
 #include "print.h"
-
-#include "qkv/explain.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -60,7 +58,7 @@ static enum qkv_status read_scene(struct qkv_scene *scene, const char *path, con
                                   struct qkv_arena *arena, struct qkv_error *error)
 {
     struct qkv_messages messages;
-    if (qkv_scene_read_text(scene, arena, path, text, NULL, 0, &messages))
+    if (qkv_scene_read(scene, arena, path, text, NULL, 0, &messages))
         return refuse_scene(path, &messages, arena, error);
     if (*scene->run.path)
         return qkv_error_set(error,

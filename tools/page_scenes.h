@@ -6,7 +6,7 @@
 
 #include "qkv/arena.h"
 
-/* Reads scenes, those of the tutorials or `count` files, packs them one after another (explain/packed_scene.h) and lists the
+/* Reads scenes, those of the tutorials or `count` files, packs them one after another (explain/scene.h) and lists the
  * facts that the page shows about them. The caller frees contents->model and contents->scenes, even after a failure; other
  * texts are in the arena. Fails for a file that is not a scene, and for a scene whose numbers come from a run. Messages about a
  * file are printed; *error is then empty. */

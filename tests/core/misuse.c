@@ -1,7 +1,6 @@
 /* Numbers that do not fit: each call ends, and none reaches memory that it must not. */
 #include "qkv/attention_rule.h"
 #include "qkv/file.h"
-#include "qkv/numpy_random.h"
 #include "qkv/random.h"
 #include "qkv/workers.h"
 
@@ -10,44 +9,6 @@
 
 #include <criterion/criterion.h>
 #include <string.h>
-
-Test(misuse, a_generator_that_was_not_seeded_has_the_seed_0)
-{
-    struct qkv_numpy_random none = {0}, seeded;
-    qkv_numpy_seed(&seeded, 0);
-    for (int i = 0; i < QKV_MT19937_WORDS + 2; i++)
-        cr_assert_eq(qkv_numpy_bits(&none), qkv_numpy_bits(&seeded), "word %d", i);
-    memset(&none, 0, sizeof none);
-    qkv_numpy_seed(&seeded, 0);
-    cr_expect_eq(qkv_numpy_normal(&none), qkv_numpy_normal(&seeded));
-    none.used = INT32_MAX;
-    qkv_numpy_bits(&none);
-    none.used = INT32_MIN;
-    qkv_numpy_bits(&none);
-}
-
-/* 3 rejects the product of a word of zeros, which would repeat for ever. */
-Test(misuse, a_default_rng_that_was_not_seeded_has_the_seed_0, .timeout = 30)
-{
-    struct qkv_numpy_generator none = {0}, seeded;
-    qkv_numpy_generator_seed(&seeded, 0);
-    for (int i = 0; i < 10; i++)
-        cr_assert_eq(qkv_numpy_generator_below(&none, 3), qkv_numpy_generator_below(&seeded, 3));
-}
-
-Test(misuse, no_number_is_drawn_below_0)
-{
-    struct qkv_numpy_random random, untouched;
-    struct qkv_numpy_generator generator, same;
-    qkv_numpy_seed(&random, 1);
-    qkv_numpy_seed(&untouched, 1);
-    qkv_numpy_generator_seed(&generator, 1);
-    qkv_numpy_generator_seed(&same, 1);
-    cr_expect_eq(qkv_numpy_below(&random, 0), 0u);
-    cr_expect_eq(qkv_numpy_bits(&random), qkv_numpy_bits(&untouched));
-    cr_expect_eq(qkv_numpy_generator_below(&generator, 0), 0u);
-    cr_expect_eq(qkv_numpy_generator_below(&generator, 1000), qkv_numpy_generator_below(&same, 1000));
-}
 
 Test(misuse, nothing_is_shuffled_for_a_count_below_1)
 {

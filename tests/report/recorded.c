@@ -287,7 +287,8 @@ static enum qkv_status explain_scene(const struct qkv_run *run, const char *weig
                                   format("tokens: A B\nembeddings: {from: learned}\nrun: {path: '%s', kind: "
                                          "decoder}\nweights: {from: %s}\n",
                                          run->path, weights));
-    cr_assert_eq(qkv_scene_read(&scene, &arena, path, NULL, 0, &messages), QKV_OK, "%s", messages.text[0]);
+    cr_assert_eq(qkv_scene_read(&scene, &arena, path, NULL, NULL, 0, &messages), QKV_OK, "%s",
+                 messages.text[0]);
     return qkv_explain_scene(&scene, &arena, &explanation, &error);
 }
 

@@ -212,7 +212,7 @@ Test(walk, terms_of_a_selected_head)
     static const char TEXT[] = "name: s\ntokens: [a, b, c]\nembeddings: {from: random, width: 8}\n"
                                "attention: {heads: 4, key_width: 2, value_width: 2, output: true}\n";
     qkv_arena_guard(true);
-    cr_assert_eq(qkv_scene_read_text(&scene, &arena, "s", TEXT, NULL, 0, &messages), QKV_OK);
+    cr_assert_eq(qkv_scene_read(&scene, &arena, "s", TEXT, NULL, 0, &messages), QKV_OK);
     expect_done(qkv_explain_scene(&scene, &arena, &all, &error), &error);
     for (int head = 1; head <= 4; head++) {
         struct qkv_explanation one = all;
@@ -237,19 +237,5 @@ Test(walk, terms_of_a_selected_head)
             }
         }
     }
-    qkv_arena_release(&arena);
-}
-
-Test(scene, the_place_of_a_key_that_scenes_do_not_have_is_the_file)
-{
-    struct qkv_arena arena = {0};
-    struct qkv_scene scene = {0};
-    struct qkv_messages messages;
-    cr_expect_str_empty(qkv_scene_place(&scene, "tokens", &arena)); /* not read */
-    static const char TEXT[] = "name: s\ntokens: [a, b]\nembeddings: {from: random, width: 8}\n";
-    cr_assert_eq(qkv_scene_read_text(&scene, &arena, "x.yaml", TEXT, NULL, 0, &messages), QKV_OK, "%s",
-                 messages.count ? messages.text[0] : "");
-    cr_expect_str_eq(qkv_scene_place(&scene, "tokens", &arena), "x.yaml:2:1: ");
-    cr_expect_str_eq(qkv_scene_place(&scene, "no.such.key", &arena), "x.yaml: ");
     qkv_arena_release(&arena);
 }

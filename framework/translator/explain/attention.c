@@ -1,4 +1,4 @@
-/* The steps that all walks share: from the projections to the output. */
+/* The steps that all walks share: from the projections over the scores to the output. */
 #include "explain/walk.h"
 #include "layers/layer.h"
 
@@ -6,169 +6,308 @@
 
 /* ---- queries, keys and values ---- */
 
-/* The texts for queries, for keys or for values. */
-struct projection_texts {
-    const char *name, *letter; /* "queries", "Q" */
-    const char *weight_name, *weight_title, *weight_letter, *bias_name, *bias_title, *bias_letter;
-};
-
-static const struct projection_texts QUERY = {"queries", "Q",          "query_weights", "query weights",
-                                              "W_Q",     "query_bias", "query bias",    "b_Q"},
-                                     KEY = {"keys", "K",        "key_weights", "key weights",
-                                            "W_K",  "key_bias", "key bias",    "b_K"},
-                                     VALUE = {"values", "V",          "value_weights", "value weights",
-                                              "W_V",    "value_bias", "value bias",    "b_V"};
-
-/* Queries, keys or values: given, or projected from an input. */
-struct projected {
-    const struct projection_texts *texts;
-    struct qkv_tensor *given; /* NULL: projected */
-    struct qkv_tensor *input;
-    const char *input_name, *input_step;
-    const struct projection *projection;
-    int64_t heads;
-    struct qkv_texts words;
-    const char *note;
-};
-
-static void add_weights(struct walk *walk, const struct projected *p)
+/* Adds queries, keys or values, which are given or projected from x. */
+static struct qkv_tensor *add_vectors(struct walk *walk, const struct product *p, struct qkv_tensor *given,
+                                      struct shown x)
 {
-    if (p->given) return;
-    if (p->projection->weight.rows)
-        qkv_walk_add_matrix(walk, p->texts->weight_name, p->texts->weight_title, p->texts->weight_letter,
-                            p->projection->weight, p->heads);
-    if (p->projection->bias.rows)
-        qkv_walk_add_matrix(walk, p->texts->bias_name, p->texts->bias_title, p->texts->bias_letter,
-                            p->projection->bias, p->heads);
-}
-
-/* Adds queries, keys or values and returns them, [N, heads width]. */
-static struct qkv_tensor *add_projected(struct walk *walk, const struct projected *p)
-{
-    const struct projection_texts *texts = p->texts;
-    bool has_weight = p->projection->weight.rows, has_bias = p->projection->bias.rows;
-    struct qkv_tensor *result = p->given ? p->given : qkv_walk_project(walk, p->input, p->projection);
-    const char *formula = texts->letter;
-    if (!p->given)
-        formula = qkv_walk_text(walk, "%s = %s%s%s%s%s", texts->letter, p->input_name, has_weight ? " " : "",
-                                has_weight ? texts->weight_letter : "", has_bias ? " + " : "",
-                                has_bias ? texts->bias_letter : "");
-    qkv_walk_add(walk, &(struct new_step){.name = texts->name,
-                                          .title = texts->name,
-                                          .formula = formula,
-                                          .same_as = p->given || has_weight ? NULL : p->input_step,
-                                          .tensor = result,
-                                          .heads = p->heads,
-                                          .side_by_side = true,
-                                          .rows = p->words});
-    qkv_walk_note(walk, p->note);
-    if (!p->given && has_weight && p->input_step)
-        qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, p->input_step, texts->weight_name,
-                      has_bias ? texts->bias_name : NULL);
-    return result;
+    if (!given) return qkv_walk_add_product(walk, p, x).tensor;
+    qkv_walk_add_tensor(walk, p->name, NULL, p->letter,
+                        (struct layout){p->rows, .heads = p->heads, .side_by_side = true}, given);
+    return given;
 }
 
 /* Rotates queries or keys [N, heads K] by the position of their word (Su et al. 2021). */
 static struct qkv_tensor *rotate(struct walk *walk, const struct attention_setup *setup, struct qkv_tensor *x,
-                                 bool keys)
+                                 const struct product *p)
 {
+    bool keys = *p->letter == 'K';
     if (!setup->rotation.rows) return x;
     struct qkv_tensor *table = qkv_walk_constant(walk, setup->rotation);
     if (setup->positions && !keys)
         table = qkv_gather_rows(walk->graph, table, setup->positions, setup->query_words.count);
     x = qkv_rotate(walk->graph, x, table, (struct qkv_segments){0}, 0);
-    qkv_walk_add(walk, &(struct new_step){.name = keys ? "rotated_keys" : "rotated_queries",
-                                          .title = keys ? "rotated keys" : "rotated queries",
-                                          .formula = keys ? "K rotated by the position of each word"
-                                                          : "Q rotated by the position of each word",
-                                          .tensor = x,
-                                          .heads = keys ? setup->rule.key_value_heads : setup->rule.heads,
-                                          .side_by_side = true,
-                                          .rows = keys ? setup->key_words : setup->query_words});
+    qkv_walk_add_tensor(walk, keys ? "rotated_keys" : "rotated_queries", NULL,
+                        qkv_walk_text(walk, "%s rotated by the position of each word", p->letter),
+                        (struct layout){p->rows, .heads = p->heads, .side_by_side = true}, x);
     return x;
 }
 
-/* Adds queries, keys and values; projects those that are not given, and adds the weights of the
- * projections. Scores by length need only values. */
-static void add_inputs(struct walk *walk, const struct attention_setup *setup, struct qkv_tensor **query,
-                       struct qkv_tensor **key, struct qkv_tensor **value)
+/* Queries, keys and values. */
+struct inputs {
+    struct qkv_tensor *query, *key, *value; /* query and key NULL: scores by length need only values */
+};
+
+static struct inputs add_inputs(struct walk *walk, const struct attention_setup *setup)
 {
     bool compares = setup->score != QKV_SCENE_SCORE_LENGTH;
     int64_t heads = setup->rule.heads, groups = setup->rule.key_value_heads;
-    const char *shared =
-        groups < heads ? "Each head of keys and values is shared by several consecutive heads of queries."
-                       : NULL;
-    const struct projected queries = {&QUERY,        setup->query,       setup->x,
-                                      setup->x_name, setup->x_step,      &setup->query_projection,
-                                      heads,         setup->query_words, NULL},
-                           keys = {&KEY,
-                                   setup->key,
-                                   setup->memory,
-                                   setup->memory_name,
-                                   setup->memory_step,
-                                   &setup->key_projection,
-                                   groups,
-                                   setup->key_words,
-                                   shared},
-                           values = {&VALUE,
-                                     setup->value,
-                                     setup->memory,
-                                     setup->memory_name,
-                                     setup->memory_step,
-                                     &setup->value_projection,
-                                     groups,
-                                     setup->key_words,
-                                     NULL};
-    *query = *key = NULL;
-    if (compares) add_weights(walk, &queries);
-    if (compares) add_weights(walk, &keys);
-    add_weights(walk, &values);
+    const struct product
+        queries = {"queries", NULL, "Q", "query", "Q", &setup->query_projection, heads, setup->query_words},
+        keys = {"keys", NULL, "K", "key", "K", &setup->key_projection, groups, setup->key_words},
+        values = {"values", NULL, "V", "value", "V", &setup->value_projection, groups, setup->key_words};
+    struct inputs inputs = {0};
+    if (compares && !setup->query) qkv_walk_add_weights(walk, &queries);
+    if (compares && !setup->key) qkv_walk_add_weights(walk, &keys);
+    if (!setup->value) qkv_walk_add_weights(walk, &values);
     if (compares) {
-        *query = rotate(walk, setup, add_projected(walk, &queries), false);
-        *key = rotate(walk, setup, add_projected(walk, &keys), true);
+        inputs.query = add_vectors(walk, &queries, setup->query, setup->x);
+        inputs.query = rotate(walk, setup, inputs.query, &queries);
+        inputs.key = add_vectors(walk, &keys, setup->key, setup->memory);
+        if (groups < heads)
+            walk->step[walk->count - 1].note =
+                "Each head of keys and values is shared by several consecutive heads of queries.";
+        inputs.key = rotate(walk, setup, inputs.key, &keys);
     }
-    *value = add_projected(walk, &values);
+    inputs.value = add_vectors(walk, &values, setup->value, setup->memory);
+    return inputs;
 }
 
-/* ---- mask ---- */
+/* ---- scores ---- */
 
-/* Adds the mask and the masked scores. The softmax applies setup->visible, so only added_mask
- * changes the scores that are returned. */
+/* Adds a step that shows a tensor [P] as a [Nq, Nk] matrix per head. */
+static struct qkv_step *add_scores(struct walk *walk, const struct attention_setup *setup, const char *name,
+                                   const char *title, const char *formula, const struct qkv_tensor *scores)
+{
+    return qkv_walk_add_tensor(walk, name, title, formula,
+                               (struct layout){setup->query_words, setup->key_words, setup->rule.heads},
+                               scores);
+}
+
+/* The rows of one head of a matrix in which the heads are stacked vertically. */
+static struct qkv_matrix rows_of_head(struct qkv_matrix matrix, int64_t head, int64_t heads)
+{
+    int64_t rows = matrix.rows / heads;
+    return (struct qkv_matrix){rows, matrix.columns, matrix.value + head * rows * matrix.columns};
+}
+
+/* The columns of one head of x [N, heads width] times the rows of this head of a matrix: [N, matrix.columns] */
+static struct qkv_tensor *product_of_head(struct walk *walk, struct qkv_tensor *x, struct qkv_matrix matrix,
+                                          int64_t head, int64_t heads)
+{
+    const struct qkv_matrix rows = rows_of_head(matrix, head, heads);
+    return qkv_linear(walk->graph, qkv_slice(walk->graph, x, 1, head * rows.rows, rows.rows),
+                      qkv_walk_constant(walk, rows), NULL, false);
+}
+
+/* All pairs of a query and a key, as row numbers. */
+struct pairs {
+    int64_t count;
+    int32_t *query, *key; /* NULL when memory runs out */
+};
+
+static struct pairs pairs_of(struct walk *walk, const struct attention_setup *setup)
+{
+    int64_t keys = setup->key_words.count, count = setup->query_words.count * keys;
+    struct pairs pairs = {count, qkv_walk_memory(walk, count, sizeof *pairs.query),
+                          qkv_walk_memory(walk, count, sizeof *pairs.key)};
+    for (int64_t i = 0; !walk->failed && i < count; i++) {
+        pairs.query[i] = (int32_t)(i / keys);
+        pairs.key[i] = (int32_t)(i % keys);
+    }
+    return pairs;
+}
+
+/* q W k: the queries are multiplied by W of their head first. */
+static struct qkv_tensor *general_scores(struct walk *walk, const struct attention_setup *setup,
+                                         struct inputs inputs, struct qkv_attention layout)
+{
+    int64_t count = setup->rule.heads;
+    struct qkv_tensor **heads = qkv_walk_memory(walk, count, sizeof(struct qkv_tensor *));
+    if (!heads) return NULL;
+    for (int64_t h = 0; h < count; h++)
+        heads[h] = product_of_head(walk, inputs.query, setup->general, h, count);
+    return qkv_attention_scores(walk->graph, qkv_concat_all(walk->graph, heads, count, 1), inputs.key,
+                                layout);
+}
+
+/* v tanh(q W + k U) for each head and pair: [P] */
+static struct qkv_tensor *additive_scores(struct walk *walk, const struct attention_setup *setup,
+                                          struct inputs inputs)
+{
+    struct qkv_graph *graph = walk->graph;
+    int64_t count = setup->rule.heads;
+    struct pairs pairs = pairs_of(walk, setup);
+    struct qkv_tensor **heads = qkv_walk_memory(walk, count, sizeof(struct qkv_tensor *));
+    if (walk->failed) return NULL;
+    for (int64_t h = 0; h < count; h++) {
+        struct qkv_matrix vector = rows_of_head(setup->additive_vector, h, count);
+        struct qkv_tensor *query = product_of_head(walk, inputs.query, setup->additive_query, h,
+                                                   count),                           /* [Nq, A] */
+            *key = product_of_head(walk, inputs.key, setup->additive_key, h, count), /* [Nk, A] */
+                *v = qkv_walk_constant(walk, (struct qkv_matrix){vector.columns, 1, vector.value});
+        struct qkv_tensor *hidden =
+            qkv_tanh(graph, qkv_add(graph, qkv_gather_rows(graph, query, pairs.query, pairs.count),
+                                    qkv_gather_rows(graph, key, pairs.key, pairs.count)));
+        heads[h] = qkv_reshape(graph, qkv_linear(graph, hidden, v, NULL, false), QKV_SHAPE(pairs.count));
+    }
+    return qkv_concat_all(graph, heads, count, 0);
+}
+
+/* Adds a step for a matrix that has the rows of head 0, then those of head 1, and so on. */
+static void add_score_weights(struct walk *walk, const struct attention_setup *setup, const char *name,
+                              const char *title, const char *letter, struct qkv_matrix matrix)
+{
+    int64_t heads = setup->rule.heads;
+    qkv_walk_add_values(walk, name, title, letter,
+                        (struct layout){{.count = matrix.rows / heads}, {.count = matrix.columns}, heads},
+                        matrix.value);
+}
+
+/* Adds the weights of the score, computes it and adds its step. */
+static struct qkv_tensor *add_raw_scores(struct walk *walk, const struct attention_setup *setup,
+                                         struct inputs inputs, struct qkv_attention layout)
+{
+    const char *formula = "S = Q Kᵀ";
+    struct qkv_tensor *scores = NULL;
+    layout.rule.scale = 1;
+    switch (setup->score) {
+    case QKV_SCENE_SCORE_SCALED_DOT:
+    case QKV_SCENE_SCORE_DOT:
+        scores = qkv_attention_scores(walk->graph, inputs.query, inputs.key, layout);
+        break;
+    case QKV_SCENE_SCORE_GENERAL:
+        formula = "S = Q W Kᵀ";
+        add_score_weights(walk, setup, "score_weights", NULL, "W", setup->general);
+        scores = general_scores(walk, setup, inputs, layout);
+        break;
+    case QKV_SCENE_SCORE_ADDITIVE:
+        formula =
+            setup->concat_weight.rows ? "s_ij = v · tanh([q_i k_j] W)" : "s_ij = v · tanh(q_i W + k_j U)";
+        if (setup->concat_weight.rows) {
+            add_score_weights(walk, setup, "score_weights", NULL, "W", setup->concat_weight);
+        } else {
+            add_score_weights(walk, setup, "score_query", "score weights of queries", "W",
+                              setup->additive_query);
+            add_score_weights(walk, setup, "score_key", "score weights of keys", "U", setup->additive_key);
+        }
+        add_score_weights(walk, setup, "score_vector", NULL, "v", setup->additive_vector);
+        scores = additive_scores(walk, setup, inputs);
+        break;
+    case QKV_SCENE_SCORE_LENGTH:
+        formula = "s_j = ln(letters of word j)";
+        scores = qkv_constant(walk->graph, QKV_SHAPE(setup->query_words.count * setup->key_words.count));
+        if (scores) qkv_tensor_write(scores, setup->length_scores);
+        break;
+    }
+    add_scores(walk, setup, "scores", NULL, formula, scores);
+    if (setup->score == QKV_SCENE_SCORE_SCALED_DOT || setup->score == QKV_SCENE_SCORE_DOT)
+        qkv_walk_rule(walk, QKV_STEP_RULE_ROW_PRODUCT, setup->rotation.rows ? "rotated_queries" : "queries",
+                      setup->rotation.rows ? "rotated_keys" : "keys", NULL);
+    return scores;
+}
+
+/* The distance bias of each score: [P]. The score of a zero query is its distance bias alone. The op assumes queries at
+ * consecutive positions, but follow may select others: computes a row for every word, and gathers the rows of the query
+ * words. */
+static struct qkv_tensor *distance_scores(struct walk *walk, const struct attention_setup *setup,
+                                          struct qkv_tensor *key, struct qkv_attention layout)
+{
+    struct qkv_graph *graph = walk->graph;
+    int64_t words = setup->key_words.count, queries = setup->query_words.count, heads = setup->rule.heads;
+    int32_t *rows = qkv_walk_memory(walk, heads * queries, sizeof *rows);
+    layout.rule = setup->rule;
+    layout.queries = layout.keys; /* self-attention */
+    if (setup->distance_bias.rows) layout.bias = qkv_walk_constant(walk, setup->distance_bias);
+    struct qkv_tensor *zeros = qkv_constant(graph, QKV_SHAPE(words, heads * setup->key_width));
+    if (!rows || !zeros) return NULL;
+    for (int64_t i = 0; i < heads * queries; i++)
+        rows[i] =
+            (int32_t)(i / queries * words + (setup->positions ? setup->positions[i % queries] : i % queries));
+    struct qkv_tensor *all = qkv_attention_scores(graph, zeros, key, layout);
+    struct qkv_tensor *picked =
+        qkv_gather_rows(graph, qkv_reshape(graph, all, QKV_SHAPE(heads * words, words)), rows,
+                        heads * queries); /* [H Nq, Nk] */
+    return qkv_reshape(graph, picked, QKV_SHAPE(heads * queries * words));
+}
+
+/* Scales scores, and adds the distance bias if there is one. */
+static struct qkv_tensor *scale(struct walk *walk, const struct attention_setup *setup,
+                                struct qkv_tensor *scores, struct qkv_tensor *key,
+                                struct qkv_attention layout)
+{
+    double factor = 1 / sqrt((double)setup->key_width);
+    scores = qkv_scale(walk->graph, scores, factor);
+    add_scores(walk, setup, "scaled_scores", NULL,
+               qkv_walk_text(walk, "S / √%lld, the key width", (long long)setup->key_width), scores)
+        ->factor = factor;
+    qkv_walk_rule(walk, QKV_STEP_RULE_SCALE, "scores", NULL, NULL);
+    if (!qkv_attention_adds_distance(&setup->rule)) return scores;
+    struct qkv_tensor *bias = distance_scores(walk, setup, key, layout),
+                      *sum = qkv_add(walk->graph, scores, bias);
+    add_scores(walk, setup, "distance_bias", NULL,
+               setup->rule.alibi ? "B = -slope |distance|, one slope per head"
+                                 : "B, learned for each distance and head",
+               bias);
+    add_scores(walk, setup, "biased_scores", "scores with distance bias", "scaled scores + B", sum);
+    qkv_walk_rule(walk, QKV_STEP_RULE_SUM, "scaled_scores", "distance_bias", NULL);
+    return sum;
+}
+
+/* Adds the mask and the masked scores. The softmax applies setup->visible, so only added_mask changes the scores that are
+ * returned. */
 static struct qkv_tensor *apply_mask(struct walk *walk, const struct attention_setup *setup,
                                      struct qkv_tensor *scores)
 {
-    int64_t cells = setup->query_words.count * setup->key_words.count;
+    const double *added_mask = setup->added_mask;
+    int64_t cells = setup->query_words.count * setup->key_words.count, count = cells * setup->rule.heads;
     const char *unmasked = walk->step[walk->count - 1].name;
-    if (!setup->visible && !setup->added_mask) return scores;
-    qkv_walk_add(
-        walk, &(struct new_step){.name = "mask",
-                                 .title = "mask",
-                                 .formula = setup->added_mask ? "added to the scores" : "1 visible, 0 hidden",
-                                 .values = setup->added_mask ? setup->added_mask : setup->visible,
-                                 .rows = setup->query_words,
-                                 .columns = setup->key_words});
-    qkv_walk_note(walk, setup->mask_note);
-    if (setup->added_mask) {
-        double *repeated = qkv_walk_memory(walk, cells * setup->rule.heads, sizeof *repeated);
-        struct qkv_tensor *added = qkv_constant(walk->graph, QKV_SHAPE(cells * setup->rule.heads));
+    if (!setup->visible && !added_mask) return scores;
+    qkv_walk_add_values(walk, "mask", NULL, added_mask ? "added to the scores" : "1 visible, 0 hidden",
+                        (struct layout){setup->query_words, setup->key_words},
+                        added_mask ? added_mask : setup->visible)
+        ->note = setup->mask_note;
+    if (added_mask) {
+        double *repeated = qkv_walk_memory(walk, count, sizeof *repeated);
+        struct qkv_tensor *added = qkv_constant(walk->graph, QKV_SHAPE(count));
         if (!repeated || !added) return NULL;
-        for (int64_t i = 0; i < cells * setup->rule.heads; i++) {
-            double value = setup->added_mask[i % cells];
-            repeated[i] = isinf(value) ? 0 : value; /* hidden by setup->visible: no infinity in sums */
-        }
+        for (int64_t i = 0; i < count; i++) /* setup->visible hides infinity, which must not enter sums */
+            repeated[i] = isinf(added_mask[i % cells]) ? 0 : added_mask[i % cells];
         qkv_tensor_write(added, repeated);
         scores = qkv_add(walk->graph, scores, added);
     }
-    qkv_walk_add(walk, &(struct new_step){.name = "masked_scores",
-                                          .title = "masked scores",
-                                          .formula = setup->added_mask ? "scores + mask" : "hidden: -inf",
-                                          .tensor = scores,
-                                          .visible = setup->visible,
-                                          .heads = setup->rule.heads,
-                                          .rows = setup->query_words,
-                                          .columns = setup->key_words});
-    qkv_walk_rule(walk, QKV_STEP_RULE_SUM, unmasked, setup->added_mask ? "mask" : NULL, NULL);
+    add_scores(walk, setup, "masked_scores", NULL, added_mask ? "scores + mask" : "hidden: -inf", scores);
+    walk->pending[walk->count - 1].visible = setup->visible;
+    qkv_walk_rule(walk, QKV_STEP_RULE_SUM, unmasked, added_mask ? "mask" : NULL, NULL);
     return scores;
+}
+
+/* ---- weights ---- */
+
+/* The weights of local-p (Luong et al. 2015, 3.2), [P], from the scores and setup->predictor, with their steps. */
+static struct qkv_tensor *local_weights(struct walk *walk, const struct attention_setup *setup,
+                                        struct qkv_tensor *query, struct qkv_tensor *scores,
+                                        struct qkv_attention layout)
+{
+    static const char *const COLUMN[] = {"p"};
+    struct qkv_graph *graph = walk->graph;
+    const struct position_predictor *predictor = &setup->predictor;
+    int64_t keys = setup->key_words.count;
+    struct pairs pairs = pairs_of(walk, setup);
+    double *key_positions = qkv_walk_memory(walk, pairs.count, sizeof *key_positions),
+           sigma = (double)predictor->window / 2;
+    if (walk->failed) return NULL;
+    struct qkv_matrix vector = predictor->vector, row = {1, vector.rows, vector.value};
+    qkv_walk_add_matrix(walk, "predictor_weights", "weights of the position predictor", "W_p", 0,
+                        predictor->weight);
+    qkv_walk_add_matrix(walk, "predictor_vector", "vector of the position predictor", "v_p", 0, row);
+    struct qkv_tensor *hidden = /* [Nq, A] */
+        qkv_tanh(graph, qkv_linear(graph, query, qkv_walk_constant(walk, predictor->weight), NULL, false));
+    struct qkv_tensor *center = /* [Nq, 1] */
+        qkv_sigmoid(graph, qkv_linear(graph, hidden, qkv_walk_constant(walk, vector), NULL, false));
+    struct qkv_tensor *positions = qkv_scale(graph, center, (double)keys); /* [Nq, 1] */
+    qkv_walk_add_tensor(walk, "predicted_positions", NULL,
+                        qkv_walk_text(walk, "p_i = %lld sigmoid(v_p · tanh(q_i W_p))", (long long)keys),
+                        (struct layout){setup->query_words, {1, COLUMN}}, positions)
+        ->note = "The position in the sentence on which each query centers, from 0.";
+    for (int64_t i = 0; i < pairs.count; i++) key_positions[i] = (double)pairs.key[i];
+    struct qkv_tensor *distance = /* j - p_i: [P, 1] */
+        qkv_subtract(graph, qkv_walk_constant(walk, (struct qkv_matrix){pairs.count, 1, key_positions}),
+                     qkv_gather_rows(graph, positions, pairs.query, pairs.count));
+    add_scores(
+        walk, setup, "gaussian_window", "Gaussian window",
+        qkv_walk_text(walk, "g_ij = exp(-(j - p_i)² / (2 · %g²))", sigma),
+        qkv_exp(graph, qkv_scale(graph, qkv_multiply(graph, distance, distance), -1 / (2 * sigma * sigma))));
+    return qkv_attention_local(graph, scores, center, layout, predictor->window);
 }
 
 /* A note for rows of weights that are all zero; NULL when there are none. */
@@ -176,11 +315,36 @@ static const char *note_on_weights(const struct attention_setup *setup)
 {
     int64_t keys = setup->key_words.count;
     for (int64_t i = 0; setup->visible && i < setup->query_words.count; i++) {
-        bool sees = false;
-        for (int64_t j = 0; j < keys; j++) sees = sees || setup->visible[i * keys + j] > 0;
-        if (!sees) return "A row that sees no word has no weights: its sum is 0, and so is its context.";
+        int64_t j = 0;
+        while (j < keys && !(setup->visible[i * keys + j] > 0)) j++;
+        if (j == keys) return "A row that sees no word has no weights: its sum is 0, and so is its context.";
     }
     return NULL;
+}
+
+static struct qkv_tensor *add_attention_weights(struct walk *walk, const struct attention_setup *setup,
+                                                struct qkv_tensor *query, struct qkv_tensor *scores,
+                                                struct qkv_attention layout)
+{
+    bool is_local = setup->predictor.weight.rows;
+    struct qkv_matrix visible = {setup->query_words.count, setup->key_words.count, setup->visible};
+    struct qkv_tensor *mask = setup->visible ? qkv_walk_constant(walk, visible) : NULL;
+    const char *logits = walk->step[walk->count - 1].name; /* the final scores, with bias and mask */
+    const char *letter = setup->visible || setup->added_mask          ? "masked scores"
+                         : setup->score != QKV_SCENE_SCORE_SCALED_DOT ? "S"
+                         : qkv_attention_adds_distance(&setup->rule)  ? "scores with distance"
+                                                                      : "scaled scores";
+    const char *formula = is_local ? qkv_walk_text(walk, "A = softmax(S, where |j - p_i| <= %lld) times G",
+                                                   (long long)setup->predictor.window)
+                                   : qkv_walk_text(walk, "A = softmax(%s), row by row", letter);
+    struct qkv_tensor *weights = is_local
+                                     ? local_weights(walk, setup, query, scores, layout)
+                                     : qkv_attention_weights(walk->graph, scores, mask, layout); /* [P] */
+    struct qkv_step *step = add_scores(walk, setup, "weights", NULL, formula, weights);
+    step->content = QKV_STEP_WEIGHTS;
+    step->note = note_on_weights(setup);
+    if (!is_local) qkv_walk_rule(walk, QKV_STEP_RULE_SOFTMAX, logits, NULL, NULL);
+    return weights;
 }
 
 /* ---- all steps ---- */
@@ -194,68 +358,27 @@ static struct qkv_segments one_sentence(struct walk *walk, int64_t length)
     return (struct qkv_segments){1, numbers, numbers + 1};
 }
 
-/* `context`: 0 for silent heads. Returns the output; NULL without output projection. */
-static struct qkv_tensor *add_output(struct walk *walk, const struct attention_setup *setup,
-                                     struct qkv_tensor *context)
+/* `context`: 0 for silent heads. All NULL without output projection. */
+static struct shown add_output(struct walk *walk, const struct attention_setup *setup,
+                               struct qkv_tensor *context)
 {
-    const struct projection *output = &setup->output_projection;
+    const struct product output = {"output",          NULL, "Y", "output", "O", &setup->output_projection, 0,
+                                   setup->query_words};
     bool has_heads = setup->rule.heads > 1, is_silent = qkv_silence_any(setup->silent, setup->rule.heads),
-         joins = has_heads || (is_silent && output->weight.rows);
-    if (joins) {
+         is_projected = output.projection->weight.rows;
+    struct shown x = {context, "Z", "context"};
+    if (has_heads || (is_silent && is_projected)) {
+        x = (struct shown){context, "C", "concatenated"};
         qkv_walk_add_tensor(
-            walk, "concatenated", has_heads ? "heads concatenated" : "context of the silent head",
+            walk, x.step, has_heads ? "heads concatenated" : "context of the silent head",
             has_heads ? qkv_walk_text(walk, "C = [Z_1 ... Z_%lld]", (long long)setup->rule.heads) : "C = 0",
-            context, setup->query_words);
+            (struct layout){setup->query_words}, context)
+            ->note = is_silent ? "The context of a silent head counts as 0." : NULL;
         qkv_walk_rule(walk, QKV_STEP_RULE_JOIN, "context", NULL, NULL);
-        if (is_silent) qkv_walk_note(walk, "The context of a silent head counts as 0.");
     }
-    if (!output->weight.rows) return NULL;
-    qkv_walk_add_matrix(walk, "output_weights", "output weights", "W_O", output->weight, 0);
-    if (output->bias.rows) qkv_walk_add_matrix(walk, "output_bias", "output bias", "b_O", output->bias, 0);
-    struct qkv_tensor *result = qkv_walk_project(walk, context, output);
-    qkv_walk_add_tensor(
-        walk, "output", "output",
-        qkv_walk_text(walk, "Y = %s W_O%s", joins ? "C" : "Z", output->bias.rows ? " + b_O" : ""), result,
-        setup->query_words);
-    qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, joins ? "concatenated" : "context", "output_weights",
-                  output->bias.rows ? "output_bias" : NULL);
-    return result;
-}
-
-static const char *formula_of_weights(struct walk *walk, const struct attention_setup *setup)
-{
-    if (setup->predictor.weight.rows)
-        return qkv_walk_text(walk, "A = softmax(S, where |j - p_i| <= %lld) times G",
-                             (long long)setup->predictor.window);
-    bool by_distance = qkv_attention_adds_distance(&setup->rule);
-    const char *scores = setup->visible || setup->added_mask          ? "masked scores"
-                         : setup->score != QKV_SCENE_SCORE_SCALED_DOT ? "S"
-                         : by_distance                                ? "scores with distance"
-                                                                      : "scaled scores";
-    return qkv_walk_text(walk, "A = softmax(%s), row by row", scores);
-}
-
-static struct qkv_tensor *add_attention_weights(struct walk *walk, const struct attention_setup *setup,
-                                                struct qkv_tensor *query, struct qkv_tensor *scores,
-                                                struct qkv_attention layout)
-{
-    struct qkv_matrix visible = {setup->query_words.count, setup->key_words.count, setup->visible};
-    struct qkv_tensor *mask = setup->visible ? qkv_walk_constant(walk, visible) : NULL;
-    const char *logits = walk->step[walk->count - 1].name; /* the final scores, with bias and mask */
-    struct qkv_tensor *weights = setup->predictor.weight.rows
-                                     ? qkv_walk_local_weights(walk, setup, query, scores, layout)
-                                     : qkv_attention_weights(walk->graph, scores, mask, layout); /* [P] */
-    qkv_walk_add(walk, &(struct new_step){.name = "weights",
-                                          .title = "weights",
-                                          .formula = formula_of_weights(walk, setup),
-                                          .content = QKV_STEP_WEIGHTS,
-                                          .tensor = weights,
-                                          .heads = setup->rule.heads,
-                                          .rows = setup->query_words,
-                                          .columns = setup->key_words});
-    qkv_walk_note(walk, note_on_weights(setup));
-    if (!setup->predictor.weight.rows) qkv_walk_rule(walk, QKV_STEP_RULE_SOFTMAX, logits, NULL, NULL);
-    return weights;
+    if (!is_projected) return (struct shown){0};
+    qkv_walk_add_weights(walk, &output);
+    return qkv_walk_add_product(walk, &output, x);
 }
 
 struct attention_result qkv_walk_attention(struct walk *walk, const struct attention_setup *given)
@@ -263,28 +386,24 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
     struct attention_setup complete = *given;
     const struct attention_setup *setup = &complete;
     if (!complete.rule.key_value_heads) complete.rule.key_value_heads = complete.rule.heads;
-    if (!complete.query_width) complete.query_width = complete.key_width;
     /* Scale, distance bias and mask are steps of the walk, so the ops get a rule without them. */
     const struct qkv_attention layout = {.rule.heads = setup->rule.heads,
                                          .rule.key_value_heads = setup->rule.key_value_heads,
                                          .queries = one_sentence(walk, setup->query_words.count),
                                          .keys = one_sentence(walk, setup->key_words.count)};
-    struct qkv_tensor *query, *key, *value;
     if (walk->failed) return (struct attention_result){0};
-    add_inputs(walk, setup, &query, &key, &value);
-    struct qkv_tensor *scores = qkv_walk_scores(walk, setup, query, key, layout);
+    struct inputs inputs = add_inputs(walk, setup);
+    struct qkv_tensor *scores = add_raw_scores(walk, setup, inputs, layout);
+    if (setup->score == QKV_SCENE_SCORE_SCALED_DOT) scores = scale(walk, setup, scores, inputs.key, layout);
     scores = apply_mask(walk, setup, scores);
-    struct qkv_tensor *weights = add_attention_weights(walk, setup, query, scores, layout);
-    struct qkv_tensor *context = qkv_attention_mix(walk->graph, weights, value, layout); /* [Nq, H V] */
-    qkv_walk_add(walk, &(struct new_step){.name = "context",
-                                          .title = "context",
-                                          .formula = "Z = A V",
-                                          .tensor = context,
-                                          .heads = setup->rule.heads,
-                                          .side_by_side = true,
-                                          .rows = setup->query_words});
+    struct qkv_tensor *weights = add_attention_weights(walk, setup, inputs.query, scores, layout);
+    struct qkv_tensor *context =
+        qkv_attention_mix(walk->graph, weights, inputs.value, layout); /* [Nq, H V] */
+    qkv_walk_add_tensor(walk, "context", NULL, "Z = A V",
+                        (struct layout){setup->query_words, .heads = setup->rule.heads, .side_by_side = true},
+                        context);
     qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, "weights", "values", NULL);
     context = qkv_silence_apply(setup->silent, setup->rule.heads, walk->graph, context);
-    struct qkv_tensor *output = add_output(walk, setup, context);
-    return (struct attention_result){layout, weights, value, context, output};
+    return (struct attention_result){layout, weights, inputs.value, context,
+                                     add_output(walk, setup, context)};
 }

@@ -1,4 +1,5 @@
-#include "explain/learned.h"
+/* The learned vectors and matrices of a model. */
+#include "explain/walk.h"
 
 /* The values of a parameter as a matrix; a vector becomes one row. No rows when the parameter is NULL. */
 static struct qkv_matrix parameter_matrix(const struct qkv_model *model, struct walk *walk,
@@ -20,15 +21,19 @@ struct projection qkv_learned_projection(const struct qkv_model *model, struct w
                                parameter_matrix(model, walk, dense->bias)};
 }
 
-struct qkv_matrix qkv_position_table(const struct qkv_model *model, const struct qkv_positions *positions,
-                                     struct walk *walk)
+struct qkv_matrix qkv_walk_sinusoids(struct walk *walk, int64_t rows, int64_t width, double base)
+{
+    double *table = qkv_walk_memory(walk, rows * width, sizeof *table);
+    for (int64_t i = 0; table && i < rows * width; i++)
+        table[i] = qkv_sinusoid(i / width, i % width, width, base);
+    return (struct qkv_matrix){table ? rows : 0, width, table};
+}
+
+struct qkv_matrix qkv_learned_positions(const struct qkv_model *model, const struct qkv_positions *positions,
+                                        struct walk *walk)
 {
     if (positions->table) return parameter_matrix(model, walk, positions->table);
-    int64_t rows = positions->length, columns = positions->width;
-    double *values = qkv_walk_memory(walk, rows * columns, sizeof *values);
-    for (int64_t i = 0; values && i < rows * columns; i++)
-        values[i] = qkv_sinusoid(i / columns, i % columns, columns, positions->base);
-    return (struct qkv_matrix){values ? rows : 0, columns, values};
+    return qkv_walk_sinusoids(walk, positions->length, positions->width, positions->base);
 }
 
 void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_multi_head *layer,
@@ -53,38 +58,27 @@ static struct qkv_matrix transposed(struct walk *walk, struct qkv_matrix matrix)
     return (struct qkv_matrix){matrix.columns, matrix.rows, values};
 }
 
-/* Rows first .. first + rows - 1. */
-static struct qkv_matrix rows_of(struct qkv_matrix matrix, int64_t first, int64_t rows)
+void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_single_head_attention *layer,
+                             struct walk *walk, struct attention_setup *setup)
 {
-    return (struct qkv_matrix){rows, matrix.columns, matrix.value + first * matrix.columns};
-}
-
-void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_attention_layers *layers,
-                             struct walk *walk, struct attention_setup *setup, struct projection *attentional)
-{
-    const struct qkv_single_head_attention *layer = layers->single_head;
     struct qkv_matrix query = parameter_matrix(model, walk, layer->query.weight),
-                      key = parameter_matrix(model, walk, layer->key.weight);
-    *attentional = qkv_learned_projection(model, walk, layers->attentional);
+                      key = parameter_matrix(model, walk, layer->key.weight), *joint = &setup->concat_weight;
     setup->rule.heads = 1;
     setup->silent = layer->is_silent;
     setup->additive_vector = parameter_matrix(model, walk, layer->vector);
-    setup->query_width = layer->query_width;
     setup->key_width = setup->value_width = layer->memory_width;
+    if (layer->score == QKV_ATTENTION_SCORE_LOCAL_P)
+        setup->predictor = (struct position_predictor){
+            parameter_matrix(model, walk, layer->place.weight),
+            parameter_matrix(model, walk, layer->place_vector.weight), layer->window};
     switch (layer->score) {
     case QKV_ATTENTION_SCORE_SCALED_DOT:
         setup->score = QKV_SCENE_SCORE_SCALED_DOT;
         setup->query_projection.weight = query;
         setup->key_projection.weight = key;
-        setup->query_width = setup->key_width = key.columns;
+        setup->key_width = key.columns;
         break;
     case QKV_ATTENTION_SCORE_LOCAL_P: /* a general score within the window */
-        setup->predictor = (struct position_predictor){
-            parameter_matrix(model, walk, layer->place.weight),
-            parameter_matrix(model, walk, layer->place_vector.weight), layer->window};
-        setup->score = QKV_SCENE_SCORE_GENERAL;
-        setup->general = transposed(walk, key);
-        break;
     case QKV_ATTENTION_SCORE_GENERAL:
         setup->score = QKV_SCENE_SCORE_GENERAL;
         /* The paper scores h W m. The model computes keys m W_key, so W is the transpose of W_key. */
@@ -92,10 +86,11 @@ void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_att
         break;
     case QKV_ATTENTION_SCORE_CONCAT:
         setup->score = QKV_SCENE_SCORE_ADDITIVE;
-        setup->concat_weight = parameter_matrix(model, walk, layer->joint);
-        if (!setup->concat_weight.rows) break; /* memory runs out */
-        setup->additive_query = rows_of(setup->concat_weight, 0, setup->query_width);
-        setup->additive_key = rows_of(setup->concat_weight, setup->query_width, setup->key_width);
+        *joint = parameter_matrix(model, walk, layer->joint);
+        if (!joint->rows) break; /* memory runs out */
+        setup->additive_query = (struct qkv_matrix){layer->query_width, joint->columns, joint->value};
+        setup->additive_key = (struct qkv_matrix){layer->memory_width, joint->columns,
+                                                  joint->value + layer->query_width * joint->columns};
         break;
     case QKV_ATTENTION_SCORE_ADDITIVE:
         setup->score = QKV_SCENE_SCORE_ADDITIVE;

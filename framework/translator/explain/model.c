@@ -1,20 +1,24 @@
-/* The walk through an attention layer of a trained model. */
+/* The walk through an attention layer of a trained model: finds the layer and its words, checks what the network recorded of
+ * the pass, and merges weights between words. */
 #include "explain/model_walk.h"
 
+#include "qkv/network.h"
 #include "report/collect.h"
+#include "report/words.h"
 
 #include <string.h>
+
+/* ---- the layer ---- */
 
 static enum qkv_status no_attention(const struct model_walk *m)
 {
     bool recurrent = m->model->config.decoder.type == QKV_NETWORK_RECURRENT;
-    const char *kind = qkv_attention_kind_name(m->kind);
     if (recurrent && m->model->config.decoder.attention.score == QKV_ATTENTION_SCORE_NONE)
         return qkv_error_set(m->error,
                              "this model has no attention (model.decoder.attention.score is none): its "
                              "decoder gets only the final state of the encoder");
     return qkv_error_set(
-        m->error, "the model has no %s attention%s", kind,
+        m->error, "the model has no %s attention%s", qkv_attention_kind_name(m->kind),
         recurrent ? ": in a recurrent network only the decoder attends, to the encoder (cross)" : "");
 }
 
@@ -26,9 +30,8 @@ static bool has_layer(const struct qkv_attention_layers *layers)
 /* Sets m->layers; an m->layer of 0 becomes the last layer. */
 static enum qkv_status find_layer(struct model_walk *m)
 {
-    struct qkv_attention_layers layers;
     int count = 0;
-    while (layers = qkv_model_attention(m->model, m->kind, count + 1), has_layer(&layers)) count++;
+    while (m->layers = qkv_model_attention(m->model, m->kind, count + 1), has_layer(&m->layers)) count++;
     if (!count) return no_attention(m);
     if (!m->layer) m->layer = count;
     m->layers = qkv_model_attention(m->model, m->kind, m->layer);
@@ -37,16 +40,92 @@ static enum qkv_status find_layer(struct model_walk *m)
                          qkv_attention_kind_name(m->kind), m->layer, count);
 }
 
+/* ---- what the network must provide: the networks of qkv do so, but one that another program defines may not ---- */
+
+static enum qkv_status no_layer(const struct model_walk *m, const char *function, const char *layer,
+                                const char *owner)
+{
+    return qkv_error_set(m->error, "network %s: its function %s gives no %s of %s, which explanations need",
+                         m->model->interface->name, function, layer, owner);
+}
+
+/* Checks the embeddings of a stack and, if they are recorded, its positions. */
+static enum qkv_status check_inputs(const struct model_walk *m, const struct recorded_pass *pass,
+                                    enum qkv_stack_id stack, int64_t words)
+{
+    const struct qkv_input_layers layers = qkv_model_inputs(m->model, stack);
+    const struct part_shape shape = {words, 0};
+    const char *owner = stack == QKV_STACK_ENCODER ? "the encoder" : "the decoder";
+    if (!qkv_recorded_stack(pass, QKV_PART_EMBEDDING, stack, shape)) return QKV_INVALID;
+    if (!layers.embedding) return no_layer(m, "inputs", "embedding", owner);
+    if (!qkv_trace_stack(m->trace, QKV_PART_POSITIONS, stack)) return QKV_OK;
+    if (!qkv_recorded_stack(pass, QKV_PART_POSITIONS, stack, shape)) return QKV_INVALID;
+    if (!layers.positions || !(layers.positions->table || layers.positions->sinusoids))
+        return no_layer(m, "inputs", "positions", owner);
+    return QKV_OK;
+}
+
+/* Whether a part of the layer was recorded, with one row for each query or key. columns 0: any number. */
+static bool has_part(const struct model_walk *m, const struct recorded_pass *pass, enum qkv_part_role role,
+                     int64_t columns)
+{
+    int64_t rows = role == QKV_PART_MEMORY ? m->key_words.count : m->query_words.count;
+    return qkv_recorded_attention(pass, role, m->kind, m->layer, (struct part_shape){rows, columns});
+}
+
+/* Checks the parts of the layer that the walk reads. */
+static enum qkv_status check_layer(const struct model_walk *m, const struct recorded_pass *pass)
+{
+    const struct qkv_attention_layers *layers = &m->layers;
+    const struct qkv_multi_head *multi_head = layers->multi_head;
+    const struct qkv_single_head_attention *single_head = layers->single_head;
+    int64_t input = multi_head ? multi_head->query.weight->shape.size[0] : single_head->query_width,
+            memory = multi_head ? multi_head->key.weight->shape.size[0] : single_head->memory_width;
+    if (!has_part(m, pass, QKV_PART_INPUT, input) || !has_part(m, pass, QKV_PART_MEMORY, memory))
+        return QKV_INVALID;
+    if (!multi_head && !layers->attentional)
+        return no_layer(m, "attention", "attentional layer", "its single head");
+    if (!multi_head)
+        return m->model->config.decoder.input_feeding && !has_part(m, pass, QKV_PART_OUTPUT, 0) ? QKV_INVALID
+                                                                                                : QKV_OK;
+    if (!layers->residual) return QKV_OK;
+    if (layers->residual->place == QKV_NORM_PRE &&
+        !has_part(m, pass, QKV_PART_RESIDUAL, multi_head->output.weight->shape.size[1]))
+        return QKV_INVALID;
+    if (layers->feed_forward && !layers->feed_forward_residual)
+        return no_layer(m, "attention", "feed_forward_residual", "a layer with feed_forward");
+    return QKV_OK;
+}
+
+static enum qkv_status check_network(const struct model_walk *m)
+{
+    const struct recorded_pass pass = {m->model, m->trace, "explanations", m->error};
+    bool is_encoder = m->kind == QKV_ATTENTION_ENCODER && m->layers.multi_head,
+         reads_source = m->kind == QKV_ATTENTION_CROSS || !m->layers.multi_head;
+    if (check_layer(m, &pass) ||
+        check_inputs(m, &pass, is_encoder ? QKV_STACK_ENCODER : QKV_STACK_DECODER, m->input_words.count))
+        return QKV_INVALID;
+    return reads_source ? check_inputs(m, &pass, QKV_STACK_ENCODER, m->key_words.count) : QKV_OK;
+}
+
 /* ---- words ---- */
+
+/* Copies tokens from the memory of the collector to the arena of the walk. */
+static struct qkv_texts keep(struct model_walk *m, int64_t count, const char *const *tokens)
+{
+    const char **kept = qkv_walk_memory(m->walk, count, sizeof *kept);
+    for (int64_t i = 0; kept && i < count; i++) kept[i] = qkv_walk_text(m->walk, "%s", tokens[i]);
+    return (struct qkv_texts){count, kept};
+}
 
 static void name_words(struct model_walk *m, const struct qkv_attention_report *report)
 {
     bool encoder = m->kind == QKV_ATTENTION_ENCODER, decoder = m->kind == QKV_ATTENTION_DECODER;
-    m->input_words = (struct qkv_texts){encoder ? report->source_length : report->target_length,
-                                        encoder ? report->source : report->target_input};
-    m->query_words = (struct qkv_texts){m->input_words.count, qkv_attention_row_tokens(report, m->kind)};
-    m->key_words = (struct qkv_texts){decoder ? report->target_length : report->source_length,
-                                      qkv_attention_column_tokens(report, m->kind)};
+    int64_t rows = encoder ? report->source_length : report->target_length;
+    m->input_words = keep(m, rows, encoder ? report->source : report->target_input);
+    m->query_words = keep(m, rows, qkv_attention_row_tokens(report, m->kind));
+    m->key_words = keep(m, decoder ? report->target_length : report->source_length,
+                        qkv_attention_column_tokens(report, m->kind));
 }
 
 /* Finds the rows with this token, or this number from 1, or else those of the words with this name. */
@@ -80,11 +159,11 @@ static enum qkv_status follow_words(struct model_walk *m, const struct named_wor
                                     const struct qkv_texts *follow)
 {
     if (!follow->count) return QKV_OK;
-    int64_t count = 0;
-    int32_t *rows = qkv_walk_memory(m->walk, (follow->count + 1) * m->query_words.count, sizeof *rows);
-    const char **names = qkv_walk_memory(m->walk, (follow->count + 1) * m->query_words.count, sizeof *names);
+    int64_t count = 0, capacity = (follow->count + 1) * m->query_words.count;
+    int32_t *rows = qkv_walk_memory(m->walk, capacity, sizeof *rows);
+    const char **names = qkv_walk_memory(m->walk, capacity, sizeof *names);
     int32_t *all = qkv_walk_memory(m->walk, m->query_words.count, sizeof *all);
-    if (!rows || !names || !all) return qkv_model_walk_no_memory(m->error);
+    if (!rows || !names || !all) return qkv_walk_no_memory(m->error);
     for (int64_t f = 0; f < follow->count; f++) {
         int64_t found = find_rows(m, words, follow->text[f], rows + count);
         count += found;
@@ -104,101 +183,86 @@ static enum qkv_status follow_words(struct model_walk *m, const struct named_wor
     return QKV_OK;
 }
 
-/* Copies the words of the report from the memory of the collector to the arena of the walk. */
-static void keep_words(struct model_walk *m)
-{
-    struct qkv_texts *all[] = {&m->query_words, &m->key_words, &m->input_words};
-    for (int i = 0; i < 3; i++) {
-        const char **kept = qkv_walk_memory(m->walk, all[i]->count, sizeof *kept);
-        for (int64_t w = 0; kept && w < all[i]->count; w++) {
-            kept[w] = qkv_arena_string(m->walk->arena, all[i]->text[w]);
-            if (!kept[w]) m->walk->failed = true;
-        }
-        all[i]->text = kept;
-    }
-}
-
 /* ---- weights between words ---- */
 
-/* Finds the words of all rows, keeps the rows that `follow` names, and finds the words of these rows and of the columns. */
+/* The words of the rows and columns of the weights. */
+struct merged {
+    struct named_words rows, columns;
+};
+
+/* Keeps the rows that `follow` names, and finds the words of these rows and of the columns if options->words is not NULL. */
 static enum qkv_status find_words(struct model_walk *m, const struct qkv_attention_report *report,
-                                  const struct qkv_explain_options *options)
+                                  const struct qkv_explain_options *options, struct merged *merged)
 {
     struct qkv_arena *arena = m->walk->arena;
     struct named_words rows, columns; /* of all tokens; names are in the memory of the collector */
     if (!options->words) return follow_words(m, NULL, &options->follow);
-    m->merges = true;
     if (!qkv_report_row_words(report, *options->words, m->kind, arena, &rows) ||
         !qkv_report_column_words(report, *options->words, m->kind, arena, &columns))
-        return qkv_model_walk_no_memory(m->error);
+        return qkv_walk_no_memory(m->error);
     if (follow_words(m, &rows, &options->follow)) return QKV_INVALID;
     int64_t *word = qkv_walk_memory(m->walk, m->query_words.count, sizeof *word);
-    if (!word) return qkv_model_walk_no_memory(m->error);
-    for (int64_t i = 0; i < m->query_words.count; i++)
+    for (int64_t i = 0; word && i < m->query_words.count; i++)
         word[i] = rows.labels.word[m->followed_rows ? m->followed_rows[i] : i];
-    return qkv_group_words(m->query_words.text, word, m->query_words.count, arena, &m->row_words) &&
-                   qkv_group_words(m->key_words.text, columns.labels.word, m->key_words.count, arena,
-                                   &m->column_words)
-               ? QKV_OK
-               : qkv_model_walk_no_memory(m->error);
+    bool grouped =
+        word && qkv_group_words(m->query_words.text, word, m->query_words.count, arena, &merged->rows) &&
+        qkv_group_words(m->key_words.text, columns.labels.word, m->key_words.count, arena, &merged->columns);
+    return grouped ? QKV_OK : qkv_walk_no_memory(m->error);
 }
 
-/* Merges the weights of each head; NULL when memory runs out. */
-static const double *merge_heads(struct model_walk *m, const struct qkv_step *weights)
+/* Inserts the step word_weights after the step weights, and counts it in the explanation. */
+static enum qkv_status add_word_weights(struct model_walk *m, const struct merged *merged,
+                                        struct qkv_explanation *explanation)
 {
-    const struct word_labels *rows = &m->row_words.labels, *columns = &m->column_words.labels;
-    int64_t heads = weights->heads ? weights->heads : 1;
-    double *merged = qkv_walk_memory(m->walk, heads * rows->words * columns->words, sizeof *merged);
-    for (int64_t h = 0; merged && h < heads; h++)
+    const struct word_labels *rows = &merged->rows.labels, *columns = &merged->columns.labels;
+    struct qkv_step *weights = m->walk->step, *end = weights + m->walk->count;
+    while (weights->content != QKV_STEP_WEIGHTS) weights++;
+    QKV_BUG(m->walk->count == WALK_MAX_STEPS, "a walk has no room for the weights between words");
+    memmove(weights + 2, weights + 1, (size_t)(end - weights - 1) * sizeof *weights);
+    explanation->step_count = ++m->walk->count;
+
+    int64_t heads = weights->heads ? weights->heads : 1, cells = rows->words * columns->words;
+    double *values = qkv_walk_memory(m->walk, heads * cells, sizeof *values);
+    if (!values) return qkv_walk_no_memory(m->error);
+    for (int64_t h = 0; h < heads; h++)
         qkv_merge_weights(weights->values + h * weights->rows * weights->columns, rows, columns,
-                          merged + h * rows->words * columns->words);
-    return merged;
-}
-
-/* Inserts the step word_weights after the step weights. */
-static enum qkv_status add_word_weights(struct model_walk *m, struct qkv_explanation *explanation)
-{
-    struct qkv_step *steps = qkv_walk_memory(m->walk, explanation->step_count + 1, sizeof *steps);
-    int64_t count = 0;
-    for (int64_t i = 0; steps && i < explanation->step_count; i++) {
-        steps[count++] = explanation->steps[i];
-        if (explanation->steps[i].content != QKV_STEP_WEIGHTS) continue;
-        struct qkv_step *weights = &steps[count - 1], *words = &steps[count++];
-        *words = *weights;
-        weights->content = QKV_STEP_MATRIX;
-        words->name = "word_weights";
-        words->title = "weights between words";
-        words->formula = "A, summed over the tokens of a key word, mean over those of a query word";
-        words->note = NULL;
-        words->rows = m->row_words.labels.words;
-        words->columns = m->column_words.labels.words;
-        words->row_names = m->row_words.names;
-        words->column_names = m->column_words.names;
-        words->values = merge_heads(m, weights);
-        if (!words->values) break;
-    }
-    if (m->walk->failed) return qkv_model_walk_no_memory(m->error);
-    explanation->steps = steps;
-    explanation->step_count = count;
+                          values + h * cells);
+    struct qkv_step *words = weights + 1;
+    *words = *weights;
+    weights->content = QKV_STEP_MATRIX;
+    words->name = "word_weights";
+    words->title = "weights between words";
+    words->formula = "A, summed over the tokens of a key word, mean over those of a query word";
+    words->note = NULL;
+    words->rows = rows->words;
+    words->columns = columns->words;
+    words->row_names = merged->rows.names;
+    words->column_names = merged->columns.names;
+    words->values = values;
     return QKV_OK;
 }
 
 /* ---- the walk ---- */
 
 static enum qkv_status walk_layer(struct model_walk *m, struct qkv_attention_collector *collector,
-                                  const struct qkv_explain_options *options)
+                                  const struct qkv_explain_options *options,
+                                  struct qkv_explanation *explanation)
 {
     struct qkv_attention_report report;
+    struct merged merged;
     enum qkv_status status = qkv_attention_collect(collector, 1, m->pair, 1u << m->kind, &report, m->error);
     if (status) return status;
     if (find_layer(m)) return QKV_INVALID;
     m->trace = qkv_attention_collector_trace(collector);
     name_words(m, &report);
-    keep_words(m);
-    if (m->walk->failed) return qkv_model_walk_no_memory(m->error);
-    if (qkv_model_walk_check(m)) return QKV_INVALID;
-    if (find_words(m, &report, options)) return QKV_INVALID;
-    return m->layers.multi_head ? qkv_model_walk_transformer(m) : qkv_model_walk_recurrent(m);
+    if (m->walk->failed) return qkv_walk_no_memory(m->error);
+    if (check_network(m) || find_words(m, &report, options, &merged)) return QKV_INVALID;
+    if (m->layers.multi_head)
+        qkv_model_walk_transformer(m);
+    else
+        qkv_model_walk_recurrent(m);
+    status = qkv_walk_finish(m->walk, explanation, m->error);
+    return !status && options->words ? add_word_weights(m, &merged, explanation) : status;
 }
 
 enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qkv_attention_pair *pair,
@@ -219,9 +283,7 @@ enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qk
     qkv_graph_bind(walk->graph, &model->parameters, NULL, false);
     *explanation = (struct qkv_explanation){.about = "", .kind = options->kind, .first_head = 1};
     struct qkv_attention_collector *collector = qkv_attention_collector_new(model, error);
-    enum qkv_status status = collector ? walk_layer(&m, collector, options) : QKV_INVALID;
-    if (!status) status = qkv_walk_finish(walk, explanation, error);
-    if (!status && m.merges) status = add_word_weights(&m, explanation);
+    enum qkv_status status = collector ? walk_layer(&m, collector, options, explanation) : QKV_INVALID;
     explanation->heads = explanation->layer_heads = m.heads;
     explanation->layer = m.layer;
     qkv_attention_collector_free(collector);

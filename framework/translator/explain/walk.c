@@ -1,8 +1,6 @@
 #include "explain/walk.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +9,7 @@ struct walk *qkv_walk_new(enum qkv_dtype dtype, struct qkv_arena *arena, struct 
     struct walk *walk = qkv_arena_zeroed(arena, sizeof *walk);
     if (walk) walk->graph = qkv_graph_new(dtype);
     if (!walk || !walk->graph) {
-        qkv_error_set(error, "out of memory for a walk through attention");
+        qkv_walk_no_memory(error);
         return NULL;
     }
     walk->arena = arena;
@@ -25,6 +23,11 @@ void qkv_walk_free(struct walk *walk)
     walk->graph = NULL;
 }
 
+enum qkv_status qkv_walk_no_memory(struct qkv_error *error)
+{
+    return qkv_error_set(error, "out of memory for a walk through attention");
+}
+
 void *qkv_walk_memory(struct walk *walk, int64_t count, size_t size)
 {
     void *memory = qkv_arena_zeroed(walk->arena, (size_t)count * size);
@@ -32,23 +35,10 @@ void *qkv_walk_memory(struct walk *walk, int64_t count, size_t size)
     return memory;
 }
 
-const char *qkv_walk_text(struct walk *walk, const char *format, ...)
+const char *qkv_walk_made(struct walk *walk, const char *text)
 {
-    char text[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    const char *copy = qkv_arena_string(walk->arena, text);
-    if (!copy) walk->failed = true;
-    return copy ? copy : "";
-}
-
-struct qkv_texts qkv_walk_positions(struct walk *walk, int64_t count)
-{
-    const char **names = qkv_walk_memory(walk, count, sizeof *names);
-    for (int64_t i = 0; names && i < count; i++) names[i] = qkv_walk_text(walk, "%lld", (long long)i);
-    return (struct qkv_texts){count, names};
+    if (!text) walk->failed = true;
+    return text ? text : "";
 }
 
 int64_t qkv_walk_find_rows(struct qkv_texts words, const char *word, int32_t *rows)
@@ -70,78 +60,88 @@ struct qkv_tensor *qkv_walk_constant(struct walk *walk, struct qkv_matrix matrix
     return tensor;
 }
 
-struct qkv_tensor *qkv_walk_project(struct walk *walk, struct qkv_tensor *input,
-                                    const struct projection *projection)
-{
-    if (!projection->weight.rows) return input;
-    struct qkv_tensor *bias = NULL;
-    if (projection->bias.rows) {
-        bias = qkv_constant(walk->graph, QKV_SHAPE(projection->bias.columns));
-        if (bias) qkv_tensor_write(bias, projection->bias.value);
-    }
-    return qkv_linear(walk->graph, input, qkv_walk_constant(walk, projection->weight), bias, false);
-}
-
 /* ---- adding steps ---- */
 
-/* [rows, heads columns] -> [heads, rows, columns], in the arena. */
-static const double *split_heads(struct walk *walk, const double *joined, int64_t heads, int64_t rows,
-                                 int64_t columns)
+static struct qkv_step *add(struct walk *walk, const char *name, const char *title, const char *formula,
+                            struct layout layout)
 {
+    QKV_BUG(walk->count == WALK_MAX_STEPS, "a walk has more than %d steps", WALK_MAX_STEPS);
+    walk->pending[walk->count] = (struct pending){.side_by_side = layout.side_by_side};
+    struct qkv_step *step = &walk->step[walk->count++];
+    *step = (struct qkv_step){.name = name,
+                              .title = title,
+                              .formula = formula,
+                              .heads = layout.heads,
+                              .rows = layout.rows.count,
+                              .columns = layout.columns.count,
+                              .row_names = layout.rows.text,
+                              .column_names = layout.columns.text};
+    if (title) return step;
+    char *spaced = qkv_arena_string(walk->arena, name);
+    for (char *at = spaced; at && (at = strchr(at, '_'));) *at = ' ';
+    step->title = qkv_walk_made(walk, spaced);
+    return step;
+}
+
+struct qkv_step *qkv_walk_add_tensor(struct walk *walk, const char *name, const char *title,
+                                     const char *formula, struct layout layout,
+                                     const struct qkv_tensor *tensor)
+{
+    int64_t heads = layout.heads ? layout.heads : 1;
+    if (tensor && !layout.columns.count && layout.rows.count)
+        layout.columns.count = qkv_tensor_count(tensor) / (layout.rows.count * heads);
+    struct qkv_step *step = add(walk, name, title, formula, layout);
+    walk->pending[walk->count - 1].tensor = tensor;
+    return step;
+}
+
+/* [rows, heads columns] -> [heads, rows, columns], in the arena. */
+static const double *split_heads(struct walk *walk, const struct qkv_step *step, const double *joined)
+{
+    int64_t heads = step->heads ? step->heads : 1, rows = step->rows, columns = step->columns;
     double *split = qkv_walk_memory(walk, heads * rows * columns, sizeof *split);
-    for (int64_t i = 0; split && i < heads * rows * columns; i++) {
+    for (int64_t i = 0; split && joined && i < heads * rows * columns; i++) {
         int64_t column = i % columns, head = i / columns % heads, row = i / columns / heads;
         split[(head * rows + row) * columns + column] = joined[i];
     }
     return split;
 }
 
-void qkv_walk_add(struct walk *walk, const struct new_step *new)
+struct qkv_step *qkv_walk_add_values(struct walk *walk, const char *name, const char *title,
+                                     const char *formula, struct layout layout, const double *values)
 {
-    QKV_BUG(walk->count == WALK_MAX_STEPS, "a walk has more than %d steps", WALK_MAX_STEPS);
-    int64_t heads = new->heads ? new->heads : 1;
-    int64_t rows = new->rows.count ? new->rows.count : new->matrix.rows, columns = new->columns.count;
-    const double *values = new->values;
-    if (new->matrix.rows) {
-        columns = new->matrix.columns / heads;
-        values = split_heads(walk, new->matrix.value, heads, rows, columns);
-    } else if (new->tensor && !columns && rows) {
-        columns = qkv_tensor_count(new->tensor) / (rows * heads);
-    }
-    walk->pending[walk->count] = (struct pending){new->tensor, new->side_by_side, new->visible};
-    walk->step[walk->count++] = (struct qkv_step){
-        .name = new->name,
-        .title = new->title,
-        .formula = new->formula,
-        .same_as = new->same_as,
-        .content = new->content,
-        .heads = new->heads,
-        .rows = rows,
-        .columns = columns,
-        .values = values,
-        .row_names = new->rows.text,
-        .column_names = new->columns.text,
-    };
+    struct qkv_step *step = add(walk, name, title, formula, layout);
+    step->values = layout.side_by_side ? split_heads(walk, step, values) : values;
+    return step;
 }
 
-void qkv_walk_add_matrix(struct walk *walk, const char *name, const char *title, const char *formula,
-                         struct qkv_matrix matrix, int64_t heads)
+struct qkv_step *qkv_walk_add_matrix(struct walk *walk, const char *name, const char *title,
+                                     const char *formula, int64_t heads, struct qkv_matrix matrix)
 {
-    qkv_walk_add(walk,
-                 &(struct new_step){
-                     .name = name, .title = title, .formula = formula, .matrix = matrix, .heads = heads});
+    const struct layout layout = {
+        {.count = matrix.rows}, {.count = matrix.columns / (heads ? heads : 1)}, heads, .side_by_side = true};
+    return qkv_walk_add_values(walk, name, title, formula, layout, matrix.value);
 }
 
-void qkv_walk_add_tensor(struct walk *walk, const char *name, const char *title, const char *formula,
-                         const struct qkv_tensor *tensor, struct qkv_texts rows)
+struct qkv_step *qkv_walk_add_tokens(struct walk *walk, const char *name, const char *title,
+                                     const char *formula, const char *row, struct qkv_texts tokens,
+                                     const double *numbers)
 {
-    qkv_walk_add(walk, &(struct new_step){
-                           .name = name, .title = title, .formula = formula, .tensor = tensor, .rows = rows});
+    const char **rows = qkv_walk_memory(walk, 1, sizeof *rows);
+    if (rows) *rows = row;
+    struct qkv_step *step =
+        qkv_walk_add_values(walk, name, title, formula, (struct layout){{1, rows}, tokens}, numbers);
+    step->content = QKV_STEP_TOKENS;
+    return step;
 }
 
-void qkv_walk_note(struct walk *walk, const char *note)
+void qkv_walk_add_positions(struct walk *walk, const char *name, const char *formula, struct qkv_matrix table)
 {
-    walk->step[walk->count - 1].note = note;
+    const char **rows = qkv_walk_memory(walk, table.rows, sizeof *rows);
+    for (int64_t i = 0; rows && i < table.rows; i++) rows[i] = qkv_walk_text(walk, "%lld", (long long)i);
+    if (!formula) formula = "P[p, 2i] = sin(p / base^(2i/D)), P[p, 2i+1] = cos of the same";
+    qkv_walk_add_values(walk, name, "position encoding", formula,
+                        (struct layout){{table.rows, rows}, {.count = table.columns}}, table.value);
 }
 
 void qkv_walk_rule(struct walk *walk, enum qkv_step_rule rule, const char *x, const char *y, const char *z)
@@ -151,6 +151,41 @@ void qkv_walk_rule(struct walk *walk, enum qkv_step_rule rule, const char *x, co
     step->from[0] = x;
     step->from[1] = y;
     step->from[2] = z;
+}
+
+/* ---- products ---- */
+
+void qkv_walk_add_weights(struct walk *walk, const struct product *p)
+{
+    if (p->projection->weight.rows)
+        qkv_walk_add_matrix(walk, qkv_walk_text(walk, "%s_weights", p->weights), NULL,
+                            qkv_walk_text(walk, "W_%s", p->index), p->heads, p->projection->weight);
+    if (p->projection->bias.rows)
+        qkv_walk_add_matrix(walk, qkv_walk_text(walk, "%s_bias", p->weights), NULL,
+                            qkv_walk_text(walk, "b_%s", p->index), p->heads, p->projection->bias);
+}
+
+struct shown qkv_walk_add_product(struct walk *walk, const struct product *p, struct shown x)
+{
+    bool has_weight = p->projection->weight.rows, has_bias = p->projection->bias.rows;
+    struct qkv_tensor *y = x.tensor, *bias = NULL;
+    if (has_bias) bias = qkv_constant(walk->graph, QKV_SHAPE(p->projection->bias.columns));
+    if (bias) qkv_tensor_write(bias, p->projection->bias.value);
+    if (has_weight)
+        y = qkv_linear(walk->graph, x.tensor, qkv_walk_constant(walk, p->projection->weight), bias, false);
+    const char *formula = x.letter;
+    if (has_weight) formula = qkv_walk_text(walk, "%s W_%s", formula, p->index);
+    if (has_bias) formula = qkv_walk_text(walk, "%s + b_%s", formula, p->index);
+    if (p->letter) formula = qkv_walk_text(walk, "%s = %s", p->letter, formula);
+    struct qkv_step *step =
+        qkv_walk_add_tensor(walk, p->name, p->title, formula,
+                            (struct layout){p->rows, .heads = p->heads, .side_by_side = true}, y);
+    if (!has_weight)
+        step->same_as = x.step;
+    else if (x.step)
+        qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, x.step, qkv_walk_text(walk, "%s_weights", p->weights),
+                      has_bias ? qkv_walk_text(walk, "%s_bias", p->weights) : NULL);
+    return (struct shown){y, p->letter, p->name};
 }
 
 /* ---- reading tensors ---- */
@@ -167,23 +202,21 @@ static const double *read_tensor(struct walk *walk, const struct qkv_step *step,
     qkv_tensor_read(pending->tensor, values);
     for (int64_t i = 0; pending->visible && i < count; i++)
         if (!(pending->visible[i % cells] > 0)) values[i] = -HUGE_VAL;
-    return pending->side_by_side && heads > 1 ? split_heads(walk, values, heads, step->rows, step->columns)
-                                              : values;
+    return pending->side_by_side ? split_heads(walk, step, values) : values;
 }
 
 enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *explanation,
                                 struct qkv_error *error)
 {
+    if (walk->failed) return qkv_walk_no_memory(error);
     if (qkv_graph_check(walk->graph, error)) return QKV_INVALID;
     qkv_forward(walk->graph);
     if (qkv_graph_check(walk->graph, error)) return QKV_INVALID;
     for (int64_t i = 0; i < walk->count && !walk->failed; i++)
         if (walk->pending[i].tensor)
             walk->step[i].values = read_tensor(walk, &walk->step[i], &walk->pending[i]);
-    struct qkv_step *steps = qkv_walk_memory(walk, walk->count, sizeof *steps);
-    if (walk->failed) return qkv_error_set(error, "out of memory for a walk through attention");
-    memcpy(steps, walk->step, (size_t)walk->count * sizeof *steps);
-    explanation->steps = steps;
+    if (walk->failed) return qkv_walk_no_memory(error);
+    explanation->steps = walk->step;
     explanation->step_count = walk->count;
     return QKV_OK;
 }

@@ -2,7 +2,6 @@
 #include "core/grow.h"
 #include "metrics/metric.h"
 #include "qkv/bootstrap.h"
-#include "qkv/numpy_random.h"
 #include "qkv/scalar_math.h"
 #include "qkv/version.h"
 
@@ -222,6 +221,102 @@ void qkv_scorer_release(struct qkv_scorer *scorer)
     qkv_arena_release(&scorer->scratch);
 }
 
+/* ---- the generator of sacreBLEU: numpy.random.default_rng, PCG64 (O'Neill 2014), seeded by SeedSequence ---- */
+
+/* Two 128-bit numbers, lower half first, and the unused half of the last word. */
+struct generator {
+    uint64_t state[2], increment[2];
+    bool has_half;
+    uint32_t half;
+};
+
+/* SeedSequence: multiplies and xors so that every bit of the seed changes every bit of the result (O'Neill 2015, seed_seq).
+ * `constant` goes on from call to call. */
+static uint32_t hash_word(uint32_t value, uint32_t *constant, uint32_t factor)
+{
+    value ^= *constant;
+    *constant *= factor;
+    value *= *constant;
+    return value ^ value >> 16;
+}
+
+static uint32_t mix_words(uint32_t x, uint32_t y)
+{
+    uint32_t mixed = 0xCA01F9DDu * x - 0x4973F715u * y;
+    return mixed ^ mixed >> 16;
+}
+
+/* x = x * factor + addend, all of 128 bits, lower half first; the schoolbook product of 32-bit digits. */
+static void multiply_add(uint64_t x[2], const uint64_t factor[2], const uint64_t addend[2])
+{
+    const uint64_t low = 0xFFFFFFFFu;
+    uint64_t a0 = x[0] & low, a1 = x[0] >> 32, b0 = factor[0] & low, b1 = factor[0] >> 32;
+    uint64_t middle = (a0 * b0 >> 32) + (a1 * b0 & low) + (a0 * b1 & low);
+    uint64_t high = a1 * b1 + (a1 * b0 >> 32) + (a0 * b1 >> 32) + (middle >> 32);
+    high += x[0] * factor[1] + x[1] * factor[0];
+    x[0] *= factor[0];
+    x[0] += addend[0];
+    x[1] = high + addend[1] + (x[0] < addend[0]);
+}
+
+/* state = state * multiplier + increment */
+static void step(struct generator *generator)
+{
+    static const uint64_t multiplier[2] = {0x4385DF649FCCF645u, 0x2360ED051FC65DA4u};
+    multiply_add(generator->state, multiplier, generator->increment);
+}
+
+static void seed_generator(struct generator *generator, uint32_t seed)
+{
+    enum { POOL = 4 };
+    uint32_t pool[POOL] = {0}, constant = 0x43B0D7E5u, words[2 * POOL];
+    const uint32_t factor = 0x931E8875u;
+    for (int i = 0; i < POOL; i++) pool[i] = hash_word(i == 0 ? seed : 0, &constant, factor);
+    for (int source = 0; source < POOL; source++)
+        for (int target = 0; target < POOL; target++)
+            if (source != target)
+                pool[target] = mix_words(pool[target], hash_word(pool[source], &constant, factor));
+    constant = 0x8B51F9DDu;
+    for (int i = 0; i < 2 * POOL; i++) words[i] = hash_word(pool[i % POOL], &constant, 0x58F38DEDu);
+
+    uint64_t numbers[POOL]; /* of 64 bits: start, upper half first, and stream, upper half first */
+    for (int i = 0; i < POOL; i++) numbers[i] = words[2 * i] | (uint64_t)words[2 * i + 1] << 32;
+    *generator = (struct generator){.increment = {numbers[3] << 1 | 1, numbers[2] << 1 | numbers[3] >> 63}};
+    step(generator);
+    generator->state[0] += numbers[1];
+    generator->state[1] += numbers[0] + (generator->state[0] < numbers[1]);
+    step(generator);
+}
+
+/* The next 32 bits: a step gives 64, of which the lower ones come first. Output function XSL-RR: the halves of the state,
+ * xored and rotated by its upper six bits. */
+static uint32_t next_bits(struct generator *generator)
+{
+    if (generator->has_half) {
+        generator->has_half = false;
+        return generator->half;
+    }
+    step(generator);
+    uint64_t folded = generator->state[0] ^ generator->state[1];
+    unsigned rotation = (unsigned)(generator->state[1] >> 58);
+    uint64_t bits = folded >> rotation | folded << (-rotation & 63);
+    generator->half = (uint32_t)(bits >> 32);
+    generator->has_half = true;
+    return (uint32_t)bits;
+}
+
+/* generator.choice(bound): uniform among 0 .. bound-1; by the multiplication of Lemire 2019. A single choice draws nothing. */
+static uint32_t draw_below(struct generator *generator, uint32_t bound)
+{
+    if (bound == 1) return 0;
+    uint64_t product = (uint64_t)next_bits(generator) * bound;
+    /* 2^32 mod bound of the lower halves are rejected, so that each result has equally many. */
+    if ((uint32_t)product < bound)
+        for (uint32_t min = -bound % bound; (uint32_t)product < min;)
+            product = (uint64_t)next_bits(generator) * bound;
+    return (uint32_t)(product >> 32);
+}
+
 /* ---- the bootstrap ---- */
 
 /* One text metric of one system. */
@@ -378,11 +473,10 @@ enum qkv_status qkv_bootstrap_run(struct qkv_bootstrap *b, int64_t samples, uint
         b->columns[c].samples = b->columns[c].width ? calloc((size_t)samples, sizeof(double)) : NULL;
         complete = complete && (b->columns[c].samples || !b->columns[c].width);
     }
-    struct qkv_numpy_generator generator;
-    qkv_numpy_generator_seed(&generator, seed);
+    struct generator generator;
+    seed_generator(&generator, seed);
     for (int64_t i = 0; complete && i < samples; i++) {
-        for (int64_t k = 0; k < b->segments; k++)
-            segments[k] = qkv_numpy_generator_below(&generator, (uint32_t)b->segments);
+        for (int64_t k = 0; k < b->segments; k++) segments[k] = draw_below(&generator, (uint32_t)b->segments);
         for (int c = 0; c < b->count; c++)
             if (b->columns[c].width) b->columns[c].samples[i] = score_sample(b, c, segments);
     }

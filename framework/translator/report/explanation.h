@@ -1,4 +1,4 @@
-/* Private to report: functions shared by the writers of explanations. */
+/* Private: functions on explanations that their writers share. */
 #ifndef QKV_REPORT_EXPLANATION_H
 #define QKV_REPORT_EXPLANATION_H
 
@@ -8,6 +8,10 @@
  * missing, or its heads differ from those of the step of the same name in the first explanation. */
 enum qkv_status qkv_explanations_check(const struct qkv_explanation *explanations, int count,
                                        struct qkv_error *error);
+
+/* Returns the first step with that content; NULL if there is none. */
+const struct qkv_step *qkv_explanation_content(const struct qkv_explanation *explanation,
+                                               enum qkv_step_content content);
 
 /* Returns the step of explanation `index` that has the same name as step `at` of explanation 0;
  * NULL if there is none. */

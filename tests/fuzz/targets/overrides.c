@@ -2,7 +2,7 @@
 #include "harness.h"
 
 #include "qkv/config.h"
-#include "qkv/scene.h"
+#include "qkv/explain.h"
 
 static const char CONFIG[] = "name: a\n"
                              "data: {train: a.tsv, src: {lang: en}, trg: {lang: es}}\n"
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *path = write_file("config.yaml", CONFIG, sizeof CONFIG - 1);
     if (qkv_config_read(&config, &arena, path, overrides, count, &messages)) require_messages(&messages);
     path = write_file("scene.yaml", SCENE, sizeof SCENE - 1);
-    if (qkv_scene_read(&scene, &arena, path, overrides, count, &messages)) require_messages(&messages);
+    if (qkv_scene_read(&scene, &arena, path, NULL, overrides, count, &messages)) require_messages(&messages);
     qkv_arena_release(&arena);
     return 0;
 }

@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct qkv_error error = {""};
     int64_t formats = 0;
     while (qkv_format(formats)) formats++;
-    if (qkv_scene_read(&scene, &arena, write_file("scene.yaml", data, size), NULL, 0, &messages))
+    if (qkv_scene_read(&scene, &arena, write_file("scene.yaml", data, size), NULL, NULL, 0, &messages))
         require_messages(&messages);
     else if (is_small(&scene) && qkv_explain_scene(&scene, &arena, &explanation, &error))
         require_message(&error);

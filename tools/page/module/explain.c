@@ -2,9 +2,8 @@
  * results. */
 #include "page/module/module.h"
 
-#include "explain/packed_scene.h"
-#include "explain/walk.h"
-#include "qkv/explain.h"
+#include "explain/scene.h"
+#include "report/explanation.h"
 
 #include <math.h>
 #include <string.h>
@@ -137,7 +136,7 @@ static bool take(void *from, void *bytes, size_t size)
     return true;
 }
 
-/* The block has scenes that were packed one after another (explain/packed_scene.h). */
+/* The block has scenes that were packed one after another (explain/scene.h). */
 int EXPORT(page_open_scenes)(size_t size)
 {
     static struct qkv_arena scene_arena;
@@ -190,7 +189,7 @@ int EXPORT(page_scene)(int number, double seed)
     if (seed >= 0) scene.random.seed = (int64_t)seed;
     qkv_arena_release(&arena);
     explanation = (struct qkv_explanation){0};
-    if (qkv_walk_scene(QKV_FLOAT32, &scene, &arena, &explanation, &page_error)) return QKV_INVALID;
+    if (qkv_walk_scene(QKV_FLOAT32, &scene, NULL, &arena, &explanation, &page_error)) return QKV_INVALID;
     give_maps();
     give_steps();
     return QKV_OK;

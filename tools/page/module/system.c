@@ -1,13 +1,12 @@
 /* Bytes in and results out, and what the engine takes from a system, for a module that has one thread, one kind of kernels and no
  * OpenBLAS: in place of core/workers.c, core/memory.c, core/matrix_threads.c, core/kernel_choice.c, config/path.c, the files of
- * data/lines.c, explain/learned_run.c and kernels/registry.c. What a page never calls is missing: CMakeLists.txt names it. */
+ * data/lines.c and kernels/registry.c. What a page never calls is missing: CMakeLists.txt names it. */
 #include "page/module/module.h"
 
 #include "config/path.h"
 #include "core/kernel_choice.h"
 #include "core/matrix_threads.h"
 #include "data/lines.h"
-#include "explain/learned.h"
 #include "kernels/optimizer.h"
 #include "kernels/registry.h"
 
@@ -212,21 +211,6 @@ int stat(const char *restrict path, struct stat *restrict status)
     (void)path, (void)status;
     errno = ENOENT;
     return -1;
-}
-
-/* ---- the run that a scene names: `qkv page` refuses such scenes ---- */
-
-enum qkv_status qkv_learned_open(struct learned *learned, const struct qkv_scene *scene,
-                                 struct qkv_arena *arena, struct qkv_error *error)
-{
-    (void)scene, (void)arena, (void)error;
-    *learned = (struct learned){0};
-    return QKV_OK;
-}
-
-void qkv_learned_close(struct learned *learned)
-{
-    (void)learned;
 }
 
 /* ---- kernels ---- */

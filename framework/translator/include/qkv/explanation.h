@@ -101,10 +101,6 @@ struct qkv_explanation {
 QKV_API const struct qkv_step *qkv_explanation_step(const struct qkv_explanation *explanation,
                                                     const char *name);
 
-/* Returns the first step with that content; NULL if there is none. */
-QKV_API const struct qkv_step *qkv_explanation_content(const struct qkv_explanation *explanation,
-                                                       enum qkv_step_content content);
-
 /* Finds the terms of a number. They are in the arena. A softmax has a term for each number of its row that is not masked.
  * Fails when there is no such number, for an explanation with invalid shapes, for a number of joined heads whose head
  * qkv_explanation_select_head has removed, and when memory runs out. After a failure terms->count is 0. */

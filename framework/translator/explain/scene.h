@@ -1,0 +1,60 @@
+/* Private: what scenes have besides their public interface in qkv/explain.h. */
+#ifndef QKV_EXPLAIN_SCENE_H
+#define QKV_EXPLAIN_SCENE_H
+
+#include "qkv/explain.h"
+#include "qkv/random.h"
+#include "qkv/run.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* ---- scene_file.c ---- */
+
+/* The beginning of a message about a key of a scene that was read: "configs/x.yaml:14:7: " when the file gives the key, else
+ * "configs/x.yaml: ". In the arena; "" when memory runs out. */
+const char *qkv_scene_place(const struct qkv_scene *scene, const char *key, struct qkv_arena *arena);
+
+/* Writes a Markdown table of all keys with type, values, default and meaning. Fails when the file cannot be written. */
+enum qkv_status qkv_scene_write_reference(FILE *file);
+
+/* Writes `bytes` to the context or, when unpacking, reads the next bytes from the context into `bytes`. False: there is no
+ * room, or there are no more bytes. */
+typedef bool qkv_pass(void *context, void *bytes, size_t size);
+
+/* Scenes as bytes, for a program without YAML and files, the WebAssembly module of a page; written and read by the same version
+ * of qkv. Calls `pass` for all values of a scene in a fixed order, to pack a scene that was read, or to unpack one: then the
+ * scene must be all zero at first, and its texts and matrices are allocated in the arena. An unpacked scene needs no check,
+ * but has no paths and no places of keys, so a scene that names a run cannot be packed. False when `pass` returns false or
+ * memory runs out. */
+bool qkv_scene_pass(struct qkv_scene *scene, qkv_pass *pass, void *context, struct qkv_arena *arena);
+
+/* ---- scene_random.c: the random numbers of a scene ---- */
+
+struct scene_random {
+    enum qkv_generator generator;
+    struct qkv_random philox; /* of QKV_GENERATOR_QKV */
+    uint64_t used;            /* numbers drawn from it so far */
+    struct mersenne {         /* of QKV_GENERATOR_NUMPY: MT19937 (Matsumoto and Nishimura 1998) */
+        uint32_t state[624];
+        int used; /* words of the state that have been returned */
+        bool has_normal;
+        double normal; /* normal numbers are drawn in pairs: the second */
+    } numpy;
+};
+
+/* Begins with the generator and the seed of the scene. */
+void qkv_scene_random_seed(struct scene_random *random, const struct qkv_scene *scene);
+
+/* Draws `count` numbers. below: integers are 0 .. below-1; fan: inputs plus outputs of the matrix, for xavier. */
+void qkv_scene_random_draw(struct scene_random *random, enum qkv_distribution distribution, int64_t below,
+                           int64_t fan, int64_t count, double *values);
+
+/* ---- scene.c ---- */
+
+/* As qkv_explain_scene, but computes in `dtype`. run: the run that the scene names, with the same dtype; NULL: none. */
+enum qkv_status qkv_walk_scene(enum qkv_dtype dtype, const struct qkv_scene *scene, const struct qkv_run *run,
+                               struct qkv_arena *arena, struct qkv_explanation *explanation,
+                               struct qkv_error *error);
+
+#endif
