@@ -49,12 +49,10 @@ static enum qkv_status no_memory(struct generation *generation)
 static bool count_pair(struct generation *generation, enum split split, const struct phrase *phrase)
 {
     struct en_es_statistics *statistics = generation->statistics;
-    const char *const *const words[2] = {phrase->source, phrase->target};
-    const int counts[2] = {phrase->source_count, phrase->target_count};
-    for (int side = 0; side < 2; side++) {
-        statistics->words[split][side] += counts[side];
-        for (int i = 0; i < counts[side]; i++)
-            if (qkv_types_add(&generation->words[split][side], words[side][i], 1) < 0) return false;
+    for (int side = 0; side < SIDES; side++) {
+        statistics->words[split][side] += phrase->count[side];
+        for (int i = 0; i < phrase->count[side]; i++)
+            if (qkv_types_add(&generation->words[split][side], phrase->word[side][i], 1) < 0) return false;
     }
     statistics->pairs[split]++;
     statistics->links[split] += phrase->link_count;
@@ -77,13 +75,13 @@ static enum qkv_status add(struct generation *generation, enum split split, cons
     int64_t shortest = generation->longest[split] ? generation->shortest : EN_ES_SHORTEST;
     int64_t longest = generation->longest[split] ? generation->longest[split] : EN_ES_LONGEST;
     *added = false;
-    if (phrase->source_count < shortest || phrase->source_count > longest) return QKV_OK;
-    if (phrase->target_count < shortest || phrase->target_count > longest) return QKV_OK;
+    if (phrase->count[SOURCE] < shortest || phrase->count[SOURCE] > longest) return QKV_OK;
+    if (phrase->count[TARGET] < shortest || phrase->count[TARGET] > longest) return QKV_OK;
     qkv_arena_reset(&generation->line);
-    struct pair pair = {.source = phrase_source_text(phrase, arena)};
+    struct pair pair = {.source = phrase_text(phrase, SOURCE, arena)};
     if (!pair.source) return no_memory(generation);
     if (qkv_types_find(&generation->seen, pair.source) >= 0) return QKV_OK;
-    pair.target = phrase_target_text(phrase, arena);
+    pair.target = phrase_text(phrase, TARGET, arena);
     if (split != TRAIN) pair.links = phrase_link_text(phrase, arena);
     if (!pair.target || (split != TRAIN && !pair.links)) return no_memory(generation);
     if (is_kept && !keep(generation, split, &pair)) return no_memory(generation);
@@ -292,11 +290,7 @@ enum qkv_status en_es_generate(const struct en_es_request *request, struct en_es
     enum qkv_status status = dataset_files_begin(&files, generation.request, NAMES, FILES, error);
     if (!status) {
         if (generation.request->stream) generation.train = &files.writer[TRAIN_FILE];
-        status = generate(&generation, &files);
-        if (status)
-            dataset_files_abandon(&files);
-        else
-            status = dataset_files_commit(&files, error);
+        status = dataset_files_end(&files, generate(&generation, &files), error);
     }
     for (int split = 0; split < SPLITS; split++) free(generation.pair[split]);
     release_words(&generation);

@@ -4,7 +4,7 @@
 #ifndef QKV_DATASETS_EN_ES_H
 #define QKV_DATASETS_EN_ES_H
 
-#include "datasets/generate/dataset_files.h"
+#include "datasets/generate/dataset.h"
 
 enum {
     EN_ES_SHORTEST = 3, /* words of a sentence of a single clause, on both sides */

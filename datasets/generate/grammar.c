@@ -22,38 +22,38 @@ enum negation { NEGATE_DO, NEGATE_NOT, NEGATE_CANNOT };
 
 /* The words before the main verb. In TENSE_SIMPLE the main verb is the finite word. */
 static const struct construction {
-    const char *finite_source[PERSONS]; /* English: "wants" */
-    const char *base;                   /* English after "does not": "want" */
+    const char *const *finite_source; /* [PERSONS] English: "wants" */
+    const char *base;                 /* English after "does not": "want" */
     const char *middle_source[3]; /* English between finite word and main verb: "going", "to"; NULL ends it */
-    const char *finite_target[PERSONS]; /* Spanish: "va" */
-    const char *middle_target;          /* Spanish between finite word and main verb: "a"; or NULL */
+    const char *const *finite_target; /* [PERSONS] Spanish: "va" */
+    const char *middle_target;        /* Spanish between finite word and main verb: "a"; or NULL */
     /* The Spanish word that each of middle_source is linked to; 0: finite, 1: middle, 2: main verb */
     int middle_link[2];
     enum negation negation;
     bool gerund; /* false: base form and infinitive */
 } CONSTRUCTIONS[TENSES] = {
-    [TENSE_PROGRESSIVE] = {.finite_source = {"am", "are", "is", "are", "are"},
-                           .finite_target = {"estoy", "estás", "está", "estamos", "están"},
+    [TENSE_PROGRESSIVE] = {.finite_source = BE,
+                           .finite_target = ESTAR_FORMS,
                            .negation = NEGATE_NOT,
                            .gerund = true},
-    [TENSE_GOING] = {.finite_source = {"am", "are", "is", "are", "are"},
+    [TENSE_GOING] = {.finite_source = BE,
                      .middle_source = {"going", "to"},
-                     .finite_target = {"voy", "vas", "va", "vamos", "van"},
+                     .finite_target = (const char *[]){"voy", "vas", "va", "vamos", "van"},
                      .middle_target = "a",
                      .middle_link = {0, 1},
                      .negation = NEGATE_NOT},
-    [TENSE_CAN] = {.finite_source = {"can", "can", "can", "can", "can"},
-                   .finite_target = {"puedo", "puedes", "puede", "podemos", "pueden"},
+    [TENSE_CAN] = {.finite_source = (const char *[]){"can", "can", "can", "can", "can"},
+                   .finite_target = (const char *[]){"puedo", "puedes", "puede", "podemos", "pueden"},
                    .negation = NEGATE_CANNOT},
-    [TENSE_WANT] = {.finite_source = {"want", "want", "wants", "want", "want"},
+    [TENSE_WANT] = {.finite_source = (const char *[]){"want", "want", "wants", "want", "want"},
                     .base = "want",
                     .middle_source = {"to"},
-                    .finite_target = {"quiero", "quieres", "quiere", "queremos", "quieren"},
+                    .finite_target = (const char *[]){"quiero", "quieres", "quiere", "queremos", "quieren"},
                     .middle_link = {2}},
-    [TENSE_MUST] = {.finite_source = {"have", "have", "has", "have", "have"},
+    [TENSE_MUST] = {.finite_source = (const char *[]){"have", "have", "has", "have", "have"},
                     .base = "have",
                     .middle_source = {"to"},
-                    .finite_target = {"tengo", "tienes", "tiene", "tenemos", "tienen"},
+                    .finite_target = TENER_FORMS,
                     .middle_target = "que",
                     .middle_link = {1}},
 };
@@ -77,12 +77,19 @@ enum person subject_person(const struct subject *subject)
     return is_plural(&subject->nouns) ? THIRD_PLURAL : THIRD;
 }
 
+/* A word of both languages that takes the same place in both. */
+static void add_both(struct phrase *phrase, const char *source, const char *target)
+{
+    int at = phrase_source(phrase, source);
+    phrase_linked(phrase, at, target);
+}
+
 /* "de madera" has two words for one English word. */
 static void add_adjective(const struct adjective *adjective, const char *form, int source,
                           struct phrase *phrase)
 {
-    phrase_link(phrase, source, phrase_target(phrase, form));
-    if (adjective->second) phrase_link(phrase, source, phrase_target(phrase, adjective->second));
+    phrase_linked(phrase, source, form);
+    if (adjective->second) phrase_linked(phrase, source, adjective->second);
 }
 
 /* A noun with its adjectives, "big red house". `noun_source` is the English form of the noun; returns its position. */
@@ -95,8 +102,8 @@ static int noun_group(const struct noun_phrase *nouns, const char *noun_source, 
     int second = after ? phrase_source(phrase, after->source) : -1;
     int noun = phrase_source(phrase, noun_source);
     if (before) add_adjective(before, form == 0 ? before->shortened : before->target[form], first, phrase);
-    phrase_link(phrase, noun, phrase_target(phrase, nouns->noun->target[nouns->number]));
-    if (nouns->very) phrase_link(phrase, very, phrase_target(phrase, "muy"));
+    phrase_linked(phrase, noun, nouns->noun->target[nouns->number]);
+    if (nouns->very) phrase_linked(phrase, very, "muy");
     if (after) add_adjective(after, after->target[form], second, phrase);
     return noun;
 }
@@ -108,7 +115,7 @@ static int simple_noun_phrase(const struct noun_phrase *nouns, const char *noun_
     int article = nouns->general ? phrase_target(phrase, ARTICLE[form]) : -1;
     if (nouns->determiner) {
         int source = phrase_source(phrase, nouns->determiner->source[nouns->number]);
-        phrase_link(phrase, source, phrase_target(phrase, nouns->determiner->target[form]));
+        phrase_linked(phrase, source, nouns->determiner->target[form]);
     }
     int noun = noun_group(nouns, noun_source, phrase);
     phrase_link(phrase, noun, article);
@@ -124,13 +131,13 @@ static void owned_noun_phrase(const struct noun_phrase *nouns, struct phrase *ph
     phrase_clear(&owned);
     int genitive = simple_noun_phrase(nouns->owner, nouns->owner->noun->genitive, &owner);
     int noun = noun_group(nouns, nouns->noun->source[nouns->number], &owned);
-    phrase_place_source(phrase, &owner, &owner_at);
-    phrase_place_source(phrase, &owned, &owned_at);
+    phrase_place_side(phrase, &owner, SOURCE, &owner_at);
+    phrase_place_side(phrase, &owned, SOURCE, &owned_at);
     int article = phrase_target(phrase, ARTICLE[form_of(nouns->number, nouns->noun->gender)]);
-    phrase_link(phrase, owned_at.source[noun], article);
-    phrase_place_target(phrase, &owned, &owned_at);
-    phrase_link(phrase, owner_at.source[genitive], phrase_target(phrase, "de"));
-    phrase_place_target(phrase, &owner, &owner_at);
+    phrase_link(phrase, owned_at.at[SOURCE][noun], article);
+    phrase_place_side(phrase, &owned, TARGET, &owned_at);
+    phrase_linked(phrase, owner_at.at[SOURCE][genitive], "de");
+    phrase_place_side(phrase, &owner, TARGET, &owner_at);
     phrase_place_links(phrase, &owned, &owned_at);
     phrase_place_links(phrase, &owner, &owner_at);
 }
@@ -181,7 +188,7 @@ static void marked_noun_phrase(const struct noun_phrase *nouns, struct phrase *p
         if (i) grammar_conjunction(0, phrase);
         at->mark[i] = phrase_target(phrase, "a");
         noun_phrase_alone(nouns, phrase);
-        if (strcmp(phrase->target[at->mark[i]], "a") != 0) at->mark[i] = -1;
+        if (strcmp(phrase->word[TARGET][at->mark[i]], "a") != 0) at->mark[i] = -1;
     }
 }
 
@@ -235,12 +242,12 @@ static void clitic(const struct clause *clause, const struct verb_at *at, struct
 {
     const struct pronoun *pronoun = clause->subject.pronoun;
     enum person person = subject_person(&clause->subject);
-    if (clause->verb->reflexive) phrase_link(phrase, at->main, phrase_target(phrase, REFLEXIVE[person]));
+    if (clause->verb->reflexive) phrase_linked(phrase, at->main, REFLEXIVE[person]);
     if (clause->verb->dative && pronoun)
-        phrase_link(phrase, at->subject, phrase_target(phrase, pronoun->indirect));
+        phrase_linked(phrase, at->subject, pronoun->indirect);
     else if (clause->verb->dative)
-        phrase_link(phrase, at->main, phrase_target(phrase, person == THIRD ? "le" : "les"));
-    if (clause->object) phrase_link(phrase, at->object, phrase_target(phrase, clause->object->direct));
+        phrase_linked(phrase, at->main, person == THIRD ? "le" : "les");
+    if (clause->object) phrase_linked(phrase, at->object, clause->object->direct);
 }
 
 /* The Spanish verb in the simple present. A dative verb agrees with the English object: in "me
@@ -258,7 +265,7 @@ static void verb_target(const struct clause *clause, const struct verb_at *at, s
     const struct construction *construction = &CONSTRUCTIONS[clause->tense];
     const struct verb *verb = clause->verb;
     bool simple = clause->tense == TENSE_SIMPLE;
-    if (clause->negative) phrase_link(phrase, at->negation, phrase_target(phrase, "no"));
+    if (clause->negative) phrase_linked(phrase, at->negation, "no");
     clitic(clause, at, phrase);
     enum person person = subject_person(&clause->subject);
     int finite = phrase_target(phrase, simple ? simple_target(clause) : construction->finite_target[person]);
@@ -273,7 +280,7 @@ static void verb_target(const struct clause *clause, const struct verb_at *at, s
     phrase_link(phrase, at->main, main);
     phrase_link(phrase, at->particle, main);
     link_marks(at, phrase);
-    if (verb->governed) phrase_link(phrase, at->main, phrase_target(phrase, verb->governed));
+    if (verb->governed) phrase_linked(phrase, at->main, verb->governed);
 }
 
 static void verb_clause(const struct clause *clause, struct verb_at *at, struct phrase *phrase)
@@ -299,10 +306,7 @@ static void be(const struct clause *clause, const struct verb_at *at, const char
 {
     enum person person = subject_person(&clause->subject);
     int is = phrase_source(phrase, BE[person]);
-    if (clause->negative) {
-        int negation = phrase_source(phrase, "not");
-        phrase_link(phrase, negation, phrase_target(phrase, "no"));
-    }
+    if (clause->negative) add_both(phrase, "not", "no");
     int target = phrase_target(phrase, forms[person]);
     phrase_link(phrase, at->subject, target);
     phrase_link(phrase, is, target);
@@ -314,10 +318,7 @@ static void adjective_clause(const struct clause *clause, const struct verb_at *
     enum number number = subject_person(&clause->subject) >= FIRST_PLURAL ? PLURAL : SINGULAR;
     enum gender gender = pronoun ? pronoun->gender : gender_of(&clause->subject.nouns);
     be(clause, at, clause->adjective->copula == SER ? SER_FORMS : ESTAR_FORMS, phrase);
-    if (clause->very) {
-        int very = phrase_source(phrase, "very");
-        phrase_link(phrase, very, phrase_target(phrase, "muy"));
-    }
+    if (clause->very) add_both(phrase, "very", "muy");
     int source = phrase_source(phrase, clause->adjective->source);
     add_adjective(clause->adjective, clause->adjective->target[form_of(number, gender)], source, phrase);
 }
@@ -372,14 +373,13 @@ static void relative_clause(const struct noun_phrase *head, struct phrase *phras
         if (article != mark) at.mark[0] = mark; /* equal: the "a" became part of "al" */
         phrase_link(phrase, pronoun, article);
     }
-    phrase_link(phrase, pronoun, phrase_target(phrase, "que"));
+    phrase_linked(phrase, pronoun, "que");
     append_clause(clause, &at, phrase);
 }
 
 void grammar_conjunction(int conjunction, struct phrase *phrase)
 {
-    int source = phrase_source(phrase, CONJUNCTION[conjunction].source);
-    phrase_link(phrase, source, phrase_target(phrase, CONJUNCTION[conjunction].target));
+    add_both(phrase, CONJUNCTION[conjunction].source, CONJUNCTION[conjunction].target);
 }
 
 void grammar_clause(const struct clause *clause, struct phrase *phrase)

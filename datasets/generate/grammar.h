@@ -7,7 +7,6 @@
 #define QKV_DATASETS_GRAMMAR_H
 
 #include "datasets/generate/lexicon.h"
-#include "datasets/generate/phrase.h"
 
 #include <stdbool.h>
 

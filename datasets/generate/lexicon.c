@@ -3,26 +3,133 @@
 #include "qkv/lines.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- phrases ---- */
+
+int phrase_source(struct phrase *phrase, const char *word)
+{
+    QKV_BUG(phrase->count[SOURCE] == PHRASE_WORDS, "an English phrase is too long");
+    int at = phrase->count[SOURCE]++;
+    phrase->word[SOURCE][at] = word;
+    if (at > 0 && !strcmp(phrase->word[SOURCE][at - 1], "a") && strchr("aeiou", word[0]))
+        phrase->word[SOURCE][at - 1] = "an";
+    return at;
+}
+
+/* True of an i sound: "iglesia" and "hijo", but not "hielo". */
+static bool begins_with_i(const char *word)
+{
+    if (word[0] == 'h') return word[1] == 'i' && word[2] != 'e' && word[2] != 'a';
+    return word[0] == 'i';
+}
+
+int phrase_target(struct phrase *phrase, const char *word)
+{
+    QKV_BUG(phrase->count[TARGET] == PHRASE_WORDS, "a Spanish phrase is too long");
+    int last = phrase->count[TARGET] - 1;
+    if (last >= 0 && !strcmp(word, "el")) {
+        bool to = !strcmp(phrase->word[TARGET][last], "a"), of = !strcmp(phrase->word[TARGET][last], "de");
+        if (to || of) {
+            phrase->word[TARGET][last] = to ? "al" : "del";
+            return last;
+        }
+    }
+    if (last >= 0 && !strcmp(phrase->word[TARGET][last], "y") && begins_with_i(word))
+        phrase->word[TARGET][last] = "e";
+    phrase->word[TARGET][phrase->count[TARGET]] = word;
+    return phrase->count[TARGET]++;
+}
+
+void phrase_link(struct phrase *phrase, int source, int target)
+{
+    if (source < 0 || target < 0) return;
+    for (int i = 0; i < phrase->link_count; i++)
+        if (phrase->link[i].source == source && phrase->link[i].target == target) return;
+    QKV_BUG(phrase->link_count == PHRASE_LINKS, "a phrase has too many links");
+    phrase->link[phrase->link_count++] = (struct link){source, target};
+}
+
+int phrase_linked(struct phrase *phrase, int source, const char *word)
+{
+    int target = phrase_target(phrase, word);
+    phrase_link(phrase, source, target);
+    return target;
+}
+
+void phrase_place_side(struct phrase *phrase, const struct phrase *part, enum side side,
+                       struct placement *placement)
+{
+    for (int i = 0; i < part->count[side]; i++)
+        placement->at[side][i] =
+            (side == SOURCE ? phrase_source : phrase_target)(phrase, part->word[side][i]);
+}
+
+void phrase_place_links(struct phrase *phrase, const struct phrase *part, const struct placement *placement)
+{
+    for (int i = 0; i < part->link_count; i++)
+        phrase_link(phrase, placement->at[SOURCE][part->link[i].source],
+                    placement->at[TARGET][part->link[i].target]);
+}
+
+void phrase_place(struct phrase *phrase, const struct phrase *part)
+{
+    struct placement placement;
+    phrase_place_side(phrase, part, SOURCE, &placement);
+    phrase_place_side(phrase, part, TARGET, &placement);
+    phrase_place_links(phrase, part, &placement);
+}
+
+char *phrase_text(const struct phrase *phrase, enum side side, struct qkv_arena *arena)
+{
+    const char *const *words = phrase->word[side];
+    size_t size = 1;
+    for (int i = 0; i < phrase->count[side]; i++) size += strlen(words[i]) + 1;
+    char *text = qkv_arena_zeroed(arena, size), *end = text;
+    for (int i = 0; text && i < phrase->count[side]; i++) end += sprintf(end, i ? " %s" : "%s", words[i]);
+    return text;
+}
+
+static int compare_links(const void *a, const void *b)
+{
+    const struct link *x = a, *y = b;
+    return x->source != y->source ? x->source - y->source : x->target - y->target;
+}
+
+char *phrase_link_text(const struct phrase *phrase, struct qkv_arena *arena)
+{
+    struct link sorted[PHRASE_LINKS];
+    memcpy(sorted, phrase->link, sizeof *sorted * (size_t)phrase->link_count);
+    qsort(sorted, (size_t)phrase->link_count, sizeof *sorted, compare_links);
+    char *text = qkv_arena_zeroed(arena, (size_t)phrase->link_count * 24 + 1), *end = text;
+    for (int i = 0; text && i < phrase->link_count; i++)
+        end += sprintf(end, i ? " %d-%d" : "%d-%d", sorted[i].source, sorted[i].target);
+    return text;
+}
+
+/* ---- reading a lexicon ---- */
+
 enum { MAX_FIELDS = 6, MAX_FIELD_WORDS = 24 };
 
-/* One line: field 0 has the words after the kind of the entry, the others the words after each `|`. */
+/* Where tags occur, to check after the whole file is read that a noun has each of them. */
+struct tag_use {
+    uint64_t of_nouns;        /* tags that at least one noun has */
+    int first_line[MAX_TAGS]; /* line of the first entry with each tag */
+};
+
+/* The line that is read: field 0 has the words after the kind of the entry, the others the words after each `|`. */
 struct row {
+    struct lexicon *lexicon;
+    struct tag_use *use;
     const char *path;
     int line;
     const char *kind;
     char *word[MAX_FIELDS][MAX_FIELD_WORDS];
     int words[MAX_FIELDS], fields;
     struct qkv_error *error;
-};
-
-/* Where tags occur, to check after the whole file is read that a noun has each of them. */
-struct tag_use {
-    uint64_t of_nouns;        /* tags that at least one noun has */
-    int first_line[MAX_TAGS]; /* line of the first entry with each tag */
 };
 
 /* Sets the error to "path:line: message"; the value is false. */
@@ -75,15 +182,15 @@ static int choose(const struct row *row, const char *word, const char *what, con
 }
 
 /* Reads words `first` .. `end`-1 of a field as tags. */
-static bool read_tags(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int field,
-                      int first, int end, uint64_t *tags)
+static bool read_tags(const struct row *row, int field, int first, int end, uint64_t *tags)
 {
+    struct lexicon *lexicon = row->lexicon;
     for (int i = first; i < end; i++) {
         int tag = 0;
         while (tag < lexicon->tags && strcmp(lexicon->tag[tag], row->word[field][i])) tag++;
         if (tag == MAX_TAGS) return BAD(row, "there are more than %d different tags", MAX_TAGS);
         if (tag == lexicon->tags) {
-            use->first_line[tag] = row->line;
+            row->use->first_line[tag] = row->line;
             lexicon->tag[lexicon->tags++] = row->word[field][i];
         }
         *tags |= UINT64_C(1) << tag;
@@ -92,15 +199,13 @@ static bool read_tags(struct lexicon *lexicon, struct tag_use *use, const struct
 }
 
 /* Reads a field "tags [> tags]": the tags of the subject, then those of the object. Without ">", all are in *subject. */
-static bool read_roles(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int field,
-                       uint64_t *subject, uint64_t *object)
+static bool read_roles(const struct row *row, int field, uint64_t *subject, uint64_t *object)
 {
     if (!need_words(row, field, "its tags", 1, MAX_FIELD_WORDS)) return false;
     int end = row->words[field], arrow = 0;
     while (arrow < end && strcmp(row->word[field][arrow], ">")) arrow++;
     if (arrow == 0 || arrow == end - 1) return BAD(row, "%s needs tags on both sides of '>'", row->kind);
-    return read_tags(lexicon, use, row, field, 0, arrow, subject) &&
-           read_tags(lexicon, use, row, field, arrow + 1, end, object);
+    return read_tags(row, field, 0, arrow, subject) && read_tags(row, field, arrow + 1, end, object);
 }
 
 /* Reads three fields: English words, Spanish words, links. */
@@ -115,7 +220,7 @@ static bool read_phrase(const struct row *row, int first, struct phrase *phrase)
         int source, target, read = 0;
         const char *text = row->word[first + 2][i];
         if (sscanf(text, "%2d-%2d%n", &source, &target, &read) != 2 || text[read] || source < 0 ||
-            target < 0 || source >= phrase->source_count || target >= phrase->target_count)
+            target < 0 || source >= phrase->count[SOURCE] || target >= phrase->count[TARGET])
             return BAD(row, "'%s' is no link between its words", text);
         phrase_link(phrase, source, target);
     }
@@ -132,11 +237,10 @@ static bool read_weight(const struct row *row, int index, int *weight)
     return true;
 }
 
-static bool read_determiner(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+static bool read_determiner(const struct row *row, int at)
 {
-    (void)use;
     static const char *const kinds[] = {"definite", "indefinite", "each", NULL};
-    struct determiner *determiner = &lexicon->determiner[at];
+    struct determiner *determiner = &row->lexicon->determiner[at];
     if (!need_words(row, 0, "its kind and weight", 2, 2) || !need_words(row, 1, "its English", 2, 2) ||
         !need_words(row, 2, "its Spanish", 4, 4))
         return false;
@@ -148,12 +252,11 @@ static bool read_determiner(struct lexicon *lexicon, struct tag_use *use, const 
     return true;
 }
 
-static bool read_pronoun(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+static bool read_pronoun(const struct row *row, int at)
 {
-    (void)use;
     static const char *const persons[] = {"1s", "2s", "3s", "1p", "3p", NULL}, *const genders[] = {"m", "f",
                                                                                                    NULL};
-    struct pronoun *pronoun = &lexicon->pronoun[at];
+    struct pronoun *pronoun = &row->lexicon->pronoun[at];
     if (!need_words(row, 0, "its weight", 1, 1) || !need_words(row, 1, "its English", 2, 2) ||
         !need_words(row, 2, "its person and gender", 2, 2) || !need_words(row, 3, "its clitics", 2, 2))
         return false;
@@ -169,17 +272,17 @@ static bool read_pronoun(struct lexicon *lexicon, struct tag_use *use, const str
     return true;
 }
 
-static bool read_preposition(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+static bool read_preposition(const struct row *row, int at)
 {
     static const char *const kinds[] = {"place", "goal", "recipient", "company", NULL};
-    struct preposition *preposition = &lexicon->preposition[at];
+    struct preposition *preposition = &row->lexicon->preposition[at];
     int kind = need_words(row, 0, "its kind", 1, 1)
                    ? choose(row, row->word[0][0], "kind of preposition", kinds)
                    : -1;
     if (kind < 0) return false;
     preposition->kind = (enum preposition_kind)kind;
     if (!read_phrase(row, 1, &preposition->words) ||
-        !read_roles(lexicon, use, row, 4, &preposition->subject, &preposition->tags))
+        !read_roles(row, 4, &preposition->subject, &preposition->tags))
         return false;
     if (preposition->tags) return true;
     preposition->tags = preposition->subject; /* there was no '>' */
@@ -187,11 +290,10 @@ static bool read_preposition(struct lexicon *lexicon, struct tag_use *use, const
     return true;
 }
 
-static bool read_adverb(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+static bool read_adverb(const struct row *row, int at)
 {
-    (void)use;
     static const char *const kinds[] = {"frequency", "habit", "moment", NULL};
-    struct adverb *adverb = &lexicon->adverb[at];
+    struct adverb *adverb = &row->lexicon->adverb[at];
     int kind =
         need_words(row, 0, "its kind", 1, 1) ? choose(row, row->word[0][0], "kind of adverb", kinds) : -1;
     if (kind < 0) return false;
@@ -199,52 +301,50 @@ static bool read_adverb(struct lexicon *lexicon, struct tag_use *use, const stru
     return read_phrase(row, 1, &adverb->words);
 }
 
-static bool read_state(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+static bool read_state(const struct row *row, int at)
 {
-    struct state *state = &lexicon->state[at];
-    return read_phrase(row, 1, &state->words) &&
-           read_roles(lexicon, use, row, 4, &state->subject, &state->object);
+    struct state *state = &row->lexicon->state[at];
+    return read_phrase(row, 1, &state->words) && read_roles(row, 4, &state->subject, &state->object);
 }
 
-static bool read_any_noun(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at,
-                          int numbers)
+static bool read_any_noun(const struct row *row, int at, int numbers)
 {
     static const char *const genders[] = {"m", "f", NULL};
-    struct noun *noun = &lexicon->noun[at];
+    struct noun *noun = &row->lexicon->noun[at];
     if (!need_words(row, 1, "its English", numbers, numbers) ||
         !need_words(row, 2, "its Spanish and gender", numbers + 1, numbers + 1) ||
         !need_words(row, 3, "its tags", 1, MAX_FIELD_WORDS))
         return false;
     int gender = choose(row, row->word[2][numbers], "gender", genders);
-    if (gender < 0 || !read_tags(lexicon, use, row, 3, 0, row->words[3], &noun->tags)) return false;
+    if (gender < 0 || !read_tags(row, 3, 0, row->words[3], &noun->tags)) return false;
     copy_words(row, 1, 0, numbers, noun->source);
     copy_words(row, 2, 0, numbers, noun->target);
     noun->gender = (enum gender)gender;
-    noun->genitive = qkv_arena_format(&lexicon->arena, "%s's", row->word[1][0]);
+    noun->genitive = qkv_arena_format(&row->lexicon->arena, "%s's", row->word[1][0]);
     if (!noun->genitive) return BAD(row, "out of memory");
-    use->of_nouns |= noun->tags;
+    row->use->of_nouns |= noun->tags;
     return true;
 }
 
-static bool read_noun(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+static bool read_noun(const struct row *row, int at)
 {
-    return read_any_noun(lexicon, use, row, at, NUMBERS);
+    return read_any_noun(row, at, NUMBERS);
 }
 
-static bool read_mass(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+static bool read_mass(const struct row *row, int at)
 {
-    return read_any_noun(lexicon, use, row, at, 1);
+    return read_any_noun(row, at, 1);
 }
 
-static bool read_adjective(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+static bool read_adjective(const struct row *row, int at)
 {
     static const char *const copulas[] = {"-", "ser", "estar", NULL};
-    struct adjective *adjective = &lexicon->adjective[at];
+    struct adjective *adjective = &row->lexicon->adjective[at];
     if (!need_words(row, 1, "its English", 1, 1) || !need_words(row, 2, "its Spanish", FORMS, FORMS) ||
         !need_words(row, 3, "its copula", 1, 1) || !need_words(row, 4, "its tags", 1, MAX_FIELD_WORDS))
         return false;
     int copula = choose(row, row->word[3][0], "copula", copulas);
-    if (copula < 0 || !read_tags(lexicon, use, row, 4, 0, row->words[4], &adjective->tags)) return false;
+    if (copula < 0 || !read_tags(row, 4, 0, row->words[4], &adjective->tags)) return false;
     adjective->source = row->word[1][0];
     for (int i = 0; i < FORMS; i++) {
         char *joint = strchr(row->word[2][i], '_');
@@ -284,9 +384,9 @@ static bool read_verb_options(const struct row *row, struct verb *verb)
     return true;
 }
 
-static bool read_verb(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+static bool read_verb(const struct row *row, int at)
 {
-    struct verb *verb = &lexicon->verb[at];
+    struct verb *verb = &row->lexicon->verb[at];
     if (!need_words(row, 1, "its English", 3, 4)) return false;
     verb->reflexive = row->fields > 2 && row->words[2] > 0 && !strcmp(row->word[2][0], "se");
     int first = verb->reflexive ? 1 : 0, forms = PERSONS + 2;
@@ -301,7 +401,7 @@ static bool read_verb(struct lexicon *lexicon, struct tag_use *use, const struct
         return BAD(row, "an English particle is written +%s", word_at(row, 1, 3));
     if (verb->governed && *verb->governed++ != '+')
         return BAD(row, "a Spanish preposition is written +%s", word_at(row, 2, first + forms));
-    return read_roles(lexicon, use, row, 3, &verb->subject, &verb->object) && read_verb_options(row, verb);
+    return read_roles(row, 3, &verb->subject, &verb->object) && read_verb_options(row, verb);
 }
 
 static const struct noun *find_noun(const struct lexicon *lexicon, const char *word)
@@ -321,21 +421,21 @@ static const struct verb *find_intransitive(const struct lexicon *lexicon, const
 static const struct preposition *find_place(const struct lexicon *lexicon, const char *word)
 {
     for (int i = 0; i < lexicon->prepositions; i++)
-        if (lexicon->preposition[i].kind == PLACE && !strcmp(lexicon->preposition[i].words.source[0], word))
+        if (lexicon->preposition[i].kind == PLACE &&
+            !strcmp(lexicon->preposition[i].words.word[SOURCE][0], word))
             return &lexicon->preposition[i];
     return NULL;
 }
 
-static bool read_example(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at)
+static bool read_example(const struct row *row, int at)
 {
-    (void)use;
-    struct example *example = &lexicon->example[at];
+    struct example *example = &row->lexicon->example[at];
     if (!need_words(row, 1, "its sentence", 4, 4)) return false;
     char *const *word = row->word[1];
-    example->subject = find_noun(lexicon, word[0]);
-    example->verb = find_intransitive(lexicon, word[1]);
-    example->preposition = find_place(lexicon, word[2]);
-    example->place = find_noun(lexicon, word[3]);
+    example->subject = find_noun(row->lexicon, word[0]);
+    example->verb = find_intransitive(row->lexicon, word[1]);
+    example->preposition = find_place(row->lexicon, word[2]);
+    example->place = find_noun(row->lexicon, word[3]);
     if (!example->subject || !example->verb || !example->preposition || !example->place)
         return BAD(
             row,
@@ -347,7 +447,7 @@ static bool read_example(struct lexicon *lexicon, struct tag_use *use, const str
 /* The kinds of entries; `count` is the offset of the field of struct lexicon that counts them. */
 static const struct kind {
     const char *name;
-    bool (*read)(struct lexicon *lexicon, struct tag_use *use, const struct row *row, int at);
+    bool (*read)(const struct row *row, int at);
     size_t count;
 } KINDS[] = {
     {"determiner", read_determiner, offsetof(struct lexicon, determiners)},
@@ -385,8 +485,9 @@ static bool split(struct row *row, char *line)
     return true;
 }
 
-static bool read_line(struct lexicon *lexicon, struct tag_use *use, struct row *row, const char *line)
+static bool read_line(struct row *row, const char *line)
 {
+    struct lexicon *lexicon = row->lexicon;
     char *copy = qkv_arena_string(&lexicon->arena, line);
     if (!copy) return BAD(row, "out of memory");
     copy[strcspn(copy, "#")] = '\0';
@@ -397,17 +498,18 @@ static bool read_line(struct lexicon *lexicon, struct tag_use *use, struct row *
         int *count = (int *)((char *)lexicon + KINDS[i].count);
         if (*count == MAX_ENTRIES)
             return BAD(row, "there are more than %d entries of this kind", MAX_ENTRIES);
-        return KINDS[i].read(lexicon, use, row, (*count)++);
+        return KINDS[i].read(row, (*count)++);
     }
     return BAD(row, "unknown kind of entry '%s'", row->kind);
 }
 
 /* A tag that no noun has is a spelling error: its entry would never be used with a noun. */
-static bool check_tags(struct lexicon *lexicon, const struct tag_use *use, struct row *row)
+static bool check_tags(struct row *row)
 {
+    struct lexicon *lexicon = row->lexicon;
     for (int i = 0; i < lexicon->tags; i++) {
-        row->line = use->first_line[i];
-        if (!(use->of_nouns >> i & 1)) return BAD(row, "no noun has the tag '%s'", lexicon->tag[i]);
+        row->line = row->use->first_line[i];
+        if (!(row->use->of_nouns >> i & 1)) return BAD(row, "no noun has the tag '%s'", lexicon->tag[i]);
         if (!strcmp(lexicon->tag[i], "person")) lexicon->person = UINT64_C(1) << i;
     }
     for (int i = 0; i < lexicon->nouns; i++)
@@ -418,13 +520,11 @@ static bool check_tags(struct lexicon *lexicon, const struct tag_use *use, struc
 static bool read_all(struct lexicon *lexicon, struct qkv_lines *lines, struct qkv_error *error)
 {
     struct tag_use use = {0};
-    struct row row = {.path = lines->path, .error = error};
-    bool found;
-    for (;;) {
+    for (bool found = true;;) {
         if (qkv_lines_next(lines, &found, error)) return false;
-        if (!found) return check_tags(lexicon, &use, &row);
-        row = (struct row){.path = lines->path, .line = (int)lines->number, .error = error};
-        if (!read_line(lexicon, &use, &row, lines->line)) return false;
+        struct row row = {lexicon, &use, lines->path, (int)lines->number, .error = error};
+        if (!found) return check_tags(&row);
+        if (!read_line(&row, lines->line)) return false;
     }
 }
 

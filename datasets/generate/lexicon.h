@@ -1,4 +1,4 @@
-/* The words of the grammar, read from a text file; datasets/en_es/lexicon.txt explains its format.
+/* Phrases in two languages, and the words of the grammar, read from a text file; datasets/en_es/lexicon.txt explains its format.
  *
  * A tag is one bit of a uint64_t: a class of nouns, such as "person" or "food". Two entries fit when
  * they share a tag: a verb with the object tag "food" can have every noun with this tag as object.
@@ -6,10 +6,69 @@
 #ifndef QKV_DATASETS_LEXICON_H
 #define QKV_DATASETS_LEXICON_H
 
-#include "datasets/generate/phrase.h"
 #include "qkv/arena.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* ---- phrases ---- */
+
+/* The sides of a phrase: English is the source, Spanish the target. */
+enum side { SOURCE, TARGET, SIDES };
+
+enum { PHRASE_WORDS = 192, PHRASE_LINKS = 768 };
+
+/* English word `source` translates to Spanish word `target` (or a part of it); both from 0. */
+struct link {
+    int source, target;
+};
+
+/* A phrase in English and Spanish with its word alignment. The grammar appends words to both sides. A finished phrase can be placed
+ * into another one, each side at a different point, because the order of constituents can differ: "my brother's dog", "el perro de
+ * mi hermano". Caller's storage; all zero is an empty phrase. The words are not copied. */
+struct phrase {
+    const char *word[SIDES][PHRASE_WORDS];
+    struct link link[PHRASE_LINKS];
+    int count[SIDES], link_count;
+};
+
+/* Empties a phrase. Setting it to zero would take much longer. */
+static inline void phrase_clear(struct phrase *phrase)
+{
+    phrase->count[SOURCE] = phrase->count[TARGET] = phrase->link_count = 0;
+}
+
+/* Appends an English word and returns its position. "a" before a vowel becomes "an". */
+int phrase_source(struct phrase *phrase, const char *word);
+
+/* Appends a Spanish word and returns its position. "a" and "de" contract with a following "el"; the position is then that
+ * of "al" or "del", which keeps its links. "y" becomes "e" before an i sound. */
+int phrase_target(struct phrase *phrase, const char *word);
+
+/* Links two positions. A link that exists is not added again; a negative position is ignored. */
+void phrase_link(struct phrase *phrase, int source, int target);
+
+/* Appends a Spanish word that is linked to an English one; returns its position. */
+int phrase_linked(struct phrase *phrase, int source, const char *word);
+
+/* The positions of the words of a placed phrase. */
+struct placement {
+    int at[SIDES][PHRASE_WORDS];
+};
+
+/* Appends one side of `part` to `phrase`. Call it for both, in any order, then phrase_place_links. */
+void phrase_place_side(struct phrase *phrase, const struct phrase *part, enum side side,
+                       struct placement *placement);
+void phrase_place_links(struct phrase *phrase, const struct phrase *part, const struct placement *placement);
+
+/* Appends both sides and the links. */
+void phrase_place(struct phrase *phrase, const struct phrase *part);
+
+/* One side as text with single spaces, or the links as `i-j`, sorted by i, then j. NULL when there is no memory. */
+char *phrase_text(const struct phrase *phrase, enum side side, struct qkv_arena *arena);
+char *phrase_link_text(const struct phrase *phrase, struct qkv_arena *arena);
+
+/* ---- words ---- */
 
 enum number { SINGULAR, PLURAL };
 enum gender { MASCULINE, FEMININE };

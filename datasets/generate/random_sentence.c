@@ -1,6 +1,134 @@
 #include "datasets/generate/random_sentence.h"
 
-#include "datasets/generate/random_words.h"
+/* ---- words: every word that fits is equally likely, or as likely as its weight says; NULL when no word fits ---- */
+
+/* What a noun phrase must be like. */
+struct noun_request {
+    uint64_t tags;
+    const struct noun *except; /* any noun but this one, which the clause has already; may be NULL */
+    bool definite;             /* the determiner must be DEFINITE or EACH */
+    bool indefinite;           /* the determiner must be INDEFINITE */
+    bool bare;                 /* may have no determiner: "eats apples" */
+    bool general; /* may have no determiner in English, but has an article in Spanish: "likes apples" */
+    bool plain;   /* must have neither a joined noun phrase nor a relative clause */
+};
+
+/* Returns from the calling function: one of the `count` candidates that fit, all equally likely; NULL when none fits.
+ * `fits` is an expression about candidate[i]. */
+#define PICK(sampler, count, candidate, fits)                                                                \
+    do {                                                                                                     \
+        int64_t suitable = 0, chosen;                                                                        \
+        for (int i = 0; i < (count); i++) suitable += (fits);                                                \
+        if (!suitable) return NULL;                                                                          \
+        chosen = dice_below(&(sampler)->dice, suitable);                                                     \
+        for (int i = 0;; i++)                                                                                \
+            if ((fits) && chosen-- == 0) return &(candidate)[i];                                             \
+    } while (0)
+
+/* A noun with one of the tags, but not `except`, which may be NULL. */
+static const struct noun *pick_noun(struct sampler *sampler, uint64_t tags, const struct noun *except)
+{
+    const struct noun *noun = sampler->lexicon->noun;
+    PICK(sampler, sampler->lexicon->nouns, noun, (noun[i].tags & tags) && &noun[i] != except);
+}
+
+/* An adjective that fits the noun; `before`: whether it precedes the noun in Spanish; `definite`:
+ * the noun phrase is. */
+static const struct adjective *pick_adjective(struct sampler *sampler, const struct noun *noun, bool before,
+                                              bool definite)
+{
+    const struct adjective *a = sampler->lexicon->adjective;
+    PICK(sampler, sampler->lexicon->adjectives, a,
+         (a[i].tags & noun->tags) && a[i].before == before && (definite || !a[i].definite));
+}
+
+/* An adjective that can follow "is"; for this noun, or for any noun when it is NULL. */
+static const struct adjective *pick_predicate(struct sampler *sampler, const struct noun *noun)
+{
+    const struct adjective *a = sampler->lexicon->adjective;
+    PICK(sampler, sampler->lexicon->adjectives, a,
+         a[i].copula != NO_COPULA && (!noun || (a[i].tags & noun->tags)));
+}
+
+/* A preposition. When `subject` is not 0, a subject with these tags can be at its place. */
+static const struct preposition *pick_preposition(struct sampler *sampler, enum preposition_kind kind,
+                                                  uint64_t subject)
+{
+    const struct preposition *p = sampler->lexicon->preposition;
+    PICK(sampler, sampler->lexicon->prepositions, p,
+         p[i].kind == kind && (!subject || (p[i].subject & subject)));
+}
+
+static const struct adverb *pick_adverb(struct sampler *sampler, enum adverb_kind kind)
+{
+    const struct adverb *a = sampler->lexicon->adverb;
+    PICK(sampler, sampler->lexicon->adverbs, a, a[i].kind == kind);
+}
+
+/* A state. When `subject` is not 0, it fits a subject with these tags. */
+static const struct state *pick_state(struct sampler *sampler, uint64_t subject)
+{
+    const struct state *state = sampler->lexicon->state;
+    PICK(sampler, sampler->lexicon->states, state, !subject || (state[i].subject & subject));
+}
+
+static const struct verb *pick_verb(struct sampler *sampler, bool transitive, bool dative)
+{
+    const struct verb *v = sampler->lexicon->verb;
+    PICK(sampler, sampler->lexicon->verbs, v, v[i].dative == dative && (v[i].object != 0) == transitive);
+}
+
+/* True when a determiner fits the noun and the request. */
+static bool determiner_fits(const struct determiner *determiner, const struct noun_request *request,
+                            const struct noun *noun, enum number number)
+{
+    bool mass = !noun->source[PLURAL];
+    if (!determiner->source[number] || (mass && determiner->kind != DEFINITE)) return false;
+    if (request->definite && determiner->kind == INDEFINITE) return false;
+    return !request->indefinite || determiner->kind == INDEFINITE;
+}
+
+/* A verb that is not dative, for relative clauses, whose subject is a noun with these tags. */
+static const struct verb *pick_verb_of(struct sampler *sampler, uint64_t subject, bool transitive)
+{
+    const struct verb *v = sampler->lexicon->verb;
+    PICK(sampler, sampler->lexicon->verbs, v,
+         !v[i].dative && (v[i].object != 0) == transitive && (v[i].subject & subject));
+}
+
+/* The same, whose object is a noun with these tags. */
+static const struct verb *pick_verb_to(struct sampler *sampler, uint64_t object)
+{
+    const struct verb *v = sampler->lexicon->verb;
+    PICK(sampler, sampler->lexicon->verbs, v, !v[i].dative && !v[i].governed && (v[i].object & object));
+}
+
+static const struct determiner *pick_determiner(struct sampler *sampler, const struct noun_request *request,
+                                                const struct noun *noun, enum number number)
+{
+    const struct determiner *determiner = sampler->lexicon->determiner;
+    int64_t weight = 0;
+    for (int i = 0; i < sampler->lexicon->determiners; i++)
+        if (determiner_fits(&determiner[i], request, noun, number)) weight += determiner[i].weight;
+    if (!weight) return NULL;
+    int64_t chosen = dice_below(&sampler->dice, weight);
+    for (int i = 0;; i++) {
+        if (!determiner_fits(&determiner[i], request, noun, number)) continue;
+        chosen -= determiner[i].weight;
+        if (chosen < 0) return &determiner[i];
+    }
+}
+
+static const struct pronoun *pick_pronoun(struct sampler *sampler)
+{
+    const struct pronoun *pronoun = sampler->lexicon->pronoun;
+    int64_t weight = 0;
+    for (int i = 0; i < sampler->lexicon->pronouns; i++) weight += pronoun[i].weight;
+    if (!weight) return NULL;
+    int64_t chosen = dice_below(&sampler->dice, weight);
+    while (chosen >= pronoun->weight) chosen -= (pronoun++)->weight;
+    return pronoun;
+}
 
 /* ---- clauses ---- */
 
@@ -100,8 +228,8 @@ static bool draw_subject(struct sampler *sampler, uint64_t tags, int percent_pro
 }
 
 /* Draws a complement. When `tags` is not 0, its preposition must fit a subject with these tags. */
-static bool draw_complement_of(struct sampler *sampler, uint64_t tags, enum preposition_kind kind,
-                               const struct noun *except, struct complement *complement)
+static bool draw_complement(struct sampler *sampler, uint64_t tags, enum preposition_kind kind,
+                            const struct noun *except, struct complement *complement)
 {
     complement->preposition = pick_preposition(sampler, kind, tags);
     if (!complement->preposition) return false;
@@ -109,12 +237,6 @@ static bool draw_complement_of(struct sampler *sampler, uint64_t tags, enum prep
                                    .except = except,
                                    .definite = dice_percent(&sampler->dice, 75)};
     return draw_nouns(sampler, request, &complement->nouns);
-}
-
-static bool draw_complement(struct sampler *sampler, enum preposition_kind kind, const struct noun *except,
-                            struct complement *complement)
-{
-    return draw_complement_of(sampler, 0, kind, except, complement);
 }
 
 /* Draws a tense by percent, in the order of enum tense. Only in the simple present does the main
@@ -155,7 +277,7 @@ static bool would_be_reflexive(enum person a, enum person b)
 static bool draw_recipient(struct sampler *sampler, struct clause *clause)
 {
     if (!clause->verb->recipient || !dice_percent(&sampler->dice, 60)) return true;
-    return draw_complement(sampler, RECIPIENT, clause->subject.nouns.noun, &clause->recipient);
+    return draw_complement(sampler, 0, RECIPIENT, clause->subject.nouns.noun, &clause->recipient);
 }
 
 static void count_object(struct sampler *sampler, const struct clause *clause)
@@ -201,7 +323,7 @@ static bool draw_predicate(struct sampler *sampler, struct clause *clause)
     if (!can_have_place || !dice_percent(&sampler->dice, verb->object ? 16 : 70)) return true;
     enum preposition_kind kind = verb->moves && dice_percent(&sampler->dice, 60) ? GOAL : PLACE;
     if (kind == PLACE && dice_percent(&sampler->dice, 15)) kind = COMPANY;
-    return draw_complement(sampler, kind, clause->subject.nouns.noun, &clause->place);
+    return draw_complement(sampler, 0, kind, clause->subject.nouns.noun, &clause->place);
 }
 
 static bool draw_verb_clause(struct sampler *sampler, struct clause *clause)
@@ -245,7 +367,7 @@ static bool draw_adjective_clause(struct sampler *sampler, struct clause *clause
 /* The preposition says what can be at the place. */
 static bool draw_location_clause(struct sampler *sampler, struct clause *clause)
 {
-    if (!draw_complement(sampler, PLACE, NULL, &clause->place)) return false;
+    if (!draw_complement(sampler, 0, PLACE, NULL, &clause->place)) return false;
     uint64_t tags = clause->place.preposition->subject;
     if (clause->kind == CLAUSE_EXISTENCE)
         return draw_nouns(
@@ -304,7 +426,7 @@ static bool draw_subject_relative(struct sampler *sampler, struct clause *clause
         if (clause->state) return draw_state(sampler, clause);
     } else if (choice < 80) {
         clause->kind = CLAUSE_LOCATION;
-        return draw_complement_of(sampler, noun->tags, PLACE, noun, &clause->place);
+        return draw_complement(sampler, noun->tags, PLACE, noun, &clause->place);
     }
     clause->kind = CLAUSE_ADJECTIVE;
     clause->adjective = pick_predicate(sampler, noun);
@@ -385,7 +507,7 @@ static int draw_conjunction(struct sampler *sampler)
  * word number `held_out_at` (-1: none) has held-out combinations. */
 static bool add_clause(struct sampler *sampler, int words, int held_out_at, struct phrase *sentence)
 {
-    int begin = sentence->source_count, conjunction = begin ? draw_conjunction(sampler) : -1;
+    int begin = sentence->count[SOURCE], conjunction = begin ? draw_conjunction(sampler) : -1;
     for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         struct clause clause;
         struct phrase phrase;
@@ -395,12 +517,12 @@ static bool add_clause(struct sampler *sampler, int words, int held_out_at, stru
         phrase_clear(&phrase);
         if (conjunction >= 0) grammar_conjunction(conjunction, &phrase);
         grammar_clause(&clause, &phrase);
-        int end = begin + phrase.source_count;
+        int end = begin + phrase.count[SOURCE];
         bool must_hold_out = held_out_at >= begin && held_out_at < end;
         if (must_hold_out != (sampler->held_out > 0) || end > words ||
             (end < words && words - end < MIN_WORDS))
             continue;
-        if (sentence->target_count + phrase.target_count > PHRASE_WORDS) return false;
+        if (sentence->count[TARGET] + phrase.count[TARGET] > PHRASE_WORDS) return false;
         phrase_place(sentence, &phrase);
         return true;
     }
@@ -410,7 +532,7 @@ static bool add_clause(struct sampler *sampler, int words, int held_out_at, stru
 bool draw_sentence(struct sampler *sampler, int words, bool held_out, struct phrase *sentence)
 {
     int held_out_at = held_out ? (int)dice_below(&sampler->dice, words) : -1;
-    while (sentence->source_count < words)
+    while (sentence->count[SOURCE] < words)
         if (!add_clause(sampler, words, held_out_at, sentence)) return false;
     return true;
 }

@@ -2,7 +2,7 @@
 #ifndef QKV_DATASETS_RANDOM_SENTENCE_H
 #define QKV_DATASETS_RANDOM_SENTENCE_H
 
-#include "datasets/generate/dice.h"
+#include "datasets/generate/dataset.h"
 #include "datasets/generate/grammar.h"
 
 enum { MAX_OWNERS = 8, MAX_JOINED = 2, MAX_RELATIVES = 3 };

@@ -171,10 +171,5 @@ enum qkv_status sequences_generate(const struct sequence_request *request, int64
     struct dataset_files files;
     for (int split = 0; split < SPLITS; split++) repeated[split] = 0;
     if (dataset_files_begin(&files, &request->request, NAMES, FILES, error)) return QKV_INVALID;
-    enum qkv_status status = write_all(request, &files, repeated, error);
-    if (status)
-        dataset_files_abandon(&files);
-    else
-        status = dataset_files_commit(&files, error);
-    return status;
+    return dataset_files_end(&files, write_all(request, &files, repeated, error), error);
 }

@@ -3,8 +3,7 @@
 #ifndef QKV_DATASETS_SEQUENCES_H
 #define QKV_DATASETS_SEQUENCES_H
 
-#include "datasets/generate/dataset_files.h"
-#include "datasets/generate/dice.h"
+#include "datasets/generate/dataset.h"
 #include "qkv/vocabulary.h"
 
 enum sequence_task {
