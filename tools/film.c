@@ -9,7 +9,7 @@
 #include "draw/picture.h"
 #include "qkv/attention_map.h"
 #include "qkv/file.h"
-#include "run/snapshots.h"
+#include "run/checkpoints.h"
 
 #include <math.h>
 #include <stdio.h>

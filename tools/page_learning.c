@@ -3,7 +3,7 @@
 
 #include "print.h"
 
-#include "run/snapshots.h"
+#include "run/checkpoints.h"
 #include "run/training_log.h"
 
 #include <cjson/cJSON.h>

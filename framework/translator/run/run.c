@@ -1,11 +1,13 @@
-#include "qkv/run.h"
+/* The folder of a run: its files and checkpoints, opening it, and what its model was trained with. */
+#include "run/checkpoints.h"
 
+#include "config/config_keys.h"
 #include "config/path.h"
 #include "qkv/file.h"
-#include "run/listing.h"
-#include "run/provenance.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +44,241 @@ enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error
                          folder, format, QKV_RUN_FORMAT);
 }
 
+/* ---- names of checkpoints ---- */
+
+const char *qkv_numbered_name(char name[NUMBERED_NAME_SIZE], const char *prefix, int64_t update)
+{
+    snprintf(name, NUMBERED_NAME_SIZE, "%s%lld.safetensors", prefix, (long long)update);
+    return name;
+}
+
+int64_t qkv_numbered_update(const char *name, const char *prefix)
+{
+    char written[NUMBERED_NAME_SIZE];
+    size_t length = strlen(prefix);
+    if (strncmp(name, prefix, length) != 0) return -1;
+    int64_t update = strtoll(name + length, NULL, 10);
+    return update >= 0 && !strcmp(name, qkv_numbered_name(written, prefix, update)) ? update : -1;
+}
+
+bool qkv_numbered_is_reserved(const char *name)
+{
+    return !strncmp(name, NUMBERED_UPDATE, strlen(NUMBERED_UPDATE)) ||
+           !strncmp(name, NUMBERED_SNAPSHOT, strlen(NUMBERED_SNAPSHOT));
+}
+
+static const char END[] = ".safetensors";
+enum { SHOWN = 10, END_LENGTH = sizeof END - 1 };
+
+static int is_checkpoint(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name);
+    return length > END_LENGTH && !strcmp(entry->d_name + length - END_LENGTH, END);
+}
+
+static int is_visible(const struct dirent *entry)
+{
+    return *entry->d_name != '.';
+}
+
+static void free_entries(struct dirent **entries, int count)
+{
+    for (int i = 0; i < count; i++) free(entries[i]);
+    free(entries);
+}
+
+/* The names of the checkpoints in a folder as --checkpoint takes them, sorted, with commas between; of many, the first ones and
+ * the number of the others. It lives in the arena. NULL: there are none, or the folder cannot be read. */
+static const char *list_checkpoints(struct qkv_arena *arena, const char *folder)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, is_checkpoint, alphasort);
+    const char *list = NULL;
+    for (int i = 0; i < count && i < SHOWN && (list || !i); i++) {
+        const char *name = entries[i]->d_name;
+        list = qkv_arena_format(arena, "%s%s%.*s", i ? list : "", i ? ", " : "",
+                                (int)(strlen(name) - END_LENGTH), name);
+    }
+    if (list && count > SHOWN) list = qkv_arena_format(arena, "%s and %d more", list, count - SHOWN);
+    free_entries(entries, count);
+    return list;
+}
+
+/* The path of the first run in a folder, by name, in the arena. NULL: there is none, or the folder cannot be read. */
+static const char *find_run_inside(struct qkv_arena *arena, const char *folder)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, is_visible, alphasort);
+    const char *found = NULL;
+    for (int i = 0; i < count && !found; i++) {
+        const char *run = qkv_run_file(arena, folder, entries[i]->d_name);
+        const char *config = run ? qkv_run_file(arena, run, QKV_RUN_CONFIG) : NULL;
+        if (config && qkv_path_exists(config)) found = run;
+    }
+    free_entries(entries, count);
+    return found;
+}
+
+/* ---- provenance ---- */
+
+enum { CHECKSUM_SIZE = 9, SIDES = 2 }; /* 8 hexadecimal digits with the NUL; source and target */
+
+static const char *const VOCABULARY_KEYS[SIDES] = {"train.source_vocabulary", "train.target_vocabulary"};
+
+static const char *const CODES_KEYS[SIDES] = {"train.source_codes", "train.target_codes"};
+
+static void format_checksum(const struct qkv_vocabulary *vocabulary, char text[CHECKSUM_SIZE])
+{
+    snprintf(text, CHECKSUM_SIZE, "%08lx", (unsigned long)qkv_vocabulary_checksum(vocabulary));
+}
+
+/* The checksum of the merges of a side; "none" when its level is not bpe. */
+static void format_codes(const struct qkv_config *config, int side, char text[CHECKSUM_SIZE])
+{
+    const struct qkv_bpe *bpe = side ? config->data.trg.bpe : config->data.src.bpe;
+    snprintf(text, CHECKSUM_SIZE, "none");
+    if (bpe) snprintf(text, CHECKSUM_SIZE, "%08lx", (unsigned long)qkv_bpe_checksum(bpe));
+}
+
+/* The key of the state for a key of the config. */
+static const char *config_key(struct qkv_arena *arena, const char *path)
+{
+    return qkv_arena_format(arena, "config.%s", path);
+}
+
+static bool save_key(void *context, const char *path, const char *value)
+{
+    struct qkv_state *state = context;
+    const char *key = config_key(&state->arena, path);
+    if (!key) return false;
+    qkv_state_set(state, key, value);
+    return true;
+}
+
+void qkv_provenance_save(struct qkv_state *state, const struct qkv_config *config,
+                         const struct qkv_vocabulary *source, const struct qkv_vocabulary *target)
+{
+    const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
+    char text[CHECKSUM_SIZE];
+    if (qkv_config_each(config, QKV_KEYS_FIXED_ON_RESUME, save_key, state)) state->failed = true;
+    for (int i = 0; i < SIDES; i++) {
+        format_checksum(vocabularies[i], text);
+        qkv_state_set(state, VOCABULARY_KEYS[i], text);
+        format_codes(config, i, text);
+        if (strcmp(text, "none") != 0) qkv_state_set(state, CODES_KEYS[i], text);
+    }
+}
+
+enum { DESCRIPTION_SIZE = 64 };
+
+/* Such as "80 pairs, checksum 1a2b3c4d". */
+static void describe(const struct qkv_trained_text *text, char description[DESCRIPTION_SIZE])
+{
+    snprintf(description, DESCRIPTION_SIZE, "%lld pairs, checksum %08lx", (long long)text->pairs,
+             (unsigned long)text->checksum);
+}
+
+void qkv_provenance_save_text(struct qkv_state *state, const struct qkv_trained_text *text)
+{
+    char description[DESCRIPTION_SIZE];
+    const char *of_file = qkv_arena_format(&state->arena, "file.%s", text->key),
+               *of_text = qkv_arena_format(&state->arena, "text.%s", text->key);
+    describe(text, description);
+    state->failed = state->failed || !of_file || !of_text;
+    if (state->failed) return;
+    qkv_state_set(state, of_file, text->file);
+    qkv_state_set(state, of_text, description);
+}
+
+struct checking {
+    const struct qkv_state *state;
+    const struct qkv_config *config;
+    const char *path;
+    struct qkv_arena arena;
+    struct qkv_error *error;
+    bool refused;
+};
+
+static bool check_key(void *context, const char *path, const char *value)
+{
+    struct checking *checking = context;
+    const char *key = config_key(&checking->arena, path);
+    const char *trained = key ? qkv_state_get(checking->state, key) : NULL;
+    if (!trained || !strcmp(trained, value)) return true;
+    enum qkv_key_role role = qkv_schema_find(&qkv_config_schema, path)->role;
+    bool is_of_model = role == QKV_ROLE_MODEL;
+    bool is_of_schedule = role == QKV_ROLE_FREE; /* fixed because the schedule depends on it */
+    qkv_error_set(
+        checking->error,
+        "%s: was trained with %s %s, but the config has %s%s%s%s: put it back, or train a new run%s",
+        checking->path, path, trained, value,
+        is_of_schedule ? ", which changes the learning rates of the " : "",
+        is_of_schedule ? qkv_schedule_kind_choices.list[checking->config->training.scheduling].name : "",
+        is_of_schedule ? " schedule" : "",
+        is_of_model ? "" : ", which --from can start with these parameters");
+    checking->refused = true;
+    return false;
+}
+
+enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct qkv_config *config,
+                                     enum qkv_config_selection when, const struct qkv_vocabulary *source,
+                                     const struct qkv_vocabulary *target, const char *path,
+                                     struct qkv_error *error)
+{
+    static const char *const NAMES[SIDES] = {"source", "target"};
+    const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
+    struct checking checking = {.state = state, .config = config, .path = path, .error = error};
+    enum qkv_status status = qkv_config_each(config, when, check_key, &checking);
+    qkv_arena_release(&checking.arena);
+    if (status) return checking.refused ? QKV_INVALID : qkv_error_set(error, "%s: out of memory", path);
+    for (int i = 0; i < SIDES; i++) {
+        char text[CHECKSUM_SIZE];
+        const char *codes = qkv_state_get(state, CODES_KEYS[i]);
+        int64_t min_freq = i ? config->data.trg.bpe_min_freq : config->data.src.bpe_min_freq;
+        format_codes(config, i, text);
+        if (codes && strcmp(codes, text) != 0)
+            return qkv_error_set(error,
+                                 "%s: was trained with other %s merges: their checksum was %s, but that of "
+                                 "%s.codes%s is %s: put them back",
+                                 path, NAMES[i], codes, NAMES[i], min_freq > 0 ? " with its pieces" : "",
+                                 text);
+        const char *trained = qkv_state_get(state, VOCABULARY_KEYS[i]);
+        format_checksum(vocabularies[i], text);
+        if (trained && strcmp(trained, text) != 0)
+            return qkv_error_set(
+                error,
+                "%s: was trained with another %s vocabulary: its checksum was %s, but that of "
+                "%s.vocabulary is %s: put it back",
+                path, NAMES[i], trained, NAMES[i], text);
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_provenance_check_text(const struct qkv_state *state, const struct qkv_trained_text *text,
+                                          const char *path, struct qkv_error *error)
+{
+    char description[DESCRIPTION_SIZE];
+    struct qkv_arena arena = {0};
+    const char *of_file = qkv_arena_format(&arena, "file.%s", text->key),
+               *of_text = qkv_arena_format(&arena, "text.%s", text->key);
+    const char *old_file = of_file ? qkv_state_get(state, of_file) : NULL;
+    const char *old_text = of_text ? qkv_state_get(state, of_text) : NULL;
+    enum qkv_status status = QKV_OK;
+    describe(text, description);
+    if (!of_file || !of_text)
+        status = qkv_error_set(error, "%s: out of memory", path);
+    else if (old_file && old_text && strcmp(old_text, description) != 0)
+        status =
+            qkv_error_set(error,
+                          "%s: was trained with %s %s (%s), but now %s holds other text (%s): put it back, "
+                          "or train a new run, which --from can start with these parameters",
+                          path, text->key, old_file, old_text, text->file, description);
+    qkv_arena_release(&arena);
+    return status;
+}
+
+/* ---- opening ---- */
+
 /* Reports that there is no such run. Suggests runs/<folder>, where `qkv train` makes runs, if that exists. */
 static enum qkv_status no_such_run(const char *folder, struct qkv_arena *arena, struct qkv_error *error)
 {
@@ -67,7 +304,7 @@ static enum qkv_status not_a_folder(const char *path, struct qkv_arena *arena, s
 /* Reports that a folder is not a run. If it holds runs, as that of `qkv sweep` does, names one. */
 static enum qkv_status not_a_run(const char *folder, struct qkv_arena *arena, struct qkv_error *error)
 {
-    const char *inside = qkv_find_run_inside(arena, folder);
+    const char *inside = find_run_inside(arena, folder);
     if (inside) return qkv_error_set(error, "%s: not a run, but it holds runs, such as %s", folder, inside);
     return qkv_error_set(error, "%s: not a run: it holds no %s; `qkv train` makes runs", folder,
                          QKV_RUN_CONFIG);
@@ -128,7 +365,7 @@ static const char *choose_checkpoint(struct qkv_run *run, const char *wanted)
 /* Reports that the run has no checkpoint of this name, or none at all (NULL). */
 static enum qkv_status no_such_checkpoint(struct qkv_run *run, const char *wanted, struct qkv_error *error)
 {
-    const char *names = wanted ? qkv_list_checkpoints(&run->arena, run->path) : NULL;
+    const char *names = wanted ? list_checkpoints(&run->arena, run->path) : NULL;
     if (!names)
         return qkv_error_set(error, "%s: holds no checkpoint: training has not saved one yet", run->path);
     return qkv_error_set(error, "%s: there is no checkpoint %s; it has %s", run->path, wanted, names);
@@ -187,4 +424,60 @@ void qkv_run_release(struct qkv_run *run)
     qkv_state_release(&run->state);
     qkv_arena_release(&run->arena);
     *run = (struct qkv_run){0};
+}
+
+/* ---- snapshots ---- */
+
+static int is_snapshot(const struct dirent *entry)
+{
+    return qkv_numbered_update(entry->d_name, NUMBERED_SNAPSHOT) >= 0;
+}
+
+static int by_update(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+enum qkv_status qkv_snapshots_find(struct qkv_run *run, int64_t **updates, int64_t *count,
+                                   struct qkv_error *error)
+{
+    struct dirent **entries = NULL;
+    int found = scandir(run->path, &entries, is_snapshot, NULL);
+    if (found < 0) return qkv_error_set(error, "%s: cannot be read: %s", run->path, strerror(errno));
+    *count = 0;
+    *updates = qkv_arena_allocate(&run->arena, (size_t)(found + 1) * sizeof **updates);
+    for (int i = 0; i < found; i++) {
+        if (*updates) (*updates)[(*count)++] = qkv_numbered_update(entries[i]->d_name, NUMBERED_SNAPSHOT);
+        free(entries[i]);
+    }
+    free(entries);
+    if (!*updates) return qkv_error_set(error, "out of memory for run %s", run->path);
+    if (*count) qsort(*updates, (size_t)*count, sizeof **updates, by_update);
+    return QKV_OK;
+}
+
+double qkv_checkpoint_loss(const struct qkv_state *state)
+{
+    double sum, tokens;
+    bool known = !qkv_state_get_number(state, "train.log_loss", &sum, NULL) &&
+                 !qkv_state_get_number(state, "train.log_tokens", &tokens, NULL) && tokens > 0;
+    return known ? sum / tokens : (double)NAN;
+}
+
+enum qkv_status qkv_snapshot_load(struct qkv_run *run, int64_t update, double *loss, struct qkv_error *error)
+{
+    struct qkv_state state = {0};
+    struct qkv_parameters *parameters = &run->model->parameters;
+    char name[NUMBERED_NAME_SIZE];
+    const char *path =
+        qkv_run_file(&run->arena, run->path, qkv_numbered_name(name, NUMBERED_SNAPSHOT, update));
+    if (!path) return qkv_error_set(error, "out of memory for run %s", run->path);
+    enum qkv_status status = qkv_checkpoint_load(path, parameters, NULL, &state, error);
+    if (!status)
+        status = qkv_provenance_check(&state, &run->config, QKV_KEYS_FIXED_BY_MODEL, &run->source,
+                                      &run->target, path, error);
+    *loss = qkv_checkpoint_loss(&state);
+    qkv_state_release(&state);
+    return status;
 }

@@ -4,8 +4,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "core/temporary.h"
-#include "run/numbered.h"
-#include "run/provenance.h"
+#include "run/checkpoints.h"
 
 #include "qkv/scalar_math.h"
 
@@ -148,19 +147,34 @@ enum kind {
     HALF, /* values in half precision */
 };
 
+int qkv_training_texts(const struct training *training, struct qkv_trained_text texts[MAX_TEXTS])
+{
+    const struct qkv_data_config *data = &training->config->data;
+    const struct qkv_corpus *train = &training->train, *dev = &training->dev;
+    const struct qkv_token_links *links = &training->links;
+    int count = 0;
+    texts[count++] =
+        (struct qkv_trained_text){"data.train", data->train, train->count, qkv_corpus_checksum(train)};
+    if (links->pairs)
+        texts[count++] = (struct qkv_trained_text){"data.train_links", data->train_links, links->pairs,
+                                                   qkv_token_links_checksum(links)};
+    if (data->dev[0])
+        texts[count++] =
+            (struct qkv_trained_text){"data.dev", data->dev, dev->count, qkv_corpus_checksum(dev)};
+    return count;
+}
+
 /* Writes a checkpoint to the file `name` of the run folder. */
 static enum qkv_status save(struct training *training, const char *name, enum kind kind,
                             struct qkv_error *error)
 {
     struct qkv_parameters *parameters = &training->model->parameters;
-    const struct qkv_data_config *data = &training->config->data;
+    struct qkv_trained_text texts[MAX_TEXTS];
     struct qkv_state state = {0};
+    int count = qkv_training_texts(training, texts);
     const char *path = qkv_run_file(&state.arena, training->folder, name);
     qkv_provenance_save(&state, training->config, &training->source, &training->target);
-    qkv_provenance_save_text(&state, "data.train", data->train, &training->train);
-    if (training->links.pairs)
-        qkv_provenance_save_links(&state, "data.train_links", data->train_links, &training->links);
-    if (data->dev[0]) qkv_provenance_save_text(&state, "data.dev", data->dev, &training->dev);
+    for (int i = 0; i < count; i++) qkv_provenance_save_text(&state, &texts[i]);
     save_progress(&training->progress, &state);
     qkv_schedule_save(&training->schedule, &state);
     /* A checkpoint without the state of the optimizer holds the moving average, if there is one, in place of the parameters. */

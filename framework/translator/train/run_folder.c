@@ -4,7 +4,6 @@
 #include "config/finish.h"
 #include "core/clock.h"
 #include "qkv/file.h"
-#include "run/numbered.h"
 
 #include <cjson/cJSON.h>
 #include <dirent.h>

@@ -6,7 +6,6 @@
 #include "config/config_keys.h"
 #include "config/value.h"
 #include "processes/processes.h"
-#include "run/provenance.h"
 
 #include "qkv/layers.h"
 
@@ -387,23 +386,18 @@ static bool add_key(void *context, const char *path, const char *value)
     return !handshake->has_failed;
 }
 
-static void add_pairs(struct qkv_handshake *handshake, const char *name, int64_t pairs, uint32_t sum)
-{
-    qkv_handshake_add(handshake, name, "%lld pairs, checksum %08lx", (long long)pairs, (unsigned long)sum);
-}
-
 /* States config, texts, vocabularies and merges of a prepared training. The keys of the config come first, because the key that
  * differs says more than a checksum; keys without an effect may differ. */
 static void describe(const struct training *training, struct qkv_handshake *handshake)
 {
+    struct qkv_trained_text texts[MAX_TEXTS];
+    int count = qkv_training_texts(training, texts);
     qkv_config_each(training->config, QKV_KEYS_WITH_EFFECT, add_key, handshake);
     qkv_handshake_add_checksum(handshake, "the config",
                                (uint32_t)crc32_z(0, (const Bytef *)handshake->facts, handshake->size));
-    add_pairs(handshake, "data.train", training->train.count, qkv_corpus_checksum(&training->train));
-    add_pairs(handshake, "data.dev", training->dev.count, qkv_corpus_checksum(&training->dev));
-    if (training->links.pairs)
-        add_pairs(handshake, "data.train_links", training->links.pairs,
-                  qkv_token_links_checksum(&training->links));
+    for (int i = 0; i < count; i++)
+        qkv_handshake_add(handshake, texts[i].key, "%lld pairs, checksum %08lx", (long long)texts[i].pairs,
+                          (unsigned long)texts[i].checksum);
     qkv_handshake_add_checksum(handshake, "the source vocabulary",
                                qkv_vocabulary_checksum(&training->source));
     qkv_handshake_add_checksum(handshake, "the target vocabulary",
@@ -463,14 +457,12 @@ static enum qkv_status save_merges(struct training *training, struct qkv_error *
 static enum qkv_status check_texts(const struct training *training, const struct qkv_state *state,
                                    const char *last, struct qkv_error *error)
 {
-    const struct qkv_data_config *data = &training->config->data;
-    if (qkv_provenance_check_text(state, "data.train", data->train, &training->train, last, error))
-        return QKV_INVALID;
-    if (training->links.pairs && qkv_provenance_check_links(state, "data.train_links", data->train_links,
-                                                            &training->links, last, error))
-        return QKV_INVALID;
-    if (!data->dev[0] || !training->progress.kept[KEPT_BEST].count) return QKV_OK;
-    return qkv_provenance_check_text(state, "data.dev", data->dev, &training->dev, last, error);
+    struct qkv_trained_text texts[MAX_TEXTS];
+    int count = qkv_training_texts(training, texts);
+    if (training->config->data.dev[0] && !training->progress.kept[KEPT_BEST].count) count--;
+    for (int i = 0; i < count; i++)
+        if (qkv_provenance_check_text(state, &texts[i], last, error)) return QKV_INVALID;
+    return QKV_OK;
 }
 
 static enum qkv_status restore(struct training *training, struct qkv_error *error)

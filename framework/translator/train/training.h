@@ -15,6 +15,7 @@
 #include "qkv/schedule.h"
 #include "qkv/token_links.h"
 #include "qkv/trainer.h"
+#include "run/checkpoints.h"
 #include "train/overfitting.h"
 
 #include <dirent.h>
@@ -23,6 +24,7 @@ enum {
     MAX_KEPT =
         64, /* upper limit of training.keep_best_ckpts, testing.average, keep_last_ckpts and snapshots */
     MAX_SAMPLES = 16, /* upper limit of training.validation_samples */
+    MAX_TEXTS = 3,    /* data.train, data.train_links, data.dev */
 };
 
 /* The lists of the checkpoints that are kept. */
@@ -180,6 +182,9 @@ enum qkv_status qkv_log_write(struct training *training, const struct log_line *
 /* Takes the progress from the state of a checkpoint. Fails, and changes nothing, when a number is missing or impossible. */
 enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv_state *state,
                                      struct qkv_error *error);
+
+/* The texts and links of this training, that of data.dev last; returns their number. */
+int qkv_training_texts(const struct training *training, struct qkv_trained_text texts[MAX_TEXTS]);
 
 /* True after the last update. The epoch must be planned. */
 bool qkv_training_is_at_end(const struct training *training);

@@ -15,6 +15,7 @@
 #include "qkv/kernels.h"
 #include "qkv/workers.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,4 +257,12 @@ uLong crc32_z(uLong sum, const Bytef *bytes, z_size_t size)
         for (int bit = 0; bit < 8; bit++) rest = rest >> 1 ^ (rest & 1 ? 0xEDB88320 : 0);
     }
     return ~rest & 0xFFFFFFFF;
+}
+
+/* There are no folders. */
+int scandir(const char *folder, struct dirent ***entries, int (*filter)(const struct dirent *),
+            int (*compare)(const struct dirent **, const struct dirent **))
+{
+    (void)folder, (void)entries, (void)filter, (void)compare;
+    return -1;
 }

@@ -1,0 +1,67 @@
+/* Private: the checkpoints of a run: their names, what their models were trained with, and snapshots. */
+#ifndef QKV_RUN_CHECKPOINTS_H
+#define QKV_RUN_CHECKPOINTS_H
+
+#include "qkv/run.h"
+
+/* ---- names with the number of their update, such as update-500.safetensors ---- */
+
+/* The prefixes of such names: of the best and the last checkpoints, and of those of training.snapshots. */
+#define NUMBERED_UPDATE   "update-"
+#define NUMBERED_SNAPSHOT "snapshot-"
+
+enum { NUMBERED_NAME_SIZE = 48 };
+
+/* Writes the name of the checkpoint of an update to `name`, which it returns. */
+const char *qkv_numbered_name(char name[NUMBERED_NAME_SIZE], const char *prefix, int64_t update);
+
+/* The update of the checkpoint with this name, if it is the prefix and a number; -1 for other names. */
+int64_t qkv_numbered_update(const char *name, const char *prefix);
+
+/* True for names that begin with one of the prefixes, whatever follows: nothing else may write such a file. */
+bool qkv_numbered_is_reserved(const char *name);
+
+/* ---- provenance: a checkpoint records what its model was trained with ----
+ * The config keys that must not change, the vocabularies, the merges of byte-pair encoding and the training text are checked on
+ * loading. Comparing shapes would not suffice: another number of heads, or other words, can give tensors of the same shapes. */
+
+/* Adds the values of the config keys QKV_KEYS_FIXED_ON_RESUME and the checksums of the vocabularies and of the
+ * merges of the config to the state. Out of memory, it sets state->failed. */
+void qkv_provenance_save(struct qkv_state *state, const struct qkv_config *config,
+                         const struct qkv_vocabulary *source, const struct qkv_vocabulary *target);
+
+/* A text, or the links of guided alignment, that a model was trained with. */
+struct qkv_trained_text {
+    const char *key, *file; /* of the config, such as data.train, and its value */
+    int64_t pairs;
+    uint32_t checksum;
+};
+
+/* Adds file name, number of pairs and checksum to the state. */
+void qkv_provenance_save_text(struct qkv_state *state, const struct qkv_trained_text *text);
+
+/* Compares the state of the checkpoint `path` with the config keys `when` and the vocabularies, or with a text. Fails
+ * at the first difference, with a message that begins with `path`. Anything that the state does not record is
+ * accepted, and so is an equal text of another file name. */
+enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct qkv_config *config,
+                                     enum qkv_config_selection when, const struct qkv_vocabulary *source,
+                                     const struct qkv_vocabulary *target, const char *path,
+                                     struct qkv_error *error);
+enum qkv_status qkv_provenance_check_text(const struct qkv_state *state, const struct qkv_trained_text *text,
+                                          const char *path, struct qkv_error *error);
+
+/* ---- the snapshots that a run kept with training.snapshots ---- */
+
+/* Finds the updates that have a snapshot, ascending: *updates lies in the arena of the run. */
+enum qkv_status qkv_snapshots_find(struct qkv_run *run, int64_t **updates, int64_t *count,
+                                   struct qkv_error *error);
+
+/* Loads a snapshot into the model of the run; run->checkpoint and run->state do not change. *loss: the
+ * qkv_checkpoint_loss of the snapshot, which is NaN before the first update. */
+enum qkv_status qkv_snapshot_load(struct qkv_run *run, int64_t update, double *loss, struct qkv_error *error);
+
+/* The mean training loss of the updates between the last log line and the saving of a checkpoint, in nats per target token,
+ * with label smoothing; NaN if there were no updates. */
+double qkv_checkpoint_loss(const struct qkv_state *state);
+
+#endif
