@@ -1,10 +1,8 @@
 /* qkv align: draws links between the words of sentence pairs. */
 #include "alignment_table.h"
+#include "attention_options.h"
 #include "command.h"
 #include "config.h"
-#include "layer_or_head.h"
-#include "links_options.h"
-#include "measure_option.h"
 #include "print.h"
 #include "terminal.h"
 #include "unknown_words.h"
@@ -64,23 +62,18 @@ static const char *name_of_drawing(const void *context, int64_t index)
     return qkv_alignment_drawing_name((enum qkv_alignment_drawing)index);
 }
 
-/* The index of a name; `otherwise` for NULL. */
-static int64_t index_of(const char *name, qkv_name_lister *names, int64_t otherwise)
-{
-    for (int64_t i = 0; name && names(NULL, i); i++)
-        if (!strcmp(names(NULL, i), name)) return i;
-    return otherwise;
-}
-
 static int read_maps(struct alignment *a)
 {
-    struct qkv_aligner_map *map = a->options.map;
-    if (read_layer_or_head("--layer", layer, ACCEPT_MEAN, &map[0].layer) ||
-        read_layer_or_head("--head", head, ACCEPT_MEAN | ACCEPT_BEST, &map[0].head))
-        return QKV_INVALID;
-    map[1] = map[0];
-    if (read_layer_or_head("--reverse-layer", reverse_layer, ACCEPT_MEAN, &map[1].layer)) return QKV_INVALID;
-    return read_layer_or_head("--reverse-head", reverse_head, ACCEPT_MEAN | ACCEPT_BEST, &map[1].head);
+    const char *const layers[] = {layer, reverse_layer}, *const heads[] = {head, reverse_head};
+    for (int d = 0; d < 2; d++) {
+        struct qkv_aligner_map *map = &a->options.map[d];
+        if (d) *map = a->options.map[0];
+        if (read_layer_or_head(d ? "--reverse-layer" : "--layer", layers[d], ACCEPT_MEAN, &map->layer) ||
+            read_layer_or_head(d ? "--reverse-head" : "--head", heads[d], ACCEPT_MEAN | ACCEPT_BEST,
+                               &map->head))
+            return QKV_INVALID;
+    }
+    return QKV_OK;
 }
 
 /* Reports options that contradict each other. */
@@ -113,13 +106,13 @@ static int check_options(const struct alignment *a, const char *pairs)
 static int read_options(struct alignment *a, const char *pairs)
 {
     a->options.reading =
-        (enum qkv_alignment_reading)index_of(reading_name, name_of_reading, QKV_READING_PREDICTED);
-    a->options.drawing = (enum qkv_alignment_drawing)index_of(
+        (enum qkv_alignment_reading)choice_index(reading_name, name_of_reading, QKV_READING_PREDICTED);
+    a->options.drawing = (enum qkv_alignment_drawing)choice_index(
         drawing_name, name_of_drawing, reverse_path ? QKV_DRAWING_GROW_DIAG : QKV_DRAWING_TARGET);
     a->options.threshold = threshold > 0 ? threshold : 0;
     a->options.norms = measures_norms(measure);
     a->options.multiply = multiply;
-    a->rule = (enum qkv_head_rule)index_of(rule_name, choose_name, QKV_HEAD_RULE_AGREEMENT);
+    a->rule = (enum qkv_head_rule)choice_index(rule_name, choose_name, QKV_HEAD_RULE_AGREEMENT);
     if (output_path && !strcmp(output_path, "-")) output_path = NULL;
     if (read_maps(a)) return QKV_INVALID;
     return check_options(a, pairs);

@@ -12,12 +12,13 @@
  * must have at least one sentence. */
 void print_alignment(const struct qkv_alignment_score *score, FILE *file);
 
-/* Makes a JSON object of one result with its rates. The caller owns it; NULL when memory runs out. */
+/* Makes a JSON object of one result with its rates. The caller owns it; json_memory_is_out (json.h) says whether it is
+ * complete. */
 cJSON *alignment_result_json(const struct qkv_alignment_result *result);
 
 /* Makes a JSON object of the same results: sentences, best (target and union), and results, each with
  * drawing, reading, layer, head (numbers from 1, or "mean"), aer, precision, recall (0 to 1) and
- * the counts that they come from. The caller owns it; NULL when memory runs out. */
+ * the counts that they come from. */
 cJSON *alignment_json(const struct qkv_alignment_score *score);
 
 #endif

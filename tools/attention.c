@@ -1,7 +1,6 @@
 /* qkv attention: shows what a trained model attends to while it translates a sentence. */
+#include "attention_options.h"
 #include "command.h"
-#include "layer_or_head.h"
-#include "measure_option.h"
 #include "output_options.h"
 #include "print.h"
 #include "search_options.h"

@@ -1,8 +1,8 @@
 #include "attention_text.h"
 
+#include "attention_options.h"
 #include "output_options.h"
 #include "search_options.h"
-#include "without.h"
 
 const char *attention_title(const struct qkv_model *model, const char *source, const char *target,
                             struct qkv_arena *arena)

@@ -1,10 +1,8 @@
 /* qkv evaluate: scores a run on parallel text. */
 #include "alignment_table.h"
-#include "by_length.h"
+#include "attention_options.h"
 #include "command.h"
 #include "config.h"
-#include "links_options.h"
-#include "log_probs.h"
 #include "print.h"
 #include "run_processes.h"
 #include "score_options.h"
@@ -18,11 +16,109 @@
 #include "qkv/heads.h"
 #include "qkv/run.h"
 
+#include "draw/text.h"
+#include "qkv/file.h"
+#include "report/json_text.h"
 #include "run/training_log.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- scores by the length of the source (--by-length) ---- */
+
+/* Caller's storage, all zero at first. */
+struct by_length {
+    int64_t step, count;      /* source tokens of a class of lengths; number of classes */
+    struct qkv_scorer *class; /* [count]: sources of i * step + 1 to (i + 1) * step tokens */
+};
+
+static enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t longest,
+                                      const struct qkv_text_options *options, struct qkv_error *error)
+{
+    table->step = step;
+    table->class = calloc((size_t)((longest + step - 1) / step), sizeof *table->class);
+    if (!table->class) return qkv_error_set(error, "out of memory for scores by length");
+    table->count = (longest + step - 1) / step;
+    for (int64_t i = 0; i < table->count; i++) table->class[i].options = *options;
+    return QKV_OK;
+}
+
+static enum qkv_status by_length_add(struct by_length *table, const struct qkv_sentence_score *score,
+                                     const char *translation, const char *reference, struct qkv_error *error)
+{
+    struct qkv_scorer *class = &table->class[(score->source_tokens - 1) / table->step];
+    class->counts.sentences++;
+    class->counts.translated++;
+    class->counts.tokens += score->tokens;
+    class->counts.negative_log_likelihood += score->negative_log_likelihood;
+    class->counts.correct += score->correct;
+    class->counts.exact_matches += score->is_exact_match;
+    return qkv_scorer_add(class, translation, &reference, 1, error);
+}
+
+static bool has_column(const struct by_length *table, int m)
+{
+    const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+    if (!(info->columns & QKV_COLUMN_BY_LENGTH)) return false;
+    return !info->of_texts || qkv_scorer_computes(&table->class[0], (enum qkv_metric)m);
+}
+
+static void by_length_print(const struct by_length *table)
+{
+    enum { NARROWEST = 7 };
+    int widths[QKV_METRIC_COUNT];
+    printf("%-18s %9s", "source tokens", "sentences");
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        char name[METRIC_NAME_SIZE];
+        if (!has_column(table, m)) continue;
+        int width = (int)strlen(metric_column_name((enum qkv_metric)m, name)) + 1;
+        widths[m] = width > NARROWEST ? width : NARROWEST;
+        printf(" %*s", widths[m], name);
+    }
+    putchar('\n');
+    for (int64_t i = 0; i < table->count; i++) {
+        const struct qkv_scores scores = qkv_scorer_scores(&table->class[i]);
+        char range[48];
+        if (!scores.counts.sentences) continue;
+        snprintf(range, sizeof range, table->step == 1 ? "%lld" : "%lld to %lld",
+                 (long long)(i * table->step + 1), (long long)((i + 1) * table->step));
+        printf("%-18s %9lld", range, (long long)scores.counts.sentences);
+        for (int m = 0; m < QKV_METRIC_COUNT; m++)
+            if (has_column(table, m))
+                printf(" %*.2f", widths[m], metric_shown((enum qkv_metric)m, scores.value[m]));
+        putchar('\n');
+    }
+}
+
+static cJSON *by_length_json(const struct by_length *table)
+{
+    cJSON *array = cJSON_CreateArray();
+    for (int64_t i = 0; i < table->count; i++) {
+        const struct qkv_scores scores = qkv_scorer_scores(&table->class[i]);
+        if (!scores.counts.sentences) continue;
+        cJSON *object = cJSON_CreateObject();
+        cJSON_AddNumberToObject(object, "from", (double)(i * table->step + 1));
+        cJSON_AddNumberToObject(object, "to", (double)((i + 1) * table->step));
+        cJSON_AddNumberToObject(object, "sentences", (double)scores.counts.sentences);
+        cJSON_AddNumberToObject(object, "tokens", (double)scores.counts.tokens);
+        for (int m = 0; m < QKV_METRIC_COUNT; m++)
+            if (has_column(table, m))
+                cJSON_AddNumberToObject(object, qkv_metric_info((enum qkv_metric)m)->key, scores.value[m]);
+        cJSON_AddItemToArray(array, object);
+    }
+    return array;
+}
+
+static void by_length_release(struct by_length *table)
+{
+    for (int64_t i = 0; i < table->count; i++) qkv_scorer_release(&table->class[i]);
+    free(table->class);
+    *table = (struct by_length){0};
+}
+
+/* ---- the evaluation ---- */
 
 struct evaluation {
     struct qkv_run run;
@@ -54,6 +150,130 @@ static struct evaluate_options evaluate_options;
 static const char *checkpoint;
 static struct search_options search_options = SEARCH_OPTIONS_DEFAULT;
 static bool json;
+
+/* ---- log-probabilities (--log-probs) ---- */
+
+static bool has_extension(const char *path, const char *extension)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && !strcmp(dot + 1, extension);
+}
+
+static int log_probs_check(const char *path)
+{
+    if (has_extension(path, "tsv") || has_extension(path, "json")) return QKV_OK;
+    return print_error("--log-probs %s: must be a file whose name ends in .tsv or .json", path);
+}
+
+/* Token `t` of the target of sentence i, as the model reads it; </s> after the last one. */
+static const char *token(const struct evaluation *e, int64_t i, int64_t t)
+{
+    const struct qkv_corpus_side *side = &e->corpus.target;
+    int64_t at = side->start[i] + t;
+    return qkv_vocabulary_token(&e->run.target, at < side->start[i + 1] ? side->ids[at] : QKV_END);
+}
+
+/* Appends a row: line, number of tokens, sum, tokens and log-probabilities, the last two with spaces between. */
+static void append_row(const struct evaluation *e, int64_t i, struct bytes *scratch, struct bytes *out)
+{
+    const struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
+    const double *numbers = qkv_evaluator_log_probabilities(e->evaluator, i);
+    qkv_bytes_format(out, "%lld\t%lld\t", (long long)e->corpus.line[i], (long long)score.tokens);
+    qkv_bytes_number(out, -score.negative_log_likelihood);
+    scratch->size = 0;
+    for (int64_t t = 0; t < score.tokens; t++) {
+        if (t) qkv_bytes_text(scratch, " ");
+        qkv_bytes_text(scratch, token(e, i, t));
+    }
+    qkv_bytes_text(out, "\t");
+    if (scratch->failed)
+        out->failed = true;
+    else
+        qkv_text_field(out, scratch->data, '\t');
+    for (int64_t t = 0; t < score.tokens; t++) {
+        qkv_bytes_text(out, t ? " " : "\t");
+        qkv_bytes_number(out, numbers[t]);
+    }
+    qkv_bytes_text(out, "\n");
+}
+
+/* Appends an object for the sentence. */
+static void append_object(const struct evaluation *e, int64_t i, struct bytes *out)
+{
+    const struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
+    const double *numbers = qkv_evaluator_log_probabilities(e->evaluator, i);
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "line", (double)e->corpus.line[i]);
+    cJSON_AddNumberToObject(object, "log_prob", -score.negative_log_likelihood);
+    cJSON *tokens = cJSON_AddArrayToObject(object, "tokens");
+    for (int64_t t = 0; t < score.tokens; t++)
+        cJSON_AddItemToArray(tokens, cJSON_CreateString(token(e, i, t)));
+    cJSON_AddItemToObject(object, "log_probs", cJSON_CreateDoubleArray(numbers, (int)score.tokens));
+    if (json_memory_is_out())
+        out->failed = true;
+    else
+        qkv_json_append(out, object);
+    cJSON_Delete(object);
+}
+
+/* Appends a member of the object, and frees its value. */
+static void append_member(struct bytes *out, const char *key, cJSON *value)
+{
+    if (json_memory_is_out()) out->failed = true;
+    qkv_bytes_format(out, "\t\"%s\":\t", key);
+    if (!out->failed) qkv_json_append(out, value);
+    qkv_bytes_text(out, ",\n");
+    cJSON_Delete(value);
+}
+
+/* Appends the members of the object before the sentences. */
+static void append_head(const struct evaluation *e, struct bytes *out)
+{
+    double sum = 0, tokens = 0;
+    for (int64_t i = 0; i < e->corpus.count; i++) {
+        const struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
+        sum -= score.negative_log_likelihood;
+        tokens += (double)score.tokens;
+    }
+    qkv_bytes_text(out, "{\n");
+    append_member(out, "run", cJSON_CreateString(e->run.config.name));
+    append_member(out, "checkpoint", cJSON_CreateString(e->run.checkpoint));
+    append_member(out, "test", cJSON_CreateString(e->test));
+    append_member(out, "tokens", cJSON_CreateNumber(tokens));
+    append_member(out, "log_prob", cJSON_CreateNumber(sum));
+    qkv_bytes_text(out, "\t\"sentences\":\t[");
+}
+
+static enum qkv_status log_probs_write(const struct evaluation *e, const char *path, struct qkv_error *error)
+{
+    bool as_json = has_extension(path, "json");
+    struct qkv_file_writer writer;
+    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
+    struct bytes out = {0}, scratch = {0};
+    if (as_json)
+        append_head(e, &out);
+    else
+        qkv_bytes_text(&out, "line\ttoken_count\tlog_prob\ttokens\tlog_probs\n");
+    for (int64_t i = 0; i < e->corpus.count && !out.failed; i++) {
+        if (as_json && i) qkv_bytes_text(&out, ", ");
+        if (as_json)
+            append_object(e, i, &out);
+        else
+            append_row(e, i, &scratch, &out);
+        if (!out.failed) fwrite(out.data, 1, out.size, writer.file);
+        out.size = 0;
+    }
+    if (as_json) qkv_bytes_text(&out, "]\n}\n");
+    bool complete = !out.failed;
+    if (complete) fwrite(out.data, 1, out.size, writer.file);
+    free(out.data);
+    free(scratch.data);
+    if (complete) return qkv_file_commit(&writer, error);
+    qkv_file_abandon(&writer);
+    return qkv_error_set(error, "%s: out of memory for log-probabilities", path);
+}
+
+/* ---- evaluating ---- */
 
 /* True when translations are joined to plain text, without spaces around punctuation marks that are tokens of their own. */
 static bool joins_text(const struct qkv_text_config *text)
@@ -143,8 +363,7 @@ static enum qkv_status evaluate(struct evaluation *e, const struct evaluate_opti
                                                      : qkv_evaluator_run)(e->evaluator, &scores, error);
     if (status || qkv_processes_rank(e->processes) > 0) return status;
     e->scorer.counts = scores.counts;
-    const struct log_probs log_probs = {&e->run, e->test, &e->corpus, e->evaluator};
-    if (wanted->log_probs && log_probs_write(&log_probs, wanted->log_probs, error)) return QKV_INVALID;
+    if (wanted->log_probs && log_probs_write(e, wanted->log_probs, error)) return QKV_INVALID;
     return wanted->no_translation ? QKV_OK : score_texts(e, error);
 }
 

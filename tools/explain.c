@@ -1,8 +1,8 @@
 /* qkv explain: shows attention step by step, for a scene or for a trained run. */
+#include "attention_options.h"
 #include "command.h"
 #include "config.h"
 #include "explain/scene.h"
-#include "layer_or_head.h"
 #include "output_options.h"
 #include "print.h"
 #include "sentence_pair.h"

@@ -1,6 +1,6 @@
 /* qkv film: shows how the attention of a head developed in training, as an animated picture. */
+#include "attention_options.h"
 #include "command.h"
-#include "layer_or_head.h"
 #include "output_options.h"
 #include "print.h"
 #include "sentence_pair.h"

@@ -1,18 +1,20 @@
 /* qkv heads: measures what the heads of a run attend to, and how important they are. */
+#include "attention_options.h"
 #include "command.h"
 #include "config.h"
-#include "heads_table.h"
-#include "links_options.h"
-#include "measure_option.h"
 #include "print.h"
 #include "search_options.h"
 #include "terminal.h"
 #include "unknown_words.h"
 
+#include "draw/text.h"
+#include "qkv/attention_map.h"
 #include "qkv/evaluate.h"
 #include "qkv/file.h"
 #include "qkv/heads.h"
+#include "report/json_text.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +25,159 @@ static const char *checkpoint, *format_name, *output_path, *measure, *sort;
 static int64_t beam, threads;
 static bool no_translation, quiet;
 
+struct heads {
+    struct qkv_run run;
+    struct qkv_corpus corpus;
+    struct qkv_workers *workers;
+    struct qkv_measured_heads measured;
+    struct progress_bar bar;
+    const char *test; /* path of the parallel text */
+};
+
+static const struct qkv_head_measure_info *info_of(int m)
+{
+    return qkv_head_measure_info((enum qkv_head_measure)m);
+}
+
+/* ---- tables ---- */
+
+enum { NAME_WIDTH = 12, NARROWEST = 6 };
+
+/* Whether some head has the measure. */
+static bool has_measure(const struct heads *h, int m)
+{
+    for (int64_t i = 0; i < h->measured.count; i++)
+        if (!isnan(h->measured.heads[i].value[m])) return true;
+    return false;
+}
+
+static bool is_change(int m)
+{
+    return m == QKV_HEAD_LOSS || m == QKV_HEAD_BLEU;
+}
+
+/* ---- text ---- */
+
+static const char *number_text(int m, double value, char text[32])
+{
+    const struct qkv_head_measure_info *info = info_of(m);
+    snprintf(text, 32, is_change(m) ? "%+.*f" : "%.*f", info->digits, info->factor * value);
+    return isnan(value) ? "-" : text;
+}
+
+static int width_of(const struct heads *h, int m)
+{
+    int widest = (int)strlen(info_of(m)->title);
+    for (int64_t i = 0; i < h->measured.count; i++) {
+        char text[32];
+        int width = (int)strlen(number_text(m, h->measured.heads[i].value[m], text));
+        if (width > widest) widest = width;
+    }
+    return widest > NARROWEST ? widest : NARROWEST;
+}
+
+/* The columns of measures first .. end - 1. */
+static void append_columns(const struct heads *h, int first, int end, struct bytes *out)
+{
+    qkv_bytes_format(out, "%-*s", NAME_WIDTH, "head");
+    for (int m = first; m < end; m++)
+        if (has_measure(h, m)) qkv_bytes_format(out, " %*s", width_of(h, m), info_of(m)->title);
+    qkv_bytes_text(out, "\n");
+    for (int64_t i = 0; i < h->measured.count; i++) {
+        char name[64], text[32];
+        qkv_head_name(h->measured.heads[i].head, name, sizeof name);
+        qkv_bytes_format(out, "%-*s", NAME_WIDTH, name);
+        for (int m = first; m < end; m++)
+            if (has_measure(h, m))
+                qkv_bytes_format(out, " %*s", width_of(h, m),
+                                 number_text(m, h->measured.heads[i].value[m], text));
+        qkv_bytes_text(out, "\n");
+    }
+}
+
+static void write_text(const struct heads *h, struct bytes *out)
+{
+    const struct qkv_measured_heads *measured = &h->measured;
+    qkv_bytes_format(out, "%lld heads, %lld sentences, %lld target tokens; loss %.4f",
+                     (long long)measured->count, (long long)measured->sentences, (long long)measured->tokens,
+                     measured->loss);
+    if (!isnan(measured->bleu)) qkv_bytes_format(out, ", BLEU %.2f", measured->bleu);
+    qkv_bytes_format(out, "\n\nWhat each head attends to, by %s:\n",
+                     measures_norms(measure) ? "norms of weighted values" : "weights");
+    append_columns(h, 0, QKV_HEAD_ERROR_PREDICTED, out);
+    qkv_bytes_text(out, "\nHow important each head is (loss and BLEU: the change when it is silent):\n");
+    append_columns(h, QKV_HEAD_ERROR_PREDICTED, QKV_HEAD_MEASURES, out);
+}
+
+/* ---- TSV ---- */
+
+static void write_tsv(const struct heads *h, struct bytes *out)
+{
+    qkv_bytes_text(out, "head");
+    for (int m = 0; m < QKV_HEAD_MEASURES; m++) qkv_bytes_format(out, "\t%s", info_of(m)->name);
+    qkv_bytes_text(out, "\n");
+    for (int64_t i = 0; i < h->measured.count; i++) {
+        char name[64];
+        qkv_head_name(h->measured.heads[i].head, name, sizeof name);
+        qkv_bytes_text(out, name);
+        for (int m = 0; m < QKV_HEAD_MEASURES; m++) {
+            qkv_bytes_text(out, "\t");
+            if (!isnan(h->measured.heads[i].value[m])) qkv_bytes_number(out, h->measured.heads[i].value[m]);
+        }
+        qkv_bytes_text(out, "\n");
+    }
+}
+
+/* ---- JSON ---- */
+
+/* NaN becomes null. */
+static void add_number(cJSON *object, const char *key, double value)
+{
+    if (isnan(value))
+        cJSON_AddNullToObject(object, key);
+    else
+        cJSON_AddNumberToObject(object, key, value);
+}
+
+static cJSON *head_object(const struct qkv_measured_head *head)
+{
+    cJSON *object = cJSON_CreateObject();
+    char name[64];
+    qkv_head_name(head->head, name, sizeof name);
+    cJSON_AddStringToObject(object, "name", name);
+    cJSON_AddStringToObject(object, "kind", qkv_attention_kind_name(head->head.attention));
+    cJSON_AddNumberToObject(object, "layer", (double)head->head.layer);
+    cJSON_AddNumberToObject(object, "head", (double)head->head.head);
+    for (int m = 0; m < QKV_HEAD_MEASURES; m++) add_number(object, info_of(m)->name, head->value[m]);
+    return object;
+}
+
+static void write_json(const struct heads *h, struct bytes *out)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "run", h->run.config.name);
+    cJSON_AddStringToObject(object, "checkpoint", h->run.checkpoint);
+    cJSON_AddStringToObject(object, "test", h->test);
+    cJSON_AddStringToObject(object, "measure", measure_name(NULL, measures_norms(measure)));
+    cJSON_AddNumberToObject(object, "sentences", (double)h->measured.sentences);
+    cJSON_AddNumberToObject(object, "tokens", (double)h->measured.tokens);
+    add_number(object, "loss", h->measured.loss);
+    add_number(object, "bleu", h->measured.bleu);
+    cJSON *heads = cJSON_AddArrayToObject(object, "heads");
+    for (int64_t i = 0; i < h->measured.count; i++)
+        cJSON_AddItemToArray(heads, head_object(&h->measured.heads[i]));
+    qkv_json_append(out, object);
+    qkv_bytes_text(out, "\n");
+    cJSON_Delete(object);
+}
+
+/* ---- formats ---- */
+
 /* The formats, by name; each is also an extension of --output. */
 static const struct {
     const char *name;
-    void (*write)(const struct heads_table *table, struct bytes *out);
-} FORMATS[] = {{"text", heads_table_text}, {"json", heads_table_json}, {"tsv", heads_table_tsv}};
+    void (*write)(const struct heads *h, struct bytes *out);
+} FORMATS[] = {{"text", write_text}, {"json", write_json}, {"tsv", write_tsv}};
 enum { FORMAT_COUNT = sizeof FORMATS / sizeof *FORMATS };
 
 static const char *name_of_format(const void *context, int64_t index)
@@ -46,22 +196,15 @@ static const char *name_of_measure(const void *context, int64_t index)
 static int choose_format(int *format)
 {
     const char *dot = output_path ? strrchr(output_path, '.') : NULL;
-    const char *name = format_name ? format_name : dot ? dot + 1 : "text";
-    if (!format_name && !strcmp(name, "txt")) name = "text";
-    for (*format = 0; *format < FORMAT_COUNT; ++*format)
-        if (!strcmp(name, FORMATS[*format].name)) return QKV_OK;
+    const char *name = format_name ? format_name : dot && strcmp(dot, ".txt") ? dot + 1 : "text";
+    *format = choice_index(name, name_of_format, FORMAT_COUNT);
+    if (*format < FORMAT_COUNT) return QKV_OK;
     return print_error(
         "--output %s: measures of heads are written as .txt, .json or .tsv; --format chooses another",
         output_path);
 }
 
-struct heads {
-    struct qkv_run run;
-    struct qkv_corpus corpus;
-    struct qkv_workers *workers;
-    struct qkv_measured_heads measured;
-    struct progress_bar bar;
-};
+/* ---- measuring ---- */
 
 static void show_progress(void *context, int64_t done, int64_t total)
 {
@@ -71,7 +214,7 @@ static void show_progress(void *context, int64_t done, int64_t total)
     progress_bar_show(&h->bar, (double)done / (double)total, text);
 }
 
-static enum qkv_status measure_heads(struct heads *h, const char *test, struct qkv_error *error)
+static enum qkv_status measure_heads(struct heads *h, struct qkv_error *error)
 {
     const struct qkv_data_config *data = &h->run.config.data;
     const struct qkv_corpus_options read = {.keep_raw = true, .third_column = links_options.path};
@@ -85,11 +228,11 @@ static enum qkv_status measure_heads(struct heads *h, const char *test, struct q
         .context = h,
     };
     if (beam) options.testing.beam_size = beam;
-    if (qkv_corpus_read(&h->corpus, test, data, read, error) ||
-        qkv_corpus_fits(&h->corpus, test, &h->run.model->config, error) ||
+    if (qkv_corpus_read(&h->corpus, h->test, data, read, error) ||
+        qkv_corpus_fits(&h->corpus, h->test, &h->run.model->config, error) ||
         qkv_corpus_encode(&h->corpus, &h->run.source, &h->run.target, error))
         return QKV_INVALID;
-    warn_of_swapped_corpus(test, &h->corpus, &h->run);
+    warn_of_swapped_corpus(h->test, &h->corpus, &h->run);
     h->workers = options.workers = qkv_workers_new((int)threads, error);
     if (!h->workers) return QKV_INVALID;
     h->bar = progress_bar_on(stderr);
@@ -98,34 +241,25 @@ static enum qkv_status measure_heads(struct heads *h, const char *test, struct q
     return status;
 }
 
-/* Whether head a comes before head b: sorts by the measure of --sort, largest values first, and heads without a value last. */
-static bool comes_before(const struct qkv_measured_heads *measured, int by, int64_t a, int64_t b)
+/* Sorts the heads by the measure of --sort, largest values first, and heads without a value last. */
+static void sort_heads(const struct qkv_measured_heads *measured)
 {
-    double x = measured->heads[a].value[by], y = measured->heads[b].value[by];
-    return !isnan(x) && (isnan(y) || x > y);
-}
-
-/* The order of the heads; NULL when memory runs out. The caller frees it. */
-static int64_t *make_order(const struct qkv_measured_heads *measured)
-{
-    int64_t *order = calloc((size_t)measured->count, sizeof *order);
-    int by = 0;
-    while (sort && strcmp(sort, name_of_measure(NULL, by)) != 0) by++;
-    for (int64_t i = 0; order && i < measured->count; i++) {
+    int by = choice_index(sort, name_of_measure, 0);
+    for (int64_t i = 1; sort && i < measured->count; i++) {
+        const struct qkv_measured_head head = measured->heads[i];
         int64_t at = i; /* insertion sort, which keeps the order of equal heads */
-        for (; sort && at && comes_before(measured, by, i, order[at - 1]); at--) order[at] = order[at - 1];
-        order[at] = i;
+        for (; at && !isnan(head.value[by]) && !(head.value[by] <= measured->heads[at - 1].value[by]); at--)
+            measured->heads[at] = measured->heads[at - 1];
+        measured->heads[at] = head;
     }
-    return order;
 }
 
-static enum qkv_status print(const struct heads *h, const char *test, int format, struct qkv_error *error)
+static enum qkv_status print(const struct heads *h, int format, struct qkv_error *error)
 {
-    int64_t *order = make_order(&h->measured);
-    const struct heads_table table = {&h->run, test, measures_norms(measure), &h->measured, order};
-    struct bytes out = {.failed = !order};
+    struct bytes out = {0};
     enum qkv_status status = QKV_OK;
-    if (order) FORMATS[format].write(&table, &out);
+    sort_heads(&h->measured);
+    FORMATS[format].write(h, &out);
     if (out.failed || json_memory_is_out())
         status = qkv_error_set(error, "out of memory for the measures of heads");
     else if (output_path)
@@ -133,26 +267,24 @@ static enum qkv_status print(const struct heads *h, const char *test, int format
     else
         fwrite(out.data, 1, out.size, stdout);
     free(out.data);
-    free(order);
     return status;
 }
 
 /* Refuses to sort by a measure that no head will have. */
 static int check_sort(void)
 {
-    static const enum qkv_head_measure of_links[] = {QKV_HEAD_ERROR_PREDICTED, QKV_HEAD_ERROR_READ,
-                                                     QKV_HEAD_VARIATION_PREDICTED, QKV_HEAD_VARIATION_READ};
-    for (size_t i = 0; sort && i < sizeof of_links / sizeof *of_links; i++)
-        if (!links_options.path && !strcmp(sort, name_of_measure(NULL, of_links[i])))
-            return print_error("--sort %s needs gold links: give --links", sort);
-    if (sort && no_translation && !strcmp(sort, name_of_measure(NULL, QKV_HEAD_BLEU)))
+    int by = choice_index(sort, name_of_measure, -1);
+    bool of_links = by == QKV_HEAD_ERROR_PREDICTED || by == QKV_HEAD_ERROR_READ ||
+                    by == QKV_HEAD_VARIATION_PREDICTED || by == QKV_HEAD_VARIATION_READ;
+    if (of_links && !links_options.path) return print_error("--sort %s needs gold links: give --links", sort);
+    if (by == QKV_HEAD_BLEU && no_translation)
         return print_error("--sort %s needs translations: leave out --no-translation", sort);
     return QKV_OK;
 }
 
 static int run(int operands, char **operand)
 {
-    struct heads h = {0};
+    struct heads h = {.test = operand[1]};
     struct qkv_error error = {""};
     int format;
     if (output_path && !strcmp(output_path, "-")) output_path = NULL;
@@ -167,9 +299,9 @@ static int run(int operands, char **operand)
     if (status) return conclude(status, &error);
     /* Measuring heads needs gradients, which do not exist for int8 products. */
     status = set_precision(h.run.model, "float32", &error);
-    if (!status) status = measure_heads(&h, operand[1], &error);
+    if (!status) status = measure_heads(&h, &error);
     if (!status) links_options_note(&links_options, h.measured.missing, h.measured.sentences);
-    if (!status) status = print(&h, operand[1], format, &error);
+    if (!status) status = print(&h, format, &error);
     qkv_measured_heads_release(&h.measured);
     qkv_workers_free(h.workers);
     qkv_corpus_release(&h.corpus);

@@ -2,7 +2,7 @@
 #ifndef QKV_TOOLS_PAGE_HEADS_H
 #define QKV_TOOLS_PAGE_HEADS_H
 
-#include "links_options.h"
+#include "attention_options.h"
 
 #include "qkv/alignment.h"
 #include "qkv/corpus.h"

@@ -1,8 +1,8 @@
 #include "run_processes.h"
 
+#include "attention_options.h"
 #include "print.h"
 #include "search_options.h"
-#include "without.h"
 
 #include <stdio.h>
 #include <string.h>

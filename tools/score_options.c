@@ -1,5 +1,6 @@
 #include "score_options.h"
 
+#include "attention_options.h"
 #include "print.h"
 
 #include <cjson/cJSON.h>
@@ -28,14 +29,6 @@ const char *score_smoothing_name(const void *context, int64_t index)
 {
     (void)context;
     return index < QKV_BLEU_SMOOTHINGS ? qkv_bleu_smoothing_name((enum qkv_bleu_smoothing)index) : NULL;
-}
-
-/* The index of a name that the parser has found among the choices. */
-static int index_of(qkv_name_lister *name, const char *given)
-{
-    int index = 0;
-    while (strcmp(name(NULL, index), given)) index++;
-    return index;
 }
 
 static unsigned metrics_of(const struct option_list *list)
@@ -81,8 +74,8 @@ enum qkv_status score_options_read(const struct score_options *o, struct qkv_tex
     *result = (struct qkv_text_options){
         .metrics = metrics_of(&o->metrics),
         .lowercase = o->lowercase,
-        .tokenizer = (enum qkv_bleu_tokenizer)index_of(score_tokenizer_name, o->tokenizer),
-        .smoothing = (enum qkv_bleu_smoothing)index_of(score_smoothing_name, o->smoothing),
+        .tokenizer = (enum qkv_bleu_tokenizer)choice_index(o->tokenizer, score_tokenizer_name, 0),
+        .smoothing = (enum qkv_bleu_smoothing)choice_index(o->smoothing, score_smoothing_name, 0),
         .smoothing_value = o->smoothing_value,
         .effective_order = o->effective_order,
         .character_order = o->character_order < 0 ? 0 : (int)o->character_order,

@@ -2,8 +2,8 @@
 #ifndef QKV_TOOLS_SEARCH_OPTIONS_H
 #define QKV_TOOLS_SEARCH_OPTIONS_H
 
+#include "attention_options.h"
 #include "command.h"
-#include "without.h"
 
 #include "qkv/config.h"
 #include "qkv/model.h"

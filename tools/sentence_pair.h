@@ -2,8 +2,8 @@
 #ifndef QKV_TOOLS_SENTENCE_PAIR_H
 #define QKV_TOOLS_SENTENCE_PAIR_H
 
+#include "attention_options.h"
 #include "command.h"
-#include "without.h"
 
 #include "qkv/attention_collect.h"
 #include "qkv/lines.h"
