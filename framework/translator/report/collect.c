@@ -129,15 +129,16 @@ static enum qkv_status check_length(const struct qkv_model *model, const struct 
 static bool mask_sources(struct qkv_attention_collector *collector, int64_t count,
                          const struct qkv_attention_pair *pairs)
 {
+    struct qkv_batch *batch = &collector->batch;
     bool *masked = NULL;
     for (int64_t i = 0; i < count; i++) {
         if (!pairs[i].source_masked) continue;
-        if (!masked) masked = qkv_arena_zeroed(&collector->arena, (size_t)collector->batch.source_tokens);
+        if (!masked) masked = qkv_arena_zeroed(&collector->arena, (size_t)batch->source_tokens);
         if (!masked) return false;
-        memcpy(masked + collector->batch.source_start[i], pairs[i].source_masked,
-               (size_t)collector->batch.source_length[i] * sizeof *masked);
+        memcpy(masked + batch->source_start[i], pairs[i].source_masked,
+               (size_t)batch->source_length[i] * sizeof *masked);
     }
-    collector->batch.source_masked = masked;
+    batch->source_masked = masked;
     return true;
 }
 
@@ -172,10 +173,8 @@ static const char *const *with_special(struct qkv_arena *arena, const char *befo
                                        int64_t count, const char *after)
 {
     const char **all = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *all);
-    if (!all) return NULL;
-    if (before) all[0] = before;
-    if (count) memcpy(all + (before != NULL), tokens, (size_t)count * sizeof *all);
-    if (after) all[count] = after;
+    if (all && count) memcpy(all + (before != NULL), tokens, (size_t)count * sizeof *all);
+    if (all) all[before ? 0 : count] = before ? before : after;
     return all;
 }
 
@@ -194,96 +193,54 @@ static bool name_tokens(struct qkv_arena *arena, const struct qkv_attention_pair
     return report->source && report->target_input && report->target_output;
 }
 
-/* The weights of a head as doubles; NULL when memory runs out. */
-static const double *copy(struct qkv_arena *arena, const void *weights, enum qkv_dtype dtype, int64_t count)
-{
-    double *numbers = qkv_arena_allocate(arena, (size_t)count * sizeof *numbers);
-    for (int64_t i = 0; numbers && i < count; i++) numbers[i] = qkv_dtype_get(dtype, weights, i);
-    return numbers;
-}
-
-/* The attention rule of a layer; NULL if it hides no keys in the maps. */
-static const struct qkv_attention_rule *rule_of(const struct qkv_model *model, enum qkv_attention_kind kind,
-                                                int64_t layer)
-{
-    const struct qkv_multi_head *attention = qkv_model_attention(model, kind, layer).multi_head;
-    return attention && kind != QKV_ATTENTION_CROSS ? &attention->rule : NULL;
-}
-
-/* Refuses weights whose shape does not fit the tokens of the sentence, which are the labels of rows and columns. */
-static enum qkv_status check_weights(const struct qkv_attention_collector *collector,
-                                     const struct qkv_part *part, const struct qkv_attention_map *map,
-                                     const struct qkv_attention_report *report, struct qkv_error *error)
-{
-    int64_t rows = map->kind == QKV_ATTENTION_ENCODER ? report->source_length : report->target_length,
-            columns = map->kind == QKV_ATTENTION_DECODER ? report->target_length : report->source_length;
-    if (map->rows == rows && map->columns == columns) return QKV_OK;
-    return qkv_error_set(error,
-                         "network %s: QKV_PART_WEIGHTS of layer %lld of %s attention has shape [%lld, %lld] "
-                         "for a sentence whose map has [%lld, %lld]",
-                         collector->model->interface->name, (long long)part->layer,
-                         qkv_attention_kind_name(part->attention), (long long)map->rows,
-                         (long long)map->columns, (long long)rows, (long long)columns);
-}
-
-/* The map of a head (from 0) of one sentence. */
+/* The map of a head (from 0) of one sentence. Refuses weights whose shape does not fit the tokens of the sentence, which are the
+ * labels of rows and columns. */
 static enum qkv_status make_map(struct qkv_attention_collector *collector, const struct qkv_part *part,
                                 int64_t sentence, int head, const struct qkv_attention_report *report,
                                 struct qkv_attention_map *map, struct qkv_error *error)
 {
-    *map = (struct qkv_attention_map){.kind = part->attention,
-                                      .layer = (int)part->layer,
-                                      .head = head + 1,
-                                      .rule = rule_of(collector->model, part->attention, part->layer)};
+    const struct qkv_model *model = collector->model;
+    const enum qkv_attention_kind kind = part->attention;
+    const struct qkv_multi_head *attention = qkv_model_attention(model, kind, part->layer).multi_head;
+    int64_t rows = kind == QKV_ATTENTION_ENCODER ? report->source_length : report->target_length,
+            columns = kind == QKV_ATTENTION_DECODER ? report->target_length : report->source_length;
+    *map = (struct qkv_attention_map){.kind = kind, .layer = (int)part->layer, .head = head + 1};
+    if (attention && kind != QKV_ATTENTION_CROSS) map->rule = &attention->rule; /* it may hide keys */
     const void *weights = qkv_attention_weights_of(part->node, sentence, head, &map->rows, &map->columns);
-    if (check_weights(collector, part, map, report, error)) return QKV_INVALID;
-    if (weights)
-        map->weights =
-            copy(&collector->arena, weights, collector->model->parameters.dtype, map->rows * map->columns);
-    return map->weights ? QKV_OK : no_memory(error);
+    if (map->rows != rows || map->columns != columns)
+        return qkv_error_set(
+            error,
+            "network %s: QKV_PART_WEIGHTS of layer %lld of %s attention has shape [%lld, %lld] "
+            "for a sentence whose map has [%lld, %lld]",
+            model->interface->name, (long long)part->layer, qkv_attention_kind_name(kind),
+            (long long)map->rows, (long long)map->columns, (long long)rows, (long long)columns);
+    double *numbers = qkv_arena_allocate(&collector->arena, (size_t)(rows * columns) * sizeof *numbers);
+    if (!weights || !numbers) return no_memory(error);
+    for (int64_t i = 0; i < rows * columns; i++)
+        numbers[i] = qkv_dtype_get(model->parameters.dtype, weights, i);
+    map->weights = numbers;
+    return QKV_OK;
 }
 
-/* The first part, from `part` on, that has weights of this kind of attention; NULL: none. */
-static const struct qkv_part *find_weights(const struct qkv_part *part, int kind)
-{
-    while (part && (part->role != QKV_PART_WEIGHTS || (int)part->attention != kind)) part = part->next;
-    return part;
-}
-
-/* Iterates over the parts of a pass that have weights of these kinds of attention, kind by kind. Returns the part after
- * `part`, or the first one if that is NULL; NULL: there are no more. */
-static const struct qkv_part *next_weights(const struct qkv_trace *trace, unsigned kinds,
-                                           const struct qkv_part *part)
-{
-    const struct qkv_part *from = part ? part->next : trace->first;
-    for (int kind = part ? (int)part->attention : 0; kind < QKV_ATTENTION_KINDS; kind++) {
-        const struct qkv_part *next = kinds & 1u << kind ? find_weights(from, kind) : NULL;
-        if (next) return next;
-        from = trace->first;
-    }
-    return NULL;
-}
-
-/* Counts the maps of these kinds of attention of a sentence. */
-static int64_t count_maps(const struct qkv_trace *trace, unsigned kinds)
-{
-    int64_t count = 0;
-    for (const struct qkv_part *part = NULL; (part = next_weights(trace, kinds, part));) count += part->heads;
-    return count;
-}
-
+/* Fills the maps of these kinds of attention of a sentence, kind by kind. */
 static enum qkv_status fill_maps(struct qkv_attention_collector *collector, unsigned kinds, int64_t sentence,
                                  struct qkv_attention_report *report, struct qkv_error *error)
 {
-    const struct qkv_trace *trace = &collector->trace;
-    int64_t capacity = count_maps(trace, kinds);
+    const struct qkv_part *part;
+    int64_t capacity = 0;
+    for (part = collector->trace.first; part; part = part->next)
+        if (part->role == QKV_PART_WEIGHTS && kinds & 1u << part->attention) capacity += part->heads;
     struct qkv_attention_map *maps = qkv_arena_allocate(&collector->arena, (size_t)capacity * sizeof *maps);
     if (!maps) return no_memory(error);
     report->maps = maps;
-    for (const struct qkv_part *part = NULL; (part = next_weights(trace, kinds, part));)
-        for (int head = 0; head < part->heads; head++)
-            if (make_map(collector, part, sentence, head, report, &maps[report->map_count++], error))
-                return QKV_INVALID;
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
+        for (part = collector->trace.first; part; part = part->next) {
+            if (part->role != QKV_PART_WEIGHTS || (int)part->attention != kind || !(kinds & 1u << kind))
+                continue;
+            for (int head = 0; head < part->heads; head++)
+                if (make_map(collector, part, sentence, head, report, &maps[report->map_count++], error))
+                    return QKV_INVALID;
+        }
     return QKV_OK;
 }
 

@@ -33,18 +33,16 @@ const struct qkv_part *qkv_recorded_stack(const struct recorded_pass *pass, enum
 
 /* ---- norms of transformed value vectors (Kobayashi et al. 2020; recorded.c) ---- */
 
-/* The attention layers of a model, by kind. With v a value and W the rows of the output projection that belong to a head,
- * norm(v W)^2 = v G v for G = W W^T; this holds G of each head. */
+/* The heads of a model. With v a value and W the rows of the output projection that belong to a head, norm(v W)^2 = v G v for
+ * G = W W^T; this holds G of each head. */
 struct value_norms {
     const struct qkv_model *model;
-    struct norm_layers {
-        int count; /* 0: the model has no such attention, or its norms are not wanted */
-        struct norm_layer {
-            int64_t heads, groups; /* of queries, and of keys and values */
-            int64_t width;         /* V: of the value of a head */
-            double *gram;          /* [heads, V, V] */
-        } * layer;
-    } of_kind[QKV_ATTENTION_KINDS];
+    struct head_norm {
+        struct qkv_head head;
+        int64_t width;      /* V: of a value */
+        const double *gram; /* [V, V] */
+    } * heads;              /* [count]: those of the wanted kinds */
+    int64_t count;
     struct qkv_arena arena;
 };
 

@@ -27,19 +27,19 @@ const struct qkv_head_measure_info *qkv_head_measure_info(enum qkv_head_measure 
     return (unsigned)measure < QKV_HEAD_MEASURES ? &MEASURES[measure] : NULL;
 }
 
-/* Sums over sentences. */
+/* Sums over sentences. The measure m is the mean of sum[m] over rows[m] rows, except that alignment errors follow from counts of
+ * links. */
 struct head_sums {
-    double entropy, sharpness, previous, same, next, special; /* over `rows` rows */
-    int64_t rows;
-    double norm; /* over norm_rows rows */
-    int64_t norm_rows;
-    double copied; /* over copied_rows rows, which can see a word with the same text */
-    int64_t copied_rows;
-    struct qkv_alignment_result counted[QKV_READINGS]; /* links */
-    double variation[QKV_READINGS];                    /* over variation_rows rows, which have gold links */
-    int64_t variation_rows[QKV_READINGS];
-    double gradient; /* |d loss / d mask|, loss in nats of a sentence */
+    double sum[QKV_HEAD_MEASURES];
+    int64_t rows[QKV_HEAD_MEASURES];
+    struct qkv_alignment_result counted[QKV_READINGS];
 };
+
+static void add(struct head_sums *sums, enum qkv_head_measure measure, double value)
+{
+    sums->sum[measure] += value;
+    sums->rows[measure]++;
+}
 
 /* The maps of a sentence pair. */
 struct head_maps {
@@ -91,9 +91,7 @@ static void add_copied(const struct labeled_map *labels, const double *row, doub
         share += row[c] / total;
         found = true;
     }
-    if (!found) return;
-    sums->copied += share;
-    sums->copied_rows++;
+    if (found) add(sums, QKV_HEAD_COPIED, share);
 }
 
 static void add_row(const struct labeled_map *labels, int64_t r, struct head_sums *sums)
@@ -104,13 +102,12 @@ static void add_row(const struct labeled_map *labels, int64_t r, struct head_sum
     if (!(total > 0)) return;
     for (int64_t c = 0; c < columns; c++)
         if (row[c] > greatest) greatest = row[c];
-    sums->rows++;
-    sums->entropy += qkv_row_entropy(row, columns, total);
-    sums->sharpness += greatest / total;
-    sums->previous += share_of(labels, row, total, r - 1);
-    sums->same += share_of(labels, row, total, r);
-    sums->next += share_of(labels, row, total, r + 1);
-    sums->special += row[labels->special_column] / total;
+    add(sums, QKV_HEAD_ENTROPY, qkv_row_entropy(row, columns, total));
+    add(sums, QKV_HEAD_SHARPNESS, greatest / total);
+    add(sums, QKV_HEAD_PREVIOUS, share_of(labels, row, total, r - 1));
+    add(sums, QKV_HEAD_SAME, share_of(labels, row, total, r));
+    add(sums, QKV_HEAD_NEXT, share_of(labels, row, total, r + 1));
+    add(sums, QKV_HEAD_SPECIAL, row[labels->special_column] / total);
     add_copied(labels, row, total, r, sums);
 }
 
@@ -120,12 +117,15 @@ static void add_rows(const struct labeled_map *labels, const struct labeled_map 
     for (int64_t r = 0; r < labels->map->rows; r++) {
         if (r == labels->special_row) continue;
         add_row(labels, r, sums);
-        sums->norm += qkv_row_total(norms->map->weights + r * norms->map->columns, norms->map->columns);
-        sums->norm_rows++;
+        add(sums, QKV_HEAD_NORM,
+            qkv_row_total(norms->map->weights + r * norms->map->columns, norms->map->columns));
     }
 }
 
 /* ---- gold links ---- */
+
+static const enum qkv_head_measure ERROR[] = {QKV_HEAD_ERROR_PREDICTED, QKV_HEAD_ERROR_READ},
+                                   VARIATION[] = {QKV_HEAD_VARIATION_PREDICTED, QKV_HEAD_VARIATION_READ};
 
 /* The total variation distance between a row of weights, which sums to at most 1, and the uniform distribution over the gold
  * links of its word. The rest of the row up to 1 is on </s>, which has no links. -1: the word has no link. */
@@ -154,9 +154,7 @@ static enum qkv_status add_reading(const struct qkv_word_map *map, const struct 
     for (int64_t target = 0; target < map->targets; target++) {
         double variation =
             variation_of(map->weights + target * map->sources, map->sources, target, gold, ideal);
-        if (variation < 0) continue;
-        sums->variation[reading] += variation;
-        sums->variation_rows[reading]++;
+        if (variation >= 0) add(sums, VARIATION[reading], variation);
     }
     return QKV_OK;
 }
@@ -205,50 +203,23 @@ static enum qkv_status add_maps(const struct head_maps *maps, struct qkv_arena *
 /* Adds `more` to `sums`. */
 static void merge(struct head_sums *sums, const struct head_sums *more)
 {
-    sums->entropy += more->entropy;
-    sums->sharpness += more->sharpness;
-    sums->previous += more->previous;
-    sums->same += more->same;
-    sums->next += more->next;
-    sums->special += more->special;
-    sums->rows += more->rows;
-    sums->norm += more->norm;
-    sums->norm_rows += more->norm_rows;
-    sums->copied += more->copied;
-    sums->copied_rows += more->copied_rows;
-    sums->gradient += more->gradient;
-    for (int r = 0; r < QKV_READINGS; r++) {
-        qkv_alignment_add(&sums->counted[r], &more->counted[r]);
-        sums->variation[r] += more->variation[r];
-        sums->variation_rows[r] += more->variation_rows[r];
+    for (int m = 0; m < QKV_HEAD_MEASURES; m++) {
+        sums->sum[m] += more->sum[m];
+        sums->rows[m] += more->rows[m];
     }
+    for (int r = 0; r < QKV_READINGS; r++) qkv_alignment_add(&sums->counted[r], &more->counted[r]);
 }
 
-/* NaN if there are no rows. */
-static double mean(double sum, int64_t rows)
+/* Sets the measures that follow from sums; NaN if there are no rows. `tokens`: target tokens of all sentences. */
+static void finish(struct head_sums *sums, int64_t tokens, double value[QKV_HEAD_MEASURES])
 {
-    return rows ? sum / (double)rows : (double)NAN;
-}
-
-/* Sets the measures that follow from sums. `tokens`: target tokens of all sentences. */
-static void finish(const struct head_sums *sums, int64_t tokens, double value[QKV_HEAD_MEASURES])
-{
-    static const enum qkv_head_measure ERROR[] = {QKV_HEAD_ERROR_PREDICTED, QKV_HEAD_ERROR_READ},
-                                       VARIATION[] = {QKV_HEAD_VARIATION_PREDICTED, QKV_HEAD_VARIATION_READ};
-    value[QKV_HEAD_ENTROPY] = mean(sums->entropy, sums->rows);
-    value[QKV_HEAD_SHARPNESS] = mean(sums->sharpness, sums->rows);
-    value[QKV_HEAD_PREVIOUS] = mean(sums->previous, sums->rows);
-    value[QKV_HEAD_SAME] = mean(sums->same, sums->rows);
-    value[QKV_HEAD_NEXT] = mean(sums->next, sums->rows);
-    value[QKV_HEAD_SPECIAL] = mean(sums->special, sums->rows);
-    value[QKV_HEAD_COPIED] = mean(sums->copied, sums->copied_rows);
-    value[QKV_HEAD_NORM] = mean(sums->norm, sums->norm_rows);
-    value[QKV_HEAD_IMPORTANCE] = mean(sums->gradient, tokens);
+    sums->rows[QKV_HEAD_IMPORTANCE] = tokens;
+    for (int m = 0; m < QKV_HEAD_MEASURES; m++)
+        if (m != QKV_HEAD_LOSS && m != QKV_HEAD_BLEU)
+            value[m] = sums->rows[m] ? sums->sum[m] / (double)sums->rows[m] : (double)NAN;
     for (int r = 0; r < QKV_READINGS; r++) {
-        struct qkv_alignment_result counted = sums->counted[r];
-        qkv_alignment_rate(&counted);
-        value[ERROR[r]] = counted.sure ? counted.error_rate : (double)NAN;
-        value[VARIATION[r]] = mean(sums->variation[r], sums->variation_rows[r]);
+        qkv_alignment_rate(&sums->counted[r]);
+        value[ERROR[r]] = sums->counted[r].sure ? sums->counted[r].error_rate : (double)NAN;
     }
 }
 
@@ -399,7 +370,8 @@ static enum qkv_status add_group(void *context, struct forced_slot *slot, int64_
             differentiate(gradients, ids_of(&m->corpus->source, pair), ids_of(&m->corpus->target, pair),
                           &slot->error))
             return QKV_INVALID;
-        for (int64_t h = 0; h < m->measured->count; h++) sums[h].gradient += fabs(gradients->of_mask[h]);
+        for (int64_t h = 0; h < m->measured->count; h++)
+            sums[h].sum[QKV_HEAD_IMPORTANCE] += fabs(gradients->of_mask[h]);
     }
     return QKV_OK;
 }

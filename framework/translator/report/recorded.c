@@ -77,11 +77,9 @@ static enum qkv_status no_memory(struct qkv_error *error)
     return qkv_error_set(error, "out of memory for the norms of values");
 }
 
-/* Fills one layer. In a recurrent network the values are the memory. */
-static enum qkv_status add_layer(struct value_norms *norms, const struct qkv_attention_layers *layers,
-                                 struct qkv_head head, struct norm_layer *layer, struct qkv_error *error)
+/* Computes G of a head. In a recurrent network the values are the memory. */
+static enum qkv_status add_head(struct value_norms *norms, struct qkv_head head, struct qkv_error *error)
 {
-    const struct qkv_multi_head *multi_head = layers->multi_head;
     struct qkv_rows rows;
     if (!qkv_model_head_rows(norms->model, head, &rows))
         return qkv_error_set(error,
@@ -89,48 +87,28 @@ static enum qkv_status add_layer(struct value_norms *norms, const struct qkv_att
                              "of layer %lld of %s attention (attentional), which norms of values need",
                              norms->model->interface->name, (long long)head.layer,
                              qkv_attention_kind_name(head.attention));
-    layer->heads = multi_head ? multi_head->rule.heads : 1;
-    layer->groups = multi_head ? qkv_attention_key_value_heads(&multi_head->rule) : 1;
-    layer->width = rows.count;
-    int64_t cells = layer->width * layer->width, outputs = rows.parameter->shape.size[1];
-    double *gram = qkv_arena_allocate(&norms->arena, (size_t)(layer->heads * cells) * sizeof *gram);
-    double *values = qkv_arena_allocate(&norms->arena, (size_t)(layer->width * outputs) * sizeof *values);
+    int64_t outputs = rows.parameter->shape.size[1];
+    double *gram = qkv_arena_allocate(&norms->arena, (size_t)(rows.count * rows.count) * sizeof *gram);
+    double *values = qkv_arena_allocate(&norms->arena, (size_t)(rows.count * outputs) * sizeof *values);
     if (!gram || !values) return no_memory(error);
-    for (; qkv_model_head_rows(norms->model, head, &rows); head.head++)
-        multiply_rows(&norms->model->parameters, rows, values, gram + (head.head - 1) * cells);
-    layer->gram = gram;
-    return QKV_OK;
-}
-
-/* Fills the layers of one kind. */
-static enum qkv_status add_kind(struct value_norms *norms, enum qkv_attention_kind kind,
-                                struct qkv_error *error)
-{
-    struct norm_layers *kept = &norms->of_kind[kind];
-    struct qkv_attention_layers layers;
-    while (layers = qkv_model_attention(norms->model, kind, kept->count + 1),
-           layers.multi_head || layers.single_head)
-        kept->count++;
-    kept->layer = qkv_arena_zeroed(&norms->arena, (size_t)kept->count * sizeof *kept->layer);
-    if (!kept->layer) return no_memory(error);
-    for (int i = 0; i < kept->count; i++) {
-        layers = qkv_model_attention(norms->model, kind, i + 1);
-        if (add_layer(norms, &layers, (struct qkv_head){kind, i + 1, 1}, &kept->layer[i], error))
-            return QKV_INVALID;
-    }
+    multiply_rows(&norms->model->parameters, rows, values, gram);
+    norms->heads[norms->count++] = (struct head_norm){head, rows.count, gram};
     return QKV_OK;
 }
 
 enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv_model *model, unsigned kinds,
                                      struct qkv_error *error)
 {
+    int64_t count = qkv_model_head_count(model);
     *norms = (struct value_norms){.model = model};
-    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
-        if (kinds & 1u << kind && add_kind(norms, (enum qkv_attention_kind)kind, error)) {
-            qkv_value_norms_release(norms);
-            return QKV_INVALID;
-        }
-    return QKV_OK;
+    norms->heads = qkv_arena_allocate(&norms->arena, (size_t)count * sizeof *norms->heads);
+    enum qkv_status status = norms->heads ? QKV_OK : no_memory(error);
+    for (int64_t i = 0; i < count && !status; i++) {
+        const struct qkv_head head = qkv_model_head(model, i);
+        if (kinds & 1u << head.attention) status = add_head(norms, head, error);
+    }
+    if (status) qkv_value_norms_release(norms);
+    return status;
 }
 
 void qkv_value_norms_release(struct value_norms *norms)
@@ -150,57 +128,66 @@ static double norm_of(const double *value, const double *gram, int64_t width, do
     return square > 0 ? sqrt(square) : 0; /* below 0 by rounding */
 }
 
-/* The norms of all values of a pass, by kind and layer, and the offset of the current sentence. */
+/* The norms of all values of a pass, and the offset of the current sentence. */
 struct pass_norms {
     const struct value_norms *norms;
     struct recorded_pass recorded;
     struct qkv_arena *arena;
-    double **of_layer[QKV_ATTENTION_KINDS]; /* [layers]: [heads, rows]; NULL: no map has needed them yet */
-    int64_t rows[QKV_ATTENTION_KINDS];      /* keys of the pass */
-    int64_t first[QKV_ATTENTION_KINDS];     /* keys of the sentences before the current one */
+    double **of_head;                   /* [norms->count]: [keys]; NULL: no map has needed them yet */
+    int64_t keys[QKV_ATTENTION_KINDS];  /* of the pass */
+    int64_t first[QKV_ATTENTION_KINDS]; /* keys of the sentences before the current one */
+    const struct qkv_part *part;        /* the values that were needed last, */
+    double *values;                     /* [keys, groups * V] */
 };
 
-/* Sets pass->of_layer for the layer of a map. */
-static enum qkv_status add_norms(struct pass_norms *pass, const struct qkv_attention_map *map,
-                                 const struct norm_layer *layer)
+/* Computes the norms of the values of a head, one for each key of the pass; NULL with a message. */
+static double *compute_norms(struct pass_norms *pass, const struct head_norm *head)
 {
-    int64_t rows = pass->rows[map->kind], columns = layer->groups * layer->width;
-    const struct qkv_part *part = qkv_recorded_attention(&pass->recorded, QKV_PART_VALUE, map->kind,
-                                                         map->layer, (struct part_shape){rows, columns});
-    if (!part) return QKV_INVALID;
-    double *values = qkv_arena_allocate(pass->arena, (size_t)(rows * columns) * sizeof *values);
-    double *norms = qkv_arena_allocate(pass->arena, (size_t)(rows * layer->heads) * sizeof *norms);
-    double *product = qkv_arena_allocate(pass->arena, (size_t)layer->width * sizeof *product);
-    if (!values || !norms || !product) return no_memory(pass->recorded.error);
-    qkv_tensor_read(part->node, values);
-    for (int64_t head = 0; head < layer->heads; head++) {
-        int64_t group = head * layer->groups / layer->heads; /* consecutive heads share keys and values */
-        for (int64_t row = 0; row < rows; row++)
-            norms[head * rows + row] =
-                norm_of(values + row * columns + group * layer->width,
-                        layer->gram + head * layer->width * layer->width, layer->width, product);
+    const enum qkv_attention_kind kind = head->head.attention;
+    const struct qkv_multi_head *multi_head =
+        qkv_model_attention(pass->norms->model, kind, head->head.layer).multi_head;
+    int64_t groups = multi_head ? qkv_attention_key_value_heads(&multi_head->rule) : 1,
+            keys = pass->keys[kind], columns = groups * head->width;
+    const struct qkv_part *part = qkv_recorded_attention(
+        &pass->recorded, QKV_PART_VALUE, kind, head->head.layer, (struct part_shape){keys, columns});
+    if (!part) return NULL;
+    if (part != pass->part) {
+        pass->values = qkv_arena_allocate(pass->arena, (size_t)(keys * columns) * sizeof *pass->values);
+        if (pass->values) qkv_tensor_read(part->node, pass->values);
+        pass->part = part;
     }
-    pass->of_layer[map->kind][map->layer - 1] = norms;
-    return QKV_OK;
-}
-
-/* The norms of the values of the head of a map, one for each key of the pass; NULL with a message when there are none. */
-static const double *norms_of_map(struct pass_norms *pass, const struct qkv_attention_map *map)
-{
-    const struct norm_layers *layers = &pass->norms->of_kind[map->kind];
-    bool exists = map->layer >= 1 && map->layer <= layers->count;
-    if (!exists || map->head > layers->layer[map->layer - 1].heads) {
-        char name[64];
-        qkv_attention_map_name(map, name, sizeof name);
-        qkv_error_set(pass->recorded.error,
-                      "network %s: its function attention gives no layer with the head %s, which norms of "
-                      "values need",
-                      pass->norms->model->interface->name, name);
+    double *norms = qkv_arena_allocate(pass->arena, (size_t)keys * sizeof *norms);
+    double *product = qkv_arena_allocate(pass->arena, (size_t)head->width * sizeof *product);
+    if (!pass->values || !norms || !product) {
+        no_memory(pass->recorded.error);
         return NULL;
     }
-    double **norms = &pass->of_layer[map->kind][map->layer - 1];
-    if (!*norms && add_norms(pass, map, &layers->layer[map->layer - 1])) return NULL;
-    return *norms + (map->head - 1) * pass->rows[map->kind];
+    /* Consecutive heads share keys and values. */
+    int64_t group = multi_head ? (head->head.head - 1) * groups / multi_head->rule.heads : 0;
+    for (int64_t key = 0; key < keys; key++)
+        norms[key] =
+            norm_of(pass->values + key * columns + group * head->width, head->gram, head->width, product);
+    return norms;
+}
+
+/* The norms of the values of the head of a map, for the keys of the current sentence; NULL with a message when there are
+ * none. */
+static const double *norms_of_map(struct pass_norms *pass, const struct qkv_attention_map *map)
+{
+    const struct value_norms *norms = pass->norms;
+    for (int64_t i = 0; i < norms->count; i++) {
+        const struct qkv_head head = norms->heads[i].head;
+        if (head.attention != map->kind || head.layer != map->layer || head.head != map->head) continue;
+        if (!pass->of_head[i]) pass->of_head[i] = compute_norms(pass, &norms->heads[i]);
+        return pass->of_head[i] ? pass->of_head[i] + pass->first[map->kind] : NULL;
+    }
+    char name[64];
+    qkv_attention_map_name(map, name, sizeof name);
+    qkv_error_set(pass->recorded.error,
+                  "network %s: its function attention gives no layer with the head %s, which norms of "
+                  "values need",
+                  norms->model->interface->name, name);
+    return NULL;
 }
 
 static int64_t key_count(const struct qkv_attention_report *report, int kind)
@@ -221,7 +208,6 @@ static enum qkv_status multiply_maps(struct qkv_attention_report *report, struct
         if (!weights) return no_memory(pass->recorded.error);
         const double *norm = norms_of_map(pass, &maps[m]);
         if (!norm) return QKV_INVALID;
-        norm += pass->first[maps[m].kind];
         for (int64_t i = 0; i < cells; i++) weights[i] = maps[m].weights[i] * norm[i % columns];
         maps[m].weights = weights;
     }
@@ -235,12 +221,11 @@ enum qkv_status qkv_value_norms_apply(const struct value_norms *norms, const str
 {
     struct pass_norms pass = {
         .norms = norms, .recorded = {norms->model, trace, "norms of values", error}, .arena = arena};
-    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
-        pass.of_layer[kind] =
-            qkv_arena_zeroed(arena, (size_t)norms->of_kind[kind].count * sizeof *pass.of_layer[kind]);
-        if (!pass.of_layer[kind]) return no_memory(error);
-        for (int64_t i = 0; i < count; i++) pass.rows[kind] += key_count(&reports[i], kind);
-    }
+    pass.of_head = qkv_arena_zeroed(arena, (size_t)norms->count * sizeof *pass.of_head);
+    if (!pass.of_head) return no_memory(error);
+    for (int64_t i = 0; i < count; i++)
+        for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
+            pass.keys[kind] += key_count(&reports[i], kind);
     for (int64_t i = 0; i < count; i++) {
         if (multiply_maps(&reports[i], &pass)) return QKV_INVALID;
         for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
