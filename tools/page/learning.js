@@ -2,7 +2,7 @@
 
 // { pairs, file, loss, bleu, heads: [{name, loss, bleu}] }, where the loss and BLEU of a head are the changes when it alone is
 // silent; null: nothing was measured. The errors of a moment of training have the order of these heads.
-const measured = JSON.parse(textOf('heads-data'));
+const measured = dataOf('heads-data');
 
 // The alignment error rate of a head at a moment, 0 to 1; null: not measured, or it has none.
 function errorAt(moment, name) {
@@ -23,7 +23,7 @@ function wordsOfHead(name) {
 // known is missing. training_loss: the mean of the updates up to training_until; loss and errors (see errorAt): with the
 // parameters of the moment, on the measured pairs.
 // training: [[update, loss in training up to it, without label smoothing]]; curve: [[update, loss on the dev text]].
-const learning = JSON.parse(textOf('learning-data'));
+const learning = dataOf('learning-data') ?? { moments: [{ update: -1 }], curve: [], training: [] };
 const FRAME = 700; // milliseconds that playing shows a moment, at least
 let playing = null; // the timer that goes on playing
 

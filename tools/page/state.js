@@ -96,9 +96,14 @@ function textScale() {
 
 addEventListener('resize', () => { scaleOfText = null; });
 
-// The text of a script element in base64.
+// The text of a script element in base64; empty: there is none.
 function textOf(id) {
-    return new TextDecoder().decode(Uint8Array.from(atob(element(id).textContent), character => character.charCodeAt(0)));
+    return new TextDecoder().decode(Uint8Array.from(atob(element(id)?.textContent ?? ''), character => character.charCodeAt(0)));
+}
+
+// The JSON of a script element; null: there is none.
+function dataOf(id) {
+    return JSON.parse(textOf(id) || null);
 }
 
 // ---- what no frame needs ----
@@ -124,7 +129,7 @@ function forget(name) {
 
 // [{tutorial, file, name, about, seed, isRandom}] of each scene, where isRandom says whether another seed gives it other numbers;
 // null: the page holds a trained run.
-const scenes = JSON.parse(textOf('scenes-data'));
+const scenes = dataOf('scenes-data');
 const LARGEST_SEED = 4294967295;
 
 // The fields that the address holds: their names there, and how they are read from its text, which may be anything; null: none.

@@ -1,26 +1,24 @@
 /* qkv page: writes one HTML file that has a trained run in it and translates without a server, or that has the scenes of
  * tutorials. */
+#include "page/page.h"
+
 #include "command.h"
 #include "config.h"
-#include "page/page_files.h"
-#include "page_heads.h"
-#include "page_scenes.h"
 #include "print.h"
 
 #include "config/path.h"
 #include "data/corpus.h"
+#include "explain/scene.h"
 #include "qkv/file.h"
 #include "qkv/format.h"
-#include "run/packed_run.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char *output = "page.html", *checkpoint, *numbers, *opening;
-enum { MAX_SNAPSHOTS = 6 };
-static int64_t snapshots = -1; /* not given: MAX_SNAPSHOTS */
-static struct page_heads_options measured = {.max_pairs = 100};
+enum { NOT_GIVEN = -1, MAX_SNAPSHOTS = 6 };
+static struct page_options options = {.max_pairs = 100, .snapshots = NOT_GIVEN};
 
 static const char *numbers_name(const void *context, int64_t index)
 {
@@ -54,15 +52,14 @@ static enum qkv_status first_sentence(struct qkv_run *run, const char *path, con
                : QKV_OK;
 }
 
-/* Sets the sentence that the page opens with. */
-static enum qkv_status set_opening_sentence(struct page_contents *contents, struct qkv_run *run,
-                                            struct qkv_error *error)
+/* Adds the sentence that the page opens with. */
+static enum qkv_status add_opening_sentence(struct page *page, struct qkv_run *run, struct qkv_error *error)
 {
     const char *sentence = opening;
     enum qkv_status status = QKV_OK;
     if (!sentence) status = first_sentence(run, run->config.data.test, &sentence, error);
     if (!sentence && !status) status = first_sentence(run, run->config.data.dev, &sentence, error);
-    contents->opening_sentence = sentence ? sentence : "";
+    page_add_text(page, "opening-sentence", sentence ? sentence : "");
     return status;
 }
 
@@ -95,54 +92,140 @@ static const char *model_summary(struct qkv_run *run, bool float32)
     return summary ? summary : "";
 }
 
-/* Collects what the page shows about heads and training. Overwrites the parameters of the run. */
-static enum qkv_status collect_learning(struct page_contents *contents, struct qkv_run *run,
-                                        enum qkv_packed_numbers packed, struct qkv_error *error)
+static enum qkv_status add_run(struct page *page, struct qkv_run *run, struct qkv_error *error)
 {
-    struct page_heads heads = {0};
-    enum qkv_status status = page_heads_measure(&heads, run, &measured, error);
-    if (!status && !(contents->heads = page_heads_json(&heads)))
-        status = qkv_error_set(error, "out of memory for the page");
-    if (!status)
-        status = page_learning_collect(&contents->learning, run, &heads,
-                                       snapshots < 0 ? MAX_SNAPSHOTS : snapshots, packed, error);
-    page_heads_release(&heads);
-    return status;
+    const bool float32 = numbers && !strcmp(numbers, "float32");
+    struct qkv_error inner;
+    unsigned char *model = NULL;
+    size_t size;
+    if (options.snapshots == NOT_GIVEN) options.snapshots = MAX_SNAPSHOTS;
+    options.numbers = float32 ? QKV_PACKED_FLOAT32 : QKV_PACKED_HALF;
+    enum qkv_status status = qkv_run_pack(run, options.numbers, &model, &size, &inner);
+    if (status)
+        qkv_error_set(error, "%s: %s%s", run->checkpoint, inner.message,
+                      float32 ? "" : ": keep all digits with --numbers float32");
+    if (!status) status = page_add_data(page, "id=\"model-data\"", model, size, error);
+    free(model);
+    if (status || add_opening_sentence(page, run, error)) return QKV_INVALID;
+    page_add_text(page, "model-summary", model_summary(run, float32));
+    return page_add_learning(page, run, &options, error);
 }
 
 static enum qkv_status make_page_of_run(const char *path, struct qkv_error *error)
 {
     struct qkv_run run;
-    struct page_contents contents = {0};
-    bool float32 = numbers && !strcmp(numbers, "float32");
-    enum qkv_status status = qkv_run_open(&run, path, checkpoint, QKV_FLOAT32, error);
-    if (status) return status;
-    struct qkv_error inner;
-    enum qkv_packed_numbers packed = float32 ? QKV_PACKED_FLOAT32 : QKV_PACKED_HALF;
-    if (qkv_run_pack(&run, packed, &contents.model, &contents.model_size, &inner))
-        status = qkv_error_set(error, "%s: %s%s", run.checkpoint, inner.message,
-                               float32 ? "" : ": keep all digits with --numbers float32");
-    if (!status) status = set_opening_sentence(&contents, &run, error);
-    contents.model_summary = model_summary(&run, float32);
-    if (!status) status = collect_learning(&contents, &run, packed, error);
-    if (!status) status = page_write(&contents, output, error);
-    page_learning_release(&contents.learning);
-    cJSON_free(contents.heads);
-    free(contents.model);
+    struct page page = {0};
+    if (qkv_run_open(&run, path, checkpoint, QKV_FLOAT32, error)) return QKV_INVALID;
+    enum qkv_status status = page_begin(&page, error);
+    if (!status) status = add_run(&page, &run, error);
+    if (!status) status = page_write(&page, output, error);
+    page_release(&page);
     qkv_run_release(&run);
     return status;
 }
 
 /* ---- scenes ---- */
 
+static bool add(void *block, void *bytes, size_t size)
+{
+    return fwrite(bytes, 1, size, block) == size;
+}
+
+/* Whether two explanations of a scene have the same numbers. */
+static bool is_same(const struct qkv_explanation *a, const struct qkv_explanation *b)
+{
+    for (int64_t i = 0; i < a->step_count; i++) {
+        const struct qkv_step *step = &a->steps[i];
+        int64_t count = (step->heads ? step->heads : 1) * step->rows * step->columns;
+        if (memcmp(step->values, b->steps[i].values, (size_t)count * sizeof *step->values) != 0) return false;
+    }
+    return true;
+}
+
+/* Finds out whether the numbers of a scene depend on the seed. */
+static enum qkv_status find_random(const struct qkv_scene *scene, struct qkv_arena *arena, bool *is_random,
+                                   struct qkv_error *error)
+{
+    struct qkv_explanation with_seed, other;
+    struct qkv_scene drawn = *scene;
+    drawn.random.seed = scene->random.seed ? scene->random.seed - 1 : 1;
+    if (qkv_explain_scene(scene, arena, &with_seed, error) || qkv_explain_scene(&drawn, arena, &other, error))
+        return QKV_INVALID;
+    *is_random = !is_same(&with_seed, &other);
+    return QKV_OK;
+}
+
+static enum qkv_status read_scene(struct qkv_scene *scene, const char *path, const char *text,
+                                  struct qkv_arena *arena, struct qkv_error *error)
+{
+    struct qkv_messages messages;
+    if (qkv_scene_read(scene, arena, path, text, NULL, 0, &messages))
+        return refuse_scene(path, &messages, arena, error);
+    if (*scene->run.path)
+        return qkv_error_set(error,
+                             "%strained numbers cannot be in a page of scenes: `qkv page %s` makes the page "
+                             "of that run",
+                             qkv_scene_place(scene, "run.path", arena), scene->run.path);
+    return QKV_OK;
+}
+
+/* Reads a scene, lists the facts that the page shows about it, and packs it into the block. text, tutorial: of a scene that is built
+ * into this program; otherwise NULL. */
+static enum qkv_status add_scene(FILE *block, cJSON *list, const char *path, const char *text,
+                                 const char *tutorial, struct qkv_arena *arena, struct qkv_error *error)
+{
+    struct qkv_scene scene;
+    bool is_random;
+    if (read_scene(&scene, path, text, arena, error) || find_random(&scene, arena, &is_random, error))
+        return QKV_INVALID;
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddItemToArray(list, object);
+    if (tutorial) cJSON_AddStringToObject(object, "tutorial", tutorial);
+    cJSON_AddStringToObject(object, "file", file);
+    cJSON_AddStringToObject(object, "name", *scene.name ? scene.name : file);
+    cJSON_AddStringToObject(object, "about", scene.about);
+    cJSON_AddNumberToObject(object, "seed", (double)scene.random.seed);
+    cJSON_AddBoolToObject(object, "isRandom", is_random);
+    if (!qkv_scene_pass(&scene, add, block, arena)) return qkv_error_set(error, "out of memory for the page");
+    return QKV_OK;
+}
+
+/* Adds the scenes of the tutorials, or of `count` files, one after another (explain/scene.h), and a list with {"tutorial", "file",
+ * "name", "about", "seed", "isRandom"} for each; "tutorial" only for scenes of the tutorials. Messages about a file are printed;
+ * *error is then empty. */
+static enum qkv_status add_scenes(struct page *page, int count, char **files, struct qkv_arena *arena,
+                                  struct qkv_error *error)
+{
+    char *bytes = NULL;
+    size_t size;
+    FILE *block = open_memstream(&bytes, &size);
+    if (!block) return qkv_error_set(error, "out of memory for the page");
+    cJSON *list = cJSON_CreateArray();
+    enum qkv_status status = QKV_OK;
+    int64_t total = count;
+    while (!count && page_scene(total)) total++;
+    add(block, &total, sizeof total);
+    for (int64_t i = 0; !status && i < total; i++) {
+        const struct page_scene built_in = count ? (struct page_scene){files[i], NULL, NULL} : *page_scene(i);
+        status = add_scene(block, list, built_in.file, built_in.text, built_in.tutorial, arena, error);
+    }
+    if (fclose(block) && !status) status = qkv_error_set(error, "out of memory for the page");
+    if (!status) status = page_add_data(page, "id=\"model-data\"", bytes, size, error);
+    free(bytes);
+    if (!status) return page_add_json(page, "scenes-data", list, error);
+    cJSON_Delete(list);
+    return status;
+}
+
 static enum qkv_status make_page_of_scenes(int count, char **files, struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
-    struct page_contents contents = {0};
-    enum qkv_status status = page_scenes_collect(&contents, count, files, &arena, error);
-    if (!status) status = page_write(&contents, output, error);
-    cJSON_free(contents.scenes);
-    free(contents.model);
+    struct page page = {0};
+    enum qkv_status status = page_begin(&page, error);
+    if (!status) status = add_scenes(&page, count, files, &arena, error);
+    if (!status) status = page_write(&page, output, error);
+    page_release(&page);
     qkv_arena_release(&arena);
     return status;
 }
@@ -154,8 +237,8 @@ static int check_scenes(int count, char **files)
         const char *option;
         bool given;
     } runs[] = {{"--numbers", numbers},       {"--sentence", opening},
-                {"--checkpoint", checkpoint}, {"--snapshots", snapshots >= 0},
-                {"--pairs", measured.pairs},  {"--links", measured.links.path}};
+                {"--checkpoint", checkpoint}, {"--snapshots", options.snapshots != NOT_GIVEN},
+                {"--pairs", options.pairs},   {"--links", options.links.path}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         if (runs[i].given)
             return count ? print_error("%s is for runs, but %s is not a run folder", runs[i].option, files[0])
@@ -183,13 +266,13 @@ static bool is_html(const char *path)
 
 static int run(int operands, char **operand)
 {
-    if (!page_html().bytes)
+    if (!page_is_built())
         return print_error(
             "this qkv was built without the page, which needs the Debian packages clang, lld, wasi-libc and "
             "libclang-rt-14-dev-wasm32 and the source of utf8proc: run tools/test.sh, which installs them "
             "and builds qkv");
-    if (measured.links.path && !measured.pairs) return print_error("--links needs --pairs");
-    if (links_options_check(&measured.links, measured.pairs)) return QKV_INVALID;
+    if (options.links.path && !options.pairs) return print_error("--links needs --pairs");
+    if (links_options_check(&options.links, options.pairs)) return QKV_INVALID;
     if (strcmp(output, "-") != 0 && !is_html(output))
         return print_error("-o %s: a page is HTML: name it .html", output);
     struct qkv_error error = {""};
@@ -236,16 +319,16 @@ const struct command command_page = {
         {"sentence", 0, "TEXT", OPTION_TEXT, &opening,
          "the sentence that the page opens with (default: the first one of data.test, else of data.dev)"},
         COMMAND_OPTION_CHECKPOINT(&checkpoint),
-        {"snapshots", 0, "N", OPTION_INTEGER, &snapshots,
+        {"snapshots", 0, "N", OPTION_INTEGER, &options.snapshots,
          "hold at most N snapshots of training (training.snapshots), evenly chosen (default: 6); each "
          "takes the room of a model",
          0, 64},
-        {"pairs", 0, "FILE", OPTION_TEXT, &measured.pairs,
+        {"pairs", 0, "FILE", OPTION_TEXT, &options.pairs,
          "measure the heads on sentence pairs (.tsv, .tsv.gz, or the common prefix of two files)",
          .completes = VALUE_FILE},
-        {"max-pairs", 0, "N", OPTION_INTEGER, &measured.max_pairs,
+        {"max-pairs", 0, "N", OPTION_INTEGER, &options.max_pairs,
          "use at most the first N pairs (default: 100); all are translated once for each head", 1, 100000},
-        COMMAND_OPTIONS_LINKS(&measured.links, "measure the alignment of cross attention"),
-        COMMAND_OPTION_THREADS(&measured.threads)),
+        COMMAND_OPTIONS_LINKS(&options.links, "measure the alignment of cross attention"),
+        COMMAND_OPTION_THREADS(&options.threads)),
     .run = run,
 };

@@ -1,0 +1,74 @@
+/* Writes the page: one HTML file that holds the engine, and a model or scenes. */
+#ifndef QKV_TOOLS_PAGE_H
+#define QKV_TOOLS_PAGE_H
+
+#include "attention_options.h"
+
+#include "qkv/run.h"
+#include "run/packed_run.h"
+
+#include <stdio.h>
+
+struct cJSON;
+
+/* ---- write.c ---- */
+
+/* A page under way: the script elements that follow the engine. Caller's storage, all zero at first. */
+struct page {
+    FILE *parts; /* writes into `text` */
+    char *text;
+    size_t size;
+};
+
+/* Whether this qkv has the files of the page. */
+bool page_is_built(void);
+
+enum qkv_status page_begin(struct page *page, struct qkv_error *error);
+
+/* Adds a script element with these attributes, which browsers do not run: compressed bytes, a text, or JSON, which is freed even after
+ * a failure. */
+enum qkv_status page_add_data(struct page *page, const char *attributes, const void *bytes, size_t size,
+                              struct qkv_error *error);
+void page_add_text(struct page *page, const char *id, const char *text);
+enum qkv_status page_add_json(struct page *page, const char *id, struct cJSON *json, struct qkv_error *error);
+
+/* Writes the page to a file, whose name it prints to standard error, or to standard output ("-"). After a failure, the file
+ * does not exist, or is unchanged if it existed before. */
+enum qkv_status page_write(struct page *page, const char *output, struct qkv_error *error);
+void page_release(struct page *page);
+
+/* A scene of the tutorials that is a part of qkv, in the order in which they are read, from 0; NULL: there are no more. */
+struct page_scene {
+    const char *file, *tutorial; /* file in configs/seeds, and the tutorial that it repeats */
+    const char *text;            /* YAML */
+};
+
+const struct page_scene *page_scene(int64_t index);
+
+/* ---- learning.c ---- */
+
+/* Measures that a page shows about the heads and the training of its model. */
+struct page_options {
+    const char *pairs;          /* file of the pairs; NULL: nothing is measured */
+    int64_t max_pairs;          /* only the first `max_pairs` pairs of the file are used */
+    struct links_options links; /* path NULL: alignment errors are not measured */
+    int64_t threads;
+    int64_t
+        snapshots; /* at most, chosen evenly from those of updates between the random weights and the model of the page */
+    enum qkv_packed_numbers numbers;
+};
+
+/* Adds two texts of JSON, and the snapshots. Overwrites the parameters of the run.
+ *
+ * heads-data, only with pairs: {"pairs", "file", "loss", "bleu", "heads": [{"name", "loss", "bleu"}]}, where loss and BLEU of a head
+ * are the changes if only this head is silenced.
+ *
+ * learning-data: {"moments": [{"update", "training_loss", "training_until", "loss", "errors"}], "curve": [[update, loss on
+ * data.dev]], "training": [[update, loss of training]]}. The first moment has the random weights, the last one the model of the page.
+ * training_loss: mean over the logged interval that contains the update and ends with the update training_until. loss: nats per
+ * token of the pairs. errors: the alignment error rate of each head, 0 to 1; null for a head that is not of cross attention. Of the
+ * two readings of a map (qkv/alignment.h), it is the one with the lower error for the parameters of the page. */
+enum qkv_status page_add_learning(struct page *page, struct qkv_run *run, const struct page_options *options,
+                                  struct qkv_error *error);
+
+#endif

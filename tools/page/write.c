@@ -1,0 +1,161 @@
+#include "page/page.h"
+
+#include "print.h"
+
+#include "qkv/file.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* ---- files that are a part of qkv: made by CMakeLists.txt, and scenes ---- */
+
+/* Puts a file into this program, with a NUL after it. */
+#define FILE_BYTES(name, path)                                                                               \
+    __asm__(".section .rodata\n" #name "_begin: .incbin \"" path "\"\n" #name "_end: .byte 0\n.previous\n"); \
+    extern const unsigned char name##_begin[], name##_end[];
+
+#ifdef QKV_PAGE_HTML
+FILE_BYTES(qkv_page_html, QKV_PAGE_HTML)     /* the page, but for the engine and the model */
+FILE_BYTES(qkv_page_engine, QKV_PAGE_ENGINE) /* the WebAssembly module */
+#else
+static const unsigned char qkv_page_html_begin[1], qkv_page_engine_begin[1];
+#    define qkv_page_html_end   qkv_page_html_begin
+#    define qkv_page_engine_end qkv_page_engine_begin
+#endif
+
+bool page_is_built(void)
+{
+    return &qkv_page_html_end[0] > &qkv_page_html_begin[0];
+}
+
+/* SCENE(file in configs/seeds, tutorial): a page shows the first one when it opens. */
+/* clang-format off */
+#define SCENES                                                                                               \
+    SCENE(general_attention, "The General Attention Mechanism; The Attention Mechanism from Scratch") \
+    SCENE(general_attention_bahdanau, "The General Attention Mechanism; The Attention Mechanism from Scratch") \
+    SCENE(attention_from_scratch, "Attention from Scratch") \
+    SCENE(attention_from_scratch_heads, "Attention from Scratch") \
+    SCENE(simple_attention, "Simple Attention Mechanism Explained") \
+    SCENE(simple_attention_translation, "Simple Attention Mechanism Explained") \
+    SCENE(simple_attention_masked, "Simple Attention Mechanism Explained") \
+    SCENE(simple_attention_one_head, "Simple Attention Mechanism Explained") \
+    SCENE(simple_attention_two_heads, "Simple Attention Mechanism Explained") \
+    SCENE(attention_explained_softmax, "Explained: Attention Mechanism in AI") \
+    SCENE(attention_explained_scaled, "Explained: Attention Mechanism in AI") \
+    SCENE(attention_explained_window, "Explained: Attention Mechanism in AI") \
+    SCENE(attention_explained_words, "Explained: Attention Mechanism in AI")
+/* clang-format on */
+
+#define SCENE(name, tutorial) FILE_BYTES(qkv_scene_##name, QKV_PAGE_SCENES "/" #name ".yaml")
+SCENES
+#undef SCENE
+
+const struct page_scene *page_scene(int64_t index)
+{
+#define SCENE(name, tutorial) {#name ".yaml", tutorial, (const char *)qkv_scene_##name##_begin},
+    static const struct page_scene scenes[] = {SCENES};
+#undef SCENE
+    return index < (int64_t)(sizeof scenes / sizeof *scenes) ? &scenes[index] : NULL;
+}
+
+/* ---- parts ---- */
+
+enum qkv_status page_begin(struct page *page, struct qkv_error *error)
+{
+    page->parts = open_memstream(&page->text, &page->size);
+    return page->parts ? QKV_OK : qkv_error_set(error, "out of memory for the page");
+}
+
+void page_release(struct page *page)
+{
+    if (page->parts) fclose(page->parts);
+    free(page->text);
+}
+
+/* Writes bytes in base64 (RFC 4648), which a script element can hold, without line breaks. */
+static void write_base64(FILE *file, const unsigned char *bytes, size_t size)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        size_t rest = size - i;
+        unsigned long bits = (unsigned long)bytes[i] << 16;
+        if (rest > 1) bits |= (unsigned long)bytes[i + 1] << 8;
+        if (rest > 2) bits |= bytes[i + 2];
+        putc(digits[bits >> 18], file);
+        putc(digits[bits >> 12 & 63], file);
+        putc(rest > 1 ? digits[bits >> 6 & 63] : '=', file);
+        putc(rest > 2 ? digits[bits & 63] : '=', file);
+    }
+}
+
+/* Compresses bytes and writes them as a script element. */
+static enum qkv_status write_data(FILE *file, const char *attributes, const void *bytes, size_t size,
+                                  struct qkv_error *error)
+{
+    uLongf compressed_size = compressBound(size);
+    unsigned char *compressed = malloc(compressed_size);
+    if (!compressed || compress2(compressed, &compressed_size, bytes, size, Z_BEST_COMPRESSION) != Z_OK) {
+        free(compressed);
+        return qkv_error_set(error, "out of memory for the page");
+    }
+    fprintf(file, "<script type=\"application/base64\" %s>", attributes);
+    write_base64(file, compressed, compressed_size);
+    fputs("</script>\n", file);
+    free(compressed);
+    return QKV_OK;
+}
+
+enum qkv_status page_add_data(struct page *page, const char *attributes, const void *bytes, size_t size,
+                              struct qkv_error *error)
+{
+    return write_data(page->parts, attributes, bytes, size, error);
+}
+
+void page_add_text(struct page *page, const char *id, const char *text)
+{
+    fprintf(page->parts, "<script type=\"application/base64\" id=\"%s\">", id);
+    write_base64(page->parts, (const unsigned char *)text, strlen(text));
+    fputs("</script>\n", page->parts);
+}
+
+enum qkv_status page_add_json(struct page *page, const char *id, cJSON *json, struct qkv_error *error)
+{
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    if (text) page_add_text(page, id, text);
+    cJSON_free(text);
+    return text && !json_memory_is_out() ? QKV_OK : qkv_error_set(error, "out of memory for the page");
+}
+
+/* ---- the page ---- */
+
+static enum qkv_status write_page(FILE *file, const struct page *page, struct qkv_error *error)
+{
+    static const char PLACE[] = "<!-- engine and model -->";
+    const size_t engine_size = (size_t)(qkv_page_engine_end - qkv_page_engine_begin);
+    const char *html = (const char *)qkv_page_html_begin, *place = strstr(html, PLACE);
+    QKV_BUG(!place, "the page has no %s", PLACE);
+    fwrite(html, 1, (size_t)(place - html), file);
+    if (write_data(file, "id=\"engine-data\"", qkv_page_engine_begin, engine_size, error)) return QKV_INVALID;
+    fwrite(page->text, 1, page->size, file);
+    fputs(place + sizeof PLACE - 1, file);
+    return QKV_OK;
+}
+
+enum qkv_status page_write(struct page *page, const char *output, struct qkv_error *error)
+{
+    if (fflush(page->parts)) return qkv_error_set(error, "out of memory for the page");
+    if (!strcmp(output, "-")) return write_page(stdout, page, error);
+    struct qkv_file_writer writer;
+    if (qkv_file_begin(&writer, output, error)) return QKV_INVALID;
+    if (write_page(writer.file, page, error)) {
+        qkv_file_abandon(&writer);
+        return QKV_INVALID;
+    }
+    if (qkv_file_commit(&writer, error)) return QKV_INVALID;
+    print_plain(stderr, output);
+    fputs(" is written: open it in a browser\n", stderr);
+    return QKV_OK;
+}
