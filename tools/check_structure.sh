@@ -19,7 +19,7 @@ folders="framework/engine/core framework/engine/graph framework/engine/kernels f
     framework/engine/checkpoint framework/engine/optimize
     framework/translator/processes framework/translator/config framework/translator/data datasets/generate models
     framework/translator/metrics framework/translator/run framework/translator/train framework/translator/draw
-    framework/translator/report framework/translator/explain tools tools/init tools/page tools/bench"
+    framework/translator/report framework/translator/explain tools tools/bench"
 
 # A public header belongs to the folder that defines the functions it declares. These headers declare none.
 public="framework/engine/include/qkv framework/translator/include/qkv"
@@ -60,7 +60,7 @@ resolve() {
     # The folders of commands are one folder.
     function folder_of(path) {
         path = place_of(path)
-        return path ~ /^tools\// && !(path in is_folder) && path !~ /^tools\/page/ ? "tools" : path
+        return path ~ /^tools\// && !(path in is_folder) && path !~ /^tools\/page\/module/ ? "tools" : path
     }
     BEGIN {
         count = split(folders, list, /[ \n]+/)
