@@ -1,5 +1,6 @@
 /* Decoding step by step: the part that is the same for all networks, the decoding of networks that have none of their own, and
  * that of ensembles. */
+#include "config/config_keys.h"
 #include "data/batch.h"
 #include "models/network.h"
 

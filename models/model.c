@@ -1,7 +1,7 @@
 /* A model: its parameters, forced passes with their traces, the loss, and its heads. */
 #include "qkv/model.h"
 
-#include "config/finish.h"
+#include "config/config_keys.h"
 #include "data/batch.h"
 #include "graph/graph.h"
 #include "models/network.h"

@@ -154,7 +154,7 @@ static void declare_decoder(struct qkv_model *model, struct recurrent *network)
         .memory_width = memory,
         .key_width = config->attention.key_width,
         .window = config->attention.local_window,
-        .dropout = config->attention.rule.dropout,
+        .dropout = config->attention.dropout,
         .initial = weight,
     };
     const struct qkv_dense_options attentional = {width + memory, width, true, QKV_ACTIVATION_TANH, weight};

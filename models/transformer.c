@@ -3,6 +3,7 @@
  * D: width; N: tokens of a batch, packed one sentence after another; Ns: of its sources; Nq, Nk:
  * tokens with queries, with keys. An `owner` is a struct qkv_part that says which stack or layer
  * tensors belong to; qkv_trace_record copies it and sets role and node. */
+#include "config/config_keys.h"
 #include "graph/graph.h"
 #include "models/network.h"
 

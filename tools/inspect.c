@@ -2,8 +2,8 @@
 #include "command.h"
 #include "print.h"
 
+#include "config/config_keys.h"
 #include "framework/engine/core/plain_text.h"
-
 #include "qkv/run.h"
 
 #include <cjson/cJSON.h>

@@ -1,5 +1,7 @@
 #include "search_options.h"
 
+#include "config/config_keys.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -196,8 +196,8 @@ Test(config, zeros_and_empty_texts_are_replaced_by_what_they_stand_for)
     read_good(&config, &arena, scratch("config_normal"), SMALLEST);
     cr_assert_eq(config.model.encoder.attention.key_width, 16);
     cr_assert_eq(config.model.decoder.attention.value_width, 16);
-    cr_assert_eq(config.model.encoder.attention.rule.key_value_heads, 4);
-    cr_assert_eq(config.model.encoder.attention.rule.window, QKV_WINDOW_NONE);
+    cr_assert_eq(config.model.encoder.attention.key_value_heads, 4);
+    cr_assert_eq(config.model.encoder.attention.window, QKV_WINDOW_NONE);
     cr_assert_eq(config.model.decoder.embeddings.embedding_dim, 64);
     cr_assert_str_eq(config.training.model_dir, "runs/x");
     qkv_arena_release(&arena);

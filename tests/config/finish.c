@@ -43,7 +43,7 @@ Test(config_finish, derives_what_follows_from_other_fields)
     cr_expect_eq(config.model.encoder.attention.key_width, 24);
     cr_expect_eq(config.model.decoder.attention.value_width, 24);
     cr_expect_eq(config.model.encoder.embeddings.embedding_dim, 96);
-    cr_expect_eq(config.model.decoder.attention.rule.key_value_heads, 4);
+    cr_expect_eq(config.model.decoder.attention.key_value_heads, 4);
     cr_expect_str_eq(config.training.model_dir, "runs/wide");
     config.model.encoder.hidden_size = config.model.decoder.hidden_size = 64;
     finish_is_refused("config: model.encoder.embeddings.embedding_dim is 96, but must be 0 or "
@@ -66,7 +66,7 @@ Test(config_finish, activation_dropout_is_dropout_unless_given)
 
 static void no_dropout(struct qkv_stack_config *stack)
 {
-    stack->dropout = stack->attention.rule.dropout = stack->embeddings.dropout = 0;
+    stack->dropout = stack->attention.dropout = stack->embeddings.dropout = 0;
 }
 
 /* Without dropout, the two passes of R-Drop are equal. What a network does not drop does not count. */
@@ -80,7 +80,7 @@ Test(config_finish, r_drop_needs_dropout)
         no_dropout(decoder);
         if (network) {
             encoder->type = decoder->type = QKV_NETWORK_RECURRENT;
-            encoder->attention.rule.dropout = 0.1; /* the default, without effect */
+            encoder->attention.dropout = 0.1; /* the default, without effect */
         }
         const struct qkv_config none = config;
         finish_is_refused("config: training.r_drop is 1, but needs model.encoder.dropout above 0, or "

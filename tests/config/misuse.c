@@ -1,4 +1,5 @@
 /* Configs that a program fills in wrongly are written and refused, and never index a table out of its bounds. */
+#include "framework/translator/config/config_keys.h"
 #include "qkv/config.h"
 #include "qkv/model.h"
 #include "qkv/trainer.h"

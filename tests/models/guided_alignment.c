@@ -19,8 +19,8 @@ static struct tiny make_subject(int64_t key_value_heads, double dropout)
 {
     struct qkv_model_config config = tiny_config();
     config.decoder.num_heads = 4;
-    config.decoder.attention.rule.key_value_heads = key_value_heads;
-    config.decoder.dropout = config.decoder.attention.rule.dropout = dropout;
+    config.decoder.attention.key_value_heads = key_value_heads;
+    config.decoder.dropout = config.decoder.attention.dropout = dropout;
     return tiny_with(tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 3), PAIRS, SOURCE, TARGET, 5);
 }
 

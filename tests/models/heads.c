@@ -76,7 +76,7 @@ Test(heads, silent_heads_of_a_transformer)
     static const enum qkv_attention_kernel KERNELS[] = {QKV_KERNEL_EXACT, QKV_KERNEL_FLASH};
     for (int flash = 0; flash < 2; flash++) {
         struct qkv_model_config config = tiny_config();
-        config.encoder.attention.rule.kernel = config.decoder.attention.rule.kernel = KERNELS[flash];
+        config.encoder.attention.kernel = config.decoder.attention.kernel = KERNELS[flash];
         expect_silence(&config, 12, flash ? "flash" : "exact");
     }
     struct qkv_model_config config = tiny_config();

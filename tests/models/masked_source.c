@@ -90,9 +90,9 @@ Test(masked_source, is_unseen_by_a_transformer)
     static const enum qkv_attention_kernel KERNELS[] = {QKV_KERNEL_EXACT, QKV_KERNEL_FLASH};
     for (int flash = 0; flash < 2; flash++) {
         struct qkv_model_config config = tiny_config();
-        config.encoder.attention.rule.kernel = config.decoder.attention.rule.kernel = KERNELS[flash];
+        config.encoder.attention.kernel = config.decoder.attention.kernel = KERNELS[flash];
         expect_transformer(&config, flash ? "flash" : "exact");
-        config.encoder.attention.rule.window = 1;
+        config.encoder.attention.window = 1;
         config.encoder.num_layers = 1;
         config.encoder.layer_norm = config.decoder.layer_norm = QKV_NORM_POST;
         expect_transformer(&config, flash ? "flash, window" : "window");

@@ -128,7 +128,7 @@ Test(networks, say_why_a_config_cannot_be)
     config.encoder.hidden_size = config.decoder.hidden_size = 7;
     config.encoder.embeddings.embedding_dim = config.decoder.embeddings.embedding_dim = 7;
     config.encoder.num_heads = config.decoder.num_heads = 1;
-    config.encoder.attention.rule.key_value_heads = config.decoder.attention.rule.key_value_heads = 1;
+    config.encoder.attention.key_value_heads = config.decoder.attention.key_value_heads = 1;
     expect_refused(&config, "network own: a width of 7 is odd");
 }
 

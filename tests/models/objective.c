@@ -20,7 +20,7 @@ static struct tiny make_subject(enum qkv_network network)
     for (int i = 0; i < 2; i++) {
         stacks[i]->type = network;
         stacks[i]->dropout = stacks[i]->embeddings.dropout = 0.3;
-        stacks[i]->attention.rule.dropout = 0.2;
+        stacks[i]->attention.dropout = 0.2;
     }
     return tiny_with(tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 3), 3, SOURCE, TARGET, 5);
 }

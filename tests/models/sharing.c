@@ -36,7 +36,7 @@ static void expect_same(enum qkv_norm_place place, bool tied)
 {
     struct qkv_model_config config = tiny_config();
     config.encoder.layer_norm = config.decoder.layer_norm = place;
-    config.encoder.dropout = config.decoder.dropout = config.decoder.attention.rule.dropout = 0.2;
+    config.encoder.dropout = config.decoder.dropout = config.decoder.attention.dropout = 0.2;
     config.tied_softmax = tied;
     static const int64_t SOURCE[] = {7, 1, 12, 5}, TARGET[] = {3, 9, 4, 16};
     struct tiny tiny = tiny_with(tiny_model(&config, 11, 13, QKV_FLOAT32, 3), 4, SOURCE, TARGET, 8);

@@ -57,10 +57,10 @@ static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype 
         stacks[i]->positions.type = variant->positions;
         stacks[i]->positions.buckets = 8;
         stacks[i]->positions.max_distance = 6;
-        stacks[i]->attention.rule.kernel = variant->kernel;
-        stacks[i]->attention.rule.global_tokens = variant->global_tokens;
-        if (variant->key_value_heads) stacks[i]->attention.rule.key_value_heads = variant->key_value_heads;
-        if (variant->window) stacks[i]->attention.rule.window = variant->window;
+        stacks[i]->attention.kernel = variant->kernel;
+        stacks[i]->attention.global_tokens = variant->global_tokens;
+        if (variant->key_value_heads) stacks[i]->attention.key_value_heads = variant->key_value_heads;
+        if (variant->window) stacks[i]->attention.window = variant->window;
         if (!variant->narrow) continue;
         stacks[i]->attention.key_width = 3;
         stacks[i]->attention.value_width = 5;

@@ -30,15 +30,15 @@ static struct subject make_subject(int64_t longest, int64_t window, enum qkv_att
     struct qkv_stack_config *stacks[] = {&config.model.encoder, &config.model.decoder};
     for (int i = 0; i < 2; i++) {
         stacks[i]->num_layers = 2 - i;
-        stacks[i]->num_heads = stacks[i]->attention.rule.key_value_heads = HEADS;
+        stacks[i]->num_heads = stacks[i]->attention.key_value_heads = HEADS;
         stacks[i]->hidden_size = stacks[i]->embeddings.embedding_dim = WIDTH;
         stacks[i]->attention.key_width = stacks[i]->attention.value_width = WIDTH / HEADS;
         stacks[i]->ff_size = 8;
-        stacks[i]->dropout = stacks[i]->attention.rule.dropout = stacks[i]->embeddings.dropout = 0.5;
+        stacks[i]->dropout = stacks[i]->attention.dropout = stacks[i]->embeddings.dropout = 0.5;
         stacks[i]->layer_norm = QKV_NORM_PRE;
         stacks[i]->positions.max_length = longest;
-        stacks[i]->attention.rule.window = window;
-        stacks[i]->attention.rule.kernel = kernel;
+        stacks[i]->attention.window = window;
+        stacks[i]->attention.kernel = kernel;
     }
     subject.model = qkv_model_new(&config.model, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, &error);
     cr_assert_not_null(subject.model, "%s", error.message);

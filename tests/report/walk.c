@@ -162,8 +162,8 @@ Test(walk, every_kind_of_position_and_shared_heads)
     for (int i = 0; i < 3; i++) {
         struct qkv_model_config config = tiny_config();
         config.encoder.positions.type = config.decoder.positions.type = types[i];
-        config.encoder.attention.rule.key_value_heads = config.decoder.attention.rule.key_value_heads = 1;
-        config.decoder.attention.rule.window = 2;
+        config.encoder.attention.key_value_heads = config.decoder.attention.key_value_heads = 1;
+        config.decoder.attention.window = 2;
         expect_walks(&config, QKV_FLOAT64, 1e-11);
     }
 }

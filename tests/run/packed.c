@@ -1,4 +1,5 @@
 /* A run as one block of bytes, as a page holds it. */
+#include "framework/translator/config/config_keys.h"
 #include "framework/translator/run/packed_run.h"
 
 #include "qkv/tokenizer.h"
@@ -69,7 +70,7 @@ static void expect_same_texts(const struct qkv_run *run, const struct qkv_run *c
 {
     cr_expect_str_eq(keys_of(copy), keys_of(run));
     cr_expect_str_eq(copy->config.name, "packed");
-    cr_expect_eq(copy->config.model.encoder.attention.rule.window, 2);
+    cr_expect_eq(copy->config.model.encoder.attention.window, 2);
     cr_expect_str_empty(copy->config.data.train);
     cr_expect_eq(qkv_vocabulary_checksum(&copy->source), qkv_vocabulary_checksum(&run->source));
     cr_expect_eq(qkv_vocabulary_checksum(&copy->target), qkv_vocabulary_checksum(&run->target));

@@ -18,11 +18,11 @@ struct qkv_model_config tiny_config(void)
     for (int i = 0; i < 2; i++) {
         struct qkv_stack_config *stack = stacks[i];
         stack->num_layers = 2;
-        stack->num_heads = stack->attention.rule.key_value_heads = 2;
+        stack->num_heads = stack->attention.key_value_heads = 2;
         stack->hidden_size = stack->embeddings.embedding_dim = 8;
         stack->ff_size = 12;
         stack->attention.key_width = stack->attention.value_width = 4;
-        stack->dropout = stack->attention.rule.dropout = stack->embeddings.dropout = 0;
+        stack->dropout = stack->attention.dropout = stack->embeddings.dropout = 0;
         stack->positions.max_length = 24;
     }
     qkv_arena_release(&arena);

@@ -12,7 +12,7 @@ struct qkv_model *model_of(enum qkv_dtype dtype, double dropout)
     struct qkv_model_config config = tiny_config();
     struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
     for (int i = 0; i < 2; i++)
-        stacks[i]->dropout = stacks[i]->attention.rule.dropout = stacks[i]->embeddings.dropout = dropout;
+        stacks[i]->dropout = stacks[i]->attention.dropout = stacks[i]->embeddings.dropout = dropout;
     return tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, dtype, 4);
 }
 

@@ -11,11 +11,11 @@ static struct qkv_model *varied_model(enum qkv_attention_kernel kernel)
     struct qkv_model_config config = tiny_config();
     struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
     for (int i = 0; i < 2; i++) {
-        stacks[i]->attention.rule.dropout = 0.3;
-        stacks[i]->attention.rule.window = 3;
-        stacks[i]->attention.rule.global_tokens = 1;
-        stacks[i]->attention.rule.key_value_heads = 1;
-        stacks[i]->attention.rule.kernel = kernel;
+        stacks[i]->attention.dropout = 0.3;
+        stacks[i]->attention.window = 3;
+        stacks[i]->attention.global_tokens = 1;
+        stacks[i]->attention.key_value_heads = 1;
+        stacks[i]->attention.kernel = kernel;
         stacks[i]->positions.type = i ? QKV_POSITION_RELATIVE : QKV_POSITION_ROTARY;
     }
     return tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
@@ -82,7 +82,7 @@ static struct qkv_model *recurrent_model(int kind)
     struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
     for (int i = 0; i < 2; i++) {
         if (kind) stacks[i]->rnn_type = QKV_CELL_LSTM;
-        stacks[i]->dropout = stacks[i]->attention.rule.dropout = stacks[i]->hidden_dropout = 0.2;
+        stacks[i]->dropout = stacks[i]->attention.dropout = stacks[i]->hidden_dropout = 0.2;
     }
     config.decoder.input_feeding = !kind;
     config.decoder.attention.score = kind ? QKV_ATTENTION_SCORE_LOCAL_P : QKV_ATTENTION_SCORE_ADDITIVE;

@@ -113,8 +113,7 @@ Test(memory, steps_call_no_malloc)
     free(memory);
     if (malloc_calls() == before) cr_skip_test("another malloc stands in front: calls are not counted");
     struct qkv_model_config transformer = tiny_config();
-    transformer.encoder.dropout = transformer.decoder.dropout = transformer.decoder.attention.rule.dropout =
-        0.1;
+    transformer.encoder.dropout = transformer.decoder.dropout = transformer.decoder.attention.dropout = 0.1;
     struct qkv_model_config recurrent = transformer;
     recurrent.encoder.type = recurrent.decoder.type = QKV_NETWORK_RECURRENT;
     recurrent.encoder.bidirectional = recurrent.decoder.input_feeding = true;

@@ -24,7 +24,7 @@ static void set_stack(struct qkv_stack_config *stack, const struct bench_shape *
     stack->num_heads = shape->heads;
     stack->hidden_size = shape->width;
     stack->ff_size = shape->inner;
-    stack->dropout = stack->attention.rule.dropout = stack->embeddings.dropout = 0.1;
+    stack->dropout = stack->attention.dropout = stack->embeddings.dropout = 0.1;
     stack->layer_norm = QKV_NORM_POST;
     stack->embeddings.embedding_dim = shape->width;
     if (stack->positions.max_length < shape->tokens) stack->positions.max_length = shape->tokens;

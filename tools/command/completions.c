@@ -2,7 +2,7 @@
  * line for each option and operand. */
 #include "help.h"
 
-#include "qkv/config.h"
+#include "config/config_keys.h"
 
 #include <string.h>
 

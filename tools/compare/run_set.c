@@ -7,7 +7,6 @@
 #include "print.h"
 
 #include "config/config_keys.h"
-#include "config/value.h"
 #include "core/file.h"
 
 #include <string.h>
@@ -55,12 +54,17 @@ static bool is_of_run(const struct qkv_key *key)
            !strcmp(key->path, "training.random_seed");
 }
 
+static bool has_effect_in(const struct qkv_key *key, const struct qkv_config *config)
+{
+    return !qkv_key_unmet(&qkv_config_schema, key, config, QKV_WITHOUT_EFFECT_REFUSED).key;
+}
+
 /* Two different paths may name the same file, because they are relative to the folders of their runs. */
 static bool same_value(const struct qkv_key *key, const struct qkv_config *a, const struct qkv_config *b)
 {
-    bool no_effect = qkv_key_without_effect(&qkv_config_schema, key, a) != NULL;
-    if (no_effect != (qkv_key_without_effect(&qkv_config_schema, key, b) != NULL)) return false;
-    if (no_effect || qkv_value_equal(key, a, b)) return true;
+    bool has_effect = has_effect_in(key, a);
+    if (has_effect != has_effect_in(key, b)) return false;
+    if (!has_effect || qkv_value_equal(key, a, b)) return true;
     return key->is_path && qkv_is_same_file(qkv_key_text(key, a), qkv_key_text(key, b));
 }
 
@@ -111,8 +115,8 @@ void run_set_differences(struct run_set *set,
         if (!is_difference(set, key)) continue;
         for (int g = 0; g < set->groups; g++) {
             const struct qkv_config *config = config_of(set, g);
-            bool no_effect = qkv_key_without_effect(&qkv_config_schema, key, config) != NULL;
-            values[g] = no_effect ? "–" : required((char *)qkv_value_text(key, config, &set->arena));
+            values[g] =
+                has_effect_in(key, config) ? required((char *)qkv_value_text(key, config, &set->arena)) : "–";
         }
         each(context, key->path, values);
     }

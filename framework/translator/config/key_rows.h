@@ -26,10 +26,6 @@
     IS(double *, path) _Static_assert(sizeof FIELD(path) == 2 * sizeof(double), NAME(path));
 #define CHOICE(path, type, ...)                                                                              \
     IS(enum type, path) _Static_assert(sizeof(enum type) == sizeof(int), NAME(path));
-#define RULE_FIELD(name)        STACK.attention.rule.name
-#define RULE_INTEGER(name, ...) INTEGER(RULE_FIELD(name), __VA_ARGS__)
-#define RULE_NUMBER(name, ...)  NUMBER(RULE_FIELD(name), __VA_ARGS__)
-#define RULE_CHOICE(name, ...)  CHOICE(RULE_FIELD(name), __VA_ARGS__)
 #include KEY_TABLE
 #undef TEXT
 #undef INTEGER
@@ -39,9 +35,6 @@
 #undef TEXTS
 #undef MATRIX
 #undef CHOICE
-#undef RULE_INTEGER
-#undef RULE_NUMBER
-#undef RULE_CHOICE
 
 #define REQUIRED NULL
 /* clang-format would break each of these lines into four. */
@@ -56,11 +49,11 @@
 
 /* The last argument of a row whose key has an effect only while the choice key `path` has a value whose bit is set in
  * `bits`: USED_WITH(model.encoder.type, BIT(QKV_NETWORK_RECURRENT)). */
-#define USED_WITH(path, bits) .used_by = NAME(path), .used_values = (bits)
+#define USED_WITH(path, bits) .condition = {NAME(path), (bits), QKV_WITHOUT_EFFECT_REFUSED}
 #define BIT(value)            (UINT32_C(1) << (value))
 
 /* An argument of a row whose key is read only while the NUMBER `path` is above 0. */
-#define READ_WITH(path) .read_with = NAME(path)
+#define READ_WITH(path) .condition = {NAME(path), 0, QKV_WITHOUT_EFFECT_NOTED}
 
 /* The last argument of a TEXT that is a path. */
 #define IS_PATH .is_path = true
@@ -72,40 +65,24 @@
 #    define KEY_HELP(text) text
 #endif
 
-#define ROW_AT(key_kind, key_path, field, key_role, key_fallback, key_help, ...)                             \
+#define ROW(key_kind, key_path, key_role, key_fallback, key_help, ...)                                       \
     {.path = NAME(key_path),                                                                                 \
      .kind = key_kind,                                                                                       \
      .role = QKV_ROLE_##key_role,                                                                            \
-     .offset = offsetof(KEY_STRUCT, field),                                                                  \
+     .offset = offsetof(KEY_STRUCT, key_path),                                                               \
      .fallback = key_fallback,                                                                               \
      .help = KEY_HELP(key_help),                                                                             \
      __VA_ARGS__},
-#define ROW(key_kind, key_path, ...) ROW_AT(key_kind, key_path, key_path, __VA_ARGS__)
-#define TEXT(path, role, fallback, help, ...)                                                                \
-    ROW(QKV_KEY_TEXT, path, role, fallback, help, .range = ANY, .unit = "", __VA_ARGS__)
-#define BOOLEAN(path, role, fallback, help, ...)                                                             \
-    ROW(QKV_KEY_BOOLEAN, path, role, fallback, help, .range = ANY, .unit = "", __VA_ARGS__)
+#define PLAIN(kind, path, role, fallback, help, ...)                                                         \
+    ROW(kind, path, role, fallback, help, .range = ANY, .unit = "", __VA_ARGS__)
+#define TEXT(...)               PLAIN(QKV_KEY_TEXT, __VA_ARGS__, )
+#define BOOLEAN(...)            PLAIN(QKV_KEY_BOOLEAN, __VA_ARGS__, )
+#define TEXTS(...)              PLAIN(QKV_KEY_TEXTS, __VA_ARGS__, )
+#define MATRIX(...)             PLAIN(QKV_KEY_MATRIX, __VA_ARGS__, )
+#define CHOICE(path, type, ...) PLAIN(QKV_KEY_CHOICE, path, __VA_ARGS__, .choices = &type##_choices, )
 #define INTEGER(path, role, limits, of_unit, fallback, help, ...)                                            \
     ROW(QKV_KEY_INTEGER, path, role, fallback, help, .range = limits, .unit = of_unit, __VA_ARGS__)
 #define NUMBER(path, role, limits, of_unit, fallback, help, ...)                                             \
     ROW(QKV_KEY_NUMBER, path, role, fallback, help, .range = limits, .unit = of_unit, __VA_ARGS__)
 #define PAIR(path, role, limits, fallback, help, ...)                                                        \
     ROW(QKV_KEY_PAIR, path, role, fallback, help, .range = limits, .unit = "", __VA_ARGS__)
-#define TEXTS(path, role, fallback, help, ...)                                                               \
-    ROW(QKV_KEY_TEXTS, path, role, fallback, help, .range = ANY, .unit = "", __VA_ARGS__)
-#define MATRIX(path, role, fallback, help, ...)                                                              \
-    ROW(QKV_KEY_MATRIX, path, role, fallback, help, .range = ANY, .unit = "", __VA_ARGS__)
-#define CHOICE(path, type, role, fallback, help, ...)                                                        \
-    ROW(QKV_KEY_CHOICE, path, role, fallback, help, .range = ANY, .unit = "", .choices = &type##_choices,    \
-        __VA_ARGS__)
-
-/* Fields of a stack's attention rule, whose key is "<stack>.attention.<name>". */
-#define RULE_INTEGER(name, role, limits, of_unit, fallback, help, ...)                                       \
-    ROW_AT(QKV_KEY_INTEGER, STACK.attention.name, RULE_FIELD(name), role, fallback, help, .range = limits,   \
-           .unit = of_unit, __VA_ARGS__)
-#define RULE_NUMBER(name, role, limits, of_unit, fallback, help, ...)                                        \
-    ROW_AT(QKV_KEY_NUMBER, STACK.attention.name, RULE_FIELD(name), role, fallback, help, .range = limits,    \
-           .unit = of_unit, __VA_ARGS__)
-#define RULE_CHOICE(name, type, role, fallback, help, ...)                                                   \
-    ROW_AT(QKV_KEY_CHOICE, STACK.attention.name, RULE_FIELD(name), role, fallback, help, .range = ANY,       \
-           .unit = "", .choices = &type##_choices, __VA_ARGS__)

@@ -1,13 +1,392 @@
-#include "config/reader.h"
-
+/* Reads YAML files, and overrides, into the struct of a schema: each value into the field of its key, if its type and range are
+ * right. */
 #include "config/path.h"
-#include "config/value.h"
+#include "config/schema.h"
+#include "core/number.h"
 #include "core/plain_text.h"
 
 #include <errno.h>
-#include <stdint.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* ---- a value ---- */
+
+/* The key to read, the place of its value, and where errors and texts go. */
+struct value {
+    const struct qkv_key *key;
+    struct qkv_place place;
+    struct qkv_collector *collector;
+};
+
+/* Whether a node is a scalar without a value: `key:`, `key: ~` or `key: null`. */
+static bool is_null(const struct qkv_yaml_node *node)
+{
+    return node->kind == QKV_YAML_SCALAR && node->plain &&
+           (!*node->text || !strcmp(node->text, "~") || !strcmp(node->text, "null"));
+}
+
+/* The kind of number that a node is; a quoted number is a text. */
+static enum qkv_number_kind number_kind(const struct qkv_yaml_node *node)
+{
+    return node->kind == QKV_YAML_SCALAR && node->plain ? qkv_number_kind(node->text) : QKV_NUMBER_NONE;
+}
+
+/* Collects "<key> is <the node>, but must be <wanted>"; returns false. */
+static bool refuse(const struct value *value, const struct qkv_yaml_node *node, const char *wanted)
+{
+    const char *path = value->key->path, *shown = node->kind == QKV_YAML_SEQUENCE ? "a list" : "a section";
+    if (node->kind == QKV_YAML_REFUSED) return false;
+    if (is_null(node)) {
+        qkv_collect(value->collector, value->place, "%s has no value, but must be %s", path, wanted);
+        return false;
+    }
+    if (node->kind == QKV_YAML_SCALAR)
+        shown = qkv_collector_text(value->collector,
+                                   !node->plain        ? "the text \"%s\""
+                                   : number_kind(node) ? "%s"
+                                                       : "'%s'",
+                                   qkv_printable(value->collector->arena, node->text));
+    qkv_collect(value->collector, value->place, "%s is %s, but must be %s", path, shown, wanted);
+    return false;
+}
+
+static bool check_range(const struct value *value, const struct qkv_yaml_node *node, double number)
+{
+    const struct qkv_range *range = &value->key->range;
+    char wanted[QKV_RANGE_SIZE];
+    bool is_high_enough = range->open_below ? number > range->lowest : number >= range->lowest;
+    bool is_low_enough = range->open_above ? number < range->highest : number <= range->highest;
+    return (is_high_enough && is_low_enough) || refuse(value, node, qkv_range_text(wanted, range));
+}
+
+static bool read_integer(const struct value *value, const struct qkv_yaml_node *node, int64_t *field)
+{
+    int64_t number;
+    if (number_kind(node) != QKV_NUMBER_INTEGER) return refuse(value, node, "an integer");
+    if (!qkv_integer_read(node->text, &number)) return refuse(value, node, "an integer of 64 bits");
+    if (!check_range(value, node, (double)number)) return false;
+    *field = number;
+    return true;
+}
+
+static bool read_number(const struct value *value, const struct qkv_yaml_node *node, double *field)
+{
+    double number;
+    if (!number_kind(node)) return refuse(value, node, "a number");
+    if (!qkv_number_read(node->text, &number)) return refuse(value, node, "a number that a double can hold");
+    if (!check_range(value, node, number)) return false;
+    *field = number;
+    return true;
+}
+
+/* An item of a list: errors are reported at the item, unless the list comes from an override. */
+static struct value value_of_item(const struct value *value, const struct qkv_yaml_node *item)
+{
+    struct value one = *value;
+    if (one.place.line) one.place = (struct qkv_place){one.place.name, item->line, item->column};
+    return one;
+}
+
+static bool read_pair(const struct value *value, const struct qkv_yaml_node *node, double *field)
+{
+    const char *wanted = "a list of two numbers, [a, b]";
+    double number[2];
+    bool valid = true;
+    if (node->kind != QKV_YAML_SEQUENCE) return refuse(value, node, wanted);
+    if (node->count != 2) {
+        qkv_collect(value->collector, value->place, "%s is a list of %d, but must be %s", value->key->path,
+                    node->count, wanted);
+        return false;
+    }
+    const struct qkv_yaml_node *item = node->first;
+    for (int i = 0; i < 2; i++, item = item->next) {
+        const struct value one = value_of_item(value, item);
+        valid &= read_number(&one, item, &number[i]);
+    }
+    if (valid) memcpy(field, number, sizeof number);
+    return valid;
+}
+
+static bool read_boolean(const struct value *value, const struct qkv_yaml_node *node, bool *field)
+{
+    bool plain = node->kind == QKV_YAML_SCALAR && node->plain;
+    bool yes = plain && !strcmp(node->text, "true");
+    if (!yes && !(plain && !strcmp(node->text, "false"))) return refuse(value, node, "true or false");
+    *field = yes;
+    return true;
+}
+
+static bool read_text(const struct value *value, const struct qkv_yaml_node *node, const char **field)
+{
+    const struct qkv_key *key = value->key;
+    if (node->kind != QKV_YAML_SCALAR) return refuse(value, node, "a text");
+    bool missing = is_null(node);
+    if (!missing && (*node->text || key->fallback)) {
+        *field = qkv_collector_text(value->collector, "%s", node->text);
+        return !value->collector->out_of_memory;
+    }
+    qkv_collect(value->collector, value->place,
+                !missing        ? "%s must not be empty"
+                : key->fallback ? "%s has no value; write \"\" for an empty text"
+                                : "%s has no value",
+                key->path);
+    return false;
+}
+
+/* Reads a path, or a list of paths: takes the first one that exists or, if none exists, the first of the list. */
+static bool read_path(const struct value *value, const struct qkv_yaml_node *node, const char **field)
+{
+    bool list = node->kind == QKV_YAML_SEQUENCE, found = false;
+    const char *path = NULL;
+    if (list && !node->count) return refuse(value, node, "a path or a list of paths");
+    for (const struct qkv_yaml_node *item = list ? node->first : node; item && !found;
+         item = list ? item->next : NULL) {
+        const struct value one = list ? value_of_item(value, item) : *value;
+        const char *text;
+        if (!read_text(&one, item, &text)) return false;
+        if (one.place.line) text = qkv_path_of_file(value->collector->arena, one.place.name, text);
+        if (!text) {
+            value->collector->out_of_memory = true;
+            return false;
+        }
+        found = list && qkv_path_is_text(text);
+        if (!path || found) path = text;
+    }
+    *field = path;
+    return true;
+}
+
+/* Reads a list of texts, or one text, which is split at white space. */
+static bool read_texts(const struct value *value, const struct qkv_yaml_node *node, struct qkv_texts *field)
+{
+    struct qkv_arena *arena = value->collector->arena;
+    bool words = node->kind == QKV_YAML_SCALAR && !is_null(node), valid = true;
+    if (!words && node->kind != QKV_YAML_SEQUENCE)
+        return refuse(value, node, "a list of texts, or a text of words");
+    size_t capacity = words ? strlen(node->text) / 2 + 1 : (size_t)node->count;
+    const char **text = qkv_arena_allocate(arena, capacity * sizeof *text);
+    char *rest = words ? qkv_arena_string(arena, node->text) : NULL;
+    if (!text || (words && !rest)) {
+        value->collector->out_of_memory = true;
+        return false;
+    }
+    int64_t count = 0;
+    for (char *word; words && (word = strtok_r(count ? NULL : rest, " \t\r\n", &rest));) text[count++] = word;
+    for (const struct qkv_yaml_node *item = words ? NULL : node->first; item; item = item->next) {
+        const struct value one = value_of_item(value, item);
+        if (item->kind != QKV_YAML_SCALAR || is_null(item) || !*item->text)
+            valid = refuse(&one, item, "made of texts");
+        else
+            text[count++] = item->text;
+    }
+    if (valid && !count && !value->key->fallback) {
+        qkv_collect(value->collector, value->place, "%s must hold at least one word", value->key->path);
+        return false;
+    }
+    if (valid) *field = (struct qkv_texts){count, text};
+    return valid;
+}
+
+static const char A_MATRIX[] = "a list of rows of numbers, [[a, b], [c, d]]";
+
+/* Reads a row of a matrix, which must be as long as row 1. */
+static bool read_row(const struct value *value, const struct qkv_yaml_node *row, int64_t number,
+                     struct qkv_matrix *matrix, double *to)
+{
+    const struct value here = value_of_item(value, row);
+    if (row->kind != QKV_YAML_SEQUENCE) return refuse(&here, row, A_MATRIX);
+    if (!row->count) {
+        qkv_collect(value->collector, here.place, "%s: row %lld is empty", value->key->path,
+                    (long long)number);
+        return false;
+    }
+    if (number == 1) matrix->columns = row->count;
+    if (row->count != matrix->columns) {
+        qkv_collect(value->collector, here.place, "%s: row %lld has %d numbers, but row 1 has %lld",
+                    value->key->path, (long long)number, row->count, (long long)matrix->columns);
+        return false;
+    }
+    bool valid = true;
+    for (const struct qkv_yaml_node *item = row->first; item; item = item->next, to++) {
+        const struct value one = value_of_item(value, item);
+        /* Masks of scenes consist of -infinity, which is not a number as qkv_number_kind defines it. */
+        bool infinite = item->kind == QKV_YAML_SCALAR && item->plain && !strcmp(item->text, "-.inf");
+        if (infinite)
+            *to = -HUGE_VAL;
+        else
+            valid &= read_number(&one, item, to);
+    }
+    return valid;
+}
+
+static bool read_matrix(const struct value *value, const struct qkv_yaml_node *node, struct qkv_matrix *field)
+{
+    if (node->kind != QKV_YAML_SEQUENCE) return refuse(value, node, A_MATRIX);
+    struct qkv_matrix matrix = {.rows = node->count};
+    size_t columns = node->first && node->first->kind == QKV_YAML_SEQUENCE ? (size_t)node->first->count : 0;
+    double *number =
+        qkv_arena_allocate(value->collector->arena, (size_t)node->count * (columns + 1) * sizeof *number);
+    if (!number) {
+        value->collector->out_of_memory = true;
+        return false;
+    }
+    matrix.value = number;
+    bool valid = true;
+    int64_t at = 1;
+    for (const struct qkv_yaml_node *row = node->first; row && valid; row = row->next, at++)
+        valid = read_row(value, row, at, &matrix, number + (at - 1) * matrix.columns);
+    if (valid) *field = matrix;
+    return valid;
+}
+
+static bool refuse_choice(const struct value *value, const struct qkv_yaml_node *node)
+{
+    const struct qkv_choices *choices = value->key->choices;
+    char names[QKV_CHOICES_SIZE], wanted[QKV_CHOICES_SIZE + 8];
+    qkv_choices_text(names, choices, UINT32_MAX, "", ", ");
+    snprintf(wanted, sizeof wanted, "%s%s", strchr(names, ',') ? "one of " : "", names);
+    return refuse(value, node, wanted);
+}
+
+/* Reads an enum through an int; key_rows.h asserts that both have the same size. */
+static bool read_choice(const struct value *value, const struct qkv_yaml_node *node, void *field)
+{
+    const struct qkv_choices *choices = value->key->choices;
+    for (int i = 0; i < choices->count && node->kind == QKV_YAML_SCALAR; i++)
+        if (choices->list[i].help && !strcmp(node->text, choices->list[i].name)) {
+            memcpy(field, &i, sizeof i);
+            return true;
+        }
+    return refuse_choice(value, node);
+}
+
+/* Reads a node into the field of its key. False after collecting an error; the field is then unchanged. */
+static bool read_value(const struct value *value, const struct qkv_yaml_node *node, void *config)
+{
+    void *field = qkv_key_field(value->key, config);
+    switch (value->key->kind) {
+    case QKV_KEY_TEXT:
+        return value->key->is_path ? read_path(value, node, field) : read_text(value, node, field);
+    case QKV_KEY_INTEGER:
+        return read_integer(value, node, field);
+    case QKV_KEY_NUMBER:
+        return read_number(value, node, field);
+    case QKV_KEY_BOOLEAN:
+        return read_boolean(value, node, field);
+    case QKV_KEY_CHOICE:
+        return read_choice(value, node, field);
+    case QKV_KEY_PAIR:
+        return read_pair(value, node, field);
+    case QKV_KEY_TEXTS:
+        return read_texts(value, node, field);
+    case QKV_KEY_MATRIX:
+        return read_matrix(value, node, field);
+    }
+    return false;
+}
+
+static char *without_spaces(char *text)
+{
+    text += strspn(text, " ");
+    size_t used = strlen(text);
+    while (used && text[used - 1] == ' ') text[--used] = '\0';
+    return text;
+}
+
+/* Splits "[a, b]" or "a, b" into a list of two items. Any other text is left unchanged and refused later. */
+static void split_pair(char *text, struct qkv_yaml_node *list, struct qkv_yaml_node item[2])
+{
+    size_t length = strlen(text);
+    if (length && text[0] == '[' && text[length - 1] == ']') {
+        text[length - 1] = '\0';
+        text++;
+    }
+    char *comma = strchr(text, ',');
+    if (!comma) return;
+    *comma = '\0';
+    item[0] = (struct qkv_yaml_node){.plain = true, .text = without_spaces(text), .next = &item[1]};
+    item[1] = (struct qkv_yaml_node){.plain = true, .text = without_spaces(comma + 1)};
+    *list = (struct qkv_yaml_node){.kind = QKV_YAML_SEQUENCE, .count = 2, .first = &item[0]};
+}
+
+bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv_place place, void *config,
+                         struct qkv_collector *collector)
+{
+    const struct value value = {key, place, collector};
+    struct qkv_yaml_node item[2], node = {.plain = key->kind != QKV_KEY_TEXT, .text = text};
+    char *copy = qkv_arena_string(collector->arena, text);
+    if (!copy) {
+        collector->out_of_memory = true;
+        return false;
+    }
+    if (key->kind == QKV_KEY_PAIR) split_pair(copy, &node, item);
+    if ((key->kind == QKV_KEY_TEXTS || key->kind == QKV_KEY_MATRIX) && !strcmp(text, "[]"))
+        node.kind = QKV_YAML_SEQUENCE;
+    return read_value(&value, &node, config);
+}
+
+/* ---- the value that a program has set ---- */
+
+static bool check_number(const struct value *value, double number)
+{
+    char text[QKV_NUMBER_SIZE];
+    const struct qkv_yaml_node node = {.plain = true, .text = text};
+    qkv_number_format(text, number);
+    return check_range(value, &node, number);
+}
+
+static bool check_numbers(const struct value *value, const double *number, int count)
+{
+    bool valid = true;
+    for (int i = 0; i < count; i++)
+        if (!isfinite(number[i])) {
+            qkv_collect(value->collector, value->place, "%s is not a finite number", value->key->path);
+            return false;
+        }
+    for (int i = 0; i < count; i++) valid &= check_number(value, number[i]);
+    return valid;
+}
+
+static bool check_text(const struct value *value, const char *text, bool is_required)
+{
+    if (text && (*text || !is_required || value->key->fallback)) return true;
+    qkv_collect(value->collector, value->place,
+                text ? "%s must not be empty" : "%s is NULL, but must be a text", value->key->path);
+    return false;
+}
+
+bool qkv_value_check(const struct qkv_key *key, const void *config, struct qkv_place place, bool is_required,
+                     struct qkv_collector *collector)
+{
+    const struct value value = {key, place, collector};
+    const void *field = qkv_key_value(key, config);
+    switch (key->kind) {
+    case QKV_KEY_TEXT:
+        return check_text(&value, *(const char *const *)field, is_required);
+    case QKV_KEY_INTEGER: {
+        const char *text = qkv_collector_text(collector, "%lld", (long long)*(const int64_t *)field);
+        const struct qkv_yaml_node node = {.plain = true, .text = text};
+        return check_range(&value, &node, (double)*(const int64_t *)field);
+    }
+    case QKV_KEY_NUMBER:
+        return check_numbers(&value, field, 1);
+    case QKV_KEY_PAIR:
+        return check_numbers(&value, field, 2);
+    case QKV_KEY_CHOICE: {
+        if (qkv_key_choice(key, config)->help) return true;
+        const char *name = qkv_value_text(key, config, collector->arena);
+        return refuse_choice(&value, &(struct qkv_yaml_node){.plain = true, .text = name});
+    }
+    case QKV_KEY_BOOLEAN:
+    case QKV_KEY_TEXTS:
+    case QKV_KEY_MATRIX:
+        break;
+    }
+    return true;
+}
+
+/* ---- files and overrides ---- */
 
 /* Longest chain of files that extend each other. */
 enum { MAX_EXTENDED = 1000 };
@@ -34,26 +413,12 @@ bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct q
             QKV_BUG(key->kind != QKV_KEY_TEXT && key->kind != QKV_KEY_TEXTS, "%s: only texts can be required",
                     key->path);
             if (key->kind == QKV_KEY_TEXT) *(const char **)qkv_key_field(key, config) = "";
-        } else if (!qkv_value_read_text(key, key->fallback, place, config, arena, &collector)) {
-            /* Only texts need memory, so for other kinds a failure means an invalid default. */
-            QKV_BUG(key->kind != QKV_KEY_TEXT && key->kind != QKV_KEY_TEXTS, "default: %s",
-                    collector.finding[0].text);
-            return false;
+        } else if (!qkv_value_read_text(key, key->fallback, place, config, &collector)) {
+            QKV_BUG(collector.count, "default: %s", collector.finding[0].text);
+            return false; /* no memory */
         }
     }
     return true;
-}
-
-static void collect_unknown(const struct qkv_reading *reading, struct qkv_place place, const char *path)
-{
-    char buffer[QKV_HINT_SIZE];
-    if (reading->collector->count == QKV_MESSAGES_MAX) { /* full: count it, without searching for a hint */
-        reading->collector->left_out++;
-        return;
-    }
-    const char *hint = qkv_schema_hint(reading->schema, path, buffer);
-    qkv_collect(reading->collector, place, *hint ? "unknown key %s; did you mean %s" : "unknown key %s",
-                qkv_printable(reading->arena, path), hint);
 }
 
 static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node *section,
@@ -66,14 +431,11 @@ static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *
     const struct qkv_yaml_node *name = value->key;
     struct qkv_place place = {reading->file->path, name->line, name->column};
     if (reading->extends && !*prefix && !strcmp(name->text, EXTENDS)) return; /* read_file has read it */
-    const char *path = *prefix ? qkv_arena_format(reading->arena, "%s.%s", prefix, name->text) : name->text;
-    if (!path) {
-        qkv_collect_no_memory(reading->collector, reading->path);
-        return;
-    }
+    const char *path =
+        qkv_collector_text(reading->collector, "%s%s%s", prefix, *prefix ? "." : "", name->text);
     if (strchr(name->text, '.')) {
         qkv_collect(reading->collector, place, "unknown key %s; a dot does not open a section here",
-                    qkv_printable(reading->arena, path));
+                    qkv_printable(reading->collector->arena, path));
         return;
     }
     const struct qkv_key *key = qkv_schema_find(reading->schema, path);
@@ -84,16 +446,16 @@ static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *
     } else if (key) {
         struct qkv_place value_place = {reading->file->path, value->line, value->column};
         /* A missing value is reported at its key. */
-        if (qkv_yaml_is_null(value) && !*value->text) value_place = place;
+        if (is_null(value) && !*value->text) value_place = place;
         bool valid =
-            qkv_value_read(key, value, value_place, reading->config, reading->arena, reading->collector);
+            read_value(&(struct value){key, value_place, reading->collector}, value, reading->config);
         reading->sources[key - reading->schema->keys] =
             (struct qkv_key_source){place, reading->file->extended, .given = true, .bad = !valid};
     } else if (!qkv_schema_is_section(reading->schema, path)) {
-        collect_unknown(reading, place, path);
+        qkv_collect_unknown(reading->collector, reading->schema, place, path);
     } else if (value->kind == QKV_YAML_MAPPING) {
         read_section(reading, value, path);
-    } else if (value->kind != QKV_YAML_REFUSED && !qkv_yaml_is_null(value)) {
+    } else if (value->kind != QKV_YAML_REFUSED && !is_null(value)) {
         qkv_collect(reading->collector, place, "%s must be a section of keys: %s", path,
                     qkv_schema_keys_of(reading->schema, path, '.', names));
     }
@@ -109,27 +471,22 @@ static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node
 static void read_override(struct qkv_reading *reading, const char *text)
 {
     struct qkv_place place = {.name = "-s"};
-    const char *shown = qkv_arena_format(reading->arena, "-s %s", qkv_printable(reading->arena, text));
     const char *equals = strchr(text, '=');
-    char *path = qkv_arena_string(reading->arena, text), names[QKV_SECTION_SIZE];
-    if (!shown || !path) {
-        qkv_collect_no_memory(reading->collector, reading->path);
-        return;
-    }
-    place.name = shown;
+    char names[QKV_SECTION_SIZE];
+    place.name =
+        qkv_collector_text(reading->collector, "-s %s", qkv_printable(reading->collector->arena, text));
     if (!equals || equals == text) {
         qkv_collect(reading->collector, place, "must have the form key=value");
         return;
     }
-    path[equals - text] = '\0';
+    const char *path = qkv_collector_text(reading->collector, "%.*s", (int)(equals - text), text);
     if (!qkv_is_utf8(text)) {
         qkv_collect(reading->collector, (struct qkv_place){.name = "-s"}, "not valid UTF-8");
         return;
     }
     const struct qkv_key *key = qkv_schema_find(reading->schema, path);
     if (key) {
-        bool valid =
-            qkv_value_read_text(key, equals + 1, place, reading->config, reading->arena, reading->collector);
+        bool valid = qkv_value_read_text(key, equals + 1, place, reading->config, reading->collector);
         reading->sources[key - reading->schema->keys] =
             (struct qkv_key_source){place, .given = true, .bad = !valid};
     } else if (reading->extends && !strcmp(path, EXTENDS)) {
@@ -138,7 +495,7 @@ static void read_override(struct qkv_reading *reading, const char *text)
         qkv_collect(reading->collector, place, "%s is a section; set one of its keys: %s", path,
                     qkv_schema_keys_of(reading->schema, path, '.', names));
     } else {
-        collect_unknown(reading, place, path);
+        qkv_collect_unknown(reading->collector, reading->schema, place, path);
     }
 }
 
@@ -152,13 +509,10 @@ static void collect_circle(struct qkv_reading *reading, struct qkv_place place,
                            const struct qkv_open_file *file, const struct qkv_open_file *first)
 {
     const char *chain = first->path;
-    for (; chain && file != first; file = file->extended_by)
-        chain = qkv_arena_format(reading->arena, "%s extends %s", file->path, chain);
-    if (chain) chain = qkv_arena_format(reading->arena, "%s extends %s", first->path, chain);
-    if (chain)
-        qkv_collect(reading->collector, place, "files extend each other in a circle: %s", chain);
-    else
-        qkv_collect_no_memory(reading->collector, reading->path);
+    for (; file != first; file = file->extended_by)
+        chain = qkv_collector_text(reading->collector, "%s extends %s", file->path, chain);
+    qkv_collect(reading->collector, place, "files extend each other in a circle: %s extends %s", first->path,
+                chain);
 }
 
 static void read_file(struct qkv_reading *reading, const char *path, const struct qkv_open_file *extended_by);
@@ -169,20 +523,20 @@ static void read_extended(struct qkv_reading *reading, const struct qkv_open_fil
 {
     struct qkv_place place = {file->path, value->line, value->column};
     struct stat status;
-    bool is_text = value->kind == QKV_YAML_SCALAR && !qkv_yaml_is_null(value) && *value->text;
-    const char *path = is_text ? qkv_path_of_file(reading->arena, file->path, value->text) : NULL;
+    bool is_text = value->kind == QKV_YAML_SCALAR && !is_null(value) && *value->text;
+    const char *path = is_text ? qkv_path_of_file(reading->collector->arena, file->path, value->text) : NULL;
     if (value->kind == QKV_YAML_REFUSED) {
         reading->complete = false;
     } else if (!is_text) {
         qkv_collect(reading->collector, place, "extends must be the path of one other config");
     } else if (!path) {
-        qkv_collect_no_memory(reading->collector, reading->path);
+        reading->collector->out_of_memory = true;
     } else if (stat(path, &status)) {
         qkv_collect(reading->collector, place, "extends %s, which cannot be read: %s",
-                    qkv_printable(reading->arena, path), strerror(errno));
+                    qkv_printable(reading->collector->arena, path), strerror(errno));
     } else if (S_ISDIR(status.st_mode)) {
         qkv_collect(reading->collector, place, "extends %s, which is a folder",
-                    qkv_printable(reading->arena, path));
+                    qkv_printable(reading->collector->arena, path));
     } else if (file->extended == MAX_EXTENDED) {
         qkv_collect(reading->collector, place, "more than %d files extend each other", MAX_EXTENDED);
     } else {
@@ -210,8 +564,8 @@ static void read_file(struct qkv_reading *reading, const char *path, const struc
     struct qkv_open_file file = {path, extended_by, extended_by ? extended_by->extended + 1 : 0, {0}};
     bool complete;
     stat(path, &file.status); /* a file that cannot be read is reported next */
-    const struct qkv_yaml_node *root = qkv_yaml_read(path, extended_by ? NULL : reading->text, reading->arena,
-                                                     reading->collector, &complete);
+    const struct qkv_yaml_node *root =
+        qkv_yaml_read(path, extended_by ? NULL : reading->text, reading->collector, &complete);
     reading->complete = reading->complete && complete && root->kind == QKV_YAML_MAPPING;
     if (!root) return;
     if (root->kind == QKV_YAML_MAPPING) {
@@ -240,9 +594,10 @@ static void collect_missing(struct qkv_reading *reading)
 void qkv_schema_read(struct qkv_reading *reading)
 {
     const int count = reading->schema->count;
-    reading->sources = qkv_arena_zeroed(reading->arena, (size_t)count * sizeof *reading->sources);
-    if (!reading->sources || !qkv_schema_defaults(reading->schema, reading->config, reading->arena)) {
-        qkv_collect_no_memory(reading->collector, reading->path);
+    struct qkv_arena *arena = reading->collector->arena;
+    reading->sources = qkv_arena_zeroed(arena, (size_t)count * sizeof *reading->sources);
+    if (!reading->sources || !qkv_schema_defaults(reading->schema, reading->config, arena)) {
+        reading->collector->out_of_memory = true;
         return;
     }
     for (int i = 0; i < count; i++) reading->sources[i].place.name = reading->path;

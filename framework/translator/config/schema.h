@@ -1,15 +1,20 @@
-/* The keys of a YAML file as a table. A schema is one table; each row names a field of a struct and defines its allowed
- * values. The table for configs is config_keys.def, the one for scenes is explain/scene_keys.def. */
+/* The keys of a YAML file as a table, and how a file is read into the struct whose fields the keys are. A schema is one table;
+ * each row names a field of a struct and defines its allowed values. The table for configs is config_keys.def, the one for scenes
+ * is explain/scene_keys.def. Private to config, and to explain, which reads scenes. */
 #ifndef QKV_CONFIG_SCHEMA_H
 #define QKV_CONFIG_SCHEMA_H
 
+#include "qkv/arena.h"
 #include "qkv/error.h"
 #include "qkv/matrix.h"
+#include "qkv/messages.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+/* ---- the table of keys ---- */
 
 enum qkv_key_kind {
     QKV_KEY_TEXT,    /* const char * */
@@ -47,11 +52,17 @@ struct qkv_choices {
     int count;
 };
 
-/* The name of a value; "unknown" when the enum has no such value. */
-const char *qkv_choice_name(const struct qkv_choices *choices, int value);
-
-/* Whether the enum has this value; internal values count, too. */
-bool qkv_choice_exists(const struct qkv_choices *choices, int value);
+/* When a key has an effect, and what becomes of a config that sets the key without effect. */
+struct qkv_condition {
+    const char *key; /* path of the key that decides; NULL: the condition always holds */
+    uint32_t
+        values; /* a choice key: the bits of the values with which the condition holds; 0: a number key, above 0 */
+    enum qkv_without_effect {
+        QKV_WITHOUT_EFFECT_REFUSED,
+        QKV_WITHOUT_EFFECT_NOTED,    /* training says so: run folders that have such keys can be opened */
+        QKV_WITHOUT_EFFECT_ACCEPTED, /* the key has another effect */
+    } otherwise;
+};
 
 struct qkv_key {
     const char *path; /* "training.learning_rate" */
@@ -65,78 +76,22 @@ struct qkv_key {
     const char *help;
     /* Of a QKV_KEY_TEXT: it is the path of a file or folder (path.h), in a file also a list of paths. */
     bool is_path;
-    const char *used_by;   /* path of a choice key; NULL: the key always has an effect */
-    uint32_t used_values;  /* the key has an effect only while used_by has a value whose bit is set here */
-    const char *read_with; /* path of a number key that, while it is 0, leaves this key unread; NULL: none */
+    struct qkv_condition condition; /* as the row has it; qkv_key_condition has those of choices, too */
 };
 
-/* The name of a key in another program. */
-struct qkv_other_name {
-    const char *name, *path;
+/* A row of other_names.def; `names` ends with NULL. */
+struct qkv_other_names {
+    const char *key;
+    const char *const *names;
 };
 
 struct qkv_schema {
     const struct qkv_key *keys;
     int count;
     size_t size; /* of the struct */
-    const struct qkv_other_name *other_names;
+    const struct qkv_other_names *other_names;
     int other_name_count;
 };
-
-/* The row of a path, or NULL. */
-const struct qkv_key *qkv_schema_find(const struct qkv_schema *schema, const char *path);
-
-/* True when a path names a section, such as "training" or "model.encoder". */
-bool qkv_schema_is_section(const struct qkv_schema *schema, const char *path);
-
-enum {
-    QKV_KEY_LONGEST = 64,
-    QKV_HINT_SIZE = 4 * QKV_KEY_LONGEST,
-    QKV_SECTION_KEYS = 8, /* keys of a section that a message names */
-    QKV_SECTION_SIZE = (QKV_SECTION_KEYS + 1) * QKV_KEY_LONGEST,
-};
-
-/* Writes the keys whose path continues `path` with `separator`: with '.' those of a section, "mask.type, mask.values,
- * mask.padding"; at most QKV_SECTION_KEYS and the number of the others. "": there are none. Returns `text`. */
-const char *qkv_schema_keys_of(const struct qkv_schema *schema, const char *path, char separator,
-                               char text[static QKV_SECTION_SIZE]);
-
-/* Writes to `hint` what an unknown `path` may mean: the keys that have this name in another program, or else the most similar
- * key or section; "" when there is none. Returns `hint`. */
-const char *qkv_schema_hint(const struct qkv_schema *schema, const char *path,
-                            char hint[static QKV_HINT_SIZE]);
-
-/* NULL when `key` has an effect in this struct. Otherwise the key whose condition (used_by, used_values) fails: `key`
- * itself, or the choice key that its condition names. */
-const struct qkv_key *qkv_key_without_effect(const struct qkv_schema *schema, const struct qkv_key *key,
-                                             const void *config);
-
-/* The value of a text key in a struct; "" if the field is NULL. */
-const char *qkv_key_text(const struct qkv_key *key, const void *config);
-
-/* The value of a choice key in a struct; all zero if the number is not a value of the enum. */
-const struct qkv_choice *qkv_key_choice(const struct qkv_key *key, const void *config);
-
-/* True when a list of paths, as in struct qkv_choice, contains `path`. */
-bool qkv_paths_hold(const char *const *paths, const char *path);
-
-/* If `key` is read only with some values of a choice key (qkv_choice.uses): returns that choice key, and sets a bit of *values
- * for each of these values. NULL: there is no such choice key. */
-const struct qkv_key *qkv_key_used_by_choice(const struct qkv_schema *schema, const struct qkv_key *key,
-                                             uint32_t *values);
-
-/* True when a choice key has one of the values whose bits are set. */
-bool qkv_key_is_one_of(const struct qkv_key *choice, const void *config, uint32_t values);
-
-/* Writes the names of the choices whose bits are set in `values`, separated by commas and, before the last, by
- * `last_separator`, each between two `quote`. Returns `text`. */
-enum { QKV_CHOICES_SIZE = 512 };
-const char *qkv_choices_text(char text[static QKV_CHOICES_SIZE], const struct qkv_choices *choices,
-                             uint32_t values, const char *quote, const char *last_separator);
-
-/* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file cannot be
- * written. */
-enum qkv_status qkv_schema_write_reference(const struct qkv_schema *schema, FILE *file);
 
 /* The field of a key in the struct of its schema, for writing and for reading. */
 static inline void *qkv_key_field(const struct qkv_key *key, void *config)
@@ -147,5 +102,212 @@ static inline const void *qkv_key_value(const struct qkv_key *key, const void *c
 {
     return (const char *)config + key->offset;
 }
+
+/* The row of a path; NULL, or a bug where the key must exist. */
+const struct qkv_key *qkv_schema_find(const struct qkv_schema *schema, const char *path);
+const struct qkv_key *qkv_key_at(const struct qkv_schema *schema, const char *path);
+
+/* True when a path names a section, such as "training" or "model.encoder". */
+bool qkv_schema_is_section(const struct qkv_schema *schema, const char *path);
+
+enum {
+    QKV_KEY_LONGEST = 64,
+    QKV_HINT_SIZE = 4 * QKV_KEY_LONGEST,
+    QKV_SECTION_KEYS = 8, /* keys of a section that a message names */
+    QKV_SECTION_SIZE = (QKV_SECTION_KEYS + 1) * QKV_KEY_LONGEST,
+    QKV_CHOICES_SIZE = 512,
+    QKV_RANGE_SIZE = 128,
+};
+
+/* Writes the keys whose path continues `path` with `separator`: with '.' those of a section, "mask.type, mask.values,
+ * mask.padding"; at most QKV_SECTION_KEYS and the number of the others. "": there are none. Returns `text`. */
+const char *qkv_schema_keys_of(const struct qkv_schema *schema, const char *path, char separator,
+                               char text[static QKV_SECTION_SIZE]);
+
+/* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file cannot be
+ * written. */
+enum qkv_status qkv_schema_write_reference(const struct qkv_schema *schema, FILE *file);
+
+/* The condition of a row, or of the choices that list the key in `uses`. */
+struct qkv_condition qkv_key_condition(const struct qkv_schema *schema, const struct qkv_key *key);
+
+/* The condition that fails where `key` has no effect in this struct, of those with this `otherwise`: its own, or that of the key
+ * that decides. If all hold, the `key` of the condition is NULL. */
+struct qkv_condition qkv_key_unmet(const struct qkv_schema *schema, const struct qkv_key *key,
+                                   const void *config, enum qkv_without_effect otherwise);
+
+/* "momentum is 0.5, but has an effect only when optimizer is sgd (it is adam)", of a condition that fails; in the arena, NULL when
+ * memory runs out. */
+const char *qkv_key_without_effect(const struct qkv_schema *schema, const struct qkv_key *key,
+                                   struct qkv_condition unmet, const void *config, struct qkv_arena *arena);
+
+/* ---- values ---- */
+
+/* The name of a value; "unknown" when the enum has no such value. */
+const char *qkv_choice_name(const struct qkv_choices *choices, int value);
+
+/* Whether the enum has this value; internal values count, too. */
+bool qkv_choice_exists(const struct qkv_choices *choices, int value);
+
+/* The value of a choice key in a struct; all zero if the number is not a value of the enum. */
+const struct qkv_choice *qkv_key_choice(const struct qkv_key *key, const void *config);
+
+/* Whether a choice key has one of the values whose bits are set. */
+bool qkv_key_is_one_of(const struct qkv_key *choice, const void *config, uint32_t values);
+
+/* Writes the names of the choices whose bits are set in `values`, separated by commas and, before the last, by
+ * `last_separator`, each between two `quote`. Returns `text`. */
+const char *qkv_choices_text(char text[static QKV_CHOICES_SIZE], const struct qkv_choices *choices,
+                             uint32_t values, const char *quote, const char *last_separator);
+
+/* The value of a text key in a struct; "" if the field is NULL. */
+const char *qkv_key_text(const struct qkv_key *key, const void *config);
+
+/* The value as it is written in a file, in the arena; NULL when there is no memory. */
+const char *qkv_value_text(const struct qkv_key *key, const void *config, struct qkv_arena *arena);
+
+/* A text as it is written in a file, with quotes if it needs them; NULL when there is no memory. */
+const char *qkv_yaml_text(const char *text, struct qkv_arena *arena);
+
+/* True when two structs have the same value of a key. Not for TEXTS and MATRIX. */
+bool qkv_value_equal(const struct qkv_key *key, const void *a, const void *b);
+
+/* A range in words: "at least 1", "between 1 and 1024". Returns `text`. */
+const char *qkv_range_text(char text[static QKV_RANGE_SIZE], const struct qkv_range *range);
+
+/* ---- messages: errors about files, collected in any order, returned file by file in the order of lines ---- */
+
+/* A place in a file: `name:line:column`, or only `name` when line is 0. */
+struct qkv_place {
+    const char *name;
+    int line, column;
+};
+
+/* Caller's storage; set the arena, and the rest to zero. */
+struct qkv_collector {
+    struct qkv_arena *arena;
+    int count;          /* of `finding` */
+    int left_out;       /* errors beyond the capacity of `finding` */
+    bool out_of_memory; /* no more errors are added, because they may only be consequences */
+    struct qkv_finding {
+        const char *text;
+        struct qkv_place place;
+        int file; /* number of the file, in the order of their first errors */
+    } finding[QKV_MESSAGES_MAX];
+};
+
+/* Adds one error. Its message is the place, followed by the formatted text. */
+void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
+    QKV_PRINTF(3, 4);
+
+/* Formats a text into the arena. Never NULL: "" when memory runs out, which is then an error. */
+const char *qkv_collector_text(struct qkv_collector *collector, const char *format, ...) QKV_PRINTF(2, 3);
+
+/* Returns a text of the user as it is shown in error messages: control characters as \xNN, cut after 60
+ * bytes. The result is in the arena and never NULL. */
+const char *qkv_printable(struct qkv_arena *arena, const char *text);
+
+/* Whether there is an error. */
+bool qkv_collector_failed(const struct qkv_collector *collector);
+
+/* Writes the errors to `messages`, sorted by file and line. If there are more than QKV_MESSAGES_MAX, the last message tells
+ * how many are not shown. That message, and that of missing memory, begin with the file `name`. Returns whether there are none. */
+enum qkv_status qkv_collector_finish(struct qkv_collector *collector, const char *name,
+                                     struct qkv_messages *messages);
+
+/* Collects the error about an unknown key, with what it may mean: the keys that have this name in another program, or else the
+ * most similar key or section. */
+void qkv_collect_unknown(struct qkv_collector *collector, const struct qkv_schema *schema,
+                         struct qkv_place place, const char *path);
+
+/* The origin of the value of a key; there is one for each row of the schema. */
+struct qkv_key_source {
+    struct qkv_place place; /* the key, or its override `-s key=value`; the file if the key was not given */
+    int extended; /* 0: from the caller's file, or an override; 1: from the file that it extends; ... */
+    bool given;
+    bool bad; /* the value was refused or is missing; its error is collected */
+};
+
+/* For errors about keys, at the place where a file or an override gives them. */
+struct qkv_key_check {
+    const struct qkv_schema *schema;
+    const struct qkv_key_source *sources; /* [schema->count], of qkv_schema_read */
+    struct qkv_collector *collector;
+};
+
+/* Where the value of a key that exists came from. */
+const struct qkv_key_source *qkv_key_source_of(const struct qkv_key_check *check, const char *path);
+
+/* Collects an error about the key `path`, unless the value of `path` or of the key `other` has been refused already, or the
+ * same error has been collected. Its place is that of `path`; or that of `other` if `path` was not given, or was given only in
+ * a file that the file of `other` extends. */
+void qkv_key_report(const struct qkv_key_check *check, const char *path, const char *other,
+                    const char *format, ...) QKV_PRINTF(4, 5);
+
+/* ---- YAML ---- */
+
+enum { QKV_YAML_DEEPEST = 64, QKV_YAML_MAX_KEYS = 10000, QKV_YAML_LARGEST = 16 << 20 };
+
+enum qkv_yaml_kind {
+    QKV_YAML_SCALAR,
+    QKV_YAML_SEQUENCE,
+    QKV_YAML_MAPPING,
+    QKV_YAML_REFUSED, /* a node whose error is already collected; report no second one */
+};
+
+/* A scalar has no type here: its key decides, so that the language code `no` is a text and not a boolean. */
+struct qkv_yaml_node {
+    enum qkv_yaml_kind kind;
+    int line, column;            /* of its first character, from 1; column in characters */
+    int count;                   /* sequence: items; mapping: values */
+    bool plain;                  /* scalar: written without quotes; only then can it be null or a number */
+    const char *text;            /* scalar: UTF-8 without NUL */
+    struct qkv_yaml_node *key;   /* value of a mapping: its key, a scalar */
+    struct qkv_yaml_node *first; /* sequence: items; mapping: values, in the order of the file */
+    struct qkv_yaml_node *next;  /* the next item or value of the same parent */
+};
+
+/* Reads a YAML file into a tree of nodes with line and column. The file must be one document of scalars, sequences and mappings
+ * whose keys are scalars. Duplicate keys, anchors, aliases and tags are errors, because people who read the file can overlook
+ * their effect; so are NUL bytes, invalid UTF-8, empty files, more than QKV_YAML_DEEPEST levels and more than QKV_YAML_LARGEST
+ * bytes. Returns the root, in the arena of the collector, or NULL when nothing could be read. All errors are collected. Some, such
+ * as syntax errors, end reading: the tree then has only the part before the error, and *complete is false. text: the contents of
+ * the file, if they are in memory; NULL: the file is read. */
+struct qkv_yaml_node *qkv_yaml_read(const char *path, const char *text, struct qkv_collector *collector,
+                                    bool *complete);
+
+/* ---- reading ---- */
+
+struct qkv_reading {
+    const struct qkv_schema *schema;
+    void *config;                 /* the struct of the schema, to be filled */
+    const char *path;             /* of the YAML file, not of a key */
+    const char *text;             /* contents of the file, if they are in memory; NULL: the file is read */
+    const char *const *overrides; /* "training.learning_rate=1e-3"; read after the file */
+    int override_count;
+    bool extends; /* the key `extends` may name another file, whose values are read first */
+    struct qkv_collector *collector; /* texts of the struct live in its arena */
+    /* Results; zero them before the call: */
+    struct qkv_key_source *sources; /* [schema->count], in the arena; NULL when there was no memory */
+    bool complete; /* all files were read to their end; only then can rules between keys be checked */
+    const struct qkv_open_file *file; /* private: the file that is being read */
+};
+
+/* Fills a struct with the defaults of its schema. False when there is no memory. */
+bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct qkv_arena *arena);
+
+/* Fills the struct with the defaults, then with the values of the file that the given file extends, if any, then with those of
+ * the given file, and then with the overrides. Collects all errors. */
+void qkv_schema_read(struct qkv_reading *reading);
+
+/* Reads the text of an override or a default into the field of a key, in the arena of the collector. False after collecting an
+ * error at `place`; the field is then unchanged. */
+bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv_place place, void *config,
+                         struct qkv_collector *collector);
+
+/* Checks the value of a key that a program has set; false after collecting an error at `place`. is_required: the texts without
+ * default must not be empty. Not for TEXTS and MATRIX. */
+bool qkv_value_check(const struct qkv_key *key, const void *config, struct qkv_place place, bool is_required,
+                     struct qkv_collector *collector);
 
 #endif

@@ -1,10 +1,9 @@
-#include "config/yaml.h"
+#include "config/schema.h"
 
 #include "core/plain_text.h"
 #include "qkv/file.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -12,11 +11,11 @@
 
 struct reader {
     const char *path;
-    struct qkv_arena *arena;
     struct qkv_collector *collector;
-    struct qkv_yaml_node *root, *parent; /* parent: the innermost open sequence or mapping */
-    struct qkv_yaml_node *key;           /* the key of `parent` whose value comes next; or NULL */
-    int depth, documents;
+    yaml_parser_t parser;
+    const char *bytes; /* the contents of the file */
+    size_t size;
+    int depth;   /* number of open sequences and mappings */
     bool broken; /* stop reading */
 };
 
@@ -25,175 +24,13 @@ static struct qkv_place place_of(const struct reader *reader, yaml_mark_t mark)
     return (struct qkv_place){reader->path, (int)mark.line + 1, (int)mark.column + 1};
 }
 
-static struct qkv_yaml_node *node_new(struct reader *reader, enum qkv_yaml_kind kind, yaml_mark_t mark)
-{
-    struct qkv_yaml_node *node = qkv_arena_zeroed(reader->arena, sizeof *node);
-    if (!node) {
-        qkv_collect_no_memory(reader->collector, reader->path);
-        reader->broken = true;
-        return NULL;
-    }
-    node->kind = kind;
-    node->line = (int)mark.line + 1;
-    node->column = (int)mark.column + 1;
-    return node;
-}
-
-static const struct qkv_yaml_node *find_value(const struct qkv_yaml_node *mapping, const char *name)
-{
-    for (const struct qkv_yaml_node *value = mapping->first; value; value = value->next)
-        if (!strcmp(value->key->text, name)) return value;
-    return NULL;
-}
-
-/* Makes `node` the next key of the open mapping. */
-static void set_key(struct reader *reader, struct qkv_yaml_node *node)
-{
-    struct qkv_place place = {reader->path, node->line, node->column};
-    reader->key = node;
-    if (node->kind == QKV_YAML_SEQUENCE || node->kind == QKV_YAML_MAPPING) {
-        qkv_collect(reader->collector, place, "a key must be a text, not a %s",
-                    node->kind == QKV_YAML_SEQUENCE ? "list" : "mapping");
-        reader->broken = true;
-        return;
-    }
-    if (node->kind != QKV_YAML_SCALAR) return;
-    const struct qkv_yaml_node *earlier = find_value(reader->parent, node->text);
-    if (earlier) {
-        qkv_collect(reader->collector, place, "duplicate key %s, already given in line %d",
-                    qkv_printable(reader->arena, node->text), earlier->key->line);
-        node->kind = QKV_YAML_REFUSED;
-    }
-}
-
-/* Adds a node to the tree: as root, item, key or value. */
-static void attach(struct reader *reader, struct qkv_yaml_node *node)
-{
-    struct qkv_yaml_node *parent = reader->parent;
-    node->parent = parent;
-    if (!parent) {
-        reader->root = node;
-        return;
-    }
-    if (parent->kind == QKV_YAML_MAPPING) {
-        if (!reader->key) {
-            set_key(reader, node);
-            return;
-        }
-        node->key = reader->key;
-        reader->key = NULL;
-        if (node->key->kind == QKV_YAML_REFUSED) return;
-        if (parent->count == QKV_YAML_MAX_KEYS) {
-            qkv_collect(reader->collector, (struct qkv_place){reader->path, node->line, node->column},
-                        "a mapping has more than %d keys", QKV_YAML_MAX_KEYS);
-            reader->broken = true;
-            return;
-        }
-    }
-    node->previous = parent->last;
-    if (parent->last)
-        parent->last->next = node;
-    else
-        parent->first = node;
-    parent->last = node;
-    parent->count++;
-}
-
-static void refuse_anchor_and_tag(struct reader *reader, yaml_mark_t mark, const yaml_char_t *anchor,
-                                  const yaml_char_t *tag)
-{
-    struct qkv_place place = place_of(reader, mark);
-    if (anchor)
-        qkv_collect(reader->collector, place,
-                    "anchors are refused (&%s); write the value out where it is used",
-                    qkv_printable(reader->arena, (const char *)anchor));
-    if (tag)
-        qkv_collect(reader->collector, place, "tags are refused (%s)",
-                    qkv_printable(reader->arena, (const char *)tag));
-}
-
-static void add_scalar(struct reader *reader, const yaml_event_t *event)
-{
-    refuse_anchor_and_tag(reader, event->start_mark, event->data.scalar.anchor, event->data.scalar.tag);
-    struct qkv_yaml_node *node = node_new(reader, QKV_YAML_SCALAR, event->start_mark);
-    if (!node) return;
-    const char *text = (const char *)event->data.scalar.value;
-    if (memchr(text, '\0', event->data.scalar.length)) {
-        qkv_collect(reader->collector, place_of(reader, event->start_mark), "a text holds a NUL character");
-        node->kind = QKV_YAML_REFUSED;
-    }
-    node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    node->text = qkv_arena_string(reader->arena, text);
-    if (!node->text) {
-        qkv_collect_no_memory(reader->collector, reader->path);
-        reader->broken = true;
-        return;
-    }
-    attach(reader, node);
-}
-
-static void open_collection(struct reader *reader, enum qkv_yaml_kind kind, yaml_mark_t mark)
-{
-    if (++reader->depth > QKV_YAML_DEEPEST) {
-        qkv_collect(reader->collector, place_of(reader, mark), "nested deeper than %d levels",
-                    QKV_YAML_DEEPEST);
-        reader->broken = true;
-        return;
-    }
-    struct qkv_yaml_node *node = node_new(reader, kind, mark);
-    if (!node) return;
-    attach(reader, node);
-    reader->parent = node;
-}
-
-static void handle_event(struct reader *reader, const yaml_event_t *event)
-{
-    switch (event->type) {
-    case YAML_DOCUMENT_START_EVENT:
-        if (reader->documents++) {
-            qkv_collect(reader->collector, place_of(reader, event->start_mark),
-                        "a second document starts here, but a file holds one");
-            reader->broken = true;
-        }
-        break;
-    case YAML_ALIAS_EVENT: {
-        qkv_collect(reader->collector, place_of(reader, event->start_mark),
-                    "aliases are refused (*%s); write the value out",
-                    qkv_printable(reader->arena, (const char *)event->data.alias.anchor));
-        struct qkv_yaml_node *node = node_new(reader, QKV_YAML_REFUSED, event->start_mark);
-        if (node) attach(reader, node);
-        break;
-    }
-    case YAML_SCALAR_EVENT:
-        add_scalar(reader, event);
-        break;
-    case YAML_SEQUENCE_START_EVENT:
-        refuse_anchor_and_tag(reader, event->start_mark, event->data.sequence_start.anchor,
-                              event->data.sequence_start.tag);
-        open_collection(reader, QKV_YAML_SEQUENCE, event->start_mark);
-        break;
-    case YAML_MAPPING_START_EVENT:
-        refuse_anchor_and_tag(reader, event->start_mark, event->data.mapping_start.anchor,
-                              event->data.mapping_start.tag);
-        open_collection(reader, QKV_YAML_MAPPING, event->start_mark);
-        break;
-    case YAML_SEQUENCE_END_EVENT:
-    case YAML_MAPPING_END_EVENT:
-        reader->parent = reader->parent->parent;
-        reader->depth--;
-        break;
-    default:
-        break;
-    }
-}
-
 /* The place of the byte at offset `at`. As in libyaml, LF, CR and CRLF end a line, and columns count characters. */
-static struct qkv_place place_of_byte(const char *path, const char *bytes, size_t at)
+static struct qkv_place place_of_byte(const struct reader *reader, size_t at)
 {
-    struct qkv_place place = {path, 1, 1};
+    struct qkv_place place = {reader->path, 1, 1};
     for (size_t i = 0; i < at; i++) {
-        unsigned char byte = (unsigned char)bytes[i];
-        if (byte == '\n' || (byte == '\r' && bytes[i + 1] != '\n')) {
+        unsigned char byte = (unsigned char)reader->bytes[i];
+        if (byte == '\n' || (byte == '\r' && reader->bytes[i + 1] != '\n')) {
             place.line++;
             place.column = 1;
         } else if ((byte & 0xC0) != 0x80 && byte != '\r')
@@ -202,143 +39,275 @@ static struct qkv_place place_of_byte(const char *path, const char *bytes, size_
     return place;
 }
 
-static void collect_syntax_error(struct reader *reader, const yaml_parser_t *parser, const char *bytes,
-                                 size_t size)
+static const char *printable(const struct reader *reader, const void *text)
 {
-    const char *problem = parser->problem ? parser->problem : "out of memory";
-    if (parser->error == YAML_MEMORY_ERROR) {
-        qkv_collect_no_memory(reader->collector, reader->path);
-    } else if (parser->error == YAML_READER_ERROR) {
-        size_t at = parser->problem_offset < size ? parser->problem_offset : size;
-        qkv_collect(reader->collector, place_of_byte(reader->path, bytes, at), "not valid YAML: %s", problem);
-    } else if (parser->context) {
-        qkv_collect(reader->collector, place_of(reader, parser->problem_mark),
-                    "not valid YAML: %s %s that starts in line %d", problem, parser->context,
-                    (int)parser->context_mark.line + 1);
-    } else {
-        qkv_collect(reader->collector, place_of(reader, parser->problem_mark), "not valid YAML: %s", problem);
-    }
+    return qkv_printable(reader->collector->arena, text);
 }
 
-static void parse(struct reader *reader, const char *bytes, size_t size)
+/* ---- from events to nodes ---- */
+
+static void collect_syntax_error(const struct reader *reader)
 {
-    yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser)) {
-        qkv_collect_no_memory(reader->collector, reader->path);
-        reader->broken = true;
-        return;
+    const yaml_parser_t *parser = &reader->parser;
+    const char *problem = parser->problem ? parser->problem : "out of memory";
+    size_t at = parser->problem_offset < reader->size ? parser->problem_offset : reader->size;
+    struct qkv_place place = parser->error == YAML_READER_ERROR ? place_of_byte(reader, at)
+                                                                : place_of(reader, parser->problem_mark);
+    if (parser->error == YAML_MEMORY_ERROR)
+        reader->collector->out_of_memory = true;
+    else if (parser->context && parser->error != YAML_READER_ERROR)
+        qkv_collect(reader->collector, place, "not valid YAML: %s %s that starts in line %d", problem,
+                    parser->context, (int)parser->context_mark.line + 1);
+    else
+        qkv_collect(reader->collector, place, "not valid YAML: %s", problem);
+}
+
+/* The next event, which the caller deletes; false when reading has stopped. */
+static bool next_event(struct reader *reader, yaml_event_t *event)
+{
+    if (reader->broken) return false;
+    if (yaml_parser_parse(&reader->parser, event)) return true;
+    collect_syntax_error(reader);
+    reader->broken = true;
+    return false;
+}
+
+/* Collects an error after which reading stops. */
+static void stop(struct reader *reader, yaml_mark_t mark, const char *sentence)
+{
+    qkv_collect(reader->collector, place_of(reader, mark), "%s", sentence);
+    reader->broken = true;
+}
+
+static void refuse_anchor_and_tag(const struct reader *reader, yaml_mark_t mark, const yaml_char_t *anchor,
+                                  const yaml_char_t *tag)
+{
+    struct qkv_place place = place_of(reader, mark);
+    if (anchor)
+        qkv_collect(reader->collector, place,
+                    "anchors are refused (&%s); write the value out where it is used",
+                    printable(reader, anchor));
+    if (tag) qkv_collect(reader->collector, place, "tags are refused (%s)", printable(reader, tag));
+}
+
+static void read_scalar(struct reader *reader, const yaml_event_t *event, struct qkv_yaml_node *node)
+{
+    const char *text = (const char *)event->data.scalar.value;
+    refuse_anchor_and_tag(reader, event->start_mark, event->data.scalar.anchor, event->data.scalar.tag);
+    if (memchr(text, '\0', event->data.scalar.length)) {
+        qkv_collect(reader->collector, place_of(reader, event->start_mark), "a text holds a NUL character");
+        node->kind = QKV_YAML_REFUSED;
     }
-    yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)bytes, size);
-    for (bool ended = false; !ended && !reader->broken;) {
-        yaml_event_t event;
-        if (!yaml_parser_parse(&parser, &event)) {
-            collect_syntax_error(reader, &parser, bytes, size);
-            reader->broken = true;
-            break;
+    node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    node->text = qkv_collector_text(reader->collector, "%s", text);
+}
+
+static struct qkv_yaml_node *read_node(struct reader *reader, const yaml_event_t *event);
+
+/* Reads the key of a mapping; refuses one that the mapping has already. NULL: reading has stopped. */
+static struct qkv_yaml_node *read_key(struct reader *reader, const yaml_event_t *event,
+                                      const struct qkv_yaml_node *mapping)
+{
+    bool list = event->type == YAML_SEQUENCE_START_EVENT;
+    if (list || event->type == YAML_MAPPING_START_EVENT) {
+        stop(reader, event->start_mark,
+             list ? "a key must be a text, not a list" : "a key must be a text, not a mapping");
+        return NULL;
+    }
+    struct qkv_yaml_node *key = read_node(reader, event);
+    const struct qkv_yaml_node *value = mapping->first;
+    if (!key || key->kind != QKV_YAML_SCALAR) return key;
+    while (value && strcmp(value->key->text, key->text) != 0) value = value->next;
+    if (value) {
+        qkv_collect(reader->collector, (struct qkv_place){reader->path, key->line, key->column},
+                    "duplicate key %s, already given in line %d", printable(reader, key->text),
+                    value->key->line);
+        key->kind = QKV_YAML_REFUSED;
+    }
+    return key;
+}
+
+/* Reads the items of a sequence or the values of a mapping. If reading stops before its end, a sequence is refused, because it
+ * is incomplete; the keys of a mapping are complete and stay. */
+static void read_children(struct reader *reader, struct qkv_yaml_node *node)
+{
+    struct qkv_yaml_node **to = &node->first, *key = NULL;
+    bool is_mapping = node->kind == QKV_YAML_MAPPING, ended = false;
+    yaml_event_t event;
+    while (!ended && next_event(reader, &event)) {
+        ended = event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT;
+        if (ended) {
+        } else if (is_mapping && !key) {
+            key = read_key(reader, &event, node);
+        } else if (is_mapping && node->count == QKV_YAML_MAX_KEYS && key->kind != QKV_YAML_REFUSED) {
+            char sentence[64];
+            snprintf(sentence, sizeof sentence, "a mapping has more than %d keys", QKV_YAML_MAX_KEYS);
+            stop(reader, event.start_mark, sentence);
+        } else {
+            struct qkv_yaml_node *child = read_node(reader, &event);
+            bool is_kept = child && !(is_mapping && key->kind == QKV_YAML_REFUSED);
+            if (is_kept) {
+                child->key = key;
+                *to = child;
+                to = &child->next;
+                node->count++;
+            }
+            key = NULL;
         }
-        handle_event(reader, &event);
-        ended = event.type == YAML_STREAM_END_EVENT;
         yaml_event_delete(&event);
     }
-    yaml_parser_delete(&parser);
-    /* Parsing stopped early: refuses each sequence that is still open, because it is incomplete.
-     * The keys of an open mapping are complete and stay. */
-    for (struct qkv_yaml_node *open = reader->parent; open; open = open->parent)
-        if (open->kind == QKV_YAML_SEQUENCE) open->kind = QKV_YAML_REFUSED;
+    if (!ended && !is_mapping) node->kind = QKV_YAML_REFUSED;
 }
 
-/* Collects an error for the first byte that is NUL or invalid UTF-8; true when there is none. */
-static bool check_bytes(struct reader *reader, const char *bytes, size_t size)
+/* Reads the node that begins with this event. NULL: reading has stopped. */
+static struct qkv_yaml_node *read_node(struct reader *reader, const yaml_event_t *event)
 {
-    for (size_t at = 0; at < size;) {
-        utf8proc_int32_t code;
-        utf8proc_ssize_t length =
-            utf8proc_iterate((const utf8proc_uint8_t *)bytes + at, (utf8proc_ssize_t)(size - at), &code);
-        if (length <= 0 || code == 0) {
-            struct qkv_place place = place_of_byte(reader->path, bytes, at);
-            if (length > 0)
-                qkv_collect(reader->collector, place, "NUL byte");
-            else
-                qkv_collect(reader->collector, place, "not valid UTF-8 (byte 0x%02X)",
-                            (unsigned char)bytes[at]);
-            return false;
+    struct qkv_yaml_node *node = qkv_arena_zeroed(reader->collector->arena, sizeof *node);
+    struct qkv_place place = place_of(reader, event->start_mark);
+    if (!node) {
+        reader->broken = reader->collector->out_of_memory = true;
+        return NULL;
+    }
+    node->line = place.line;
+    node->column = place.column;
+    if (event->type == YAML_SCALAR_EVENT) {
+        read_scalar(reader, event, node);
+        return node;
+    }
+    if (event->type == YAML_ALIAS_EVENT) {
+        qkv_collect(reader->collector, place, "aliases are refused (*%s); write the value out",
+                    printable(reader, event->data.alias.anchor));
+        node->kind = QKV_YAML_REFUSED;
+        return node;
+    }
+    bool list = event->type == YAML_SEQUENCE_START_EVENT;
+    node->kind = list ? QKV_YAML_SEQUENCE : QKV_YAML_MAPPING;
+    refuse_anchor_and_tag(reader, event->start_mark,
+                          list ? event->data.sequence_start.anchor : event->data.mapping_start.anchor,
+                          list ? event->data.sequence_start.tag : event->data.mapping_start.tag);
+    if (reader->depth == QKV_YAML_DEEPEST) {
+        char sentence[64];
+        snprintf(sentence, sizeof sentence, "nested deeper than %d levels", QKV_YAML_DEEPEST);
+        stop(reader, event->start_mark, sentence);
+        return NULL;
+    }
+    reader->depth++;
+    read_children(reader, node);
+    reader->depth--;
+    return node;
+}
+
+/* Reads the one document of a file. */
+static struct qkv_yaml_node *read_document(struct reader *reader)
+{
+    struct qkv_yaml_node *root = NULL;
+    int documents = 0;
+    yaml_event_t event;
+    for (bool ended = false; !ended && next_event(reader, &event);) {
+        ended = event.type == YAML_STREAM_END_EVENT;
+        if (event.type == YAML_DOCUMENT_START_EVENT && documents++)
+            stop(reader, event.start_mark, "a second document starts here, but a file holds one");
+        else if (event.type == YAML_ALIAS_EVENT || event.type == YAML_SCALAR_EVENT ||
+                 event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT)
+            root = read_node(reader, &event);
+        yaml_event_delete(&event);
+    }
+    return root;
+}
+
+/* ---- files ---- */
+
+/* Collects an error for the first byte that is NUL or invalid UTF-8; true when there is none. */
+static bool check_bytes(const struct reader *reader)
+{
+    utf8proc_int32_t code;
+    for (size_t at = 0; at < reader->size;) {
+        utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)reader->bytes + at,
+                                                   (utf8proc_ssize_t)(reader->size - at), &code);
+        if (length > 0 && code != 0) {
+            at += (size_t)length;
+            continue;
         }
-        at += (size_t)length;
+        if (length > 0)
+            qkv_collect(reader->collector, place_of_byte(reader, at), "NUL byte");
+        else
+            qkv_collect(reader->collector, place_of_byte(reader, at), "not valid UTF-8 (byte 0x%02X)",
+                        (unsigned char)reader->bytes[at]);
+        return false;
     }
     return true;
 }
 
 /* The file x.yaml if the user has named x or x.yml; NULL if it does not exist. */
-static const char *suggest_config(struct reader *reader)
+static const char *suggest_config(const struct reader *reader)
 {
     size_t size = strlen(reader->path);
     if (size > 4 && !strcmp(reader->path + size - 4, ".yml")) size -= 4;
-    const char *meant = qkv_arena_format(reader->arena, "%.*s.yaml", (int)size, reader->path);
-    return meant && qkv_path_exists(meant) ? meant : NULL;
+    const char *meant = qkv_collector_text(reader->collector, "%.*s.yaml", (int)size, reader->path);
+    return qkv_path_exists(meant) ? meant : NULL;
 }
 
-/* The bytes of a file, followed by a NUL, on the heap; NULL after collecting an error. */
-static char *load(struct reader *reader, size_t *size)
+/* Opens the file; NULL after collecting an error. */
+static FILE *open_file(const struct reader *reader)
 {
-    struct qkv_place place = {.name = reader->path};
     struct qkv_error error = {""};
     FILE *file = qkv_file_stream(reader->path, false, &error);
-    if (!file) {
-        const char *shown =
-            qkv_arena_plain(reader->arena, reader->path); /* the error begins with the path and ": " */
-        size_t skipped = shown ? strlen(shown) + 2 : sizeof error.message;
-        const char *meant = qkv_path_exists(reader->path) ? NULL : suggest_config(reader);
-        qkv_collect(reader->collector, place, meant ? "%s; did you mean %s" : "%s",
-                    skipped < strlen(error.message) ? error.message + skipped : "cannot be read", meant);
-        return NULL;
-    }
-    char *bytes = NULL;
-    size_t used = 0;
-    for (size_t capacity = 1 << 14; used <= QKV_YAML_LARGEST; capacity *= 2) {
-        char *grown = realloc(bytes, capacity + 1);
-        if (!grown) {
-            qkv_collect_no_memory(reader->collector, reader->path);
-            goto fail;
-        }
-        bytes = grown;
-        used += fread(bytes + used, 1, capacity - used, file);
-        if (used < capacity) break;
-    }
-    if (ferror(file)) {
-        qkv_collect(reader->collector, place, "cannot be read: %s", strerror(errno));
-        goto fail;
-    }
-    if (used > QKV_YAML_LARGEST) {
-        qkv_collect(reader->collector, place, "larger than %d MiB", QKV_YAML_LARGEST >> 20);
-        goto fail;
-    }
-    fclose(file);
-    bytes[used] = '\0';
-    *size = used;
-    return bytes;
-fail:
-    fclose(file);
-    free(bytes);
+    if (file) return file;
+    /* The error begins with the path and ": ". */
+    const char *shown = qkv_arena_plain(reader->collector->arena, reader->path);
+    size_t skipped = shown ? strlen(shown) + 2 : sizeof error.message;
+    const char *meant = qkv_path_exists(reader->path) ? NULL : suggest_config(reader);
+    qkv_collect(reader->collector, (struct qkv_place){.name = reader->path},
+                meant ? "%s; did you mean %s" : "%s",
+                skipped < strlen(error.message) ? error.message + skipped : "cannot be read", meant);
     return NULL;
 }
 
-struct qkv_yaml_node *qkv_yaml_read(const char *path, const char *text, struct qkv_arena *arena,
-                                    struct qkv_collector *collector, bool *complete)
+/* The bytes of the file, followed by a NUL, on the heap; NULL after collecting an error. */
+static char *load(struct reader *reader)
 {
-    struct reader reader = {.path = path, .arena = arena, .collector = collector};
-    size_t size = text ? strlen(text) : 0;
-    char *loaded = text ? NULL : load(&reader, &size);
-    const char *bytes = text ? text : loaded;
-    if (!bytes || !check_bytes(&reader, bytes, size)) {
-        reader.broken = true;
-    } else {
-        size_t byte_order_mark = size >= 3 && !memcmp(bytes, "\xEF\xBB\xBF", 3) ? 3 : 0;
-        parse(&reader, bytes + byte_order_mark, size - byte_order_mark);
-        if (!reader.root && !reader.broken)
+    struct qkv_place place = {.name = reader->path};
+    FILE *file = open_file(reader);
+    char *bytes = file ? malloc(QKV_YAML_LARGEST + 2) : NULL;
+    if (file && !bytes) reader->collector->out_of_memory = true;
+    if (bytes) reader->size = fread(bytes, 1, QKV_YAML_LARGEST + 1, file);
+    bool failed = !bytes || ferror(file) || reader->size > QKV_YAML_LARGEST;
+    if (bytes && ferror(file))
+        qkv_collect(reader->collector, place, "cannot be read: %s", strerror(errno));
+    else if (bytes && failed)
+        qkv_collect(reader->collector, place, "larger than %d MiB", QKV_YAML_LARGEST >> 20);
+    if (file) fclose(file);
+    if (failed) {
+        free(bytes);
+        return NULL;
+    }
+    bytes[reader->size] = '\0';
+    return bytes;
+}
+
+struct qkv_yaml_node *qkv_yaml_read(const char *path, const char *text, struct qkv_collector *collector,
+                                    bool *complete)
+{
+    struct reader reader = {.path = path, .collector = collector, .size = text ? strlen(text) : 0};
+    char *loaded = text ? NULL : load(&reader);
+    struct qkv_yaml_node *root = NULL;
+    reader.bytes = text ? text : loaded;
+    reader.broken = !reader.bytes || !check_bytes(&reader);
+    if (!reader.broken && !yaml_parser_initialize(&reader.parser))
+        reader.broken = collector->out_of_memory = true;
+    if (!reader.broken) {
+        size_t mark =
+            reader.size >= 3 && !memcmp(reader.bytes, "\xEF\xBB\xBF", 3) ? 3 : 0; /* byte order mark */
+        reader.bytes += mark;
+        reader.size -= mark;
+        yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
+        yaml_parser_set_input_string(&reader.parser, (const unsigned char *)reader.bytes, reader.size);
+        root = read_document(&reader);
+        yaml_parser_delete(&reader.parser);
+        if (!root && !reader.broken)
             qkv_collect(collector, (struct qkv_place){.name = path}, "the file is empty");
     }
     free(loaded);
-    *complete = reader.root && !reader.broken;
-    return reader.root;
+    *complete = root && !reader.broken;
+    return root;
 }

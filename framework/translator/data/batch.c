@@ -1,7 +1,7 @@
 /* Batches: one batch, its memory and shards; and the batches of an epoch. */
 #include "data/batch.h"
 
-#include "config/choices.h"
+#include "config/config_keys.h"
 #include "data/bpe.h"
 
 #include <stdlib.h>

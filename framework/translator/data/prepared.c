@@ -3,7 +3,6 @@
 #include "data/prepared.h"
 
 #include "config/config_keys.h"
-#include "config/value.h"
 #include "data/bpe.h"
 #include "data/lines.h"
 #include "qkv/file.h"

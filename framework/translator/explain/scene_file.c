@@ -2,8 +2,7 @@
  * without a run), and packing. */
 #include "explain/scene.h"
 
-#include "config/choices.h"
-#include "config/key_check.h"
+#include "config/config_keys.h"
 #include "data/unicode.h"
 #include "explain/walk.h"
 
@@ -53,7 +52,6 @@ enum qkv_status qkv_scene_write_reference(FILE *file)
 
 struct check {
     struct qkv_scene *scene;
-    const char *file; /* in messages about no key */
     struct qkv_key_check keys;
 };
 
@@ -93,7 +91,7 @@ static void find_query_rows(const struct check *check)
     int64_t capacity = scene->tokens.count * (scene->follow.count + 1);
     int32_t *rows = qkv_arena_allocate(arena, (size_t)capacity * sizeof *rows);
     if (!rows) {
-        qkv_collect_no_memory(check->keys.collector, check->file);
+        check->keys.collector->out_of_memory = true;
         return;
     }
     for (int64_t i = 0; !scene->follow.count && i < scene->tokens.count; i++)
@@ -440,20 +438,18 @@ enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena *arena,
                                   .text = text,
                                   .overrides = overrides,
                                   .override_count = override_count,
-                                  .arena = arena,
                                   .collector = &collector};
     struct qkv_scene_places *places = qkv_arena_zeroed(arena, sizeof *places);
     qkv_schema_read(&reading);
     if (places)
         *places = (struct qkv_scene_places){path, reading.sources};
     else
-        qkv_collect_no_memory(&collector, path);
+        collector.out_of_memory = true;
     scene->places = places;
     /* The rules between keys are checked only when every key is valid. */
-    const struct check check = {scene, path, {&schema, reading.sources, &collector}};
-    if (reading.complete && !collector.count) check_scene(&check);
-    qkv_collector_finish(&collector, path, messages);
-    return messages->count ? QKV_INVALID : QKV_OK;
+    const struct check check = {scene, {&schema, reading.sources, &collector}};
+    if (reading.complete && !qkv_collector_failed(&collector)) check_scene(&check);
+    return qkv_collector_finish(&collector, path, messages);
 }
 
 const char *qkv_scene_place(const struct qkv_scene *scene, const char *key, struct qkv_arena *arena)

@@ -1,5 +1,6 @@
 #include "report/collect.h"
 
+#include "config/config_keys.h"
 #include "qkv/heads.h"
 #include "qkv/layers.h"
 #include "qkv/network.h"

@@ -1,4 +1,5 @@
 /* Attention of pairs that are given as text, from forced passes on all threads. */
+#include "config/config_keys.h"
 #include "report/collect.h"
 
 #include <stdlib.h>

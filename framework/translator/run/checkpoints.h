@@ -2,6 +2,7 @@
 #ifndef QKV_RUN_CHECKPOINTS_H
 #define QKV_RUN_CHECKPOINTS_H
 
+#include "config/config_keys.h"
 #include "qkv/run.h"
 
 /* ---- names with the number of their update, such as update-500.safetensors ---- */

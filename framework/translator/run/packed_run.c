@@ -2,7 +2,6 @@
 #include "run/packed_run.h"
 
 #include "config/config_keys.h"
-#include "config/value.h"
 #include "core/half.h"
 #include "data/bpe.h"
 
@@ -233,8 +232,8 @@ static bool read_config(struct qkv_run *run, struct section *section)
         if (!equals) return false;
         *equals = '\0';
         const struct qkv_key *key = qkv_schema_find(&qkv_config_schema, line);
-        if (!key || !qkv_value_read_text(key, equals + 1, (struct qkv_place){.name = line}, &run->config,
-                                         &run->arena, &collector))
+        if (!key ||
+            !qkv_value_read_text(key, equals + 1, (struct qkv_place){.name = line}, &run->config, &collector))
             return false;
     }
     return is_read(section);

@@ -1,5 +1,6 @@
 #include "qkv/evaluate.h"
 
+#include "config/config_keys.h"
 #include "processes/processes.h"
 #include "qkv/arena.h"
 #include "qkv/batch.h"

@@ -1,7 +1,7 @@
 /* The run folder: lock, config, lines of metrics.jsonl. */
 #include "train/training.h"
 
-#include "config/finish.h"
+#include "config/config_keys.h"
 #include "core/clock.h"
 #include "qkv/file.h"
 

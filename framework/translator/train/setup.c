@@ -4,7 +4,6 @@
 
 #include "checkpoint/weights.h"
 #include "config/config_keys.h"
-#include "config/value.h"
 #include "processes/processes.h"
 
 #include "qkv/layers.h"

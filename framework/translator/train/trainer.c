@@ -1,6 +1,6 @@
 #include "train/training.h"
 
-#include "config/finish.h"
+#include "config/config_keys.h"
 #include "core/clock.h"
 
 #include "qkv/network.h"

@@ -3,7 +3,6 @@
 #include "page/module/module.h"
 
 #include "config/config_keys.h"
-#include "config/value.h"
 #include "datasets/generate/sequences.h"
 #include "train/training.h"
 
@@ -93,7 +92,7 @@ static enum qkv_status make_config(uint64_t seed)
     for (size_t i = 0; i < sizeof SETTINGS / sizeof *SETTINGS; i++) {
         const struct qkv_key *key = qkv_schema_find(&qkv_config_schema, SETTINGS[i][0]);
         QKV_BUG(!key || !qkv_value_read_text(key, SETTINGS[i][1], (struct qkv_place){.name = "page"}, &config,
-                                             &arena, &collector),
+                                             &collector),
                 "%s cannot be %s", SETTINGS[i][0], SETTINGS[i][1]);
     }
     config.training.random_seed = (int64_t)seed;

@@ -94,16 +94,17 @@ struct qkv_position_config {
     int64_t buckets, max_distance; /* relative: as in struct qkv_attention_rule */
 };
 
-/* The value of attention.window that means no window. qkv_attention_rule_from_config replaces it by 0. */
+/* The value of attention.window that means no window. */
 enum { QKV_WINDOW_NONE = 1000000 };
 
 struct qkv_attention_config {
     /* Transformer: per head; recurrent: key_width is the width of the score's layer */
     int64_t key_width, value_width;
     bool bias;
-    /* Incomplete: only the fields that are keys of this section. qkv_attention_rule_from_config returns the
-     * complete rule, with heads, causal, alibi and others that follow from other keys. */
-    struct qkv_attention_rule rule;
+    double dropout; /* of the weights */
+    /* Of a transformer, as in struct qkv_attention_rule; window QKV_WINDOW_NONE: none */
+    int64_t key_value_heads, window, global_tokens;
+    enum qkv_attention_kernel kernel;
     enum qkv_attention_score score; /* of the decoder; a transformer has scaled_dot */
     int64_t local_window;           /* local_p: tokens on either side of the predicted source position */
 };
@@ -205,21 +206,11 @@ struct qkv_config {
     struct qkv_testing_config testing;
 };
 
-/* Returns the complete rule of one kind of attention of a transformer. Encoder self-attention
- * follows model.encoder; decoder self-attention and cross attention follow model.decoder. Cross
- * attention has no window, global tokens, ALiBi and buckets. */
-QKV_API struct qkv_attention_rule qkv_attention_rule_from_config(const struct qkv_model_config *model,
-                                                                 enum qkv_attention_kind kind);
-
 /* The options of the engine's optimizer and learning rate that a config chooses. hidden_size: the width of the model. */
 QKV_API struct qkv_optimizer_options
 qkv_optimizer_options_from_config(const struct qkv_training_config *training);
 QKV_API struct qkv_schedule qkv_schedule_from_config(const struct qkv_training_config *training,
                                                      int64_t hidden_size);
-
-/* The longest sentence that a stack has positions for, in tokens with </s>. INT32_MAX where there is no limit: in
- * recurrent stacks, and with positions that need no table (none, alibi, relative). */
-QKV_API int64_t qkv_stack_max_length(const struct qkv_stack_config *stack);
 
 /* Reads a config: the defaults, then the YAML file at `path`, then the overrides, each of the form
  * `training.learning_rate=1e-3`; a later value replaces an earlier one. Unknown and missing keys, values of the wrong
@@ -274,32 +265,8 @@ QKV_API enum qkv_status qkv_config_finish(struct qkv_config *config, struct qkv_
  * when the file cannot be written or there is no memory. */
 QKV_API enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bool full);
 
-/* Writes every key for the file config.yaml of the run `folder`, which exists. Each path is written as a list of two,
- * relative to the folder and absolute, so that the file is found after the folder was moved, whether or not the file was
- * moved along; an absolute path that is not valid UTF-8 is left out. QKV_INVALID when a relative path is not valid UTF-8,
- * the file cannot be written, or there is no memory. */
-QKV_API enum qkv_status qkv_config_write_run(const struct qkv_config *config, FILE *file, const char *folder);
-
-/* Which keys qkv_config_each visits. The row of a key in the table of keys says which selections the key belongs to. */
-enum qkv_config_selection {
-    QKV_KEYS_FIXED_BY_MODEL,  /* keys on which the meaning of trained parameters depends */
-    QKV_KEYS_FIXED_ON_RESUME, /* also all other keys on which the result of training depends */
-    QKV_KEYS_WITH_EFFECT,     /* keys that this config uses: num_heads of transformers only, for example */
-};
-
-/* Calls `each` with the path and the value of every selected key, in the order of the table; the value is
- * written as in a config and lives until `each` returns. Ends early when `each` returns false. QKV_INVALID when
- * `each` returned false or there is no memory. */
-QKV_API enum qkv_status qkv_config_each(const struct qkv_config *config, enum qkv_config_selection selection,
-                                        bool (*each)(void *context, const char *path, const char *value),
-                                        void *context);
-
 /* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file
  * cannot be written. */
 QKV_API enum qkv_status qkv_config_write_reference(FILE *file);
-
-/* The path of key number `index`, from 0: "model.encoder.num_heads". NULL after the last. A qkv_name_lister (qkv/nearest.h);
- * `context` is not used. */
-QKV_API const char *qkv_config_key(const void *context, int64_t index);
 
 #endif

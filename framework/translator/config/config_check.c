@@ -1,0 +1,591 @@
+/* Reads a config, checks it and finishes it, in this order: values from files, the rules between keys, and the values that follow
+ * from other keys. The config of a program takes the same way, but for the files. The checks of a single value are in reader.c, those
+ * of its row in config_keys.def. */
+#include "config/config_keys.h"
+#include "config/path.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+/* ---- values that follow from others ---- */
+
+static void derive_stack(struct qkv_stack_config *stack)
+{
+    bool recurrent = stack->type == QKV_NETWORK_RECURRENT;
+    struct qkv_attention_config *attention = &stack->attention;
+    int64_t width =
+        recurrent || stack->num_heads < 1 ? stack->hidden_size : stack->hidden_size / stack->num_heads;
+    if (!attention->key_width) attention->key_width = width;
+    if (!stack->embeddings.embedding_dim) stack->embeddings.embedding_dim = stack->hidden_size;
+    if (recurrent) return; /* without the others, which stay 0, 0 and -1 */
+    if (!attention->value_width) attention->value_width = width;
+    if (!attention->key_value_heads) attention->key_value_heads = stack->num_heads;
+    if (stack->activation_dropout == QKV_SAME_AS_DROPOUT) stack->activation_dropout = stack->dropout;
+}
+
+/* Replaces values that are given as 0, -1 or "", which mean: derive this from other keys. False when there is no memory. */
+static bool derive(struct qkv_config *config, struct qkv_arena *arena)
+{
+    struct qkv_training_config *training = &config->training;
+    derive_stack(&config->model.encoder);
+    derive_stack(&config->model.decoder);
+    if (!training->model_dir || !*training->model_dir)
+        training->model_dir = qkv_arena_format(arena, "runs/%s", config->name ? config->name : "");
+    return training->model_dir;
+}
+
+bool qkv_key_is_derivable(const struct qkv_key *key, const struct qkv_config *config, struct qkv_arena *arena)
+{
+    struct qkv_collector ignored = {.arena = arena};
+    struct qkv_config changed = *config;
+    return key->fallback &&
+           qkv_value_read_text(key, key->fallback, (struct qkv_place){.name = key->path}, &changed,
+                               &ignored) &&
+           (qkv_value_equal(key, config, &changed) ||
+            (derive(&changed, arena) && qkv_value_equal(key, config, &changed)));
+}
+
+/* ---- keys without effect ---- */
+
+/* Calls `each` for the keys that are not at their default although their condition fails. The config in a run folder has a value
+ * for every key; keys without effect have their default there, and must be accepted. False: out of memory. */
+static bool each_without_effect(const struct qkv_config *config, enum qkv_without_effect otherwise,
+                                void (*each)(void *context, const struct qkv_key *key,
+                                             struct qkv_condition unmet, const char *sentence),
+                                void *context, struct qkv_arena *arena)
+{
+    const struct qkv_schema *schema = &qkv_config_schema;
+    for (int i = 0; i < schema->count; i++) {
+        const struct qkv_key *key = &schema->keys[i];
+        const struct qkv_condition unmet = qkv_key_unmet(schema, key, config, otherwise);
+        if (!unmet.key || qkv_key_is_derivable(key, config, arena)) continue;
+        const char *sentence = qkv_key_without_effect(schema, key, unmet, config, arena);
+        if (!sentence) return false;
+        each(context, key, unmet, sentence);
+    }
+    return true;
+}
+
+struct listener {
+    void (*each)(void *context, const char *sentence);
+    void *context;
+};
+
+static void note(void *context, const struct qkv_key *key, struct qkv_condition unmet, const char *sentence)
+{
+    const struct listener *listener = context;
+    (void)key, (void)unmet;
+    listener->each(listener->context, sentence);
+}
+
+enum qkv_status qkv_config_each_unread(const struct qkv_config *config,
+                                       void (*each)(void *context, const char *sentence), void *context)
+{
+    struct qkv_arena arena = {0};
+    struct listener listener = {each, context};
+    bool done = each_without_effect(config, QKV_WITHOUT_EFFECT_NOTED, note, &listener, &arena);
+    qkv_arena_release(&arena);
+    return done ? QKV_OK : QKV_INVALID;
+}
+
+static void report_without_effect(void *context, const struct qkv_key *key, struct qkv_condition unmet,
+                                  const char *sentence)
+{
+    qkv_key_report(context, key->path, unmet.key, "%s", sentence);
+}
+
+/* ---- rules between keys: helpers ---- */
+
+/* The set of rules that a config must follow; each set includes the previous one. */
+enum rules {
+    RULES_OF_MODEL,    /* between the keys of the model; the rest of the config need not be set */
+    RULES_OF_CONFIG,   /* between all keys */
+    RULES_OF_TRAINING, /* and training must have an end */
+};
+
+struct check {
+    const struct qkv_config *config;
+    struct qkv_key_check keys;
+    const char *section; /* of the paths that begin with a dot: "model.encoder" */
+};
+
+/* The path of a key, which may be written without the section: ".num_heads". */
+static const char *full(const struct check *check, const char *path)
+{
+    return *path == '.' ? qkv_collector_text(check->keys.collector, "%s%s", check->section, path) : path;
+}
+
+/* The value of a key as it is written in a config. */
+static const char *value_of(const struct check *check, const char *path)
+{
+    const struct qkv_key *key = qkv_schema_find(&qkv_config_schema, full(check, path));
+    const char *text = key ? qkv_value_text(key, check->config, check->keys.collector->arena) : NULL;
+    return text ? text : "?";
+}
+
+/* Unless `holds`, reports "<path> is noam, but <sentence>" at the place of `path`, or else of `other`. */
+QKV_PRINTF(5, 6)
+static void require(const struct check *check, bool holds, const char *path, const char *other,
+                    const char *format, ...)
+{
+    struct qkv_error but;
+    va_list arguments;
+    if (holds || check->keys.collector->out_of_memory) return;
+    va_start(arguments, format);
+    vsnprintf(but.message, sizeof but.message, format, arguments);
+    va_end(arguments);
+    qkv_key_report(&check->keys, full(check, path), full(check, other), "%s is %s, but %s", full(check, path),
+                   value_of(check, path), but.message);
+}
+
+/* Unless `holds`, reports "<path> is 3, but <must> <other> (64)", where `must` is a phrase such as "must divide". */
+static void require_relation(const struct check *check, bool holds, const char *path, const char *must,
+                             const char *other)
+{
+    if (!holds)
+        require(check, false, path, other, "%s %s (%s)", must, full(check, other), value_of(check, other));
+}
+
+/* Unless `holds`, reports "<path> is noam, but needs <other><how>". */
+static void require_key(const struct check *check, bool holds, const char *path, const char *other,
+                        const char *how)
+{
+    if (!holds) require(check, false, path, other, "needs %s%s", full(check, other), how);
+}
+
+/* ---- the model ---- */
+
+static void check_attention(const struct check *check, const struct qkv_stack_config *stack)
+{
+    const struct qkv_attention_config *attention = &stack->attention;
+    bool widths_given = attention->key_width && attention->value_width;
+    require_relation(check, widths_given || stack->hidden_size % stack->num_heads == 0, ".num_heads",
+                     "must divide", ".hidden_size");
+    require_relation(check, !attention->key_value_heads || stack->num_heads % attention->key_value_heads == 0,
+                     ".attention.key_value_heads", "must divide", ".num_heads");
+    require_key(check, !attention->global_tokens || attention->window < QKV_WINDOW_NONE,
+                ".attention.global_tokens", ".attention.window", ": without it every token is global");
+}
+
+static void check_positions(const struct check *check, const struct qkv_stack_config *stack)
+{
+    const struct qkv_position_config *positions = &stack->positions;
+    const struct qkv_data_config *data = &check->config->data;
+    bool encoder = stack == &check->config->model.encoder,
+         relative = positions->type == QKV_POSITION_RELATIVE;
+    int64_t key_width =
+        stack->attention.key_width ? stack->attention.key_width : stack->hidden_size / stack->num_heads;
+    if (positions->type == QKV_POSITION_ROTARY && key_width % 2)
+        qkv_key_report(&check->keys, full(check, ".positions.type"), full(check, ".hidden_size"),
+                       "%s is rotary, which rotates pairs of numbers, but the key width of a head is %lld",
+                       full(check, ".positions.type"), (long long)key_width);
+    /* data.*.max_length counts words only, positions.max_length also </s> (or <s>): so > and not >=. */
+    require_relation(check,
+                     positions->type != QKV_POSITION_LEARNED ||
+                         positions->max_length > (encoder ? &data->src : &data->trg)->max_length,
+                     ".positions.max_length", "learned positions must exceed",
+                     encoder ? "data.src.max_length" : "data.trg.max_length");
+    require(check, !relative || !encoder || positions->buckets % 2 == 0, ".positions.buckets",
+            ".positions.type", "must be even: half of them are for each direction");
+    require_relation(check,
+                     !relative ||
+                         positions->max_distance > qkv_attention_single_buckets(positions->buckets, !encoder),
+                     ".positions.max_distance", encoder ? "must exceed a quarter of" : "must exceed half of",
+                     ".positions.buckets");
+}
+
+static void check_transformer_stack(struct check check, const struct qkv_stack_config *stack,
+                                    const char *section)
+{
+    int64_t width = stack->embeddings.embedding_dim;
+    double rate = stack->activation_dropout;
+    if (stack->type != QKV_NETWORK_TRANSFORMER) return;
+    check.section = section;
+    require(&check, rate >= 0 || rate == QKV_SAME_AS_DROPOUT, ".activation_dropout", ".activation_dropout",
+            "must be at least 0, or -1 for the value of %s.dropout", section);
+    check_attention(&check, stack);
+    check_positions(&check, stack);
+    require_relation(&check, !width || width == stack->hidden_size, ".embeddings.embedding_dim",
+                     "must be 0 or", ".hidden_size");
+}
+
+static int64_t embedding_width(const struct qkv_stack_config *stack)
+{
+    return stack->embeddings.embedding_dim ? stack->embeddings.embedding_dim : stack->hidden_size;
+}
+
+static void check_recurrent(const struct check *check, const struct qkv_model_config *model)
+{
+    static const char *const init = "model.decoder.init_hidden",
+                             *const score = "model.decoder.attention.score",
+                             *const embedding = "model.decoder.embeddings.embedding_dim",
+                             *const hidden = "model.encoder.hidden_size",
+                             *const gate = "model.lstm_forget_gate";
+    const struct qkv_stack_config *encoder = &model->encoder, *decoder = &model->decoder;
+    int64_t memory_width = encoder->hidden_size * (encoder->bidirectional ? 2 : 1);
+    bool same_cells = encoder->rnn_type == decoder->rnn_type && encoder->num_layers == decoder->num_layers &&
+                      encoder->hidden_size == decoder->hidden_size;
+    bool has_gate = encoder->rnn_type == QKV_CELL_LSTM || decoder->rnn_type == QKV_CELL_LSTM;
+    require_key(check, !encoder->reverse || !encoder->bidirectional, "model.encoder.reverse",
+                "model.encoder.bidirectional", " to be false");
+    require(check, decoder->init_hidden != QKV_INIT_HIDDEN_LAST || same_cells, init, hidden,
+            "needs encoder and decoder to agree in rnn_type, num_layers and hidden_size");
+    require(check,
+            decoder->attention.score != QKV_ATTENTION_SCORE_DOT || memory_width == decoder->hidden_size,
+            score, hidden, "needs states of the same width: the encoder has %lld%s, the decoder %lld",
+            (long long)memory_width, encoder->bidirectional ? " (two directions)" : "",
+            (long long)decoder->hidden_size);
+    if (decoder->attention.score == QKV_ATTENTION_SCORE_NONE && !decoder->input_feeding &&
+        decoder->init_hidden == QKV_INIT_HIDDEN_ZERO)
+        qkv_key_report(
+            &check->keys, init, score,
+            "%s is zero, but with %s none and model.decoder.input_feeding false the decoder would know "
+            "nothing of the source",
+            init, score);
+    require_key(check, !model->tied_embeddings || embedding_width(encoder) == embedding_width(decoder),
+                "model.tied_embeddings", embedding, " to be that of the encoder");
+    require_key(check, !model->tied_softmax || embedding_width(decoder) == decoder->hidden_size,
+                "model.tied_softmax", embedding, " to be hidden_size");
+    require(check,
+            has_gate || qkv_key_is_derivable(qkv_key_at(&qkv_config_schema, gate), check->config,
+                                             check->keys.collector->arena),
+            gate, "model.encoder.rnn_type",
+            "has an effect only when model.encoder.rnn_type or model.decoder.rnn_type is lstm");
+}
+
+static void check_model(const struct check *check)
+{
+    const struct qkv_model_config *model = &check->config->model;
+    bool recurrent = model->encoder.type == QKV_NETWORK_RECURRENT;
+    bool same_type = model->encoder.type == model->decoder.type;
+    require_relation(check, same_type, "model.decoder.type", "must equal", "model.encoder.type");
+    if (recurrent && same_type) check_recurrent(check, model);
+    check_transformer_stack(*check, &model->encoder, "model.encoder");
+    check_transformer_stack(*check, &model->decoder, "model.decoder");
+    require(check,
+            model->decoder.type != QKV_NETWORK_TRANSFORMER ||
+                model->decoder.attention.score == QKV_ATTENTION_SCORE_SCALED_DOT,
+            "model.decoder.attention.score", "model.decoder.type", "a transformer has scaled_dot");
+    require_relation(check, recurrent || model->encoder.hidden_size == model->decoder.hidden_size,
+                     "model.decoder.hidden_size", "must equal", "model.encoder.hidden_size");
+    require_key(check, !*model->settings || *model->network, "model.settings", "model.network", "");
+    require_key(check, !model->tied_embeddings || check->config->data.joint_vocabulary,
+                "model.tied_embeddings", "data.joint_vocabulary", "");
+}
+
+/* ---- data, training, testing ---- */
+
+static void check_name(const struct check *check)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const char *name = check->config->name;
+    if (*name != '.' && !name[strspn(name, allowed)]) return;
+    qkv_key_report(
+        &check->keys, "name", "name",
+        "name is '%s', but must be made of letters, digits, '.', '_' and '-', and not start with '.'",
+        qkv_printable(check->keys.collector->arena, name));
+}
+
+/* Level bpe needs merges: a number of merges to learn, or a file. */
+static void check_merges(struct check check, const struct qkv_text_config *text, const char *side)
+{
+    if (text->level != QKV_LEVEL_BPE) return;
+    check.section = side;
+    require(&check, text->num_merges || *text->bpe_codes, ".level", ".num_merges",
+            "needs %s.num_merges above 0 or %s.bpe_codes", side, side);
+    if (text->num_merges && *text->bpe_codes)
+        qkv_key_report(&check.keys, full(&check, ".bpe_codes"), full(&check, ".num_merges"),
+                       "%s.bpe_codes is %s and %s.num_merges is %s, but merges are either learned or read: "
+                       "give one of them",
+                       side, value_of(&check, ".bpe_codes"), side, value_of(&check, ".num_merges"));
+    require(&check, text->bpe_min_freq <= 0 || text->bpe_dropout <= 0, ".bpe_min_freq", ".bpe_min_freq",
+            "needs %s.bpe_dropout to be 0: BPE dropout makes pieces of any frequency", side);
+}
+
+static void check_joint_vocabulary(const struct check *check)
+{
+    static const char *const must = "with a joint vocabulary must equal";
+    const struct qkv_text_config *source = &check->config->data.src, *target = &check->config->data.trg;
+    if (!check->config->data.joint_vocabulary) return;
+    require_relation(check, source->level == target->level, "data.trg.level", must, "data.src.level");
+    require_relation(check, source->num_merges == target->num_merges, "data.trg.num_merges", must,
+                     "data.src.num_merges");
+    require_relation(check, source->voc_limit == target->voc_limit, "data.trg.voc_limit", must,
+                     "data.src.voc_limit");
+    require_relation(check, source->voc_min_freq == target->voc_min_freq, "data.trg.voc_min_freq", must,
+                     "data.src.voc_min_freq");
+}
+
+/* Reports keys that are not set although the value of a choice needs them. */
+static void check_needs(const struct check *check)
+{
+    for (int i = 0; i < qkv_config_schema.count; i++) {
+        const struct qkv_key *key = &qkv_config_schema.keys[i];
+        const char *const *path = key->choices ? qkv_key_choice(key, check->config)->needs : NULL;
+        for (; path && *path && **path; path++) {
+            const struct qkv_key *needed = qkv_key_at(&qkv_config_schema, *path);
+            if (needed->kind == QKV_KEY_TEXT)
+                require_key(check, *qkv_key_text(needed, check->config), key->path, *path, "");
+            else
+                require_key(check, *(const int64_t *)qkv_key_value(needed, check->config) > 0, key->path,
+                            *path, " above 0");
+        }
+    }
+}
+
+/* Whether any kind of dropout is used in a stack. */
+static bool drops_out(const struct qkv_stack_config *stack, bool is_decoder)
+{
+    bool transformer = stack->type == QKV_NETWORK_TRANSFORMER;
+    bool attends = transformer || (is_decoder && stack->attention.score != QKV_ATTENTION_SCORE_NONE);
+    return stack->dropout > 0 || stack->embeddings.dropout > 0 || stack->embeddings.word_dropout > 0 ||
+           (transformer && stack->activation_dropout > 0) || (attends && stack->attention.dropout > 0) ||
+           (!transformer && is_decoder && stack->hidden_dropout > 0);
+}
+
+/* Guided alignment needs links, a head of cross attention, and the same tokens in each epoch. */
+static void check_guided_alignment(const struct check *check)
+{
+    static const char *const guided = "training.guided_alignment";
+    const struct qkv_config *config = check->config;
+    const struct qkv_training_config *training = &config->training;
+    const struct qkv_stack_config *decoder = &config->model.decoder;
+    bool transformer = decoder->type == QKV_NETWORK_TRANSFORMER;
+    if (training->guided_alignment == 0) return;
+    require_key(check, *config->data.train_links, guided, "data.train_links", "");
+    if (config->data.src.bpe_dropout > 0 || config->data.trg.bpe_dropout > 0)
+        qkv_key_report(&check->keys, guided, "data.src.bpe_dropout",
+                       "training.guided_alignment needs the same pieces of words in each epoch: set "
+                       "data.src.bpe_dropout and data.trg.bpe_dropout to 0");
+    require_key(check, transformer, guided, "model.decoder.type",
+                " transformer: it guides a head of multi-head attention");
+    require_relation(check, !transformer || training->guided_alignment_layer <= decoder->num_layers,
+                     "training.guided_alignment_layer", "must not exceed", "model.decoder.num_layers");
+    require_relation(check, !transformer || training->guided_alignment_head <= decoder->num_heads,
+                     "training.guided_alignment_head", "must not exceed", "model.decoder.num_heads");
+}
+
+/* `ends`: training must have an end. */
+static void check_training(const struct check *check, bool ends)
+{
+    const struct qkv_training_config *training = &check->config->training;
+    bool drops =
+        drops_out(&check->config->model.encoder, false) || drops_out(&check->config->model.decoder, true);
+    if (ends && !training->updates && !training->epochs)
+        qkv_key_report(&check->keys, "training.updates", "training.epochs",
+                       "training.updates or training.epochs must be given, so that training ends");
+    check_needs(check);
+    require_key(check, !training->patience || *check->config->data.dev, "training.patience", "data.dev", "");
+    require(check, training->snapshots != 1, "training.snapshots", "training.snapshots",
+            "must be 0 or at least 2: the first and the last");
+    require_key(check, training->r_drop == 0 || drops, "training.r_drop", "model.encoder.dropout",
+                " above 0, or another dropout: without, both passes are equal");
+    require_key(check, training->simcut == 0 || training->simcut_rate > 0 || drops, "training.simcut",
+                "training.simcut_rate", " above 0, or some dropout: without, both passes are equal");
+    if (training->r_drop > 0 && training->simcut > 0)
+        qkv_key_report(&check->keys, "training.simcut", "training.r_drop",
+                       "training.simcut and training.r_drop are both above 0, but a batch has one second "
+                       "pass: set one of them to 0");
+    check_guided_alignment(check);
+    require_relation(check, training->learning_rate_min <= training->learning_rate,
+                     "training.learning_rate_min", "must not exceed", "training.learning_rate");
+}
+
+static void check_testing(const struct check *check)
+{
+    const struct qkv_testing_config *testing = &check->config->testing;
+    require_key(check, !testing->average || *check->config->data.dev, "testing.average", "data.dev", "");
+    require_relation(check, testing->average <= check->config->training.keep_best_ckpts, "testing.average",
+                     "must not exceed", "training.keep_best_ckpts");
+    require_relation(check, testing->n_best <= testing->beam_size, "testing.n_best", "must not exceed",
+                     "testing.beam_size");
+    require_relation(check,
+                     !testing->max_output_length || testing->min_output_length <= testing->max_output_length,
+                     "testing.min_output_length", "must not exceed", "testing.max_output_length");
+}
+
+/* Collects an error for each rule that the config breaks; if it breaks none, derives the values that follow from others. */
+static void complete(struct qkv_config *config, const struct qkv_key_source *sources, enum rules rules,
+                     struct qkv_collector *collector)
+{
+    struct check check = {config, {&qkv_config_schema, sources, collector}, ""};
+    bool has_memory = true;
+    if (rules != RULES_OF_MODEL) {
+        check_name(&check);
+        has_memory = each_without_effect(config, QKV_WITHOUT_EFFECT_REFUSED, report_without_effect,
+                                         &check.keys, collector->arena);
+    }
+    check_model(&check);
+    if (rules != RULES_OF_MODEL) {
+        check_merges(check, &config->data.src, "data.src");
+        check_merges(check, &config->data.trg, "data.trg");
+        check_joint_vocabulary(&check);
+        check_training(&check, rules == RULES_OF_TRAINING);
+        check_testing(&check);
+    }
+    if (!has_memory || (!qkv_collector_failed(collector) && !derive(config, collector->arena)))
+        collector->out_of_memory = true;
+}
+
+/* ---- the config of a file ---- */
+
+enum qkv_status qkv_config_read(struct qkv_config *config, struct qkv_arena *arena, const char *path,
+                                const char *const *overrides, int override_count,
+                                struct qkv_messages *messages)
+{
+    struct qkv_collector collector = {.arena = arena};
+    struct qkv_reading reading = {.schema = &qkv_config_schema,
+                                  .config = config,
+                                  .path = path,
+                                  .overrides = overrides,
+                                  .override_count = override_count,
+                                  .extends = true,
+                                  .collector = &collector};
+    qkv_schema_read(&reading);
+    if (reading.complete) {
+        /* The config of a run names the folder where it was trained, but the run may have been moved since. */
+        const struct qkv_key_check check = {&qkv_config_schema, reading.sources, &collector};
+        const char *run = qkv_path_run_folder(arena, path);
+        if (run && qkv_key_source_of(&check, "training.model_dir")->place.line)
+            config->training.model_dir = run;
+        complete(config, reading.sources, RULES_OF_TRAINING, &collector);
+    }
+    return qkv_collector_finish(&collector, path, messages);
+}
+
+/* ---- the config of a program ---- */
+
+static const struct qkv_place PROGRAM = {.name = "config"};
+
+/* Among the keys whose path begins with `prefix`, checks either the choices or all other keys. In the config of a model alone,
+ * a key that has no effect may have any value. */
+static bool check_values(const struct qkv_config *config, const char *prefix, bool choices, enum rules rules,
+                         struct qkv_collector *collector)
+{
+    bool good = true;
+    for (int i = 0; i < qkv_config_schema.count; i++) {
+        const struct qkv_key *key = &qkv_config_schema.keys[i];
+        if ((key->kind == QKV_KEY_CHOICE) != choices || strncmp(key->path, prefix, strlen(prefix)) != 0)
+            continue;
+        if (!choices && rules == RULES_OF_MODEL &&
+            qkv_key_unmet(&qkv_config_schema, key, config, QKV_WITHOUT_EFFECT_REFUSED).key)
+            continue;
+        good &= qkv_value_check(key, config, PROGRAM, rules == RULES_OF_TRAINING, collector);
+    }
+    return good;
+}
+
+/* Replaces NULL by "" in the texts that a program may leave out, checks the keys whose path begins with `prefix`, choices first,
+ * because they decide which keys have an effect, and completes the config. */
+static enum qkv_status finish(struct qkv_config *config, const char *prefix, enum rules rules,
+                              struct qkv_arena *arena, struct qkv_messages *messages)
+{
+    struct qkv_collector collector = {.arena = arena};
+    struct qkv_key_source *sources =
+        qkv_arena_zeroed(arena, (size_t)qkv_config_schema.count * sizeof *sources);
+    if (!config->model.network) config->model.network = "";
+    if (!config->model.settings) config->model.settings = "";
+    if (!config->training.parameter_rates) config->training.parameter_rates = "";
+    for (int i = 0; sources && i < qkv_config_schema.count; i++) sources[i].place = PROGRAM;
+    if (!sources)
+        collector.out_of_memory = true;
+    else if (check_values(config, prefix, true, rules, &collector) &&
+             check_values(config, prefix, false, rules, &collector))
+        complete(config, sources, rules, &collector);
+    return qkv_collector_finish(&collector, PROGRAM.name, messages);
+}
+
+enum qkv_status qkv_config_default(struct qkv_config *config, struct qkv_arena *arena, const char *name)
+{
+    if (!qkv_schema_defaults(&qkv_config_schema, config, arena)) return QKV_INVALID;
+    config->name = name;
+    return QKV_OK;
+}
+
+enum qkv_status qkv_config_finish(struct qkv_config *config, struct qkv_arena *arena,
+                                  struct qkv_messages *messages)
+{
+    return finish(config, "", RULES_OF_CONFIG, arena, messages);
+}
+
+enum qkv_status qkv_config_finish_training(struct qkv_config *config, struct qkv_arena *arena,
+                                           struct qkv_messages *messages)
+{
+    return finish(config, "", RULES_OF_TRAINING, arena, messages);
+}
+
+enum qkv_status qkv_model_config_finish(struct qkv_model_config *model, struct qkv_error *error)
+{
+    struct qkv_arena arena = {0};
+    struct qkv_messages messages;
+    /* A config with nothing but the model: its vocabularies and sentences are up to the caller. */
+    struct qkv_config config = {.model = *model, .data.joint_vocabulary = true};
+    enum qkv_status status = finish(&config, "model.", RULES_OF_MODEL, &arena, &messages);
+    if (status)
+        qkv_error_set(error, "%s", messages.text[0]);
+    else
+        *model = config.model;
+    qkv_arena_release(&arena);
+    return status;
+}
+
+/* ---- the structs of the engine ---- */
+
+struct qkv_attention_rule qkv_attention_rule_from_config(const struct qkv_model_config *model,
+                                                         enum qkv_attention_kind kind)
+{
+    const struct qkv_stack_config *stack = kind == QKV_ATTENTION_ENCODER ? &model->encoder : &model->decoder;
+    const struct qkv_attention_config *attention = &stack->attention;
+    bool self = kind != QKV_ATTENTION_CROSS, windowed = self && attention->window < QKV_WINDOW_NONE,
+         relative = self && stack->positions.type == QKV_POSITION_RELATIVE;
+    return (struct qkv_attention_rule){
+        .heads = stack->num_heads,
+        .key_value_heads = attention->key_value_heads,
+        .causal = kind == QKV_ATTENTION_DECODER,
+        .window = windowed ? attention->window : 0,
+        .global_tokens = windowed ? attention->global_tokens : 0,
+        .alibi = self && stack->positions.type == QKV_POSITION_ALIBI,
+        .buckets = relative ? stack->positions.buckets : 0,
+        .max_distance = relative ? stack->positions.max_distance : 0,
+        .dropout = attention->dropout,
+        .kernel = attention->kernel,
+    };
+}
+
+int64_t qkv_stack_max_length(const struct qkv_stack_config *stack)
+{
+    enum qkv_position_kind kind = stack->positions.type;
+    bool table =
+        kind == QKV_POSITION_SINUSOIDAL || kind == QKV_POSITION_LEARNED || kind == QKV_POSITION_ROTARY;
+    return stack->type == QKV_NETWORK_TRANSFORMER && table ? stack->positions.max_length : INT32_MAX;
+}
+
+struct qkv_optimizer_options qkv_optimizer_options_from_config(const struct qkv_training_config *training)
+{
+    return (struct qkv_optimizer_options){
+        .optimizer = training->optimizer,
+        .adam_betas = {training->adam_betas[0], training->adam_betas[1]},
+        .adam_epsilon = training->adam_epsilon,
+        .momentum = training->momentum,
+        .nesterov = training->nesterov,
+        .weight_decay = training->weight_decay,
+        .clip_grad_norm = training->clip_grad_norm,
+        .clip_grad_val = training->clip_grad_val,
+        .ema = training->ema,
+    };
+}
+
+struct qkv_schedule qkv_schedule_from_config(const struct qkv_training_config *training, int64_t hidden_size)
+{
+    return (struct qkv_schedule){
+        .kind = training->scheduling,
+        .learning_rate = training->learning_rate,
+        .factor = training->learning_rate_factor,
+        .minimum = training->learning_rate_min,
+        .decrease_factor = training->decrease_factor,
+        .warmup = training->learning_rate_warmup,
+        .updates = training->updates,
+        .patience = training->learning_rate_patience,
+        .hidden_size = hidden_size,
+    };
+}
