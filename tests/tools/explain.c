@@ -197,21 +197,6 @@ Test(explain, draws_matrices_head_by_head)
 
 /* ---- formats ---- */
 
-Test(explain, writes_every_format)
-{
-    static const char *const files[][2] = {{"a.json", "{"},        {"a.npz", "PK\003\004"},
-                                           {"a.svg", "<svg"},      {"a.html", "<!DOCTYPE html>"},
-                                           {"a.png", "\211PNG"},   {"a.csv", "label,step,head,"},
-                                           {"a.txt", "Multi-head"}};
-    enter(scratch("formats"));
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        cr_expect_str_empty(
-            run_ok("qkv explain '" SEEDS "/simple_attention_two_heads.yaml' -o %s", files[i][0]));
-        cr_expect(!strncmp(read_file(files[i][0], NULL), files[i][1], strlen(files[i][1])), "%s",
-                  files[i][0]);
-    }
-}
-
 Test(explain, shortens_large_matrices_except_with_full)
 {
     const char *scene = scene_of("name: large\ntokens: a b\nembeddings: {from: random, width: 40}\n"

@@ -56,13 +56,8 @@ Test(explain_run, shows_the_untrained_model_beside_the_trained_one)
 {
     const cJSON *walk = explain(TWO " --versus random");
     cr_assert_eq(json_size(walk, "walks"), 2);
-    const cJSON *random = step_of(walk, 0, "query_bias"), *learned = step_of(walk, 1, "query_bias");
-    bool moved = false;
-    for (int d = 0; d < 8; d++) {
-        cr_expect_eq(number_of(random, 0, 0, d), 0.0, "biases start at 0");
-        moved = moved || fabs(number_of(learned, 0, 0, d)) > 0;
-    }
-    cr_expect(moved);
+    cr_expect_eq(number_of(step_of(walk, 0, "query_bias"), 0, 0, 0), 0.0, "biases start at 0");
+    cr_expect_neq(number_of(step_of(walk, 1, "query_bias"), 0, 0, 0), 0.0);
     const char *text = run_ok("qkv explain run " TWO " --versus random --head 1");
     cr_expect(shows(text, "random, head 1") && shows(text, "learned, head 1"));
     /* After one update with a tiny learning rate, the parameters are nearly those before training. */
@@ -79,13 +74,6 @@ Test(explain_run, shows_the_untrained_model_beside_the_trained_one)
         largest = fmax(largest, fabs(first));
     }
     cr_expect_gt(largest, 0.1);
-}
-
-Test(explain_run, follows_words)
-{
-    const cJSON *one = explain(THREE " --follow dos");
-    expect_shape(one, "weights", "[2,1,4]");
-    expect_same_row(step_of(one, 0, "output"), 0, step_of(explain(THREE), 0, "output"), 1);
 }
 
 /* A scene may take vectors and matrices from a run. */

@@ -116,17 +116,10 @@ struct section {
     const char *values, *from, *width;
 };
 
-/* When memory runs out, the paths are "name", which is at least the path of a key. */
-static struct section section_of(const struct check *check, const char *name,
-                                 struct qkv_vectors_config *vectors, const struct qkv_texts *words)
-{
-    struct qkv_arena *arena = check->keys.collector->arena;
-    const char *values = qkv_arena_format(arena, "%s.values", name),
-               *from = qkv_arena_format(arena, "%s.from", name),
-               *width = qkv_arena_format(arena, "%s.width", name);
-    return (struct section){vectors, words, values ? values : "name", from ? from : "name",
-                            width ? width : "name"};
-}
+#define SECTION(scene, name, words)                                                                          \
+    {                                                                                                        \
+        &(scene)->name, words, #name ".values", #name ".from", #name ".width"                                \
+    }
 
 /* Checks the embeddings of one side and returns their width; 0: not known. */
 static int64_t check_embeddings(const struct check *check, const struct section *section, bool needed)
@@ -394,11 +387,11 @@ static void check_scene(const struct check *check)
                         scene->values.from == QKV_VECTORS_PROJECTED;
     const struct qkv_texts *source = cross ? &scene->source : &scene->tokens;
     const struct section sections[] = {
-        section_of(check, "embeddings", &scene->embeddings, &scene->tokens),
-        section_of(check, "source_embeddings", &scene->source_embeddings, &scene->source),
-        section_of(check, "queries", &scene->queries, &scene->tokens),
-        section_of(check, "keys", &scene->keys, source),
-        section_of(check, "values", &scene->values, source),
+        SECTION(scene, embeddings, &scene->tokens),
+        SECTION(scene, source_embeddings, &scene->source),
+        SECTION(scene, queries, &scene->tokens),
+        SECTION(scene, keys, source),
+        SECTION(scene, values, source),
     };
     find_query_rows(check);
     scene->width = check_embeddings(check, &sections[0], needs_queries || (!cross && needs_source));
@@ -473,28 +466,32 @@ struct passing {
     struct qkv_arena *arena;
 };
 
-/* Passes `count` elements: from the memory `there` of a scene that is packed, to memory of a scene that is unpacked. Returns
- * this memory; NULL: that was not possible. size 0: the elements are pointers, which are only allocated. */
-static void *pass_memory(const struct passing *p, const void *there, int64_t count, size_t size)
+static bool pass(const struct passing *p, void *bytes, size_t size)
+{
+    return p->pass(p->context, bytes, size);
+}
+
+/* The memory `there` of a scene that is packed; for a scene that is unpacked, new memory for `count` elements. NULL: there is
+ * none. */
+static void *memory_of(const struct passing *p, const void *there, int64_t count, size_t size)
 {
     if (count < 0 || count > LONGEST) return NULL;
-    size_t allocated = (size_t)count * (size ? size : sizeof(char *)) + 1;
-    void *memory = there ? (void *)there : qkv_arena_zeroed(p->arena, allocated);
-    return memory && (!size || p->pass(p->context, memory, (size_t)count * size)) ? memory : NULL;
+    return there ? (void *)there : qkv_arena_zeroed(p->arena, (size_t)count * size + 1);
 }
 
 static bool pass_text(const struct passing *p, const char **text)
 {
     int64_t length = *text ? (int64_t)strlen(*text) : 0;
-    if (!p->pass(p->context, &length, sizeof length)) return false;
-    *text = pass_memory(p, *text, length, 1);
-    return *text;
+    if (!pass(p, &length, sizeof length)) return false;
+    char *bytes = memory_of(p, *text, length, 1);
+    *text = bytes;
+    return bytes && pass(p, bytes, (size_t)length);
 }
 
 static bool pass_texts(const struct passing *p, struct qkv_texts *texts)
 {
-    if (!p->pass(p->context, &texts->count, sizeof texts->count)) return false;
-    const char **list = pass_memory(p, texts->text, texts->count, 0);
+    if (!pass(p, &texts->count, sizeof texts->count)) return false;
+    const char **list = memory_of(p, texts->text, texts->count, sizeof *list);
     bool passed = list != NULL;
     texts->text = list;
     for (int64_t i = 0; passed && i < texts->count; i++) passed = pass_text(p, &list[i]);
@@ -503,22 +500,22 @@ static bool pass_texts(const struct passing *p, struct qkv_texts *texts)
 
 static bool pass_matrix(const struct passing *p, struct qkv_matrix *matrix)
 {
-    if (!p->pass(p->context, &matrix->rows, sizeof matrix->rows) ||
-        !p->pass(p->context, &matrix->columns, sizeof matrix->columns))
+    if (!pass(p, &matrix->rows, sizeof matrix->rows) || !pass(p, &matrix->columns, sizeof matrix->columns))
         return false;
-    bool fits = matrix->rows >= 0 && matrix->columns >= 0 && matrix->rows <= LONGEST &&
-                (!matrix->rows || matrix->columns <= LONGEST / matrix->rows);
-    matrix->value = pass_memory(p, matrix->value, fits ? matrix->rows * matrix->columns : -1, sizeof(double));
-    return matrix->value;
+    int64_t rows = matrix->rows, columns = matrix->columns;
+    bool fits = rows >= 0 && rows <= LONGEST && columns >= 0 && (!rows || columns <= LONGEST / rows);
+    double *values = memory_of(p, matrix->value, fits ? rows * columns : -1, sizeof *values);
+    matrix->value = values;
+    return values && pass(p, values, (size_t)(rows * columns) * sizeof *values);
 }
 
-bool qkv_scene_pass(struct qkv_scene *scene, qkv_pass *pass, void *context, struct qkv_arena *arena)
+bool qkv_scene_pass(struct qkv_scene *scene, qkv_pass *pass_bytes, void *context, struct qkv_arena *arena)
 {
     static const size_t SIZES[] = {[QKV_KEY_INTEGER] = sizeof(int64_t),
                                    [QKV_KEY_NUMBER] = sizeof(double),
                                    [QKV_KEY_BOOLEAN] = sizeof(bool),
                                    [QKV_KEY_CHOICE] = sizeof(int)};
-    const struct passing p = {pass, context, arena};
+    const struct passing p = {pass_bytes, context, arena};
     bool passed = true;
     for (int i = 0; passed && i < schema.count; i++) {
         void *field = qkv_key_field(&keys[i], scene);
@@ -526,13 +523,14 @@ bool qkv_scene_pass(struct qkv_scene *scene, qkv_pass *pass, void *context, stru
         passed = keys[i].kind == QKV_KEY_TEXT     ? pass_text(&p, field)
                  : keys[i].kind == QKV_KEY_TEXTS  ? pass_texts(&p, field)
                  : keys[i].kind == QKV_KEY_MATRIX ? pass_matrix(&p, field)
-                                                  : pass(context, field, SIZES[keys[i].kind]);
+                                                  : pass(&p, field, SIZES[keys[i].kind]);
     }
-    if (!passed || !pass(context, &scene->query_count, sizeof scene->query_count) ||
-        !pass(context, &scene->width, sizeof scene->width) ||
-        !pass(context, &scene->source_width, sizeof scene->source_width))
+    if (!passed || !pass(&p, &scene->query_count, sizeof scene->query_count) ||
+        !pass(&p, &scene->width, sizeof scene->width) ||
+        !pass(&p, &scene->source_width, sizeof scene->source_width))
         return false;
+    int32_t *rows = memory_of(&p, scene->query_rows, scene->query_count, sizeof *rows);
+    scene->query_rows = rows;
     if (!scene->run.path) scene->run.path = "";
-    scene->query_rows = pass_memory(&p, scene->query_rows, scene->query_count, sizeof *scene->query_rows);
-    return scene->query_rows;
+    return rows && pass(&p, rows, (size_t)scene->query_count * sizeof *rows);
 }

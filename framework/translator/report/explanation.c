@@ -1,4 +1,4 @@
-/* Explanations: finding steps and heads, and functions shared by their writers. */
+/* Explanations: finding steps, functions shared by their writers, and the terms of a number. */
 #include "report/explanation.h"
 
 #include "draw/text.h"
@@ -112,9 +112,14 @@ const char *qkv_step_label(const struct explanations_job *job, const char *const
     return label ? label : "?";
 }
 
+static int64_t heads_of(const struct qkv_step *step)
+{
+    return step->heads ? step->heads : 1;
+}
+
 static int64_t count_of(const struct qkv_step *step)
 {
-    return (step->heads ? step->heads : 1) * step->rows * step->columns;
+    return heads_of(step) * step->rows * step->columns;
 }
 
 double qkv_step_largest(const struct explanations_job *job, int64_t at)
@@ -189,4 +194,181 @@ const char *qkv_step_caption(const struct explanations_job *job, int index, cons
                        : heads         ? qkv_arena_format(job->arena, "head %d", number)
                                        : label;
     return text ? text : "";
+}
+
+/* ---- the terms of a number ---- */
+
+/* A step with one of its matrices. */
+struct matrix {
+    const struct qkv_step *step; /* NULL: there is no such step */
+    const double *values;        /* [rows, columns] */
+};
+
+/* A number, the matrices X, Y and Z from which its step was made, and its terms under construction. */
+struct origin {
+    const struct qkv_explanation *explanation;
+    const struct qkv_step *step;
+    int64_t row, column;
+    double value;
+    struct matrix x, y, z;
+    struct qkv_arena *arena;
+    struct qkv_term *terms;
+    int64_t count;
+    bool failed; /* out of memory */
+};
+
+/* The matrix of a step that belongs to head `head` of `heads`. Several query heads may share a head of keys and values. */
+static struct matrix matrix_of(const struct qkv_explanation *explanation, const char *name, int64_t head,
+                               int64_t heads)
+{
+    const struct qkv_step *step = name ? qkv_explanation_step(explanation, name) : NULL;
+    if (!step) return (struct matrix){0};
+    int64_t i = step->heads > 1 ? head * step->heads / heads : 0;
+    return (struct matrix){step, step->values + i * step->rows * step->columns};
+}
+
+/* One number of the matrix; 0 outside of it, which no rule of a walk reads. */
+static double cell(struct matrix matrix, int64_t row, int64_t column)
+{
+    if (!matrix.step || row >= matrix.step->rows || column >= matrix.step->columns) return 0;
+    return matrix.values[row * matrix.step->columns + column];
+}
+
+/* The text; "" when memory ran out for it. */
+static const char *made(struct origin *o, const char *text)
+{
+    if (!text) o->failed = true;
+    return text ? text : "";
+}
+
+/* The name of column i of X: a word, or its number from 1. */
+static const char *column_name(struct origin *o, int64_t i)
+{
+    if (o->x.step->column_names) return o->x.step->column_names[i];
+    return made(o, qkv_arena_format(o->arena, "%lld", (long long)(i + 1)));
+}
+
+static void add(struct origin *o, const char *name, double x, double y)
+{
+    o->terms[o->count++] = (struct qkv_term){name, x, y, x * y};
+}
+
+/* The head and the column of its context that a column of the joined heads comes from. */
+struct joined_head {
+    int64_t number; /* of the layer, from 1 */
+    int64_t index;  /* of its matrix in step X; outside 0 .. heads - 1 if the steps do not have this head */
+    int64_t column; /* of that matrix */
+};
+
+/* X must have columns. If heads were removed (qkv_explanation_select_head), X begins with head `first_head` of the layer, but
+ * the joined heads are still complete. */
+static struct joined_head joined_head(const struct origin *o)
+{
+    const struct qkv_step *x = o->x.step;
+    int64_t first = o->explanation->first_head > 1 ? o->explanation->first_head : 1;
+    bool joins_x_alone = o->step->columns == heads_of(x) * x->columns;
+    int64_t part = o->column / x->columns, number = joins_x_alone ? part + first : part + 1;
+    return (struct joined_head){number, number - first, o->column % x->columns};
+}
+
+static void add_joined(struct origin *o)
+{
+    const struct joined_head head = joined_head(o);
+    const struct qkv_step *context = o->x.step;
+    const struct matrix z = {context, context->values + head.index * context->rows * context->columns};
+    double x = cell(z, o->row, head.column);
+    bool is_silent = fabs(x) > 0 && !(fabs(o->value) > 0);
+    add(o, made(o, qkv_arena_format(o->arena, "Z_%lld", (long long)head.number)), x, is_silent ? 0 : 1);
+}
+
+/* Adds exp(x - max) for each number x of the row, where max is the largest of them, as softmax computes it. */
+static void add_exponentials(struct origin *o)
+{
+    double greatest = -HUGE_VAL;
+    for (int64_t j = 0; j < o->x.step->columns; j++) greatest = fmax(greatest, cell(o->x, o->row, j));
+    for (int64_t j = 0; j < o->x.step->columns; j++) {
+        double x = cell(o->x, o->row, j);
+        if (isinf(x)) continue;
+        o->terms[o->count++] = (struct qkv_term){column_name(o, j), x, 1, qkv_scalar_exp(x - greatest)};
+    }
+}
+
+static void add_terms(struct origin *o)
+{
+    const struct qkv_step *x = o->x.step;
+    bool by_rows = o->step->rule == QKV_STEP_RULE_ROW_PRODUCT;
+    switch (o->step->rule) {
+    case QKV_STEP_RULE_NONE:
+        return;
+    case QKV_STEP_RULE_PRODUCT:
+    case QKV_STEP_RULE_ROW_PRODUCT:
+        for (int64_t k = 0; k < x->columns; k++)
+            add(o, column_name(o, k), cell(o->x, o->row, k),
+                by_rows ? cell(o->y, o->column, k) : cell(o->y, k, o->column));
+        if (o->z.step) add(o, o->z.step->title, cell(o->z, 0, o->column), 1);
+        return;
+    case QKV_STEP_RULE_SUM:
+        add(o, x->title, cell(o->x, o->row, o->column), 1);
+        if (o->y.step) add(o, o->y.step->title, cell(o->y, o->row, o->column), 1);
+        return;
+    case QKV_STEP_RULE_SCALE:
+        add(o, x->title, cell(o->x, o->row, o->column), o->step->factor);
+        return;
+    case QKV_STEP_RULE_SOFTMAX:
+        add_exponentials(o);
+        return;
+    case QKV_STEP_RULE_JOIN:
+        add_joined(o);
+        return;
+    }
+}
+
+/* Fails when X does not have the columns or the head that the rule of the step reads. */
+static enum qkv_status check_origin(const struct origin *o, struct qkv_error *error)
+{
+    const struct qkv_step *step = o->step, *x = o->x.step;
+    bool is_join = step->rule == QKV_STEP_RULE_JOIN;
+    if (step->rule == QKV_STEP_RULE_SOFTMAX ? x->columns != step->columns : is_join && !x->columns)
+        return qkv_error_set(error, "step %s has %lld columns, but step %s, from which it is made, has %lld",
+                             step->name, (long long)step->columns, x->name, (long long)x->columns);
+    if (!is_join) return QKV_OK;
+    const struct joined_head head = joined_head(o);
+    if (head.index >= 0 && head.index < heads_of(x)) return QKV_OK;
+    return qkv_error_set(error, "column %lld of step %s is of head %lld, which step %s does not have",
+                         (long long)o->column, step->name, (long long)head.number, x->name);
+}
+
+enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
+                                      const struct qkv_number *number, struct qkv_arena *arena,
+                                      struct qkv_terms *terms, struct qkv_error *error)
+{
+    *terms = (struct qkv_terms){0};
+    if (qkv_explanations_check(explanation, 1, error)) return QKV_INVALID;
+    const char *name = number->step->name ? number->step->name : "";
+    const struct qkv_step *step = qkv_explanation_step(explanation, name);
+    int64_t head = number->head, row = number->row, column = number->column;
+    if (!step) return qkv_error_set(error, "the explanation has no step %s", name);
+    if (head < 0 || head >= heads_of(step) || row < 0 || row >= step->rows || column < 0 ||
+        column >= step->columns)
+        return qkv_error_set(error, "step %s has no number at row %lld, column %lld of matrix %lld",
+                             step->name, (long long)row, (long long)column, (long long)head);
+    terms->value = step->values[(head * step->rows + row) * step->columns + column];
+    struct origin o = {.explanation = explanation,
+                       .step = step,
+                       .row = row,
+                       .column = column,
+                       .value = terms->value,
+                       .x = matrix_of(explanation, step->from[0], head, heads_of(step)),
+                       .y = matrix_of(explanation, step->from[1], head, heads_of(step)),
+                       .z = matrix_of(explanation, step->from[2], head, heads_of(step)),
+                       .arena = arena};
+    if (isinf(terms->value) || !o.x.step) return QKV_OK;
+    if (check_origin(&o, error)) return QKV_INVALID;
+    o.terms = qkv_arena_allocate(arena, (size_t)(o.x.step->columns + 2) * sizeof *o.terms);
+    if (o.terms) add_terms(&o);
+    if (!o.terms || o.failed) return qkv_error_set(error, "out of memory for the terms of a number");
+    terms->terms = o.count ? o.terms : NULL;
+    terms->count = o.count;
+    for (int64_t i = 0; i < o.count; i++) terms->sum += o.terms[i].value;
+    return QKV_OK;
 }

@@ -1,6 +1,6 @@
 /* Attention maps in the terminal: tables of numbers, with coloured cells if the terminal has colours. A map
  * that is wider than the terminal is split into blocks of columns. */
-#include "report/text_explanation.h"
+#include "report/explanation.h"
 
 #include "draw/text.h"
 

@@ -1,9 +1,8 @@
 /* Explanations in the terminal: a section per step. Matrices have aligned columns and stand side by side if
  * they fit. */
-#include "report/text_explanation.h"
+#include "report/explanation.h"
 
 #include "draw/text.h"
-#include "report/explanation.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -95,47 +94,32 @@ static bool measure(const struct explanations_job *job, struct table *table)
 
 /* ---- lines ---- */
 
-static void append_header(const struct explanations_job *job, const struct table *table, struct bytes *out)
-{
-    const struct qkv_step *step = table->step;
-    qkv_cell_spaces(out, table->label_width);
-    for (int64_t i = 0; i < qkv_elision_places(table->columns, step->columns); i++) {
-        int64_t c = qkv_elision_at(table->columns, step->columns, i);
-        qkv_bytes_text(out, c < 0 ? "   " : " ");
-        if (c < 0)
-            qkv_bytes_text(out, "…");
-        else
-            qkv_cell_padded(out, qkv_step_label(job, step->column_names, c), table->widths[c], CELL_RIGHT);
-    }
-}
-
-static void append_cell(const struct explanations_job *job, const struct table *table, int64_t row,
-                        int64_t column, struct bytes *out)
-{
-    double value = table->values[row * table->step->columns + column];
-    char text[40];
-    uint32_t color = 0;
-    qkv_number_text(text, table->style, value);
-    if (table->colored) {
-        qkv_colormap_color(job->options.colormap, value / table->largest, &color);
-        qkv_cell_begin_color(out, job->options.colors, color);
-    }
-    qkv_bytes_text(out, " ");
-    qkv_cell_padded(out, text, table->widths[column], CELL_RIGHT);
-    if (table->colored) qkv_cell_end_color(out, job->options.colors);
-}
-
+/* Appends a row of a table; row -1: the names of the columns. */
 static void append_row(const struct explanations_job *job, const struct table *table, int64_t row,
                        struct bytes *out)
 {
     const struct qkv_step *step = table->step;
-    qkv_cell_padded(out, qkv_step_label(job, step->row_names, row), table->label_width, CELL_LEFT);
+    bool colored = table->colored && row >= 0;
+    char number[40];
+    qkv_cell_padded(out, row < 0 ? "" : qkv_step_label(job, step->row_names, row), table->label_width,
+                    CELL_LEFT);
     for (int64_t i = 0; i < qkv_elision_places(table->columns, step->columns); i++) {
         int64_t c = qkv_elision_at(table->columns, step->columns, i);
-        if (c < 0)
+        if (c < 0) {
             qkv_bytes_text(out, "   …");
-        else
-            append_cell(job, table, row, c, out);
+            continue;
+        }
+        double value = row < 0 ? 0 : table->values[row * step->columns + c];
+        uint32_t color = 0;
+        qkv_number_text(number, table->style, value);
+        if (colored) {
+            qkv_colormap_color(job->options.colormap, value / table->largest, &color);
+            qkv_cell_begin_color(out, job->options.colors, color);
+        }
+        qkv_bytes_text(out, " ");
+        qkv_cell_padded(out, row < 0 ? qkv_step_label(job, step->column_names, c) : number, table->widths[c],
+                        CELL_RIGHT);
+        if (colored) qkv_cell_end_color(out, job->options.colors);
     }
 }
 
@@ -144,21 +128,16 @@ static void append_row(const struct explanations_job *job, const struct table *t
 static void append_line(const struct explanations_job *job, const struct table *table, int64_t line,
                         bool captions, struct bytes *out)
 {
-    int64_t places = qkv_elision_places(table->rows, table->step->rows), i = line - captions - 1;
-    if (captions && line == 0) {
+    const int64_t rows = table->step->rows, i = line - captions - 1,
+                  row = i < 0 ? -1 : qkv_elision_at(table->rows, rows, i);
+    if (captions && line == 0)
         qkv_cell_padded(out, table->caption, table->width, CELL_LEFT);
-    } else if (i == -1) {
-        append_header(job, table, out);
-    } else if (i < places) {
-        int64_t row = qkv_elision_at(table->rows, table->step->rows, i);
-        if (row >= 0) {
-            append_row(job, table, row, out);
-        } else {
-            qkv_cell_padded(out, "⋮", table->width, CELL_LEFT);
-        }
-    } else {
+    else if (i >= qkv_elision_places(table->rows, rows))
         qkv_cell_spaces(out, table->width);
-    }
+    else if (i >= 0 && row < 0)
+        qkv_cell_padded(out, "⋮", table->width, CELL_LEFT);
+    else
+        append_row(job, table, row, out);
 }
 
 /* Drops the spaces at the end of the last line. */
