@@ -43,10 +43,7 @@ static int run(int operands, char **operand)
         status = qkv_run_average(operand[0], last ? QKV_AVERAGE_LAST : QKV_AVERAGE_BEST, last ? last : best,
                                  name, &average, &error);
     if (status) return conclude(status, &error);
-    print_plain(stdout, operand[0]);
-    putchar('/');
-    print_plain(stdout, name);
-    fputs(".safetensors: the mean of", stdout);
+    say(stdout, "%s/%s.safetensors: the mean of", operand[0], name);
     for (int64_t i = 0; i < average.count; i++)
         printf("%s update-%lld", i ? "," : "", (long long)average.update[i]);
     putchar('\n');

@@ -38,42 +38,32 @@ struct inspection {
 
 /* ---- facts ---- */
 
-static int by_name(const void *a, const void *b)
+static int is_checkpoint(const struct dirent *entry)
 {
-    return strcmp(((const struct checkpoint_file *)a)->name, ((const struct checkpoint_file *)b)->name);
-}
-
-static bool is_checkpoint(const char *name)
-{
-    size_t length = strlen(name), end = sizeof CHECKPOINT_END - 1;
-    return length > end && !strcmp(name + length - end, CHECKPOINT_END);
+    size_t length = strlen(entry->d_name), end = sizeof CHECKPOINT_END - 1;
+    return length > end && !strcmp(entry->d_name + length - end, CHECKPOINT_END);
 }
 
 static enum qkv_status list_files(struct inspection *inspection, struct qkv_error *error)
 {
-    DIR *folder = opendir(inspection->run.path);
-    if (!folder) return qkv_error_set(error, "%s: %s", inspection->run.path, strerror(errno));
+    const struct qkv_run *run = &inspection->run;
+    struct qkv_arena *arena = &inspection->run.arena;
     enum qkv_status status = QKV_OK;
-    for (struct dirent *entry; !status && (errno = 0, entry = readdir(folder));) {
+    struct dirent **entries;
+    int count = scandir(run->path, &entries, is_checkpoint, alphasort);
+    if (count < 0) return qkv_error_set(error, "%s: %s", run->path, strerror(errno));
+    inspection->files = required(calloc((size_t)count + 1, sizeof *inspection->files));
+    for (int i = 0; i < count; i++) {
         struct stat file;
-        if (!is_checkpoint(entry->d_name)) continue;
-        const char *path = qkv_run_file(&inspection->run.arena, inspection->run.path, entry->d_name);
-        const char *name = qkv_arena_string(&inspection->run.arena, entry->d_name);
-        struct checkpoint_file *more =
-            realloc(inspection->files, (size_t)(inspection->file_count + 1) * sizeof *more);
-        if (more) inspection->files = more;
-        if (!path || !name || !more)
-            status = qkv_error_set(error, "out of memory");
-        else if (stat(path, &file) == 0)
+        const char *path = TEXT_IN(arena, "%s/%s", run->path, entries[i]->d_name);
+        if (stat(path, &file) == 0)
             inspection->files[inspection->file_count++] =
-                (struct checkpoint_file){name, (int64_t)file.st_size};
+                (struct checkpoint_file){path + strlen(run->path) + 1, (int64_t)file.st_size};
         else if (errno != ENOENT) /* training may just have removed it */
             status = qkv_error_set(error, "%s: %s", path, strerror(errno));
+        free(entries[i]);
     }
-    if (!status && errno) status = qkv_error_set(error, "%s: %s", inspection->run.path, strerror(errno));
-    closedir(folder);
-    if (inspection->file_count)
-        qsort(inspection->files, (size_t)inspection->file_count, sizeof *inspection->files, by_name);
+    free(entries);
     return status;
 }
 
@@ -144,7 +134,8 @@ static bool add_stack_key(void *context, const char *path, const char *value)
     const char *name = path + sizeof encoder - 1;
     int i = 0;
     while (i < table->count && strcmp(table->key[i].name, name) != 0) i++;
-    if (i == MAX_STACK_KEYS || !(value = qkv_arena_string(table->arena, value))) return false;
+    if (i == MAX_STACK_KEYS) return false;
+    value = TEXT_IN(table->arena, "%s", value);
     if (i == table->count) table->key[table->count++].name = name;
     /* In a config and in JSON, a number stands for no window. */
     char no_window[16];
@@ -154,11 +145,10 @@ static bool add_stack_key(void *context, const char *path, const char *value)
     return true;
 }
 
-static enum qkv_status print_stacks(struct inspection *inspection, struct qkv_error *error)
+static void print_stacks(struct inspection *inspection)
 {
     struct stack_table table = {.arena = &inspection->run.arena};
-    if (qkv_config_each(&inspection->run.config, QKV_KEYS_WITH_EFFECT, add_stack_key, &table))
-        return qkv_error_set(error, "out of memory");
+    if (qkv_config_each(&inspection->run.config, QKV_KEYS_WITH_EFFECT, add_stack_key, &table)) required(NULL);
     printf("  %-26s %-12s %s\n", "", "encoder", "decoder");
     for (int k = 0; k < table.count; k++) {
         const struct stack_key *key = &table.key[k];
@@ -168,28 +158,25 @@ static enum qkv_status print_stacks(struct inspection *inspection, struct qkv_er
         else
             puts(key->encoder);
     }
-    return QKV_OK;
 }
 
 /* A name that is safe to print. */
 static const char *plain(struct inspection *inspection, const char *text)
 {
-    const char *copy = qkv_arena_plain(&inspection->run.arena, text);
-    return copy ? copy : "?";
+    return required((char *)qkv_arena_plain(&inspection->run.arena, text));
 }
 
-static enum qkv_status print_model(struct inspection *inspection, struct qkv_error *error)
+static void print_model(struct inspection *inspection)
 {
     const struct qkv_config *config = &inspection->run.config;
     printf("%s (%s, loaded from %s)\n\nmodel\n", plain(inspection, config->name),
            plain(inspection, inspection->run.path), plain(inspection, inspection->run.checkpoint));
-    if (print_stacks(inspection, error)) return QKV_INVALID;
+    print_stacks(inspection);
     printf("  %-26s %d source types (%s), %d target types (%s)%s%s\n", "vocabulary",
            (int)inspection->run.source.size, plain(inspection, config->data.src.lang),
            (int)inspection->run.target.size, plain(inspection, config->data.trg.lang),
            config->model.tied_embeddings ? ", tied embeddings" : "",
            config->model.tied_softmax ? ", tied softmax" : "");
-    return QKV_OK;
 }
 
 static void print_training(const struct inspection *inspection)
@@ -262,14 +249,13 @@ static void print_parameters(const struct qkv_parameters *p)
     printf("  %-*s %14s %12lld\n", width, "total", "", (long long)qkv_parameters_total(p));
 }
 
-static enum qkv_status print_text(struct inspection *inspection, struct qkv_error *error)
+static void print_text(struct inspection *inspection)
 {
-    if (print_model(inspection, error)) return QKV_INVALID;
+    print_model(inspection);
     print_training(inspection);
     print_average(inspection);
     print_files(inspection);
     print_parameters(&inspection->run.model->parameters);
-    return QKV_OK;
 }
 
 /* ---- JSON ---- */
@@ -341,10 +327,7 @@ static enum qkv_status print_json(const struct inspection *inspection, struct qk
     cJSON_AddStringToObject(root, "name", inspection->run.config.name);
     cJSON_AddStringToObject(root, "run", inspection->run.path);
     cJSON_AddStringToObject(root, "checkpoint", inspection->run.checkpoint);
-    if (qkv_config_each(&inspection->run.config, QKV_KEYS_WITH_EFFECT, add_model_key, root)) {
-        cJSON_Delete(root);
-        return qkv_error_set(error, "out of memory");
-    }
+    if (qkv_config_each(&inspection->run.config, QKV_KEYS_WITH_EFFECT, add_model_key, root)) required(NULL);
     cJSON *vocabulary = cJSON_AddObjectToObject(root, "vocabulary");
     cJSON_AddNumberToObject(vocabulary, "source", inspection->run.source.size);
     cJSON_AddNumberToObject(vocabulary, "target", inspection->run.target.size);
@@ -373,7 +356,10 @@ static int run(int operands, char **operand)
     enum qkv_status status = qkv_run_open(&inspection.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (!status) status = list_files(&inspection, &error);
     if (!status) inspection.training = training_of(&inspection.run.state);
-    if (!status) status = json ? print_json(&inspection, &error) : print_text(&inspection, &error);
+    if (!status && json)
+        status = print_json(&inspection, &error);
+    else if (!status)
+        print_text(&inspection);
     free(inspection.files);
     qkv_run_release(&inspection.run);
     return conclude(status, &error);

@@ -164,40 +164,36 @@ enum {
 
 /* ---- what is shown ---- */
 
-/* Sets the quantity of panel `index`: first the loss, then the dev scores except loss and perplexity, which is exp(loss), then
- * learning rate and gradient norm. Returns false after the last panel. */
-static bool panel_quantity(int64_t index, enum quantity *quantity)
+struct panel {
+    enum quantity quantity;
+    const char *name, *y_label;
+    double scale; /* of the recorded numbers */
+};
+
+/* Describes panel `index`: first the loss, then the dev scores except loss and perplexity, which is exp(loss), then learning
+ * rate and gradient norm. The label of a score is NULL. False after the last panel. */
+static bool find_panel(int64_t index, struct panel *panel)
 {
-    if (index-- == 0) {
-        *quantity = QUANTITY_LOSS;
-        return true;
-    }
+    *panel = (struct panel){QUANTITY_LOSS, "loss", "loss, nats per target token", 1};
+    if (index-- == 0) return true;
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
-        if (m == QKV_METRIC_LOSS || m == QKV_METRIC_PERPLEXITY ||
-            qkv_metric_info((enum qkv_metric)m)->on_request)
-            continue;
-        *quantity = (enum quantity)(QUANTITY_SCORES + m);
+        const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+        if (m == QKV_METRIC_LOSS || m == QKV_METRIC_PERPLEXITY || info->on_request) continue;
+        *panel =
+            (struct panel){(enum quantity)(QUANTITY_SCORES + m), info->key, NULL, info->percent ? 100 : 1};
         if (index-- == 0) return true;
     }
-    *quantity = index ? QUANTITY_GRADIENT_NORM : QUANTITY_LEARNING_RATE;
+    *panel =
+        index ? (struct panel){QUANTITY_GRADIENT_NORM, "gradient_norm", "gradient norm, before clipping", 1}
+              : (struct panel){QUANTITY_LEARNING_RATE, "learning_rate", "learning rate × 1000", 1000};
     return index < 2;
-}
-
-static const struct qkv_metric_info *metric_of(enum quantity quantity)
-{
-    return quantity < QUANTITY_SCORES ? NULL : qkv_metric_info((enum qkv_metric)(quantity - QUANTITY_SCORES));
 }
 
 static const char *panel_name(const void *context, int64_t index)
 {
-    enum quantity quantity;
+    struct panel panel;
     (void)context;
-    if (!panel_quantity(index, &quantity)) return NULL;
-    const struct qkv_metric_info *metric = metric_of(quantity);
-    return metric                               ? metric->key
-           : quantity == QUANTITY_LOSS          ? "loss"
-           : quantity == QUANTITY_LEARNING_RATE ? "learning_rate"
-                                                : "gradient_norm";
+    return find_panel(index, &panel) ? panel.name : NULL;
 }
 
 static const char *axis_name(const void *context, int64_t index)
@@ -246,12 +242,6 @@ static void add_symbol(struct chart *chart, struct chart_point *points, const st
     points[chart->point_count++] = (struct chart_point){curve->x[at], curve->y[at], line, symbol};
 }
 
-static double scale_of(enum quantity quantity)
-{
-    const struct qkv_metric_info *metric = metric_of(quantity);
-    return quantity == QUANTITY_LEARNING_RATE ? 1000 : metric && metric->percent ? 100 : 1;
-}
-
 /* Turns a curve into a line, scaled for the axis. */
 static struct chart_line line_of(const char *name, struct curve *curve, double scale, struct plot *plot)
 {
@@ -271,39 +261,30 @@ static struct chart_line line_of(const char *name, struct curve *curve, double s
 }
 
 /* Adds the curves of a group to a chart. For the loss, adds the training curve, too, as a companion. */
-static void add_group(struct plot *plot, int panel, enum quantity quantity, int g)
+static void add_group(struct plot *plot, int at, const struct panel *panel, int g)
 {
-    struct chart *chart = &plot->chart[panel];
-    struct chart_line *lines = plot->line[panel];
+    struct chart *chart = &plot->chart[at];
+    struct chart_line *lines = plot->line[at];
     struct curve curve, train;
-    bool is_loss = quantity == QUANTITY_LOSS;
-    enum quantity main = is_loss ? (enum quantity)(QUANTITY_SCORES + QKV_METRIC_LOSS) : quantity;
+    bool is_loss = panel->quantity == QUANTITY_LOSS;
+    enum quantity main = is_loss ? (enum quantity)(QUANTITY_SCORES + QKV_METRIC_LOSS) : panel->quantity;
     curve_read(&plot->set, g, main, plot->axis, &curve);
-    lines[g] = line_of(plot->set.group[g].name, &curve, scale_of(quantity), plot);
+    lines[g] = line_of(plot->set.group[g].name, &curve, panel->scale, plot);
     lines[g].without_marks = main < QUANTITY_SCORES || curve.count > MAX_MARKED;
     if (main >= QUANTITY_SCORES && curve.count) {
-        add_symbol(chart, plot->point[panel], &curve, curve_best(&plot->set, g), g, CHART_STAR);
+        add_symbol(chart, plot->point[at], &curve, curve_best(&plot->set, g), g, CHART_STAR);
         plot->has_star = true;
     }
     if (!is_loss) return;
     curve_read(&plot->set, g, QUANTITY_LOSS, plot->axis, &train);
     int64_t overfits = curve_overfits(&train, &curve);
-    add_symbol(chart, plot->point[panel], &curve, overfits, g, CHART_RING);
+    add_symbol(chart, plot->point[at], &curve, overfits, g, CHART_RING);
     plot->has_ring = plot->has_ring || overfits >= 0;
     struct chart_line *companion = &lines[plot->set.groups + g];
     *companion = line_of(plot->set.group[g].name, &train, 1, plot);
     companion->companion_of = g + 1;
     plot->has_companion = plot->has_companion || train.count;
     plot->has_smoothed = plot->has_smoothed || curve_is_smoothed(&plot->set, g);
-}
-
-static const char *y_label(struct plot *plot, enum quantity quantity)
-{
-    const struct qkv_metric_info *metric = metric_of(quantity);
-    if (quantity == QUANTITY_LOSS) return "loss, nats per target token";
-    if (quantity == QUANTITY_LEARNING_RATE) return "learning rate × 1000";
-    if (quantity == QUANTITY_GRADIENT_NORM) return "gradient norm, before clipping";
-    return TEXT_IN(&plot->set.arena, "%s of data.dev%s", metric->title, metric->percent ? ", %" : "");
 }
 
 /* The label of the x axis with its unit, and the divisor for the recorded numbers. */
@@ -325,16 +306,21 @@ static const char *x_label(const struct plot *plot, double *divisor)
 /* Makes the charts that are asked for, except those without numbers. */
 static void make_charts(struct plot *plot)
 {
-    enum quantity quantity;
-    for (int64_t i = 0; panel_quantity(i, &quantity); i++) {
-        int panel = plot->charts, groups = plot->set.groups;
-        struct chart *chart = &plot->chart[panel];
+    struct panel panel;
+    for (int64_t i = 0; find_panel(i, &panel); i++) {
+        int at = plot->charts, groups = plot->set.groups;
+        struct chart *chart = &plot->chart[at];
         int64_t points = 0;
-        if (!is_shown(panel_name(NULL, i))) continue;
-        *chart = (struct chart){.lines = plot->line[panel], .points = plot->point[panel]};
-        chart->line_count = quantity == QUANTITY_LOSS ? 2 * groups : groups;
-        chart->y_label = y_label(plot, quantity);
-        for (int g = 0; g < groups; g++) add_group(plot, panel, quantity, g);
+        if (!is_shown(panel.name)) continue;
+        *chart = (struct chart){.lines = plot->line[at], .points = plot->point[at], .y_label = panel.y_label};
+        chart->line_count = panel.quantity == QUANTITY_LOSS ? 2 * groups : groups;
+        if (!chart->y_label) {
+            const struct qkv_metric_info *info =
+                qkv_metric_info((enum qkv_metric)(panel.quantity - QUANTITY_SCORES));
+            chart->y_label =
+                TEXT_IN(&plot->set.arena, "%s of data.dev%s", info->title, info->percent ? ", %" : "");
+        }
+        for (int g = 0; g < groups; g++) add_group(plot, at, &panel, g);
         for (int64_t l = 0; l < chart->line_count; l++) points += chart->lines[l].count;
         if (points) plot->charts++;
     }

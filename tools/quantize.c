@@ -16,10 +16,7 @@ static int run(int operands, char **operand)
     if (!output) return print_usage_error(&command_quantize, "give --output, the folder of the new run");
     enum qkv_status status = qkv_run_quantize(operand[0], checkpoint, output, &error);
     if (status) return conclude(status, &error);
-    print_plain(stdout, output);
-    fputs(": ", stdout);
-    print_plain(stdout, operand[0]);
-    puts(" in int8");
+    say(stdout, "%s: %s in int8\n", output, operand[0]);
     return QKV_OK;
 }
 

@@ -1,5 +1,7 @@
 #include "search_options.h"
 
+#include "print.h"
+
 #include "config/config_keys.h"
 
 #include <stdlib.h>
@@ -73,9 +75,8 @@ enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *f
 {
     size_t count = (size_t)with->count;
     *ensemble = (struct ensemble){0};
-    ensemble->others = calloc(count + 1, sizeof *ensemble->others);
-    ensemble->model = calloc(count + 1, sizeof(const struct qkv_model *));
-    if (!ensemble->others || !ensemble->model) return qkv_error_set(error, "out of memory");
+    ensemble->others = required(calloc(count + 1, sizeof *ensemble->others));
+    ensemble->model = required(calloc(count + 1, sizeof(const struct qkv_model *)));
     ensemble->models.models = ensemble->model;
     add(ensemble, first->model, NULL);
     for (int i = 0; i < with->count; i++) {

@@ -42,6 +42,19 @@ has_fonts() {
         -name '*.[ot]tf' 2>/dev/null | grep -q .
 }
 
+# apt_install PACKAGE...: updating may fail for an unrelated repository, so only the installation decides. dpkg must not ask
+# questions.
+apt_install() {
+    sudo=
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null 2>&1 || { echo "Not root and no sudo: install these yourself: $*" >&2; exit 2; }
+        sudo=sudo
+    fi
+    echo "Installing: $*" >&2
+    $sudo apt-get update -q >&2 || true
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2
+}
+
 # setup [PACKAGES [MODULES [COMMANDS]]]: installs what the build needs and these Debian packages, unless their
 # pkg-config modules and commands are present already.
 setup() {
@@ -59,33 +72,16 @@ setup() {
         dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
     done
     [ -n "$missing" ] || return 0 # everything is installed and yet not ready: CMake reports best why
-    sudo=
-    if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null 2>&1 || { echo "Not root and no sudo: install these yourself:$missing" >&2; exit 2; }
-        sudo=sudo
-    fi
-    echo "Installing:$missing" >&2
-    # Updating may fail for an unrelated repository, so only the installation decides. dpkg must not ask questions.
-    $sudo apt-get update -q >&2 || true
     # shellcheck disable=SC2086
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing >&2 ||
-        { echo "Could not install:$missing" >&2; exit 2; }
-}
-
-install_page() {
-    as_root=
-    [ "$(id -u)" -eq 0 ] || as_root=sudo
-    echo "Installing: $*" >&2
-    $as_root apt-get update -q >&2 || true
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2
+    apt_install $missing || { echo "Could not install:$missing" >&2; exit 2; }
 }
 
 # setup_page: what `qkv page` needs besides: clang for WebAssembly, and the released source of utf8proc, which apt checks
 # and which is unpacked in the build folder. Where that fails, qkv is built without the page.
 setup_page() {
     if ! makes_wasm && command -v apt-get >/dev/null 2>&1; then
-        if install_page clang lld wasi-libc; then
-            install_page "libclang-rt-$(clang -dumpversion | cut -d . -f 1)-dev-wasm32" || true
+        if apt_install clang lld wasi-libc; then
+            apt_install "libclang-rt-$(clang -dumpversion | cut -d . -f 1)-dev-wasm32" || true
         fi
     fi
     if makes_wasm && fetch_source utf8proc; then return 0; fi

@@ -59,26 +59,23 @@ static int store_in_list(const struct command_option *option, const char *what, 
     return QKV_OK;
 }
 
-static int store_integer(const struct command_option *option, const char *value)
-{
-    char *end;
-    errno = 0;
-    long long number = strtoll(value, &end, 10);
-    if (end == value || *end)
-        return print_error("--%s needs a whole number, but got '%s'", option->name, value);
-    if (errno || is_out_of_range(option, (double)number)) return print_range_error(option, value);
-    *(int64_t *)option->destination = number;
-    return QKV_OK;
-}
-
 static int store_number(const struct command_option *option, const char *value)
 {
+    const bool is_whole = option->type == OPTION_INTEGER;
     char *end;
-    double number = strtod(value, &end);
+    errno = 0;
+    long long whole = is_whole ? strtoll(value, &end, 10) : 0;
+    bool overflows = errno;
+    double number = is_whole ? (double)whole : strtod(value, &end);
     if (end == value || *end || isnan(number))
-        return print_error("--%s needs a number, but got '%s'", option->name, value);
-    if (isinf(number) || is_out_of_range(option, number)) return print_range_error(option, value);
-    *(double *)option->destination = number;
+        return print_error("--%s needs a %snumber, but got '%s'", option->name, is_whole ? "whole " : "",
+                           value);
+    if (overflows || isinf(number) || is_out_of_range(option, number))
+        return print_range_error(option, value);
+    if (is_whole)
+        *(int64_t *)option->destination = whole;
+    else
+        *(double *)option->destination = number;
     return QKV_OK;
 }
 
@@ -101,7 +98,6 @@ static int store(const struct command_option *option, char *value)
     case OPTION_LIST:
         return store_in_list(option, what, value);
     case OPTION_INTEGER:
-        return store_integer(option, value);
     case OPTION_NUMBER:
         return store_number(option, value);
     }
@@ -155,18 +151,19 @@ static const char *option_name(const void *context, int64_t index)
     return ((const struct command_option *)context)[index].name;
 }
 
-static bool has_option(const struct command *command, const char *name)
+/* The option of this name; NULL: none. */
+static const struct command_option *option_named(const struct command *command, const char *name)
 {
     const struct command_option *o = command->options;
     while (o->name && strcmp(o->name, name) != 0) o++;
-    return o->name != NULL;
+    return o->name ? o : NULL;
 }
 
 /* What to do instead of giving -o or --output to a command without that option; "" for other options. */
 static const char *hint_of_output(const struct command *command, char letter, const char *name)
 {
     bool is_output = letter == 'o' || !strcmp(name, "output");
-    return !is_output || command->writes_run || has_option(command, "output")
+    return !is_output || command->writes_run || option_named(command, "output")
                ? ""
                : "; results go to standard output: append >FILE";
 }
@@ -174,9 +171,8 @@ static const char *hint_of_output(const struct command *command, char letter, co
 /* Whether a name is one of the choices of --format, as is json in `--json`. */
 static bool is_format(const struct command *command, const char *name)
 {
-    const struct command_option *o = command->options;
-    while (o->name && strcmp(o->name, "format") != 0) o++;
-    for (int64_t i = 0; o->name && o->choices && o->choices(NULL, i); i++)
+    const struct command_option *o = option_named(command, "format");
+    for (int64_t i = 0; o && o->choices && o->choices(NULL, i); i++)
         if (!strcmp(o->choices(NULL, i), name)) return true;
     return false;
 }
@@ -228,10 +224,10 @@ static int print_option_error(const struct command *command, const char *word, c
     else if (!list_options_that_begin(command, given, candidates, sizeof candidates))
         qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name, command->options);
     const char *output = hint_of_output(command, 0, given);
-    const char *hint = *output                      ? output
-                       : *candidates                ? "; did you mean "
-                       : has_option(command, "set") ? "; keys of the config are set by -s KEY=VALUE"
-                                                    : "";
+    const char *hint = *output                        ? output
+                       : *candidates                  ? "; did you mean "
+                       : option_named(command, "set") ? "; keys of the config are set by -s KEY=VALUE"
+                                                      : "";
     if (*output) *candidates = '\0';
     return print_error("unknown option '--%.*s'%s%s (see `%s --help`)", (int)length, name, hint, candidates,
                        title);
@@ -258,14 +254,6 @@ int print_usage_error(const struct command *command, const char *format, ...)
     return print_error("%s (usage: %s)", message, write_synopsis(command, usage));
 }
 
-/* The values of -s; NULL: the command has no such option. */
-static const struct option_list *settings_of(const struct command *command)
-{
-    const struct command_option *o = command->options;
-    while (o->name && strcmp(o->name, "set") != 0) o++;
-    return o->name ? o->destination : NULL;
-}
-
 /* The value of -s that has no `=`, as of `-s training.updates 5`; NULL: none. */
 static const char *setting_without_value(const struct option_list *settings)
 {
@@ -289,7 +277,8 @@ static int print_unexpected(const struct command *command, const char *last, int
                             char **operand)
 {
     const char *word = operand[max];
-    const struct option_list *settings = settings_of(command);
+    const struct command_option *set = option_named(command, "set");
+    const struct option_list *settings = set ? set->destination : NULL;
     const char *setting = setting_without_value(settings),
                *operand_as_setting = setting_without_option(settings, last, count, operand);
     if (setting)

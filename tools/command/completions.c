@@ -179,7 +179,7 @@ void help_bash(FILE *file)
     print_settings(file);
     fputs("'\n", file);
     fputs(BEGINNING, file);
-    print_names(file, " ", command_name);
+    for (int i = 0; COMMANDS[i]; i++) fprintf(file, "%s%s", i ? " " : "", COMMANDS[i]->name);
     fputs(" --help --version\"\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n", file);
     for (int i = 0; COMMANDS[i]; i++) bash_command(file, COMMANDS[i]);
     fputs(END, file);

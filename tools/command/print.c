@@ -6,6 +6,7 @@
 #include "qkv/file.h"
 
 #include <cjson/cJSON.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,8 +104,7 @@ void format_duration(double seconds, char text[16])
 
 void print_plain(FILE *file, const char *text)
 {
-    char one[QKV_PLAIN_SIZE];
-    for (int length; (length = qkv_plain_next(&text, one));) fwrite(one, 1, (size_t)length, file);
+    print_plain_start(file, text, INT_MAX);
 }
 
 void print_plain_start(FILE *file, const char *text, int max)
@@ -113,6 +113,23 @@ void print_plain_start(FILE *file, const char *text, int max)
     for (int length; max > 0 && (length = qkv_plain_next(&text, one)); max--)
         fwrite(one, 1, (size_t)length, file);
     if (*text) fputs("...", file);
+}
+
+void say(FILE *file, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *message = required(malloc((size_t)size + 1));
+    va_start(arguments, format);
+    vsnprintf(message, (size_t)size + 1, format, arguments);
+    va_end(arguments);
+    bool ends_line = *format && format[strlen(format) - 1] == '\n';
+    if (ends_line) message[size - 1] = '\0';
+    print_plain(file, message);
+    if (ends_line) fputc('\n', file);
+    free(message);
 }
 
 void print_result(FILE *file, const char *text)

@@ -43,6 +43,9 @@ void print_plain(FILE *file, const char *text);
 /* The same with at most `max` characters, and "..." in place of more. */
 void print_plain_start(FILE *file, const char *text, int max);
 
+/* Prints as printf does, and the texts in it like print_plain. */
+void say(FILE *file, const char *format, ...) QKV_PRINTF(2, 3);
+
 /* Prints results: to a terminal like print_plain, but with line ends and tabs unchanged; otherwise unchanged, for programs. */
 void print_result(FILE *file, const char *text);
 

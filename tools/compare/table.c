@@ -1,5 +1,5 @@
 /* Writes the table of a comparison as text, Markdown, TSV and JSON. All formats except JSON have the same cells. */
-#include "comparison.h"
+#include "compare.h"
 #include "print.h"
 #include "score_options.h"
 

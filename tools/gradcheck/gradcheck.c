@@ -1,17 +1,147 @@
 /* qkv gradcheck: compares analytic gradients with finite differences. */
 #include "gradcheck.h"
-#include "framework/engine/core/clock.h"
 
 #include "command.h"
 #include "config.h"
 #include "print.h"
-#include "qkv/check_model.h"
 #include "terminal.h"
 
+#include "framework/engine/core/clock.h"
+
+#include "qkv/check_model.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+/* ---- --plant all ---- */
+
+enum verdict { CAUGHT, NOT_APPLICABLE, MISSED, VERDICTS };
+
+static const char *const VERDICT_NAMES[VERDICTS] = {"caught", "not applicable", "MISSED"};
+static const char *const VERDICT_CELLS[VERDICTS] = {"caught", "-", "MISSED"};
+
+/* The verdicts on the faults of one op, by enum qkv_fault. */
+struct fault_row {
+    enum qkv_op_id op;
+    enum verdict verdict[QKV_FAULT_COUNT];
+};
+
+static void show_fault(const struct fault_row *row, enum qkv_fault fault)
+{
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r%-60s\r%s: %s", "", qkv_op_name(row->op), qkv_fault_name(fault));
+}
+
+/* Checks the op with one fault, or none. A fault that has changed nothing is not applicable to the op. */
+static enum qkv_status check_fault(struct fault_row *row, enum qkv_fault fault,
+                                   const struct qkv_check_options *options, struct qkv_error *error)
+{
+    struct qkv_check_report report = {0};
+    struct qkv_check_options used = *options;
+    used.fault = fault;
+    used.fault_op = row->op;
+    used.progress = NULL;
+    used.first_failure = true;
+    if (qkv_fault_is_declaration(fault)) used.sample = 1; /* derivatives do not reveal faulty declarations */
+    enum qkv_status status = qkv_check_op(&report, row->op, &used, error);
+    row->verdict[fault] = report.failures ? CAUGHT : report.fault_calls ? MISSED : NOT_APPLICABLE;
+    qkv_check_release(&report);
+    return status;
+}
+
+static enum qkv_status check_faults(struct fault_row *row, const struct qkv_check_options *options,
+                                    struct qkv_error *error)
+{
+    enum qkv_status status = check_fault(row, QKV_FAULT_NONE, options, error);
+    if (!status && row->verdict[QKV_FAULT_NONE] == CAUGHT)
+        return qkv_error_set(error,
+                             "op %s already fails without a planted fault; see `qkv gradcheck --op %s`",
+                             qkv_op_name(row->op), qkv_op_name(row->op));
+    for (int fault = QKV_FAULT_NONE + 1; !status && fault < QKV_FAULT_COUNT; fault++) {
+        show_fault(row, (enum qkv_fault)fault);
+        status = check_fault(row, (enum qkv_fault)fault, options, error);
+    }
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%-60s\r", "");
+    return status;
+}
+
+/* The last column is not padded, so that no line ends with a space. */
+static int column_width(enum qkv_fault fault)
+{
+    if (fault == QKV_FAULT_COUNT - 1) return 0;
+    int name = (int)strlen(qkv_fault_name(fault)), cell = (int)strlen(VERDICT_CELLS[MISSED]);
+    return name > cell ? name : cell;
+}
+
+static void print_faults_head(void)
+{
+    printf("%-20s", "op");
+    for (int fault = QKV_FAULT_NONE + 1; fault < QKV_FAULT_COUNT; fault++)
+        printf(" %-*s", column_width((enum qkv_fault)fault), qkv_fault_name((enum qkv_fault)fault));
+    putchar('\n');
+}
+
+static void print_faults(const struct fault_row *row)
+{
+    printf("%-20s", qkv_op_name(row->op));
+    for (int fault = QKV_FAULT_NONE + 1; fault < QKV_FAULT_COUNT; fault++)
+        printf(" %-*s", column_width((enum qkv_fault)fault), VERDICT_CELLS[row->verdict[fault]]);
+    putchar('\n');
+}
+
+static cJSON *row_object(const struct fault_row *row)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "op", qkv_op_name(row->op));
+    for (int fault = QKV_FAULT_NONE + 1; fault < QKV_FAULT_COUNT; fault++)
+        cJSON_AddStringToObject(object, qkv_fault_name((enum qkv_fault)fault),
+                                VERDICT_NAMES[row->verdict[fault]]);
+    return object;
+}
+
+/* Plants every fault into op `only` (QKV_OP_leaf: into every op), one at a time, and prints a table of the faults that the
+ * check has caught or missed. Returns the exit code: 1 if it has missed one. */
+static int gradcheck_matrix(enum qkv_op_id only, const struct qkv_check_options *options, bool json)
+{
+    enum qkv_op_id first = only == QKV_OP_leaf ? QKV_OP_leaf + 1 : only,
+                   last = only == QKV_OP_leaf ? QKV_OP_COUNT - 1 : only;
+    int64_t counts[VERDICTS] = {0};
+    struct qkv_error error = {""};
+    cJSON *rows = cJSON_CreateArray();
+    enum qkv_status status = QKV_OK;
+    if (!json) print_faults_head();
+    for (int op = (int)first; !status && op <= (int)last; op++) {
+        struct fault_row row = {.op = (enum qkv_op_id)op};
+        status = check_faults(&row, options, &error);
+        if (status) break;
+        for (int fault = QKV_FAULT_NONE + 1; fault < QKV_FAULT_COUNT; fault++) counts[row.verdict[fault]]++;
+        if (json)
+            cJSON_AddItemToArray(rows, row_object(&row));
+        else
+            print_faults(&row);
+        fflush(stdout);
+    }
+    if (status) {
+        cJSON_Delete(rows);
+        return print_error("%s", error.message);
+    }
+    if (json) {
+        cJSON *root = cJSON_CreateObject();
+        cJSON_AddBoolToObject(root, "passed", !counts[MISSED]);
+        cJSON_AddItemToObject(root, "ops", rows);
+        int code = conclude(json_print(root, &error), &error);
+        if (code) return code;
+    } else {
+        cJSON_Delete(rows);
+        printf("%lld faults are caught, %lld are missed; %lld are not applicable (-): they change nothing\n",
+               (long long)counts[CAUGHT], (long long)counts[MISSED], (long long)counts[NOT_APPLICABLE]);
+    }
+    return counts[MISSED] ? QKV_FAILED : QKV_OK;
+}
 
 enum { MAX_CONFIGS = 32, MAX_SUBJECTS = QKV_OP_COUNT + QKV_LAYER_COUNT + MAX_CONFIGS };
 
@@ -90,8 +220,8 @@ static void show_progress(void *context, int64_t done, int64_t total)
     const struct check_run *run = context;
     if (!run->progress || (done % 64 != 0 && done != total)) return;
     fputc('\r', stderr);
-    print_plain(stderr, run->subject[run->count].name);
-    fprintf(stderr, ": %lld of %lld derivatives", (long long)done, (long long)total);
+    say(stderr, "%s: %lld of %lld derivatives", run->subject[run->count].name, (long long)done,
+        (long long)total);
     if (done == total) fprintf(stderr, "\r%70s\r", "");
     fflush(stderr);
 }
@@ -193,8 +323,7 @@ static int run_operand(struct check_run *run, const char *path)
     }
     enum qkv_status status = qkv_run_open(&trained, path, run->request->checkpoint, QKV_FLOAT64, &error);
     if (status) return conclude(status, &error);
-    const char *file = qkv_run_file(&trained.arena, path, QKV_RUN_CONFIG);
-    int code = file ? run_model(run, path, file, &trained) : print_error("out of memory");
+    int code = run_model(run, path, TEXT_IN(&trained.arena, "%s/" QKV_RUN_CONFIG, path), &trained);
     qkv_run_release(&trained);
     return code;
 }
@@ -218,15 +347,15 @@ static int run_all(struct check_run *run, int configs, char **paths)
 static int print_unused_fault(const struct check_run *run)
 {
     const char *op = qkv_op_name(run->options.fault_op), *fault = qkv_fault_name(run->request->fault);
-    if (run->request->fault == QKV_FAULT_SLIGHT)
-        return run->request->op
-                   ? print_error("fault %s shows in ops that are linear in an input, which op %s is not",
-                                 fault, op)
-                   : print_error("fault %s shows only in the check of an op: use --op NAME", fault);
-    if (qkv_fault_is_declaration(run->request->fault))
-        return run->request->op
-                   ? print_error("fault %s changes no declaration of op %s: choose another fault", fault, op)
-                   : print_error("fault %s shows only in the check of an op: use --op NAME", fault);
+    bool is_slight = run->request->fault == QKV_FAULT_SLIGHT,
+         is_declaration = qkv_fault_is_declaration(run->request->fault);
+    if ((is_slight || is_declaration) && !run->request->op)
+        return print_error("fault %s shows only in the check of an op: use --op NAME", fault);
+    if (is_slight)
+        return print_error("fault %s shows in ops that are linear in an input, which op %s is not", fault,
+                           op);
+    if (is_declaration)
+        return print_error("fault %s changes no declaration of op %s: choose another fault", fault, op);
     if (run->request->op && !strcmp(run->request->op, op))
         return print_error("op %s computes no gradient, so no fault can be planted in it", op);
     return print_error("the fault is planted in op %s, which %s %s does not use; name another: --plant %s:OP",
@@ -260,14 +389,12 @@ static int execute(const struct request *request, int configs, char **paths)
         code =
             conclude(gradcheck_print_json(&run.report, run.subject, run.count, &run.options, &error), &error);
     if (!code && !request->json) {
-        if (request->all && request->fault && request->fault_op == QKV_OP_leaf)
-            printf("planted fault: %s, in the %s of each op itself and of attention in the rest\n",
-                   qkv_fault_name(request->fault),
-                   qkv_fault_is_declaration(request->fault) ? "declarations" : "gradient");
-        else if (request->fault)
+        if (request->fault)
             printf("planted fault: %s, in the %s of %s\n", qkv_fault_name(request->fault),
                    qkv_fault_is_declaration(request->fault) ? "declarations" : "gradient",
-                   qkv_op_name(run.options.fault_op));
+                   request->all && request->fault_op == QKV_OP_leaf
+                       ? "each op itself and of attention in the rest"
+                       : qkv_op_name(run.options.fault_op));
         gradcheck_print_total(&run.report, &run.options, qkv_clock_seconds() - start);
     }
     if (!code && run.report.failures) code = QKV_FAILED;

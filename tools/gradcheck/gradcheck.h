@@ -29,8 +29,4 @@ enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
                                      const struct gradcheck_subject *subjects, int count,
                                      const struct qkv_check_options *options, struct qkv_error *error);
 
-/* Plants every fault into op `only` (QKV_OP_leaf: into every op), one at a time, and prints a table of the faults that the
- * check has caught or missed. Returns the exit code: 1 if it has missed one. */
-int gradcheck_matrix(enum qkv_op_id only, const struct qkv_check_options *options, bool json);
-
 #endif

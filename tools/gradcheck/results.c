@@ -105,8 +105,7 @@ static void print_rows(const struct qkv_check_report *report, const struct gradc
         if (strcmp(row->subject, shown) != 0) {
             if (!quiet_head) {
                 fputs(*shown ? "\n" : "", stdout);
-                print_plain(stdout, row->subject);
-                putchar('\n');
+                say(stdout, "%s\n", row->subject);
             }
             if (!*shown && !failures_only)
                 printf("  %-*s %*s %*s %10s %10s %7s\n", NAME_WIDTH, "tensor", CHECKED_WIDTH, "checked",
@@ -154,10 +153,8 @@ void gradcheck_print_head(void)
 static void print_summary(const struct gradcheck_subject *subject, struct totals totals)
 {
     int width = 33 - (int)strlen(subject->kind) - (int)strlen(subject->name);
-    printf("%s ", subject->kind);
-    print_plain(stdout, subject->name);
-    printf("%*s %8lld %10lld ", width > 0 ? width : 0, "", (long long)totals.checks,
-           (long long)totals.elements);
+    say(stdout, "%s %s%*s %8lld %10lld ", subject->kind, subject->name, width > 0 ? width : 0, "",
+        (long long)totals.checks, (long long)totals.elements);
     if (totals.elements)
         printf("%12.1e", totals.worst);
     else

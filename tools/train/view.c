@@ -175,8 +175,7 @@ static void leave_block(struct train_view *view)
 static void show_warm_start(const struct qkv_train_start *start)
 {
     if (!start->from) return;
-    fputs("starting from ", stderr);
-    print_plain(stderr, start->from);
+    say(stderr, "starting from %s", start->from);
     if (start->has_new_vocabulary)
         fprintf(stderr, ", which knows %lld of %d source words and %lld of %d target words",
                 (long long)start->known_source, (int)start->source_types - QKV_SPECIALS,
@@ -194,13 +193,12 @@ static void show_start(void *context, const struct qkv_train_start *start)
     char frozen[48] = "", processes[32] = "";
     if (start->processes > 1) snprintf(processes, sizeof processes, "%d processes with ", start->processes);
     if (start->frozen) snprintf(frozen, sizeof frozen, " (%lld frozen)", (long long)start->frozen);
-    print_plain(stderr, start->folder);
-    fprintf(stderr,
-            ": %lld parameters%s, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %s%d "
-            "thread%s\n",
-            (long long)start->parameters, frozen, (long long)start->pairs, (long long)start->dev_pairs,
-            (int)start->source_types, (int)start->target_types, processes, start->threads,
-            start->threads == 1 ? "" : "s");
+    say(stderr,
+        "%s: %lld parameters%s, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %s%d "
+        "thread%s\n",
+        start->folder, (long long)start->parameters, frozen, (long long)start->pairs,
+        (long long)start->dev_pairs, (int)start->source_types, (int)start->target_types, processes,
+        start->threads, start->threads == 1 ? "" : "s");
     if (start->pairs < start->read)
         fprintf(stderr,
                 "dropped %lld of %lld training pairs; longer than max_length: %lld source%s, %lld target%s\n",
@@ -257,13 +255,6 @@ static void show_progress(void *context, const struct qkv_train_progress *p)
         print_progress(view, p);
 }
 
-static void print_line(const char *start, const char *text)
-{
-    fputs(start, stderr);
-    print_plain(stderr, text);
-    fputc('\n', stderr);
-}
-
 static void print_scores(const struct qkv_scores *scores)
 {
     char text[64];
@@ -280,9 +271,9 @@ static void print_validation(const struct qkv_train_validation *v)
     fputs(v->best ? "  (best)\n" : "\n", stderr);
     for (int64_t i = 0; i < v->samples; i++) {
         bool right = !strcmp(v->reference[i], v->translation[i]);
-        print_line("    ", v->source[i]);
-        print_line("      = ", v->translation[i]);
-        if (!right) print_line("      * ", v->reference[i]);
+        say(stderr, "    %s\n", v->source[i]);
+        say(stderr, "      = %s\n", v->translation[i]);
+        if (!right) say(stderr, "      * %s\n", v->reference[i]);
     }
 }
 
@@ -315,7 +306,7 @@ static void show_notice(void *context, const char *sentence)
     struct train_view *view = context;
     if (view->quiet) return;
     status_block_erase(&view->terminal);
-    print_line("notice: ", sentence);
+    say(stderr, "notice: %s\n", sentence);
 }
 
 void train_view_begin(struct train_view *view, const struct qkv_config *config)

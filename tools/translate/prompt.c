@@ -1,12 +1,382 @@
+/* The prompt of `qkv translate`, and the editor of its lines. */
+#define _DEFAULT_SOURCE /* SIGWINCH */
 #include "prompt.h"
 
 #include "print.h"
+#include "terminal.h"
+
+#include "framework/engine/core/temporary.h"
+
+#include "qkv/arena.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#ifdef QKV_LIBEDIT
+#    include <histedit.h>
+#    include <limits.h>
+#    include <locale.h>
+#    include <sys/stat.h>
+#    include <wchar.h>
+#endif
+
+enum line_event {
+    LINE_TYPED,
+    LINE_LEFT,  /* by Ctrl-C on an empty line, or by a second one */
+    LINE_ENDED, /* by Ctrl-D, or the terminal is gone */
+};
+
+/* Reads lines that a person types at a terminal. With libedit, they can be edited, and earlier lines can be recalled with the
+ * arrow keys. Without it, or if TERM is dumb, only the keys of the terminal itself work, which erase a character or the
+ * line. */
+struct line_editor {
+    const char *prompt; /* ASCII */
+    char *line;         /* the last line; owned */
+    size_t used, capacity;
+    struct editline *editor;       /* of libedit; NULL: the terminal edits */
+    struct history *history;       /* of libedit */
+    const char *path;              /* of the file of the history; NULL: none */
+    struct qkv_arena arena;        /* owns the path */
+    bool is_interrupted, is_empty; /* Ctrl-C has ended the line; nothing had been typed in it */
+};
+
+/* ---- waiting for a key, or for a signal that affects the line that a person types ---- */
+
+enum key_event {
+    KEY_READY,     /* bytes to read, or the end */
+    KEY_INTERRUPT, /* Ctrl-C */
+    KEY_REDRAW,    /* the terminal has a new size, or the process continues after a stop */
+};
+
+enum { SIGNALS = 3 };
+
+static const int SIGNAL[SIGNALS] = {SIGINT, SIGWINCH, SIGCONT};
+static struct sigaction before[SIGNALS];
+
+/* The handlers write to a pipe, so that poll also notices a signal that came before poll was called, and a signal that another
+ * thread received, which would not interrupt poll. -1: no pipe. */
+static int pipe_ends[2] = {-1, -1};
+
+static void on_signal(int number)
+{
+    int saved = errno;
+    const char event = (char)(number == SIGINT ? KEY_INTERRUPT : KEY_REDRAW);
+    ssize_t written = write(pipe_ends[1], &event, 1);
+    (void)written;
+    errno = saved;
+}
+
+/* From now on Ctrl-C does not end the process. Calls are not nested. */
+static void key_wait_begin(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    if (pipe(pipe_ends)) { /* out of descriptors: Ctrl-C ends the process */
+        pipe_ends[0] = pipe_ends[1] = -1;
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        fcntl(pipe_ends[i], F_SETFL, O_NONBLOCK);
+        fcntl(pipe_ends[i], F_SETFD, FD_CLOEXEC);
+    }
+    for (int i = 0; i < SIGNALS; i++) sigaction(SIGNAL[i], &action, &before[i]);
+}
+
+/* Waits for the next event. Also reports signals that came since key_wait_begin or the last event, whichever thread received
+ * them. */
+static enum key_event key_wait(void)
+{
+    for (;;) {
+        struct pollfd ready[2] = {{.fd = pipe_ends[0], .events = POLLIN},
+                                  {.fd = STDIN_FILENO, .events = POLLIN}};
+        char event;
+        if (poll(ready, 2, -1) < 0 && errno == EINTR) continue;
+        if (pipe_ends[0] >= 0 && read(pipe_ends[0], &event, 1) == 1) return (enum key_event)event;
+        return KEY_READY;
+    }
+}
+
+/* Restores the previous handlers of the signals. */
+static void key_wait_end(void)
+{
+    if (pipe_ends[0] < 0) return;
+    for (int i = 0; i < SIGNALS; i++) sigaction(SIGNAL[i], &before[i], NULL);
+    for (int i = 0; i < 2; i++) close(pipe_ends[i]);
+    pipe_ends[0] = pipe_ends[1] = -1;
+}
+
+/* ---- lines that libedit edits ---- */
+
+#ifdef QKV_LIBEDIT
+
+enum { CTRL_C = 3, MAX_LINES = 1000 };
+
+static struct line_editor *lines_of(EditLine *editor)
+{
+    void *lines = NULL;
+    el_get(editor, EL_CLIENTDATA, &lines);
+    return lines;
+}
+
+static char *prompt_of(EditLine *editor)
+{
+    return (char *)(size_t)lines_of(editor)->prompt; /* libedit does not change it */
+}
+
+/* Called when the terminal has a new size, or when the process continues after a stop, during which the terminal may have had
+ * other settings. libedit draws the line again, and assumes that the cursor is at the start of a row. */
+static void redraw(EditLine *editor)
+{
+    fputs("\r\033[J", stdout);
+    el_set(editor, EL_PREP_TERM, 0);
+    el_set(editor, EL_PREP_TERM, 1);
+    el_resize(editor);
+    el_set(editor, EL_REFRESH);
+}
+
+/* Reads a character; Ctrl-C may come as a signal. Returns 1; 0 at the end, -1 when reading fails. */
+static int read_key(EditLine *editor, wchar_t *key)
+{
+    mbstate_t state = {0};
+    for (;;) {
+        char byte;
+        enum key_event event = key_wait();
+        if (event == KEY_INTERRUPT) {
+            *key = CTRL_C;
+            return 1;
+        }
+        if (event == KEY_REDRAW) {
+            redraw(editor);
+            continue;
+        }
+        ssize_t got = read(STDIN_FILENO, &byte, 1);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return (int)got;
+        size_t used = mbrtowc(key, &byte, 1, &state);
+        if (used == 0 || used == 1) return 1;
+        if (used == (size_t)-1) state = (mbstate_t){0}; /* skips bytes that are not UTF-8 */
+    }
+}
+
+/* The function of Ctrl-C: ends the line. */
+static unsigned char interrupt(EditLine *editor, int key)
+{
+    struct line_editor *lines = lines_of(editor);
+    const LineInfo *typed = el_line(editor);
+    (void)key;
+    lines->is_interrupted = true;
+    lines->is_empty = typed->lastchar == typed->buffer;
+    return CC_EOF;
+}
+
+/* Makes the folders of a path, without its last part. */
+static void make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700); /* the XDG Base Directory Specification asks for this mode */
+        *slash = '/';
+    }
+}
+
+/* The file of the history; NULL: none. */
+static const char *history_path(struct qkv_arena *arena)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    char *path = NULL;
+    if (state && *state == '/')
+        path = qkv_arena_format(arena, "%s/qkv/history", state);
+    else if (home && *home == '/')
+        path = qkv_arena_format(arena, "%s/.local/state/qkv/history", home);
+    if (path) make_folders(path);
+    return path;
+}
+
+static void open_history(struct line_editor *lines)
+{
+    HistEvent event;
+    lines->history = history_init();
+    if (!lines->history) return;
+    history(lines->history, &event, H_SETSIZE, MAX_LINES);
+    history(lines->history, &event, H_SETUNIQUE, 1);
+    lines->path = history_path(&lines->arena);
+    if (lines->path) history(lines->history, &event, H_LOAD, lines->path);
+    el_set(lines->editor, EL_HIST, history, lines->history);
+}
+
+/* Reads the history: $XDG_STATE_HOME/qkv/history, or ~/.local/state/qkv/history. If the file does not exist, or its
+ * folder cannot be made, the history is empty at first. The user's ~/.editrc applies. */
+static void open_edited(struct line_editor *lines)
+{
+    setlocale(LC_CTYPE, "C.UTF-8"); /* for libedit: text is UTF-8, whatever the locale */
+    lines->editor = el_init("qkv", stdin, stdout, stderr);
+    if (!lines->editor) return;
+    el_set(lines->editor, EL_CLIENTDATA, lines);
+    el_set(lines->editor, EL_PROMPT, prompt_of);
+    el_set(lines->editor, EL_EDITOR, "emacs");
+    open_history(lines);
+    el_source(lines->editor, NULL);
+    el_set(lines->editor, EL_GETCFN, read_key);
+    el_wset(lines->editor, EL_ADDFN, L"qkv-interrupt", L"Forget the line",
+            interrupt); /* el_set leaks memory */
+    el_set(lines->editor, EL_BIND, "^C", "qkv-interrupt", NULL);
+}
+
+/* Copies a line without its end, and adds it to the history. */
+static enum line_event keep(struct line_editor *lines, const char *typed, char **line)
+{
+    HistEvent event;
+    free(lines->line);
+    lines->line = strndup(typed, strcspn(typed, "\n"));
+    if (!lines->line) return LINE_ENDED;
+    if (lines->history && lines->line[strspn(lines->line, " \t")])
+        history(lines->history, &event, H_ENTER, lines->line);
+    *line = lines->line;
+    return LINE_TYPED;
+}
+
+static enum line_event read_edited(struct line_editor *lines, char **line)
+{
+    for (;;) {
+        int count = 0;
+        lines->is_interrupted = false;
+        /* Prepares the terminal before libedit does: libedit prints the prompt first, and keys in between would be echoed
+         * twice. */
+        el_set(lines->editor, EL_PREP_TERM, 1);
+        const char *typed = el_gets(lines->editor, &count);
+        if (typed && count > 0) return keep(lines, typed, line);
+        if (!lines->is_interrupted) return LINE_ENDED;
+        if (lines->is_empty) return LINE_LEFT;
+        putchar('\n');
+        fflush(stdout);
+    }
+}
+
+/* Replaces the history file. libedit makes it readable for its owner only. */
+static void write_history(struct line_editor *lines)
+{
+    static char temporary[PATH_MAX]; /* a signal handler may read it */
+    HistEvent event;
+    int size = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", lines->path, (long)getpid());
+    if (size < 0 || (size_t)size >= sizeof temporary) return;
+    qkv_temporary_add(temporary);
+    bool written = history(lines->history, &event, H_SAVE, temporary) >= 0;
+    if (!written || rename(temporary, lines->path)) remove(temporary);
+    qkv_temporary_forget(temporary);
+}
+
+/* Writes the last thousand lines of the history, if that is possible. */
+static void close_edited(struct line_editor *lines)
+{
+    if (lines->path) write_history(lines);
+    el_end(lines->editor);
+    if (lines->history) history_end(lines->history);
+    qkv_arena_release(&lines->arena);
+}
+
+#endif
+
+/* ---- lines that the terminal edits ---- */
+
+/* Makes space for more bytes and a NUL. */
+static bool reserve(struct line_editor *editor, size_t size)
+{
+    if (editor->capacity > editor->used + size) return true;
+    size_t capacity = 2 * editor->capacity + size + 1;
+    char *line = realloc(editor->line, capacity);
+    if (!line) return false;
+    editor->line = line;
+    editor->capacity = capacity;
+    return true;
+}
+
+/* Reads the bytes that the terminal has: a line with its end, or without it after Ctrl-D. Returns false at the end of input. */
+static bool read_bytes(struct line_editor *editor)
+{
+    enum { CAPACITY = 4096 };
+    ssize_t got;
+    if (!reserve(editor, CAPACITY)) return false;
+    do got = read(STDIN_FILENO, editor->line + editor->used, CAPACITY);
+    while (got < 0 && errno == EINTR);
+    if (got > 0) editor->used += (size_t)got;
+    return got > 0;
+}
+
+/* Reads a line that the terminal itself edits. It is not known whether anything was typed before Ctrl-C, so the first Ctrl-C
+ * clears the line, and the second one leaves. */
+static enum line_event read_plain(struct line_editor *editor)
+{
+    bool cleared = false;
+    editor->used = 0;
+    for (;;) {
+        enum key_event event = key_wait();
+        if (event == KEY_REDRAW) continue;
+        if (event == KEY_INTERRUPT) {
+            if (cleared) return LINE_LEFT;
+            cleared = true;
+            editor->used = 0;
+            printf("\n%s", editor->prompt);
+            fflush(stdout);
+            continue;
+        }
+        bool has_ended = !read_bytes(editor);
+        if (has_ended && !editor->used) return LINE_ENDED;
+        char *newline = memchr(editor->line, '\n', editor->used);
+        if (!newline && !has_ended) continue;
+        *(newline ? newline : editor->line + editor->used) = '\0';
+        return LINE_TYPED;
+    }
+}
+
+/* ---- either ---- */
+
+/* Standard input and standard output must be a terminal. Call line_editor_close afterwards. */
+static void line_editor_open(struct line_editor *editor, const char *prompt)
+{
+    *editor = (struct line_editor){.prompt = prompt};
+#ifdef QKV_LIBEDIT
+    if (has_cursor_control(stdout)) open_edited(editor);
+#endif
+}
+
+/* Prints the prompt and reads a line; Ctrl-C clears what is typed. *line has no line end, is valid until the next call, and may
+ * be changed. It may have bytes that are not valid UTF-8. It is NULL after any event other than LINE_TYPED. */
+static enum line_event line_editor_read(struct line_editor *editor, char **line)
+{
+    enum line_event event;
+    *line = NULL;
+    fflush(stdout);
+    key_wait_begin();
+#ifdef QKV_LIBEDIT
+    if (editor->editor) {
+        event = read_edited(editor, line);
+        key_wait_end();
+        return event;
+    }
+#endif
+    fputs(editor->prompt, stdout);
+    fflush(stdout);
+    event = read_plain(editor);
+    key_wait_end();
+    if (event == LINE_TYPED) *line = editor->line;
+    return event;
+}
+
+static void line_editor_close(struct line_editor *editor)
+{
+#ifdef QKV_LIBEDIT
+    if (editor->editor) close_edited(editor);
+#endif
+    free(editor->line);
+}
+
+/* ---- the prompt ---- */
 
 enum { MAX_TRANSLATIONS = 1000 };
 

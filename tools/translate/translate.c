@@ -41,18 +41,15 @@ struct block {
 
 /* ---- lines that are translated together ---- */
 
-/* Allocates memory for `capacity` lines. Call block_close even after a failure. */
-static enum qkv_status block_open(struct block *block, int64_t capacity, struct qkv_error *error)
+static void block_open(struct block *block, int64_t capacity)
 {
     size_t lines = (size_t)capacity;
     block->capacity = capacity;
-    block->line = calloc(lines, sizeof *block->line);
-    block->ids = calloc(lines, sizeof *block->ids);
-    block->prefix = calloc(lines, sizeof *block->prefix);
-    block->number = calloc(lines, sizeof *block->number);
-    block->place = calloc(lines, sizeof *block->place);
-    if (block->line && block->ids && block->prefix && block->number && block->place) return QKV_OK;
-    return qkv_error_set(error, "out of memory");
+    block->line = required(calloc(lines, sizeof *block->line));
+    block->ids = required(calloc(lines, sizeof *block->ids));
+    block->prefix = required(calloc(lines, sizeof *block->prefix));
+    block->number = required(calloc(lines, sizeof *block->number));
+    block->place = required(calloc(lines, sizeof *block->place));
 }
 
 static void block_close(struct block *block)
@@ -163,23 +160,31 @@ struct translator {
     struct typed_sentence typed;
 };
 
+static const char *detokenized(const struct translator *t, int64_t count, const char *const *tokens,
+                               struct qkv_arena *arena)
+{
+    return required((char *)qkv_detokenize(&t->run.config.data.trg, count, tokens, arena));
+}
+
+static const char **tokens_of(const struct translator *t, const struct qkv_hypothesis *hypothesis,
+                              struct qkv_arena *arena)
+{
+    return required(qkv_vocabulary_tokens(&t->run.target, hypothesis->length, hypothesis->ids, arena));
+}
+
 /* The text of a translation. Its prefix is as the line has it: joining its tokens could spell it in another way. */
 static const char *text_of(struct translator *t, const struct input_line *line, int64_t count,
                            const char *const *tokens)
 {
-    const struct qkv_text_config *config = &t->run.config.data.trg;
     struct qkv_arena *arena = &t->block.arena;
     int64_t forced = line->prefix.ids.length;
-    const char *complete = qkv_detokenize(config, count, tokens, arena);
-    if (!complete || !forced || forced > count) return complete;
-    const char *joined = qkv_detokenize(config, forced, tokens, arena);
-    if (!joined) return NULL;
+    const char *complete = detokenized(t, count, tokens, arena);
+    if (!forced || forced > count) return complete;
+    const char *joined = detokenized(t, forced, tokens, arena);
     size_t size = strlen(joined);
-    if (!strncmp(complete, joined, size))
-        return qkv_arena_format(arena, "%s%s", line->prefix_text, complete + size);
+    if (!strncmp(complete, joined, size)) return TEXT_IN(arena, "%s%s", line->prefix_text, complete + size);
     /* The words after the prefix change how it is joined, as the other mark of a pair does. */
-    const char *rest = qkv_detokenize(config, count - forced, tokens + forced, arena);
-    return rest ? qkv_arena_format(arena, "%s %s", line->prefix_text, rest) : NULL;
+    return TEXT_IN(arena, "%s %s", line->prefix_text, detokenized(t, count - forced, tokens + forced, arena));
 }
 
 /* Prints one translation as a line, after a number (--n-best) and its score (--scores). The number is that of the line or, at
@@ -188,15 +193,12 @@ static enum qkv_status print_hypothesis(struct translator *t, const struct input
                                         const struct qkv_hypothesis *hypothesis, int64_t rank,
                                         struct qkv_error *error)
 {
-    const char **tokens =
-        qkv_vocabulary_tokens(&t->run.target, hypothesis->length, hypothesis->ids, &t->block.arena);
-    if (!tokens) return qkv_error_set(error, "out of memory");
+    const char **tokens = tokens_of(t, hypothesis, &t->block.arena);
     int64_t count = hypothesis->length;
     for (int64_t i = 0; i < count && i < line->prefix.ids.length; i++) tokens[i] = line->prefix.texts[i];
     if (t->options.replace_unknown && replace_unknown(&t->replacer, line, hypothesis, tokens, &count, error))
         return QKV_INVALID;
     const char *text = text_of(t, line, count, tokens);
-    if (!text) return qkv_error_set(error, "out of memory");
     if (t->search.n_best > 1) printf("%lld\t", (long long)(t->has_prompt ? rank : line->number));
     if (t->options.scores) printf("%.6f\t", hypothesis->score);
     print_result(stdout, text);
@@ -274,8 +276,7 @@ static enum qkv_status translate_typed(void *context, const char *sentence, stru
     typed->text = NULL;
     qkv_arena_reset(&typed->arena);
     if (!qkv_is_utf8(sentence)) return qkv_error_set(error, "the sentence is not valid UTF-8");
-    const char *text = qkv_arena_string(&typed->arena, sentence);
-    if (!text) return qkv_error_set(error, "out of memory");
+    const char *text = TEXT_IN(&typed->arena, "%s", sentence);
     if (input_lines_encode(&t->input, "the sentence", text, &typed->arena, &typed->line, error))
         return QKV_INVALID;
     if (!typed->line.source.ids.length) {
@@ -295,8 +296,7 @@ static enum qkv_status print_map(void *context, bool by_words, struct qkv_error 
     struct typed_sentence *typed = &t->typed;
     if (!typed->text) return qkv_error_set(error, "there is no translation to draw: type a sentence first");
     const struct qkv_hypothesis *best = &t->found[0];
-    const char **tokens = qkv_vocabulary_tokens(&t->run.target, best->length, best->ids, &typed->arena);
-    if (!tokens) return qkv_error_set(error, "out of memory");
+    const char **tokens = tokens_of(t, best, &typed->arena);
     const struct qkv_data_config *data = &t->run.config.data;
     const struct input_tokens *source = &typed->line.source;
     struct cross_attention drawn = {
@@ -306,10 +306,9 @@ static enum qkv_status print_map(void *context, bool by_words, struct qkv_error 
                  .target_tokens = tokens,
                  .unfinished = !best->finished},
         .source = typed->text,
-        .target = qkv_detokenize(&data->trg, best->length, tokens, &typed->arena),
+        .target = detokenized(t, best->length, tokens, &typed->arena),
         .names_run = t->ensemble.models.count > 1,
     };
-    if (!drawn.target) return qkv_error_set(error, "out of memory");
     if (by_words) {
         drawn.words.source = qkv_token_words(&data->src, source->ids.length, source->texts, &typed->arena);
         drawn.words.target = qkv_token_words(&data->trg, best->length, tokens, &typed->arena);
@@ -397,7 +396,7 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
     if (status) return status;
     /* With a batch size of 1, each line is translated immediately, for programs that wait for the answer to each line. */
     struct block *block = &t->block;
-    if (block_open(block, o->batch_size == 1 ? 1 : o->batch_size * BATCHES_AHEAD, error)) return QKV_INVALID;
+    block_open(block, o->batch_size == 1 ? 1 : o->batch_size * BATCHES_AHEAD);
     t->search.numbers = block->number;
     if (o->has_prefixes) t->search.prefixes = block->prefix;
     t->workers = qkv_workers_new(threads_of(t->processes, o->threads), error);

@@ -151,6 +151,11 @@ static void draw_text(const struct frame *frame, double x, double y, const char 
     frame->canvas->text(frame->canvas, x, y, shown(frame, text, FONT), &style);
 }
 
+static void draw_path(const struct frame *frame, const double *points, int64_t count, struct path_style style)
+{
+    frame->canvas->path(frame->canvas, points, count, &style);
+}
+
 static void draw_axes(const struct frame *frame)
 {
     const struct chart *chart = frame->chart;
@@ -180,8 +185,7 @@ static void draw_vertical_line(const struct frame *frame)
     if (!(chart->vertical_line > 0) || chart->vertical_line > frame->axes.x_end) return;
     double x = x_of(frame, chart->vertical_line);
     const double points[] = {x, frame->top, x, frame->top + frame->plot.height};
-    const struct path_style style = {.color = soft_ink, .width = 1, .dash = 2};
-    frame->canvas->path(frame->canvas, points, 2, &style);
+    draw_path(frame, points, 2, (struct path_style){.color = soft_ink, .width = 1, .dash = 2});
     bool fits = qkv_display_width(chart->vertical_line_label, FONT) < frame->left + frame->plot.width - x;
     draw_text(frame, x + (fits ? 6 : -6), frame->top - 10, chart->vertical_line_label,
               fits ? ANCHOR_START : ANCHOR_END, 0, soft_ink);
@@ -215,60 +219,54 @@ static int64_t mark_corners(int64_t line, double x, double y, double size, doubl
 }
 
 /* Draws a mark with a white rim, which separates overlapping marks. */
-static void draw_mark(const struct frame *frame, int64_t line, double x, double y)
+static void draw_mark(const struct frame *frame, int64_t kind, double x, double y, double size, double rim,
+                      uint32_t color)
 {
     double points[2 * MAX_CORNERS];
-    const struct path_style rim = {.color = 0xFFFFFF}, fill = {.color = COLORS[line % STYLES]};
-    frame->canvas->path(frame->canvas, points, mark_corners(line, x, y, MARK_SIZE + 1.5, points), &rim);
-    frame->canvas->path(frame->canvas, points, mark_corners(line, x, y, MARK_SIZE, points), &fill);
+    draw_path(frame, points, mark_corners(kind, x, y, size + rim, points),
+              (struct path_style){.color = 0xFFFFFF});
+    draw_path(frame, points, mark_corners(kind, x, y, size, points), (struct path_style){.color = color});
 }
 
-/* The index of the line that determines the style: the line itself, or the line whose companion it is. */
-static int64_t style_of(const struct chart *chart, int64_t index)
+static void draw_mark_of_line(const struct frame *frame, int64_t line, double x, double y)
 {
-    int64_t companion_of = chart->lines[index].companion_of;
-    return companion_of ? companion_of - 1 : index;
+    draw_mark(frame, line, x, y, MARK_SIZE, 1.5, COLORS[line % STYLES]);
 }
 
-/* Fills the area between the two ends of a band. */
-static bool draw_band(const struct frame *frame, int64_t index)
+static struct path_style style_of(int64_t line)
 {
-    const struct chart_line *line = &frame->chart->lines[index];
-    if (!line->low || !line->high || line->count < 2) return true;
-    double *points = malloc(sizeof *points * (size_t)(4 * line->count));
-    if (!points) return false;
-    for (int64_t i = 0; i < line->count; i++) {
-        double *high = points + 2 * i, *low = points + 2 * (2 * line->count - 1 - i);
-        high[0] = low[0] = x_of(frame, line->x[i]);
-        high[1] = y_of(frame, line->high[i]);
-        low[1] = y_of(frame, line->low[i]);
-    }
-    const struct path_style style = {.color = COLORS[style_of(frame->chart, index) % STYLES],
-                                     .opacity = BAND_OPACITY};
-    frame->canvas->path(frame->canvas, points, 2 * line->count, &style);
-    free(points);
-    return true;
+    return (struct path_style){
+        .color = COLORS[line % STYLES], .width = 2, .dash = DASHES[with_round(line) % STYLES]};
 }
 
-static bool draw_line(const struct frame *frame, int64_t index)
+/* Draws a line with its marks or, for a band, fills the area between its two ends. */
+static void draw_line(const struct frame *frame, int64_t index, bool of_band)
 {
     const struct chart_line *line = &frame->chart->lines[index];
-    double *points = malloc(sizeof *points * (size_t)(2 * line->count + 1));
-    if (!points) return false;
-    for (int64_t i = 0; i < line->count; i++) {
-        points[2 * i] = x_of(frame, line->x[i]);
-        points[2 * i + 1] = y_of(frame, line->y[i]);
+    const int64_t count = line->count;
+    if (of_band && (!line->low || !line->high || count < 2)) return;
+    double *points = qkv_arena_allocate(frame->sheet->arena, sizeof *points * (size_t)(4 * count + 1));
+    if (!points) {
+        *frame->sheet->is_memory_out = true;
+        return;
     }
-    int64_t like = style_of(frame->chart, index);
-    bool is_companion = line->companion_of > 0;
-    const struct path_style style = {.color = COLORS[like % STYLES],
-                                     .width = is_companion ? 1 : 2,
-                                     .dash = is_companion ? 0 : DASHES[with_round(like) % STYLES]};
-    frame->canvas->path(frame->canvas, points, line->count, &style);
-    for (int64_t i = 0; i < line->count && !line->without_marks && !is_companion; i++)
-        draw_mark(frame, index, points[2 * i], points[2 * i + 1]);
-    free(points);
-    return true;
+    for (int64_t i = 0; i < count; i++) {
+        double *at = points + 2 * i, *back = points + 2 * (2 * count - 1 - i);
+        back[0] = x_of(frame, line->x[i]);
+        back[1] = of_band ? y_of(frame, line->low[i]) : 0;
+        at[0] = x_of(frame, line->x[i]);
+        at[1] = y_of(frame, of_band ? line->high[i] : line->y[i]);
+    }
+    struct path_style style = style_of(line->companion_of ? line->companion_of - 1 : index);
+    if (of_band) {
+        style = (struct path_style){.color = style.color, .opacity = BAND_OPACITY};
+    } else if (line->companion_of) {
+        style.width = 1;
+        style.dash = 0;
+    }
+    draw_path(frame, points, of_band ? 2 * count : count, style);
+    for (int64_t i = 0; i < count && !of_band && !line->without_marks && !line->companion_of; i++)
+        draw_mark_of_line(frame, index, points[2 * i], points[2 * i + 1]);
 }
 
 /* Draws a symbol: a star with a white rim, or a ring around a point. */
@@ -277,16 +275,13 @@ static void draw_symbol(const struct frame *frame, enum chart_symbol symbol, dou
 {
     double points[2 * MAX_CORNERS];
     if (symbol == CHART_STAR) {
-        const struct path_style rim = {.color = 0xFFFFFF}, fill = {.color = color};
-        frame->canvas->path(frame->canvas, points, mark_corners(STAR, x, y, 1.9 * MARK_SIZE, points), &rim);
-        frame->canvas->path(frame->canvas, points, mark_corners(STAR, x, y, 1.5 * MARK_SIZE, points), &fill);
+        draw_mark(frame, STAR, x, y, 1.5 * MARK_SIZE, 0.4 * MARK_SIZE, color);
         return;
     }
-    const struct path_style outline = {.color = color, .width = 1.5};
     int64_t corners = mark_corners(CIRCLE, x, y, 2.2 * MARK_SIZE, points);
     points[2 * corners] = points[0];
     points[2 * corners + 1] = points[1];
-    frame->canvas->path(frame->canvas, points, corners + 1, &outline);
+    draw_path(frame, points, corners + 1, (struct path_style){.color = color, .width = 1.5});
 }
 
 /* ---- the legend ---- */
@@ -316,21 +311,16 @@ static void draw_legend_entry(const struct frame *frame, const struct legend_ent
 {
     const double points[] = {left, y, left + SAMPLE, y};
     const double corners[] = {left, y - 6, left + SAMPLE, y - 6, left + SAMPLE, y + 6, left, y + 6};
-    struct path_style style = {.color = soft_ink, .width = 1};
     if (entry->kind == ENTRY_LINE) {
-        style.color = COLORS[entry->index % STYLES];
-        style.width = 2;
-        style.dash = DASHES[with_round(entry->index) % STYLES];
-        frame->canvas->path(frame->canvas, points, 2, &style);
+        draw_path(frame, points, 2, style_of(entry->index));
         if (!frame->chart->lines[entry->index].without_marks)
-            draw_mark(frame, entry->index, left + SAMPLE / 2, y);
+            draw_mark_of_line(frame, entry->index, left + SAMPLE / 2, y);
     } else if (entry->kind == ENTRY_SYMBOL) {
         draw_symbol(frame, (enum chart_symbol)entry->index, left + SAMPLE / 2, y, soft_ink);
     } else if (entry->kind == ENTRY_COMPANION) {
-        frame->canvas->path(frame->canvas, points, 2, &style);
+        draw_path(frame, points, 2, (struct path_style){.color = soft_ink, .width = 1});
     } else {
-        style = (struct path_style){.color = soft_ink, .opacity = BAND_OPACITY};
-        frame->canvas->path(frame->canvas, corners, 4, &style);
+        draw_path(frame, corners, 4, (struct path_style){.color = soft_ink, .opacity = BAND_OPACITY});
     }
     draw_text(frame, left + SAMPLE + 8, y, entry->text, ANCHOR_START, 0, ink);
 }
@@ -373,7 +363,7 @@ static double panel_height(const struct chart *chart, const struct plot_size *pl
 }
 
 /* Draws a chart without its legend; (left, top) is its upper left corner. */
-static bool draw_panel(struct frame *frame, double left, double top)
+static void draw_panel(struct frame *frame, double left, double top)
 {
     const struct chart *chart = frame->chart;
     frame->axes = axes_of(chart, frame->plot.max_ticks, frame->plot.max_ticks);
@@ -386,16 +376,13 @@ static bool draw_panel(struct frame *frame, double left, double top)
     }
     draw_axes(frame);
     draw_vertical_line(frame);
-    for (int64_t i = 0; i < chart->line_count; i++)
-        if (!draw_band(frame, i)) return false;
-    for (int64_t i = 0; i < chart->line_count; i++)
-        if (!draw_line(frame, i)) return false;
+    for (int64_t i = 0; i < chart->line_count; i++) draw_line(frame, i, true);
+    for (int64_t i = 0; i < chart->line_count; i++) draw_line(frame, i, false);
     for (int64_t i = 0; i < chart->point_count; i++) {
         const struct chart_point *point = &chart->points[i];
         draw_symbol(frame, point->symbol, x_of(frame, point->x), y_of(frame, point->y),
                     COLORS[point->line % STYLES]);
     }
-    return true;
 }
 
 static bool draw_sheet(const void *what, struct canvas *canvas)
@@ -423,7 +410,7 @@ static bool draw_sheet(const void *what, struct canvas *canvas)
     for (int64_t i = 0; i < sheet->count; i++) {
         frame.chart = &sheet->charts[i];
         double column = (double)(i % sheet->columns), row = (double)(i / sheet->columns);
-        if (!draw_panel(&frame, MARGIN + column * wide, MARGIN + row * high)) return false;
+        draw_panel(&frame, MARGIN + column * wide, MARGIN + row * high);
     }
     frame.chart = longest;
     draw_legend(&frame, left, top, room, &widest);

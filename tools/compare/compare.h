@@ -1,6 +1,6 @@
 /* Runs, and evaluations of runs on several tests, for `qkv compare`. */
-#ifndef QKV_TOOLS_COMPARISON_H
-#define QKV_TOOLS_COMPARISON_H
+#ifndef QKV_TOOLS_COMPARE_H
+#define QKV_TOOLS_COMPARE_H
 
 #include "compare/run_set.h"
 #include "draw/text.h"
@@ -53,33 +53,10 @@ struct comparison {
     struct qkv_arena arena;
 };
 
-/* Adds a run folder, with the scores of data.dev of its default checkpoint (qkv_training_log_default), or a file of `qkv evaluate --json`. Fails when the
- * file is not such a file, when it is a second evaluation of the same test by the same checkpoint, beam size and ensemble of a
- * run, and when there are more than MAX_RUNS runs or MAX_TESTS tests. */
-enum qkv_status comparison_read(struct comparison *comparison, const char *path, struct qkv_error *error);
-
-/* Gives each test its short name, and makes the rows; call it after the last file. */
-void comparison_finish(struct comparison *comparison);
-
-/* Calls `warn` for each test and metric whose evaluations have different signatures, such as BLEU with two tokenizers, with
- * the first two runs that differ. */
-struct signature_difference {
-    const char *test, *metric, *run[2], *signature[2];
-};
-void comparison_check_signatures(const struct comparison *comparison,
-                                 void (*warn)(const struct signature_difference *difference));
-
-void comparison_release(struct comparison *comparison);
-
 /* A number of an evaluation by its key ("bleu", "sequence_accuracy"), and its alignment error rate (0 .. 1), which is
  * the lowest of all maps and link directions. NAN when the evaluation has none. */
 double evaluation_number(const struct cJSON *evaluation, const char *key);
 double evaluation_alignment_error(const struct cJSON *evaluation);
-
-/* Sequence accuracy by source length, over all tests of a run. Returns the number of length classes. The
- * arrays, the middle of each class in tokens and its accuracy in percent, live in the arena. */
-int64_t comparison_by_length(struct comparison *comparison, const struct compared_run *run, double **lengths,
-                             double **accuracies);
 
 /* Appends the table in a format of `qkv compare -o`; comparison_json appends the evaluations unchanged, in one array. */
 typedef void comparison_writer(struct comparison *comparison, struct bytes *out);
