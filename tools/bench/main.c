@@ -67,7 +67,7 @@ static bool is_wanted(const struct option_list *wanted, const char *name)
     return !wanted->count && (!strcmp(name, "train") || !strcmp(name, "decode"));
 }
 
-static const char *measure_name(const void *context, int64_t i)
+static const char *bench_measure_name(const void *context, int64_t i)
 {
     (void)context;
     return i < MEASURE_COUNT ? MEASURES[i].name : NULL;
@@ -118,7 +118,7 @@ static const struct command command_bench = {
          .optional = true, .repeated = true}),
     .options = OPTIONS(
         {"measure", 'm', "WHAT", OPTION_LIST, &wanted, "measure this; may be repeated",
-         .choices = measure_name},
+         .choices = bench_measure_name},
         {"threads", 't', "N", OPTION_INTEGER, &options.threads,
          "number of threads; 0: one per processor (default)", 0, 1024},
         {"shards", 0, "N", OPTION_INTEGER, &options.shards,
