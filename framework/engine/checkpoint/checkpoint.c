@@ -1,17 +1,143 @@
+/* Checkpoints: the state of training, files of qkv, and parameters by name from files of any program. */
 #include "qkv/checkpoint.h"
 
 #include "checkpoint/safetensors.h"
-#include "checkpoint/weights.h"
+#include "core/grow.h"
 #include "core/half.h"
 #include "core/int8.h"
 #include "core/number.h"
+#include "core/plain_text.h"
 #include "graph/graph.h"
 #include "graph/int8_layout.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- the state of training ---- */
+
+static struct qkv_state_entry *find_entry(const struct qkv_state *state, const char *key)
+{
+    int32_t i = qkv_types_find(&state->keys, key); /* keys are numbered in the order of the list */
+    return i < 0 || i >= state->count ? NULL : &state->list[i];
+}
+
+/* Appends an entry for a new key; NULL when memory runs out, which may also have lost the existing entries. */
+static struct qkv_state_entry *append_entry(struct qkv_state *state, const char *key)
+{
+    const char *copy = qkv_arena_string(&state->arena, key);
+    if (!copy) return NULL;
+    if (!QKV_RESERVE(state->list, state->capacity, state->count + 1)) {
+        state->count = 0;
+        return NULL;
+    }
+    if (qkv_types_add(&state->keys, key, 0) < 0) return NULL;
+    struct qkv_state_entry *entry = &state->list[state->count++];
+    *entry = (struct qkv_state_entry){copy, ""};
+    return entry;
+}
+
+void qkv_state_set(struct qkv_state *state, const char *key, const char *text)
+{
+    if (state->failed) return; /* keys and list may no longer agree */
+    struct qkv_state_entry *entry = find_entry(state, key);
+    if (!entry) entry = append_entry(state, key);
+    char *copy = qkv_arena_string(&state->arena, text);
+    size_t size = strlen(text), valid = 0;
+    while (copy && (valid += qkv_text_valid_size(copy + valid, size - valid)) < size) copy[valid] = '?';
+    if (entry && copy)
+        entry->text = copy;
+    else
+        state->failed = true;
+}
+
+void qkv_state_set_integer(struct qkv_state *state, const char *key, int64_t value)
+{
+    char text[QKV_NUMBER_SIZE];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    qkv_state_set(state, key, text);
+}
+
+void qkv_state_set_number(struct qkv_state *state, const char *key, double value)
+{
+    char text[QKV_NUMBER_SIZE];
+    if (isnan(value))
+        qkv_state_set(state, key, "nan");
+    else if (isinf(value))
+        qkv_state_set(state, key, value > 0 ? "inf" : "-inf");
+    else {
+        qkv_number_format(text, value);
+        qkv_state_set(state, key, text);
+    }
+}
+
+const char *qkv_state_get(const struct qkv_state *state, const char *key)
+{
+    const struct qkv_state_entry *entry = find_entry(state, key);
+    return entry ? entry->text : NULL;
+}
+
+enum qkv_status qkv_state_get_integer(const struct qkv_state *state, const char *key, int64_t *value,
+                                      struct qkv_error *error)
+{
+    const char *text = qkv_state_get(state, key);
+    if (!text) return qkv_error_set(error, "%s is missing", key);
+    int64_t number;
+    if (qkv_number_kind(text) != QKV_NUMBER_INTEGER || !qkv_integer_read(text, &number))
+        return qkv_error_set(error, "%s is \"%s\", but must be a whole number", key, text);
+    *value = number;
+    return QKV_OK;
+}
+
+enum qkv_status qkv_state_get_count(const struct qkv_state *state, const char *key, int64_t *value,
+                                    struct qkv_error *error)
+{
+    int64_t count;
+    if (qkv_state_get_integer(state, key, &count, error)) return QKV_INVALID;
+    if (count < 0 || count > QKV_COUNT_MAX)
+        return qkv_error_set(error, "%s is %lld, but must be from 0 to %lld", key, (long long)count,
+                             (long long)QKV_COUNT_MAX);
+    *value = count;
+    return QKV_OK;
+}
+
+enum qkv_status qkv_state_get_number(const struct qkv_state *state, const char *key, double *value,
+                                     struct qkv_error *error)
+{
+    const char *text = qkv_state_get(state, key);
+    if (!text) return qkv_error_set(error, "%s is missing", key);
+    double number;
+    if (!strcmp(text, "nan"))
+        number = (double)NAN;
+    else if (!strcmp(text, "inf"))
+        number = (double)INFINITY;
+    else if (!strcmp(text, "-inf"))
+        number = -(double)INFINITY;
+    else if (qkv_number_kind(text) == QKV_NUMBER_NONE || !qkv_number_read(text, &number))
+        return qkv_error_set(error, "%s is \"%s\", but must be a number", key, text);
+    *value = number;
+    return QKV_OK;
+}
+
+void qkv_state_release(struct qkv_state *state)
+{
+    qkv_arena_release(&state->arena);
+    qkv_types_release(&state->keys);
+    free(state->list);
+    *state = (struct qkv_state){0};
+}
+
+/* ---- the blocks of a checkpoint ---- */
+
+static bool are_equal(struct qkv_shape a, struct qkv_shape b)
+{
+    if (a.rank != b.rank) return false;
+    for (int i = 0; i < a.rank; i++)
+        if (a.size[i] != b.size[i]) return false;
+    return true;
+}
 
 /* The blocks of a checkpoint: the values; the moments of the optimizer; and, if the values are a moving average, the
  * trained parameters themselves. Each block has a tensor for every parameter, named by the prefix of the block and the name
@@ -58,25 +184,24 @@ static enum qkv_status list_blocks(const struct qkv_parameters *parameters,
 
 /* ---- saving ---- */
 
-/* What is about to be written; all of it lives in the arena. */
+/* What is about to be written; all of it lives in the arena of the metadata. */
 struct contents {
     int64_t count;
     struct qkv_safetensor *tensors;
-    int64_t metadata_count;
-    struct qkv_state_entry *metadata;
-    struct qkv_arena arena;
+    struct qkv_state metadata;
 };
 
 static bool list_tensors(struct contents *contents, const struct qkv_parameters *parameters,
                          void *const blocks[BLOCKS])
 {
     size_t max = (size_t)parameters->count * (BLOCKS + 1); /* with scales */
-    contents->tensors = qkv_arena_allocate(&contents->arena, max * sizeof *contents->tensors);
+    contents->tensors = qkv_arena_allocate(&contents->metadata.arena, max * sizeof *contents->tensors);
     if (!contents->tensors) return false;
     for (int block = 0; block < BLOCKS; block++) {
         for (int64_t p = 0; p < parameters->count && blocks[block]; p++) {
             const struct qkv_parameter *parameter = parameters->list[p];
-            const char *name = qkv_arena_format(&contents->arena, "%s%s", PREFIX[block], parameter->name);
+            const char *name =
+                qkv_arena_format(&contents->metadata.arena, "%s%s", PREFIX[block], parameter->name);
             if (!name) return false;
             size_t offset = (size_t)parameter->offset * qkv_dtype_size(parameters->dtype);
             contents->tensors[contents->count++] = (struct qkv_safetensor){
@@ -112,9 +237,9 @@ static bool store_int8(struct contents *contents, struct qkv_safetensor *tensor,
 {
     const struct qkv_int8_layout layout = qkv_int8_layout_of(parameter);
     const float *values = tensor->data;
-    int8_t *numbers = qkv_arena_allocate(&contents->arena, (size_t)parameter->count);
-    float *scales = qkv_arena_allocate(&contents->arena, (size_t)layout.scales * sizeof *scales);
-    const char *name = qkv_arena_format(&contents->arena, "%s" SCALE, tensor->name);
+    int8_t *numbers = qkv_arena_allocate(&contents->metadata.arena, (size_t)parameter->count);
+    float *scales = qkv_arena_allocate(&contents->metadata.arena, (size_t)layout.scales * sizeof *scales);
+    const char *name = qkv_arena_format(&contents->metadata.arena, "%s" SCALE, tensor->name);
     if (!numbers || !scales || !name) return false;
     for (int64_t i = 0; i < layout.scales; i++) {
         int64_t first = i * layout.scale_step;
@@ -129,27 +254,17 @@ static bool store_int8(struct contents *contents, struct qkv_safetensor *tensor,
     return true;
 }
 
-static bool list_metadata(struct contents *contents, const struct qkv_optimizer_state *optimizer,
+static bool list_metadata(struct qkv_state *metadata, const struct qkv_optimizer_state *optimizer,
                           const struct qkv_state *state)
 {
-    enum { FORMAT_KEYS = 3 }; /* qkv.format, qkv.optimizer, qkv.optimizer.updates */
-    size_t max = FORMAT_KEYS + (size_t)(state ? state->count : 0);
-    struct qkv_state_entry *list = qkv_arena_allocate(&contents->arena, max * sizeof *list);
-    if (!list || (state && state->failed)) return false;
-    int64_t count = 0;
-    const char *format = qkv_arena_format(&contents->arena, "%d", QKV_RUN_FORMAT);
-    if (!format) return false;
-    list[count++] = (struct qkv_state_entry){"qkv.format", format};
+    qkv_state_set_integer(metadata, "qkv.format", QKV_RUN_FORMAT);
     if (optimizer) {
-        const char *updates = qkv_arena_format(&contents->arena, "%" PRId64, optimizer->updates);
-        if (!updates) return false;
-        list[count++] = (struct qkv_state_entry){"qkv.optimizer", optimizer->name};
-        list[count++] = (struct qkv_state_entry){"qkv.optimizer.updates", updates};
+        qkv_state_set(metadata, "qkv.optimizer", optimizer->name);
+        qkv_state_set_integer(metadata, "qkv.optimizer.updates", optimizer->updates);
     }
-    for (int64_t i = 0; state && i < state->count; i++) list[count++] = state->list[i];
-    contents->metadata = list;
-    contents->metadata_count = count;
-    return true;
+    for (int64_t i = 0; state && i < state->count; i++)
+        qkv_state_set(metadata, state->list[i].key, state->list[i].text);
+    return !metadata->failed && !(state && state->failed);
 }
 
 /* Keys of the checkpoint itself cannot be keys of the state. */
@@ -170,7 +285,7 @@ static bool convert(struct contents *contents, const struct qkv_parameters *para
     int64_t count = contents->count; /* without the scales, which store_int8 appends */
     for (int64_t i = 0; complete && i < count; i++) {
         if (type == STORED_HALF)
-            complete = store_half(&contents->tensors[i], parameters->dtype, &contents->arena);
+            complete = store_half(&contents->tensors[i], parameters->dtype, &contents->metadata.arena);
         else if (type == STORED_INT8 && contents->tensors[i].shape.rank == 2)
             complete = store_int8(contents, &contents->tensors[i], parameters->list[i]);
     }
@@ -186,13 +301,13 @@ static enum qkv_status save(const char *path, const struct qkv_parameters *param
         return QKV_INVALID;
     struct contents contents = {0};
     enum qkv_status status;
-    if (list_tensors(&contents, parameters, blocks) && list_metadata(&contents, optimizer, state) &&
+    if (list_tensors(&contents, parameters, blocks) && list_metadata(&contents.metadata, optimizer, state) &&
         convert(&contents, parameters, type))
-        status = qkv_safetensors_write(path, contents.count, contents.tensors, contents.metadata_count,
-                                       contents.metadata, error);
+        status = qkv_safetensors_write(path, contents.count, contents.tensors, contents.metadata.count,
+                                       contents.metadata.list, error);
     else
         status = qkv_error_set(error, "%s: out of memory", path);
-    qkv_arena_release(&contents.arena);
+    qkv_state_release(&contents.metadata);
     return status;
 }
 
@@ -312,7 +427,7 @@ static enum qkv_status place_scales(struct loading *loading, const struct qkv_sa
 {
     bool is_matrix = parameter->shape.rank == 2;
     int64_t wanted = is_matrix ? qkv_int8_layout_of(parameter).scales : 0;
-    if (tensor->type != QKV_STORED_F32 || !qkv_shapes_equal(tensor->shape, QKV_SHAPE(wanted)))
+    if (tensor->type != QKV_STORED_F32 || !are_equal(tensor->shape, QKV_SHAPE(wanted)))
         return qkv_error_set(loading->error, "%s: %s is %s of type %s, but must be [%lld] of type F32",
                              loading->path, tensor->name, qkv_shape_text(tensor->shape),
                              qkv_stored_type_name(tensor->type), (long long)wanted);
@@ -350,7 +465,7 @@ static enum qkv_status place_tensor(struct loading *loading, const struct qkv_sa
     if (!parameter)
         return qkv_error_set(loading->error, "%s: holds %s, which the %s does not have", loading->path,
                              tensor->name, loading->blocks[block] ? "model" : "optimizer");
-    if (!qkv_shapes_equal(tensor->shape, parameter->shape))
+    if (!are_equal(tensor->shape, parameter->shape))
         return qkv_error_set(loading->error, "%s: %s is %s, but the model has %s", loading->path,
                              tensor->name, qkv_shape_text(tensor->shape), qkv_shape_text(parameter->shape));
     loading->source[block * loading->parameters->count + parameter->index] = tensor;
@@ -454,4 +569,155 @@ enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *par
     }
     qkv_safetensors_release(&loading.file);
     return status;
+}
+
+/* ---- parameters by name, from files of any program ---- */
+
+/* Whether a tensor belongs to the optimizer state of a checkpoint. */
+static bool is_of_optimizer(const struct qkv_safetensor *tensor)
+{
+    return !strncmp(tensor->name, "optimizer.", 10);
+}
+
+static const struct qkv_safetensor *find_tensor(int64_t count, const struct qkv_safetensor *tensors,
+                                                const char *name)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!strcmp(tensors[i].name, name)) return &tensors[i];
+    return NULL;
+}
+
+static void add_name(struct qkv_names *names, const char **list, const char *name)
+{
+    list[names->count++] = name;
+    names->name = list;
+}
+
+bool qkv_weights_match(int64_t count, const struct qkv_safetensor *tensors,
+                       const struct qkv_parameters *parameters, const bool *may_differ,
+                       const struct qkv_safetensor **source, struct qkv_load_report *report)
+{
+    size_t max = (size_t)(parameters->count + 1) * sizeof(char *);
+    const char **missing = qkv_arena_allocate(&report->arena, max),
+               **reshaped = qkv_arena_allocate(&report->arena, max),
+               **superfluous = qkv_arena_allocate(&report->arena, (size_t)(count + 1) * sizeof(char *));
+    if (!missing || !reshaped || !superfluous) return false;
+    for (int64_t p = 0; p < parameters->count; p++) {
+        const struct qkv_parameter *parameter = parameters->list[p];
+        const struct qkv_safetensor *tensor = find_tensor(count, tensors, parameter->name);
+        bool compares = !may_differ || !may_differ[p];
+        bool is_reshaped = tensor && compares && !are_equal(tensor->shape, parameter->shape);
+        source[p] = is_reshaped ? NULL : tensor;
+        report->loaded += source[p] != NULL;
+        if (source[p]) continue;
+        const char *name = qkv_arena_string(&report->arena, parameter->name);
+        if (!name) return false;
+        add_name(tensor ? &report->reshaped : &report->missing, tensor ? reshaped : missing, name);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (is_of_optimizer(&tensors[i]) || qkv_parameters_find(parameters, tensors[i].name)) continue;
+        const char *name = qkv_arena_string(&report->arena, tensors[i].name);
+        if (!name) return false;
+        add_name(&report->superfluous, superfluous, name);
+    }
+    return true;
+}
+
+/* ---- the differences, as a sentence ---- */
+
+enum { TEXT_SIZE = 600, SHOWN = 3 };
+
+static void append_text(char text[static TEXT_SIZE], const char *more)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, TEXT_SIZE - used, "%s", more);
+}
+
+/* Appends `; 5 <what> (a, b, c and 2 more)`. */
+static void append_names(char text[static TEXT_SIZE], const struct qkv_names *names, const char *one,
+                         const char *many)
+{
+    char number[48];
+    if (!names->count) return;
+    snprintf(number, sizeof number, "%s%lld ", *text ? "; " : "", (long long)names->count);
+    append_text(text, number);
+    append_text(text, names->count == 1 ? one : many);
+    for (int64_t i = 0; i < names->count && i < SHOWN; i++) {
+        append_text(text, i ? ", " : " (");
+        append_text(text, names->name[i]);
+    }
+    snprintf(number, sizeof number, " and %lld more", (long long)(names->count - SHOWN));
+    append_text(text, names->count > SHOWN ? number : "");
+    append_text(text, ")");
+}
+
+enum qkv_status qkv_weights_check(const char *path, int64_t count, const struct qkv_safetensor *tensors,
+                                  const struct qkv_parameters *parameters,
+                                  const struct qkv_load_report *report, struct qkv_error *error)
+{
+    char text[TEXT_SIZE] = "";
+    append_names(text, &report->missing, "parameter of the model is missing",
+                 "parameters of the model are missing");
+    append_names(text, &report->superfluous, "tensor is not in the model", "tensors are not in the model");
+    append_names(text, &report->reshaped, "parameter has another shape", "parameters have other shapes");
+    if (report->reshaped.count) {
+        const char *name = report->reshaped.name[0];
+        append_text(text, ": ");
+        append_text(text, name);
+        append_text(text, " is ");
+        append_text(text, qkv_shape_text(find_tensor(count, tensors, name)->shape));
+        append_text(text, ", but the model has ");
+        append_text(text, qkv_shape_text(qkv_parameters_find(parameters, name)->shape));
+    }
+    return *text ? qkv_error_set(error, "%s: %s", path, text) : QKV_OK;
+}
+
+static void copy_found(struct qkv_parameters *parameters, const struct qkv_safetensor *const *source)
+{
+    bool is_any = false;
+    for (int64_t p = 0; p < parameters->count; p++) {
+        size_t offset = (size_t)parameters->list[p]->offset * qkv_dtype_size(parameters->dtype);
+        if (source[p]) qkv_safetensor_copy(source[p], parameters->dtype, (char *)parameters->values + offset);
+        is_any |= source[p] != NULL;
+    }
+    if (is_any) qkv_parameters_replaced(parameters);
+}
+
+/* Refuses int8, because its scales are separate tensors, and only checkpoints of qkv define which. */
+static enum qkv_status check_not_int8(const char *path, const struct qkv_safetensors *file,
+                                      struct qkv_error *error)
+{
+    for (int64_t i = 0; i < file->count; i++)
+        if (file->tensors[i].type == QKV_STORED_I8)
+            return qkv_error_set(error, "%s: %s is quantised (I8): load the file that it was made of", path,
+                                 file->tensors[i].name);
+    return QKV_OK;
+}
+
+enum qkv_status qkv_parameters_load(const char *path, struct qkv_parameters *parameters, bool is_partial,
+                                    struct qkv_load_report *report, struct qkv_error *error)
+{
+    struct qkv_load_report ignored;
+    struct qkv_load_report *found = report ? report : &ignored;
+    struct qkv_safetensors file;
+    *found = (struct qkv_load_report){0};
+    if (!parameters->values) return qkv_error_set(error, "%s: the parameters are not allocated", path);
+    if (qkv_safetensors_read(&file, path, true, error)) return QKV_INVALID;
+    const struct qkv_safetensor **source =
+        qkv_arena_zeroed(&file.arena, (size_t)(parameters->count + 1) * sizeof(void *));
+    enum qkv_status status = check_not_int8(path, &file, error);
+    if (!status && (!source || !qkv_weights_match(file.count, file.tensors, parameters, NULL, source, found)))
+        status = qkv_error_set(error, "%s: out of memory", path);
+    if (!status && !is_partial)
+        status = qkv_weights_check(path, file.count, file.tensors, parameters, found, error);
+    if (!status) copy_found(parameters, source);
+    qkv_safetensors_release(&file);
+    if (!report) qkv_load_report_release(&ignored);
+    return status;
+}
+
+void qkv_load_report_release(struct qkv_load_report *report)
+{
+    qkv_arena_release(&report->arena);
+    *report = (struct qkv_load_report){0};
 }

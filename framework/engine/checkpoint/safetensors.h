@@ -1,4 +1,4 @@
-/* Reads and writes safetensors files: named tensors and texts, without their meaning for a model.
+/* Private: reads and writes safetensors files: named tensors and texts, without their meaning for a model.
  * qkv/checkpoint.h describes the layout of a file. */
 #ifndef QKV_RUN_SAFETENSORS_H
 #define QKV_RUN_SAFETENSORS_H
@@ -8,17 +8,6 @@
 #include "qkv/graph.h"
 
 #include <stddef.h>
-
-/* The key of the checksum in __metadata__; the text before its digits in the header; and the digits that
- * take its place while the checksum is computed. */
-#define QKV_CHECKSUM_KEY   "qkv.crc32"
-#define QKV_CHECKSUM_BEGIN "\"" QKV_CHECKSUM_KEY "\":\""
-#define QKV_CHECKSUM_NONE  "00000000"
-
-enum {
-    QKV_CHECKSUM_DIGITS = 8,
-    QKV_SAFETENSORS_ALIGNMENT = 64, /* bytes: the data starts at a multiple of it */
-};
 
 /* How a file stores the numbers of a tensor. */
 enum qkv_stored_type {
@@ -80,5 +69,19 @@ enum qkv_status qkv_safetensors_read(struct qkv_safetensors *file, const char *p
 const char *qkv_safetensors_metadata(const struct qkv_safetensors *file, const char *key);
 
 void qkv_safetensors_release(struct qkv_safetensors *file);
+
+/* ---- checkpoint.c: matches tensors with the parameters of the same names ---- */
+
+/* Finds the tensor of every parameter: source[parameter->index], or NULL if no tensor has its name and shape. Shapes are not
+ * compared for parameters with may_differ[index]; may_differ NULL: all shapes are compared. Fills the report.
+ * False when memory runs out. */
+bool qkv_weights_match(int64_t count, const struct qkv_safetensor *tensors,
+                       const struct qkv_parameters *parameters, const bool *may_differ,
+                       const struct qkv_safetensor **source, struct qkv_load_report *report);
+
+/* Fails, with a message about the differences, unless tensors and parameters match. path: the file of the tensors. */
+enum qkv_status qkv_weights_check(const char *path, int64_t count, const struct qkv_safetensor *tensors,
+                                  const struct qkv_parameters *parameters,
+                                  const struct qkv_load_report *report, struct qkv_error *error);
 
 #endif

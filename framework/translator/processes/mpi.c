@@ -14,28 +14,42 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The functions of MPI that are called here, and the handles: OBJECT(name, type, symbol, value). In Open MPI a handle is the
+ * address of a symbol of the library, in MPICH a number, the value. */
+#define FUNCTIONS(FUNCTION)                                                                                  \
+    FUNCTION(MPI_Init_thread)                                                                                \
+    FUNCTION(MPI_Comm_rank)                                                                                  \
+    FUNCTION(MPI_Comm_size)                                                                                  \
+    FUNCTION(MPI_Comm_set_errhandler)                                                                        \
+    FUNCTION(MPI_Allgather)                                                                                  \
+    FUNCTION(MPI_Isend)                                                                                      \
+    FUNCTION(MPI_Irecv)                                                                                      \
+    FUNCTION(MPI_Test)                                                                                       \
+    FUNCTION(MPI_Finalize)                                                                                   \
+    FUNCTION(MPI_Abort)
+#define OBJECTS(OBJECT)                                                                                      \
+    OBJECT(world, MPI_Comm, ompi_mpi_comm_world, MPI_COMM_WORLD)                                             \
+    OBJECT(byte, MPI_Datatype, ompi_mpi_byte, MPI_BYTE)                                                      \
+    OBJECT(errors_return, MPI_Errhandler, ompi_mpi_errors_return, MPI_ERRORS_RETURN)                         \
+    OBJECT(request_null, MPI_Request, ompi_request_null, MPI_REQUEST_NULL)
+
 struct mpi_library {
-#define FUNCTION(name)                    __typeof__(name) *name;
-#define OBJECT(name, type, symbol, value) type name;
-#include "processes/mpi_library.def"
-#undef FUNCTION
-#undef OBJECT
+#define FUNCTION_MEMBER(name)                    __typeof__(name) *name;
+#define OBJECT_MEMBER(name, type, symbol, value) type name;
+    FUNCTIONS(FUNCTION_MEMBER)
+    OBJECTS(OBJECT_MEMBER)
 };
 
 static const struct {
     const char *name;
     size_t offset; /* of the pointer in struct mpi_library */
 } SYMBOLS[] = {
-#define ROW(name, symbol) {#symbol, offsetof(struct mpi_library, name)},
-#define FUNCTION(name)    ROW(name, name)
+#define FUNCTION_SYMBOL(name)                    {#name, offsetof(struct mpi_library, name)},
+#define OBJECT_SYMBOL(name, type, symbol, value) {#symbol, offsetof(struct mpi_library, name)},
+    FUNCTIONS(FUNCTION_SYMBOL)
 #ifdef OPEN_MPI
-#    define OBJECT(name, type, symbol, value) ROW(name, symbol)
-#else
-#    define OBJECT(name, type, symbol, value)
+        OBJECTS(OBJECT_SYMBOL)
 #endif
-#include "processes/mpi_library.def"
-#undef FUNCTION
-#undef OBJECT
 };
 
 #ifdef OPEN_MPI
@@ -72,11 +86,8 @@ static enum qkv_status load(struct mpi_library *library, struct qkv_error *error
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL);
     bool complete = handle;
 #ifndef OPEN_MPI
-#    define FUNCTION(name)
-#    define OBJECT(name, type, symbol, value) library->name = value;
-#    include "processes/mpi_library.def"
-#    undef FUNCTION
-#    undef OBJECT
+#    define SET_OBJECT(name, type, symbol, value) library->name = value;
+    OBJECTS(SET_OBJECT)
 #endif
     for (size_t i = 0; complete && i < sizeof SYMBOLS / sizeof *SYMBOLS; i++) {
         void *symbol = dlsym(handle, SYMBOLS[i].name);

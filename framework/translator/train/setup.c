@@ -2,7 +2,7 @@
  * run. */
 #include "train/training.h"
 
-#include "checkpoint/weights.h"
+#include "checkpoint/safetensors.h"
 #include "config/config_keys.h"
 #include "processes/processes.h"
 

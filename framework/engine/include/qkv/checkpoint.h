@@ -18,7 +18,7 @@
  *     qkv_parameters_release(&parameters);
  *
  * Values have the names of their parameters; moments are `optimizer.first.<name>`, `optimizer.second.<name>`. With a moving
- * average of the parameters (training.ema), the values in the file are the average, because it is the better model, and the
+ * average of the parameters (qkv_optimizer_options.ema), the values in the file are the average, because it is the better model, and the
  * parameters with which training continues are `optimizer.parameters.<name>`. A quantised checkpoint
  * (qkv_checkpoint_save_int8) has matrices of type I8, and for each of them a tensor `<name>.scale` in F32, by which the I8
  * numbers are multiplied: one scale for each row of an embedding table (parameters.h), for each column of other matrices.
@@ -88,7 +88,7 @@ enum { QKV_MOMENTS_MAX = 3 };
 
 /* The part of an optimizer that a checkpoint keeps. qkv_optimizer_init (optimizer.h) fills it. */
 struct qkv_optimizer_state {
-    const char *name;               /* value of training.optimizer, such as adam; not owned */
+    const char *name;               /* such as adam; not owned */
     int64_t updates;                /* done so far */
     int moment_count;               /* of this optimizer: 2 for adam (m, v), 1 for sgd */
     void *moments[QKV_MOMENTS_MAX]; /* [moment_count], each laid out as the values of the parameters */

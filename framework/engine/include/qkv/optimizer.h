@@ -93,7 +93,7 @@ QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
                                            const struct qkv_parameters *parameters, struct qkv_error *error);
 
 /* Does one update. `gradients`: `blocks` arrays (1 or more), each laid out as the values of the parameters, with 0 where
- * there is no gradient and in the gaps between parameters. `scale`: factor of the sum, such as 1 / target tokens.
+ * there is no gradient and in the gaps between parameters. `scale`: factor of the sum, such as 1 / items of the batch.
  * `learning_rate`: from schedule.h. workers NULL: the calling thread alone. Afterwards the first block holds the scaled
  * sum, clipped by value but not by norm; the other blocks hold partial sums.
  *
