@@ -2,7 +2,7 @@
 #ifndef QKV_TOOLS_ALIGNMENT_TABLE_H
 #define QKV_TOOLS_ALIGNMENT_TABLE_H
 
-#include "qkv/alignment.h"
+#include "report/alignment_score.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

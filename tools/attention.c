@@ -7,6 +7,8 @@
 #include "sentence_pair.h"
 
 #include "qkv/attention_map.h"
+#include "report/collect.h"
+#include "report/words.h"
 
 #include <string.h>
 

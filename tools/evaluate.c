@@ -11,12 +11,13 @@
 #include "text_notes.h"
 #include "unknown_words.h"
 
-#include "qkv/alignment_score.h"
 #include "qkv/evaluate.h"
 #include "qkv/heads.h"
 #include "qkv/run.h"
+#include "report/alignment_score.h"
 
 #include "draw/text.h"
+#include "metrics/metric.h"
 #include "qkv/file.h"
 #include "report/json_text.h"
 #include "run/training_log.h"

@@ -8,6 +8,7 @@
 #include "sentence_pair.h"
 
 #include "qkv/attention_map.h"
+#include "report/words.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -9,6 +9,7 @@
 #include "draw/picture.h"
 #include "qkv/attention_map.h"
 #include "qkv/file.h"
+#include "report/words.h"
 #include "run/checkpoints.h"
 
 #include <math.h>

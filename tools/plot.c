@@ -7,6 +7,7 @@
 #include "draw/chart.h"
 #include "train/overfitting.h"
 
+#include "metrics/metric.h"
 #include "qkv/metrics.h"
 
 #include <math.h>

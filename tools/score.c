@@ -6,7 +6,8 @@
 #include "text_notes.h"
 
 #include "draw/text.h"
-#include "qkv/bootstrap.h"
+#include "metrics/bootstrap.h"
+#include "metrics/metric.h"
 #include "qkv/lines.h"
 
 #include <cjson/cJSON.h>

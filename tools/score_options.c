@@ -1,6 +1,7 @@
 #include "score_options.h"
 
 #include "attention_options.h"
+#include "metrics/metric.h"
 #include "print.h"
 
 #include <cjson/cJSON.h>

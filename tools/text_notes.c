@@ -2,6 +2,7 @@
 
 #include "print.h"
 
+#include "metrics/metric.h"
 #include "qkv/tokenizer.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Calls that a program should not make: each is refused, or does what its header says, and none reaches memory that it must
  * not. */
-#include "qkv/alignment_score.h"
 #include "qkv/batch.h"
 #include "qkv/evaluate.h"
+#include "report/alignment_score.h"
 
 #include "encoded.h"
 #include "support.h"

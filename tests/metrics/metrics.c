@@ -3,6 +3,7 @@
 #include "qkv/metrics.h"
 #include "qkv/version.h"
 
+#include "metrics/metric.h"
 #include "refusal.h"
 
 #include <criterion/criterion.h>

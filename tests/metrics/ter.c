@@ -1,4 +1,5 @@
 /* TER: cases that can be counted by hand. */
+#include "metrics/metric.h"
 #include "qkv/metrics.h"
 #include "qkv/version.h"
 

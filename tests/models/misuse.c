@@ -1,6 +1,7 @@
 /* Wrong calls of modules above the graph end in an error, NaN or an empty result, never in an abort. */
 #include "tiny.h"
 
+#include "metrics/metric.h"
 #include "qkv/explain.h"
 #include "qkv/gradcheck.h"
 #include "qkv/layers.h"

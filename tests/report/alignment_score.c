@@ -1,4 +1,4 @@
-#include "qkv/alignment_score.h"
+#include "report/alignment_score.h"
 
 #include "gold_links.h"
 #include "maps.h"

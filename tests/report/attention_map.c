@@ -1,5 +1,6 @@
 #include "maps.h"
 #include "refusal.h"
+#include "report/words.h"
 #include "support.h"
 
 #include <criterion/criterion.h>

@@ -1,7 +1,7 @@
 /* Attention maps of a model, compared with the same attention built from composable ops. */
-#include "qkv/alignment_score.h"
 #include "qkv/attention_collect.h"
 #include "qkv/layers.h"
+#include "report/alignment_score.h"
 
 #include "refusal.h"
 #include "support.h"

@@ -4,12 +4,12 @@
 #include "support.h"
 #include "zeroed_head.h"
 
-#include "qkv/alignment_score.h"
 #include "qkv/attention_collect.h"
 #include "qkv/evaluate.h"
 #include "qkv/heads.h"
 #include "qkv/layers.h"
 #include "qkv/ops.h"
+#include "report/alignment_score.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

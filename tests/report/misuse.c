@@ -4,7 +4,7 @@
 #include "refusal.h"
 #include "support.h"
 
-#include "qkv/alignment_score.h"
+#include "report/alignment_score.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

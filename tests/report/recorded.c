@@ -10,6 +10,7 @@
 #include "qkv/explain.h"
 #include "qkv/heads.h"
 #include "qkv/trainer.h"
+#include "report/collect.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 
 #include "data/corpus.h"
 #include "qkv/alignment.h"
-#include "qkv/alignment_score.h"
+#include "report/alignment_score.h"
 #include "qkv/evaluate.h"
 #include "qkv/heads.h"
 #include "run/checkpoints.h"

@@ -9,6 +9,7 @@
 #include "draw/text.h"
 #include "framework/engine/core/clock.h"
 
+#include "metrics/metric.h"
 #include "qkv/run.h"
 #include "qkv/vocabulary.h"
 

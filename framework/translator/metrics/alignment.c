@@ -1,8 +1,6 @@
 /* Draws links from word maps: to the strongest words in both directions, and then combines the two sets of links; and counts how
  * many of them are gold links (qkv/alignment.h has the definitions). */
-#include "qkv/alignment.h"
-
-#include <stdlib.h>
+#include "metrics/word_map.h"
 
 /* Links between all words; each array has a cell for each pair of words, [targets, sources]. */
 struct grid {
@@ -244,32 +242,4 @@ void qkv_alignment_rate(struct qkv_alignment_result *result)
     result->precision = ratio(found_possible, links);
     result->recall = ratio(found_sure, sure);
     result->error_rate = 1 - ratio(found_sure + found_possible, links + sure);
-}
-
-struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score, int64_t index)
-{
-    if (index < 0 || index >= score->count) return (struct qkv_alignment_result){0};
-    struct qkv_alignment_result result = score->results[index];
-    qkv_alignment_rate(&result);
-    return result;
-}
-
-struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score,
-                                                     enum qkv_alignment_drawing drawing)
-{
-    struct qkv_alignment_result best = {0};
-    bool found = false;
-    for (int64_t i = 0; i < score->count; i++) {
-        struct qkv_alignment_result result = qkv_alignment_score_get(score, i);
-        if (result.drawing != drawing || (found && result.error_rate >= best.error_rate)) continue;
-        best = result;
-        found = true;
-    }
-    return best;
-}
-
-void qkv_alignment_score_release(struct qkv_alignment_score *score)
-{
-    free(score->results);
-    *score = (struct qkv_alignment_score){0};
 }

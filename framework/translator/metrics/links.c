@@ -2,9 +2,9 @@
  * between tokens. */
 #include "core/grow.h"
 #include "data/unicode.h"
-#include "qkv/alignment.h"
+#include "metrics/token_links.h"
+#include "metrics/word_map.h"
 #include "qkv/lines.h"
-#include "qkv/token_links.h"
 
 #include <ctype.h>
 #include <stdlib.h>

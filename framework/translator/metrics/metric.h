@@ -1,5 +1,5 @@
-/* Private to the metrics: the functions of a metric that compares texts; texts as code points, their words, and the n-grams that
- * two texts share.
+/* Private: names and details of scores, for the tools; and, for the metrics, the functions of a metric that compares texts; texts
+ * as code points, their words, and the n-grams that two texts share.
  *
  * For each TEXT_METRIC row of qkv/metrics.def, metrics/<name>.c defines one struct, qkv_text_metric_<name>. A metric counts
  * numbers for each segment, its statistics, whose sums over all segments determine the score; the scorer (scores.c) adds them
@@ -8,6 +8,34 @@
 #define QKV_METRICS_METRIC_H
 
 #include "qkv/metrics.h"
+
+/* ---- names and details of scores ---- */
+
+/* The name in signatures: 13a, intl, none, char; "unknown" for another number. */
+const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer);
+
+/* The name in signatures: exp, floor, add-k, none; "unknown" for another number. */
+const char *qkv_bleu_smoothing_name(enum qkv_bleu_smoothing smoothing);
+
+/* Whether the score a of a metric, which must exist, is better than b. NaN, a missing score, is worse than any other. */
+bool qkv_metric_is_better(enum qkv_metric metric, double a, double b);
+
+/* True for a text metric that the options ask for. */
+bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric);
+
+/* One or several numbers from which a score is computed: BLEU has precisions (1 to 4, percent), brevity_penalty,
+ * hypothesis_length and reference_length (words); TER has edits and reference_length (words). */
+enum { QKV_METRIC_DETAILS = 4 };
+struct qkv_metric_detail {
+    const char *key; /* in JSON */
+    int count;
+    double value[QKV_BLEU_ORDER]; /* [count] */
+};
+
+/* Fills in the details of a text metric; returns how many there are, at most QKV_METRIC_DETAILS. 0 if it has none, or no
+ * text was added. */
+int qkv_scorer_details(const struct qkv_scorer *scorer, enum qkv_metric metric,
+                       struct qkv_metric_detail details[QKV_METRIC_DETAILS]);
 
 /* ---- texts (text.c) ---- */
 

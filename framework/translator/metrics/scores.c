@@ -1,7 +1,7 @@
 /* The table of metrics, the accumulator of all of them, and the bootstrap. */
 #include "core/grow.h"
+#include "metrics/bootstrap.h"
 #include "metrics/metric.h"
-#include "qkv/bootstrap.h"
 #include "qkv/scalar_math.h"
 #include "qkv/version.h"
 

@@ -1,5 +1,5 @@
 /* Scores the cross maps of attention reports, and of a run, against gold links. */
-#include "qkv/alignment_score.h"
+#include "report/alignment_score.h"
 
 #include "report/collect.h"
 #include "report/words.h"
@@ -164,4 +164,34 @@ enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct q
     qkv_alignments_release(&scoring.gold);
     qkv_forced_close(&slots);
     return status;
+}
+
+/* ---- results ---- */
+
+struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score, int64_t index)
+{
+    if (index < 0 || index >= score->count) return (struct qkv_alignment_result){0};
+    struct qkv_alignment_result result = score->results[index];
+    qkv_alignment_rate(&result);
+    return result;
+}
+
+struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score,
+                                                     enum qkv_alignment_drawing drawing)
+{
+    struct qkv_alignment_result best = {0};
+    bool found = false;
+    for (int64_t i = 0; i < score->count; i++) {
+        struct qkv_alignment_result result = qkv_alignment_score_get(score, i);
+        if (result.drawing != drawing || (found && result.error_rate >= best.error_rate)) continue;
+        best = result;
+        found = true;
+    }
+    return best;
+}
+
+void qkv_alignment_score_release(struct qkv_alignment_score *score)
+{
+    free(score->results);
+    *score = (struct qkv_alignment_score){0};
 }

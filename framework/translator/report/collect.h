@@ -64,6 +64,14 @@ enum qkv_status qkv_value_norms_apply(const struct value_norms *norms, const str
 /* Its parts, valid until the next pass. */
 const struct qkv_trace *qkv_attention_collector_trace(const struct qkv_attention_collector *collector);
 
+/* From the next pass on, maps hold norms: each weight times the norm of the vector that it multiplies, which is the value
+ * after the output projection of its head (Kobayashi et al. 2020, "Attention is Not Only a Weight"). All passes use the
+ * output projections as they are at this call. Fails when memory runs out, and for a program's own network whose single head
+ * has no attentional layer; maps then still hold weights. A pass fails if a program's own network does not record the
+ * values (qkv_trace_record in network.h). */
+enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector,
+                                                      struct qkv_error *error);
+
 /* Like qkv_attention_collector_measure_norms, but with norms that the caller owns, so that several collectors can share them.
  * NULL: maps hold weights. */
 void qkv_attention_collector_set_norms(struct qkv_attention_collector *collector,

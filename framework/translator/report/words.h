@@ -1,11 +1,28 @@
-/* Private: rows of weights as distributions; weights between tokens merged into weights between words, for attention maps,
+/* Private: what maps consist of; rows of weights as distributions; weights between tokens merged into weights between words, for attention maps,
  * explanations and word alignment. */
 #ifndef QKV_REPORT_WORDS_H
 #define QKV_REPORT_WORDS_H
 
-#include "qkv/alignment.h"
+#include "metrics/word_map.h"
 #include "qkv/attention_map.h"
 #include "qkv/corpus.h"
+
+/* ---- maps (attention_map.c, words.c) ---- */
+
+/* Finds a kind by its name; false if there is none. */
+bool qkv_attention_kind_find(const char *name, enum qkv_attention_kind *kind);
+
+/* Returns the tokens of the rows (columns) of maps of a kind. */
+const char *const *qkv_attention_row_tokens(const struct qkv_attention_report *report,
+                                            enum qkv_attention_kind kind);
+const char *const *qkv_attention_column_tokens(const struct qkv_attention_report *report,
+                                               enum qkv_attention_kind kind);
+
+/* Divides each row of each map by its sum; a row of zeros stays as it is. For maps of norms (attention_collect.h), which
+ * then are shares. `normalized`, which may be `report`, lives in the arena. Fails for invalid maps, and when memory is
+ * out. */
+enum qkv_status qkv_attention_normalize(const struct qkv_attention_report *report, struct qkv_arena *arena,
+                                        struct qkv_attention_report *normalized, struct qkv_error *error);
 
 /* ---- rows of weights ---- */
 

@@ -7,6 +7,7 @@
 #include "qkv/attention_map.h"
 #include "qkv/explanation.h"
 #include "qkv/format.h"
+#include "report/words.h"
 
 /* Attention maps or explanations to write. The options are checked and complete. */
 struct explanations_job {

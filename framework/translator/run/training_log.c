@@ -1,6 +1,7 @@
 #include "run/training_log.h"
 
 #include "core/grow.h"
+#include "metrics/metric.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* The gradient check of the model that a config describes, or that a run has trained. */
 #include "qkv/check_model.h"
 
+#include "metrics/token_links.h"
 #include "qkv/network.h"
-#include "qkv/token_links.h"
 #include "train/training.h"
 
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include "core/temporary.h"
 #include "run/checkpoints.h"
 
+#include "metrics/metric.h"
 #include "qkv/scalar_math.h"
 
 #include <errno.h>

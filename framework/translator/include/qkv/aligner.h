@@ -39,12 +39,15 @@ struct qkv_aligner_options {
     struct qkv_aligner_map map[2]; /* of the run, and of the run in the other direction */
     enum qkv_alignment_reading reading;
     enum qkv_alignment_drawing drawing;
-    double threshold; /* of qkv_alignment_draw; 0: the strongest words */
+    double
+        threshold; /* above 0: link all words with a greater weight (alignment.h); 0: the strongest words */
     /* Multiply each weight by the norm of the vector that it multiplies, which is the value after the output projection of
      * its head (Kobayashi et al. 2020, "Attention is not only a weight"). Each row is then divided by its sum, which
      * includes the column of </s>. Means over heads are taken of these products, before the division. */
     bool norms;
-    bool multiply; /* with two runs: qkv_word_maps_multiply before links are drawn */
+    /* With two runs, before links are drawn: multiply each weight by the weight of the other run for the same two words, and
+     * divide each row by its sum (Liang, Taskar and Klein 2006, "Alignment by agreement") */
+    bool multiply;
 };
 
 struct qkv_aligner;

@@ -1,5 +1,5 @@
-/* Word alignment: draws links from weights between words, reads gold links, and scores drawn links against gold links.
- * alignment_score.h does this for attention maps, aligner.h for a run and a text.
+/* Word alignment: how links are drawn from weights between words, which aligner.h does for a run and a text; reads gold links, and
+ * scores drawn links against them.
  *
  * Words are separated by white space. A word map has the weight of each source word for each target word. A decoder step
  * reads one target word and predicts the next, so its row of weights can be read in two ways (enum qkv_alignment_reading of
@@ -24,19 +24,12 @@
  * together. The best error rate is 0.
  *
  * Example:
- *     double weights[2 * 2] = {0.9, 0.1, 0.2, 0.8};
- *     struct qkv_word_map map = {.weights = weights, .targets = 2, .sources = 2};
  *     struct qkv_alignment_link links[2] = {{0, 0, true, 1, 1}, {1, 1, true, 1, 5}};
- *     struct qkv_alignment gold = {.links = links, .count = 2}, drawn;
+ *     struct qkv_alignment gold = {.links = links, .count = 2}, drawn = {.links = links, .count = 1};
  *     struct qkv_alignment_result result = {.drawing = QKV_DRAWING_GROW_DIAG};
- *     struct qkv_arena arena = {0};
- *     struct qkv_error error;
- *     if (!qkv_alignment_draw(&map, NULL, QKV_DRAWING_GROW_DIAG, 0, &arena, &drawn, &error)) {
- *         qkv_alignment_count(&result, &drawn, &gold);
- *         qkv_alignment_rate(&result);
- *         printf("alignment error rate: %g\n", result.error_rate);
- *     }
- *     qkv_arena_release(&arena);
+ *     qkv_alignment_count(&result, &drawn, &gold);
+ *     qkv_alignment_rate(&result);
+ *     printf("alignment error rate: %g\n", result.error_rate);
  */
 #ifndef QKV_ALIGNMENT_H
 #define QKV_ALIGNMENT_H
@@ -105,17 +98,7 @@ QKV_API enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, c
 
 QKV_API void qkv_alignments_release(struct qkv_alignments *alignments);
 
-/* Fails when a link names a word that the sentence pair does not have. */
-QKV_API enum qkv_status qkv_alignment_check(const struct qkv_alignment *alignment,
-                                            struct qkv_word_counts words, struct qkv_error *error);
-
 /* ---- drawing links ---- */
-
-/* Weights between the words of a sentence pair. */
-struct qkv_word_map {
-    double *weights; /* [targets, sources], row-major; not owned */
-    int64_t targets, sources;
-};
 
 /* predicted, read; NULL for other numbers. */
 QKV_API const char *qkv_alignment_reading_name(enum qkv_alignment_reading reading);
@@ -130,22 +113,6 @@ enum qkv_alignment_drawing {
 
 /* target, source, intersection, union, grow-diag, grow-diag-final-and; NULL for other numbers. */
 QKV_API const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing);
-
-/* Lets two directions of one sentence pair agree (Liang, Taskar and Klein 2006, "Alignment by agreement"): multiplies each
- * weight of `map` by the weight that `reverse`, in which sources and targets are exchanged, has for the same two words, and the
- * other way round; then divides each row of both maps by its sum, unless the sum is 0. Fails, and changes nothing, when the maps
- * do not fit each other. */
-QKV_API enum qkv_status qkv_word_maps_multiply(struct qkv_word_map *map, struct qkv_word_map *reverse,
-                                               struct qkv_error *error);
-
-/* Draws links: T from the rows of `map`, and S from the rows of `reverse`, in which sources and targets are exchanged
- * (NULL: from the columns of `map`). threshold: if above 0, draws all links with a greater weight, or from columns with a
- * greater share of the column. The links are in the arena. Fails when the maps do not fit each other, for more than 2^31 - 1
- * words, for a drawing that does not exist, for a threshold below 0 or NaN, and out of memory. */
-QKV_API enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const struct qkv_word_map *reverse,
-                                           enum qkv_alignment_drawing drawing, double threshold,
-                                           struct qkv_arena *arena, struct qkv_alignment *drawn,
-                                           struct qkv_error *error);
 
 /* ---- counting ---- */
 
@@ -165,28 +132,5 @@ QKV_API void qkv_alignment_count(struct qkv_alignment_result *result, const stru
 
 /* Computes the three rates from the counts. */
 QKV_API void qkv_alignment_rate(struct qkv_alignment_result *result);
-
-/* ---- results of several maps ---- */
-
-/* Caller's storage; all zero is empty. alignment_score.h fills it. */
-struct qkv_alignment_score {
-    struct qkv_alignment_result *results; /* [count]: counts over all sentences so far */
-    int64_t count;
-    int64_t sentences;
-    int64_t missing; /* pairs that have no gold links: every link drawn there counts as wrong */
-};
-
-/* Result `index` of 0 .. count - 1, with its rates. Results are sorted by drawing (target, union), reading, layer, head;
- * the mean over the heads of a layer follows its heads, the mean over all heads comes last. All 0 if there is no such
- * result. */
-QKV_API struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score,
-                                                            int64_t index);
-
-/* The result with the lowest error rate among those with this drawing; of equal results the first. All 0 if there is
- * none. */
-QKV_API struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score,
-                                                             enum qkv_alignment_drawing drawing);
-
-QKV_API void qkv_alignment_score_release(struct qkv_alignment_score *score);
 
 #endif

@@ -48,14 +48,6 @@ QKV_API struct qkv_attention_collector *qkv_attention_collector_new(const struct
                                                                     struct qkv_error *error);
 QKV_API void qkv_attention_collector_free(struct qkv_attention_collector *collector);
 
-/* From the next pass on, maps hold norms: each weight times the norm of the vector that it multiplies, which is the value
- * after the output projection of its head (Kobayashi et al. 2020, "Attention is Not Only a Weight"). All passes use the
- * output projections as they are at this call. Fails when memory runs out, and for a program's own network whose single head
- * has no attentional layer; maps then still hold weights. A pass fails if a program's own network does not record the
- * values (qkv_trace_record in network.h). */
-QKV_API enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector,
-                                                              struct qkv_error *error);
-
 /* Runs `count` pairs through the model in one pass, without dropout and gradients, and fills reports[count] with the maps
  * of the attention kinds in `kinds` (bits 1u << kind; 0: all), ordered by kind, layer, head. The source of a report ends
  * with </s>; its target begins with <s> (target_input) or ends with </s> (target_output); title and model are NULL. Reports

@@ -35,9 +35,6 @@
 /* Returns the name of a kind in files and on the command line: encoder, decoder or cross; "unknown" for any other value. */
 QKV_API const char *qkv_attention_kind_name(enum qkv_attention_kind kind);
 
-/* Finds a kind by its name; false if there is none. */
-QKV_API bool qkv_attention_kind_find(const char *name, enum qkv_attention_kind *kind);
-
 /* One head of one layer. */
 struct qkv_attention_map {
     enum qkv_attention_kind kind;
@@ -72,12 +69,6 @@ struct qkv_attention_report {
     int64_t silent_count;
 };
 
-/* Returns the tokens of the rows (columns) of maps of a kind. */
-QKV_API const char *const *qkv_attention_row_tokens(const struct qkv_attention_report *report,
-                                                    enum qkv_attention_kind kind);
-QKV_API const char *const *qkv_attention_column_tokens(const struct qkv_attention_report *report,
-                                                       enum qkv_attention_kind kind);
-
 /* Writes the name of a map into `text`, such as cross.2.3, or cross.2.mean for the mean over heads.
  * The name is cut to `size` bytes; 64 are enough. */
 QKV_API void qkv_attention_map_name(const struct qkv_attention_map *map, char *text, size_t size);
@@ -98,14 +89,6 @@ enum {
 QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, unsigned kinds,
                                              int layer, int head, struct qkv_arena *arena,
                                              struct qkv_attention_report *selected, struct qkv_error *error);
-
-/* Divides each row of each map by its sum; a row of zeros stays as it is. For maps of norms (attention_collect.h), which
- * then are shares. `normalized`, which may be `report`, lives in the arena. Fails for invalid maps, and when memory is
- * out. */
-QKV_API enum qkv_status qkv_attention_normalize(const struct qkv_attention_report *report,
-                                                struct qkv_arena *arena,
-                                                struct qkv_attention_report *normalized,
-                                                struct qkv_error *error);
 
 /* The index of the word that each token of a sentence pair is part of, without <s> and </s>, as in qkv_tokens.word and
  * qkv_token_words (tokenizer.h); -1: no word. NULL: each token is a word. */

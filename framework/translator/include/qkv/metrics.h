@@ -50,9 +50,6 @@ enum qkv_bleu_tokenizer {
 };
 enum { QKV_BLEU_TOKENIZERS = QKV_BLEU_CHAR + 1 };
 
-/* The name in signatures: 13a, intl, none, char; "unknown" for another number. */
-QKV_API const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer);
-
 /* Smoothing of BLEU: what counts for an n-gram order without matches (Chen and Cherry 2014). */
 enum qkv_bleu_smoothing {
     QKV_BLEU_EXP,   /* half a match for the first such order, a quarter for the next one, and so on (NIST) */
@@ -61,9 +58,6 @@ enum qkv_bleu_smoothing {
     QKV_BLEU_UNSMOOTHED, /* nothing: the score is 0 */
 };
 enum { QKV_BLEU_SMOOTHINGS = QKV_BLEU_UNSMOOTHED + 1 };
-
-/* The name in signatures: exp, floor, add-k, none; "unknown" for another number. */
-QKV_API const char *qkv_bleu_smoothing_name(enum qkv_bleu_smoothing smoothing);
 
 /* The metrics of texts:
  * - corpus BLEU (Papineni et al. 2002): the geometric mean of the clipped n-gram precisions of orders 1 to 4, times the
@@ -104,9 +98,6 @@ struct qkv_metric_info {
 
 /* NULL for a metric that does not exist. */
 QKV_API const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric);
-
-/* Whether the score a of a metric, which must exist, is better than b. NaN, a missing score, is worse than any other. */
-QKV_API bool qkv_metric_is_better(enum qkv_metric metric, double a, double b);
 
 /* Sums over sentences, from which the metrics are computed whose `of_texts` is false. */
 struct qkv_score_counts {
@@ -165,23 +156,6 @@ QKV_API struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer);
 
 /* The text metrics of the segment that was added last, as if it were the only one; the others are NaN. */
 QKV_API struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer);
-
-/* True for a text metric that the options ask for. */
-QKV_API bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric);
-
-/* One or several numbers from which a score is computed: BLEU has precisions (1 to 4, percent), brevity_penalty,
- * hypothesis_length and reference_length (words); TER has edits and reference_length (words). */
-enum { QKV_METRIC_DETAILS = 4 };
-struct qkv_metric_detail {
-    const char *key; /* in JSON */
-    int count;
-    double value[QKV_BLEU_ORDER]; /* [count] */
-};
-
-/* Fills in the details of a text metric; returns how many there are, at most QKV_METRIC_DETAILS. 0 if it has none, or no
- * text was added. */
-QKV_API int qkv_scorer_details(const struct qkv_scorer *scorer, enum qkv_metric metric,
-                               struct qkv_metric_detail details[QKV_METRIC_DETAILS]);
 
 /* Writes the title of a metric, cut to `size` bytes with the NUL: the title of its info, or another one that depends on the
  * options, such as chrF++. */

@@ -1,0 +1,33 @@
+/* Private: word maps, and links that are drawn from them. qkv/alignment.h has the definitions. */
+#ifndef QKV_METRICS_WORD_MAP_H
+#define QKV_METRICS_WORD_MAP_H
+
+#include "qkv/alignment.h"
+
+/* Weights between the words of a sentence pair. */
+struct qkv_word_map {
+    double *weights; /* [targets, sources], row-major; not owned */
+    int64_t targets, sources;
+};
+
+/* Lets two directions of one sentence pair agree (Liang, Taskar and Klein 2006, "Alignment by agreement"): multiplies each
+ * weight of `map` by the weight that `reverse`, in which sources and targets are exchanged, has for the same two words, and the
+ * other way round; then divides each row of both maps by its sum, unless the sum is 0. Fails, and changes nothing, when the maps
+ * do not fit each other. */
+enum qkv_status qkv_word_maps_multiply(struct qkv_word_map *map, struct qkv_word_map *reverse,
+                                       struct qkv_error *error);
+
+/* Draws links: T from the rows of `map`, and S from the rows of `reverse`, in which sources and targets are exchanged
+ * (NULL: from the columns of `map`). threshold: if above 0, draws all links with a greater weight, or from columns with a
+ * greater share of the column. The links are in the arena. Fails when the maps do not fit each other, for more than 2^31 - 1
+ * words, for a drawing that does not exist, for a threshold below 0 or NaN, and out of memory. */
+enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const struct qkv_word_map *reverse,
+                                   enum qkv_alignment_drawing drawing, double threshold,
+                                   struct qkv_arena *arena, struct qkv_alignment *drawn,
+                                   struct qkv_error *error);
+
+/* Fails when a link names a word that the sentence pair does not have. */
+enum qkv_status qkv_alignment_check(const struct qkv_alignment *alignment, struct qkv_word_counts words,
+                                    struct qkv_error *error);
+
+#endif
