@@ -45,7 +45,7 @@ int read_layer_or_head(const char *option, const char *text, unsigned accepted, 
     return QKV_OK;
 }
 
-const char *measure_name(const void *context, int64_t index)
+const char *attention_measure_name(const void *context, int64_t index)
 {
     (void)context;
     return index == 0 ? "weights" : index == 1 ? "norms" : NULL;
@@ -53,7 +53,7 @@ const char *measure_name(const void *context, int64_t index)
 
 bool measures_norms(const char *text)
 {
-    return choice_index(text, measure_name, 0);
+    return choice_index(text, attention_measure_name, 0);
 }
 
 enum qkv_status silence_heads(struct qkv_model *model, const struct option_list *without,

@@ -30,11 +30,11 @@ int read_layer_or_head(const char *option, const char *text, unsigned accepted, 
 #define COMMAND_OPTION_MEASURE(text)                                                                         \
     {"measure", 0, "WHAT", OPTION_CHOICE, text,                                                              \
      "weights (default): attention weights; norms: weights times the norms of what the head makes of " \
-     "each word (Kobayashi et al. 2020)", .choices = measure_name}
+     "each word (Kobayashi et al. 2020)", .choices = attention_measure_name}
 /* clang-format on */
 
 /* The choices of --measure; the context is not used. */
-const char *measure_name(const void *context, int64_t index);
+const char *attention_measure_name(const void *context, int64_t index);
 
 /* Whether `text`, the value of the option, is "norms". NULL: the option is not given. */
 bool measures_norms(const char *text);

@@ -158,7 +158,7 @@ static void write_json(const struct heads *h, struct bytes *out)
     cJSON_AddStringToObject(object, "run", h->run.config.name);
     cJSON_AddStringToObject(object, "checkpoint", h->run.checkpoint);
     cJSON_AddStringToObject(object, "test", h->test);
-    cJSON_AddStringToObject(object, "measure", measure_name(NULL, measures_norms(measure)));
+    cJSON_AddStringToObject(object, "measure", attention_measure_name(NULL, measures_norms(measure)));
     cJSON_AddNumberToObject(object, "sentences", (double)h->measured.sentences);
     cJSON_AddNumberToObject(object, "tokens", (double)h->measured.tokens);
     add_number(object, "loss", h->measured.loss);
