@@ -7,9 +7,9 @@
 
 #include "data/corpus.h"
 #include "qkv/alignment.h"
-#include "report/alignment_score.h"
 #include "qkv/evaluate.h"
 #include "qkv/heads.h"
+#include "report/alignment_score.h"
 #include "run/checkpoints.h"
 #include "run/training_log.h"
 
