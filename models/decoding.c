@@ -4,8 +4,9 @@
 #include "data/batch.h"
 #include "models/network.h"
 
-#include "qkv/ops.h"
-#include "qkv/scalar_math.h"
+#include "core/memory.h"
+#include "core/numbers.h"
+#include "graph/internal.h"
 
 #include <math.h>
 #include <stdlib.h>

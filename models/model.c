@@ -1,13 +1,13 @@
 /* A model: its parameters, forced passes with their traces, the loss, and its heads. */
 #include "qkv/model.h"
+#include "graph/internal.h"
 
 #include "config/config_keys.h"
 #include "data/batch.h"
 #include "graph/graph.h"
 #include "models/network.h"
 
-#include "qkv/dtype.h"
-#include "qkv/ops.h"
+#include "graph/attention_rule.h"
 
 #include <math.h>
 #include <stdlib.h>

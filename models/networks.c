@@ -1,7 +1,7 @@
 /* The registered networks, and their settings in configs. */
-#include "core/number.h"
+#include "core/memory.h"
+#include "core/text.h"
 #include "models/network.h"
-#include "qkv/nearest.h"
 
 #include <math.h>
 #include <string.h>

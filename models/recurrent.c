@@ -9,6 +9,7 @@
  * directions side by side. The summary of a sentence is the last hidden state of each direction.
  * Input feeding: each decoder step also reads a vector: with attention the attentional vector of the
  * step before it (Luong et al. 2015), without attention the summary (Cho et al. 2014). */
+#include "core/memory.h"
 #include "models/network.h"
 
 #include <string.h>

@@ -4,8 +4,8 @@
 #include "data/batch.h"
 #include "models/network.h"
 
-#include "qkv/random.h"
-#include "qkv/scalar_math.h"
+#include "core/memory.h"
+#include "core/numbers.h"
 #include "qkv/vocabulary.h"
 
 #include <math.h>

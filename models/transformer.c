@@ -4,6 +4,8 @@
  * tokens with queries, with keys. An `owner` is a struct qkv_part that says which stack or layer
  * tensors belong to; qkv_trace_record copies it and sets role and node. */
 #include "config/config_keys.h"
+#include "core/memory.h"
+#include "graph/attention_rule.h"
 #include "graph/graph.h"
 #include "models/network.h"
 

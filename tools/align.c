@@ -7,9 +7,11 @@
 #include "terminal.h"
 #include "unknown_words.h"
 
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/text.h"
 #include "data/corpus.h"
 #include "qkv/aligner.h"
-#include "qkv/file.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 #include "attention_options.h"
+#include "core/text.h"
 
 #include "print.h"
 

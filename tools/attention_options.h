@@ -4,6 +4,7 @@
 #define QKV_TOOLS_ATTENTION_OPTIONS_H
 
 #include "command.h"
+#include "core/text.h"
 
 #include "qkv/config.h"
 #include "qkv/model.h"

@@ -1,4 +1,5 @@
 #include "attention_text.h"
+#include "core/memory.h"
 
 #include "attention_options.h"
 #include "output_options.h"

@@ -24,8 +24,7 @@ folders="framework/engine/core framework/engine/graph framework/engine/kernels f
 # A public header belongs to the folder that defines the functions it declares. These headers declare none.
 public="framework/engine/include/qkv framework/translator/include/qkv"
 engine=${public%% *} translator=${public##* }
-owners="$translator/qkv.h:tools $engine/engine.h:framework/engine/optimize $engine/dtype.h:framework/engine/core $engine/choices.h:framework/engine/core
-    $engine/optimizer_options.h:framework/engine/core
+owners="$translator/qkv.h:tools $engine/engine.h:framework/engine/optimize $engine/optimizer_options.h:framework/engine/core
     $translator/attention_kind.h:framework/translator/config $translator/matrix.h:framework/translator/config
     $translator/messages.h:framework/translator/config"
 
@@ -248,7 +247,7 @@ check_examples() {
             sed 's/^/    /' "$work/example"
             printf '%s\n}\n' "$result"
         } >"$program"
-        grep -q '"qkv/error.h"\|<qkv/error.h>' "$header" || sed -i '1i #include <qkv/error.h>' "$program"
+        grep -q '"qkv/base.h"\|<qkv/base.h>' "$header" || sed -i '1i #include <qkv/base.h>' "$program"
         "${CC:-cc}" -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wno-unused-variable -Wno-unused-but-set-variable -Werror \
             -fsyntax-only -I framework/engine/include -I framework/translator/include -I "$work/include" "$program" >"$work/messages" 2>&1 ||
             awk -v header="$header" '/error:|warning:/ { sub(/^[^ ]* /, ""); print header ":1: its example: " $0 }' \

@@ -7,7 +7,6 @@
 #include "config/path.h"
 #include "core/file.h"
 #include "data/prepared.h"
-#include "qkv/file.h"
 #include "qkv/lines.h"
 #include "qkv/run.h"
 

@@ -3,7 +3,7 @@
 #define QKV_TOOLS_CONFIG_H
 
 #include "command.h"
-#include "qkv/arena.h"
+#include "qkv/base.h"
 #include "qkv/config.h"
 
 /* Reads a config, or standard input for "-". `settings` are overrides, or NULL; texts live in

@@ -16,9 +16,9 @@
 #include "qkv/run.h"
 #include "report/alignment_score.h"
 
+#include "core/file.h"
 #include "draw/text.h"
 #include "metrics/metric.h"
-#include "qkv/file.h"
 #include "report/json_text.h"
 #include "run/training_log.h"
 

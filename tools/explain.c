@@ -2,6 +2,8 @@
 #include "attention_options.h"
 #include "command.h"
 #include "config.h"
+#include "core/file.h"
+#include "core/memory.h"
 #include "explain/scene.h"
 #include "output_options.h"
 #include "print.h"

@@ -6,9 +6,10 @@
 #include "sentence_pair.h"
 #include "terminal.h"
 
+#include "core/file.h"
+#include "core/memory.h"
 #include "draw/picture.h"
 #include "qkv/attention_map.h"
-#include "qkv/file.h"
 #include "report/words.h"
 #include "run/checkpoints.h"
 

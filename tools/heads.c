@@ -7,10 +7,10 @@
 #include "terminal.h"
 #include "unknown_words.h"
 
+#include "core/file.h"
 #include "draw/text.h"
 #include "qkv/attention_map.h"
 #include "qkv/evaluate.h"
-#include "qkv/file.h"
 #include "qkv/heads.h"
 #include "report/json_text.h"
 

@@ -1,4 +1,5 @@
 #include "input_lines.h"
+#include "core/memory.h"
 
 #include "print.h"
 

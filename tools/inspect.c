@@ -1,9 +1,11 @@
 /* qkv inspect: shows the configuration, training progress, checkpoint files and parameters of a run. */
 #include "command.h"
+#include "core/choices.h"
+#include "core/memory.h"
 #include "print.h"
 
 #include "config/config_keys.h"
-#include "framework/engine/core/plain_text.h"
+#include "framework/engine/core/text.h"
 #include "qkv/run.h"
 
 #include <cjson/cJSON.h>

@@ -4,9 +4,9 @@
 #include "print.h"
 #include "program.h"
 
-#include "qkv/kernels.h"
+#include "kernels/registry.h"
+#include "qkv/base.h"
 #include "qkv/version.h"
-#include "qkv/workers.h"
 
 #include <errno.h>
 #include <fcntl.h>

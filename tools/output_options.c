@@ -3,8 +3,8 @@
 #include "print.h"
 #include "terminal.h"
 
-#include "qkv/arena.h"
-#include "qkv/file.h"
+#include "core/file.h"
+#include "core/memory.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

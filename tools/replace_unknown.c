@@ -1,4 +1,5 @@
 #include "replace_unknown.h"
+#include "core/memory.h"
 
 #include "qkv/attention_map.h"
 #include "qkv/bpe.h"

@@ -1,4 +1,5 @@
 #include "score_options.h"
+#include "core/text.h"
 
 #include "attention_options.h"
 #include "metrics/metric.h"

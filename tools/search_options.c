@@ -1,4 +1,5 @@
 #include "search_options.h"
+#include "core/choices.h"
 
 #include "print.h"
 

@@ -1,4 +1,6 @@
 #include "sentence_pair.h"
+#include "core/file.h"
+#include "core/memory.h"
 
 #include "attention_text.h"
 #include "print.h"

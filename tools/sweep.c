@@ -6,14 +6,11 @@
 #include "terminal.h"
 
 #include "compare/run_set.h"
-#include "core/processors.h"
+#include "core/file.h"
+#include "core/system.h"
 #include "draw/text.h"
-#include "framework/engine/core/clock.h"
 
-#include "qkv/arena.h"
 #include "qkv/config.h"
-#include "qkv/error.h"
-#include "qkv/file.h"
 #include "qkv/run.h"
 
 #include <errno.h>

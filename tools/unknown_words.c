@@ -1,4 +1,5 @@
 #include "unknown_words.h"
+#include "core/text.h"
 
 #include "print.h"
 #include "terminal.h"

@@ -1,4 +1,5 @@
 #include "datasets/generate/dataset.h"
+#include "core/file.h"
 
 #include <errno.h>
 #include <stdlib.h>

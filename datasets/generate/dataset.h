@@ -2,9 +2,7 @@
 #ifndef QKV_DATASETS_DATASET_H
 #define QKV_DATASETS_DATASET_H
 
-#include "qkv/error.h"
-#include "qkv/file.h"
-#include "qkv/random.h"
+#include "core/file.h"
 
 #include <stdbool.h>
 #include <stdint.h>

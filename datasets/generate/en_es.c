@@ -1,4 +1,8 @@
 #include "datasets/generate/en_es.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/numbers.h"
+#include "core/text.h"
 
 #include "datasets/generate/random_sentence.h"
 #include "qkv/vocabulary.h"

@@ -1,4 +1,5 @@
 #include "datasets/generate/lexicon.h"
+#include "core/memory.h"
 
 #include "qkv/lines.h"
 

@@ -6,7 +6,7 @@
 #ifndef QKV_DATASETS_LEXICON_H
 #define QKV_DATASETS_LEXICON_H
 
-#include "qkv/arena.h"
+#include "qkv/base.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,6 @@
 #include "datasets/generate/sequences.h"
+#include "core/file.h"
+#include "core/text.h"
 
 #include <stdlib.h>
 #include <string.h>

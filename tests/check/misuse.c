@@ -1,6 +1,5 @@
 /* The gradient check called wrongly, as by a program that is not finished: it refuses with a status and a sentence. */
-#include "qkv/gradcheck.h"
-#include "qkv/parameters.h"
+#include "framework/engine/check/check.h"
 
 #include "refusal.h"
 

@@ -1,5 +1,5 @@
 /* Every op, through the samples that it carries. */
-#include "qkv/gradcheck.h"
+#include "framework/engine/check/check.h"
 
 #include "support.h"
 

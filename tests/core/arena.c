@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* mincore */
-#include "qkv/arena.h"
+#include "framework/engine/core/memory.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "refusal.h"
 #include "support.h"
 
-#include "qkv/error.h"
+#include "qkv/base.h"
 
 #include <criterion/criterion.h>
 #include <setjmp.h>

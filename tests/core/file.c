@@ -1,4 +1,4 @@
-#include "qkv/file.h"
+#include "framework/engine/core/file.h"
 
 #include "refusal.h"
 #include "support.h"

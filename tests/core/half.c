@@ -1,5 +1,5 @@
 /* Half precision: every number of it, and the rounding of float32. */
-#include "framework/engine/core/half.h"
+#include "framework/engine/core/numbers.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* int8 numbers with a scale. */
-#include "framework/engine/core/int8.h"
+#include "framework/engine/core/numbers.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

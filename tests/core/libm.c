@@ -1,5 +1,6 @@
-/* The program calls no function of the C library whose last bit depends on the processor: qkv/scalar_math.h has others.
+/* The program calls no function of the C library whose last bit depends on the processor: core/numbers.h has others.
  * What the C standard or IEEE 754 defines to the last bit, as sqrt, floor or fmax, may be called. */
+#include "framework/engine/core/numbers.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
@@ -20,5 +21,5 @@ Test(libm, objects_name_no_function_that_is_not_exact)
     run_ok("cd '%s' && find %s -exec '%s' -A -u {} + >'%s/names'", QKV_BUILD_DIR, OBJECTS, QKV_NM, folder);
     run_ok("grep -q ' U qkv_scalar_exp$' '%s/names'", folder); /* names are listed as the next line expects */
     struct outcome inexact = run("grep -E ' U (%s)[fl]?$' '%s/names'", INEXACT, folder);
-    cr_expect_eq(inexact.exit_code, 1, "call functions of qkv/scalar_math.h in place of\n%s", inexact.output);
+    cr_expect_eq(inexact.exit_code, 1, "call functions of core/numbers.h in place of\n%s", inexact.output);
 }

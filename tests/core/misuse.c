@@ -1,8 +1,8 @@
 /* Numbers that do not fit: each call ends, and none reaches memory that it must not. */
-#include "qkv/attention_rule.h"
-#include "qkv/file.h"
-#include "qkv/random.h"
-#include "qkv/workers.h"
+#include "framework/engine/core/file.h"
+#include "framework/engine/core/numbers.h"
+#include "framework/engine/core/system.h"
+#include "framework/engine/graph/attention_rule.h"
 
 #include "refusal.h"
 #include "support.h"

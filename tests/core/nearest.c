@@ -1,5 +1,5 @@
 /* Distances of names, and what is offered for a misspelled one. */
-#include "qkv/nearest.h"
+#include "framework/engine/core/text.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>

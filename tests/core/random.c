@@ -1,5 +1,5 @@
 /* The generator: known answers, and that what is made of its words has the distributions that it promises. */
-#include "qkv/random.h"
+#include "framework/engine/core/numbers.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>

@@ -1,6 +1,5 @@
-/* The functions of scalar_math.h: right, and with the same bits on every processor and from every compiler. */
-#include "qkv/scalar_math.h"
-#include "qkv/random.h"
+/* The functions of core/numbers.h: right, and with the same bits on every processor and from every compiler. */
+#include "framework/engine/core/numbers.h"
 
 #include <criterion/criterion.h>
 #include <float.h>

@@ -1,4 +1,5 @@
 /* The version, in the header and in the library; and that one header includes all. */
+#include "framework/engine/kernels/registry.h"
 #include "qkv/qkv.h"
 
 #include "refusal.h"

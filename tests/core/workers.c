@@ -2,8 +2,7 @@
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE /* sched_setaffinity */
 #endif
-#include "qkv/workers.h"
-
+#include "framework/engine/core/system.h"
 #include "qkv/graph.h"
 
 #include "refusal.h"

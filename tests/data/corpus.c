@@ -1,5 +1,6 @@
 /* Parallel text from files: what is read, and what is said about files that are not in order. */
 #include "qkv/corpus.h"
+#include "framework/engine/core/text.h"
 
 #include "encoded.h"
 #include "support.h"

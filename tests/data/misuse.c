@@ -1,5 +1,6 @@
 /* Calls that a program should not make: each is refused, or does what its header says, and none reaches memory that it must
  * not. */
+#include "framework/engine/core/text.h"
 #include "qkv/batch.h"
 #include "qkv/evaluate.h"
 #include "report/alignment_score.h"

@@ -1,4 +1,5 @@
 #include "qkv/vocabulary.h"
+#include "framework/engine/core/text.h"
 
 #include "refusal.h"
 #include "support.h"

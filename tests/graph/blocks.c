@@ -1,8 +1,7 @@
 /* Blocks of parameters: several in one graph, some of them frozen; and declarations and bindings that are refused. */
+#include "framework/engine/graph/internal.h"
 #include "one_graph.h"
-#include "qkv/ops.h"
 #include "qkv/optimizer.h"
-#include "qkv/parameters.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,8 +1,7 @@
 /* What nodes cost, counted. */
 #include <criterion/criterion.h>
 
-#include "qkv/graph.h"
-#include "qkv/ops.h"
+#include "framework/engine/graph/internal.h"
 
 enum { HEADS = 2, WIDTH = 3, SENTENCES = 3 };
 static const int64_t START[] = {0, 7, 8}, LENGTH[] = {7, 1, 4};

@@ -1,6 +1,7 @@
 /* The graph: errors that stick, scopes, gradients and where they flow, and dropout. */
+#include "framework/engine/core/numbers.h"
+#include "framework/engine/graph/internal.h"
 #include "one_graph.h"
-#include "qkv/ops.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

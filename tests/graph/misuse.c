@@ -1,7 +1,6 @@
 /* Wrong calls of a graph: each ends in the graph's error and touches no memory that it must not. */
+#include "framework/engine/graph/internal.h"
 #include "one_graph.h"
-#include "qkv/ops.h"
-#include "qkv/parameters.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>

@@ -2,9 +2,7 @@
  * sizes, the reading and the instruction set, and never those of a copy that is out of date. */
 #include "numbers.h"
 
-#include "qkv/ops.h"
-#include "qkv/parameters.h"
-#include "qkv/workers.h"
+#include "framework/engine/graph/internal.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

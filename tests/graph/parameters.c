@@ -1,5 +1,4 @@
 /* Parameters: one flat block, initial values, and their gradients in a graph. */
-#include "qkv/parameters.h"
 #include "qkv/ops.h"
 
 #include <criterion/criterion.h>

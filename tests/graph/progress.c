@@ -1,6 +1,6 @@
 /* Which gradients backward says are complete while it goes on: those that are sent to another process meanwhile. */
 #include "framework/engine/graph/graph.h"
-#include "qkv/parameters.h"
+#include "framework/engine/graph/internal.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

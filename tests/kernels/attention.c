@@ -4,7 +4,8 @@
 #include "numbers.h"
 #include "support.h"
 
-#include "qkv/ops.h"
+#include "framework/engine/graph/attention_rule.h"
+#include "framework/engine/graph/internal.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

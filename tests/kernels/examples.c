@@ -2,7 +2,7 @@
  * instruction set. */
 #include "numbers.h"
 
-#include "qkv/ops.h"
+#include "framework/engine/graph/internal.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

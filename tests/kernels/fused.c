@@ -2,7 +2,7 @@
 #include "numbers.h"
 #include "support.h"
 
-#include "qkv/ops.h"
+#include "framework/engine/graph/internal.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

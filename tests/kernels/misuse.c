@@ -1,6 +1,6 @@
 /* What a caller must not pass to an op: every op refuses it with the graph's error, or computes something without
  * reaching memory that is not its own (run with AddressSanitizer to see that). */
-#include "qkv/ops.h"
+#include "framework/engine/graph/internal.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,10 +1,7 @@
 /* Products in bfloat16 and in int8 against their definition, to the bit, with every variant of the kernels. */
 #include "numbers.h"
 
-#include "qkv/graph.h"
-#include "qkv/ops.h"
-#include "qkv/parameters.h"
-#include "qkv/workers.h"
+#include "framework/engine/graph/internal.h"
 
 #include <criterion/criterion.h>
 #include <float.h>
@@ -36,7 +33,7 @@ static float float_of(uint32_t bits)
     return x;
 }
 
-/* ---- the definition in qkv/precision.h and kernels/bfloat16.h ---- */
+/* ---- the definition in qkv/base.h and kernels/bfloat16.h ---- */
 
 static float without_small(float x)
 {

@@ -4,7 +4,6 @@
 #include "support.h"
 
 #include "qkv/ops.h"
-#include "qkv/workers.h"
 
 #include <cblas.h>
 #include <criterion/criterion.h>

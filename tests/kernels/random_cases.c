@@ -4,6 +4,7 @@
 #include "numbers.h"
 #include "op_cases.h"
 
+#include "framework/engine/graph/internal.h"
 #include "qkv/gradcheck.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,7 @@
 /* Random cases of every op of which a part is spoilt: the op refuses them, or runs without reaching memory that is not its
  * own (run with AddressSanitizer to see that). QKV_RANDOM_CASES sets how many cases of every op are tried, and
  * QKV_RANDOM_SEED where they start. */
+#include "framework/engine/graph/internal.h"
 #include "op_cases.h"
 
 #include <criterion/criterion.h>

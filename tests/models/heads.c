@@ -4,7 +4,6 @@
 #include "zeroed_head.h"
 
 #include "qkv/layers.h"
-#include "qkv/ops.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,10 +1,9 @@
 /* Wrong calls of modules above the graph end in an error, NaN or an empty result, never in an abort. */
 #include "tiny.h"
 
+#include "framework/engine/check/check.h"
 #include "metrics/metric.h"
 #include "qkv/explain.h"
-#include "qkv/gradcheck.h"
-#include "qkv/layers.h"
 #include "qkv/metrics.h"
 #include "qkv/network.h"
 #include "qkv/search.h"

@@ -1,7 +1,7 @@
 /* What training minimises: R-Drop and SimCut against compositions of ops, in every network. */
 #include "tiny.h"
 
-#include "qkv/ops.h"
+#include "framework/engine/graph/internal.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Tensors that share memory: the results are the same bits, in less memory. */
-#include "qkv/ops.h"
+#include "framework/engine/graph/internal.h"
 
 #include "tiny.h"
 

@@ -3,7 +3,6 @@
 #include "tiny.h"
 
 #include "qkv/layers.h"
-#include "qkv/ops.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

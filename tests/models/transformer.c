@@ -2,8 +2,8 @@
  * architecture, batch and order of the hypotheses. */
 #include "tiny.h"
 
+#include "framework/engine/graph/internal.h"
 #include "qkv/network.h"
-#include "qkv/ops.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -8,7 +8,6 @@
 #include "qkv/evaluate.h"
 #include "qkv/heads.h"
 #include "qkv/layers.h"
-#include "qkv/ops.h"
 #include "report/alignment_score.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,6 @@
 /* The number types of safetensors files, each number of 16 bits against the formula of its type. */
 #include "framework/engine/checkpoint/safetensors.h"
+#include "framework/engine/graph/internal.h"
 
 #include "refusal.h"
 #include "support.h"

@@ -4,7 +4,7 @@
 #ifndef QKV_TESTS_FIGURES_H
 #define QKV_TESTS_FIGURES_H
 
-#include "qkv/parameters.h"
+#include "qkv/graph.h"
 
 #include <cjson/cJSON.h>
 

@@ -1,7 +1,6 @@
 #include "numbers.h"
 
 #include "qkv/graph.h"
-#include "qkv/random.h"
 
 #include <math.h>
 

@@ -1,3 +1,4 @@
+#include "framework/engine/graph/attention_rule.h"
 #include "op_case_draws.h"
 
 #include <string.h>

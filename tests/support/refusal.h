@@ -2,7 +2,7 @@
 #ifndef TESTS_REFUSAL_H
 #define TESTS_REFUSAL_H
 
-#include "qkv/error.h"
+#include "qkv/base.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "training.h"
 
-#include "qkv/random.h"
+#include "qkv/base.h"
 #include "support.h"
 
 #include <cjson/cJSON.h>

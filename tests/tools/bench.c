@@ -1,5 +1,4 @@
 /* qkv-bench: the form of its output, and its counts. Times are read but not judged. */
-#include "qkv/graph.h"
 #include "qkv/ops.h"
 
 #include "json.h"

@@ -2,7 +2,7 @@
  * fit. tests/tools/preload/old_core.c stands for such an OpenBLAS. */
 #include "support.h"
 
-#include "qkv/kernels.h"
+#include "framework/engine/kernels/registry.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What training notices of itself, with trainings that really show it, and with others that must be left in peace. */
-#include "qkv/random.h"
+#include "qkv/base.h"
 #include "support.h"
 #include "training.h"
 

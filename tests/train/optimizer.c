@@ -1,4 +1,5 @@
 #include "qkv/optimizer.h"
+#include "framework/engine/graph/internal.h"
 
 #include "figures/optimizers.h"
 

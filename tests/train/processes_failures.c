@@ -4,7 +4,7 @@
 #include "support.h"
 #include "training.h"
 
-#include "qkv/kernels.h"
+#include "framework/engine/kernels/registry.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

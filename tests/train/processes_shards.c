@@ -3,8 +3,8 @@
 #include "mpirun.h"
 #include "support.h"
 
+#include "framework/engine/graph/internal.h"
 #include "qkv/data_parallel.h"
-#include "qkv/ops.h"
 #include "qkv/processes.h"
 
 #include <criterion/criterion.h>

@@ -3,7 +3,7 @@
  * values, result and their gradients. */
 #include "bench.h"
 
-#include "qkv/ops.h"
+#include "graph/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* The measurement of translating: greedy and beam search. */
 #include "bench.h"
+#include "core/system.h"
 #include "search_options.h"
 
 #include "qkv/translator.h"

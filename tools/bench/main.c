@@ -8,7 +8,7 @@
 #include "print.h"
 #include "program.h"
 
-#include "qkv/workers.h"
+#include "qkv/base.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The measurement of every op by itself, forward and backward. */
 #include "bench.h"
 
-#include "qkv/ops.h"
+#include "graph/internal.h"
 
 #include <stdlib.h>
 

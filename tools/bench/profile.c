@@ -1,8 +1,7 @@
 /* The measurement of where a training step spends its time: each op, forward and backward. */
 #include "bench.h"
 
-#include "qkv/graph.h"
-#include "qkv/ops.h"
+#include "graph/internal.h"
 #include "qkv/optimizer.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* The measurement of training steps. */
 #include "bench.h"
+#include "core/system.h"
 
 #include "qkv/batch_loss.h"
 #include "qkv/optimizer.h"

@@ -1,8 +1,9 @@
 /* Workloads: four built-in sizes, for comparisons with other programs, and any config. */
 #include "bench.h"
 
-#include "qkv/file.h"
-#include "qkv/parameters.h"
+#include "core/choices.h"
+#include "core/file.h"
+#include "qkv/graph.h"
 #include "qkv/vocabulary.h"
 
 #include <stdio.h>

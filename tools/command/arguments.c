@@ -1,7 +1,7 @@
 #include "command.h"
 
 #include "config/path.h"
-#include "framework/engine/core/number.h"
+#include "core/text.h"
 #include "help.h"
 #include "print.h"
 #include "processes/processes.h"

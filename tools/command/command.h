@@ -5,8 +5,7 @@
 #ifndef QKV_TOOLS_COMMAND_H
 #define QKV_TOOLS_COMMAND_H
 
-#include "qkv/error.h"
-#include "qkv/nearest.h"
+#include "core/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /* The table of commands, and qkv help: writes it as text, Markdown, man pages and shell completions. */
 #include "help.h"
+#include "core/text.h"
 #include "print.h"
 
 #include <string.h>

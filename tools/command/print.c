@@ -1,9 +1,7 @@
 #include "print.h"
 
-#include "core/plain_text.h"
+#include "core/text.h"
 #include "report/json_text.h"
-
-#include "qkv/file.h"
 
 #include <cjson/cJSON.h>
 #include <limits.h>

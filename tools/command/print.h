@@ -2,9 +2,8 @@
 #ifndef QKV_TOOLS_PRINT_H
 #define QKV_TOOLS_PRINT_H
 
-#include "qkv/arena.h"
-#include "qkv/error.h"
-#include "qkv/nearest.h"
+#include "core/memory.h"
+#include "core/text.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -37,7 +36,7 @@ void *required(void *memory);
 #define TEXT_IN(arena, ...) ((char *)required(qkv_arena_format(arena, __VA_ARGS__)))
 
 /* Prints text of any origin within a sentence. Characters that could take over the terminal, and bytes that are not valid
- * UTF-8, are printed as \x1B or \u202E (core/plain_text.h). */
+ * UTF-8, are printed as \x1B or \u202E (core/text.h). */
 void print_plain(FILE *file, const char *text);
 
 /* The same with at most `max` characters, and "..." in place of more. */

@@ -2,8 +2,8 @@
 
 #include "print.h"
 
-#include "qkv/file.h"
-#include "qkv/kernels.h"
+#include "kernels/registry.h"
+#include "qkv/base.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 #define _DEFAULT_SOURCE /* TIOCGWINSZ */
 #include "terminal.h"
-#include "framework/engine/core/clock.h"
-#include "framework/engine/core/plain_text.h"
+#include "core/system.h"
+#include "core/text.h"
 
 #include <math.h>
 #include <stdlib.h>

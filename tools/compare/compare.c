@@ -9,7 +9,6 @@
 #include "core/file.h"
 #include "draw/chart.h"
 
-#include "qkv/file.h"
 #include "qkv/metrics.h"
 
 #include <cjson/cJSON.h>

@@ -4,8 +4,7 @@
 
 #include "compare/run_set.h"
 #include "draw/text.h"
-#include "qkv/arena.h"
-#include "qkv/error.h"
+#include "qkv/base.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,6 +8,7 @@
 
 #include "config/config_keys.h"
 #include "core/file.h"
+#include "core/memory.h"
 
 #include <string.h>
 

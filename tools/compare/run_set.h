@@ -2,7 +2,7 @@
 #ifndef QKV_TOOLS_RUN_SET_H
 #define QKV_TOOLS_RUN_SET_H
 
-#include "qkv/arena.h"
+#include "qkv/base.h"
 #include "qkv/run.h"
 
 #include "run/training_log.h"

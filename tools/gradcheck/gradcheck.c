@@ -6,7 +6,9 @@
 #include "print.h"
 #include "terminal.h"
 
-#include "framework/engine/core/clock.h"
+#include "check/check.h"
+#include "core/choices.h"
+#include "core/system.h"
 
 #include "qkv/check_model.h"
 

@@ -1,4 +1,5 @@
 /* The results of a gradient check as tables of 80 columns for people, and as JSON for programs. */
+#include "check/check.h"
 #include "gradcheck.h"
 
 #include "print.h"

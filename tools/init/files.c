@@ -4,9 +4,6 @@
 #include "terminal.h"
 
 #include "core/file.h"
-#include "core/temporary.h"
-#include "qkv/arena.h"
-#include "qkv/file.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "print.h"
 #include "terminal.h"
 
+#include "core/file.h"
 #include "data/pairs.h"
-#include "qkv/file.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* The sizes, tokens and length of training of a first config, chosen by the data. */
+#include "core/text.h"
 #include "init/init.h"
 
 #include "qkv/bpe.h"

@@ -7,9 +7,10 @@
 #include "print.h"
 
 #include "config/path.h"
+#include "core/file.h"
+#include "core/memory.h"
 #include "data/corpus.h"
 #include "explain/scene.h"
-#include "qkv/file.h"
 #include "qkv/format.h"
 
 #include <cjson/cJSON.h>

@@ -2,7 +2,7 @@
 
 #include "print.h"
 
-#include "qkv/file.h"
+#include "core/file.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

@@ -6,7 +6,8 @@
 
 #include "draw/text.h"
 
-#include "qkv/scalar_math.h"
+#include "core/memory.h"
+#include "core/numbers.h"
 
 #include <math.h>
 #include <stdarg.h>

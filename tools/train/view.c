@@ -6,8 +6,9 @@
 #include "score_options.h"
 #include "terminal.h"
 
+#include "core/file.h"
+#include "core/system.h"
 #include "draw/text.h"
-#include "framework/engine/core/clock.h"
 
 #include "metrics/metric.h"
 #include "qkv/run.h"

@@ -5,9 +5,8 @@
 #include "print.h"
 #include "terminal.h"
 
-#include "framework/engine/core/temporary.h"
-
-#include "qkv/arena.h"
+#include "core/file.h"
+#include "core/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #ifndef QKV_TOOLS_PROMPT_H
 #define QKV_TOOLS_PROMPT_H
 
-#include "qkv/error.h"
+#include "qkv/base.h"
 
 #include <stdbool.h>
 #include <stdint.h>

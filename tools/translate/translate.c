@@ -1,4 +1,5 @@
 /* qkv translate: translates lines of text. */
+#include "core/memory.h"
 #include "prompt.h"
 
 #include "attention_text.h"
@@ -11,7 +12,7 @@
 #include "search_options.h"
 #include "terminal.h"
 
-#include "framework/engine/core/plain_text.h"
+#include "framework/engine/core/text.h"
 #include "processes/processes.h"
 
 #include "qkv/processes.h"

@@ -5,6 +5,8 @@
  * differences, the test has no truncation error, and rounding affects only the last digits. J^T c is what backward adds to the
  * gradient of x. */
 #include "check/check.h"
+#include "check/op_samples/op_samples.h"
+#include "core/memory.h"
 
 #include <float.h>
 #include <math.h>

@@ -3,10 +3,12 @@
 #ifndef QKV_CHECK_CHECK_H
 #define QKV_CHECK_CHECK_H
 
-#include "check/op_samples/op_samples.h"
 #include "graph/graph.h"
 
 #include "qkv/gradcheck.h"
+
+struct qkv_op_samples;
+struct qkv_sample;
 
 /* Adds a row to the report; NULL when memory runs out. Copies `subject` and `tensor`. */
 struct qkv_check_row *qkv_check_add(struct qkv_check_report *report, const char *subject, const char *tensor);
@@ -82,5 +84,39 @@ enum qkv_status qkv_check_declarations(struct qkv_check_report *report, const ch
 
 /* Sets `cotangent` to random numbers with absolute values of 0.5 .. 1.5 and random signs. */
 void qkv_check_cotangent(uint64_t seed, int64_t count, double *cotangent);
+
+/* How the check creates and applies a layer, and its samples; NULL for an unknown layer. */
+const struct qkv_layer_interface *qkv_layer_interface(enum qkv_layer_id layer);
+
+/* ---- faults ---- */
+
+/* The name in lower case: "sign". NULL for NONE and for an unknown value. */
+const char *qkv_fault_name(enum qkv_fault fault);
+
+/* The fault of that name; NONE for an unknown name and for NULL. */
+enum qkv_fault qkv_fault_find(const char *name);
+
+/* Whether the fault is in the declarations of an op (READS and the faults after it) and not in its backward function. */
+bool qkv_fault_is_declaration(enum qkv_fault fault);
+
+/* ---- float32 against float64 ---- */
+
+/* The same result in two graphs with the same nodes, one in each precision. */
+struct qkv_precision_pair {
+    struct qkv_tensor *float32, *float64;
+    /* NULL, or the float64 result of a graph with the same shapes in which large numbers do not cancel, such as that of an
+     * untrained model. If large numbers cancel in `float64`, as in a trained model, rounding errors are proportional to the
+     * large numbers, not to the result; differences are therefore measured relative to the numbers of `reference`. */
+    struct qkv_tensor *reference;
+    double bound; /* largest relative difference that passes */
+};
+
+/* Compares values of both results, and gradients of all variables and parameters for the same random cotangent. Adds one
+ * row: the largest difference, relative to the largest number of its tensor or to 1/100 of the largest gradient of all
+ * tensors, whichever is more. A difference above the bound still passes if rounding to float32 explains it. QKV_INVALID
+ * when a graph has failed, when the graphs do not have the same nodes or not these precisions, or when memory runs out. */
+enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
+                                    const struct qkv_precision_pair *pair, uint64_t seed,
+                                    struct qkv_error *error);
 
 #endif

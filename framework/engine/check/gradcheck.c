@@ -1,9 +1,7 @@
-#include "qkv/gradcheck.h"
-#include "core/grow.h"
+#include "core/memory.h"
 
 #include "check/check.h"
 #include "check/differences.h"
-#include "qkv/parameters.h"
 
 #include <float.h>
 #include <math.h>

@@ -2,6 +2,7 @@
  * qkv_layer_interface). */
 #include "check/check.h"
 #include "check/layer_samples/layer_samples.h"
+#include "core/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

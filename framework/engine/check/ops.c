@@ -1,5 +1,7 @@
 /* The gradient check of ops, on the samples that every op has (op_samples/). */
 #include "check/check.h"
+#include "check/op_samples/op_samples.h"
+#include "core/memory.h"
 #include "graph/graph.h"
 
 #include <string.h>

@@ -2,8 +2,6 @@
 #include "check/check.h"
 #include "check/differences.h"
 
-#include "qkv/random.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

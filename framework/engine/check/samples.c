@@ -1,5 +1,7 @@
 /* Finds the samples of an op (op_samples/), and builds their inputs and options. */
 #include "check/check.h"
+#include "check/op_samples/op_samples.h"
+#include "graph/internal.h"
 
 #include <math.h>
 

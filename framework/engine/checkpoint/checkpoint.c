@@ -2,11 +2,15 @@
 #include "qkv/checkpoint.h"
 
 #include "checkpoint/safetensors.h"
-#include "core/grow.h"
-#include "core/half.h"
-#include "core/int8.h"
-#include "core/number.h"
-#include "core/plain_text.h"
+<<<<<<< HEAD
+#include "core/numbers.h"
+#include "core/text.h"
+    =======
+#include "checkpoint/weights.h"
+#include "core/memory.h"
+#include "core/numbers.h"
+#include "core/text.h"
+    >>>>>>> 00e1cf51 (engine: six public headers, and a core of sixteen files)
 #include "graph/graph.h"
 #include "graph/int8_layout.h"
 
@@ -16,9 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the state of training ---- */
+    /* ---- the state of training ---- */
 
-static struct qkv_state_entry *find_entry(const struct qkv_state *state, const char *key)
+    static struct qkv_state_entry *
+    find_entry(const struct qkv_state *state, const char *key)
 {
     int32_t i = qkv_types_find(&state->keys, key); /* keys are numbered in the order of the list */
     return i < 0 || i >= state->count ? NULL : &state->list[i];

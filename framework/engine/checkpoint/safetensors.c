@@ -1,11 +1,9 @@
 /* Reads and writes safetensors files. */
 #include "checkpoint/safetensors.h"
 
-#include "core/crc32.h"
-#include "core/half.h"
-#include "core/number.h"
-#include "core/plain_text.h"
-#include "qkv/file.h"
+#include "core/file.h"
+#include "core/numbers.h"
+#include "core/text.h"
 
 #include <errno.h>
 #include <inttypes.h>

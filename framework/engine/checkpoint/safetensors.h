@@ -3,7 +3,6 @@
 #ifndef QKV_RUN_SAFETENSORS_H
 #define QKV_RUN_SAFETENSORS_H
 
-#include "qkv/arena.h"
 #include "qkv/checkpoint.h"
 #include "qkv/graph.h"
 
@@ -13,7 +12,7 @@
 enum qkv_stored_type {
     QKV_STORED_F32,
     QKV_STORED_F64,
-    QKV_STORED_F16,  /* half precision (core/half.h) */
+    QKV_STORED_F16,  /* half precision (core/numbers.h) */
     QKV_STORED_BF16, /* the upper 16 bits of a float32 */
     QKV_STORED_I8,   /* 8-bit integers; checkpoint.h describes their scales */
 };
@@ -46,7 +45,7 @@ size_t qkv_safetensor_size(const struct qkv_safetensor *tensor);
 /* Copies all numbers of a tensor to an array of this precision. Exact, except that F64 is rounded to float32. */
 void qkv_safetensor_copy(const struct qkv_safetensor *tensor, enum qkv_dtype dtype, void *to);
 
-/* Writes a file of `count` tensors and `metadata_count` texts, to which it adds the checksum. Atomic (file.h). */
+/* Writes a file of `count` tensors and `metadata_count` texts, to which it adds the checksum. Atomic (core/file.h). */
 enum qkv_status qkv_safetensors_write(const char *path, int64_t count, const struct qkv_safetensor *tensors,
                                       int64_t metadata_count, const struct qkv_state_entry *metadata,
                                       struct qkv_error *error);

@@ -1,8 +1,5 @@
 #include "core/choices.h"
 
-#include "qkv/attention_rule.h"
-#include "qkv/precision.h"
-
 #include <string.h>
 
 #define CHOICES(type)                       static const char *const type##_list[] = {
@@ -18,13 +15,6 @@
         return qkv_value_name(&type##_names, (int)value);                                                    \
     }
 #include "qkv/engine_choices.def"
-
-const char *qkv_attention_kernel_name(enum qkv_attention_kernel kernel)
-{
-    static const char *const NAMES[] = {
-        [QKV_KERNEL_AUTO] = "auto", [QKV_KERNEL_EXACT] = "exact", [QKV_KERNEL_FLASH] = "flash"};
-    return (int)kernel >= 0 && kernel <= QKV_KERNEL_FLASH ? NAMES[kernel] : "unknown";
-}
 
 /* ---- precisions ---- */
 

@@ -1,10 +1,9 @@
-/* The names of the values of each enum of qkv/choices.h: `<enum>_names`. */
+/* The names of the values of each enum of qkv/engine_choices.def: `<enum>_names`, and <enum>_name(value), such as
+ * qkv_activation_name(QKV_ACTIVATION_GELU): "gelu", or "unknown". */
 #ifndef QKV_CORE_CHOICES_H
 #define QKV_CORE_CHOICES_H
 
-#include "qkv/choices.h"
-
-#include <stdbool.h>
+#include "qkv/base.h"
 
 /* name[value], for the values from 0 to count - 1. */
 struct qkv_value_names {
@@ -27,12 +26,20 @@ static inline const char *qkv_value_name(const struct qkv_value_names *names, in
 #define CHOICE(value, name, help)
 #define CHOICE_OF_OPTIONS(value, ...)
 #define INTERNAL(value, name)
-#define CHOICES_END(type) extern const struct qkv_value_names type##_names;
+#define CHOICES_END(type)                                                                                    \
+    extern const struct qkv_value_names type##_names;                                                        \
+    const char *type##_name(enum type value);
 #include "qkv/engine_choices.def"
 #undef CHOICES
 #undef CHOICE
 #undef CHOICE_OF_OPTIONS
 #undef INTERNAL
 #undef CHOICES_END
+
+/* "float32", "bfloat16", "int8"; NULL for an unknown value. */
+const char *qkv_precision_name(enum qkv_precision precision);
+
+/* Finds a precision by its name; false if there is none. */
+bool qkv_precision_find(const char *name, enum qkv_precision *precision);
 
 #endif

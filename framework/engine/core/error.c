@@ -1,13 +1,14 @@
-#include "qkv/error.h"
+#include "qkv/base.h"
 
-#include "core/plain_text.h"
+#include "core/text.h"
+#include "qkv/version.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies a text with escapes (core/plain_text.h). False if it does not fit: it is then cut between two characters. */
+/* Copies a text with escapes (core/text.h). False if it does not fit: it is then cut between two characters. */
 static bool copy_plain(char *copy, size_t size, const char *text)
 {
     char one[QKV_PLAIN_SIZE];
@@ -60,4 +61,9 @@ void qkv_bug(const char *file, int line, const char *condition, const char *form
     else
         fprintf(stderr, "qkv: %s\n", message);
     abort();
+}
+
+const char *qkv_version(void)
+{
+    return QKV_VERSION;
 }

@@ -1,15 +1,59 @@
-#include "qkv/file.h"
-
 #include "core/file.h"
-#include "core/temporary.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* ---- temporary files ---- */
+
+enum { CAPACITY = 1024 };
+
+/* Lock-free, because a signal handler reads them. */
+static _Atomic(const char *) paths[CAPACITY];
+static atomic_bool is_removing;
+
+bool qkv_temporary_add(const char *path)
+{
+    for (int i = 0; i < CAPACITY; i++) {
+        const char *nothing = NULL;
+        if (atomic_compare_exchange_strong(&paths[i], &nothing, path)) return true;
+    }
+    return false;
+}
+
+/* The order of the two steps matters and is the opposite of that in qkv_file_remove_temporary: either that function finds
+ * that the path is gone, or this one finds that the other has begun. */
+bool qkv_temporary_forget(const char *path)
+{
+    for (int i = 0; i < CAPACITY; i++) {
+        const char *same = path;
+        if (atomic_compare_exchange_strong(&paths[i], &same, NULL)) break;
+    }
+    return !atomic_load(&is_removing);
+}
+
+void qkv_file_remove_temporary(void)
+{
+    atomic_store(&is_removing, true);
+    /* First the files, then the folders that held them. */
+    for (int i = 0; i < CAPACITY; i++) {
+        const char *path = atomic_load(&paths[i]);
+        if (path) unlink(path);
+    }
+    for (int i = 0; i < CAPACITY; i++) {
+        const char *path = atomic_load(&paths[i]);
+        if (path) rmdir(path);
+    }
+}
+
+/* ---- files and folders ---- */
 
 static enum qkv_status cannot_write(const char *path, int code, struct qkv_error *error)
 {
@@ -228,4 +272,41 @@ enum qkv_status qkv_folder_make(const char *path, struct qkv_error *error)
     free(copy);
     if (!code) return QKV_OK;
     return qkv_error_set(error, "%s: cannot make this folder: %s", path, strerror(code));
+}
+
+/* ---- CRC-32 ---- */
+
+/* TABLE[k][b]: the sum of byte b with k zero bytes behind it. Eight tables take eight bytes at a time (Kounavis and Berry
+ * 2008, "slicing by 8"). */
+static uint32_t TABLE[8][256];
+
+static void make_tables(void)
+{
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t sum = byte;
+        for (int bit = 0; bit < 8; bit++) sum = sum >> 1 ^ (sum & 1 ? 0xEDB88320u : 0);
+        TABLE[0][byte] = sum;
+    }
+    for (int k = 1; k < 8; k++)
+        for (int byte = 0; byte < 256; byte++)
+            TABLE[k][byte] = TABLE[k - 1][byte] >> 8 ^ TABLE[0][TABLE[k - 1][byte] & 0xFF];
+}
+
+uint32_t qkv_crc32(uint32_t sum, const void *bytes, size_t size)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_tables);
+    const unsigned char *at = bytes;
+    sum = ~sum;
+    for (; size >= 8; size -= 8, at += 8) {
+        uint32_t low, high;
+        memcpy(&low, at, 4);
+        memcpy(&high, at + 4, 4);
+        low ^= sum;
+        sum = TABLE[7][low & 0xFF] ^ TABLE[6][low >> 8 & 0xFF] ^ TABLE[5][low >> 16 & 0xFF] ^
+              TABLE[4][low >> 24] ^ TABLE[3][high & 0xFF] ^ TABLE[2][high >> 8 & 0xFF] ^
+              TABLE[1][high >> 16 & 0xFF] ^ TABLE[0][high >> 24];
+    }
+    for (; size; size--, at++) sum = sum >> 8 ^ TABLE[0][(sum ^ *at) & 0xFF];
+    return ~sum;
 }

@@ -1,7 +1,7 @@
 /* Blocks of parameters that are bound to a graph, and the leaves of their parameters. */
 #include "graph/graph.h"
 
-#include "qkv/parameters.h"
+#include "qkv/graph.h"
 
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* Cost of a node: operations and bytes, computed from shapes alone (qkv_tensor_cost). */
+#include "graph/attention_rule.h"
 #include "graph/graph.h"
+#include "graph/internal.h"
 
 /* Pairs of a query and a key in the same sentence: the sum of Tq Tk over all sentences. Heads are
  * not counted. */

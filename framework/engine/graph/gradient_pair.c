@@ -4,7 +4,8 @@
  * which backward works at a time. */
 #include "graph/graph.h"
 
-#include "qkv/parameters.h"
+#include "core/memory.h"
+#include "graph/internal.h"
 
 #include <sched.h>
 #include <stdatomic.h>

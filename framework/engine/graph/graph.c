@@ -1,7 +1,9 @@
 /* The graph: settings, errors, memory, shapes. Nodes are recorded in nodes.c and run in run.c. */
 #include "graph/graph.h"
 
-#include "core/matrix_threads.h"
+#include "core/memory.h"
+#include "core/system.h"
+#include "graph/internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

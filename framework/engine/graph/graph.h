@@ -3,9 +3,7 @@
 #ifndef QKV_GRAPH_GRAPH_H
 #define QKV_GRAPH_GRAPH_H
 
-#include "qkv/arena.h"
-#include "qkv/graph.h"
-#include "qkv/ops.h"
+#include "graph/internal.h"
 
 #include <stdatomic.h>
 

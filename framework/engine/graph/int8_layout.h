@@ -2,7 +2,7 @@
 #ifndef QKV_GRAPH_INT8_LAYOUT_H
 #define QKV_GRAPH_INT8_LAYOUT_H
 
-#include "qkv/parameters.h"
+#include "qkv/graph.h"
 
 /* Scale i belongs to the numbers i * scale_step + j * step, j from 0 to count - 1: to a column of a weight [inputs,
  * outputs], which is an output; to a row of a table. */

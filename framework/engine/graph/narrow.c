@@ -1,6 +1,7 @@
-#include "qkv/parameters.h"
+#include "core/choices.h"
+#include "core/numbers.h"
+#include "graph/internal.h"
 
-#include "core/int8.h"
 #include "graph/int8_layout.h"
 
 static void round_to_int8(const struct qkv_parameter *parameter, float *values)

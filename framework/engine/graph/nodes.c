@@ -1,5 +1,7 @@
 /* Recording: the nodes and leaves of a graph, except those of parameters (bindings.c). */
+#include "core/memory.h"
 #include "graph/graph.h"
+#include "graph/internal.h"
 
 #include <string.h>
 

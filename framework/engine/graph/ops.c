@@ -1,5 +1,6 @@
 /* The functions qkv_<op>, one per row of ops.def. */
 #include "graph/graph.h"
+#include "graph/internal.h"
 
 #define OP(name, parameters, inputs, ...)                                                                    \
     struct qkv_tensor *qkv_##name(struct qkv_graph *graph, QKV_UNWRAP parameters)                            \

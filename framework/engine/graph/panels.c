@@ -3,7 +3,8 @@
  * decoding, would spend a tenth of its time on copying the same matrix again. */
 #include "graph/graph.h"
 
-#include "qkv/parameters.h"
+#include "core/memory.h"
+#include "graph/internal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
-#include "qkv/parameters.h"
-
 #include "core/choices.h"
-#include "core/grow.h"
-#include "core/plain_text.h"
+#include "core/memory.h"
+#include "core/text.h"
+#include "graph/internal.h"
+
 #include "graph/graph.h"
 
 #include <math.h>

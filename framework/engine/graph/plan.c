@@ -10,6 +10,7 @@
  * Where the caller allows it (qkv_graph_reuse_gradients), the gradients of parameters hold values until backward
  * computes them. Backward reads a value in its node and in later nodes, and writes the gradient of a parameter in the
  * nodes that use the parameter, so a value may be stored there if its node follows all of these. */
+#include "core/memory.h"
 #include "graph/graph.h"
 
 void qkv_graph_share_memory(struct qkv_graph *graph, bool share)

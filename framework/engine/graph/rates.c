@@ -1,8 +1,6 @@
 /* The rates of parameters: training some of them more slowly than others, or not at all. */
-#include "core/number.h"
-
-#include "qkv/nearest.h"
-#include "qkv/parameters.h"
+#include "core/text.h"
+#include "graph/internal.h"
 
 #include <fnmatch.h>
 #include <math.h>

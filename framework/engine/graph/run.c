@@ -1,7 +1,7 @@
 /* Running a graph: forward, backward, observers, and the search for numbers that are not finite. */
 #include "graph/graph.h"
 
-#include "qkv/parameters.h"
+#include "graph/internal.h"
 
 #include <math.h>
 #include <string.h>

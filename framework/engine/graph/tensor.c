@@ -1,5 +1,6 @@
 /* Public access to tensors: shapes, values, gradients, attention weights, sums of the loss. */
 #include "graph/graph.h"
+#include "graph/internal.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * the packed matrices; nothing is copied into tensors per head. */
 #include "kernels/attention_fused.h"
 
-#include "qkv/arena.h"
+#include "graph/attention_rule.h"
 
 /* Queries times keys of a sentence from which flash is faster, because a head's weights no longer fit the
  * first-level cache: 256 queries and 256 keys. Measured: flash is 1.05 to 1.3 times as fast there, 2.5 times

@@ -6,6 +6,7 @@
 #ifndef QKV_KERNELS_ATTENTION_H
 #define QKV_KERNELS_ATTENTION_H
 
+#include "graph/attention_rule.h"
 #include "kernels/sums.h"
 
 /* One sentence: its rows, and where its H matrices [Tq, Tk] start in the ragged block. */

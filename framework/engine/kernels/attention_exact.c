@@ -1,6 +1,7 @@
 /* The exact kernel of fused attention: computes the weights of one block (struct block) after the other, and
  * keeps them all if there is a backward. A block has all queries and keys of a sentence and head; under a
  * window, a few queries with the keys that they see. */
+#include "graph/attention_rule.h"
 #include "kernels/attention_fused.h"
 
 enum { SHORT_ROW = 64 };

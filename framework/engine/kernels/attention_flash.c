@@ -2,6 +2,7 @@
  * and an online softmax, which rescales when a larger score appears (Milakov and Gimelshein 2018). Of
  * each row i it keeps only L_i, the logarithm of the sum of exponentials. Backward recomputes w = exp(s -
  * L) from the scores s, and the dropout mask, which is a function of the index of the pair in the ragged block. */
+#include "graph/attention_rule.h"
 #include "kernels/attention_fused.h"
 
 /* 256 x 512 numbers are 512 KiB in float32: two of them fit a second-level cache of 1 MiB and more. */

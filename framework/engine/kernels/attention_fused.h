@@ -4,6 +4,7 @@
 #ifndef QKV_KERNELS_ATTENTION_FUSED_H
 #define QKV_KERNELS_ATTENTION_FUSED_H
 
+#include "graph/attention_rule.h"
 #include "kernels/attention.h"
 #include "kernels/dropout.h"
 #include "kernels/tiles.h"

@@ -1,4 +1,5 @@
 /* The loss of attention weights against given links: guided alignment (Chen et al. 2016). */
+#include "core/numbers.h"
 #include "kernels/attention.h"
 #include "kernels/loss.h"
 

@@ -1,5 +1,6 @@
 /* Attention composed of three ops: scores, weights, mix. They are simple on purpose: the fused op is
  * tested against them. */
+#include "graph/attention_rule.h"
 #include "kernels/attention.h"
 
 /* ---- attention_scores: s_ij = scale q_i . k_j + distance terms;  dq_i += scale ds_ij k_j,

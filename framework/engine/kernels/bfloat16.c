@@ -1,5 +1,6 @@
 /* The products of bfloat16.h. */
 #include "kernels/bfloat16.h"
+#include "core/system.h"
 
 #include "kernels/gemm_tile.h"
 

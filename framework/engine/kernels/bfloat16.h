@@ -9,7 +9,7 @@
 
 #include "kernels/gemm_parts.h"
 
-#include "qkv/parameters.h"
+#include "qkv/graph.h"
 
 /* Whether products with this weight are computed in bfloat16. */
 static inline bool is_bfloat16(const struct qkv_tensor *weight)

@@ -1,7 +1,9 @@
 /* The random words of dropout.h. */
 #include "kernels/dropout.h"
 
-#include "core/philox.h"
+#include "core/numbers.h"
+
+#include "qkv/base.h"
 
 #if defined(__AVX2__)
 #    include <immintrin.h>

@@ -1,4 +1,5 @@
 /* Ops that work element by element on one tensor, and rows. */
+#include "core/numbers.h"
 #include "kernels/sums.h"
 
 #include "kernels/dropout.h"

@@ -1,5 +1,5 @@
 /* Chooses the kernel of each matrix product, and splits large products of gemm_bias among threads. */
-#include "core/kernel_choice.h"
+#include "core/system.h"
 #include "kernels/gemm_parts.h"
 
 #ifdef QKV_WITHOUT_BLAS

@@ -6,7 +6,7 @@
 
 #include "kernels/kernel.h"
 
-#include "qkv/workers.h"
+#include "qkv/base.h"
 
 /* c [m, n] = a' [m, k] b' [k, n] + beta c, where a' is a, or its transpose if transpose_a is set,
  * and b' is b, or its transpose if transpose_b is set. beta is 0 (c may be uninitialised) or 1.

@@ -1,7 +1,8 @@
 /* The products of int8.h. */
 #include "kernels/int8.h"
 
-#include "core/int8.h"
+#include "core/numbers.h"
+#include "core/system.h"
 #include "kernels/vectors.h"
 
 #ifdef QKV_KERNEL_IS_float32

@@ -6,8 +6,7 @@
 
 #include "kernels/kernel.h"
 
-#include "qkv/parameters.h"
-#include "qkv/workers.h"
+#include "qkv/graph.h"
 
 enum {
     INT8_PANEL_COLUMNS = 32, /* columns of a panel: two vectors of 16 sums */

@@ -1,6 +1,7 @@
 /* Ops: cross entropy with label smoothing, of logits (cross_entropy) or of hidden states and the
  * output layer's weight (linear_cross_entropy). */
 #include "kernels/loss.h"
+#include "core/numbers.h"
 
 /* How many numbers the saved terms of the rows take. */
 static int64_t row_terms_count(const struct qkv_tensor *y, int64_t rows)

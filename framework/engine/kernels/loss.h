@@ -6,7 +6,7 @@
 #include "kernels/bfloat16.h"
 #include "kernels/sums.h"
 
-#include "qkv/scalar_math.h"
+#include "qkv/base.h"
 
 /* `saved` of all these ops starts with these sums over all rows (read by qkv_cross_entropy_sums): the negative
  * log-likelihood of the labels, and the number of rows whose label is the class with the greatest logit (of equal logits

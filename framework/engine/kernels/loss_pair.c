@@ -11,6 +11,7 @@
  *     du_j = p_j - s / C, for the label less 1 - s, + a p_j (d_j - KL(p || q));  dv_j = a (q_j - p_j)
  * The first pass over the tiles keeps the logits, and sums exp(u - max) and exp(u - max) (u - v) of each row, from which
  * KL(p || q) = sum p (u - v) - log sum exp(u) + log sum exp(v). The second pass turns logits into gradients. */
+#include "core/numbers.h"
 #include "kernels/loss.h"
 
 /* saved: the sums, means of both passes; then factor times dx of both passes [2, N, D] and db [C]. forward_gradient: factor

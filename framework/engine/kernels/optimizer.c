@@ -1,7 +1,7 @@
 /* The loops that all optimizers share, and the table of the optimizers. */
 #include "kernels/optimizer.h"
 
-#include "core/sum_tree.h"
+#include "core/exchange.h"
 #include "kernels/kernel.h"
 
 /* Numbers of the part of a range that `sum` and `reduce` finish before they begin the next: it stays in the

@@ -31,7 +31,7 @@ struct qkv_optimizer_kernel {
 
 /* The optimizer loops of one variant of kernels/: those that all optimizers use, and those of each optimizer. */
 struct qkv_optimizer_kernels {
-    /* Sums a range of the blocks into the first, in the tree of core/sum_tree.h. Changes the other blocks, too. Each block is a
+    /* Sums a range of the blocks into the first, in the tree of core/exchange.h. Changes the other blocks, too. Each block is a
      * gradient of all parameters, from the first on; the range begins at its number `offset`. */
     void (*sum)(int64_t n, int count, void *const *blocks, int64_t offset);
     /* Sums as `sum` does, multiplies the sum by the scale, and returns the sum of squares of the result, which all variants

@@ -4,7 +4,7 @@
 
 #include "kernels/optimizer_loop.h"
 
-#include "qkv/scalar_math.h"
+#include "core/numbers.h"
 
 /* Indices of update->scalars: rate = learning rate / (1 - beta1^t); root = 1 / sqrt(1 - beta2^t);
  * decay * theta is added to the gradient; theta is multiplied by keep. */

@@ -1,9 +1,7 @@
 /* Picks the kernels that fit the processor. Compiled once, unlike the other files of this folder. */
 #include "kernels/registry.h"
 
-#include "core/kernel_choice.h"
-
-#include "qkv/kernels.h"
+#include "core/system.h"
 
 #include <cblas.h>
 #include <stdio.h>
@@ -96,7 +94,7 @@ enum qkv_status qkv_kernels_check(struct qkv_error *error)
                          names);
 }
 
-/* See kernels.h. Only OpenBLAS that is built with DYNAMIC_ARCH chooses when it is loaded. */
+/* See registry.h. Only OpenBLAS that is built with DYNAMIC_ARCH chooses when it is loaded. */
 static const char *better_blas_core(void)
 {
     const struct variant *fastest = find_variant(QKV_FLOAT32, NULL);

@@ -12,4 +12,44 @@ struct qkv_kernels {
     const char *(*bfloat16_instruction)(void), *(*int8_instruction)(void);
 };
 
+/* Reports which kernels this machine uses: qkv's own kernels for all ops, and OpenBLAS's for large products in float64 and,
+ * on request, in float32.
+ *
+ * Both libraries choose at run time the fastest kernels that the processor can run. Environment variables choose others:
+ * QKV_KERNELS=avx2 for qkv, OPENBLAS_CORETYPE=Haswell for OpenBLAS. All float32 kernels of qkv give the same bits on every
+ * processor.
+ *
+ * QKV_KERNELS=blas uses the fastest variant of qkv's kernels, but OpenBLAS for large products in float32, which may be
+ * faster. Results are then no longer reproducible between machines: they depend on the core type and version of OpenBLAS,
+ * and the last bits of a row of a product may depend on the size of the batch. The number of threads still changes no bit.
+ * The library reads the variable once, when the process makes its first graph or optimizer or first calls
+ * qkv_kernels_in_use; the choice then holds for the whole process.
+ *
+ * OpenBLAS may not recognise a newer processor, and then uses kernels that are several times slower; better_blas_core
+ * reports this. OpenBLAS chooses its kernels when it is loaded, so a program that needs the speed sets OPENBLAS_CORETYPE to
+ * better_blas_core and executes itself again, as the commands of qkv do with QKV_KERNELS=blas; the library never does. */
+
+/* Static texts. */
+struct qkv_kernel_names {
+    /* Variants of qkv's kernels: "avx512", "avx2" or "portable" for float32, always "portable" for float64. */
+    const char *float32, *float64;
+    /* The instructions of this processor with which qkv's kernels multiply bfloat16 ("vdpbf16ps") and int8 ("vpdpbusd").
+     * NULL: the processor has none, or QKV_KERNELS excludes it; bfloat16 products are then slower than float32 products. */
+    const char *bfloat16_instruction, *int8_instruction;
+    /* QKV_KERNELS=blas: OpenBLAS computes large products in float32, too. */
+    bool is_float32_by_blas;
+    /* The processor whose kernels OpenBLAS uses: "SkylakeX". */
+    const char *blas_core;
+    /* NULL, or, where blas_core does not fit this processor, the value of OPENBLAS_CORETYPE that does: "SkylakeX". Always
+     * NULL where OpenBLAS was built for one core only. */
+    const char *better_blas_core;
+    /* OpenBLAS's version and how it was built: "OpenBLAS 0.3.26 DYNAMIC_ARCH ...". */
+    const char *blas_config;
+};
+
+/* QKV_INVALID when QKV_KERNELS is set, but neither to the name of a variant nor to blas: then building a graph and making
+ * an optimizer also fail. A variant that this processor cannot run, or that does not exist for a precision, is replaced by
+ * the fastest one that it can run. `names` may be NULL. */
+enum qkv_status qkv_kernels_in_use(struct qkv_kernel_names *names, struct qkv_error *error);
+
 #endif

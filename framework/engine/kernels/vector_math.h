@@ -1,12 +1,12 @@
 /* exp, log, tanh, the logistic function and the normal distribution function without branches and calls, so that the
  * compiler can vectorise loops over them. The float32 versions do not use the C library, whose results differ between
- * processors. Float64 is used for checks, where speed does not matter, and calls qkv/scalar_math.h. */
+ * processors. Float64 is used for checks, where speed does not matter, and calls core/numbers.h. */
 #ifndef QKV_KERNELS_VECTOR_MATH_H
 #define QKV_KERNELS_VECTOR_MATH_H
 
 #include "kernels/vectors.h"
 
-#include "qkv/scalar_math.h"
+#include "core/numbers.h"
 
 #ifdef QKV_KERNEL_IS_float32
 

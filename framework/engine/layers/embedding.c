@@ -1,3 +1,5 @@
+#include "core/memory.h"
+#include "graph/internal.h"
 #include "layers/layer.h"
 
 #include <math.h>

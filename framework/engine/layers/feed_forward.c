@@ -1,3 +1,4 @@
+#include "core/choices.h"
 #include "layers/layer.h"
 
 void qkv_feed_forward_init(struct qkv_feed_forward *layer, struct qkv_parameters *parameters,

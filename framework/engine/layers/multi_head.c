@@ -1,3 +1,5 @@
+#include "core/memory.h"
+#include "graph/attention_rule.h"
 #include "layers/layer.h"
 
 #include "graph/graph.h"

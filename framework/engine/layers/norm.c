@@ -1,3 +1,5 @@
+#include "core/choices.h"
+#include "core/memory.h"
 #include "layers/layer.h"
 
 void qkv_norm_init(struct qkv_norm *layer, struct qkv_parameters *parameters,

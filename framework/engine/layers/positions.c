@@ -1,7 +1,10 @@
 #include "layers/layer.h"
 
+#include "core/choices.h"
+#include "core/memory.h"
+#include "core/numbers.h"
 #include "graph/graph.h"
-#include "qkv/scalar_math.h"
+#include "graph/internal.h"
 
 #include <math.h>
 

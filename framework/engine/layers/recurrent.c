@@ -1,3 +1,5 @@
+#include "core/choices.h"
+#include "core/memory.h"
 #include "layers/layer.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+#include "core/choices.h"
 #include "layers/layer.h"
 
 void qkv_residual_init(struct qkv_residual *layer, struct qkv_parameters *parameters,

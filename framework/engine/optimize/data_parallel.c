@@ -1,8 +1,9 @@
 #include "qkv/data_parallel.h"
 
 #include "core/exchange.h"
-#include "core/sum_tree.h"
+#include "core/system.h"
 #include "graph/graph.h"
+#include "graph/internal.h"
 #include "optimize/gradient_tree.h"
 
 #include <math.h>

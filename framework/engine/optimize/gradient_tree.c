@@ -8,9 +8,10 @@
 #include "optimize/gradient_tree.h"
 
 #include "core/exchange.h"
-#include "core/sum_tree.h"
+#include "core/memory.h"
+#include "core/system.h"
+#include "graph/internal.h"
 #include "kernels/optimizer.h"
-#include "qkv/arena.h"
 
 #include <pthread.h>
 #include <stdlib.h>

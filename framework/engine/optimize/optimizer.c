@@ -1,8 +1,9 @@
 #include "qkv/optimizer.h"
 
 #include "core/choices.h"
+#include "core/system.h"
 #include "kernels/optimizer.h"
-#include "qkv/kernels.h"
+#include "kernels/registry.h"
 
 #include <math.h>
 #include <stddef.h>

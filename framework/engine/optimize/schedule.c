@@ -1,6 +1,6 @@
 #include "qkv/schedule.h"
 
-#include "qkv/scalar_math.h"
+#include "core/numbers.h"
 
 #include <math.h>
 

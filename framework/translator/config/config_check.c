@@ -3,6 +3,8 @@
  * of its row in config_keys.def. */
 #include "config/config_keys.h"
 #include "config/path.h"
+#include "core/memory.h"
+#include "graph/attention_rule.h"
 
 #include <stdarg.h>
 #include <string.h>

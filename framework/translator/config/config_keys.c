@@ -1,8 +1,9 @@
 /* The table of the keys of a config, and what is listed and written from it. */
 #include "config/config_keys.h"
+#include "core/memory.h"
 
 #include "config/path.h"
-#include "core/plain_text.h"
+#include "core/text.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* The messages about files: collected, sorted, and with hints for those who mistype a key or know it by another name. */
 #include "config/schema.h"
 
-#include "core/plain_text.h"
-#include "qkv/nearest.h"
+#include "core/memory.h"
+#include "core/text.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "config/path.h"
 
 #include "core/file.h"
-#include "qkv/file.h"
+#include "core/memory.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef QKV_CONFIG_PATH_H
 #define QKV_CONFIG_PATH_H
 
-#include "qkv/arena.h"
+#include "qkv/base.h"
 
 #include <stdbool.h>
 

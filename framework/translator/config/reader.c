@@ -2,8 +2,8 @@
  * right. */
 #include "config/path.h"
 #include "config/schema.h"
-#include "core/number.h"
-#include "core/plain_text.h"
+#include "core/memory.h"
+#include "core/text.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Looks keys up in a table, and writes their values and the table itself. */
 #include "config/schema.h"
 
-#include "core/number.h"
-#include "core/plain_text.h"
+#include "core/memory.h"
+#include "core/text.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,8 +4,7 @@
 #ifndef QKV_CONFIG_SCHEMA_H
 #define QKV_CONFIG_SCHEMA_H
 
-#include "qkv/arena.h"
-#include "qkv/error.h"
+#include "qkv/base.h"
 #include "qkv/matrix.h"
 #include "qkv/messages.h"
 

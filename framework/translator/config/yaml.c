@@ -1,7 +1,7 @@
 #include "config/schema.h"
 
-#include "core/plain_text.h"
-#include "qkv/file.h"
+#include "core/file.h"
+#include "core/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* Batches: one batch, its memory and shards; and the batches of an epoch. */
 #include "data/batch.h"
+#include "core/numbers.h"
 
 #include "config/config_keys.h"
 #include "data/bpe.h"

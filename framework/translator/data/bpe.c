@@ -1,10 +1,11 @@
 /* Merges: the table of pairs, codes files, and the pieces that cutting keeps. */
 #include "data/bpe.h"
 
-#include "core/grow.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/text.h"
 #include "data/lines.h"
 #include "data/unicode.h"
-#include "qkv/file.h"
 
 #include <errno.h>
 #include <string.h>

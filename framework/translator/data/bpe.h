@@ -2,9 +2,9 @@
 #ifndef QKV_DATA_BPE_H
 #define QKV_DATA_BPE_H
 
+#include "qkv/base.h"
 #include "qkv/bpe.h"
 #include "qkv/corpus.h"
-#include "qkv/random.h"
 
 #include <stdbool.h>
 

@@ -1,10 +1,11 @@
 /* BPE dropout (Provilkov, Emelianenko and Voita 2020, "BPE-Dropout: Simple and Effective Subword Regularization"): while
  * a word is cut, each application of a merge is left out with a given probability, so that training sees the same word cut
  * into different pieces in each epoch. */
-#include "core/grow.h"
+#include "core/memory.h"
+#include "core/numbers.h"
+#include "core/text.h"
 #include "data/bpe.h"
 #include "data/unicode.h"
-#include "qkv/arena.h"
 
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* Learning merges. The counts of pairs are exactly those of subword-nmt 0.3.8, even if they are only approximate: it keeps
  * only the counts of frequent pairs up to date (struct pair), and counts some pairs twice when a new symbol is spelled like an
  * old one of the same word. Both affect which merges are learned. */
-#include "core/grow.h"
+#include "core/memory.h"
+#include "core/text.h"
 #include "data/bpe.h"
 #include "data/unicode.h"
 

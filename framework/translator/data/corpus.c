@@ -2,7 +2,8 @@
 #include "data/corpus.h"
 
 #include "config/path.h"
-#include "core/grow.h"
+#include "core/memory.h"
+#include "core/text.h"
 #include "data/bpe.h"
 #include "data/prepared.h"
 

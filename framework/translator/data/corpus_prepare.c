@@ -1,11 +1,10 @@
 /* What is made from a training text before training: merges, and a prepared corpus. */
 #include "core/file.h"
-#include "core/grow.h"
+#include "core/memory.h"
 #include "data/bpe.h"
 #include "data/corpus.h"
 #include "data/lines.h"
 #include "data/prepared.h"
-#include "qkv/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

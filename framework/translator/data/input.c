@@ -1,6 +1,6 @@
 /* The bytes of a text file. */
+#include "core/file.h"
 #include "data/lines.h"
-#include "qkv/file.h"
 
 #include <errno.h>
 #include <stdbool.h>

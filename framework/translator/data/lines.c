@@ -1,8 +1,9 @@
 #include "data/lines.h"
 
-#include "core/grow.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/text.h"
 #include "data/unicode.h"
-#include "qkv/file.h"
 
 #include <stdio.h>
 #include <string.h>

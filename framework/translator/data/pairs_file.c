@@ -1,7 +1,7 @@
 /* Reads sentence pairs: finds the files, reads a table or two files, and finds out which side is which. */
+#include "core/file.h"
 #include "data/pairs.h"
 #include "data/prepared.h"
-#include "qkv/file.h"
 #include "qkv/lines.h"
 
 #include <dirent.h>

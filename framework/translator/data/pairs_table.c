@@ -1,5 +1,5 @@
 /* Tables of sentence pairs: quoted cells, the header of Anki, finding the columns of sentences, adding their pairs. */
-#include "core/grow.h"
+#include "core/memory.h"
 #include "data/pairs.h"
 #include "data/unicode.h"
 #include "qkv/lines.h"

@@ -3,9 +3,9 @@
 #include "data/prepared.h"
 
 #include "config/config_keys.h"
+#include "core/file.h"
 #include "data/bpe.h"
 #include "data/lines.h"
-#include "qkv/file.h"
 
 #include <errno.h>
 #include <stdlib.h>

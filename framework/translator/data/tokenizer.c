@@ -1,6 +1,7 @@
 #include "data/tokenizer.h"
 
-#include "core/grow.h"
+#include "core/memory.h"
+#include "core/text.h"
 #include "data/unicode.h"
 
 #include <string.h>

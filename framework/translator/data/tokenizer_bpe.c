@@ -1,5 +1,6 @@
 /* Pieces of words: the tokens of level word, cut by byte-pair encoding (qkv/bpe.h). */
-#include "core/grow.h"
+#include "core/memory.h"
+#include "core/text.h"
 #include "data/bpe.h"
 #include "data/tokenizer.h"
 #include "data/unicode.h"

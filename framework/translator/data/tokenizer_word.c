@@ -1,5 +1,5 @@
 /* The tokens of a line, and the levels word and char; qkv/tokenizer.h has the rules. */
-#include "core/grow.h"
+#include "core/memory.h"
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 

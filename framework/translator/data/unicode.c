@@ -1,6 +1,6 @@
 #include "data/unicode.h"
 
-#include "core/grow.h"
+#include "core/memory.h"
 
 #include <string.h>
 #include <utf8proc.h>

@@ -2,8 +2,7 @@
 #ifndef QKV_DATA_UNICODE_H
 #define QKV_DATA_UNICODE_H
 
-#include "core/plain_text.h"
-#include "qkv/error.h"
+#include "qkv/base.h"
 
 #include <stdbool.h>
 #include <stddef.h>

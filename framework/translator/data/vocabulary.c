@@ -1,8 +1,9 @@
 #include "qkv/vocabulary.h"
 
+#include "core/file.h"
+#include "core/text.h"
 #include "data/lines.h"
 #include "data/unicode.h"
-#include "qkv/file.h"
 
 #include <stdlib.h>
 #include <string.h>

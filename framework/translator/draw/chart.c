@@ -1,9 +1,9 @@
 /* Line charts: one chart, or a sheet of several with one legend; and charts in a terminal. */
 #include "draw/chart.h"
 
+#include "core/file.h"
+#include "core/numbers.h"
 #include "draw/picture.h"
-#include "qkv/file.h"
-#include "qkv/scalar_math.h"
 
 #include <math.h>
 #include <stdlib.h>

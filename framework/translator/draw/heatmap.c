@@ -12,9 +12,11 @@
  */
 #include "draw/heatmap.h"
 
-#include "core/plain_text.h"
+#include "core/memory.h"
+#include "core/numbers.h"
+#include "core/text.h"
+#include "graph/attention_rule.h"
 #include "qkv/colormap.h"
-#include "qkv/scalar_math.h"
 
 #include <math.h>
 #include <stdio.h>

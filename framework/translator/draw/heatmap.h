@@ -5,8 +5,7 @@
 #define QKV_HEATMAP_H
 
 #include "draw/picture.h"
-#include "qkv/arena.h"
-#include "qkv/attention_rule.h"
+#include "qkv/ops.h"
 
 struct heatmap_axis {
     const char *name;

@@ -1,7 +1,8 @@
 #include "draw/text.h"
 
-#include "core/plain_text.h"
-#include "qkv/scalar_math.h"
+#include "core/memory.h"
+#include "core/numbers.h"
+#include "core/text.h"
 
 #include <ctype.h>
 #include <locale.h>

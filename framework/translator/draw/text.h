@@ -1,12 +1,11 @@
 /* Private: text for files and people: a growing buffer, text of any origin in each output format, labels of pictures, and cells
- * of tables in the terminal. Characters that are not plain (core/plain_text.h), and bytes that are not valid UTF-8, are shown to
+ * of tables in the terminal. Characters that are not plain (core/text.h), and bytes that are not valid UTF-8, are shown to
  * people as U+FFFD. */
 #ifndef QKV_DRAW_TEXT_H
 #define QKV_DRAW_TEXT_H
 
-#include "qkv/arena.h"
+#include "qkv/base.h"
 #include "qkv/colormap.h"
-#include "qkv/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* The steps that all walks share: from the projections over the scores to the output. */
 #include "explain/walk.h"
+#include "graph/attention_rule.h"
 #include "layers/layer.h"
 
 #include <math.h>

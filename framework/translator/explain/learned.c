@@ -1,5 +1,6 @@
 /* The learned vectors and matrices of a model. */
 #include "explain/walk.h"
+#include "graph/attention_rule.h"
 
 /* The values of a parameter as a matrix; a vector becomes one row. No rows when the parameter is NULL. */
 static struct qkv_matrix parameter_matrix(const struct qkv_model *model, struct walk *walk,

@@ -1,5 +1,7 @@
 /* The steps of one layer of a model: from the tokens to the inputs of attention, attention, and what follows it. */
+#include "core/choices.h"
 #include "explain/model_walk.h"
+#include "graph/attention_rule.h"
 
 #include "qkv/vocabulary.h"
 

@@ -4,8 +4,9 @@
 #include "data/unicode.h"
 #include "explain/walk.h"
 
+#include "core/memory.h"
+#include "core/numbers.h"
 #include "qkv/network.h"
-#include "qkv/scalar_math.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef QKV_EXPLAIN_SCENE_H
 #define QKV_EXPLAIN_SCENE_H
 
+#include "qkv/base.h"
 #include "qkv/explain.h"
-#include "qkv/random.h"
 #include "qkv/run.h"
 
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * for bit, so that a scene can repeat the numbers of a tutorial. */
 #include "explain/scene.h"
 
-#include "qkv/scalar_math.h"
+#include "core/numbers.h"
 
 #include <math.h>
 

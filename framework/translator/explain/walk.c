@@ -1,4 +1,5 @@
 #include "explain/walk.h"
+#include "core/memory.h"
 
 #include <math.h>
 #include <stdlib.h>

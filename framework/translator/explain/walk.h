@@ -7,9 +7,9 @@
 #ifndef QKV_EXPLAIN_WALK_H
 #define QKV_EXPLAIN_WALK_H
 
+#include "core/memory.h"
 #include "qkv/explain.h"
 #include "qkv/layers.h"
-#include "qkv/ops.h"
 
 enum { WALK_MAX_STEPS = 64 };
 

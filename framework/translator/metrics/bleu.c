@@ -1,5 +1,5 @@
+#include "core/numbers.h"
 #include "metrics/metric.h"
-#include "qkv/scalar_math.h"
 
 #include <stdio.h>
 

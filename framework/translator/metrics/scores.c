@@ -1,8 +1,8 @@
 /* The table of metrics, the accumulator of all of them, and the bootstrap. */
-#include "core/grow.h"
+#include "core/memory.h"
+#include "core/numbers.h"
 #include "metrics/bootstrap.h"
 #include "metrics/metric.h"
-#include "qkv/scalar_math.h"
 #include "qkv/version.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Texts as code points, the tokenizers of BLEU and TER, and n-grams. A tokenizer puts spaces between words and marks; then the
  * text is split at white space. */
-#include "core/plain_text.h"
+#include "core/text.h"
 #include "metrics/metric.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Structured data between processes, and their handshake. */
 #include "processes/processes.h"
 
-#include "qkv/kernels.h"
+#include "kernels/registry.h"
 #include "qkv/version.h"
 #include "source_checksum.h"
 

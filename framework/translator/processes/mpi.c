@@ -2,7 +2,7 @@
  * processes start as fast as without MPI and need no MPI library. A build without the MPI header leaves this file out. */
 #include "processes/processes.h"
 
-#include "core/clock.h"
+#include "core/system.h"
 
 #include <dlfcn.h>
 #include <errno.h>

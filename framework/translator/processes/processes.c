@@ -1,6 +1,6 @@
 #include "qkv/processes.h"
 
-#include "core/processors.h"
+#include "core/system.h"
 #include "processes/processes.h"
 
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "qkv/aligner.h"
 
 #include "core/file.h"
+#include "core/memory.h"
 #include "data/pairs.h"
 #include "report/collect.h"
 #include "report/words.h"

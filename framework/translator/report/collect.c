@@ -1,10 +1,10 @@
 #include "report/collect.h"
 
 #include "config/config_keys.h"
+#include "core/memory.h"
 #include "qkv/heads.h"
 #include "qkv/layers.h"
 #include "qkv/network.h"
-#include "qkv/ops.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
 #define QKV_REPORT_COLLECT_H
 
 #include "qkv/attention_collect.h"
+#include "qkv/base.h"
 #include "qkv/corpus.h"
 #include "qkv/run.h"
-#include "qkv/workers.h"
 
 /* ---- parts of a pass (recorded.c) ---- */
 

@@ -1,8 +1,9 @@
 /* Explanations: finding steps, functions shared by their writers, and the terms of a number. */
 #include "report/explanation.h"
 
+#include "core/memory.h"
+#include "core/numbers.h"
 #include "draw/text.h"
-#include "qkv/scalar_math.h"
 
 #include <math.h>
 #include <stdio.h>

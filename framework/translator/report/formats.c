@@ -1,7 +1,8 @@
 /* The table of formats; names and colours that they share; conversion between attention maps and explanations, for formats that
  * have a writer for only one of them; and rendering: defaults, checks, files. */
+#include "core/file.h"
+#include "core/memory.h"
 #include "draw/heatmap.h"
-#include "qkv/file.h"
 #include "report/explanation.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* Measures all heads of a run: their maps, their gradients, and the scores of the run when they are silenced. */
 #include "qkv/heads.h"
 
+#include "core/memory.h"
 #include "qkv/evaluate.h"
 #include "qkv/layers.h"
 #include "qkv/network.h"

@@ -1,7 +1,7 @@
 /* Writes JSON objects in the layout of cJSON_Print. */
 #include "report/json_text.h"
 
-#include "core/plain_text.h"
+#include "core/text.h"
 #include "draw/text.h"
 #include "report/explanation.h"
 

@@ -1,5 +1,6 @@
 /* NumPy arrays: one per map or step, and the tokens, in a zip file of .npy arrays without compression. */
-#include "core/plain_text.h"
+#include "core/memory.h"
+#include "core/text.h"
 #include "report/explanation.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* Draws attention maps as a figure of heat maps, as vector graphics or pixels. */
+#include "core/memory.h"
 #include "draw/heatmap.h"
 #include "report/writer.h"
 

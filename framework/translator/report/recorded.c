@@ -1,4 +1,5 @@
 /* The parts that a pass recorded, and norms of values from them. */
+#include "graph/attention_rule.h"
 #include "graph/graph.h"
 #include "qkv/layers.h"
 #include "qkv/network.h"

@@ -1,4 +1,6 @@
 #include "qkv/text_translator.h"
+#include "core/choices.h"
+#include "core/memory.h"
 
 #include "qkv/attention_collect.h"
 #include "qkv/run.h"

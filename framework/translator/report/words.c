@@ -1,8 +1,8 @@
 /* Converts attention between tokens to attention between words, and rows of weights to distributions. */
 #include "report/words.h"
 
+#include "core/numbers.h"
 #include "qkv/bpe.h"
-#include "qkv/scalar_math.h"
 #include "report/writer.h"
 
 #include <string.h>

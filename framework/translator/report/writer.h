@@ -3,8 +3,8 @@
 #define QKV_WRITER_H
 
 #include "draw/text.h"
-#include "qkv/arena.h"
 #include "qkv/attention_map.h"
+#include "qkv/base.h"
 #include "qkv/explanation.h"
 #include "qkv/format.h"
 #include "report/words.h"

@@ -1,4 +1,7 @@
 /* New checkpoints made of those of a run: the average of some, and one in int8. */
+#include "core/file.h"
+#include "core/memory.h"
+#include "graph/internal.h"
 #include "qkv/average.h"
 #include "qkv/quantize.h"
 

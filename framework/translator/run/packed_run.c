@@ -1,8 +1,10 @@
 /* Packs an open run, and opens a packed one. */
 #include "run/packed_run.h"
+#include "core/memory.h"
+#include "core/text.h"
 
 #include "config/config_keys.h"
-#include "core/half.h"
+#include "core/numbers.h"
 #include "data/bpe.h"
 
 #include <math.h>

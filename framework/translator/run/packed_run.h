@@ -10,7 +10,7 @@
 #include "qkv/run.h"
 
 enum qkv_packed_numbers {
-    QKV_PACKED_HALF,    /* parameters are rounded to half precision (core/half.h) */
+    QKV_PACKED_HALF,    /* parameters are rounded to half precision (core/numbers.h) */
     QKV_PACKED_FLOAT32, /* exact */
 };
 

@@ -3,7 +3,9 @@
 
 #include "config/config_keys.h"
 #include "config/path.h"
-#include "qkv/file.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "graph/internal.h"
 
 #include <dirent.h>
 #include <errno.h>

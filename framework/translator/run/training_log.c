@@ -1,6 +1,7 @@
 #include "run/training_log.h"
 
-#include "core/grow.h"
+#include "core/file.h"
+#include "core/memory.h"
 #include "metrics/metric.h"
 
 #include <cjson/cJSON.h>

@@ -3,11 +3,11 @@
 #include "train/training.h"
 
 #include "checkpoint/safetensors.h"
-#include "core/temporary.h"
+#include "core/file.h"
+#include "core/numbers.h"
 #include "run/checkpoints.h"
 
 #include "metrics/metric.h"
-#include "qkv/scalar_math.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,10 +1,11 @@
 #include "qkv/evaluate.h"
 
 #include "config/config_keys.h"
+#include "core/memory.h"
+#include "core/system.h"
+#include "graph/internal.h"
 #include "processes/processes.h"
-#include "qkv/arena.h"
 #include "qkv/batch.h"
-#include "qkv/ops.h"
 #include "qkv/translator.h"
 
 #include <math.h>

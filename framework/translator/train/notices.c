@@ -5,7 +5,7 @@
 
 #include "run/training_log.h"
 
-#include "qkv/scalar_math.h"
+#include "core/numbers.h"
 
 #include <math.h>
 #include <stdlib.h>

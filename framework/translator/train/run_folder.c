@@ -2,8 +2,8 @@
 #include "train/training.h"
 
 #include "config/config_keys.h"
-#include "core/clock.h"
-#include "qkv/file.h"
+#include "core/file.h"
+#include "core/system.h"
 
 #include <cjson/cJSON.h>
 #include <dirent.h>

@@ -6,6 +6,9 @@
 #include "config/config_keys.h"
 #include "processes/processes.h"
 
+#include "core/file.h"
+#include "core/memory.h"
+#include "graph/internal.h"
 #include "qkv/layers.h"
 
 #include <errno.h>

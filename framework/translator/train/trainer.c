@@ -1,7 +1,8 @@
 #include "train/training.h"
 
 #include "config/config_keys.h"
-#include "core/clock.h"
+#include "core/system.h"
+#include "graph/internal.h"
 
 #include "qkv/network.h"
 

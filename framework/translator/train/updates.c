@@ -3,8 +3,8 @@
 #include "train/training.h"
 
 #include "core/exchange.h"
+#include "graph/internal.h"
 #include "qkv/network.h"
-#include "qkv/ops.h"
 
 #include <math.h>
 

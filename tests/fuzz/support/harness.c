@@ -1,5 +1,6 @@
 #define _GNU_SOURCE /* memmem */
 #include "harness.h"
+#include "framework/engine/core/memory.h"
 
 #include "command.h"
 #include "qkv/trainer.h"

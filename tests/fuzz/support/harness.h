@@ -6,7 +6,7 @@
 #ifndef QKV_TESTS_FUZZ_HARNESS_H
 #define QKV_TESTS_FUZZ_HARNESS_H
 
-#include "qkv/arena.h"
+#include "qkv/base.h"
 #include "qkv/messages.h"
 
 #include <stdbool.h>

@@ -1,19 +1,16 @@
 /* Bytes in and results out, and what the engine takes from a system, for a module that has one thread, one kind of kernels and no
- * OpenBLAS: in place of core/workers.c, core/memory.c, core/matrix_threads.c, core/kernel_choice.c, config/path.c, the files of
+ * OpenBLAS: in place of core/system.c, config/path.c, the files of
  * data/lines.c and kernels/registry.c. What a page never calls is missing: CMakeLists.txt names it. */
 #include "page/module/module.h"
 
 #include "config/path.h"
-#include "core/kernel_choice.h"
-#include "core/matrix_threads.h"
+#include "core/memory.h"
+#include "core/system.h"
 #include "data/lines.h"
 #include "kernels/optimizer.h"
 #include "kernels/registry.h"
 
-#include "qkv/arena.h"
 #include "qkv/colormap.h"
-#include "qkv/kernels.h"
-#include "qkv/workers.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,10 @@
 /* What the page shows of one sentence: its translations, the probabilities of words, and all attention maps. */
 #include "page/module/module.h"
 
+#include "core/memory.h"
+#include "core/numbers.h"
+#include "graph/attention_rule.h"
 #include "qkv/layers.h"
-#include "qkv/scalar_math.h"
 #include "run/packed_run.h"
 
 #include <stdlib.h>

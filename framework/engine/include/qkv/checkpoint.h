@@ -21,7 +21,7 @@
  * average of the parameters (qkv_optimizer_options.ema), the values in the file are the average, because it is the better model, and the
  * parameters with which training continues are `optimizer.parameters.<name>`. A quantised checkpoint
  * (qkv_checkpoint_save_int8) has matrices of type I8, and for each of them a tensor `<name>.scale` in F32, by which the I8
- * numbers are multiplied: one scale for each row of an embedding table (parameters.h), for each column of other matrices.
+ * numbers are multiplied: one scale for each row of an embedding table (graph.h), for each column of other matrices.
  * __metadata__ holds the state of training and four keys of the format, the last two only with moments:
  *
  *     qkv.format             version of the format: QKV_RUN_FORMAT
@@ -29,14 +29,11 @@
  *     qkv.optimizer          name of the optimizer, such as adam
  *     qkv.optimizer.updates  updates done, for the bias correction
  *
- * Writing is atomic (file.h): a full disk or a kill leaves the previous file. */
+ * Writing is atomic: a full disk or a kill leaves the previous file. */
 #ifndef QKV_CHECKPOINT_H
 #define QKV_CHECKPOINT_H
 
-#include "qkv/arena.h"
-#include "qkv/error.h"
-#include "qkv/parameters.h"
-#include "qkv/types.h"
+#include "qkv/graph.h"
 
 /* ---- the state of training: a list of keys with texts ---- */
 

@@ -32,9 +32,6 @@
 
 #include "qkv/graph.h"
 #include "qkv/optimizer.h"
-#include "qkv/parameters.h"
-#include "qkv/random.h"
-#include "qkv/workers.h"
 
 struct qkv_data_parallel;
 struct qkv_processes; /* the translator joins them: qkv/processes.h */

@@ -7,35 +7,22 @@
  *     printf("qkv %s: %lld numbers\n", qkv_version(), (long long)qkv_tensor_count(x));
  *     qkv_graph_free(graph);
  *
- * Suggested reading order: graph.h and ops.h with ops.def (tensors and ops); parameters.h, layers.h (parameters);
+ * Suggested reading order: graph.h and ops.h with ops.def (tensors, parameters and ops); layers.h; base.h;
  * gradcheck.h; optimizer.h, schedule.h, data_parallel.h, checkpoint.h (training any loss).
  */
 #ifndef QKV_ENGINE_H
 #define QKV_ENGINE_H
 
-#include "qkv/arena.h"
-#include "qkv/attention_rule.h"
+#include "qkv/base.h"
 #include "qkv/checkpoint.h"
-#include "qkv/choices.h"
 #include "qkv/data_parallel.h"
-#include "qkv/dtype.h"
-#include "qkv/error.h"
-#include "qkv/file.h"
 #include "qkv/gradcheck.h"
 #include "qkv/graph.h"
-#include "qkv/kernels.h"
 #include "qkv/layers.h"
-#include "qkv/nearest.h"
 #include "qkv/ops.h"
 #include "qkv/optimizer.h"
 #include "qkv/optimizer_options.h"
-#include "qkv/parameters.h"
-#include "qkv/precision.h"
-#include "qkv/random.h"
-#include "qkv/scalar_math.h"
 #include "qkv/schedule.h"
-#include "qkv/types.h"
 #include "qkv/version.h"
-#include "qkv/workers.h"
 
 #endif

@@ -34,10 +34,7 @@
 #ifndef QKV_GRADCHECK_H
 #define QKV_GRADCHECK_H
 
-#include "qkv/arena.h"
-#include "qkv/graph.h"
 #include "qkv/layers.h"
-#include "qkv/ops.h"
 
 /* Faults that can be planted into one op to test that the check finds them. */
 enum qkv_fault {
@@ -57,14 +54,6 @@ enum qkv_fault {
     QKV_FAULT_ALIAS, /* the result is declared to be in the memory of input 1 if it is not, and vice versa */
     QKV_FAULT_COUNT
 };
-
-/* The name in lower case: "sign". NULL for NONE and for an unknown value. */
-QKV_API const char *qkv_fault_name(enum qkv_fault fault);
-/* The fault of that name; NONE for an unknown name and for NULL. */
-QKV_API enum qkv_fault qkv_fault_find(const char *name);
-
-/* Whether the fault is in the declarations of an op (READS and the faults after it) and not in its backward function. */
-QKV_API bool qkv_fault_is_declaration(enum qkv_fault fault);
 
 /* All zero: every element, with a tolerance of QKV_CHECK_TOLERANCE. */
 struct qkv_check_options {
@@ -126,24 +115,6 @@ QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const c
                                         struct qkv_graph *graph, struct qkv_tensor *y,
                                         const struct qkv_check_options *options, struct qkv_error *error);
 
-/* The same result in two graphs with the same nodes, one in each precision. */
-struct qkv_precision_pair {
-    struct qkv_tensor *float32, *float64;
-    /* NULL, or the float64 result of a graph with the same shapes in which large numbers do not cancel, such as that of an
-     * untrained model. If large numbers cancel in `float64`, as in a trained model, rounding errors are proportional to the
-     * large numbers, not to the result; differences are therefore measured relative to the numbers of `reference`. */
-    struct qkv_tensor *reference;
-    double bound; /* largest relative difference that passes */
-};
-
-/* Compares values of both results, and gradients of all variables and parameters for the same random cotangent. Adds one
- * row: the largest difference, relative to the largest number of its tensor or to 1/100 of the largest gradient of all
- * tensors, whichever is more. A difference above the bound still passes if rounding to float32 explains it. QKV_INVALID
- * when a graph has failed, when the graphs do not have the same nodes or not these precisions, or when memory runs out. */
-QKV_API enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
-                                            const struct qkv_precision_pair *pair, uint64_t seed,
-                                            struct qkv_error *error);
-
 /* Checks an op on all its samples. For good samples it checks the op's declarations about its memory; float32 against
  * float64; the adjoint test of the inputs in which the op is linear; and the gradients of all inputs together while other
  * ops use them too; then, on at most eight elements of each tensor and on the whole tensor, the gradients of each input
@@ -159,9 +130,6 @@ QKV_API enum qkv_status qkv_check_layer(struct qkv_check_report *report, enum qk
 /* The op or layer of that name; QKV_OP_COUNT or QKV_LAYER_COUNT for an unknown name and for NULL. */
 QKV_API enum qkv_op_id qkv_op_find(const char *name);
 QKV_API enum qkv_layer_id qkv_layer_find(const char *name);
-
-/* How the check creates and applies a layer, and its samples; NULL for an unknown layer. */
-QKV_API const struct qkv_layer_interface *qkv_layer_interface(enum qkv_layer_id layer);
 
 /* Frees the rows and makes the report empty again. NULL is allowed. */
 QKV_API void qkv_check_release(struct qkv_check_report *report);

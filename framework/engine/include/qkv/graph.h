@@ -1,4 +1,4 @@
-/* Tensors, and the graph that computes them: build first, then run forward and backward (reverse-mode autograd).
+/* Tensors, parameters, and the graph that computes with them: build first, then run forward and backward (reverse-mode autograd).
  *
  * A call of an op checks shapes and records a node; qkv/ops.def has the signature, the shapes and the formula of every op, one
  * row each. qkv_forward and qkv_backward run the recorded nodes. The graph keeps its first error: from then on every op returns
@@ -24,27 +24,31 @@
  *     }
  *     qkv_graph_free(graph);
  *
+ *     struct qkv_parameters parameters = {0};
+ *     struct qkv_initial xavier = {QKV_INITIALIZER_XAVIER_UNIFORM, 1};
+ *     const struct qkv_parameter *weight =
+ *         qkv_parameters_add(&parameters, QKV_SHAPE(4, 2), xavier, "layer.%d.weight", 1);
+ *     if (!qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL)) {
+ *         qkv_parameters_initialize(&parameters, 42);
+ *         printf("%s starts with %g\n", weight->name, qkv_parameter_get(&parameters, weight, 0));
+ *     }
+ *     qkv_parameters_release(&parameters);
+ *
  * Nodes run in the order of their creation. Tensors belong to their graph and die with it or at its reset. Only
  * one thread at a time may use a graph; different threads may use different graphs. */
 #ifndef QKV_GRAPH_H
 #define QKV_GRAPH_H
 
-#include "qkv/dtype.h"
-#include "qkv/error.h"
-#include "qkv/random.h"
+#include "qkv/base.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #ifdef __cplusplus
 #    include <initializer_list>
 #endif
 
 struct qkv_graph;
 struct qkv_tensor;
-struct qkv_parameters;
-struct qkv_parameter;
 struct qkv_workers;
+struct qkv_panels;
 
 /* ---- shapes ---- */
 
@@ -81,11 +85,108 @@ struct qkv_segments {
     const int64_t *start, *length; /* [count] */
 };
 
+/* ---- parameters: named slices of one flat block ----
+ * Optimizer steps, clipping, averaging and saving are loops over one array. Declare all parameters, then allocate once. To
+ * compute with parameters, bind them to a graph: qkv_graph_bind, qkv_graph_parameter. To save them, and to load them from a
+ * file of qkv or of another program, by name: qkv_checkpoint_save, qkv_parameters_load (checkpoint.h). */
+
+/* Distribution of the initial values, scaled by `gain`:
+ * - Xavier (Glorot and Bengio 2010) of [fan_in, fan_out]: uniform in +-sqrt(6 / (fan_in + fan_out)), or normal with
+ *   the same variance;
+ * - uniform in +-1; normal with standard deviation 1; zeros; ones, which ignores the gain;
+ * - orthogonal (Saxe et al. 2014) of [n, k n]: k random orthogonal [n, n] matrices side by side;
+ * - forget, of the [4 n] biases of an LSTM of width n: 1 for the biases of the forget gates (the second n), else 0. */
+struct qkv_initial {
+    enum qkv_initializer kind;
+    double gain;
+};
+
+/* One named slice. Slices are aligned to 64 bytes in float32. */
+struct qkv_parameter {
+    const char *name; /* "encoder.1.self.query.weight" */
+    struct qkv_shape shape;
+    int64_t index;         /* in the list */
+    int64_t offset, count; /* elements within the block */
+    struct qkv_initial initial;
+    bool is_table; /* a matrix whose rows are looked up by index */
+    double rate;   /* factor of its learning rate, 1 at first; 0: frozen */
+};
+
+/* Caller's storage, all zero at first. */
+struct qkv_parameters {
+    enum qkv_dtype dtype;
+    int64_t count, capacity;
+    struct qkv_parameter **list;
+    int64_t elements; /* of the block, with the gaps between aligned slices, which stay 0 */
+    void *values;     /* [elements] of dtype; NULL before qkv_parameters_allocate */
+    /* Number of writes to `values`. When it has changed, copies of the values (qkv_panels) are out of date, and qkv_backward
+     * refuses what qkv_forward has computed with the old ones. Write to `values` directly only while no graph runs, and add
+     * 1 afterwards. */
+    uint64_t changes;
+    enum qkv_precision
+        products;             /* precision of linear layers' products; set by qkv_parameters_set_precision */
+    bool failed;              /* a declaration was refused, or memory ran out while declaring */
+    struct qkv_error error;   /* the first reason for that; empty: memory */
+    double *square;           /* workspace for the largest orthogonal matrix; NULL if there is none */
+    struct qkv_table *tables; /* constants of layers, such as sinusoids; NULL: none */
+    struct qkv_arena arena;
+};
+
+/* Declares a parameter; the name is a printf format. The result is valid until release. NULL when memory runs out, the name
+ * is empty, longer than 255 bytes or declared already (a checkpoint finds parameters by name) or begins with `__` or
+ * `optimizer.` (names that checkpoints use), the shape is invalid (or not [n, k n] for orthogonal values), the initializer
+ * is unknown or its gain is not finite, or the call comes after qkv_parameters_allocate. The parameters have then failed: qkv_parameters_allocate
+ * returns the first such error, and qkv_graph_bind refuses them. */
+QKV_API const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters,
+                                                       struct qkv_shape shape, struct qkv_initial initial,
+                                                       const char *name, ...) QKV_PRINTF(4, 5);
+
+/* Allocates the block of values, all zero. Fails when a declaration failed, when memory runs out, and at a second call. */
+QKV_API enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum qkv_dtype dtype,
+                                                struct qkv_error *error);
+
+/* Sets all values to their initial distribution: a pure function of the seed and each parameter's index, equal in
+ * both precisions up to rounding. */
+QKV_API void qkv_parameters_initialize(struct qkv_parameters *parameters, uint64_t seed);
+
+/* Sets the rates of parameters by name: `rates` is "PATTERN=FACTOR ..." with white space between, such as "encoder.*=0.1
+ * output.bias=0". In a pattern, * matches any text and ? any character (fnmatch); if several patterns match a name, the
+ * last one counts. A parameter with the factor 0 is frozen: graphs compute no gradient for it, nor for nodes that depend on
+ * frozen parameters and constants alone; optimizers do not change it, and it does not count in the norm of the gradient.
+ * qkv_optimizer_init reads the rates. Fails, and changes no rate, if a pattern matches no parameter, a factor is not a
+ * number of at least 0, every parameter would be frozen, or memory runs out. */
+QKV_API enum qkv_status qkv_parameters_set_rates(struct qkv_parameters *parameters, const char *rates,
+                                                 struct qkv_error *error);
+
+/* Sets the precision in which graphs multiply by these parameters. int8: rounds the matrices in place, which cannot be
+ * undone; from then on gradients are refused, even by a graph to which the parameters are already bound, as soon as it is
+ * built again. float32: products are float32 and use the current contents of the matrices. Fails if the parameters are not
+ * allocated, if they are float64 and the precision is not float32, or if they are not finite and it is int8. Call it before
+ * building graphs that use the parameters. */
+QKV_API enum qkv_status qkv_parameters_set_precision(struct qkv_parameters *parameters,
+                                                     enum qkv_precision precision, struct qkv_error *error);
+
+/* The number of parameters, without the gaps. */
+QKV_API int64_t qkv_parameters_total(const struct qkv_parameters *parameters);
+
+/* The parameter of that name, or NULL. */
+QKV_API const struct qkv_parameter *qkv_parameters_find(const struct qkv_parameters *parameters,
+                                                        const char *name);
+
+/* Reads or writes element i, row-major; writing adds 1 to `changes`. If the block has no such element, reading returns NaN
+ * and writing does nothing. */
+QKV_API double qkv_parameter_get(const struct qkv_parameters *parameters,
+                                 const struct qkv_parameter *parameter, int64_t i);
+QKV_API void qkv_parameter_set(struct qkv_parameters *parameters, const struct qkv_parameter *parameter,
+                               int64_t i, double value);
+
+QKV_API void qkv_parameters_release(struct qkv_parameters *parameters);
+
 /* ---- the graph ---- */
 
 /* Creates a graph that records gradients and has dropout off. Returns NULL when memory runs out, or for an unknown dtype.
  *
- * Sets OpenBLAS to one thread for the whole process, unless qkv_set_openblas_single_threaded (workers.h) has turned that
+ * Sets OpenBLAS to one thread for the whole process, unless qkv_set_openblas_single_threaded (base.h) has turned that
  * off: qkv runs sentences in parallel instead, and results must not depend on the number of threads. The graph and its
  * tensors change nothing else in the process. */
 QKV_API struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype);
@@ -94,8 +195,6 @@ QKV_API void qkv_graph_free(struct qkv_graph *graph); /* NULL is allowed */
 /* Removes all tensors and the error, and keeps memory and settings: building the same graph again does not call malloc.
  * Pointers to the old tensors are invalid afterwards. */
 QKV_API void qkv_graph_reset(struct qkv_graph *graph);
-
-QKV_API enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph);
 
 /* QKV_OK, or QKV_INVALID with the graph's first error. */
 QKV_API enum qkv_status qkv_graph_check(const struct qkv_graph *graph, struct qkv_error *error);
@@ -121,7 +220,7 @@ QKV_API void qkv_graph_rewind(struct qkv_graph *graph);
  *
  * The graph fails if y is NULL, y is a tensor of another graph, or qkv_forward has not computed y. Ops read some values
  * again, so write to parameters and leaves only after this call: otherwise gradients mix old and new numbers. The graph
- * fails, too, if a bound block that it uses has other `changes` (parameters.h) than when qkv_forward read its parameters
+ * fails, too, if a bound block that it uses has other `changes` than when qkv_forward read its parameters
  * first since the last reset or rewind, as after an optimizer step; blocks that the graph does not use may change. The same
  * holds for a leaf that qkv_tensor_write has written since qkv_forward read it; other writes, to the memory of
  * qkv_tensor_value and qkv_wrap, are not detected. */
@@ -213,12 +312,6 @@ QKV_API void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients);
 QKV_API void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random);
 QKV_API bool qkv_graph_has_dropout(const struct qkv_graph *graph);
 
-/* With dropout on, embedding layers that are applied from now on drop complete rows with this probability (token cutoff,
- * Shen et al. 2020), in addition to other dropout; 0 in a new graph. NaN and 0 or less: off; 1 or more: the next embedding
- * layer makes the graph fail. Used for the second pass of SimCut. */
-QKV_API void qkv_graph_set_token_cutoff(struct qkv_graph *graph, double rate);
-QKV_API double qkv_graph_token_cutoff(const struct qkv_graph *graph);
-
 /* Lets qkv_forward split products with large matrices among `workers`. It computes on the caller's thread alone while the
  * workers are busy with other work, and with NULL (the default). Results have the same bits either way. Meant for decoding
  * single sentences. */
@@ -235,75 +328,5 @@ QKV_API void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *
  * tensors hold arbitrary numbers. In a graph without gradients, results that no node reads can be read as well. */
 QKV_API void qkv_graph_share_memory(struct qkv_graph *graph, bool share);
 QKV_API void qkv_graph_plan(struct qkv_graph *graph, struct qkv_tensor *y);
-
-/* ---- measuring ---- */
-
-/* Called for every node right after it has run, on the thread that runs the graph. It may read tensors, but must not run,
- * extend or reset the graph. */
-struct qkv_observer {
-    void (*ran)(void *context, const struct qkv_tensor *tensor, bool backward);
-    void *context;
-};
-
-/* Sets the observer, which is copied; NULL removes it. Survives resets. */
-QKV_API void qkv_graph_observe(struct qkv_graph *graph, const struct qkv_observer *observer);
-
-/* Cost of a node, computed from shapes. Attention counts as products of complete matrices, causal or not, as is
- * customary; with a window it counts the visible pairs of queries and keys. */
-struct qkv_cost {
-    double operations; /* multiplications and additions of matrix products; 0 for ops without products */
-    /* Of operands, result and saved values; in backward an input's gradient counts like the input */
-    double bytes;
-};
-
-/* Cost of the forward or the backward pass of a node. The fused cross entropies compute their gradients in forward, so
- * they count there. */
-QKV_API struct qkv_cost qkv_tensor_cost(const struct qkv_tensor *tensor, bool backward);
-
-/* Most bytes that the graph has used between two resets. */
-QKV_API size_t qkv_graph_peak_bytes(const struct qkv_graph *graph);
-
-/* ---- two graphs, one block of gradients ---- */
-
-/* Two graphs on different threads compute gradients of the same parameters, whose sum goes to one block. The first graph
- * writes its gradients to the block. The second computes each gradient in separate memory and adds it when both are
- * complete: whichever graph runs faster, the sum has the same bits as if each graph had a block of its own and one block
- * were added to the other. The separate memory holds only the gradients on which backward works at a time. If the second
- * graph shares memory, it also stores them over the values that the loss has saved: call qkv_graph_rewind or build the
- * graph again before another qkv_backward. Bind both graphs to the same block, the first without `accumulate`, the second
- * with it.
- *
- * In qkv_backward the second graph waits for the first, which must complete qkv_backward or call qkv_graph_finish_pair; a
- * graph that fails completes nothing. So never start the second before the first, and call qkv_graph_finish_pair for a
- * first graph that has failed or will not run: otherwise the second waits forever. */
-struct qkv_gradient_pair;
-
-/* For one block of allocated parameters. NULL when memory runs out or they are not allocated. */
-QKV_API struct qkv_gradient_pair *qkv_gradient_pair_new(const struct qkv_parameters *parameters);
-QKV_API void qkv_gradient_pair_free(struct qkv_gradient_pair *pair);
-
-/* Prepares the pair for two backward passes. No graph may run meanwhile. */
-QKV_API void qkv_gradient_pair_reset(struct qkv_gradient_pair *pair);
-
-/* Makes the graph the first or the second of the pair; NULL (the default): it belongs to no pair. Survives resets. */
-QKV_API void qkv_graph_set_pair(struct qkv_graph *graph, struct qkv_gradient_pair *pair, bool is_second);
-
-/* Declares that the graph adds nothing more to the gradients of its pair. */
-QKV_API void qkv_graph_finish_pair(struct qkv_graph *graph);
-
-/* ---- matrices reordered for products ---- */
-
-/* Copies of parameter matrices in the order in which the kernels read them (panels), for graphs that run
- * many times while parameters stay the same, as in decoding. A copy is made when a product first needs it, and
- * again when parameters->changes has changed. Graphs on any threads may share one struct qkv_panels. Results have the
- * same bits. */
-struct qkv_panels;
-
-/* For one block of allocated parameters. NULL when memory runs out or they are not allocated. */
-QKV_API struct qkv_panels *qkv_panels_new(const struct qkv_parameters *parameters);
-QKV_API void qkv_panels_free(struct qkv_panels *panels);
-
-/* NULL (the default): products read the parameters directly. Survives resets. */
-QKV_API void qkv_graph_set_panels(struct qkv_graph *graph, struct qkv_panels *panels);
 
 #endif

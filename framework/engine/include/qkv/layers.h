@@ -27,14 +27,12 @@
  * packed tokens of a batch; dense, norm, feed forward and residual accept any number of leading axes. On errors the result
  * is NULL and the graph fails, as for ops (ops.h).
  *
- * Initial weights: Xavier as in parameters.h; normal and uniform are divided by sqrt(inputs), for
+ * Initial weights: Xavier as in graph.h; normal and uniform are divided by sqrt(inputs), for
  * embedding tables by sqrt(width). */
 #ifndef QKV_LAYERS_H
 #define QKV_LAYERS_H
 
-#include "qkv/choices.h"
 #include "qkv/ops.h"
-#include "qkv/parameters.h"
 
 /* Applies dropout if the graph has dropout and rate > 0; otherwise, or if rate is NaN, returns x itself. A rate of 1 or
  * more makes the graph fail. */
@@ -345,7 +343,14 @@ QKV_API struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_sing
                                                            const struct qkv_attention_inputs *inputs,
                                                            struct qkv_tensor **node);
 
-/* ---- layers as the gradient check sees them (gradcheck.h) ---- */
+enum qkv_layer_id {
+#define LAYER(name) QKV_LAYER_##name,
+#include "qkv/layers.def"
+#undef LAYER
+    QKV_LAYER_COUNT
+};
+
+/* ---- layers as the gradient check sees them ---- */
 
 /* Options of a layer, and the shapes and segments of up to two random inputs to apply it to (rank 0: no input). */
 struct qkv_layer_sample {
@@ -362,13 +367,6 @@ struct qkv_layer_interface {
     struct qkv_tensor *(*apply)(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
                                 const struct qkv_layer_sample *sample);
     const struct qkv_layer_sample *samples; /* the last has no name */
-};
-
-enum qkv_layer_id {
-#define LAYER(name) QKV_LAYER_##name,
-#include "qkv/layers.def"
-#undef LAYER
-    QKV_LAYER_COUNT
 };
 
 #endif

@@ -20,8 +20,51 @@
 #ifndef QKV_OPS_H
 #define QKV_OPS_H
 
-#include "qkv/attention_rule.h"
 #include "qkv/graph.h"
+
+/* ---- the rule of attention: every property of multi-head attention that is not a tensor, as one value ----
+ * Layers and ops keep copies of it. To add a variant of attention, add a field here. */
+
+/* How fused attention is computed. The results are the same except for rounding. */
+enum qkv_attention_kernel {
+    QKV_KERNEL_AUTO,  /* flash for long sentences, exact for short ones: whichever is faster */
+    QKV_KERNEL_EXACT, /* keeps the weights: memory grows with the square of the length, or with the window */
+    QKV_KERNEL_FLASH, /* keeps one number per row and head, recomputes the weights (Dao et al. 2022) */
+};
+
+/* What the values of an attention mask mean. */
+enum qkv_mask_values {
+    QKV_MASK_VALUES_BINARY,   /* 1: the key may be seen; 0: it is hidden. As PyTorch's boolean masks */
+    QKV_MASK_VALUES_ADDITIVE, /* 0: the key may be seen; -infinity: it is hidden. As PyTorch's float masks */
+};
+
+/* In every field but `heads`, 0 means that the property is not set; {.heads = H} is plain attention.
+ *
+ * Positions: the queries of a sentence have the last positions of its keys. With Tq queries and Tk >= Tq keys, query i has
+ * position p = Tk - Tq + i; key j has position j. The score of the pair in head h is
+ *     scale * query . key - slope_h |p - j| + bias[bucket(j - p), h] */
+struct qkv_attention_rule {
+    int64_t heads; /* H, query heads; at least 1 */
+    /* G, heads of keys and values: H / G consecutive query heads share one (Ainslie et al. 2023); 0: H */
+    int64_t key_value_heads;
+    bool causal; /* p sees no key after p */
+    /* p sees keys p - window .. p + window (Beltagy et al. 2020, whose w is twice this; causal: Jiang et
+     * al. 2023); 0: all keys */
+    int64_t window;
+    /* Number of positions at the beginning of each sentence that see all keys and are seen by all queries,
+     * except where causality forbids it (Beltagy et al. 2020, with shared projections). Needs a window; 0:
+     * none */
+    int64_t global_tokens;
+    bool alibi;           /* subtract slope_h |p - j| (Press et al. 2022) */
+    int64_t buckets;      /* add a learned bias per distance bucket and head (Raffel et al. 2020); 0: none */
+    int64_t max_distance; /* with buckets: all distances from here on share the last bucket */
+    double scale;         /* of the scores; 0: 1 / sqrt(key width) (Vaswani et al. 2017) */
+    double dropout;       /* rate of dropout on the weights, in graphs with dropout */
+    enum qkv_attention_kernel kernel;
+    enum qkv_mask_values mask_values; /* of the mask, if there is one */
+};
+
+/* ---- arguments of ops ---- */
 
 enum { QKV_ALL = -1 }; /* as an axis: all axes */
 
@@ -104,11 +147,6 @@ QKV_API struct qkv_tensor *qkv_convolution(struct qkv_graph *graph, struct qkv_t
                                            struct qkv_tensor *weight, struct qkv_tensor *bias,
                                            struct qkv_segments segments, int64_t first);
 
-/* Records a node of any op: all functions of ops.def call it. `inputs` has QKV_MAX_INPUTS entries, NULL where there is no
- * input. An input that the op does not have makes the graph fail, and so does an unknown op. */
-QKV_API struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op,
-                                    struct qkv_tensor *const *inputs, const struct qkv_options *options);
-
 /* Name of an op: "matmul"; "unknown op" for any other number. */
 QKV_API const char *qkv_op_name(enum qkv_op_id op);
 
@@ -132,10 +170,5 @@ QKV_API const void *qkv_attention_weights_of(const struct qkv_tensor *attention,
  * is another op or qkv_forward has not computed it. */
 QKV_API void qkv_cross_entropy_sums(const struct qkv_tensor *loss, double *negative_log_likelihood,
                                     double *correct);
-
-/* The same for one row (from 0). Only cross_entropy and linear_cross_entropy nodes without gradient keep the sums of each
- * row; for other nodes, and for a row out of range, both are NaN and the graph fails. */
-QKV_API void qkv_cross_entropy_row(const struct qkv_tensor *loss, int64_t row,
-                                   double *negative_log_likelihood, double *correct);
 
 #endif

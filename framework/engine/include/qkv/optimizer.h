@@ -55,11 +55,9 @@
 #ifndef QKV_OPTIMIZER_H
 #define QKV_OPTIMIZER_H
 
-#include "qkv/arena.h"
 #include "qkv/checkpoint.h"
+#include "qkv/graph.h"
 #include "qkv/optimizer_options.h"
-#include "qkv/parameters.h"
-#include "qkv/workers.h"
 
 struct qkv_optimizer_kernels;
 
@@ -98,9 +96,8 @@ QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
  * sum, clipped by value but not by norm; the other blocks hold partial sums.
  *
  * Returns the norm before clipping. If it is not finite, training has diverged: parameters and moments have not changed, so
- * that they can still be saved, and qkv_parameters_find_not_finite (parameters.h) finds the parameter. Returns NaN, and
- * changes nothing, if the learning rate is not finite, there are no blocks, or the optimizer was made for other
- * parameters. */
+ * that they can still be saved. Returns NaN, and changes nothing, if the learning rate is not finite, there are no blocks,
+ * or the optimizer was made for other parameters. */
 QKV_API double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters,
                                   struct qkv_workers *workers, int blocks, void *const *gradients,
                                   double scale, double learning_rate);

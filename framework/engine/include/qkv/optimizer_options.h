@@ -2,12 +2,12 @@
  *
  * Example:
  *     const struct qkv_optimizer_options sgd = {.optimizer = QKV_OPTIMIZER_SGD, .momentum = 0.9};
- *     printf("%s\n", qkv_optimizer_kind_name(sgd.optimizer));
+ *     printf("optimizer %d, momentum %g\n", (int)sgd.optimizer, sgd.momentum);
  */
 #ifndef QKV_OPTIMIZER_OPTIONS_H
 #define QKV_OPTIMIZER_OPTIONS_H
 
-#include "qkv/choices.h"
+#include "qkv/base.h"
 
 #include <stdbool.h>
 

@@ -28,8 +28,8 @@
 #ifndef QKV_SCHEDULE_H
 #define QKV_SCHEDULE_H
 
+#include "qkv/base.h"
 #include "qkv/checkpoint.h"
-#include "qkv/choices.h"
 
 /* Caller's storage, which the caller fills in, but for `plateau`, which begins all zero. A field that the formula of the kind
  * does not have is not read. */

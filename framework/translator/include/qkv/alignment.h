@@ -34,10 +34,9 @@
 #ifndef QKV_ALIGNMENT_H
 #define QKV_ALIGNMENT_H
 
-#include "qkv/arena.h"
 #include "qkv/attention_kind.h"
+#include "qkv/base.h"
 #include "qkv/config.h"
-#include "qkv/error.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -22,11 +22,9 @@
 #ifndef QKV_ATTENTION_MAP_H
 #define QKV_ATTENTION_MAP_H
 
-#include "qkv/arena.h"
 #include "qkv/attention_kind.h"
-#include "qkv/attention_rule.h"
-#include "qkv/error.h"
 #include "qkv/format.h"
+#include "qkv/ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,7 +50,7 @@ struct qkv_attention_map {
 struct qkv_attention_report {
     const char *title;     /* a line above pictures, usually the sentence pair; NULL: none */
     const char *model;     /* name of the model; NULL: none */
-    const char *precision; /* of its products (qkv/precision.h); NULL: float32 */
+    const char *precision; /* of its products (qkv/base.h); NULL: float32 */
     const char *const *source;
     int64_t source_length; /* tokens, with </s> at the end */
     /* Decoder step t reads target_input[t], starting with <s>, and predicts target_output[t], ending with

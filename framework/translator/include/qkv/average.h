@@ -12,7 +12,7 @@
 #ifndef QKV_AVERAGE_H
 #define QKV_AVERAGE_H
 
-#include "qkv/error.h"
+#include "qkv/base.h"
 
 #include <stdint.h>
 

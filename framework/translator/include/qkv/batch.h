@@ -13,9 +13,9 @@
 #ifndef QKV_BATCH_H
 #define QKV_BATCH_H
 
+#include "qkv/base.h"
 #include "qkv/corpus.h"
 #include "qkv/data_parallel.h"
-#include "qkv/error.h"
 
 #include <stdbool.h>
 #include <stdint.h>

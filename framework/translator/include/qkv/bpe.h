@@ -27,7 +27,7 @@
 #ifndef QKV_BPE_H
 #define QKV_BPE_H
 
-#include "qkv/error.h"
+#include "qkv/base.h"
 #include "qkv/vocabulary.h"
 
 #include <stdint.h>

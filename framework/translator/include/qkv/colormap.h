@@ -7,7 +7,7 @@
 #ifndef QKV_COLORMAP_H
 #define QKV_COLORMAP_H
 
-#include "qkv/error.h"
+#include "qkv/base.h"
 
 #include <stdbool.h>
 #include <stdint.h>

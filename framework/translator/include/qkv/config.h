@@ -17,14 +17,10 @@
 #ifndef QKV_CONFIG_H
 #define QKV_CONFIG_H
 
-#include "qkv/arena.h"
 #include "qkv/attention_kind.h"
-#include "qkv/attention_rule.h"
-#include "qkv/choices.h"
-#include "qkv/error.h"
 #include "qkv/messages.h"
+#include "qkv/ops.h"
 #include "qkv/optimizer.h"
-#include "qkv/precision.h"
 #include "qkv/schedule.h"
 
 #include <stdbool.h>

@@ -20,9 +20,9 @@
 #ifndef QKV_CORPUS_H
 #define QKV_CORPUS_H
 
+#include "qkv/base.h"
 #include "qkv/bpe.h"
 #include "qkv/config.h"
-#include "qkv/error.h"
 #include "qkv/tokenizer.h"
 #include "qkv/vocabulary.h"
 

@@ -18,13 +18,13 @@
 #ifndef QKV_EVALUATE_H
 #define QKV_EVALUATE_H
 
+#include "qkv/base.h"
 #include "qkv/config.h"
 #include "qkv/corpus.h"
 #include "qkv/metrics.h"
 #include "qkv/model.h"
 #include "qkv/processes.h"
 #include "qkv/search.h"
-#include "qkv/workers.h"
 
 /* Fails unless the model has a position for every token of a corpus, </s> included; the message names the line of the first
  * sentence that is too long. Fails for a corpus of types only; otherwise always succeeds for models without a table of

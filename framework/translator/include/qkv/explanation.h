@@ -17,9 +17,8 @@
 #ifndef QKV_EXPLANATION_H
 #define QKV_EXPLANATION_H
 
-#include "qkv/arena.h"
 #include "qkv/attention_kind.h"
-#include "qkv/error.h"
+#include "qkv/base.h"
 #include "qkv/format.h"
 
 #include <stddef.h>

@@ -24,8 +24,8 @@
 #ifndef QKV_FORMAT_H
 #define QKV_FORMAT_H
 
+#include "qkv/base.h"
 #include "qkv/colormap.h"
-#include "qkv/error.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -15,12 +15,10 @@
 #ifndef QKV_HEADS_H
 #define QKV_HEADS_H
 
+#include "qkv/base.h"
 #include "qkv/config.h"
 #include "qkv/corpus.h"
-#include "qkv/error.h"
-#include "qkv/nearest.h"
 #include "qkv/run.h"
-#include "qkv/workers.h"
 
 #include <stddef.h>
 

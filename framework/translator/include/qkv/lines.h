@@ -17,7 +17,7 @@
 #ifndef QKV_LINES_H
 #define QKV_LINES_H
 
-#include "qkv/error.h"
+#include "qkv/base.h"
 
 #include <stdbool.h>
 #include <stddef.h>

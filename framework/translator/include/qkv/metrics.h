@@ -23,9 +23,8 @@
 #ifndef QKV_METRICS_H
 #define QKV_METRICS_H
 
-#include "qkv/arena.h"
+#include "qkv/base.h"
 #include "qkv/config.h"
-#include "qkv/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -40,7 +40,6 @@
 #include "qkv/batch.h"
 #include "qkv/config.h"
 #include "qkv/graph.h"
-#include "qkv/parameters.h"
 
 struct qkv_model;
 struct qkv_network_interface;

@@ -26,7 +26,6 @@
 #ifndef QKV_NETWORK_H
 #define QKV_NETWORK_H
 
-#include "qkv/arena.h"
 #include "qkv/layers.h"
 #include "qkv/model.h"
 

@@ -17,7 +17,7 @@
 #ifndef QKV_PAIRS_FILE_H
 #define QKV_PAIRS_FILE_H
 
-#include "qkv/error.h"
+#include "qkv/base.h"
 
 #include <stdbool.h>
 #include <stdint.h>

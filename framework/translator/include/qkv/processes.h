@@ -15,7 +15,7 @@
 #ifndef QKV_PROCESSES_H
 #define QKV_PROCESSES_H
 
-#include "qkv/error.h"
+#include "qkv/base.h"
 
 #include <stdint.h>
 

@@ -26,11 +26,10 @@
 #ifndef QKV_RUN_H
 #define QKV_RUN_H
 
-#include "qkv/arena.h"
+#include "qkv/base.h"
 #include "qkv/bpe.h"
 #include "qkv/checkpoint.h"
 #include "qkv/config.h"
-#include "qkv/file.h"
 #include "qkv/model.h"
 #include "qkv/vocabulary.h"
 

@@ -29,7 +29,7 @@
 #ifndef QKV_SEARCH_H
 #define QKV_SEARCH_H
 
-#include "qkv/arena.h"
+#include "qkv/base.h"
 #include "qkv/batch.h"
 #include "qkv/config.h"
 #include "qkv/model.h"

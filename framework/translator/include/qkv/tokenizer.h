@@ -34,9 +34,8 @@
 #ifndef QKV_TOKENIZER_H
 #define QKV_TOKENIZER_H
 
-#include "qkv/arena.h"
+#include "qkv/base.h"
 #include "qkv/config.h"
-#include "qkv/error.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* Translates any number of sentences, given as token ids, on several threads (qkv/workers.h).
+/* Translates any number of sentences, given as token ids, on several threads (qkv/base.h).
  *
  * Example:
  *     struct qkv_arena arena = {0};
@@ -23,9 +23,9 @@
 #ifndef QKV_TRANSLATOR_H
 #define QKV_TRANSLATOR_H
 
+#include "qkv/base.h"
 #include "qkv/processes.h"
 #include "qkv/search.h"
-#include "qkv/workers.h"
 
 struct qkv_translator;
 

@@ -12,10 +12,8 @@
 #ifndef QKV_VOCABULARY_H
 #define QKV_VOCABULARY_H
 
-#include "qkv/arena.h"
+#include "qkv/base.h"
 #include "qkv/config.h"
-#include "qkv/error.h"
-#include "qkv/types.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,5 @@
-#include "qkv/attention_rule.h"
-
-#include "qkv/scalar_math.h"
+#include "graph/attention_rule.h"
+#include "core/numbers.h"
 
 #include <math.h>
 
