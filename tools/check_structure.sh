@@ -93,9 +93,9 @@ resolve() {
         }
         for (i = 1; i <= includes; i++) {
             found = ""
-            split(place_of(from[i]) "/|tools/command/|framework/engine/include/|framework/translator/include/|framework/engine/|" \
+            split(place_of(from[i]) "/|tools/command/|tools/shared/|framework/engine/include/|framework/translator/include/|framework/engine/|" \
                   "framework/translator/||tests/support/|tests/", places, "|")
-            for (k = 1; k <= 9 && found == ""; k++)
+            for (k = 1; k <= 10 && found == ""; k++)
                 if ((places[k] written[i]) in exists) found = places[k] written[i]
             if (found != "") print "include\t" from[i] "\t" line[i] "\t" found
         }

@@ -245,12 +245,12 @@ Test(uninstall, removes_what_was_installed)
         run_ok("test -s '%s/prefix/%s'", folder, files[i]);
     write_text(folder, "prefix/include/other.h", "/* of another package */\n");
     run_ok("find '%s/prefix' -name other.h -o ! -type d -print >'%s/manifest.txt'", folder, folder);
-    run_ok("'%s' -D MANIFEST='%s/manifest.txt' -P '%s/tools/uninstall.cmake'", QKV_CMAKE, folder,
+    run_ok("'%s' -D MANIFEST='%s/manifest.txt' -P '%s/tools/package/uninstall.cmake'", QKV_CMAKE, folder,
            QKV_SOURCE_DIR);
     cr_expect_str_eq(run_ok("cd '%s/prefix' && find . ! -type d; find . -name qkv", folder),
                      "./include/other.h\n");
-    struct outcome outcome = run("'%s' -D MANIFEST='%s/nothing.txt' -P '%s/tools/uninstall.cmake'", QKV_CMAKE,
-                                 folder, QKV_SOURCE_DIR);
+    struct outcome outcome = run("'%s' -D MANIFEST='%s/nothing.txt' -P '%s/tools/package/uninstall.cmake'",
+                                 QKV_CMAKE, folder, QKV_SOURCE_DIR);
     cr_expect_neq(outcome.exit_code, 0);
     cr_expect_not_null(strstr(outcome.error, "nothing to uninstall"), "%s", outcome.error);
 }

@@ -45,24 +45,6 @@ static const char *text_of(const cJSON *evaluation, const char *key)
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(evaluation, key));
 }
 
-double evaluation_number(const cJSON *evaluation, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(evaluation, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
-}
-
-double evaluation_alignment_error(const cJSON *evaluation)
-{
-    const cJSON *alignment = cJSON_GetObjectItemCaseSensitive(evaluation, "alignment"), *best;
-    double min = (double)NAN;
-    cJSON_ArrayForEach(best, cJSON_GetObjectItemCaseSensitive(alignment, "best"))
-    {
-        double error = evaluation_number(best, "aer");
-        if (!(min <= error)) min = error; /* also when `min` is not a number yet */
-    }
-    return min;
-}
-
 static bool is_evaluation(const cJSON *file)
 {
     static const char *const numbers[] = {"parameters", "sentences", "sequence_accuracy", "token_accuracy",

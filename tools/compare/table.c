@@ -6,6 +6,7 @@
 #include "draw/text.h"
 #include "report/json_text.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,26 @@ enum {
     MAX_COLUMNS = 3 + (QKV_METRIC_COUNT + 1) * MAX_TESTS,
     MOST_COLUMNS = MAX_COLUMNS > MAX_DIFFERENCES ? MAX_COLUMNS : MAX_DIFFERENCES + 1,
 };
+
+/* ---- numbers of evaluations ---- */
+
+double evaluation_number(const cJSON *evaluation, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(evaluation, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
+}
+
+double evaluation_alignment_error(const cJSON *evaluation)
+{
+    const cJSON *alignment = cJSON_GetObjectItemCaseSensitive(evaluation, "alignment"), *best;
+    double min = (double)NAN;
+    cJSON_ArrayForEach(best, cJSON_GetObjectItemCaseSensitive(alignment, "best"))
+    {
+        double error = evaluation_number(best, "aer");
+        if (!(min <= error)) min = error; /* also when `min` is not a number yet */
+    }
+    return min;
+}
 
 /* ---- tables of texts ---- */
 
