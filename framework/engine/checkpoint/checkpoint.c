@@ -2,15 +2,9 @@
 #include "qkv/checkpoint.h"
 
 #include "checkpoint/safetensors.h"
-<<<<<<< HEAD
-#include "core/numbers.h"
-#include "core/text.h"
-    =======
-#include "checkpoint/weights.h"
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "core/text.h"
-    >>>>>>> 00e1cf51 (engine: six public headers, and a core of sixteen files)
 #include "graph/graph.h"
 #include "graph/int8_layout.h"
 
