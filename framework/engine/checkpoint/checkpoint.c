@@ -14,10 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-    /* ---- the state of training ---- */
+/* ---- the state of training ---- */
 
-    static struct qkv_state_entry *
-    find_entry(const struct qkv_state *state, const char *key)
+static struct qkv_state_entry *find_entry(const struct qkv_state *state, const char *key)
 {
     int32_t i = qkv_types_find(&state->keys, key); /* keys are numbered in the order of the list */
     return i < 0 || i >= state->count ? NULL : &state->list[i];

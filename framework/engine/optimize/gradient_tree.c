@@ -223,7 +223,7 @@ struct block {
     bool has_been_used;
 };
 
-/* The nodes of the sum (core/sum_tree.h) that begin at a shard. */
+/* The nodes of the sum (core/exchange.h) that begin at a shard. */
 struct node {
     int width; /* of the widest that is complete; 0: none */
     int block; /* that the shard writes to, or that holds the sum; -1: the shard is not begun, or there is no gradient here */

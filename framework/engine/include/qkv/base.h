@@ -176,14 +176,14 @@ enum {
 /* What random numbers are used for. Each use has its own stream, so no two uses get the same numbers. */
 enum qkv_stream {
     QKV_STREAM_INITIAL_VALUES, /* of parameters; index of the parameter in `step` */
-    QKV_STREAM_SHUFFLE,  /* order of the training data; epoch in `step`, pool of batches in the sub-stream */
-    QKV_STREAM_DROPOUT,  /* masks; number of the dropout node in the sub-stream */
-    QKV_STREAM_GENERATE, /* generated data sets */
-    QKV_STREAM_CHECK,    /* samples and cotangents of the gradient check */
-    QKV_STREAM_SCENE,    /* vectors and matrices of scenes */
-    QKV_STREAM_PIECES,   /* merges that BPE dropout leaves out; epoch in `step`, side in the sub-stream */
-    QKV_STREAM_SPLIT,    /* choice of the pairs of dev and test sets */
-    QKV_STREAM_SAMPLE,   /* tokens of sampled translations; number of the sample in `step` */
+    QKV_STREAM_SHUFFLE,        /* order of examples; epoch in `step`, pool of batches in the sub-stream */
+    QKV_STREAM_DROPOUT,        /* masks; number of the dropout node in the sub-stream */
+    QKV_STREAM_GENERATE,       /* generated data sets */
+    QKV_STREAM_CHECK,          /* samples and cotangents of the gradient check */
+    QKV_STREAM_SCENE,          /* vectors and matrices of scenes */
+    QKV_STREAM_PIECES, /* parts of texts that are left out at random; epoch in `step`, side in the sub-stream */
+    QKV_STREAM_SPLIT,  /* choice of the examples that are held out */
+    QKV_STREAM_SAMPLE, /* draws from the output of a model; number of the sample in `step` */
 };
 
 /* A sequence of random numbers. */
