@@ -422,3 +422,106 @@ Test(page, shows_the_best_translations_and_a_given_one)
     EXPECT_VALUE("state.own", "dos <b>cinco</b> otro");
     browser_close();
 }
+
+/* ---- silent words ---- */
+
+/* The page of the run for "c a b", two hypotheses. */
+static void open_silence(const char *fragment)
+{
+    browser_open("run --numbers float32 --sentence 'c a b'",
+                 format("s=c+a+b&beam=2&head=encoder-1-1%s", fragment));
+}
+
+/* The view has this mask, a digit for each token: no weight on silent tokens, all weight on the others, and translation, scores and
+ * probabilities of one model. That the engine is right with a mask, tests/models/masked_source.c tests. */
+static void expect_masked(const char *mask)
+{
+    EXPECT_VALUE("[...state.view.silent_sources].join('')", mask);
+    EXPECT_VALUE(
+        "JSON.stringify(state.view.heads.filter(({ kind, weights, columns }) => kind !== 'decoder' && "
+        "weights.some((weight, i) => isHidden(weight) !== Boolean(state.view.silent_sources[i % columns]))))",
+        "[]");
+    if (strchr(mask, '0'))
+        EXPECT_TRUE("state.view.heads.every(({ weights, rows, columns }) => "
+                    "[...Array(rows).keys()].every(row => Math.abs("
+                    "weights.slice(row * columns, (row + 1) * columns).reduce((sum, weight) => sum + "
+                    "Math.max(0, weight), 0) "
+                    "- 1) < 1e-5))");
+    EXPECT_TEXT("target", value_of("state.view.target_outputs.filter(word => word !== '</s>').join(' ')"));
+    double sum = number_of("state.view.log_probability[0]");
+    cr_expect_float_eq(
+        number_of("state.view.scores[0] * ((5 + state.view.target_outputs.length) / 6) ** 0.6"), sum,
+        10 * TOLERANCE);
+    cr_expect_float_eq(sum, number_of("Math.log(state.view.probabilities.reduce((all, part) => all * part))"),
+                       TOLERANCE);
+}
+
+Test(page, silences_words_of_a_transformer)
+{
+    skip_without_browser();
+    enter(learned_run("silent_words"));
+    open_silence("&steps=1");
+    expect_masked("0000");
+    char *before = value_of("state.view.scores[0]");
+    EXPECT_VALUE("count('#map td.hidden-cell')", "0");
+    point_at("source-word-0"); /* the cross appears */
+    click("silence-word-0");
+    wait_until("isSettled() && state.silentWords === '1'");
+    expect_masked("1000");
+    cr_expect_str_neq(value_of("state.view.scores[0]"), before);
+    EXPECT_VALUE("count('#map td.hidden-cell')", "4"); /* a column of the encoder's map */
+    EXPECT_TEXT("silent-words", "silent: “c”. Nothing attends to a silent word.");
+    click("head-cross-1-1");
+    point_at("source-word-0");
+    EXPECT_TEXT("caption", "“c” is silent: nothing attends to it");
+    /* The steps show the mask, and end with the probabilities of the view. */
+    wait_until("isSettled() && stepOf('mask')");
+    EXPECT_VALUE("stepOf('mask').note", "Nothing attends to a silent word.");
+    cr_expect_lt(number_of("(step => Math.max(...[...state.view.probabilities].map((probability, row) => "
+                           "Math.abs(probability - valueAt(step, row, "
+                           "step.columnNames.indexOf(step.rowNames[row]))))))(stepOf('probabilities'))"),
+                 TOLERANCE);
+
+    run_script("at('source-word-2').focus()");
+    press("s");
+    wait_until("isSettled() && state.silentWords === '1,3'");
+    expect_masked("1010");
+    EXPECT_FOCUS("source-word-2");
+    cr_expect(shows(value_of("decodeURIComponent(location.hash)"), "silent-words=1,3"));
+    run_script("history.back()");
+    wait_until("isSettled() && state.silentWords === '1'");
+    expect_masked("1000");
+    click("words-speak");
+    wait_until("isSettled() && !state.silentWords");
+    EXPECT_VALUE("state.view.scores[0]", before);
+    /* An address may name words that do not exist; all words may be silent. */
+    open_silence("&silent-words=4,9,x,3,-1,2,1,0");
+    EXPECT_VALUE("state.silentWords", "1,2,3,4");
+    expect_masked("1111");
+    point_at("source-word-0");
+    cr_expect(shows(text_of("caption"), " attends to nothing"));
+    click("source");
+    type_text(" a");
+    wait_until("isSettled() && state.view.source_tokens.length === 5");
+    EXPECT_VALUE("state.silentWords", ""); /* another sentence begins without silent words */
+    browser_close();
+}
+
+/* A recurrent encoder reads the word all the same. With the score local_p no word can be silent. */
+Test(page, silences_words_of_a_recurrent_decoder)
+{
+    skip_without_browser();
+    enter(tiny_task("silent_recurrent"));
+    static const char *const scores[] = {"general", "local_p"};
+    for (int i = 0; i < 2; i++) {
+        run_ok("rm -rf run");
+        train_recurrent("run", "", format(", attention: {score: %s}", scores[i]), 150);
+        open_silence("&silent-words=1");
+        if (i == 0) expect_masked("1000");
+        EXPECT_TEXT("silent-words",
+                    i ? "" : "silent: “c”. Nothing attends to a silent word, but the encoder reads it.");
+        EXPECT_VALUE("count('.word-box')", i ? "0" : "4");
+        EXPECT_VALUE("state.silentWords", i ? "" : "1");
+    }
+    browser_close();
+}

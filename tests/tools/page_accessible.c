@@ -1,10 +1,11 @@
-/* The page at the width of a phone and of a laptop, light and dark: nothing is wider than the window, and axe-core finds no
- * violation of WCAG 2.2 AA. QKV_AXE names its axe.min.js; tools/nightly.sh gets it from npm. */
+/* The page at the width of a phone and of a laptop, light and dark, and with the keyboard only: axe-core finds no violation of
+ * WCAG 2.2 AA. QKV_AXE names its axe.min.js; tools/nightly.sh gets it from npm. */
 #include "browser.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Everything that the page can show at once: the best translations, a silent head and a silent word, the steps, the table of heads. */
 static void opened(void)
@@ -17,25 +18,34 @@ static void opened(void)
     wait_until("training.view");
 }
 
-static const int widths[] = {390, 1366, 1920};
+static const int widths[] = {390, 1024, 1366, 1920};
 
+/* Nothing is wider than the window, or cut off in it, and matrices grow with its text. */
 Test(page_accessible, fits_the_window)
 {
     opened();
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         resize(widths[i]);
         cr_expect_leq((int)number_of("document.documentElement.scrollWidth"), widths[i]);
-    }
-    browser_close();
-}
-
-/* Words of keys stand upright above cells that may be narrower than a line of text. */
-Test(page_accessible, has_narrow_columns)
-{
-    opened();
-    for (int i = 1; i < 3; i++) {
-        resize(widths[i]);
-        /* At once, before the page sees that the window has another width. Words of one letter would not stand upright. */
+        /* Words at the edge of matrices stay apart. */
+        wait_until("shownScale === parseFloat(getComputedStyle(document.documentElement).fontSize) / 16");
+        EXPECT_TRUE("(name => parseFloat(getComputedStyle(name).fontSize) <= "
+                    "name.offsetHeight)(first('.step-rows span'))");
+        /* All numbers of a sum are in its panel, also those as long as any. */
+        for (int k = 0; k < 2; k++) {
+            const char *step = k ? "weights" : "queries";
+            run_script("showSum(stepOf('%s'), 1, 0)", step);
+            wait_until("isSettled() && state.terms?.of.name === '%s'", step);
+            run_script("change({ terms: { ...state.terms, terms: state.terms.terms.map(([name], i) => "
+                       "['zeppelinszeppelins', -11.4778 - i / 8, isSoftmax({ name: state.terms.of.name }) ? "
+                       "1 : -1.2345e-7, -8.9312e-6]) } })");
+            double excess = number_of(
+                "(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(first('.term-list'))");
+            cr_expect_leq(excess, 0, "%s at %d pixels: %g more", step, widths[i], excess);
+        }
+        if (widths[i] < 1000) continue;
+        /* Words of keys stand upright above cells that may be narrower than a line of text: at once, before the page sees that the
+         * window has another width. Words of one letter would not stand upright. */
         double excess =
             number_of("(() => { document.querySelectorAll('#map th.column').forEach(cell => { cell.className "
                       "= 'column'; cell.firstChild.textContent = 'word'; }); const size = SMALLEST_CELL * "
@@ -55,7 +65,7 @@ Test(page_accessible, passes_axe)
     if (!axe) cr_skip_test("QKV_AXE does not name axe.min.js of axe-core");
     opened();
     run_script("(() => { %s\n; })()", axe);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 8; i++) {
         resize(widths[i / 2]);
         run_script("setTheme(%s)", i % 2 ? "true" : "false");
         char *violations = value_of("axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', "
@@ -64,5 +74,144 @@ Test(page_accessible, passes_axe)
         cr_expect_str_empty(violations, "%d pixels, %s: %s", widths[i / 2], i % 2 ? "dark" : "light",
                             violations);
     }
+    browser_close();
+}
+
+/* ---- with the keyboard only: the order of Tab, and everything that a pointer can do ---- */
+
+#define KEYS "--sentence 'a b' --pairs dev.tsv"
+
+static void open_keys(const char *fragment)
+{
+    enter(tiny_task("keys"));
+    browser_open_run("-s training.snapshots=3", KEYS, fragment);
+    run_script("element('train').scrollIntoView()"); /* which starts its worker */
+    wait_until("training.view");
+    run_script("scrollTo(0, 0)");
+}
+
+/* Presses Tab until the element has the focus. */
+static void tab_to(const char *name)
+{
+    for (int i = 0; i < 60; i++) {
+        press("Tab");
+        if (!strcmp(value_of("focused()"), name)) return;
+    }
+    cr_assert_fail("Tab does not come to %s", name);
+}
+
+static void press_at(const char *name, const char *keys)
+{
+    tab_to(name);
+    press(keys);
+}
+
+/* Sentence, words, time, heads, map, steps, training; a group is one stop. The page's address is the start. */
+Test(page_accessible, keys_tab_goes_through_the_page_in_order)
+{
+    open_keys("s=a+b&head=cross-1-1");
+    const char *stops = "";
+    for (int i = 0; i < 30; i++) {
+        press("Tab");
+        EXPECT_TRUE("document.activeElement.matches(':focus-visible')");
+        stops = format("%s%s%s", stops, i ? ", " : "", value_of("focused()"));
+    }
+    cr_expect_str_eq(
+        stops, "theme, source, beam, use-own, source-word-0, target-word-0, play, learning, order, "
+               "head-cross-1-1, summary of effects, button of effects-rows, button of effects-rows, "
+               "button of effects-rows, button of effects-rows, button of effects-rows, "
+               "button of effects-rows, cell-0-0, colors, save-svg, save-png, copy-link, summary of steps, "
+               "train-task, train-seed, train-rate, train-go, train-again, train-pairs, train-sentence");
+    browser_close();
+}
+
+Test(page_accessible, keys_type_search_and_light_words)
+{
+    open_keys("s=a+b&head=cross-1-1");
+    press_at("source", "End");
+    type_text(" c");
+    wait_until("isSettled() && state.view.source_tokens.length === 4");
+    press_at("beam", "ArrowDown");
+    wait_until("isSettled() && state.beam === 3");
+    cr_expect(shows(value_of("element('heads-note').textContent"),
+                    "× or the key S silences a head, also a word of the sentence."));
+    EXPECT_VALUE("[...new Set([...document.querySelectorAll('[aria-keyshortcuts=S]')].map(({ dataset: { test "
+                 "} }) => test.replace(/-.*/, '')))].sort().join()",
+                 "head,source");
+    press_at("source-word-0", "ArrowRight ArrowRight");
+    EXPECT_FOCUS("source-word-2");
+    EXPECT_VALUE("JSON.stringify(state.hover)", "{\"side\":\"source\",\"index\":2}");
+    press("Home s");
+    wait_until("isSettled() && state.silentWords === '1'");
+    press("s");
+    wait_until("isSettled() && !state.silentWords");
+    press_at("target-word-0", "Enter");
+    EXPECT_VALUE("JSON.stringify(state.held)", "{\"side\":\"target\",\"index\":0}");
+    press("Escape");
+    EXPECT_TRUE("state.held === null && state.hover === null");
+    tab_to("translation-0");
+    press_at("translation-1", "Enter");
+    wait_until("isSettled() && state.choice === 1");
+    EXPECT_FOCUS("translation-1"); /* the list is made anew */
+    /* A button that goes away leaves the focus with what it was for. */
+    browser_open_run("", KEYS, "s=a+b&head=cross-1-1&silent=cross-1-2&silent-words=1");
+    press_at("words-speak", "Enter");
+    wait_until("isSettled() && !state.silentWords");
+    EXPECT_FOCUS("source-word-0");
+    press_at("speak", "Enter");
+    wait_until("isSettled() && !state.silent");
+    EXPECT_FOCUS("head-cross-1-1");
+    browser_close();
+}
+
+Test(page_accessible, keys_play_choose_heads_walk_and_train)
+{
+    open_keys("s=a+b&head=cross-1-1");
+    press_at("learning", "ArrowLeft");
+    wait_until("isSettled() && momentNumber() === learning.moments.length - 2");
+    press("Space");
+    wait_until("playing !== null");
+    press("Space");
+    EXPECT_VALUE("playing", "null");
+    press("End");
+    wait_until("isSettled() && state.update === null");
+    press_at("head-cross-1-1", "ArrowRight");
+    EXPECT_FOCUS("head-cross-1-2");
+    press("Enter");
+    EXPECT_VALUE("state.head", "cross-1-2");
+    press("s");
+    wait_until("isSettled() && state.silent === 'cross-1-2'");
+    press("s");
+    wait_until("isSettled() && !state.silent");
+    press_at("cell-0-0", "ArrowDown ArrowRight");
+    EXPECT_FOCUS("cell-1-1");
+    EXPECT_VALUE("JSON.stringify(state.cell)", "{\"row\":1,\"column\":1}");
+    EXPECT_TEXT("caption", value_of("sentenceOfCell(selectedHead(), { row: 1, column: 1 })"));
+    press("Space");
+    wait_until("playing !== null");
+    press("Space Escape");
+    EXPECT_VALUE("state.cell", "null");
+    press_at("colors", "ArrowDown");
+    wait_until("state.colors === 'viridis'");
+    run_script("saved = null, saveFile = (blob, name) => { saved = name; }");
+    press_at("save-svg", "Enter");
+    wait_until("saved");
+    tab_to("theme");
+    char *theme = value_of("document.documentElement.dataset.theme");
+    press("Enter");
+    cr_expect_str_neq(value_of("document.documentElement.dataset.theme"), theme);
+    press_at("summary of steps", "Enter");
+    wait_until("isSettled() && state.walk && element('steps').open");
+    press_at("cells-queries", "ArrowRight ArrowDown");
+    cr_expect(shows(text_of("step-number"), "column 2"));
+    press("Enter");
+    wait_until("isSettled() && state.terms && !element('terms').hidden");
+    EXPECT_FOCUS("cells-queries");
+    press_at("train-seed", "ArrowUp");
+    EXPECT_VALUE("element('train-seed').value", "2");
+    press_at("train-go", "Enter");
+    wait_until("training.losses.length > 2");
+    press("Enter");
+    wait_until("element('train-go').textContent !== 'stop'");
     browser_close();
 }

@@ -1,4 +1,5 @@
-/* The learning strip of qkv page, in a real browser, against the numbers of the command line. */
+/* The learning strip of qkv page, and what it measures on sentence pairs, the effect of silence and alignment errors, in a real browser,
+ * against the numbers of the command line. */
 #include "browser.h"
 #include "json.h"
 #include "support.h"
@@ -128,4 +129,182 @@ Test(page_learning, plays_the_training_and_drops_moments_that_were_passed)
     wait_until("isSettled()");
     EXPECT_VALUE("JSON.stringify(seen)", "[2]");
     browser_close();
+}
+
+/* ---- measured on sentence pairs ---- */
+
+/* Trains a tiny run with snapshots of the updates 0, 3, 14 and 60, and writes gold links, word by word, of all its pairs: the
+ * file `pairs.tsv` and its links `pairs.align`. */
+static void train_measured(void)
+{
+    if (!has_page()) cr_skip_test("this build has no page");
+    enter(tiny_task("measured"));
+    run_ok("qkv train c.yaml --quiet --threads 1 -s training.snapshots=4 -s training.updates=60 -s "
+           "training.validation_freq=20 && cat dev.tsv train.tsv >pairs.tsv && awk -F'\\t' '{ n = split($1, "
+           "w, \" \"); for (i = 0; i < n; i++) printf \"%%d-%%d \", i, i; print \"\" }' pairs.tsv "
+           ">pairs.align && head -n 12 pairs.tsv >first.tsv && head -n 12 pairs.align >first.align");
+}
+
+static void open_measured(const char *options, const char *fragment)
+{
+    browser_open(format("run --numbers float32 --checkpoint last --sentence 'a b c' %s", options), fragment);
+}
+
+/* What `qkv heads` measures on the first pairs with a checkpoint. */
+static const cJSON *measured(const char *checkpoint, const char *options)
+{
+    return json_by("qkv heads run first.tsv --links first.align --format json --quiet --checkpoint %s %s",
+                   checkpoint, options);
+}
+
+/* The name of a head as the page has it. */
+static char *page_name(const cJSON *head)
+{
+    return format("%s-%g-%g", json_text(head, "kind"), json_number(head, "layer"), json_number(head, "head"));
+}
+
+Test(page_learning, shows_what_silencing_each_head_changes)
+{
+    train_measured();
+    open_measured("--pairs pairs.tsv --max-pairs 12", "s=a+b+c&silent=cross-1-2");
+    const cJSON *report = measured("last", ""), *head;
+    double before = INFINITY;
+    int heads = 0;
+    cJSON_ArrayForEach(head, cJSON_GetObjectItem(report, "heads"))
+    {
+        const char *name = page_name(head);
+        EXPECT_VALUE(format("[...at('effect-%s').cells].slice(1, 3).map(cell => "
+                            "cell.textContent.replace('−', '-')).join()",
+                            name),
+                     format("%+.4f,%+.2f", json_number(head, "loss"), json_number(head, "bleu")));
+        double loss = number_of(
+            "document.querySelectorAll('#effects-rows td:nth-child(2)')[%d].textContent.replace('−', '-')",
+            heads++);
+        cr_expect_leq(loss, before, "the greatest change comes first");
+        before = loss;
+    }
+    cr_expect_eq(heads, 6);
+    EXPECT_VALUE("count('#effects-rows tr')", "6");
+    cr_expect(
+        shows(value_of("element('effects-note').textContent"),
+              format("12 pairs of pairs.tsv with the learned weights: loss %.4f nats a token, BLEU %.2f",
+                     json_number(report, "loss"), json_number(report, "bleu"))));
+    EXPECT_VALUE("count('#effects .silenced')", "1");
+    EXPECT_VALUE("count('.silenced[data-test=effect-cross-1-2]')", "1");
+    EXPECT_VALUE("first('.silenced th').textContent",
+                 "cross, layer 1, head 2, silent"); /* for those who hear it */
+    /* Silence moves no column. */
+    static const char columns[] =
+        "[...document.querySelectorAll('#effects thead th')].map(cell => cell.offsetWidth).join()";
+    char *with_silence = value_of("%s", columns);
+    run_script("first('.silenced').classList.remove('silenced')");
+    EXPECT_VALUE(columns, with_silence);
+    run_script("(toggleSilence('silent', 'cross-1-2'), toggleSilence('silent', 'encoder-1-1'))");
+    wait_until("isSettled()");
+    EXPECT_VALUE("count('#effects .silenced')", "1");
+    EXPECT_VALUE("count('.silenced[data-test=effect-encoder-1-1]')", "1");
+    run_script("(first('[data-test=effect-decoder-1-2] button').click())");
+    EXPECT_VALUE("state.head", "decoder-1-2");
+    EXPECT_VALUE("count('#effects [aria-pressed=true]')", "1");
+    EXPECT_VALUE("count('#order [value=error]')", "0"); /* there are no links */
+    EXPECT_VALUE("[...element('curve-key').children].filter(key => key.checkVisibility()).map(key => "
+                 "key.textContent.trim()).join()",
+                 "loss on the dev text,loss in training");
+    browser_close();
+}
+
+/* The alignment error of a head is that of the reading of its map that is better after training, at each moment. */
+static void expect_errors(const char *checkpoint)
+{
+    const cJSON *report = measured(checkpoint, "--no-translation"), *head,
+                *learned = measured("last", "--no-translation");
+    int index = 0, compared = 0;
+    cJSON_ArrayForEach(head, cJSON_GetObjectItem(report, "heads"))
+    {
+        const cJSON *same = cJSON_GetArrayItem(cJSON_GetObjectItem(learned, "heads"), index++);
+        if (!cJSON_IsNumber(cJSON_GetObjectItem(head, "error_read"))) continue;
+        bool reads = json_number(same, "error_read") < json_number(same, "error_predicted");
+        const char *name = page_name(head);
+        double error = number_of("errorAt(learning.moments[momentNumber()], '%s')", name);
+        cr_expect_float_eq(error, json_number(head, reads ? "error_read" : "error_predicted"), 1e-12,
+                           "%s at %s", name, checkpoint);
+        EXPECT_VALUE(format("first('[data-test=head-%s] .number').textContent", name),
+                     format("%.1f %%", 100 * error));
+        compared++;
+    }
+    cr_expect_eq(compared, 2);
+}
+
+/* The loss is that of the moment, also of the random weights, not of the training around it. */
+static void expect_loss(const char *checkpoint, double tolerance)
+{
+    const cJSON *report = json_by("qkv evaluate run first.tsv --json --checkpoint %s", checkpoint);
+    double expected = json_number(report, "loss"), loss = number_of("learning.moments[momentNumber()].loss");
+    cr_expect_float_eq(loss, expected, tolerance, "%s: %g, but %g", checkpoint, loss, expected);
+    char *said = text_of("moment");
+    cr_expect(shows(said, format(", loss %.4f, alignment error ", loss)));
+    cr_expect(shows(said, " on 12 pairs of pairs.tsv"));
+}
+
+Test(page_learning, shows_alignment_errors_at_every_moment)
+{
+    train_measured();
+    open_measured("--pairs pairs.tsv --links pairs.align --max-pairs 12 --links-from 0", "s=a+b+c");
+    choose("order", "error");
+    static const char *const checkpoints[] = {"snapshot-0", "snapshot-3", "snapshot-14", "last"};
+    for (int i = 0; i < 4; i++) {
+        run_script("(goToMoment(%d))", i);
+        wait_until("isSettled()");
+        expect_errors(checkpoints[i]);
+        /* The page's random weights have float32, their snapshot has half precision. */
+        expect_loss(checkpoints[i], i ? 1e-5 : 2e-3);
+        EXPECT_VALUE("first('#overview [data-kind=cross] .number').textContent",
+                     value_of("errorText(Math.min(...learning.moments[momentNumber()].errors.filter(error => "
+                              "error !== null)))")); /* the best head comes first */
+    }
+    EXPECT_VALUE("first('#overview [data-kind=encoder] .number').textContent", "–");
+    EXPECT_VALUE("first('#curve .error').points.length", "4");
+    static const char *const heads[] = {"cross-1-1", "cross-1-2"};
+    for (int i = 0; i < 2; i++) {
+        run_script("(change({ head: '%s' }))", heads[i]);
+        cr_expect(shows(text_of("curve-key"), format("cross, layer 1, head %d, 100 %% at the top", i + 1)));
+        cr_expect(shows(text_of("moment"),
+                        format(", alignment error %s",
+                               value_of("errorText(errorAt(learning.moments.at(-1), '%s'))", heads[i]))));
+    }
+    browser_close();
+}
+
+/* A line between two measurements looks like many: the page says that these are all. */
+Test(page_learning, says_that_there_are_only_the_two_ends_or_nothing)
+{
+    train_measured();
+    static const char *const snapshots[] = {"2", "0"};
+    for (int i = 0; i < 2; i++) {
+        open_measured(format("--pairs first.tsv --links first.align --snapshots %s", snapshots[i]), "");
+        EXPECT_VALUE("at('curve-key').textContent.includes('measured only before and after training')",
+                     i ? "true" : "false");
+        EXPECT_VALUE("count('#curve .measured')", i ? "2" : "4"); /* a dot at each moment */
+    }
+    /* Without pairs there is nothing to measure. */
+    open_measured("", "s=a+b+c");
+    EXPECT_TRUE("element('effects').hidden");
+    EXPECT_VALUE("count('#order [value=error]')", "0");
+    EXPECT_VALUE("count('#curve .error')", "0");
+    cr_expect(lacks(text_of("moment"), "alignment"));
+    browser_close();
+}
+
+Test(page_learning, says_what_is_wrong_with_pairs_and_links)
+{
+    train_measured();
+    run_ok("sed '3s/$/ 7-0/' pairs.align >far.align");
+    cr_expect(refused(run("qkv page run --links pairs.align"), "qkv: --links needs --pairs"));
+    cr_expect(
+        refused(run("qkv page run --pairs pairs.tsv --links-from 0"), "qkv: --links-from needs --links"));
+    cr_expect_eq(run("qkv page run --pairs nothing.tsv").exit_code, 2);
+    cr_expect_eq(run("qkv page run --pairs pairs.tsv --max-pairs 0").exit_code, 2);
+    cr_expect(fails(run("qkv page run --pairs pairs.tsv --links far.align"), 2, "far.align:3:"));
+    cr_expect(fails(run("qkv page run --pairs pairs.tsv --links first.align"), 2, "first.align"));
+    cr_expect_eq(run("ls *.html").exit_code, 2);
 }

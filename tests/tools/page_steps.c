@@ -1,18 +1,67 @@
-/* The steps of qkv page, from the words to the chosen word: the numbers of `qkv explain`, and the sums behind them. */
-#include "browser_steps.h"
+/* The steps of qkv page, from the words to the chosen word, of a run and of scenes: the numbers of `qkv explain`, and the sums behind
+ * them. */
+#include "browser.h"
+#include "json.h"
 #include "support.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The page computes in float32 and qkv explain in float64. */
+/* The page computes in float32 and qkv explain in float64; numbers of scenes are small. */
 #define TOLERANCE 2e-5
+#define OF_SCENES 2e-6
+
+enum { MAX_NUMBERS = 20000 };
+
+/* Appends the numbers of nested lists; a masked score is null. */
+static int flatten(const cJSON *list, double *numbers, int count)
+{
+    if (cJSON_IsArray(list)) {
+        const cJSON *child;
+        cJSON_ArrayForEach(child, list) count = flatten(child, numbers, count);
+        return count;
+    }
+    numbers[count] = cJSON_IsNumber(list) ? list->valuedouble : -HUGE_VAL;
+    return count + 1;
+}
+
+/* Fails the test unless the page's walk has the steps of the first explanation in the JSON of `qkv explain`: the same names, and
+ * numbers that differ by less than `tolerance`; numbers beyond 1 by that share. `label` says in messages what is walked through. */
+static void expect_steps(const char *text, const char *label, double tolerance)
+{
+    static double native[MAX_NUMBERS], shown[MAX_NUMBERS];
+    cJSON *json = json_parsed(text),
+          *steps = cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "walks"), 0), "steps"),
+          *step;
+    cr_expect_str_eq(value_of("state.walk.length"), format("%d", cJSON_GetArraySize(steps)), "%s", label);
+    int i = 0;
+    cJSON_ArrayForEach(step, steps)
+    {
+        const char *name = cJSON_GetObjectItem(step, "name")->valuestring;
+        cr_assert_str_eq(value_of("state.walk[%d].name", i), name);
+        int count = flatten(cJSON_GetObjectItem(step, "values"), native, 0);
+        cJSON *values = json_parsed(value_of("JSON.stringify([...state.walk[%d].values])", i++));
+        cr_assert_eq(flatten(values, shown, 0), count, "%s: %s", label, name);
+        for (int k = 0; k < count; k++) {
+            double max = tolerance * fmax(1, fabs(native[k]));
+            cr_assert(isinf(native[k]) ? isinf(shown[k]) : fabs(native[k] - shown[k]) < max,
+                      "%s: %s, number %d: %.9g in the page, %.9g", label, name, k, shown[k], native[k]);
+        }
+        cJSON_Delete(values);
+    }
+    cJSON_Delete(json);
+}
+
+/* ---- of a run ---- */
+
+#define OPTIONS "--sentence 'a b' --numbers float32"
 
 static void opened(const char *fragment)
 {
     enter(tiny_task("steps"));
-    browser_open_run("", "--sentence 'a b' --numbers float32", fragment);
+    browser_open_run("", OPTIONS, fragment);
     wait_until("isSettled() && (state.walk || !element('steps').open)");
 }
 
@@ -109,27 +158,16 @@ Test(page_steps, show_what_softmax_did_in_a_row)
         "right");
     EXPECT_VALUE("first('#terms .own').lastChild.textContent",
                  value_of("numberText(selectedHead().weights[selectedHead().columns + 2])"));
-    browser_close();
-}
-
-/* All numbers of a sum are in its panel, whatever the width of the window and the size of its text. */
-Test(page_steps, cut_off_no_number_of_a_sum)
-{
-    opened("s=b+a+zeppelin&steps=1&head=cross-1-2");
-    static const int widths[] = {390, 1024, 1366, 1920};
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        resize(widths[i]);
-        for (int k = 0; k < 2; k++) {
-            open_sum(k ? "weights" : "queries", 1, 1 + (int)i % 2);
-            /* Numbers as long as any. */
-            run_script("change({ terms: { ...state.terms, terms: state.terms.terms.map(([name], i) => "
-                       "['zeppelinszeppelins', -11.4778 - i / 8, isSoftmax({ name: state.terms.of.name }) ? "
-                       "1 : -1.2345e-7, -8.9312e-6]) } })");
-            cr_expect_str_eq(value_of("(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth ? "
-                                      "'fits' : `${scrollWidth} in ${clientWidth}`)(first('.term-list'))"),
-                             "fits", "%d pixels", widths[i]);
-        }
-    }
+    /* Of masked numbers and silent heads the page says so. */
+    browser_open_run("", OPTIONS, "steps=1&head=decoder-1-1");
+    wait_until("state.walk && isSettled()");
+    open_sum("masked_scores", 0, 1);
+    cr_expect(shows(text_of("step-number"), ": masked"));
+    open_sum("weights", 0, 1);
+    cr_expect(shows(text_of("terms-title"), " is masked: weight 0"));
+    click("silence-decoder-1-1");
+    wait_until("isSettled() && stepOf('concatenated').note");
+    EXPECT_TRUE("stepOf('concatenated').values.subarray(0, 8).every(value => value === 0)");
     browser_close();
 }
 
@@ -149,13 +187,8 @@ Test(page_steps, close_the_sum)
         wait_until("isSettled()");
         EXPECT_TRUE("element('terms').hidden");
     }
-    browser_close();
-}
-
-/* A second request for the same sentence drops the answer to the first one, which is under way: the page shows all of it. */
-Test(page_steps, belong_to_the_sentence_that_was_under_way)
-{
-    opened("");
+    /* A second request for the same sentence drops the answer to the first one, which is under way: the page shows all of it. */
+    browser_open_run("", OPTIONS, "");
     run_script("element('source').value = 'b c a', element('source').dispatchEvent(new Event('input')), "
                "change({ isWalking: true })");
     wait_until("isSettled()");
@@ -164,32 +197,130 @@ Test(page_steps, belong_to_the_sentence_that_was_under_way)
     browser_close();
 }
 
-/* Matrices grow with the text of a wide window, so that the words at their edge stay apart. */
-Test(page_steps, grow_with_the_text)
+/* ---- of scenes ---- */
+
+/* Waits until the page shows the scene of that file. */
+static void wait_for(const char *file)
 {
-    opened("steps=1&head=cross-1-2");
-    static const int widths[] = {1366, 1920};
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        resize(widths[i]);
-        wait_until("innerWidth === %d && shownScale === "
-                   "parseFloat(getComputedStyle(document.documentElement).fontSize) / 16",
-                   widths[i]);
-        cr_expect_str_eq(value_of("(name => parseFloat(getComputedStyle(name).fontSize) <= "
-                                  "name.offsetHeight)(first('.step-rows span'))"),
-                         "true", "%d pixels", widths[i]);
+    wait_until("isSettled() && state.walk && scenes[state.scene].file === '%s'", file);
+}
+
+static void go_to(const char *file)
+{
+    run_script("goToScene(scenes.findIndex(scene => scene.file === '%s'), null)", file);
+    wait_for(file);
+}
+
+/* The steps of a shipped scene, with these settings, are those of `qkv explain`. */
+static void expect_scene(const char *file, const char *settings)
+{
+    expect_steps(
+        run_ok("qkv explain '%s/configs/seeds/%s' %s --full --format json", QKV_SOURCE_DIR, file, settings),
+        format("%s %s", file, settings), OF_SCENES);
+}
+
+Test(page_steps, scenes_are_all_in_the_page_with_the_numbers_of_explain)
+{
+    enter(scratch("scenes"));
+    browser_open("", "");
+    int count = (int)number_of("scenes.length");
+    cr_expect_str_eq(run_ok("ls '%s'/configs/seeds/*.yaml | wc -l", QKV_SOURCE_DIR), format("%d\n", count));
+    for (int i = 0; i < count; i++) {
+        char *file = value_of("scenes[%d].file", i);
+        choose("scene-choice", format("%d", i));
+        wait_for(file);
+        expect_scene(file, "");
     }
+    EXPECT_VALUE("new Set(scenes.map(scene => scene.tutorial)).size",
+                 "4"); /* two of the five tutorials compute the same */
     browser_close();
 }
 
-Test(page_steps, say_what_is_masked_and_what_is_silent)
+Test(page_steps, scenes_draw_new_random_numbers)
 {
-    opened("steps=1&head=decoder-1-1");
-    open_sum("masked_scores", 0, 1);
-    cr_expect(shows(text_of("step-number"), ": masked"));
-    open_sum("weights", 0, 1);
-    cr_expect(shows(text_of("terms-title"), " is masked: weight 0"));
-    click("silence-decoder-1-1");
-    wait_until("isSettled() && stepOf('concatenated').note");
-    EXPECT_TRUE("stepOf('concatenated').values.subarray(0, 8).every(value => value === 0)");
+    enter(scratch("scenes"));
+    browser_open("", "scene=simple_attention_two_heads.yaml&seed=7&head=cross-1-2");
+    wait_for("simple_attention_two_heads.yaml");
+    expect_scene("simple_attention_two_heads.yaml", "-s random.seed=7");
+    EXPECT_TEXT("map-title", "Attention weights, head 2");
+    cr_expect(shows(text_of("numbers"), "seed 7: nothing was learned"));
+    click("draw");
+    wait_until("isSettled() && state.seed !== null && state.seed !== 7");
+    char *seed = value_of("state.seed");
+    cr_expect(shows(value_of("location.hash"), format("seed=%s", seed)));
+    expect_scene("simple_attention_two_heads.yaml", format("-s random.seed=%s", seed));
+    click("own-numbers");
+    wait_until("isSettled() && state.seed === null");
+    cr_expect(shows(text_of("numbers"), "drawn with seed 456"));
+    cr_expect(lacks(value_of("location.hash"), "seed="));
     browser_close();
+}
+
+Test(page_steps, scenes_show_sums_masks_and_numbers)
+{
+    enter(scratch("scenes"));
+    browser_open("", "scene=general_attention.yaml");
+    wait_for("general_attention.yaml");
+    EXPECT_VALUE("element('learning-strip').offsetParent === null && element('source').offsetParent === null "
+                 "? 'no' : 'yes'",
+                 "no"); /* nothing of a run is shown */
+    /* queries [0, 2] is the first word's vector, 1 0 0, times the last column of W_Q. */
+    EXPECT_VALUE("[...document.querySelectorAll('[data-test=cells-queries] .step-numbers span')].slice(0, "
+                 "3).map(cell => cell.textContent).join()",
+                 "2,0,2");
+    run_script("at('cells-queries').focus()");
+    press("ArrowRight ArrowRight Enter");
+    wait_until("isSettled() && state.terms?.of.name === 'queries'");
+    EXPECT_VALUE("JSON.stringify(state.terms.terms)", "[[\"1\",1,2,2],[\"2\",0,0,0],[\"3\",0,2,0]]");
+    go_to("attention_explained_window.yaml");
+    EXPECT_VALUE("state.terms", "null"); /* the sum of another scene is gone */
+    EXPECT_VALUE("['cell-0-3', 'cell-0-2'].map(name => "
+                 "at(name).classList.contains('hidden-cell')).join()",
+                 "true,false");
+    go_to("attention_explained_softmax.yaml");
+    EXPECT_TEXT("numbers", "nothing in this scene is random");
+    EXPECT_TRUE("element('draw').disabled");
+    browser_close();
+}
+
+Test(page_steps, scenes_of_ones_own_may_hold_any_text)
+{
+    enter(scratch("own"));
+    write_text(".", "a.yaml",
+               "name: </script><img src=x onerror=alert(1)>\n"
+               "about: <b>bold</b>\n"
+               "tokens: [\"</script><img/onerror=alert(1)/src=x>\", \"&amp;\"]\n"
+               "embeddings: {from: random, width: 4}\n"
+               "follow: [\"&amp;\"]\n");
+    write_text(".", "b.yaml", "tokens: [x]\nembeddings: {from: random, width: 2}\n");
+    browser_open("a.yaml b.yaml", "scene=none&seed=-1&head=nothing");
+    wait_for("a.yaml");
+    EXPECT_VALUE("state.seed === null ? element('scene-name').textContent : 'seed'",
+                 "</script><img src=x onerror=alert(1)>");
+    EXPECT_VALUE("state.view.target_outputs.join()", "&amp;");
+    EXPECT_VALUE("state.view.source_tokens[0]", "</script><img/onerror=alert(1)/src=x>");
+    expect_steps(run_ok("qkv explain a.yaml --full --format json"), "a.yaml", OF_SCENES);
+    EXPECT_VALUE("scenes[1].name + (scenes[1].tutorial ?? '')", "b.yaml");
+    browser_close();
+}
+
+Test(page_steps, scenes_say_what_is_wrong_and_write_nothing)
+{
+    if (!has_page()) cr_skip_test("this build has no page");
+    enter(tiny_task("refused"));
+    run_ok("qkv train c.yaml --quiet --threads 1");
+    write_text(".", "bad.yaml", "tokens: [x]\nembedings: {from: random}\n");
+    write_text(".", "learned.yaml", "tokens: [a]\nembeddings: {from: learned}\nrun: {path: run}\n");
+    static const char *const cases[][2] = {
+        {"none.yaml", "qkv: none.yaml: there is no such run, and no such scene"},
+        {"bad.yaml", "bad.yaml:2:1: unknown key embedings; did you mean embeddings"},
+        {"learned.yaml", "learned.yaml:3:7: trained numbers cannot be in a page of scenes"},
+        {"run bad.yaml", "qkv: a page holds one run, or scenes"},
+        {"--sentence a", "qkv: --sentence is for runs: give a run folder"},
+        {"bad.yaml --snapshots 2", "qkv: --snapshots is for runs, but bad.yaml is not a run folder"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_expect(fails(run("qkv page %s", cases[i][0]), 2, cases[i][1]), "%s", cases[i][0]);
+    }
+    cr_expect_eq(run("ls page.html").exit_code, 2);
 }

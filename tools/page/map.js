@@ -78,21 +78,25 @@ function isHidden(weight) {
     return weight < 0;
 }
 
-let mapImage = null; // of the last map that was drawn
+let image = null; // of the last matrix that was drawn
 
-// Draws a small map: one pixel a cell, which the browser makes `size` pixels wide. Masked cells are transparent: behind them is
-// the hatching of the canvas.
-function drawMap(canvas, head, size) {
-    const shape = `width:${head.columns * size}px;height:${head.rows * size}px`;
-    if (canvas.dataset.shape !== shape || canvas.width !== head.columns || canvas.height !== head.rows) {
-        canvas.width = head.columns;
-        canvas.height = head.rows;
+// Draws a matrix: one pixel a cell, which the browser makes `width` by `height` pixels large. pixelOfCell(i) is 0 for a masked cell:
+// behind it is the hatching of the canvas.
+function paint(canvas, { rows, columns }, width, height, pixelOfCell) {
+    const shape = `width:${columns * width}px;height:${rows * height}px`;
+    if (canvas.dataset.shape !== shape || canvas.width !== columns || canvas.height !== rows) {
+        canvas.width = columns;
+        canvas.height = rows;
         canvas.style.cssText = canvas.dataset.shape = shape;
     }
-    if (mapImage?.width !== head.columns || mapImage.height !== head.rows) mapImage = new ImageData(head.columns, head.rows);
-    const colors = new Uint32Array(mapImage.data.buffer), { weights } = head;
-    for (let i = 0; i < weights.length; i++) colors[i] = isHidden(weights[i]) ? 0 : palettePixels[shadeOfWeight(weights[i])];
-    canvas.getContext('2d').putImageData(mapImage, 0, 0);
+    if (image?.width !== columns || image.height !== rows) image = new ImageData(columns, rows);
+    const pixels = new Uint32Array(image.data.buffer);
+    for (let i = 0; i < pixels.length; i++) pixels[i] = pixelOfCell(i);
+    canvas.getContext('2d').putImageData(image, 0, 0);
+}
+
+function drawMap(canvas, head, size) {
+    paint(canvas, head, size, size, i => (isHidden(head.weights[i]) ? 0 : palettePixels[shadeOfWeight(head.weights[i])]));
 }
 
 element('colors').addEventListener('change', () => go({ colors: readColors(element('colors').value) }, true));

@@ -141,49 +141,23 @@ function valueAt(step, row, column) {
 
 const SHADES = 128; // of each sign
 
-// Colours as 32-bit pixels: of shares from 0 to 1, and of numbers from -1 to 1, blue below 0, orange above, the background
-// at 0; those of a masked cell, and of the stripes on it.
+// Colours as 32-bit pixels of numbers from -1 to 1: blue below 0, orange above, the background at 0.
 function makePixels() {
     const background = state.isDark ? BACKGROUND.dark : BACKGROUND.light;
     const ends = state.isDark ? [[110, 170, 255], [255, 165, 80]] : [[20, 85, 160], [190, 85, 0]];
-    const signed = Uint32Array.from({ length: 2 * SHADES + 1 }, (_, i) => {
+    return Uint32Array.from({ length: 2 * SHADES + 1 }, (_, i) => {
         const share = i / SHADES - 1, end = ends[share < 0 ? 0 : 1];
         return pixelOf(end.map((value, k) => Math.round(Math.abs(share) * value + (1 - Math.abs(share)) * background[k])));
     });
-    return { shares: palettePixels, signed, background: pixelOf(background), stripe: pixelOf(state.isDark ? [62, 66, 68] : [214, 216, 218]) };
 }
 
-function greatestOf(values) {
-    let greatest = 0;
-    for (const value of values) if (Number.isFinite(value)) greatest = Math.max(greatest, Math.abs(value));
-    return greatest || 1;
-}
-
-// The numbers of a step for the selected head, and the greatest size among them.
-function valuesOf(step) {
+// The numbers of a step for the selected head, and their colours; 0: masked.
+function cellsOf(step, signed) {
     const first = matrixOf(step) * step.rows * step.columns;
     const values = step.values.subarray(first, first + step.rows * step.columns);
-    return { values, greatest: greatestOf(values) };
-}
-
-function shadeOf(step, value, greatest, pixels) {
-    return step.content === 1 ? pixels.shares[Math.round(255 * value)] : pixels.signed[Math.round(SHADES * (1 + value / greatest))];
-}
-
-function drawStep({ step, canvas, width, height }, pixels) {
-    const context = canvas.getContext('2d'), image = context.createImageData(canvas.width, canvas.height);
-    const line = new Uint32Array(image.data.buffer), { values, greatest } = valuesOf(step);
-    for (let row = 0; row < step.rows; row++) {
-        const top = row * height * canvas.width;
-        for (let column = 0; column < step.columns; column++) {
-            const value = values[row * step.columns + column], from = top + column * width;
-            if (!Number.isFinite(value)) hatch(line, canvas.width, from, width, height, pixels);
-            else line.fill(shadeOf(step, value, greatest, pixels), from, from + width);
-        }
-        for (let y = 1; y < height; y++)
-            for (let x = 0; x < canvas.width; x++) if (!line[top + y * canvas.width + x]) line[top + y * canvas.width + x] = line[top + x];
-    }
-    context.putImageData(image, 0, 0);
+    const greatest = values.reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0) || 1;
+    const colorOfCell = value => (step.content === 1 ? palettePixels[Math.round(255 * value)] : signed[Math.round(SHADES * (1 + value / greatest))]);
+    return { values, pixels: Array.from(values, value => (Number.isFinite(value) ? colorOfCell(value) : 0)) };
 }
 
 // A number in few characters.
@@ -200,20 +174,15 @@ function inkOn(pixel) {
     return luminance([pixel & 255, pixel >> 8 & 255, pixel >> 16 & 255]) > MIDDLE ? '#000' : '#fff';
 }
 
-// Writes the numbers into the cells, dark on light and light on dark.
-function writeNumbers({ step, numbers }, pixels) {
-    const { values, greatest } = valuesOf(step), digits = values.every(value => Number.isInteger(value) || !Number.isFinite(value)) ? 0 : 2;
+// Draws a step, with its numbers on the cells if these have room: dark on light and light on dark.
+function drawStep({ step, canvas, width, height, numbers }, signed) {
+    const { values, pixels } = cellsOf(step, signed);
+    const digits = values.every(value => Number.isInteger(value) || !Number.isFinite(value)) ? 0 : 2;
+    paint(canvas, step, width, height, i => pixels[i]);
     [...numbers.children].forEach((number, i) => {
-        const pixel = Number.isFinite(values[i]) ? shadeOf(step, values[i], greatest, pixels) : pixels.background;
         number.textContent = Number.isFinite(values[i]) ? cellText(values[i], digits) : '';
-        number.style.color = inkOn(pixel);
+        number.style.color = inkOn(pixels[i]);
     });
-}
-
-// A masked cell, whose left upper corner is pixel `from`.
-function hatch(line, across, from, width, height, { background, stripe }) {
-    for (let y = 0; y < height; y++)
-        for (let x = 0; x < width; x++) line[from + y * across + x] = (from % across + x + y) % 4 ? background : stripe;
 }
 
 // ---- numbers ----
@@ -283,7 +252,7 @@ function makeTokens(step) {
 // A matrix: one stop of Tab; arrows move among its numbers, Enter shows the sum of one.
 function makeMatrix(step) {
     const { width, height, hasWords, hasNumbers } = sizeOfCells(step);
-    const canvas = make('canvas', { width: step.columns * width, height: step.rows * height });
+    const canvas = make('canvas', { className: 'small' });
     const mark = make('span', { className: 'step-mark', hidden: true });
     const numbers = make('div', { className: 'step-numbers', 'aria-hidden': 'true' },
         ...Array.from({ length: hasNumbers ? step.rows * step.columns : 0 }, () => make('span')));
@@ -291,11 +260,14 @@ function makeMatrix(step) {
     const box = make('div', { className: 'step-cells', tabIndex: 0, role: 'application', 'data-test': `cells-${step.name}` }, canvas, numbers, mark);
     const at = { row: 0, column: 0 };
     box.setAttribute('aria-label', `${step.title}, ${step.rows} by ${step.columns} numbers. Arrows move${step.hasTerms ? ', Enter shows the sum behind a number' : ''}.`);
+    const pointTo = (row, column) => {
+        at.row = Math.max(0, Math.min(step.rows - 1, row));
+        at.column = Math.max(0, Math.min(step.columns - 1, column));
+        pointAt(step, at.row, at.column);
+    };
     const place = event => {
         const corner = canvas.getBoundingClientRect();
-        at.row = Math.max(0, Math.min(step.rows - 1, Math.floor((event.clientY - corner.top) / height)));
-        at.column = Math.max(0, Math.min(step.columns - 1, Math.floor((event.clientX - corner.left) / width)));
-        pointAt(step, at.row, at.column);
+        pointTo(Math.floor((event.clientY - corner.top) / height), Math.floor((event.clientX - corner.left) / width));
     };
     box.addEventListener('pointermove', place);
     box.addEventListener('pointerleave', unlight);
@@ -303,15 +275,13 @@ function makeMatrix(step) {
         place(event);
         showSum(step, at.row, at.column);
     });
-    box.addEventListener('focus', () => pointAt(step, at.row, at.column));
+    box.addEventListener('focus', () => pointTo(at.row, at.column));
     box.addEventListener('keydown', event => {
         const [down, right] = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key] ?? [0, 0];
         if (event.key === 'Enter') showSum(step, at.row, at.column);
         else if (!down && !right) return;
         event.preventDefault();
-        at.row = Math.max(0, Math.min(step.rows - 1, at.row + down));
-        at.column = Math.max(0, Math.min(step.columns - 1, at.column + right));
-        pointAt(step, at.row, at.column);
+        pointTo(at.row + down, at.column + right);
     });
     const names = make('div', { className: 'step-rows' }, ...(hasWords ? step.rowNames.map(name => make('span', { textContent: name, dir: 'auto' })) : []));
     names.style.setProperty('--row', `${height}px`);
@@ -337,11 +307,8 @@ function showSteps() {
     replaceChildren(element('step-list'), ...groups.filter(([, steps]) => steps.length).map(([title, steps]) =>
         make('section', { className: 'step-group', 'aria-label': title }, make('h3', { textContent: title }),
             make('div', { className: 'step-row' }, ...steps.map(makeStep)))));
-    const pixels = makePixels();
-    for (const figure of figures) {
-        drawStep(figure, pixels);
-        writeNumbers(figure, pixels);
-    }
+    const signed = makePixels();
+    for (const figure of figures) drawStep(figure, signed);
     element('steps-of').textContent = scenes && state.view.heads.length < 2 ? '' : headTitle(selectedHead());
     lightRows();
 }

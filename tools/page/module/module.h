@@ -26,9 +26,12 @@ extern char *page_bytes; /* of the caller */
 void *page_sure(void *memory);
 
 /* Results: numbers, zero at first, to be filled in, and lists of texts. No token holds white space. */
-int32_t *page_integers(const char *name, int64_t count);
-float *page_floats(const char *name, int64_t count);
-double *page_doubles(const char *name, int64_t count);
+enum page_type { PAGE_TEXTS, PAGE_INTEGERS, PAGE_FLOATS, PAGE_DOUBLES }; /* as in engine.js */
+
+void *page_give(const char *name, enum page_type type, int64_t count, size_t size);
+#define page_integers(name, count) ((int32_t *)page_give(name, PAGE_INTEGERS, count, sizeof(int32_t)))
+#define page_floats(name, count)   ((float *)page_give(name, PAGE_FLOATS, count, sizeof(float)))
+#define page_doubles(name, count)  ((double *)page_give(name, PAGE_DOUBLES, count, sizeof(double)))
 void page_texts(const char *name, int64_t count, const char *const *texts);
 
 /* Makes a text in memory the one that is read as the file `pairs.tsv`. It must live until it is read. */

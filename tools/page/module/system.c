@@ -26,10 +26,9 @@ struct qkv_error page_error;
 char *page_bytes;
 
 /* The results of a call; one without a name ends the list. engine.js reads it. */
-enum type { TEXTS, INTEGERS, FLOATS, DOUBLES };
 static struct {
     const char *name;
-    enum type type;
+    enum page_type type;
     void *values;
     uint32_t count; /* of texts: bytes; each ends with a newline */
 } results[32];
@@ -43,7 +42,7 @@ void *page_sure(void *memory)
     exit(1);
 }
 
-static void *give(const char *name, enum type type, int64_t count, size_t size)
+void *page_give(const char *name, enum page_type type, int64_t count, size_t size)
 {
     QKV_BUG(result_count + 1 == sizeof results / sizeof *results, "there is no room for %s", name);
     void *values = page_sure(qkv_arena_zeroed(&result_arena, (size_t)count * size));
@@ -55,26 +54,11 @@ static void *give(const char *name, enum type type, int64_t count, size_t size)
     return values;
 }
 
-int32_t *page_integers(const char *name, int64_t count)
-{
-    return give(name, INTEGERS, count, sizeof(int32_t));
-}
-
-float *page_floats(const char *name, int64_t count)
-{
-    return give(name, FLOATS, count, sizeof(float));
-}
-
-double *page_doubles(const char *name, int64_t count)
-{
-    return give(name, DOUBLES, count, sizeof(double));
-}
-
 void page_texts(const char *name, int64_t count, const char *const *texts)
 {
     size_t size = 0;
     for (int64_t i = 0; i < count; i++) size += strlen(texts[i]) + 1;
-    char *end = give(name, TEXTS, (int64_t)size, 1);
+    char *end = page_give(name, PAGE_TEXTS, (int64_t)size, 1);
     for (int64_t i = 0; i < count; i++) {
         size_t length = strlen(texts[i]);
         memcpy(end, texts[i], length);
