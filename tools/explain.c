@@ -96,38 +96,31 @@ static enum qkv_status explain_scene(struct request *r, const char *path, struct
 
 static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, struct qkv_error *error)
 {
-    const struct qkv_model *model = pair->run.model;
-    int count = 0;
     const struct qkv_explain_options options = {.kind = r->attention,
                                                 .layer = (int)r->layer,
                                                 .follow = {r->follow.count, r->follow.value},
                                                 .words = r->words ? &pair->words : NULL,
                                                 .target_vocabulary = &pair->run.target};
-    struct qkv_model *untrained = NULL;
+    struct qkv_model *untrained = r->pair.versus ? sentence_pair_untrained(pair, error) : NULL;
     struct qkv_explanation walks[2];
-    if (r->pair.versus) {
-        untrained = sentence_pair_untrained(pair, error);
-        if (!untrained ||
-            qkv_explain_model(untrained, &pair->pair, &options, &pair->arena, &walks[count], error)) {
-            qkv_model_free(untrained);
-            return QKV_INVALID;
-        }
-        walks[count++].label = "random";
-        qkv_model_free(untrained);
-    }
-    if (qkv_explain_model(model, &pair->pair, &options, &pair->arena, &walks[count], error))
-        return QKV_INVALID;
-    walks[count++].label = "learned";
-    for (int i = 0; i < count; i++) {
+    int count = r->pair.versus ? 2 : 1;
+    enum qkv_status status = r->pair.versus && !untrained ? QKV_INVALID : QKV_OK;
+    for (int i = 0; !status && i < count; i++) {
+        bool learned = i == count - 1;
+        status = qkv_explain_model(learned ? pair->run.model : untrained, &pair->pair, &options, &pair->arena,
+                                   &walks[i], error);
+        if (status) break;
+        walks[i].label = learned ? "learned" : "random";
         walks[i].model = pair->run.config.name;
         walks[i].title = sentence_pair_title(pair);
         walks[i].about =
             qkv_arena_format(&pair->arena, "%s attention, layer %d of %s%s",
                              qkv_attention_kind_name(r->attention), walks[i].layer, pair->run.config.name,
                              r->pair.versus ? ", before training (random) and after it (learned)" : "");
-        if (!walks[i].title || !walks[i].about) return qkv_error_set(error, "out of memory");
+        if (!walks[i].title || !walks[i].about) status = qkv_error_set(error, "out of memory");
     }
-    return write_walks(r, walks, count, &pair->arena, error);
+    qkv_model_free(untrained);
+    return status ? status : write_walks(r, walks, count, &pair->arena, error);
 }
 
 static enum qkv_status explain_run(struct request *r, const char *path, const char *sentence,

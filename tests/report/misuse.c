@@ -284,6 +284,10 @@ Test(misuse, terms_need_steps_that_fit)
     struct qkv_step steps[2] = {STEP_OF("x", 1, 0, weights, ),
                                 STEP_OF("y", 1, 2, weights, .from = {"x"}, .rule = QKV_STEP_RULE_JOIN)};
     const struct qkv_number last = {&steps[1], 0, 0, 1};
+    const int64_t wrong[][3] = {{1, 0, 0}, {-1, 0, 0}, {0, 1, 0}, {0, 0, 2}, {0, 0, -1}};
+    for (int i = 0; i < 5; i++)
+        expect_no_terms(steps, 2, (struct qkv_number){&steps[1], wrong[i][0], wrong[i][1], wrong[i][2]},
+                        "step y has no number");
     expect_no_terms(steps, 2, last, "step y has 2 columns, but step x, from which it is made, has 0");
     steps[0].columns = 1;
     expect_no_terms(steps, 2, last, "column 1 of step y is of head 2, which step x does not have");

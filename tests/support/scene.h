@@ -125,8 +125,5 @@ static inline void expect_row(const cJSON *json, const char *name, int head, int
         cr_expect_str_eq(actual, wanted, "%s [%d, %d, %d]", name, head, row, c);
     }
 }
-#define EXPECT_ROW(json, name, head, row, digits, ...)                                                       \
-    expect_row(json, name, head, row, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)),               \
-               (double[]){__VA_ARGS__}, digits)
 
 #endif

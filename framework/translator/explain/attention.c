@@ -323,6 +323,20 @@ static const char *note_on_weights(const struct attention_setup *setup)
     return NULL;
 }
 
+/* Adds the weights between words, which pictures then show in place of `weights`. */
+static void add_word_weights(struct walk *walk, struct qkv_step *weights, const struct merged_words *merged)
+{
+    const struct named_words *rows = &merged->rows, *columns = &merged->columns;
+    const struct layout layout = {
+        {rows->labels.words, rows->names}, {columns->labels.words, columns->names}, weights->heads};
+    weights->content = QKV_STEP_MATRIX;
+    qkv_walk_add_values(walk, "word_weights", "weights between words",
+                        "A, summed over the tokens of a key word, mean over those of a query word", layout,
+                        NULL)
+        ->content = QKV_STEP_WEIGHTS;
+    walk->pending[walk->count - 1].merged = merged;
+}
+
 static struct qkv_tensor *add_attention_weights(struct walk *walk, const struct attention_setup *setup,
                                                 struct qkv_tensor *query, struct qkv_tensor *scores,
                                                 struct qkv_attention layout)
@@ -345,6 +359,7 @@ static struct qkv_tensor *add_attention_weights(struct walk *walk, const struct 
     step->content = QKV_STEP_WEIGHTS;
     step->note = note_on_weights(setup);
     if (!is_local) qkv_walk_rule(walk, QKV_STEP_RULE_SOFTMAX, logits, NULL, NULL);
+    if (setup->merged) add_word_weights(walk, step, setup->merged);
     return weights;
 }
 

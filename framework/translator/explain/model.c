@@ -185,14 +185,9 @@ static enum qkv_status follow_words(struct model_walk *m, const struct named_wor
 
 /* ---- weights between words ---- */
 
-/* The words of the rows and columns of the weights. */
-struct merged {
-    struct named_words rows, columns;
-};
-
 /* Keeps the rows that `follow` names, and finds the words of these rows and of the columns if options->words is not NULL. */
 static enum qkv_status find_words(struct model_walk *m, const struct qkv_attention_report *report,
-                                  const struct qkv_explain_options *options, struct merged *merged)
+                                  const struct qkv_explain_options *options)
 {
     struct qkv_arena *arena = m->walk->arena;
     struct named_words rows, columns; /* of all tokens; names are in the memory of the collector */
@@ -205,41 +200,9 @@ static enum qkv_status find_words(struct model_walk *m, const struct qkv_attenti
     for (int64_t i = 0; word && i < m->query_words.count; i++)
         word[i] = rows.labels.word[m->followed_rows ? m->followed_rows[i] : i];
     bool grouped =
-        word && qkv_group_words(m->query_words.text, word, m->query_words.count, arena, &merged->rows) &&
-        qkv_group_words(m->key_words.text, columns.labels.word, m->key_words.count, arena, &merged->columns);
+        word && qkv_group_words(m->query_words.text, word, m->query_words.count, arena, &m->words.rows) &&
+        qkv_group_words(m->key_words.text, columns.labels.word, m->key_words.count, arena, &m->words.columns);
     return grouped ? QKV_OK : qkv_walk_no_memory(m->error);
-}
-
-/* Inserts the step word_weights after the step weights, and counts it in the explanation. */
-static enum qkv_status add_word_weights(struct model_walk *m, const struct merged *merged,
-                                        struct qkv_explanation *explanation)
-{
-    const struct word_labels *rows = &merged->rows.labels, *columns = &merged->columns.labels;
-    struct qkv_step *weights = m->walk->step, *end = weights + m->walk->count;
-    while (weights->content != QKV_STEP_WEIGHTS) weights++;
-    QKV_BUG(m->walk->count == WALK_MAX_STEPS, "a walk has no room for the weights between words");
-    memmove(weights + 2, weights + 1, (size_t)(end - weights - 1) * sizeof *weights);
-    explanation->step_count = ++m->walk->count;
-
-    int64_t heads = weights->heads ? weights->heads : 1, cells = rows->words * columns->words;
-    double *values = qkv_walk_memory(m->walk, heads * cells, sizeof *values);
-    if (!values) return qkv_walk_no_memory(m->error);
-    for (int64_t h = 0; h < heads; h++)
-        qkv_merge_weights(weights->values + h * weights->rows * weights->columns, rows, columns,
-                          values + h * cells);
-    struct qkv_step *words = weights + 1;
-    *words = *weights;
-    weights->content = QKV_STEP_MATRIX;
-    words->name = "word_weights";
-    words->title = "weights between words";
-    words->formula = "A, summed over the tokens of a key word, mean over those of a query word";
-    words->note = NULL;
-    words->rows = rows->words;
-    words->columns = columns->words;
-    words->row_names = merged->rows.names;
-    words->column_names = merged->columns.names;
-    words->values = values;
-    return QKV_OK;
 }
 
 /* ---- the walk ---- */
@@ -249,20 +212,18 @@ static enum qkv_status walk_layer(struct model_walk *m, struct qkv_attention_col
                                   struct qkv_explanation *explanation)
 {
     struct qkv_attention_report report;
-    struct merged merged;
     enum qkv_status status = qkv_attention_collect(collector, 1, m->pair, 1u << m->kind, &report, m->error);
     if (status) return status;
     if (find_layer(m)) return QKV_INVALID;
     m->trace = qkv_attention_collector_trace(collector);
     name_words(m, &report);
     if (m->walk->failed) return qkv_walk_no_memory(m->error);
-    if (check_network(m) || find_words(m, &report, options, &merged)) return QKV_INVALID;
+    if (check_network(m) || find_words(m, &report, options)) return QKV_INVALID;
     if (m->layers.multi_head)
         qkv_model_walk_transformer(m);
     else
         qkv_model_walk_recurrent(m);
-    status = qkv_walk_finish(m->walk, explanation, m->error);
-    return !status && options->words ? add_word_weights(m, &merged, explanation) : status;
+    return qkv_walk_finish(m->walk, explanation, m->error);
 }
 
 enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qkv_attention_pair *pair,

@@ -368,7 +368,8 @@ void qkv_model_walk_transformer(struct model_walk *m)
     struct attention_setup setup = {.query_words = m->query_words,
                                     .key_words = m->key_words,
                                     .score = QKV_SCENE_SCORE_SCALED_DOT,
-                                    .positions = m->followed_rows};
+                                    .positions = m->followed_rows,
+                                    .merged = m->words.rows.names ? &m->words : NULL};
     qkv_learned_multi_head(m->model, m->layers.multi_head, walk, &setup);
     add_inputs(m, m->kind == QKV_ATTENTION_ENCODER ? QKV_STACK_ENCODER : QKV_STACK_DECODER, false,
                m->input_words);
@@ -457,7 +458,9 @@ void qkv_model_walk_recurrent(struct model_walk *m)
 {
     const struct qkv_stack_config *decoder = &m->model->config.decoder;
     bool fed = decoder->input_feeding;
-    struct attention_setup setup = {.query_words = m->query_words, .key_words = m->key_words};
+    struct attention_setup setup = {.query_words = m->query_words,
+                                    .key_words = m->key_words,
+                                    .merged = m->words.rows.names ? &m->words : NULL};
     qkv_learned_single_head(m->model, m->layers.single_head, m->walk, &setup);
     setup.x = (struct shown){followed_part(m, QKV_PART_INPUT), "H", "decoder_states"};
     setup.memory = (struct shown){copy(m, part_of(m, QKV_PART_MEMORY)->node), "M", "memory"};

@@ -21,6 +21,7 @@ struct model_walk {
     const int32_t *followed_rows; /* [query_words.count]; NULL: all rows */
     int64_t heads;                /* set by the walk through the layer */
     const struct qkv_vocabulary *target_vocabulary; /* NULL: no logits */
+    struct merged_words words;                      /* with names only if the step word_weights is wanted */
     struct qkv_error *error;
 };
 

@@ -206,6 +206,18 @@ static const double *read_tensor(struct walk *walk, const struct qkv_step *step,
     return pending->side_by_side ? split_heads(walk, step, values) : values;
 }
 
+/* Merges the weights of each head into weights between words. */
+static const double *merge(struct walk *walk, const struct qkv_step *weights, const struct qkv_step *words,
+                           const struct merged_words *merged)
+{
+    int64_t heads = weights->heads ? weights->heads : 1, cells = words->rows * words->columns;
+    double *values = qkv_walk_memory(walk, heads * cells, sizeof *values);
+    for (int64_t h = 0; values && h < heads; h++)
+        qkv_merge_weights(weights->values + h * weights->rows * weights->columns, &merged->rows.labels,
+                          &merged->columns.labels, values + h * cells);
+    return values;
+}
+
 enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *explanation,
                                 struct qkv_error *error)
 {
@@ -213,9 +225,11 @@ enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *expla
     if (qkv_graph_check(walk->graph, error)) return QKV_INVALID;
     qkv_forward(walk->graph);
     if (qkv_graph_check(walk->graph, error)) return QKV_INVALID;
-    for (int64_t i = 0; i < walk->count && !walk->failed; i++)
-        if (walk->pending[i].tensor)
-            walk->step[i].values = read_tensor(walk, &walk->step[i], &walk->pending[i]);
+    for (int64_t i = 0; i < walk->count && !walk->failed; i++) {
+        struct qkv_step *step = &walk->step[i];
+        if (walk->pending[i].tensor) step->values = read_tensor(walk, step, &walk->pending[i]);
+        if (walk->pending[i].merged) step->values = merge(walk, step - 1, step, walk->pending[i].merged);
+    }
     if (walk->failed) return qkv_walk_no_memory(error);
     explanation->steps = walk->step;
     explanation->step_count = walk->count;

@@ -10,8 +10,14 @@
 #include "core/memory.h"
 #include "qkv/explain.h"
 #include "qkv/layers.h"
+#include "report/words.h"
 
 enum { WALK_MAX_STEPS = 64 };
+
+/* Words that rows and columns of attention weights are merged into. */
+struct merged_words {
+    struct named_words rows, columns;
+};
 
 /* A walk under construction. Steps are added first; the values of tensors are read when the graph has run. */
 struct walk {
@@ -20,10 +26,11 @@ struct walk {
     bool failed;             /* out of memory */
     int64_t count;           /* steps */
     struct qkv_step step[WALK_MAX_STEPS];
-    struct pending {                     /* how qkv_walk_finish reads the values of a step */
-        const struct qkv_tensor *tensor; /* NULL: the step has its values already */
-        bool side_by_side;               /* as in struct layout */
-        const double *visible;           /* [rows, columns]: cells with 0 are shown as -inf; NULL: none */
+    struct pending {                       /* how qkv_walk_finish reads the values of a step */
+        const struct qkv_tensor *tensor;   /* NULL: the step has its values already */
+        bool side_by_side;                 /* as in struct layout */
+        const double *visible;             /* [rows, columns]: cells with 0 are shown as -inf; NULL: none */
+        const struct merged_words *merged; /* the values are those of the step before, merged; NULL: no */
     } pending[WALK_MAX_STEPS];
 };
 
@@ -147,10 +154,11 @@ struct attention_setup {
     } predictor;
     const double *length_scores; /* [Nq, Nk], for QKV_SCENE_SCORE_LENGTH */
 
-    const double *visible;    /* [Nq, Nk]: 1 visible, 0 hidden; NULL: all visible */
-    const double *added_mask; /* [Nq, Nk]: added to the scores; NULL: nothing */
-    const char *mask_note;    /* NULL: none */
-    const bool *silent;       /* [heads]: heads whose context counts as 0; NULL: none */
+    const double *visible;             /* [Nq, Nk]: 1 visible, 0 hidden; NULL: all visible */
+    const double *added_mask;          /* [Nq, Nk]: added to the scores; NULL: nothing */
+    const char *mask_note;             /* NULL: none */
+    const bool *silent;                /* [heads]: heads whose context counts as 0; NULL: none */
+    const struct merged_words *merged; /* adds the step word_weights; NULL: no */
 };
 
 struct attention_result {
