@@ -1,5 +1,5 @@
 /* Greedy search, beam search and sampling over the decoding of a model. */
-#include "qkv/search.h"
+#include "qkv/translator.h"
 
 #include "data/batch.h"
 #include "models/network.h"

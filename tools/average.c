@@ -3,7 +3,6 @@
 #include "print.h"
 #include "terminal.h"
 
-#include "qkv/average.h"
 #include "qkv/run.h"
 
 #include <stdio.h>

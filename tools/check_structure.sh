@@ -209,8 +209,7 @@ check_format() {
 # statements; each is compiled as the body of a function.
 extract_example() { # extract_example HEADER
     awk '
-    /^\/\*/ { comments++ }
-    comments == 1 && /Example:$/ { in_example = 1; found = 1; print "{"; next }
+    /^ \* Example:$/ { in_example = 1; found = 1; print "{"; next }
     in_example && (/^ \*     / || /^ \*$/) {
         line = substr($0, 7)
         ends = sub(/ *\*\/$/, "", line)
@@ -233,7 +232,7 @@ check_examples() {
         name=$(basename "$header" .in)
         program=$work/example_${name%.h}.c
         if ! extract_example "$header" >"$work/example"; then
-            echo "$header:1: the opening comment has no \"Example:\""
+            echo "$header:1: no comment has an \"Example:\""
             continue
         fi
         {

@@ -11,9 +11,9 @@
 #include "text_notes.h"
 #include "unknown_words.h"
 
-#include "qkv/evaluate.h"
 #include "qkv/heads.h"
 #include "qkv/run.h"
+#include "qkv/trainer.h"
 #include "report/alignment_score.h"
 
 #include "core/file.h"

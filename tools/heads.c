@@ -10,8 +10,8 @@
 #include "core/file.h"
 #include "draw/text.h"
 #include "qkv/attention_map.h"
-#include "qkv/evaluate.h"
 #include "qkv/heads.h"
+#include "qkv/trainer.h"
 #include "report/json_text.h"
 
 #include <cjson/cJSON.h>

@@ -1,6 +1,6 @@
 /* BPE dropout: the pieces that epochs draw for the same words. */
 #include "qkv/batch.h"
-#include "qkv/evaluate.h"
+#include "qkv/trainer.h"
 
 #include "encoded.h"
 #include "support.h"

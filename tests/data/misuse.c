@@ -2,7 +2,7 @@
  * not. */
 #include "framework/engine/core/text.h"
 #include "qkv/batch.h"
-#include "qkv/evaluate.h"
+#include "qkv/trainer.h"
 #include "report/alignment_score.h"
 
 #include "encoded.h"

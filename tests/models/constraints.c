@@ -4,7 +4,7 @@
 #include "next_tokens.h"
 #include "tiny.h"
 
-#include "qkv/search.h"
+#include "qkv/translator.h"
 #include "qkv/vocabulary.h"
 
 #include <criterion/criterion.h>

@@ -6,7 +6,6 @@
 #include "qkv/explain.h"
 #include "qkv/metrics.h"
 #include "qkv/network.h"
-#include "qkv/search.h"
 #include "qkv/translator.h"
 
 #include <criterion/criterion.h>

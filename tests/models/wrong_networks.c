@@ -4,7 +4,7 @@
 #include "tiny.h"
 
 #include "qkv/ops.h"
-#include "qkv/search.h"
+#include "qkv/translator.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -5,9 +5,9 @@
 #include "zeroed_head.h"
 
 #include "qkv/attention_collect.h"
-#include "qkv/evaluate.h"
 #include "qkv/heads.h"
 #include "qkv/layers.h"
+#include "qkv/trainer.h"
 #include "report/alignment_score.h"
 
 #include <criterion/criterion.h>

@@ -4,7 +4,6 @@
 
 #include "qkv/batch.h"
 #include "qkv/model.h"
-#include "qkv/search.h"
 #include "qkv/translator.h"
 
 /* Returns a config with two layers, two heads, width 8, no dropout and positions for 24 tokens. */

@@ -2,7 +2,7 @@
 #ifndef QKV_TESTS_TINY_PARALLEL_H
 #define QKV_TESTS_TINY_PARALLEL_H
 
-#include "qkv/batch_loss.h"
+#include "qkv/trainer.h"
 #include "tiny.h"
 
 /* Sizes of vocabularies and of the usual batch. */

@@ -1,7 +1,6 @@
 /* Averages of checkpoints: which are kept for them, what they hold, and the one that training writes when it ends. */
 #include "training.h"
 
-#include "qkv/average.h"
 #include "qkv/run.h"
 #include "support.h"
 

@@ -1,5 +1,5 @@
 /* The loss of a batch in shards. gradient_tree.c has the gradients. */
-#include "qkv/batch_loss.h"
+#include "qkv/trainer.h"
 
 #include "tiny_parallel.h"
 

@@ -3,7 +3,7 @@
 #include "support.h"
 #include "training.h"
 
-#include "qkv/check_model.h"
+#include "qkv/trainer.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

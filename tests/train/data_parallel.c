@@ -1,6 +1,6 @@
 /* Data parallelism over a loss of the program's own: a regression, whose shards may be empty. */
-#include "qkv/data_parallel.h"
 #include "framework/engine/graph/internal.h"
+#include "qkv/optimizer.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

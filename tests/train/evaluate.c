@@ -1,5 +1,5 @@
 /* Evaluation: what the scores mean, and what they must not depend on. */
-#include "qkv/evaluate.h"
+#include "qkv/trainer.h"
 
 #include "qkv/ops.h"
 #include "qkv/vocabulary.h"

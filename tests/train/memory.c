@@ -1,6 +1,6 @@
 /* Training steps call malloc zero times after the first one; this program counts the calls. */
-#include "qkv/batch_loss.h"
 #include "qkv/optimizer.h"
+#include "qkv/trainer.h"
 
 #include "support.h"
 #include "tiny.h"

@@ -1,10 +1,10 @@
 /* Several processes add the gradients of shards in the tree of one process, whichever shards are empty: qkv/processes.h and
- * qkv/data_parallel.h, without a trainer. mpirun starts this program itself. */
+ * qkv/optimizer.h, without a trainer. mpirun starts this program itself. */
 #include "mpirun.h"
 #include "support.h"
 
 #include "framework/engine/graph/internal.h"
-#include "qkv/data_parallel.h"
+#include "qkv/optimizer.h"
 #include "qkv/processes.h"
 
 #include <criterion/criterion.h>

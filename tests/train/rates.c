@@ -1,6 +1,5 @@
 /* Rates of parameters: slower ones and frozen ones, in the optimizer and in graphs. */
 #include "framework/engine/graph/internal.h"
-#include "qkv/data_parallel.h"
 #include "qkv/optimizer.h"
 
 #include <criterion/criterion.h>

@@ -3,7 +3,7 @@
 #include "training.h"
 
 #include "own_network.h"
-#include "qkv/schedule.h"
+#include "qkv/optimizer.h"
 #include "support.h"
 #include "tiny.h"
 

@@ -2,8 +2,8 @@
 #include "bench.h"
 #include "core/system.h"
 
-#include "qkv/batch_loss.h"
 #include "qkv/optimizer.h"
+#include "qkv/trainer.h"
 
 struct trainer {
     struct bench_work *work;

@@ -10,7 +10,7 @@
 #include "core/choices.h"
 #include "core/system.h"
 
-#include "qkv/check_model.h"
+#include "qkv/trainer.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

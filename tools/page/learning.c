@@ -7,8 +7,8 @@
 
 #include "data/corpus.h"
 #include "qkv/alignment.h"
-#include "qkv/evaluate.h"
 #include "qkv/heads.h"
+#include "qkv/trainer.h"
 #include "report/alignment_score.h"
 #include "run/checkpoints.h"
 #include "run/training_log.h"

@@ -8,7 +8,7 @@
 #include "qkv/attention_collect.h"
 #include "qkv/lines.h"
 #include "qkv/run.h"
-#include "qkv/search.h"
+#include "qkv/translator.h"
 
 /* The options as they are given; all zero at first. */
 struct sentence_pair_options {

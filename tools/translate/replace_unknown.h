@@ -5,7 +5,7 @@
 #include "input_lines.h"
 
 #include "qkv/attention_collect.h"
-#include "qkv/search.h"
+#include "qkv/translator.h"
 
 /* Caller's storage; all zero at first. */
 struct unknown_replacer {

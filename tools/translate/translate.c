@@ -17,7 +17,6 @@
 
 #include "qkv/processes.h"
 #include "qkv/run.h"
-#include "qkv/search.h"
 #include "qkv/tokenizer.h"
 #include "qkv/translator.h"
 

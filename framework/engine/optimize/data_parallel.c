@@ -1,4 +1,4 @@
-#include "qkv/data_parallel.h"
+#include "qkv/optimizer.h"
 
 #include "core/exchange.h"
 #include "core/system.h"

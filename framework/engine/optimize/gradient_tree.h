@@ -4,12 +4,12 @@
 #ifndef QKV_TRAIN_GRADIENT_TREE_H
 #define QKV_TRAIN_GRADIENT_TREE_H
 
-#include "qkv/data_parallel.h"
+#include "qkv/optimizer.h"
 
 #include <stdatomic.h>
 
 /* A *block* is a buffer for the gradients of all parameters; two shards of a large model are a *pair* that shares one
- * (see qkv/data_parallel.h). Workers add the lower levels of the tree. Up to 8 blocks remain (2 if shards are paired), the
+ * (see qkv/optimizer.h). Workers add the lower levels of the tree. Up to 8 blocks remain (2 if shards are paired), the
  * *roots*; the optimizer adds them in the order of the same tree. */
 struct qkv_gradient_tree;
 

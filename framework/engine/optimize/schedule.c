@@ -1,4 +1,4 @@
-#include "qkv/schedule.h"
+#include "qkv/optimizer.h"
 
 #include "core/numbers.h"
 

@@ -2,9 +2,9 @@
 #include "qkv/heads.h"
 
 #include "core/memory.h"
-#include "qkv/evaluate.h"
 #include "qkv/layers.h"
 #include "qkv/network.h"
+#include "qkv/trainer.h"
 #include "report/collect.h"
 #include "report/words.h"
 

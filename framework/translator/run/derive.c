@@ -2,8 +2,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "graph/internal.h"
-#include "qkv/average.h"
-#include "qkv/quantize.h"
+#include "qkv/run.h"
 
 #include "run/checkpoints.h"
 

@@ -1,6 +1,6 @@
 /* The gradient check of the model that a config describes, or that a run has trained. */
-#include "qkv/check_model.h"
 #include "check/check.h"
+#include "qkv/trainer.h"
 
 #include "metrics/token_links.h"
 #include "qkv/network.h"

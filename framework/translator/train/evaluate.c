@@ -1,4 +1,4 @@
-#include "qkv/evaluate.h"
+#include "qkv/trainer.h"
 
 #include "config/config_keys.h"
 #include "core/memory.h"

@@ -10,10 +10,8 @@
 #define QKV_TRAIN_TRAINING_H
 
 #include "metrics/token_links.h"
-#include "qkv/batch_loss.h"
 #include "qkv/optimizer.h"
 #include "qkv/run.h"
-#include "qkv/schedule.h"
 #include "qkv/trainer.h"
 #include "run/checkpoints.h"
 #include "train/overfitting.h"

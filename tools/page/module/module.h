@@ -7,7 +7,7 @@
 #include "qkv/attention_collect.h"
 #include "qkv/explanation.h"
 #include "qkv/run.h"
-#include "qkv/search.h"
+#include "qkv/translator.h"
 
 #define EXPORT(name) __attribute__((export_name(#name))) name
 

@@ -8,21 +8,19 @@
  *     qkv_graph_free(graph);
  *
  * Suggested reading order: graph.h and ops.h with ops.def (tensors, parameters and ops); layers.h; base.h;
- * gradcheck.h; optimizer.h, schedule.h, data_parallel.h, checkpoint.h (training any loss).
+ * gradcheck.h; optimizer.h, checkpoint.h (training any loss).
  */
 #ifndef QKV_ENGINE_H
 #define QKV_ENGINE_H
 
 #include "qkv/base.h"
 #include "qkv/checkpoint.h"
-#include "qkv/data_parallel.h"
 #include "qkv/gradcheck.h"
 #include "qkv/graph.h"
 #include "qkv/layers.h"
 #include "qkv/ops.h"
 #include "qkv/optimizer.h"
 #include "qkv/optimizer_options.h"
-#include "qkv/schedule.h"
 #include "qkv/version.h"
 
 #endif

@@ -15,7 +15,7 @@
 
 #include "qkv/base.h"
 #include "qkv/corpus.h"
-#include "qkv/data_parallel.h"
+#include "qkv/optimizer.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -21,7 +21,6 @@
 #include "qkv/messages.h"
 #include "qkv/ops.h"
 #include "qkv/optimizer.h"
-#include "qkv/schedule.h"
 
 #include <stdbool.h>
 #include <stdint.h>

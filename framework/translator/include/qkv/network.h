@@ -8,7 +8,7 @@
  * hidden_size, hidden_size is the same in both stacks, and no sentence with </s> is longer than positions.max_length (no
  * limit with positions.type none). Everything after the hidden states of the decoder (output layer, loss, search) is the
  * model's. examples/own_network.c is a complete program, examples/own_decoding.c one that also has its own decoding. The
- * command qkv cannot open runs of such a network; the program uses evaluate.h, attention_collect.h, heads.h, check_model.h
+ * command qkv cannot open runs of such a network; the program uses trainer.h, attention_collect.h, heads.h, trainer.h
  * and others instead.
  *
  * Example:

@@ -1,6 +1,6 @@
 /* Several processes, started by mpirun, that train one model together: each computes complete shards of every batch, and
- * process 0 gets the sums, added in the order of qkv/data_parallel.h and so with the same bits as in one process. They can
- * also translate together (qkv/translator.h, qkv/evaluate.h). docs/processes.md explains how to start them.
+ * process 0 gets the sums, added in the order of qkv/optimizer.h and so with the same bits as in one process. They can
+ * also translate together (qkv/translator.h, qkv/trainer.h). docs/processes.md explains how to start them.
  *
  * Example:
  *     struct qkv_error error;

@@ -11,7 +11,7 @@
  *     update-<n>.safetensors      values of the training.keep_best_ckpts best validations, and of the last
  *                                 training.keep_last_ckpts ones
  *     snapshot-<n>.safetensors    values in half precision of training.snapshots updates, from 0 to the last
- *     average.safetensors         where testing.average is above 0: the mean of the best checkpoints (average.h)
+ *     average.safetensors         where testing.average is above 0: the mean of the best checkpoints (run.h)
  *
  * Example:
  *     struct qkv_error error = {""};
@@ -32,6 +32,8 @@
 #include "qkv/config.h"
 #include "qkv/model.h"
 #include "qkv/vocabulary.h"
+
+#include <stdint.h>
 
 #define QKV_RUN_FORMAT_FILE   "qkv.format"
 #define QKV_RUN_CONFIG        "config.yaml"
@@ -84,5 +86,60 @@ QKV_API enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_confi
 
 /* "<folder>/<name>" in the arena; NULL when memory runs out. */
 QKV_API const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name);
+
+/* ---- averages ----
+ * Averages the parameters of several checkpoints of one run, as Vaswani et al. 2017 do before testing: the mean often
+ * translates better than each of the checkpoints.
+ *
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_average average;
+ *     if (qkv_run_average("runs/toy_en_es", QKV_AVERAGE_BEST, 3, "average", &average, &error))
+ *         fprintf(stderr, "%s\n", error.message);
+ *     else
+ *         printf("mean of %lld checkpoints\n", (long long)average.count);
+ */
+
+/* Which checkpoints to average. */
+enum qkv_average_choice {
+    QKV_AVERAGE_LAST, /* the last ones: training keeps training.keep_last_ckpts */
+    QKV_AVERAGE_BEST, /* the best ones by training.early_stopping_metric: training keeps training.keep_best_ckpts */
+};
+
+enum { QKV_AVERAGE_MAX = 64 }; /* most checkpoints of an average */
+
+struct qkv_average {
+    int64_t count;                   /* checkpoints */
+    int64_t update[QKV_AVERAGE_MAX]; /* [count]: their updates, ascending */
+};
+
+/* Writes the checkpoint `<name>.safetensors` of the run folder `run`: the mean of `count` checkpoints, number by number,
+ * computed in float64 in the order of their updates and rounded once to float32, so that it has the same bits on every
+ * processor. Memory does not grow with `count`. The file has no moments. Its metadata is that of the newest
+ * checkpoint, with `average.choice` (last or best), `average.count`, and `average.1`, `average.2`, ...: the files, in
+ * the order of their updates. qkv_run_open opens it like every other checkpoint.
+ *
+ * An existing file of that name is replaced. Fails, and writes nothing, when the folder is not a run; when it keeps
+ * fewer than `count` such checkpoints (last.safetensors lists them), or `count` is not from 1 to QKV_AVERAGE_MAX; when a
+ * checkpoint is missing, damaged, or of another model; and when `name` is a path, or a name that training writes: last,
+ * best, update-N, snapshot-N. QKV_FAILED: a checkpoint holds infinity or NaN. */
+QKV_API enum qkv_status qkv_run_average(const char *run, enum qkv_average_choice choice, int64_t count,
+                                        const char *name, struct qkv_average *average,
+                                        struct qkv_error *error);
+
+/* ---- quantised runs ----
+ * Quantises a run: makes a new run of a quarter of the size, whose matrices are int8.
+ *
+ * Example:
+ *     struct qkv_error error;
+ *     if (qkv_run_quantize("runs/toy_en_es", NULL, "runs/toy_int8", &error))
+ *         fprintf(stderr, "%s\n", error.message);
+ *
+ * The new run translates as the old one does with products in int8 (qkv/base.h), and cannot be trained further. */
+
+/* Writes a checkpoint of the run `path`, chosen as by qkv_run_open, in int8 into the folder `output`, with all files that
+ * translation needs. Fails if `output` exists already, unless it is an empty folder, and where qkv_run_open fails. */
+QKV_API enum qkv_status qkv_run_quantize(const char *path, const char *checkpoint, const char *output,
+                                         struct qkv_error *error);
 
 #endif

@@ -21,11 +21,150 @@
 #ifndef QKV_TRAINER_H
 #define QKV_TRAINER_H
 
-#include "qkv/average.h"
+#include "qkv/base.h"
+#include "qkv/batch.h"
 #include "qkv/config.h"
 #include "qkv/corpus.h"
-#include "qkv/evaluate.h"
+#include "qkv/gradcheck.h"
+#include "qkv/metrics.h"
+#include "qkv/model.h"
+#include "qkv/optimizer.h"
 #include "qkv/processes.h"
+#include "qkv/run.h"
+#include "qkv/translator.h"
+
+/* ---- the loss of a batch ----
+ * The loss of a translation model on a batch of sentence pairs, for data parallelism (qkv/optimizer.h). The split into shards
+ * depends on the batch alone, so that sums have the same bits for any number of threads and any size of the model.
+ *
+ * Example:
+ *     struct qkv_model *model = NULL;     // of qkv_model_new
+ *     struct qkv_workers *workers = NULL; // of qkv_workers_new
+ *     struct qkv_batch batch = {0};       // of qkv_batches_get
+ *     struct qkv_optimizer optimizer = {0};
+ *     struct qkv_shard_sums sums;
+ *     struct qkv_error error = {""};
+ *     struct qkv_data_parallel *parallel =
+ *         qkv_data_parallel_new(&model->parameters, workers, 4, QKV_GRADIENTS_BY_SIZE, &error);
+ *     struct qkv_batch_loss of_batch = {.model = model, .batch = &batch, .objective.smoothing = 0.1};
+ *     const struct qkv_shard_loss loss = qkv_batch_loss(&of_batch);
+ *     int blocks;
+ *     if (!qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error)) {
+ *         void *const *gradients = qkv_data_parallel_gradients(parallel, &blocks);
+ *         qkv_optimizer_step(&optimizer, &model->parameters, workers, blocks, gradients, 1.0 / (double)sums.items, 1e-3);
+ *     }
+ *     qkv_data_parallel_free(parallel);
+ */
+
+/* What the loss is computed from. All of it must outlive the step. */
+struct qkv_batch_loss {
+    const struct qkv_model *model;
+    struct qkv_batch *batch;
+    struct qkv_objective objective;
+    int shards; /* of the step, which sets it */
+};
+
+/* The loss in shards: a step sums the objective, in nats, over the target tokens, `</s>` counted, which are the items. */
+QKV_API struct qkv_shard_loss qkv_batch_loss(struct qkv_batch_loss *loss);
+
+/* The further sums of a step (struct qkv_shard_sums). */
+enum qkv_batch_sum {
+    QKV_BATCH_NEGATIVE_LOG_LIKELIHOOD, /* cross-entropy without smoothing, nats */
+    QKV_BATCH_CORRECT,                 /* target tokens to which the model gives the highest probability */
+    QKV_BATCH_ALIGNMENT, /* cross entropy of guided alignment, without its weight, nats; 0: off */
+};
+
+/* Reserves memory for every batch of `batches`, in any epoch, with the model and objective of `loss`: steps then never call
+ * malloc, except that the matrix library allocates a buffer per thread in its first product. Reserving does not write to the
+ * memory, so that unused pages take no physical memory. Fails when memory runs out, and where a step would fail: for a
+ * sentence longer than the positions. */
+QKV_API enum qkv_status qkv_batch_loss_reserve(const struct qkv_batch_loss *loss,
+                                               struct qkv_data_parallel *parallel,
+                                               const struct qkv_batches *batches, struct qkv_error *error);
+
+/* ---- evaluation ----
+ * Scores a model on a corpus: the loss of the references, and the quality of the model's own translations.
+ *
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_model *model = NULL;         // of qkv_model_new or qkv_run_open
+ *     struct qkv_corpus corpus = {0};         // encoded, read with keep_raw
+ *     struct qkv_text_config text = {0};      // data.trg of the config
+ *     struct qkv_vocabulary vocabulary = {0}; // of the target
+ *     struct qkv_testing_config testing = {.batch_size = 32, .beam_size = 1};
+ *     struct qkv_workers *workers = qkv_workers_new(0, &error);
+ *     struct qkv_evaluator *evaluator =
+ *         qkv_evaluator_new(model, &corpus, &text, &vocabulary, workers, &testing, &error);
+ *     struct qkv_scores scores;
+ *     if (evaluator && !qkv_evaluator_run(evaluator, &scores, &error))
+ *         printf("BLEU %.2f\n", scores.value[QKV_METRIC_BLEU]);
+ *     qkv_evaluator_free(evaluator);
+ */
+
+/* Fails unless the model has a position for every token of a corpus, </s> included; the message names the line of the first
+ * sentence that is too long. Fails for a corpus of types only; otherwise always succeeds for models without a table of
+ * positions. `path`: of the corpus, for the message. */
+QKV_API enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
+                                        const struct qkv_model_config *model, struct qkv_error *error);
+
+struct qkv_evaluator;
+
+/* Prepares to score `model` on an encoded corpus that kept its raw lines. All arguments must outlive the
+ * evaluator. workers NULL: the calling thread computes alone. Returns NULL, with a message, when memory is
+ * out, when the corpus is not encoded, has no raw lines, or was read with options.bpe_dropout for a side with BPE dropout,
+ * when the target vocabulary is not of the model's size, and when a field of `testing` is out of range. */
+QKV_API struct qkv_evaluator *
+qkv_evaluator_new(const struct qkv_model *model, const struct qkv_corpus *corpus,
+                  const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
+                  struct qkv_workers *workers, const struct qkv_testing_config *testing,
+                  struct qkv_error *error);
+
+/* Prepares to score an ensemble (qkv_decoding_new_ensemble in model.h), whose models also score the references together.
+ * Also returns NULL where qkv_decoding_new_ensemble does. */
+QKV_API struct qkv_evaluator *
+qkv_evaluator_new_ensemble(struct qkv_ensemble ensemble, const struct qkv_corpus *corpus,
+                           const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
+                           struct qkv_workers *workers, const struct qkv_testing_config *testing,
+                           struct qkv_error *error);
+
+/* Divides the batches of a run among processes, which must all score the same models on the same corpus with the same
+ * options. Only process 0 gets scores, translations and log-probabilities, which have the same bits as with one process;
+ * the other processes get only the status. Processes must outlive the evaluator. */
+QKV_API void qkv_evaluator_divide(struct qkv_evaluator *evaluator, struct qkv_processes *processes);
+
+/* Scores the model with its current parameters. QKV_FAILED: the scores are not finite; QKV_INVALID: a sentence is longer
+ * than its positions, or memory runs out. The result is the same bits for any number of threads. */
+QKV_API enum qkv_status qkv_evaluator_run(struct qkv_evaluator *evaluator, struct qkv_scores *scores,
+                                          struct qkv_error *error);
+
+/* The same without translations: only loss, perplexity and token accuracy; sequence accuracy is NaN, and the metrics of texts
+ * are 0. */
+QKV_API enum qkv_status qkv_evaluator_run_references(struct qkv_evaluator *evaluator,
+                                                     struct qkv_scores *scores, struct qkv_error *error);
+
+/* The model's translation of sentence i, as text, from the last run. Valid until the next run. NULL before the first
+ * run, after a run that failed or was one of references, and for a sentence that does not exist. */
+QKV_API const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int64_t i);
+
+/* The counts of one sentence in the last run; all 0 before the first run, after a run that failed, and for a sentence that does
+ * not exist. */
+struct qkv_sentence_score {
+    int64_t source_tokens;          /* without </s> */
+    int64_t tokens;                 /* target tokens, </s> counted */
+    double negative_log_likelihood; /* of the reference, nats */
+    double correct;                 /* reference tokens to which the model gives the highest probability */
+    bool is_exact_match;            /* the translation equals the reference, token for token */
+};
+QKV_API struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *evaluator, int64_t i);
+
+/* The log-probabilities (natural logarithm), from the last run, of the target tokens of sentence i of the corpus, </s>
+ * included, each given the reference tokens before it: as many as `tokens` of qkv_evaluator_sentence. Their sum is
+ * -negative_log_likelihood. Valid until the next run. NULL where there is no such sentence or no run. */
+QKV_API const double *qkv_evaluator_log_probabilities(const struct qkv_evaluator *evaluator, int64_t i);
+
+QKV_API void qkv_evaluator_free(struct qkv_evaluator *evaluator);
+
+/* ---- training ---- */
 
 /* Reported after each update. */
 struct qkv_train_progress {
@@ -144,5 +283,58 @@ struct qkv_train_cost {
  * does. */
 QKV_API enum qkv_status qkv_train_measure(const struct qkv_config *config, int threads, double seconds,
                                           struct qkv_train_cost *cost, struct qkv_error *error);
+
+/* ---- the gradient check of a model ----
+ * The gradient check of a translation model on the first sentences of its training text: does the same as `qkv gradcheck
+ * CONFIG` and `qkv gradcheck RUN`, but also works for a program's own network (qkv/network.h), which the command cannot
+ * open.
+ *
+ * Example:
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_config config;
+ *     struct qkv_messages messages;
+ *     struct qkv_check_report report = {0};
+ *     struct qkv_error error = {""};
+ *     const struct qkv_check_options options = {.seed = 1, .sample = 16}; // 16 numbers of each parameter
+ *     const struct qkv_checked_model model = {.subject = "own", .config = &config, .sentences = 4};
+ *     if (qkv_config_read(&config, &arena, "own_network.yaml", NULL, 0, &messages))
+ *         fprintf(stderr, "%s\n", messages.text[0]);
+ *     else if (qkv_check_model(&report, &model, &options, &error))
+ *         fprintf(stderr, "%s\n", error.message);
+ *     else
+ *         printf("%lld of %lld checks failed\n", (long long)report.failures, (long long)report.count);
+ *     qkv_check_release(&report);
+ *     qkv_arena_release(&arena);
+ *
+ * gradcheck.h describes the comparison and the report. */
+
+/* Sizes of the model and the text. */
+struct qkv_checked_sizes {
+    int64_t parameters;                              /* number of parameters */
+    int64_t sentences, source_tokens, target_tokens; /* of the batch, with </s> */
+};
+
+struct qkv_checked_model {
+    const char *subject; /* its name in the report; must outlive the report */
+    const struct qkv_config *config;
+    /* Values as trained, and its vocabularies; NULL: values as training starts with them */
+    const struct qkv_run *run;
+    int64_t sentences; /* pairs from the beginning of data.train, at least 1; fewer where it has fewer */
+    /* Called before the first derivative; NULL: not called. */
+    void (*begin)(void *context, const struct qkv_checked_sizes *sizes);
+    void *context; /* first argument of `begin` */
+};
+
+/* Largest relative difference between float32 and float64, in loss and gradients of a model, that passes (relative to what:
+ * see qkv_check_precision). */
+#define QKV_MODEL_FLOAT32_BOUND 2e-5
+
+/* Checks a model with the vocabularies, dropout, label smoothing and loss scale of training: the gradient of every
+ * parameter (qkv_check_graph), and float32 against float64 (qkv_check_precision). Wrong gradients become failed rows of the
+ * report; the status is still QKV_OK. QKV_INVALID when the text cannot be read, the model cannot be made from the config,
+ * `run` does not fit the config, qkv_check_graph refuses the options, or memory runs out. */
+QKV_API enum qkv_status qkv_check_model(struct qkv_check_report *report,
+                                        const struct qkv_checked_model *model,
+                                        const struct qkv_check_options *options, struct qkv_error *error);
 
 #endif
