@@ -93,10 +93,12 @@ static void enter_pieces(void)
            "&& sed -i 's/max_length: 10/max_length: 40, level: bpe, num_merges: 3/' c.yaml");
 }
 
+#define PIECES "--sentence 'one two three' --numbers float32"
+
 static void open_pieces(const char *fragment)
 {
     enter_pieces();
-    browser_open_run("", "--sentence 'one two three' --numbers float32", fragment);
+    browser_open_run("", PIECES, fragment);
 }
 
 static void switch_words(void)
@@ -196,24 +198,18 @@ Test(page_map, words_are_kept_in_the_address)
     run_script("history.back()");
     wait_until("state.words && element('words').checked");
     expect_maps("--words");
+    /* Silent pieces of a word leave the others their weights; of words that are all silent, the cells are masked. */
+    browser_open_run("", PIECES, "words=1&head=cross-1-1&silent-words=1");
+    const char *const is_masked = "[isHidden(selectedHead().weights[0]), first('#map thead "
+                                  "th').classList.contains('silent-word')].join()";
+    EXPECT_VALUE(is_masked, "false,false");
+    run_script("setSilent('silentWords', tokensOf({ side: 'source', index: 0 }).map(index => index + 1))");
+    wait_until("isSettled() && state.silentWords !== '1'");
+    EXPECT_VALUE(is_masked, "true,true");
     /* Where every token is a word, there is nothing to merge. */
     enter(tiny_task("whole"));
     browser_open_run("", "--sentence 'a b'", "s=a+b");
     EXPECT_TRUE("element('words-row').hidden");
-    browser_close();
-}
-
-/* Silent pieces of a word leave the others their weights; of words that are all silent, the cells are masked. */
-Test(page_map, words_are_masked_if_all_their_pieces_are_silent)
-{
-    open_pieces("words=1&head=cross-1-1&silent-words=1");
-    const char *const masked = "isHidden(selectedHead().weights[0])";
-    const char *const title = "first('#map thead th').classList.contains('silent-word')";
-    EXPECT_VALUE(masked, "false");
-    EXPECT_VALUE(title, "false");
-    run_script("setSilent('silentWords', tokensOf({ side: 'source', index: 0 }).map(index => index + 1))");
-    wait_until("isSettled() && %s", title);
-    EXPECT_TRUE(masked);
     browser_close();
 }
 
@@ -263,14 +259,7 @@ Test(page_map, saves_the_map_as_a_picture)
     EXPECT_VALUE("pixel.size", "2 2"); /* two pixels for each of the SVG */
     EXPECT_TRUE("pixel.colors > 20");  /* it is not blank */
     cr_expect(shows(value_of("svgOfHead(selectedHead()).svg"), "fill=\"url(#masked)\""));
-    browser_close();
-}
-
-/* A map of 300 tokens a side has a smaller scale; a browser that makes no picture of a map is not silent about it. */
-Test(page_map, saves_a_large_map_at_a_smaller_scale)
-{
-    enter(tiny_task("large"));
-    opened("");
+    /* A map of 300 tokens a side has a smaller scale; a browser that makes no picture of a map is not silent about it. */
     run_script(
         "picture = null, large = { ...selectedHead(), rows: 300, columns: 300, rowWords: "
         "Array(300).fill('a'), columnWords: Array(300).fill('b'), weights: new Float32Array(90000) }, size = "
@@ -280,7 +269,7 @@ Test(page_map, saves_a_large_map_at_a_smaller_scale)
     EXPECT_TRUE("picture.width > 0.5 * size.width");
     EXPECT_VALUE("(picture.width / picture.height / size.width * size.height).toFixed(2)", "1.00");
     run_script("HTMLCanvasElement.prototype.toBlob = done => done(null)");
-    run_script("%s", CATCH);
+    run_script("saved = null");
     click("save-png");
     wait_until("element('saved').textContent");
     cr_expect(shows(text_of("saved"), "save it as SVG"));

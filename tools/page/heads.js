@@ -60,12 +60,20 @@ function makeHead(head, size, withLayer) {
     button.style.setProperty('--rows', head.rows);
     button.style.setProperty('--columns', head.columns);
     button.addEventListener('click', () => go({ head: head.name, cell: null }, true));
-    const parts = { button, label, number, frame, canvas, rowMark, columnMark, silencer };
+    const parts = { button, label, number, frame, canvas, rowMark, columnMark, silencer, isInView: true };
     shownHeads.set(head.name, parts);
+    headsInView.observe(button);
     drawHead(parts, head, size);
     nameHead(parts, head);
     return make('div', { className: 'head-box' }, button, silencer);
 }
+
+const headsInView = new IntersectionObserver(entries => {
+    for (const { target, isIntersecting } of entries) {
+        const parts = shownHeads.get(target.dataset.name);
+        if (parts) parts.isInView = isIntersecting;
+    }
+}, { rootMargin: '100px' });
 
 function drawHead(parts, head, size) {
     drawMap(parts.canvas, head, cellOfSmallMap(head, size));
@@ -107,12 +115,15 @@ function layoutOfHeads() {
 let shownLayout = null;
 const shownHeads = new Map(); // by name: the parts of a head's box (makeHead)
 
-// Draws the maps into their boxes. Their names follow when no view follows this one.
+// Draws the maps that are in view; the others, and the names of all, when no view follows this one.
 function redrawHeads() {
-    const size = smallSize(state.view.heads);
-    for (const head of state.view.heads) drawHead(shownHeads.get(head.name), head, size);
+    const size = smallSize(state.view.heads), all = state.view.heads.map(head => [shownHeads.get(head.name), head]);
+    for (const [parts, head] of all) if (parts.isInView) drawHead(parts, head, size);
     doLater('heads', () => {
-        for (const head of state.view.heads) nameHead(shownHeads.get(head.name), head);
+        for (const [parts, head] of all) {
+            drawHead(parts, head, size);
+            nameHead(parts, head);
+        }
     });
 }
 
@@ -122,6 +133,7 @@ function showHeads() {
     if (layout === shownLayout && state.order === 'layer') return redrawHeads();
     shownLayout = layout;
     shownHeads.clear();
+    headsInView.disconnect();
     forget('heads');
     const { heads } = state.view;
     const kinds = Object.keys(KIND_TITLES).filter(kind => heads.some(head => head.kind === kind));
