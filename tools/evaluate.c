@@ -27,100 +27,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- scores by the length of the source (--by-length) ---- */
-
-/* Caller's storage, all zero at first. */
-struct by_length {
-    int64_t step, count;      /* source tokens of a class of lengths; number of classes */
-    struct qkv_scorer *class; /* [count]: sources of i * step + 1 to (i + 1) * step tokens */
-};
-
-static enum qkv_status by_length_init(struct by_length *table, int64_t step, int64_t longest,
-                                      const struct qkv_text_options *options, struct qkv_error *error)
-{
-    table->step = step;
-    table->class = calloc((size_t)((longest + step - 1) / step), sizeof *table->class);
-    if (!table->class) return qkv_error_set(error, "out of memory for scores by length");
-    table->count = (longest + step - 1) / step;
-    for (int64_t i = 0; i < table->count; i++) table->class[i].options = *options;
-    return QKV_OK;
-}
-
-static enum qkv_status by_length_add(struct by_length *table, const struct qkv_sentence_score *score,
-                                     const char *translation, const char *reference, struct qkv_error *error)
-{
-    struct qkv_scorer *class = &table->class[(score->source_tokens - 1) / table->step];
-    class->counts.sentences++;
-    class->counts.translated++;
-    class->counts.tokens += score->tokens;
-    class->counts.negative_log_likelihood += score->negative_log_likelihood;
-    class->counts.correct += score->correct;
-    class->counts.exact_matches += score->is_exact_match;
-    return qkv_scorer_add(class, translation, &reference, 1, error);
-}
-
-static bool has_column(const struct by_length *table, int m)
-{
-    const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
-    if (!(info->columns & QKV_COLUMN_BY_LENGTH)) return false;
-    return !info->of_texts || qkv_scorer_computes(&table->class[0], (enum qkv_metric)m);
-}
-
-static void by_length_print(const struct by_length *table)
-{
-    enum { NARROWEST = 7 };
-    int widths[QKV_METRIC_COUNT];
-    printf("%-18s %9s", "source tokens", "sentences");
-    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
-        char name[METRIC_NAME_SIZE];
-        if (!has_column(table, m)) continue;
-        int width = (int)strlen(metric_column_name((enum qkv_metric)m, name)) + 1;
-        widths[m] = width > NARROWEST ? width : NARROWEST;
-        printf(" %*s", widths[m], name);
-    }
-    putchar('\n');
-    for (int64_t i = 0; i < table->count; i++) {
-        const struct qkv_scores scores = qkv_scorer_scores(&table->class[i]);
-        char range[48];
-        if (!scores.counts.sentences) continue;
-        snprintf(range, sizeof range, table->step == 1 ? "%lld" : "%lld to %lld",
-                 (long long)(i * table->step + 1), (long long)((i + 1) * table->step));
-        printf("%-18s %9lld", range, (long long)scores.counts.sentences);
-        for (int m = 0; m < QKV_METRIC_COUNT; m++)
-            if (has_column(table, m))
-                printf(" %*.2f", widths[m], metric_shown((enum qkv_metric)m, scores.value[m]));
-        putchar('\n');
-    }
-}
-
-static cJSON *by_length_json(const struct by_length *table)
-{
-    cJSON *array = cJSON_CreateArray();
-    for (int64_t i = 0; i < table->count; i++) {
-        const struct qkv_scores scores = qkv_scorer_scores(&table->class[i]);
-        if (!scores.counts.sentences) continue;
-        cJSON *object = cJSON_CreateObject();
-        cJSON_AddNumberToObject(object, "from", (double)(i * table->step + 1));
-        cJSON_AddNumberToObject(object, "to", (double)((i + 1) * table->step));
-        cJSON_AddNumberToObject(object, "sentences", (double)scores.counts.sentences);
-        cJSON_AddNumberToObject(object, "tokens", (double)scores.counts.tokens);
-        for (int m = 0; m < QKV_METRIC_COUNT; m++)
-            if (has_column(table, m))
-                cJSON_AddNumberToObject(object, qkv_metric_info((enum qkv_metric)m)->key, scores.value[m]);
-        cJSON_AddItemToArray(array, object);
-    }
-    return array;
-}
-
-static void by_length_release(struct by_length *table)
-{
-    for (int64_t i = 0; i < table->count; i++) qkv_scorer_release(&table->class[i]);
-    free(table->class);
-    *table = (struct by_length){0};
-}
-
-/* ---- the evaluation ---- */
-
 struct evaluation {
     struct qkv_run run;
     struct ensemble ensemble;
@@ -130,27 +36,103 @@ struct evaluation {
     struct qkv_evaluator *evaluator;
     struct qkv_scorer scorer;
     struct qkv_alignment_score alignment; /* empty without --links */
-    struct by_length by_length;           /* empty without --by-length */
-    const char *test;                     /* path of the parallel text */
-    double tokens_per_second;             /* of training; 0: not known */
+    struct qkv_scorer
+        *classes; /* [class_count]: sources of i * step + 1 to (i + 1) * step tokens, for --by-length */
+    int64_t class_count;
+    const char *test;         /* path of the parallel text */
+    double tokens_per_second; /* of training; 0: not known */
     int64_t beam_size;
-};
-
-/* Options for what to compute in addition to the scores of all sentences together. */
-struct evaluate_options {
-    struct links_options links;
-    int64_t threads, step; /* step of --by-length; 0: no table by length */
-    struct qkv_text_options text_options;
-    const char *log_probs; /* path of --log-probs, or NULL */
-    bool no_translation;
 };
 
 /* The options as they are given. */
 static struct score_options score_options = SCORE_OPTIONS_DEFAULT;
-static struct evaluate_options evaluate_options;
-static const char *checkpoint;
+static struct links_options links_options;
+static struct qkv_text_options text_options;
+static const char *checkpoint, *log_probs;
+static int64_t threads, step; /* step of --by-length; 0: no table by length */
 static struct search_options search_options = SEARCH_OPTIONS_DEFAULT;
-static bool json;
+static bool json, no_translation;
+
+/* ---- scores by the length of the source (--by-length) ---- */
+
+/* Makes the classes of lengths. */
+static enum qkv_status make_classes(struct evaluation *e, struct qkv_error *error)
+{
+    int64_t count = (e->corpus.source.longest + step - 1) / step;
+    e->classes = calloc((size_t)count, sizeof *e->classes);
+    if (!e->classes) return qkv_error_set(error, "out of memory for scores by length");
+    e->class_count = count;
+    for (int64_t i = 0; i < count; i++) e->classes[i].options = text_options;
+    return QKV_OK;
+}
+
+static enum qkv_status add_to_class(struct evaluation *e, const struct qkv_sentence_score *score,
+                                    const char *translation, const char *reference, struct qkv_error *error)
+{
+    struct qkv_scorer *class = &e->classes[(score->source_tokens - 1) / step];
+    class->counts.sentences++;
+    class->counts.translated++;
+    class->counts.tokens += score->tokens;
+    class->counts.negative_log_likelihood += score->negative_log_likelihood;
+    class->counts.correct += score->correct;
+    class->counts.exact_matches += score->is_exact_match;
+    return qkv_scorer_add(class, translation, &reference, 1, error);
+}
+
+static bool has_column(const struct evaluation *e, int m)
+{
+    const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
+    return info->columns & QKV_COLUMN_BY_LENGTH &&
+           (!info->of_texts || qkv_scorer_computes(&e->classes[0], (enum qkv_metric)m));
+}
+
+/* Prints the table. Leaves out classes without sentences. */
+static void print_classes(const struct evaluation *e)
+{
+    enum { NARROWEST = 7 };
+    int widths[QKV_METRIC_COUNT];
+    printf("%-18s %9s", "source tokens", "sentences");
+    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        char name[METRIC_NAME_SIZE];
+        if (!has_column(e, m)) continue;
+        int width = (int)strlen(metric_column_name((enum qkv_metric)m, name)) + 1;
+        widths[m] = width > NARROWEST ? width : NARROWEST;
+        printf(" %*s", widths[m], name);
+    }
+    putchar('\n');
+    for (int64_t i = 0; i < e->class_count; i++) {
+        const struct qkv_scores scores = qkv_scorer_scores(&e->classes[i]);
+        char range[48];
+        if (!scores.counts.sentences) continue;
+        snprintf(range, sizeof range, step == 1 ? "%lld" : "%lld to %lld", (long long)(i * step + 1),
+                 (long long)((i + 1) * step));
+        printf("%-18s %9lld", range, (long long)scores.counts.sentences);
+        for (int m = 0; m < QKV_METRIC_COUNT; m++)
+            if (has_column(e, m))
+                printf(" %*.2f", widths[m], metric_shown((enum qkv_metric)m, scores.value[m]));
+        putchar('\n');
+    }
+}
+
+/* An array of objects with from, to (source tokens), sentences, tokens, and the metrics that have a column. */
+static cJSON *classes_json(const struct evaluation *e)
+{
+    cJSON *array = cJSON_CreateArray();
+    for (int64_t i = 0; i < e->class_count; i++) {
+        const struct qkv_scores scores = qkv_scorer_scores(&e->classes[i]);
+        if (!scores.counts.sentences) continue;
+        cJSON *object = cJSON_CreateObject();
+        cJSON_AddNumberToObject(object, "from", (double)(i * step + 1));
+        cJSON_AddNumberToObject(object, "to", (double)((i + 1) * step));
+        cJSON_AddNumberToObject(object, "sentences", (double)scores.counts.sentences);
+        cJSON_AddNumberToObject(object, "tokens", (double)scores.counts.tokens);
+        for (int m = 0; m < QKV_METRIC_COUNT; m++)
+            if (has_column(e, m))
+                cJSON_AddNumberToObject(object, qkv_metric_info((enum qkv_metric)m)->key, scores.value[m]);
+        cJSON_AddItemToArray(array, object);
+    }
+    return array;
+}
 
 /* ---- log-probabilities (--log-probs) ---- */
 
@@ -158,12 +140,6 @@ static bool has_extension(const char *path, const char *extension)
 {
     const char *dot = strrchr(path, '.');
     return dot && !strcmp(dot + 1, extension);
-}
-
-static int log_probs_check(const char *path)
-{
-    if (has_extension(path, "tsv") || has_extension(path, "json")) return QKV_OK;
-    return print_error("--log-probs %s: must be a file whose name ends in .tsv or .json", path);
 }
 
 /* Token `t` of the target of sentence i, as the model reads it; </s> after the last one. */
@@ -245,11 +221,12 @@ static void append_head(const struct evaluation *e, struct bytes *out)
     qkv_bytes_text(out, "\t\"sentences\":\t[");
 }
 
-static enum qkv_status log_probs_write(const struct evaluation *e, const char *path, struct qkv_error *error)
+/* Writes the file: for each sentence, its line in the text, its tokens, the log-probability of each token, and their sum. */
+static enum qkv_status write_log_probs(const struct evaluation *e, struct qkv_error *error)
 {
-    bool as_json = has_extension(path, "json");
+    bool as_json = has_extension(log_probs, "json");
     struct qkv_file_writer writer;
-    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
+    if (qkv_file_begin(&writer, log_probs, error)) return QKV_INVALID;
     struct bytes out = {0}, scratch = {0};
     if (as_json)
         append_head(e, &out);
@@ -271,7 +248,7 @@ static enum qkv_status log_probs_write(const struct evaluation *e, const char *p
     free(scratch.data);
     if (complete) return qkv_file_commit(&writer, error);
     qkv_file_abandon(&writer);
-    return qkv_error_set(error, "%s: out of memory for log-probabilities", path);
+    return qkv_error_set(error, "%s: out of memory for log-probabilities", log_probs);
 }
 
 /* ---- evaluating ---- */
@@ -294,8 +271,7 @@ static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error
         text_notes_add_reference(&notes, reference);
         text_notes_add_translation(&notes, translation);
         status = qkv_scorer_add(&e->scorer, translation, &reference, 1, error);
-        if (!status && e->by_length.step)
-            status = by_length_add(&e->by_length, &score, translation, reference, error);
+        if (!status && step) status = add_to_class(e, &score, translation, reference, error);
     }
     if (!status) text_notes_print(&notes, &e->scorer, joins_text(&e->run.config.data.trg));
     return status;
@@ -324,29 +300,27 @@ static enum qkv_status fits_all(const struct evaluation *e, struct qkv_error *er
 }
 
 /* Reads the text, and makes the evaluator. */
-static enum qkv_status prepare(struct evaluation *e, const struct evaluate_options *wanted,
-                               struct qkv_testing_config *testing, struct qkv_error *error)
+static enum qkv_status prepare(struct evaluation *e, struct qkv_testing_config *testing,
+                               struct qkv_error *error)
 {
     const char *path = e->test;
     const struct qkv_data_config *data = &e->run.config.data;
     const struct qkv_corpus_options options = {
-        .keep_raw = true, .third_column = wanted->links.path, .key = path == data->test ? "data.test" : NULL};
+        .keep_raw = true, .third_column = links_options.path, .key = path == data->test ? "data.test" : NULL};
     if (qkv_corpus_read(&e->corpus, path, data, options, error)) return QKV_INVALID;
     if (fits_all(e, error)) return QKV_INVALID;
     if (qkv_corpus_encode(&e->corpus, &e->run.source, &e->run.target, error)) return QKV_INVALID;
     enum qkv_status status = QKV_OK;
     bool leads = qkv_processes_rank(e->processes) == 0;
-    const char *links = wanted->links.path;
+    const char *links = links_options.path;
     if (leads) warn_of_swapped_corpus(path, &e->corpus, &e->run);
     if (leads && links)
-        status = qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&wanted->links), &e->alignment,
+        status = qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&links_options), &e->alignment,
                                         error);
     if (status) return status;
-    links_options_note(&wanted->links, e->alignment.missing, e->corpus.count);
-    if (wanted->step &&
-        by_length_init(&e->by_length, wanted->step, e->corpus.source.longest, &wanted->text_options, error))
-        return QKV_INVALID;
-    e->workers = qkv_workers_new(threads_of(e->processes, wanted->threads), error);
+    links_options_note(&links_options, e->alignment.missing, e->corpus.count);
+    if (step && make_classes(e, error)) return QKV_INVALID;
+    e->workers = qkv_workers_new(threads_of(e->processes, threads), error);
     if (!e->workers) return QKV_INVALID;
     e->evaluator = qkv_evaluator_new_ensemble(e->ensemble.models, &e->corpus, &data->trg, &e->run.target,
                                               e->workers, testing, error);
@@ -356,16 +330,15 @@ static enum qkv_status prepare(struct evaluation *e, const struct evaluate_optio
 }
 
 /* Scores the text. Process 0 alone has the scores. */
-static enum qkv_status evaluate(struct evaluation *e, const struct evaluate_options *wanted,
-                                struct qkv_error *error)
+static enum qkv_status evaluate(struct evaluation *e, struct qkv_error *error)
 {
     struct qkv_scores scores;
-    enum qkv_status status = (wanted->no_translation ? qkv_evaluator_run_references
-                                                     : qkv_evaluator_run)(e->evaluator, &scores, error);
+    enum qkv_status status =
+        (no_translation ? qkv_evaluator_run_references : qkv_evaluator_run)(e->evaluator, &scores, error);
     if (status || qkv_processes_rank(e->processes) > 0) return status;
     e->scorer.counts = scores.counts;
-    if (wanted->log_probs && log_probs_write(e, wanted->log_probs, error)) return QKV_INVALID;
-    return wanted->no_translation ? QKV_OK : score_texts(e, error);
+    if (log_probs && write_log_probs(e, error)) return QKV_INVALID;
+    return no_translation ? QKV_OK : score_texts(e, error);
 }
 
 static void print_path(const char *title, const char *path)
@@ -388,9 +361,9 @@ static void print_table(const struct evaluation *e)
     printf("sentences          %lld\n", (long long)e->scorer.counts.sentences);
     printf("target tokens      %lld\n", (long long)e->scorer.counts.tokens);
     scorer_print(&e->scorer);
-    if (e->by_length.step) {
+    if (step) {
         putchar('\n');
-        by_length_print(&e->by_length);
+        print_classes(e);
     }
     if (!e->alignment.count) return;
     putchar('\n');
@@ -422,7 +395,7 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
         for (int64_t i = 1; i < e->ensemble.models.count; i++)
             cJSON_AddItemToArray(others, cJSON_CreateString(e->ensemble.others[i - 1].checkpoint));
     }
-    if (!evaluate_options.no_translation) cJSON_AddNumberToObject(object, "beam_size", (double)e->beam_size);
+    if (!no_translation) cJSON_AddNumberToObject(object, "beam_size", (double)e->beam_size);
     cJSON_AddStringToObject(object, "test", e->test);
     if (narrow_precision(e->run.model))
         cJSON_AddStringToObject(object, "precision", narrow_precision(e->run.model));
@@ -430,7 +403,7 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
     cJSON_AddNumberToObject(object, "sentences", (double)e->scorer.counts.sentences);
     cJSON_AddNumberToObject(object, "tokens", (double)e->scorer.counts.tokens);
     scorer_json(&e->scorer, object);
-    if (e->by_length.step) cJSON_AddItemToObject(object, "by_length", by_length_json(&e->by_length));
+    if (step) cJSON_AddItemToObject(object, "by_length", classes_json(e));
     if (e->alignment.count) cJSON_AddItemToObject(object, "alignment", alignment_json(&e->alignment));
     return json_print(object, error);
 }
@@ -438,7 +411,8 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
 static void close_evaluation(struct evaluation *e)
 {
     qkv_scorer_release(&e->scorer);
-    by_length_release(&e->by_length);
+    for (int64_t i = 0; i < e->class_count; i++) qkv_scorer_release(&e->classes[i]);
+    free(e->classes);
     qkv_alignment_score_release(&e->alignment);
     qkv_evaluator_free(e->evaluator);
     qkv_workers_free(e->workers);
@@ -461,8 +435,8 @@ static enum qkv_status read_speed(struct evaluation *e, struct qkv_error *error)
 static enum qkv_status open_evaluation(struct evaluation *e, const char *run, const char *text,
                                        struct qkv_testing_config *testing, struct qkv_error *error)
 {
-    const char *const inputs[] = {text, evaluate_options.links.path};
-    enum qkv_status status = refuse_input_as_output(evaluate_options.log_probs, inputs, 2, error);
+    const char *const inputs[] = {text, links_options.path};
+    enum qkv_status status = refuse_input_as_output(log_probs, inputs, 2, error);
     if (!status) status = qkv_run_open(&e->run, run, checkpoint, QKV_FLOAT32, error);
     if (status) return status;
     *testing = e->run.config.testing;
@@ -477,17 +451,17 @@ static enum qkv_status open_evaluation(struct evaluation *e, const char *run, co
     if (!status)
         status = ensemble_open(&e->ensemble, &e->run, &search_options.with, search_options.precision, error);
     if (!status) status = read_speed(e, error);
-    return status ? status : prepare(e, &evaluate_options, testing, error);
+    return status ? status : prepare(e, testing, error);
 }
 
 /* Reports options that contradict each other. */
 static int check_options(const char *text)
 {
-    if (links_options_check(&evaluate_options.links, text)) return QKV_INVALID;
-    if (evaluate_options.no_translation && print_translation_options_error(&command_evaluate))
-        return QKV_INVALID;
-    if (score_options_read(&score_options, &evaluate_options.text_options)) return QKV_INVALID;
-    if (evaluate_options.log_probs && log_probs_check(evaluate_options.log_probs)) return QKV_INVALID;
+    if (links_options_check(&links_options, text)) return QKV_INVALID;
+    if (no_translation && print_translation_options_error(&command_evaluate)) return QKV_INVALID;
+    if (score_options_read(&score_options, &text_options)) return QKV_INVALID;
+    if (log_probs && !has_extension(log_probs, "tsv") && !has_extension(log_probs, "json"))
+        return print_error("--log-probs %s: must be a file whose name ends in .tsv or .json", log_probs);
     return QKV_OK;
 }
 
@@ -504,7 +478,7 @@ static int run(int operands, char **operand)
     if (!status && !leads && (status = (enum qkv_status)check_options(text)))
         qkv_processes_abort(e.processes);
     if (!status) {
-        e.scorer.options = evaluate_options.text_options;
+        e.scorer.options = text_options;
         status = open_evaluation(&e, operand[0], text, &testing, &error);
         const struct opened_run opened = {
             .run = &e.run,
@@ -512,11 +486,11 @@ static int run(int operands, char **operand)
             .search = qkv_search_options_from_config(&testing),
             .batch_size = testing.batch_size,
             .text = &e.corpus,
-            .no_translation = evaluate_options.no_translation,
+            .no_translation = no_translation,
         };
         status = agree_on_run(e.processes, &opened, status, &error);
     }
-    if (!status) status = evaluate(&e, &evaluate_options, &error);
+    if (!status) status = evaluate(&e, &error);
     if (!status && leads && json)
         status = print_json(&e, &error);
     else if (!status && leads)
@@ -556,17 +530,16 @@ const struct command command_evaluate = {
          .optional = true}),
     .options = OPTIONS(
         COMMAND_OPTIONS_SEARCH(&search_options), COMMAND_OPTIONS_SCORE(&score_options),
-        COMMAND_OPTIONS_LINKS(&evaluate_options.links, "score the alignment of the cross attention"),
-        {"by-length", 'L', "STEP", OPTION_INTEGER, &evaluate_options.step,
+        COMMAND_OPTIONS_LINKS(&links_options, "score the alignment of the cross attention"),
+        {"by-length", 'L', "STEP", OPTION_INTEGER, &step,
          "add a table by source length, in steps of STEP tokens", 1, 1000000, .needs_translations = true},
-        {"log-probs", 0, "FILE", OPTION_TEXT, &evaluate_options.log_probs,
+        {"log-probs", 0, "FILE", OPTION_TEXT, &log_probs,
          "write the log-probability of each target token of TSV, and their sum for each sentence (.tsv "
          ".json)",
          .completes = VALUE_FILE},
-        {"no-translation", 0, NULL, OPTION_FLAG, &evaluate_options.no_translation,
+        {"no-translation", 0, NULL, OPTION_FLAG, &no_translation,
          "only loss, perplexity and token accuracy, which need no translations"},
-        COMMAND_OPTION_CHECKPOINT(&checkpoint), COMMAND_OPTION_THREADS(&evaluate_options.threads),
-        COMMAND_OPTION_JSON(&json)),
+        COMMAND_OPTION_CHECKPOINT(&checkpoint), COMMAND_OPTION_THREADS(&threads), COMMAND_OPTION_JSON(&json)),
     .run = run,
     .is_divided = true,
 };

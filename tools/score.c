@@ -6,7 +6,6 @@
 #include "text_notes.h"
 
 #include "draw/text.h"
-#include "metrics/bootstrap.h"
 #include "metrics/metric.h"
 #include "qkv/lines.h"
 
@@ -239,87 +238,64 @@ static enum qkv_status score(struct texts *texts, const struct qkv_text_options 
 
 /* ---- comparing several systems ---- */
 
-/* The systems that were compared; all others were compared with the first. samples, seed: of the bootstrap. */
-struct systems {
-    const char *const *name; /* [count] */
-    int count;
-    int64_t samples, seed;
-    const struct qkv_bootstrap *bootstrap; /* has run */
-};
-
-/* Writes the signature of a metric with the number of samples and the seed, in the same places as sacreBLEU:
+/* Writes the title of a metric, and its signature with the number of samples and the seed, in the same places as sacreBLEU:
  * nrefs:1|bs:1000|seed:12345|case:mixed|... */
-static void sign(const struct systems *systems, int m, char *text, size_t size)
+static void print_head(const struct qkv_scorer *scorer, enum qkv_metric metric)
 {
-    char signature[SIGNATURE_SIZE];
-    qkv_scorer_signature(qkv_bootstrap_scorer(systems->bootstrap, 0), (enum qkv_metric)m, signature,
-                         sizeof signature);
-    size_t first = strcspn(signature, "|");
-    snprintf(text, size, "%.*s|bs:%lld|seed:%lld%s", (int)first, signature, (long long)systems->samples,
-             (long long)systems->seed, signature + first);
+    char signature[SIGNATURE_SIZE], title[METRIC_NAME_SIZE];
+    qkv_scorer_signature(scorer, metric, signature, sizeof signature);
+    qkv_scorer_title(scorer, metric, title, sizeof title);
+    int first = (int)strcspn(signature, "|");
+    printf("%s  (%.*s|bs:%lld|seed:%lld%s)\n%8s %9s +- 95 %%   %6s  system\n", title, first, signature,
+           (long long)samples, (long long)seed, signature + first, "score", "mean", "p");
 }
 
-static bool is_computed(const struct systems *systems, int m)
+/* Prints a table for each metric. All systems were compared with the first. */
+static void print_systems(const struct texts *texts, const struct qkv_bootstrap *bootstrap)
 {
-    return qkv_scorer_computes(qkv_bootstrap_scorer(systems->bootstrap, 0), (enum qkv_metric)m);
-}
-
-/* Prints the row of a system; `first` is the result that it is compared with. */
-static void print_row(const char *name, const struct qkv_bootstrap_result *result,
-                      const struct qkv_bootstrap_result *first)
-{
-    bool differs = result->score < first->score || result->score > first->score;
-    printf("%8.2f %9.2f +- %-6.2f ", result->score, result->mean, result->interval);
-    if (differs)
-        printf("%6.4f  ", result->p_value);
-    else
-        printf("%6s  ", result == first ? "" : "same");
-    print_plain(stdout, name);
-    putchar('\n');
-}
-
-static void systems_print(const struct systems *systems)
-{
+    const struct qkv_scorer *scorer = qkv_bootstrap_scorer(bootstrap, 0);
     bool started = false;
-    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
-        char signature[SIGNATURE_SIZE], title[METRIC_NAME_SIZE];
-        if (!is_computed(systems, m)) continue;
-        sign(systems, m, signature, sizeof signature);
-        qkv_scorer_title(qkv_bootstrap_scorer(systems->bootstrap, 0), (enum qkv_metric)m, title,
-                         sizeof title);
-        printf("%s%s  (%s)\n%8s %9s +- 95 %%   %6s  system\n", started ? "\n" : "", title, signature, "score",
-               "mean", "p");
-        struct qkv_bootstrap_result first = qkv_bootstrap_result(systems->bootstrap, 0, (enum qkv_metric)m);
-        print_row(systems->name[0], &first, &first);
-        for (int s = 1; s < systems->count; s++) {
-            struct qkv_bootstrap_result result =
-                qkv_bootstrap_result(systems->bootstrap, s, (enum qkv_metric)m);
-            print_row(systems->name[s], &result, &first);
-        }
+    for (int i = 0; i < QKV_METRIC_COUNT; i++) {
+        const enum qkv_metric m = (enum qkv_metric)i;
+        if (!qkv_scorer_computes(scorer, m)) continue;
+        if (started) putchar('\n');
         started = true;
+        print_head(scorer, m);
+        const double first = qkv_bootstrap_result(bootstrap, 0, m).score;
+        for (int s = 0; s < texts->systems; s++) {
+            const struct qkv_bootstrap_result result = qkv_bootstrap_result(bootstrap, s, m);
+            printf("%8.2f %9.2f +- %-6.2f ", result.score, result.mean, result.interval);
+            if (result.score < first || result.score > first)
+                printf("%6.4f  ", result.p_value);
+            else
+                printf("%6s  ", s ? "same" : "");
+            print_plain(stdout, texts->outputs[s].path);
+            putchar('\n');
+        }
     }
 }
 
-static struct cJSON *systems_json(const struct systems *systems)
+static cJSON *systems_json(const struct texts *texts, const struct qkv_bootstrap *bootstrap)
 {
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddNumberToObject(object, "samples", (double)systems->samples);
-    cJSON_AddNumberToObject(object, "seed", (double)systems->seed);
+    cJSON_AddNumberToObject(object, "samples", (double)samples);
+    cJSON_AddNumberToObject(object, "seed", (double)seed);
     cJSON *list = cJSON_AddArrayToObject(object, "systems");
-    for (int s = 0; s < systems->count; s++) {
+    for (int s = 0; s < texts->systems; s++) {
+        const struct qkv_scorer *scorer = qkv_bootstrap_scorer(bootstrap, s);
         cJSON *system = cJSON_CreateObject();
-        cJSON_AddStringToObject(system, "system", systems->name[s]);
-        scorer_json(qkv_bootstrap_scorer(systems->bootstrap, s), system);
-        for (int m = 0; m < QKV_METRIC_COUNT; m++) {
+        cJSON_AddStringToObject(system, "system", texts->outputs[s].path);
+        scorer_json(scorer, system);
+        for (int i = 0; i < QKV_METRIC_COUNT; i++) {
+            const enum qkv_metric m = (enum qkv_metric)i;
             char key[METRIC_NAME_SIZE + sizeof "_bootstrap"];
-            if (!is_computed(systems, m)) continue;
-            struct qkv_bootstrap_result result =
-                qkv_bootstrap_result(systems->bootstrap, s, (enum qkv_metric)m);
-            snprintf(key, sizeof key, "%s_bootstrap", qkv_metric_info((enum qkv_metric)m)->key);
-            cJSON *bootstrap = cJSON_AddObjectToObject(system, key);
-            cJSON_AddNumberToObject(bootstrap, "mean", result.mean);
-            cJSON_AddNumberToObject(bootstrap, "interval", result.interval);
-            if (s) cJSON_AddNumberToObject(bootstrap, "p_value", result.p_value);
+            if (!qkv_scorer_computes(scorer, m)) continue;
+            const struct qkv_bootstrap_result result = qkv_bootstrap_result(bootstrap, s, m);
+            snprintf(key, sizeof key, "%s_bootstrap", qkv_metric_info(m)->key);
+            cJSON *numbers = cJSON_AddObjectToObject(system, key);
+            cJSON_AddNumberToObject(numbers, "mean", result.mean);
+            cJSON_AddNumberToObject(numbers, "interval", result.interval);
+            if (s) cJSON_AddNumberToObject(numbers, "p_value", result.p_value);
         }
         cJSON_AddItemToArray(list, system);
     }
@@ -330,24 +306,21 @@ static struct cJSON *systems_json(const struct systems *systems)
 static enum qkv_status compare(struct texts *texts, const struct qkv_text_options *options,
                                struct qkv_error *error)
 {
-    const char *names[MAX_SYSTEMS];
-    for (int i = 0; i < texts->systems; i++) names[i] = texts->outputs[i].path;
-    struct systems systems = {names, texts->systems, samples < 0 ? 1000 : samples, seed < 0 ? 12345 : seed,
-                              NULL};
     struct qkv_bootstrap *bootstrap = qkv_bootstrap_new(options, texts->systems, error);
     enum qkv_status status = bootstrap ? QKV_OK : QKV_INVALID;
+    if (samples < 0) samples = 1000;
+    if (seed < 0) seed = 12345;
     for (bool found = true; !status && found;) {
         status = read_line(texts, &found, error);
         if (!status && found)
             status = qkv_bootstrap_add(bootstrap, texts->translations, texts->list, texts->count, error);
     }
-    if (!status) status = qkv_bootstrap_run(bootstrap, systems.samples, (uint32_t)systems.seed, error);
-    systems.bootstrap = bootstrap;
+    if (!status) status = qkv_bootstrap_run(bootstrap, samples, (uint32_t)seed, error);
     if (!status) text_notes_print(&texts->notes, qkv_bootstrap_scorer(bootstrap, 0), false);
     if (!status && json)
-        status = json_print(systems_json(&systems), error);
+        status = json_print(systems_json(texts, bootstrap), error);
     else if (!status)
-        systems_print(&systems);
+        print_systems(texts, bootstrap);
     qkv_bootstrap_free(bootstrap);
     return status;
 }

@@ -1,7 +1,7 @@
 #include "qkv/alignment.h"
 
 #include "gold_links.h"
-#include "metrics/word_map.h"
+#include "metrics/links.h"
 #include "refusal.h"
 #include "support.h"
 

@@ -1,9 +1,8 @@
 /* BLEU, chrF, TER and the bootstrap of generated text, with the figures of sacreBLEU 2.6.0 (NumPy 2.4). compare_sacrebleu.py
  * compares real text. */
-#include "metrics/bootstrap.h"
+#include "metrics/metric.h"
 #include "qkv/metrics.h"
 
-#include "metrics/metric.h"
 #include "refusal.h"
 
 #include <criterion/criterion.h>

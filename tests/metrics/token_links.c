@@ -1,5 +1,5 @@
 /* Links between words become links between tokens. */
-#include "metrics/token_links.h"
+#include "metrics/links.h"
 
 #include "refusal.h"
 #include "support.h"

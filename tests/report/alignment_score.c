@@ -82,26 +82,6 @@ Test(alignment_score, draws_links_in_both_directions)
     qkv_alignment_score_release(&score);
 }
 
-Test(alignment_score, adds_sentences_up_before_it_divides)
-{
-    struct qkv_alignment_score score = score_of(&report, "adds", "2-0 1-1 2p1\n0-0\n\n");
-    cr_assert_eq(score.sentences, 3);
-    struct qkv_alignment_result first = qkv_alignment_score_get(&score, 0);
-    cr_assert(first.links == 6 && first.sure == 3 && first.found_sure == 2 && first.found_possible == 2);
-    expect(first, "predicted 1.1: 0.333333333333 0.666666666667 0.555555555556");
-    qkv_alignment_score_release(&score);
-}
-
-Test(alignment_score, takes_the_first_of_equal_weights)
-{
-    static const double even[] = {0.3, 0.3, 0.3, 0.1, 0, 0.4, 0.4, 0.2, 0, 0, 0, 1};
-    static const struct qkv_attention_map map[] = {{QKV_ATTENTION_CROSS, 1, 1, 3, 4, even}};
-    const struct qkv_attention_report ties = REPORT_OF(source, input, output, map, );
-    struct qkv_alignment_score score = score_of(&ties, "ties", "0-0 1-1\n");
-    expect(qkv_alignment_score_get(&score, 0), "predicted 1.1: 1 1 0");
-    qkv_alignment_score_release(&score);
-}
-
 /* A translation that was cut before its </s>: all of its outputs are words, and the last one is no step's
  * input. */
 Test(alignment_score, copes_with_a_sentence_that_was_cut)

@@ -4,6 +4,7 @@
 #include "print.h"
 
 #include "report/collect.h"
+#include "report/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static bool add_words(const struct input_lines *input, const char *text, size_t 
         if (!word) word = qkv_arena_string(arena, w < spelled.count ? spelled.token[w] : token);
         words[i] = word;
         done = word != NULL;
-        if (has_pieces && length_without_mark(token) < strlen(token)) continue;
+        if (has_pieces && qkv_length_in_word(token) < strlen(token)) continue;
         word = NULL;
         w++;
     }

@@ -4,19 +4,12 @@
 #include "print.h"
 #include "terminal.h"
 
-#include "qkv/bpe.h"
+#include "report/words.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { MAX_WORDS = 8, MAX_WORD_BYTES = 60, MAX_LINES = 10 };
-
-size_t length_without_mark(const char *token)
-{
-    size_t length = strlen(token), mark = sizeof QKV_BPE_CONTINUES - 1;
-    bool is_marked = length > mark && !strcmp(token + length - mark, QKV_BPE_CONTINUES);
-    return is_marked ? length - mark : length;
-}
 
 /* Number of bytes to print of a word of this length. A long word is cut between two characters. */
 static size_t shown_length(const char *word, size_t length)
@@ -112,7 +105,7 @@ void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentenc
     fputs(is_target ? ": not in the target vocabulary: " : ": not in the vocabulary: ", stderr);
     for (int64_t i = 0; i < unknown.size && i < MAX_WORDS; i++) {
         const char *word = qkv_types_token(&unknown, i);
-        size_t full = length_without_mark(word), length = shown_length(word, full);
+        size_t full = qkv_length_in_word(word), length = shown_length(word, full);
         char shown[MAX_WORD_BYTES + 4];
         snprintf(shown, sizeof shown, "%.*s%s", (int)length, word, length < full ? "..." : "");
         fputs(i ? ", " : "", stderr);

@@ -16,9 +16,6 @@
 void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence, const struct qkv_run *run,
                            bool is_target);
 
-/* Length of a token without the mark that the word continues in the next piece. */
-size_t length_without_mark(const char *token);
-
 /* ---- the lines of a text ---- */
 
 /* How many lines have unknown words; all zero at first. */

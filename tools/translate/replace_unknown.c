@@ -2,7 +2,7 @@
 #include "core/memory.h"
 
 #include "qkv/attention_map.h"
-#include "qkv/bpe.h"
+#include "report/words.h"
 
 #include <string.h>
 
@@ -35,13 +35,6 @@ static int64_t strongest(const struct input_tokens *source, const struct qkv_att
     return best;
 }
 
-/* Whether a subword is followed by another one of its word. */
-static bool goes_on(const char *subword)
-{
-    size_t size = strlen(subword), mark = strlen(QKV_BPE_CONTINUES);
-    return size > mark && !strcmp(subword + size - mark, QKV_BPE_CONTINUES);
-}
-
 enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct input_line *line,
                                 const struct qkv_hypothesis *hypothesis, const char **tokens, int64_t *count,
                                 struct qkv_error *error)
@@ -69,7 +62,9 @@ enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct 
         bool repeats = last >= 0 && best >= 0 && (best != last || replacer->has_subwords) &&
                        line->source.words[best] == line->source.words[last];
         /* The source word replaces the complete word, whose first subwords may be known. */
-        while (replacer->has_subwords && best >= 0 && *count && goes_on(tokens[*count - 1])) --*count;
+        while (replacer->has_subwords && best >= 0 && *count &&
+               tokens[*count - 1][qkv_length_in_word(tokens[*count - 1])])
+            --*count;
         if (!repeats) tokens[(*count)++] = best < 0 ? tokens[t] : line->source.words[best];
         last = best;
     }

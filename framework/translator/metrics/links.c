@@ -1,9 +1,8 @@
 /* Reads gold links: Pharaoh's format, three columns, or .wa (qkv/alignment.h); and converts links between words to links
  * between tokens. */
+#include "metrics/links.h"
 #include "core/memory.h"
 #include "data/unicode.h"
-#include "metrics/token_links.h"
-#include "metrics/word_map.h"
 #include "qkv/lines.h"
 
 #include <ctype.h>

@@ -1,7 +1,6 @@
 /* The table of metrics, the accumulator of all of them, and the bootstrap. */
 #include "core/memory.h"
 #include "core/numbers.h"
-#include "metrics/bootstrap.h"
 #include "metrics/metric.h"
 #include "qkv/version.h"
 

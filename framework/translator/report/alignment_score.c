@@ -105,9 +105,9 @@ static enum qkv_status count_words(const struct qkv_corpus *corpus, const struct
 {
     for (int64_t pair = 0; pair < corpus->count; pair++) {
         const char *source = qkv_corpus_source(corpus, pair), *target = qkv_corpus_target(corpus, pair);
-        struct qkv_word_counts *counts = &words[corpus->line[pair] - 1];
         if (!source || !target)
             return qkv_error_set(error, "alignment scores need a corpus that keeps its raw lines");
+        struct qkv_word_counts *counts = &words[corpus->line[pair] - 1];
         if (qkv_tokenize(tokens, &data->src, source, strlen(source), error)) return QKV_INVALID;
         counts->source = tokens->words;
         if (qkv_tokenize(tokens, &data->trg, target, strlen(target), error)) return QKV_INVALID;

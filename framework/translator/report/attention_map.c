@@ -153,37 +153,29 @@ static bool is_selected(int number, int wanted)
  * map, with its layer and head. Appends nothing if there is no such map. False if memory runs out. */
 static bool append_map(struct selection *selection, enum qkv_attention_kind kind, int layer, int head)
 {
-    const struct qkv_attention_report *report = selection->report;
-    const struct qkv_attention_map *first = NULL;
+    const struct qkv_attention_map *maps = selection->report->maps,
+                                   *end = maps + selection->report->map_count, *first = NULL, *map;
     int64_t parts = 0;
-    for (int64_t i = 0; i < report->map_count; i++) {
-        const struct qkv_attention_map *map = &report->maps[i];
+    for (map = maps; map < end; map++) {
         if (map->kind != kind || !is_selected(map->layer, layer) || !is_selected(map->head, head)) continue;
-        if (!first) first = map;
-        parts++;
+        if (!parts++) first = map;
     }
-    if (!first) { /* the report may have a mean in place of single heads */
-        for (int64_t i = 0; i < report->map_count && !first; i++)
-            if (report->maps[i].kind == kind && report->maps[i].layer == layer &&
-                report->maps[i].head == head)
-                first = &report->maps[i];
-        if (!first) return true;
-        parts = 1;
-    }
+    /* The report may have a mean in place of single heads. */
+    for (map = maps; map < end && !first; map++)
+        if (map->kind == kind && map->layer == layer && map->head == head) first = map;
+    if (!first) return true;
     struct qkv_attention_map *result = &selection->maps[selection->count++];
     *result = *first;
-    if (parts == 1) return true;
-    result->layer = layer;
-    result->head = head;
-
+    if (parts <= 1) return true;
     int64_t cells = first->rows * first->columns;
     double *mean = qkv_arena_zeroed(selection->arena, (size_t)cells * sizeof *mean);
     if (!mean) return false;
-    for (int64_t i = 0; i < report->map_count; i++) {
-        const struct qkv_attention_map *map = &report->maps[i];
+    for (map = first; map < end; map++) {
         if (map->kind != kind || !is_selected(map->layer, layer) || !is_selected(map->head, head)) continue;
         for (int64_t c = 0; c < cells; c++) mean[c] += map->weights[c] / (double)parts;
     }
+    result->layer = layer;
+    result->head = head;
     result->weights = mean;
     return true;
 }

@@ -73,8 +73,7 @@ void qkv_merge_weights(const double *weights, const struct word_labels *rows,
 
 /* ---- grouping tokens ---- */
 
-/* The length of a piece of byte-pair encoding without the @@, which marks that the word continues. */
-static size_t length_in_word(const char *token)
+size_t qkv_length_in_word(const char *token)
 {
     size_t length = strlen(token), mark = sizeof QKV_BPE_CONTINUES - 1;
     bool continues = length > mark && !strcmp(token + length - mark, QKV_BPE_CONTINUES);
@@ -89,7 +88,7 @@ static const char *join(const char *const *tokens, int64_t count, bool is_piece,
     for (int64_t i = 0; i < count; i++) size += strlen(tokens[i]);
     char *text = qkv_arena_allocate(arena, size), *end = text;
     for (int64_t i = 0; text && i < count; i++) {
-        size_t length = length_in_word(tokens[i]);
+        size_t length = qkv_length_in_word(tokens[i]);
         memcpy(end, tokens[i], length);
         end += length;
     }
@@ -122,18 +121,27 @@ int64_t qkv_tokens_without_end(const char *const *tokens, int64_t count)
     return count > 0 && !strcmp(tokens[count - 1], "</s>") ? count - 1 : count;
 }
 
+/* The words of `count` rows or columns, in the arena: those of first .. first + known - 1 are word[0 .. known - 1], or if `word`
+ * is NULL, the numbers from 0 if `numbered`; all others -1. NULL when memory runs out. */
+static int64_t *spread_words(const int64_t *word, int64_t first, int64_t known, int64_t count, bool numbered,
+                             struct qkv_arena *arena)
+{
+    int64_t *all = qkv_arena_allocate(arena, (size_t)count * sizeof *all);
+    for (int64_t i = 0; all && i < count; i++) {
+        int64_t token = i - first;
+        bool inside = token >= 0 && token < known;
+        all[i] = inside && word ? word[token] : inside && numbered ? token : -1;
+    }
+    return all;
+}
+
 /* Groups tokens into words. Tokens first .. first + known - 1 belong to word[0 .. known - 1]; each other token is a word of its
  * own. word NULL: each token is a word of its own. */
 static bool group(const char *const *tokens, int64_t count, const int64_t *word, int64_t first, int64_t known,
                   struct qkv_arena *arena, struct named_words *grouped)
 {
-    int64_t *all = qkv_arena_allocate(arena, (size_t)count * sizeof *all);
-    if (!all) return false;
-    for (int64_t i = 0; i < count; i++) {
-        bool inside = word && i >= first && i - first < known;
-        all[i] = inside ? word[i - first] : -1;
-    }
-    return qkv_group_words(tokens, all, count, arena, grouped);
+    const int64_t *all = spread_words(word, first, known, count, false, arena);
+    return all && qkv_group_words(tokens, all, count, arena, grouped);
 }
 
 bool qkv_report_row_words(const struct qkv_attention_report *report, struct qkv_attention_words words,
@@ -157,21 +165,6 @@ bool qkv_report_column_words(const struct qkv_attention_report *report, struct q
 
 /* ---- reports ---- */
 
-static bool merge_map(struct qkv_attention_map *map, const struct word_labels *rows,
-                      const struct word_labels *columns, struct qkv_arena *arena)
-{
-    double *weights = qkv_arena_allocate(arena, (size_t)(rows->words * columns->words) * sizeof *weights);
-    if (!weights) return false;
-    qkv_merge_weights(map->weights, rows, columns, weights);
-    /* Words follow each other as their tokens do, but a window counts tokens. */
-    if (map->rule && map->rule->window && (map->rows != rows->words || map->columns != columns->words))
-        map->rule = NULL;
-    map->weights = weights;
-    map->rows = rows->words;
-    map->columns = columns->words;
-    return true;
-}
-
 static bool merge(const struct qkv_attention_report *report, struct qkv_attention_words words,
                   struct qkv_arena *arena, struct qkv_attention_report *merged)
 {
@@ -182,13 +175,22 @@ static bool merge(const struct qkv_attention_report *report, struct qkv_attentio
         !qkv_report_row_words(report, words, QKV_ATTENTION_CROSS, arena, &output))
         return false;
     for (int64_t i = 0; i < report->map_count; i++) {
-        enum qkv_attention_kind kind = report->maps[i].kind;
-        const struct named_words *rows = kind == QKV_ATTENTION_ENCODER   ? &source
-                                         : kind == QKV_ATTENTION_DECODER ? &input
-                                                                         : &output,
-                                 *columns = kind == QKV_ATTENTION_DECODER ? &input : &source;
-        maps[i] = report->maps[i];
-        if (!merge_map(&maps[i], &rows->labels, &columns->labels, arena)) return false;
+        const struct qkv_attention_map *map = &report->maps[i];
+        const struct word_labels *rows = map->kind == QKV_ATTENTION_ENCODER   ? &source.labels
+                                         : map->kind == QKV_ATTENTION_DECODER ? &input.labels
+                                                                              : &output.labels,
+                                 *columns =
+                                     map->kind == QKV_ATTENTION_DECODER ? &input.labels : &source.labels;
+        double *weights = qkv_arena_allocate(arena, (size_t)(rows->words * columns->words) * sizeof *weights);
+        if (!weights) return false;
+        qkv_merge_weights(map->weights, rows, columns, weights);
+        maps[i] = *map;
+        /* Words follow each other as their tokens do, but a window counts tokens. */
+        if (map->rule && map->rule->window && (map->rows != rows->words || map->columns != columns->words))
+            maps[i].rule = NULL;
+        maps[i].weights = weights;
+        maps[i].rows = rows->words;
+        maps[i].columns = columns->words;
     }
     *merged = *report; /* `merged` may be the same struct as `report` */
     merged->source = source.names;
@@ -227,21 +229,6 @@ static int64_t count_words(const int64_t *word, int64_t tokens, const char *side
     return words;
 }
 
-/* Sets the word of each of `count` rows or columns: row i belongs to token i - shift. False when memory runs out. */
-static bool label(const int64_t *word, int64_t tokens, int64_t words, int64_t count, int64_t shift,
-                  struct qkv_arena *arena, struct word_labels *labels)
-{
-    int64_t *label_of = qkv_arena_allocate(arena, (size_t)count * sizeof *label_of);
-    if (!label_of) return false;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t token = i - shift;
-        bool inside = token >= 0 && token < tokens;
-        label_of[i] = !inside ? -1 : word ? word[token] : token;
-    }
-    *labels = (struct word_labels){label_of, count, words};
-    return true;
-}
-
 enum qkv_status qkv_alignment_labels(const struct qkv_attention_report *report,
                                      struct qkv_attention_words words, struct qkv_arena *arena,
                                      struct alignment_labels *labels, struct qkv_error *error)
@@ -253,12 +240,17 @@ enum qkv_status qkv_alignment_labels(const struct qkv_attention_report *report,
     int64_t targets = sources < 0 ? -1 : count_words(words.target, target_tokens, "target", error);
     if (targets < 0) return QKV_INVALID;
     labels->words = (struct qkv_word_counts){sources, targets};
-    /* Step t predicts token t, and reads token t - 1. */
-    if (label(words.source, source_tokens, sources, columns, 0, arena, &labels->columns) &&
-        label(words.target, target_tokens, targets, rows, 0, arena, &labels->rows[QKV_READING_PREDICTED]) &&
-        label(words.target, target_tokens, targets, rows, 1, arena, &labels->rows[QKV_READING_READ]))
-        return QKV_OK;
-    return qkv_error_set(error, "out of memory for word alignment");
+    const int64_t *column = spread_words(words.source, 0, source_tokens, columns, true, arena);
+    bool complete = column;
+    labels->columns = (struct word_labels){column, columns, sources};
+    for (int reading = 0; reading < QKV_READINGS; reading++) {
+        /* Step t predicts token t, and reads token t - 1. */
+        const int64_t *row =
+            spread_words(words.target, reading == QKV_READING_READ, target_tokens, rows, true, arena);
+        labels->rows[reading] = (struct word_labels){row, rows, targets};
+        complete = complete && row;
+    }
+    return complete ? QKV_OK : qkv_error_set(error, "out of memory for word alignment");
 }
 
 bool qkv_word_map_make(const struct qkv_attention_map *map, const struct alignment_labels *labels,

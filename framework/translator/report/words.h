@@ -3,7 +3,7 @@
 #ifndef QKV_REPORT_WORDS_H
 #define QKV_REPORT_WORDS_H
 
-#include "metrics/word_map.h"
+#include "metrics/links.h"
 #include "qkv/attention_map.h"
 #include "qkv/corpus.h"
 
@@ -67,6 +67,9 @@ bool qkv_report_row_words(const struct qkv_attention_report *report, struct qkv_
 bool qkv_report_column_words(const struct qkv_attention_report *report, struct qkv_attention_words words,
                              enum qkv_attention_kind kind, struct qkv_arena *arena,
                              struct named_words *grouped);
+
+/* The length of a piece of byte-pair encoding without the @@, which marks that the word continues. */
+size_t qkv_length_in_word(const char *token);
 
 /* The number of `tokens`, not counting a </s> at the end. */
 int64_t qkv_tokens_without_end(const char *const *tokens, int64_t count);

@@ -2,7 +2,7 @@
 #include "check/check.h"
 #include "qkv/trainer.h"
 
-#include "metrics/token_links.h"
+#include "metrics/links.h"
 #include "qkv/network.h"
 #include "train/training.h"
 

@@ -9,7 +9,7 @@
 #ifndef QKV_TRAIN_TRAINING_H
 #define QKV_TRAIN_TRAINING_H
 
-#include "metrics/token_links.h"
+#include "metrics/links.h"
 #include "qkv/optimizer.h"
 #include "qkv/run.h"
 #include "qkv/trainer.h"

@@ -1,7 +1,7 @@
 /* Fuzz target: gold links in any format, which are also counted against a small map. */
 #include "harness.h"
 
-#include "metrics/word_map.h"
+#include "metrics/links.h"
 #include "qkv/alignment.h"
 
 enum { WORDS = 8 };
