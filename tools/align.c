@@ -289,7 +289,7 @@ static enum qkv_status open_all(struct alignment *a, const char *run_path, struc
     return a->aligner ? QKV_OK : QKV_INVALID;
 }
 
-static enum qkv_status print_score(struct alignment *a, struct qkv_error *error)
+static void print_score(struct alignment *a)
 {
     struct qkv_alignment_result *result = &a->result;
     qkv_alignment_rate(result);
@@ -297,14 +297,14 @@ static enum qkv_status print_score(struct alignment *a, struct qkv_error *error)
         fprintf(stderr, "AER %.2f %%, precision %.2f %%, recall %.2f %% (%lld sentence pair%s)\n",
                 100 * result->error_rate, 100 * result->precision, 100 * result->recall,
                 (long long)a->gold.count, a->gold.count == 1 ? "" : "s");
-        return QKV_OK;
+        return;
     }
     cJSON *object = alignment_result_json(result);
     cJSON_AddStringToObject(object, "run", a->run[0].path);
     if (reverse_path) cJSON_AddStringToObject(object, "reverse", a->run[1].path);
     cJSON_AddStringToObject(object, "pairs", a->pairs_path);
     cJSON_AddNumberToObject(object, "sentences", (double)a->gold.count);
-    return json_print(object, error);
+    json_print(object);
 }
 
 static void close_all(struct alignment *a)
@@ -333,7 +333,7 @@ static int run(int operands, char **operand)
     enum qkv_status status = open_all(&a, operand[0], &error);
     if (!status) links_options_note(&links_options, a.gold.missing, a.gold.count);
     if (!status) status = align(&a, &error);
-    if (!status && a.gold.count) status = print_score(&a, &error);
+    if (!status && a.gold.count) print_score(&a);
     close_all(&a);
     return conclude(status, &error);
 }

@@ -186,19 +186,15 @@ static void append_object(const struct evaluation *e, int64_t i, struct bytes *o
     for (int64_t t = 0; t < score.tokens; t++)
         cJSON_AddItemToArray(tokens, cJSON_CreateString(token(e, i, t)));
     cJSON_AddItemToObject(object, "log_probs", cJSON_CreateDoubleArray(numbers, (int)score.tokens));
-    if (json_memory_is_out())
-        out->failed = true;
-    else
-        qkv_json_append(out, object);
+    qkv_json_append(out, object);
     cJSON_Delete(object);
 }
 
 /* Appends a member of the object, and frees its value. */
 static void append_member(struct bytes *out, const char *key, cJSON *value)
 {
-    if (json_memory_is_out()) out->failed = true;
     qkv_bytes_format(out, "\t\"%s\":\t", key);
-    if (!out->failed) qkv_json_append(out, value);
+    qkv_json_append(out, value);
     qkv_bytes_text(out, ",\n");
     cJSON_Delete(value);
 }
@@ -381,7 +377,7 @@ static void add_silent_heads(cJSON *object, const struct qkv_model *model)
     }
 }
 
-static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *error)
+static void print_json(const struct evaluation *e)
 {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "run", e->run.config.name);
@@ -405,7 +401,7 @@ static enum qkv_status print_json(const struct evaluation *e, struct qkv_error *
     scorer_json(&e->scorer, object);
     if (step) cJSON_AddItemToObject(object, "by_length", classes_json(e));
     if (e->alignment.count) cJSON_AddItemToObject(object, "alignment", alignment_json(&e->alignment));
-    return json_print(object, error);
+    json_print(object);
 }
 
 static void close_evaluation(struct evaluation *e)
@@ -492,7 +488,7 @@ static int run(int operands, char **operand)
     }
     if (!status) status = evaluate(&e, &error);
     if (!status && leads && json)
-        status = print_json(&e, &error);
+        print_json(&e);
     else if (!status && leads)
         print_table(&e);
     close_evaluation(&e);

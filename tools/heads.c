@@ -260,7 +260,7 @@ static enum qkv_status print(const struct heads *h, int format, struct qkv_error
     enum qkv_status status = QKV_OK;
     sort_heads(&h->measured);
     FORMATS[format].write(h, &out);
-    if (out.failed || json_memory_is_out())
+    if (out.failed)
         status = qkv_error_set(error, "out of memory for the measures of heads");
     else if (output_path)
         status = qkv_file_write(output_path, out.data, out.size, error);

@@ -323,7 +323,7 @@ static void add_parameters(cJSON *root, const struct qkv_parameters *p)
     }
 }
 
-static enum qkv_status print_json(const struct inspection *inspection, struct qkv_error *error)
+static void print_json(struct inspection *inspection)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "name", inspection->run.config.name);
@@ -342,7 +342,7 @@ static enum qkv_status print_json(const struct inspection *inspection, struct qk
         cJSON_AddNumberToObject(file, "bytes", (double)inspection->files[f].bytes);
     }
     add_parameters(root, &inspection->run.model->parameters);
-    return json_print(root, error);
+    json_print(root);
 }
 
 /* ---- the command ---- */
@@ -358,10 +358,7 @@ static int run(int operands, char **operand)
     enum qkv_status status = qkv_run_open(&inspection.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (!status) status = list_files(&inspection, &error);
     if (!status) inspection.training = training_of(&inspection.run.state);
-    if (!status && json)
-        status = print_json(&inspection, &error);
-    else if (!status)
-        print_text(&inspection);
+    if (!status) (json ? print_json : print_text)(&inspection);
     free(inspection.files);
     qkv_run_release(&inspection.run);
     return conclude(status, &error);

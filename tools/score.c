@@ -205,7 +205,8 @@ static enum qkv_status print_scores(struct sentences *sentences, const struct qk
         scorer_json(scorer, object);
         if (sentence_level) cJSON_AddItemToObject(object, "sentences", sentences->array);
         sentences->array = NULL;
-        return json_print(object, error);
+        json_print(object);
+        return QKV_OK;
     }
     if (sentences->table.failed) return qkv_error_set(error, "out of memory for the scores of the sentences");
     if (sentence_level)
@@ -318,7 +319,7 @@ static enum qkv_status compare(struct texts *texts, const struct qkv_text_option
     if (!status) status = qkv_bootstrap_run(bootstrap, samples, (uint32_t)seed, error);
     if (!status) text_notes_print(&texts->notes, qkv_bootstrap_scorer(bootstrap, 0), false);
     if (!status && json)
-        status = json_print(systems_json(texts, bootstrap), error);
+        json_print(systems_json(texts, bootstrap));
     else if (!status)
         print_systems(texts, bootstrap);
     qkv_bootstrap_free(bootstrap);

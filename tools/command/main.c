@@ -74,7 +74,7 @@ int main(int argc, char **argv)
     occupy_standard_descriptors();
     choose_blas_core(argv);
     qkv_end_openblas_threads();
-    json_watch_memory();
+    json_need_memory();
     end_by_signal_handle();
     signal(SIGXFSZ, SIG_IGN); /* writing beyond the file size limit then fails with an error */
     int code = run(argc, argv);

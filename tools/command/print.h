@@ -5,7 +5,6 @@
 #include "core/memory.h"
 #include "core/text.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 
 /* Prints `qkv: <message>` and returns the exit code 2. */
@@ -56,15 +55,11 @@ void format_duration(double seconds, char text[16]);
 
 struct cJSON;
 
-/* Makes json_memory_is_out notice when memory runs out in cJSON, whose functions then add nothing. Call it before any other
+/* Has cJSON end the program where memory is out, like `required`, so that objects are always complete. Call it before any other
  * function of cJSON. */
-void json_watch_memory(void);
+void json_need_memory(void);
 
-/* True once memory has run out: objects may be incomplete, and texts may not have been read as JSON for that reason. */
-bool json_memory_is_out(void);
-
-/* Prints an object and frees it, even on failure. Fails when memory runs out; a failed write is reported when the program
- * ends. */
-enum qkv_status json_print(struct cJSON *object, struct qkv_error *error);
+/* Prints an object, and frees it. A failed write is reported when the program ends. */
+void json_print(struct cJSON *object);
 
 #endif

@@ -25,8 +25,7 @@ void gradcheck_print_total(const struct qkv_check_report *report, const struct q
                            double seconds);
 
 /* Prints all results as one JSON object. */
-enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
-                                     const struct gradcheck_subject *subjects, int count,
-                                     const struct qkv_check_options *options, struct qkv_error *error);
+void gradcheck_print_json(const struct qkv_check_report *report, const struct gradcheck_subject *subjects,
+                          int count, const struct qkv_check_options *options);
 
 #endif

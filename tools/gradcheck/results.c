@@ -244,9 +244,8 @@ static cJSON *subject_object(const struct qkv_check_report *report, const struct
     return object;
 }
 
-enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
-                                     const struct gradcheck_subject *subjects, int count,
-                                     const struct qkv_check_options *options, struct qkv_error *error)
+void gradcheck_print_json(const struct qkv_check_report *report, const struct gradcheck_subject *subjects,
+                          int count, const struct qkv_check_options *options)
 {
     struct totals totals = total_of(report, 0, report->count);
     cJSON *root = cJSON_CreateObject();
@@ -265,5 +264,5 @@ enum qkv_status gradcheck_print_json(const struct qkv_check_report *report,
     }
     cJSON *list = cJSON_AddArrayToObject(root, "subjects");
     for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, subject_object(report, &subjects[i]));
-    return json_print(root, error);
+    json_print(root);
 }

@@ -126,7 +126,7 @@ enum qkv_status page_add_json(struct page *page, const char *id, cJSON *json, st
     cJSON_Delete(json);
     if (text) page_add_text(page, id, text);
     cJSON_free(text);
-    return text && !json_memory_is_out() ? QKV_OK : qkv_error_set(error, "out of memory for the page");
+    return text ? QKV_OK : qkv_error_set(error, "out of memory for the page");
 }
 
 /* ---- the page ---- */

@@ -12,8 +12,7 @@
  * must have at least one sentence. */
 void print_alignment(const struct qkv_alignment_score *score, FILE *file);
 
-/* Makes a JSON object of one result with its rates. The caller owns it; json_memory_is_out (json.h) says whether it is
- * complete. */
+/* Makes a JSON object of one result with its rates. The caller owns it. */
 cJSON *alignment_result_json(const struct qkv_alignment_result *result);
 
 /* Makes a JSON object of the same results: sentences, best (target and union), and results, each with

@@ -11,12 +11,6 @@
 
 #include <string.h>
 
-static bool stop(void *context)
-{
-    (void)context;
-    return train_signals_received() != 0;
-}
-
 static struct option_list settings;
 static const char *from;
 static struct qkv_train_options options;
@@ -47,14 +41,13 @@ static enum qkv_status train(struct qkv_config *config, const char *path)
     struct qkv_train_result result = {0};
     struct qkv_error error = {""};
     bool speaks = qkv_processes_rank(options.processes) == 0;
-    listener.stop = stop;
     options.threads = (int)threads;
     options.listener = &listener;
     view.config = path;
     view.resume = options.resume;
     view.quiet = view.quiet || !speaks;
+    view.is_one_of_several = options.processes;
     train_view_begin(&view, config);
-    train_signals_handle((struct train_signals){view.quiet || options.processes, view.terminal.live});
     enum qkv_status status = qkv_train(config, &options, &result, &error);
     if (status && (speaks || error.message[0]))
         train_view_failure(&view, config, status, error.message);
@@ -82,7 +75,7 @@ static int run(int operands, char **operand)
     if (!status) status = train(&config, operand[0]);
     qkv_arena_release(&arena);
     qkv_processes_leave(options.processes);
-    if (!status && train_signals_received()) end_by_signal(train_signals_received());
+    if (!status && train_signal_received()) end_by_signal(train_signal_received());
     return (int)status;
 }
 

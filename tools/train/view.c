@@ -27,20 +27,24 @@
 
 /* ---- signals ---- */
 
-static volatile sig_atomic_t received; /* the number of the signal; 0: none */
-static struct train_signals shown;     /* set before the handlers are installed */
+/* Removes a block that is drawn, without changing the lines above it. A signal handler may write it, followed by a
+ * message and a line end; the block is then drawn below the message the next time. */
+static const char ERASE[] = "\r\033[J";
+
+static volatile sig_atomic_t received;      /* the number of the signal; 0: none */
+static bool prints_nothing, replaces_block; /* set before the handlers are installed */
 
 static void on_end(int number)
 {
     static const char message[] =
         "qkv: interrupted: saving a checkpoint after this update; interrupt again to stop without saving\n";
-    static const char erased[] = STATUS_BLOCK_ERASE, next_line[] = "\n"; /* the terminal has printed ^C */
+    static const char next_line[] = "\n"; /* the terminal has printed ^C */
     int saved = errno;
     if (received == number) end_by_signal(number);
     received = number;
-    if (!shown.quiet) {
-        ssize_t written = shown.has_block ? write(STDERR_FILENO, erased, sizeof erased - 1)
-                                          : write(STDERR_FILENO, next_line, sizeof next_line - 1);
+    if (!prints_nothing) {
+        ssize_t written = replaces_block ? write(STDERR_FILENO, ERASE, sizeof ERASE - 1)
+                                         : write(STDERR_FILENO, next_line, sizeof next_line - 1);
         if (written > 0) written = write(STDERR_FILENO, message, sizeof message - 1);
         (void)written;
     }
@@ -51,7 +55,7 @@ static void on_end(int number)
 static void on_stop(int number)
 {
     int saved = errno;
-    ssize_t written = write(STDERR_FILENO, STATUS_BLOCK_ERASE, sizeof STATUS_BLOCK_ERASE - 1);
+    ssize_t written = write(STDERR_FILENO, ERASE, sizeof ERASE - 1);
     (void)written;
     (void)number;
     kill(getpid(), SIGSTOP);
@@ -60,24 +64,31 @@ static void on_stop(int number)
 
 /* SIGHUP stays ignored under nohup, so that training outlives the terminal. SIGPIPE is ignored, because training should not end
  * when stderr is closed. */
-void train_signals_handle(struct train_signals signals)
+static void handle_signals(const struct train_view *view)
 {
     struct sigaction end = {.sa_handler = on_end}, before;
     struct sigaction stop = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
-    shown = signals;
+    prints_nothing = view->quiet || view->is_one_of_several;
+    replaces_block = view->is_live;
     sigemptyset(&end.sa_mask);
     sigemptyset(&stop.sa_mask);
     sigaction(SIGINT, &end, NULL);
     sigaction(SIGTERM, &end, NULL);
     if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &end, NULL);
-    if (shown.has_block && !sigaction(SIGTSTP, NULL, &before) && before.sa_handler != SIG_IGN)
+    if (replaces_block && !sigaction(SIGTSTP, NULL, &before) && before.sa_handler != SIG_IGN)
         sigaction(SIGTSTP, &stop, NULL);
     signal(SIGPIPE, SIG_IGN);
 }
 
-int train_signals_received(void)
+int train_signal_received(void)
 {
     return received;
+}
+
+static bool stop(void *context)
+{
+    (void)context;
+    return received != 0;
 }
 
 static const double REDRAW_SECONDS = 0.2;
@@ -87,38 +98,26 @@ static const double REDRAW_SECONDS = 0.2;
 #define AUTO_WRAP_OFF "\033[?7l"
 #define AUTO_WRAP_ON  "\033[?7h"
 
-static struct status_block status_block_on(FILE *file)
-{
-    return (struct status_block){.file = file, .live = has_cursor_control(file)};
-}
-
-/* Whether it is time to draw: nothing is drawn yet, or the last drawing is a fifth of a second ago. Always false if the block
- * is not live, or if the terminal belongs to another job. */
-static bool status_block_is_due(const struct status_block *block)
-{
-    if (!block->live || !is_in_foreground(block->file)) return false;
-    return !block->drawn || qkv_clock_seconds() - block->drawn_at >= REDRAW_SECONDS;
-}
-
 /* Writes everything in one call, so that output of a signal handler in another thread comes before or after it. */
-static void write_bytes(FILE *file, const char *bytes, size_t size)
+static void write_bytes(const char *bytes, size_t size)
 {
-    fflush(file);
+    fflush(stderr);
     while (size) {
-        ssize_t written = write(fileno(file), bytes, size);
+        ssize_t written = write(STDERR_FILENO, bytes, size);
         if (written < 0 && errno != EINTR) return;
         if (written > 0) bytes += written, size -= (size_t)written;
     }
 }
 
-/* Draws lines, each terminated by \n and narrower than the terminal, in place of the previous ones, after an empty line for the
- * cursor. If not all lines fit on the terminal, draws only the first ones. */
-static void status_block_draw(struct status_block *block, const struct bytes *lines)
+/* Draws the lines of the block in place of the previous ones, after an empty line for the cursor. If not all lines fit on the
+ * terminal, draws only the first ones. */
+static void redraw(struct train_view *view)
 {
-    struct bytes out = {0};
-    int space = terminal_height(block->file) - 2, drawn = 0; /* one row is for the cursor, one stays free */
+    struct bytes out = {0}, lines = {0};
+    int space = terminal_height(stderr) - 2, drawn = 0; /* one row is for the cursor, one stays free */
+    train_block_lines(&view->block, terminal_width(stderr) - 1, &lines);
     qkv_bytes_text(&out, AUTO_WRAP_OFF "\r\033[K");
-    for (const char *line = lines->data, *end; line && *line && drawn < space; line = end + 1, drawn++) {
+    for (const char *line = lines.data, *end; line && *line && drawn < space; line = end + 1, drawn++) {
         end = strchr(line, '\n');
         qkv_bytes_text(&out, "\n");
         qkv_bytes_append(&out, line, (size_t)(end - line));
@@ -127,48 +126,35 @@ static void status_block_draw(struct status_block *block, const struct bytes *li
     qkv_bytes_text(&out, "\033[J\r");
     if (drawn) qkv_bytes_format(&out, "\033[%dA", drawn);
     qkv_bytes_text(&out, AUTO_WRAP_ON);
-    if (!out.failed) write_bytes(block->file, out.data, out.size);
+    if (lines.size && !lines.failed && !out.failed) {
+        write_bytes(out.data, out.size);
+        view->is_drawn = true;
+        view->rows = drawn;
+        view->drawn_at = qkv_clock_seconds();
+    }
     free(out.data);
-    block->drawn = true;
-    block->rows = drawn;
-    block->drawn_at = qkv_clock_seconds();
+    free(lines.data);
 }
 
-/* Removes the block; call it before printing anything else. */
-static void status_block_erase(struct status_block *block)
+/* Removes the block; called before anything else is printed. */
+static void erase(struct train_view *view)
 {
-    if (block->drawn) write_bytes(block->file, STATUS_BLOCK_ERASE, sizeof STATUS_BLOCK_ERASE - 1);
-    block->drawn = false;
+    if (view->is_drawn) write_bytes(ERASE, sizeof ERASE - 1);
+    view->is_drawn = false;
 }
-
-/* Leaves the block on the terminal, and moves the cursor below it. */
-static void status_block_keep(struct status_block *block)
-{
-    for (int i = 0; block->drawn && i <= block->rows; i++) write_bytes(block->file, "\n", 1);
-    block->drawn = false;
-}
-
-/* ---- the block ---- */
 
 /* Whether progress and scores are shown in a block; otherwise they are printed as lines. */
 static bool has_block(const struct train_view *view)
 {
-    return view->terminal.live && is_in_foreground(stderr);
-}
-
-static void redraw(struct train_view *view)
-{
-    struct bytes lines = {0};
-    train_block_lines(&view->block, terminal_width(stderr) - 1, &lines);
-    if (lines.size && !lines.failed) status_block_draw(&view->terminal, &lines);
-    free(lines.data);
+    return view->is_live && is_in_foreground(stderr);
 }
 
 /* Draws the final state, which stays on the terminal above the output that follows. */
 static void leave_block(struct train_view *view)
 {
     if (!view->quiet && has_block(view)) redraw(view);
-    status_block_keep(&view->terminal);
+    for (int i = 0; view->is_drawn && i <= view->rows; i++) write_bytes("\n", 1);
+    view->is_drawn = false;
 }
 
 /* ---- events of training ---- */
@@ -223,7 +209,7 @@ static void show_estimate(struct train_view *view, const struct qkv_train_progre
     int64_t updates = p->updates - view->resumed;
     char duration[16];
     format_duration(p->seconds_left / (double)(p->updates - p->update) * (double)updates, duration);
-    status_block_erase(&view->terminal);
+    erase(view);
     fprintf(stderr, "%s%lld update%s will take about %s, without validations; %.0f MB of memory so far\n",
             view->may_stop_early ? "at most " : "", (long long)updates, updates == 1 ? "" : "s", duration,
             (double)usage.ru_maxrss / 1024);
@@ -239,22 +225,17 @@ static void print_progress(const struct train_view *view, const struct qkv_train
             (long long)p->epoch, p->loss, parts, p->tokens_per_second, left[0] ? "  left " : "", left);
 }
 
-/* Draws the block if it is time to. */
-static void draw_block(struct train_view *view)
-{
-    if (!train_signals_received() && status_block_is_due(&view->terminal)) redraw(view);
-}
-
 static void show_progress(void *context, const struct qkv_train_progress *p)
 {
     struct train_view *view = context;
     if (view->quiet) return;
     show_estimate(view, p);
     train_block_progress(&view->block, p);
-    if (has_block(view))
-        draw_block(view);
-    else if (p->logged)
-        print_progress(view, p);
+    if (!has_block(view)) {
+        if (p->logged) print_progress(view, p);
+    } else if (!received && (!view->is_drawn || qkv_clock_seconds() - view->drawn_at >= REDRAW_SECONDS)) {
+        redraw(view);
+    }
 }
 
 static void print_scores(const struct qkv_scores *scores)
@@ -286,7 +267,7 @@ static void show_validation(void *context, const struct qkv_train_validation *v)
     train_block_validation(&view->block, v);
     if (!has_block(view))
         print_validation(v);
-    else if (!train_signals_received())
+    else if (!received)
         redraw(view);
 }
 
@@ -294,7 +275,7 @@ static void show_average(void *context, const struct qkv_train_average *average)
 {
     struct train_view *view = context;
     if (view->quiet) return;
-    status_block_erase(&view->terminal);
+    erase(view);
     fprintf(stderr, "average of updates");
     for (int64_t i = 0; i < average->checkpoints.count; i++)
         fprintf(stderr, "%s %lld", i ? "," : "", (long long)average->checkpoints.update[i]);
@@ -307,7 +288,7 @@ static void show_notice(void *context, const char *sentence)
 {
     struct train_view *view = context;
     if (view->quiet) return;
-    status_block_erase(&view->terminal);
+    erase(view);
     say(stderr, "notice: %s\n", sentence);
 }
 
@@ -315,17 +296,19 @@ void train_view_begin(struct train_view *view, const struct qkv_config *config)
 {
     const struct qkv_training_config *training = &config->training;
     view->may_stop_early = training->patience > 0;
-    if (!view->quiet) view->terminal = status_block_on(stderr);
+    view->is_live = !view->quiet && has_cursor_control(stderr);
     view->block.metric = training->early_stopping_metric;
     view->block.has_other_objective = training->label_smoothing > 0 || training->r_drop > 0 ||
                                       training->simcut > 0 || training->guided_alignment > 0;
     view->block.is_utf8 = locale_is_utf8();
     view->block.is_colored = terminal_colors(stderr) != QKV_COLORS_NONE;
+    handle_signals(view);
 }
 
 struct qkv_train_listener train_view_listener(struct train_view *view)
 {
     return (struct qkv_train_listener){.context = view,
+                                       .stop = stop,
                                        .start = show_start,
                                        .progress = show_progress,
                                        .validation = show_validation,

@@ -57,19 +57,6 @@ const char *train_score_text(enum qkv_metric metric, double value, char text[64]
 /* Appends the lines, none wider than `width`. */
 void train_block_lines(const struct train_block *block, int width, struct bytes *out);
 
-/* Removes a block that is drawn, without changing the lines above it. A signal handler may write it, followed by a
- * message and a line end; the block is then drawn below the message the next time. */
-#define STATUS_BLOCK_ERASE "\r\033[J"
-
-/* A terminal and the state of the block on it. */
-struct status_block {
-    FILE *file;
-    bool live; /* the file is a terminal with cursor control */
-    bool drawn;
-    int rows;        /* of the block, below the row of the cursor */
-    double drawn_at; /* seconds on the monotonic clock */
-};
-
 /* All zero at first, except for the first four members, which the caller sets. */
 struct train_view {
     const char *config; /* operand */
@@ -79,16 +66,23 @@ struct train_view {
     bool started;    /* the run folder exists and updates begin: from now on, errors tell how to continue */
     int64_t resumed; /* updates of the checkpoint that training continues; 0: none */
     bool may_stop_early;
-    bool has_estimated; /* the estimate of time and memory is printed */
-    double started_at;  /* qkv_clock_seconds */
-    struct status_block terminal;
+    bool has_estimated;     /* the estimate of time and memory is printed */
+    double started_at;      /* qkv_clock_seconds */
+    bool is_one_of_several; /* processes, which print no message of a signal; set by the caller */
+    bool is_live;           /* standard error is a terminal with cursor control, which shows the block */
+    /* The state of the block there. Between two drawings the cursor waits at its start, so that it can be erased without
+     * knowing how many rows it has: a terminal that is made narrower may have wrapped its lines. */
+    bool is_drawn;
+    int rows;        /* below the row of the cursor */
+    double drawn_at; /* qkv_clock_seconds */
     struct train_block block;
 };
 
-/* Prepares the view for a training. */
+/* Prepares the view for a training. From now on the first SIGINT, SIGTERM or SIGHUP prints a message and ends training after a
+ * checkpoint; a second one ends the process immediately. SIGPIPE is ignored. */
 void train_view_begin(struct train_view *view, const struct qkv_config *config);
 
-/* The callbacks that show the events of training. The caller sets `stop`. */
+/* The callbacks that show the events of training, and stop it after a signal. */
 struct qkv_train_listener train_view_listener(struct train_view *view);
 
 /* Prints how training ended, unless quiet. */
@@ -101,17 +95,7 @@ void train_view_failure(struct train_view *view, const struct qkv_config *config
 
 void train_view_release(struct train_view *view);
 
-/* Options for the messages of the handlers. */
-struct train_signals {
-    bool quiet;     /* no message */
-    bool has_block; /* stderr has a status block, which a message replaces */
-};
-
-/* From now on the first SIGINT, SIGTERM or SIGHUP prints a message and ends training after a checkpoint; a second one ends the
- * process immediately. SIGPIPE is ignored. */
-void train_signals_handle(struct train_signals signals);
-
 /* The number of the signal that came; 0: none. */
-int train_signals_received(void);
+int train_signal_received(void);
 
 #endif
