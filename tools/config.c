@@ -6,8 +6,8 @@
 
 #include "config/path.h"
 #include "core/file.h"
+#include "data/lines.h"
 #include "data/prepared.h"
-#include "qkv/lines.h"
 #include "qkv/run.h"
 
 #include <glob.h>

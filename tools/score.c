@@ -5,9 +5,9 @@
 #include "terminal.h"
 #include "text_notes.h"
 
+#include "data/lines.h"
 #include "draw/text.h"
 #include "metrics/metric.h"
-#include "qkv/lines.h"
 
 #include <cjson/cJSON.h>
 #include <ctype.h>

@@ -4,8 +4,8 @@
 #include "terminal.h"
 #include "unknown_words.h"
 
+#include "data/lines.h"
 #include "qkv/corpus.h"
-#include "qkv/lines.h"
 #include "qkv/run.h"
 
 #include <errno.h>

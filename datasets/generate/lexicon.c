@@ -1,7 +1,7 @@
 #include "datasets/generate/lexicon.h"
 #include "core/memory.h"
 
-#include "qkv/lines.h"
+#include "data/lines.h"
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Byte-pair encoding. All expected merges and pieces are those of subword-nmt 0.3.8; tests/data/compare_bpe.py compares
  * with the program itself. */
-#include "qkv/bpe.h"
+#include "framework/translator/data/bpe.h"
 #include "framework/engine/core/text.h"
 #include "qkv/corpus.h"
 

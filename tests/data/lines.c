@@ -1,4 +1,4 @@
-#include "qkv/lines.h"
+#include "framework/translator/data/lines.h"
 
 #include "refusal.h"
 #include "support.h"

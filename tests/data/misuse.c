@@ -1,6 +1,8 @@
 /* Calls that a program should not make: each is refused, or does what its header says, and none reaches memory that it must
  * not. */
 #include "framework/engine/core/text.h"
+#include "framework/translator/data/batch.h"
+#include "framework/translator/data/bpe.h"
 #include "qkv/batch.h"
 #include "qkv/trainer.h"
 #include "report/alignment_score.h"

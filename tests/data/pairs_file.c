@@ -1,5 +1,5 @@
 /* Reading pairs in the forms that people have. */
-#include "qkv/pairs_file.h"
+#include "qkv/pairs.h"
 
 #include "refusal.h"
 #include "support.h"

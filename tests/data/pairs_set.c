@@ -1,5 +1,5 @@
 /* Describing, cleaning and splitting sets of pairs. */
-#include "qkv/pairs_set.h"
+#include "qkv/pairs.h"
 
 #include "refusal.h"
 #include "support.h"

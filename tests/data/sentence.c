@@ -3,7 +3,7 @@
 #include "framework/engine/core/text.h"
 #include "support.h"
 
-#include "qkv/bpe.h"
+#include "framework/translator/data/bpe.h"
 #include "qkv/corpus.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
 /* Text to tokens and back, on text that is easy to get wrong. */
+#include "framework/translator/data/tokenizer.h"
 #include "qkv/tokenizer.h"
 
 #include "refusal.h"

@@ -1,5 +1,6 @@
 /* A run as one block of bytes, as a page holds it. */
 #include "framework/translator/config/config_keys.h"
+#include "framework/translator/data/bpe.h"
 #include "framework/translator/run/packed_run.h"
 
 #include "qkv/tokenizer.h"

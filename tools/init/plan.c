@@ -2,7 +2,7 @@
 #include "core/text.h"
 #include "init/init.h"
 
-#include "qkv/bpe.h"
+#include "data/bpe.h"
 #include "qkv/tokenizer.h"
 
 #include <stdlib.h>

@@ -4,9 +4,9 @@
 
 #include "unknown_words.h"
 
+#include "data/lines.h"
 #include "qkv/batch.h"
 #include "qkv/corpus.h"
-#include "qkv/lines.h"
 #include "qkv/run.h"
 
 #include <stdbool.h>

@@ -5,8 +5,8 @@
 #include "attention_options.h"
 #include "command.h"
 
+#include "data/lines.h"
 #include "qkv/attention_collect.h"
-#include "qkv/lines.h"
 #include "qkv/run.h"
 #include "qkv/translator.h"
 

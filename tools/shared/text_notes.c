@@ -2,8 +2,8 @@
 
 #include "print.h"
 
+#include "data/tokenizer.h"
 #include "metrics/metric.h"
-#include "qkv/tokenizer.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -16,6 +16,14 @@ void qkv_batch_clear(struct qkv_batch *batch);
 void qkv_batch_add(struct qkv_batch *batch, int64_t index, struct qkv_ids source,
                    const struct qkv_ids *target);
 
+/* Fills `batch` with <unk> tokens so that its graph needs at least as much memory as the graph of any shard of any batch in
+ * any epoch, when batches are split into `shards`. Each side has as many tokens as the largest such shard, and the longest
+ * sources are paired with the longest targets, which maximises products of lengths (attention weights). A graph that was
+ * built for this batch has room for every shard. Fails when the corpus is empty, `shards` is below 1, or there is no
+ * memory. */
+enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards,
+                                    struct qkv_batch *batch, struct qkv_error *error);
+
 /* Refuses a view unless its sentences follow one another without gaps from its first token to its last, as qkv_batch_shard
  * makes them: networks use these numbers as row indices. has_target: checks the targets, too. */
 enum qkv_status qkv_batch_view_check(const struct qkv_batch_view *view, bool has_target,

@@ -2,8 +2,8 @@
 #ifndef QKV_DATA_CORPUS_H
 #define QKV_DATA_CORPUS_H
 
+#include "data/lines.h"
 #include "qkv/corpus.h"
-#include "qkv/lines.h"
 
 /* ---- pairs as text ---- */
 

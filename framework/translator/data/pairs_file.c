@@ -1,8 +1,8 @@
 /* Reads sentence pairs: finds the files, reads a table or two files, and finds out which side is which. */
 #include "core/file.h"
+#include "data/lines.h"
 #include "data/pairs.h"
 #include "data/prepared.h"
-#include "qkv/lines.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* Sets of sentence pairs: describing, cleaning, splitting. */
-#include "qkv/pairs_set.h"
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "core/text.h"
 #include "data/pairs.h"
+#include "data/tokenizer.h"
 #include "data/unicode.h"
-#include "qkv/tokenizer.h"
+#include "qkv/pairs.h"
 
 #include <stdlib.h>
 #include <string.h>

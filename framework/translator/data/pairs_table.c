@@ -1,8 +1,8 @@
 /* Tables of sentence pairs: quoted cells, the header of Anki, finding the columns of sentences, adding their pairs. */
 #include "core/memory.h"
+#include "data/lines.h"
 #include "data/pairs.h"
 #include "data/unicode.h"
-#include "qkv/lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>

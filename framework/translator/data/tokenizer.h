@@ -37,4 +37,11 @@ typedef bool qkv_add_word(struct qkv_tokens *tokens, const struct qkv_text_confi
 bool qkv_tokens_split_words(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count,
                             qkv_add_word *add);
 
+/* Whether a line looks already tokenized, for example by the tokenizer of Moses: it ends in a full stop after a space, or
+ * contains one of the marks of Moses, @-@ or an entity such as &apos;. */
+bool qkv_looks_tokenized(const char *line);
+
+/* Whether a line of valid UTF-8 has a capital letter: one that `lowercase` would change. */
+bool qkv_has_capitals(const char *line);
+
 #endif

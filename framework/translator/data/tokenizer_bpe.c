@@ -1,4 +1,4 @@
-/* Pieces of words: the tokens of level word, cut by byte-pair encoding (qkv/bpe.h). */
+/* Pieces of words: the tokens of level word, cut by byte-pair encoding (data/bpe.h). */
 #include "core/memory.h"
 #include "core/text.h"
 #include "data/bpe.h"

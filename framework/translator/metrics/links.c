@@ -2,8 +2,8 @@
  * between tokens. */
 #include "metrics/links.h"
 #include "core/memory.h"
+#include "data/lines.h"
 #include "data/unicode.h"
-#include "qkv/lines.h"
 
 #include <ctype.h>
 #include <stdlib.h>

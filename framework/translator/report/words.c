@@ -2,7 +2,7 @@
 #include "report/words.h"
 
 #include "core/numbers.h"
-#include "qkv/bpe.h"
+#include "data/bpe.h"
 #include "report/writer.h"
 
 #include <string.h>

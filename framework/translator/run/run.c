@@ -5,6 +5,7 @@
 #include "config/path.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "data/bpe.h"
 #include "graph/internal.h"
 
 #include <dirent.h>

@@ -4,6 +4,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "config/config_keys.h"
+#include "data/bpe.h"
 #include "processes/processes.h"
 
 #include "core/file.h"

@@ -3,6 +3,7 @@
 #include "train/training.h"
 
 #include "core/exchange.h"
+#include "data/batch.h"
 #include "graph/internal.h"
 #include "qkv/network.h"
 

@@ -2,7 +2,7 @@
  * of the file itself) so that joining the pieces gives the text again. */
 #include "harness.h"
 
-#include "qkv/bpe.h"
+#include "framework/translator/data/bpe.h"
 #include "qkv/tokenizer.h"
 
 #include <string.h>

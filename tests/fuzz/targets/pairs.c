@@ -3,7 +3,7 @@
 #include "harness.h"
 
 #include "qkv/corpus.h"
-#include "qkv/pairs_set.h"
+#include "qkv/pairs.h"
 
 #include <string.h>
 

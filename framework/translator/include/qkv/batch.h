@@ -145,14 +145,6 @@ QKV_API void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch);
 QKV_API enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
                                         struct qkv_error *error);
 
-/* Fills `batch` with <unk> tokens so that its graph needs at least as much memory as the graph of any shard of any batch in
- * any epoch, when batches are split into `shards`. Each side has as many tokens as the largest such shard, and the longest
- * sources are paired with the longest targets, which maximises products of lengths (attention weights). A graph that was
- * built for this batch has room for every shard. Fails when the corpus is empty, `shards` is below 1, or there is no
- * memory. */
-QKV_API enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t shards,
-                                            struct qkv_batch *batch, struct qkv_error *error);
-
 QKV_API void qkv_batches_release(struct qkv_batches *batches);
 
 #endif

@@ -62,7 +62,7 @@ struct qkv_text_config {
     int64_t max_length;    /* tokens */
     int64_t voc_limit;     /* types, without special tokens; 0: no limit */
     int64_t voc_min_freq;  /* occurrences */
-    /* Not a key. Level bpe: the merges that tokenizing needs (qkv/bpe.h), set by qkv_run_open and qkv_corpus_merges. Not
+    /* Not a key. Level bpe: the merges that tokenizing needs, set by qkv_run_open and qkv_corpus_merges. Not
      * owned. */
     const struct qkv_bpe *bpe;
 };

@@ -21,7 +21,6 @@
 #define QKV_CORPUS_H
 
 #include "qkv/base.h"
-#include "qkv/bpe.h"
 #include "qkv/config.h"
 #include "qkv/tokenizer.h"
 #include "qkv/vocabulary.h"
@@ -95,15 +94,23 @@ QKV_API enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *p
                                         const struct qkv_data_config *data, struct qkv_corpus_options options,
                                         struct qkv_error *error);
 
-/* Learns or reads the merges of the sides whose level is bpe (qkv/bpe.h): those of the codes file `bpe_codes`, else
+/* Merges in the order in which they were learned, by byte-pair encoding (Sennrich, Haddow and Birch 2016): those of the authors' program
+ * subword-nmt 0.3.8, bit for bit. They do not change and may be shared between threads. */
+struct qkv_bpe;
+
+/* Learns or reads the merges of the sides whose level is bpe: those of the codes file `bpe_codes`, else
  * `num_merges` merges from the text at `path`, with data->joint_vocabulary from both sides together. If bpe_min_freq of a
  * side is above 0, cutting then keeps only pieces that occur at least that often in the text at `path`, pairs with long
  * sentences included. Sets `bpe` of both sides of `data` (NULL at other levels); the caller frees the merges with
  * qkv_bpe_free, also after a failure. qkv_corpus_read will read the text again, so `path` must be a file, not standard
- * input. Fails as qkv_bpe_load, qkv_bpe_learn and qkv_corpus_read do. */
+ * input. Fails as qkv_corpus_read does, and when a codes file is not one of
+ * subword-nmt 0.3, or the text has fewer merges. */
 QKV_API enum qkv_status qkv_corpus_merges(const char *path, struct qkv_data_config *data,
                                           struct qkv_bpe *bpe[2], struct qkv_corpus_options options,
                                           struct qkv_error *error);
+
+/* NULL is allowed. */
+QKV_API void qkv_bpe_free(struct qkv_bpe *bpe);
 
 /* Builds the vocabularies of a corpus that is not yet encoded, with the voc_limit and voc_min_freq of each side. With
  * data.joint_vocabulary, both are the same vocabulary of both sides; their limits must then agree. Fails when they do not,

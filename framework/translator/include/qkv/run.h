@@ -27,7 +27,6 @@
 #define QKV_RUN_H
 
 #include "qkv/base.h"
-#include "qkv/bpe.h"
 #include "qkv/checkpoint.h"
 #include "qkv/config.h"
 #include "qkv/model.h"

@@ -29,7 +29,7 @@
  * White space between words is one token ▁ (U+2581); white space at the ends of the line is dropped. `split_punctuation`
  * has no effect.
  *
- * Level bpe: the tokens of level word are cut into pieces by the merges that `bpe` of the config points to (qkv/bpe.h);
+ * Level bpe: the tokens of level word are cut into pieces by the merges that `bpe` of the config points to;
  * without them, tokenizing fails. Every piece but the last of a word ends in @@: "low@@ er". */
 #ifndef QKV_TOKENIZER_H
 #define QKV_TOKENIZER_H
@@ -63,13 +63,6 @@ QKV_API enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv
                                      const char *line, size_t size, struct qkv_error *error);
 
 QKV_API void qkv_tokens_release(struct qkv_tokens *tokens);
-
-/* Whether a line looks already tokenized, for example by the tokenizer of Moses: it ends in a full stop after a space, or
- * contains one of the marks of Moses, @-@ or an entity such as &apos;. */
-QKV_API bool qkv_looks_tokenized(const char *line);
-
-/* Whether a line of valid UTF-8 has a capital letter: one that `lowercase` would change. */
-QKV_API bool qkv_has_capitals(const char *line);
 
 /* Joins tokens to a line of text in `arena`; NULL when memory runs out or the level is unknown. `tokens` come from
  * qkv_tokenize or from a vocabulary.
