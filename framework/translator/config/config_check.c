@@ -49,51 +49,47 @@ bool qkv_key_is_derivable(const struct qkv_key *key, const struct qkv_config *co
 
 /* ---- keys without effect ---- */
 
-/* Calls `each` for the keys that are not at their default although their condition fails. The config in a run folder has a value
- * for every key; keys without effect have their default there, and must be accepted. False: out of memory. */
-static bool each_without_effect(const struct qkv_config *config, enum qkv_without_effect otherwise,
-                                void (*each)(void *context, const struct qkv_key *key,
-                                             struct qkv_condition unmet, const char *sentence),
-                                void *context, struct qkv_arena *arena)
+/* The next key, from number *next on, that is not at its default although its condition fails; NULL: there is none. The config in a
+ * run folder has a value for every key; keys without effect have their default there, and must be accepted. */
+static const struct qkv_key *next_without_effect(const struct qkv_config *config,
+                                                 enum qkv_without_effect otherwise, int *next,
+                                                 struct qkv_condition *unmet, struct qkv_arena *arena)
 {
-    const struct qkv_schema *schema = &qkv_config_schema;
-    for (int i = 0; i < schema->count; i++) {
-        const struct qkv_key *key = &schema->keys[i];
-        const struct qkv_condition unmet = qkv_key_unmet(schema, key, config, otherwise);
-        if (!unmet.key || qkv_key_is_derivable(key, config, arena)) continue;
-        const char *sentence = qkv_key_without_effect(schema, key, unmet, config, arena);
-        if (!sentence) return false;
-        each(context, key, unmet, sentence);
+    while (*next < qkv_config_schema.count) {
+        const struct qkv_key *key = &qkv_config_schema.keys[(*next)++];
+        *unmet = qkv_key_unmet(&qkv_config_schema, key, config, otherwise);
+        if (unmet->key && !qkv_key_is_derivable(key, config, arena)) return key;
     }
-    return true;
-}
-
-struct listener {
-    void (*each)(void *context, const char *sentence);
-    void *context;
-};
-
-static void note(void *context, const struct qkv_key *key, struct qkv_condition unmet, const char *sentence)
-{
-    const struct listener *listener = context;
-    (void)key, (void)unmet;
-    listener->each(listener->context, sentence);
+    return NULL;
 }
 
 enum qkv_status qkv_config_each_unread(const struct qkv_config *config,
                                        void (*each)(void *context, const char *sentence), void *context)
 {
     struct qkv_arena arena = {0};
-    struct listener listener = {each, context};
-    bool done = each_without_effect(config, QKV_WITHOUT_EFFECT_NOTED, note, &listener, &arena);
+    struct qkv_condition unmet;
+    const char *sentence = "";
+    int next = 0;
+    for (const struct qkv_key *key;
+         sentence && (key = next_without_effect(config, QKV_WITHOUT_EFFECT_NOTED, &next, &unmet, &arena));) {
+        sentence = qkv_key_without_effect(&qkv_config_schema, key, unmet, config, &arena);
+        if (sentence) each(context, sentence);
+    }
     qkv_arena_release(&arena);
-    return done ? QKV_OK : QKV_INVALID;
+    return sentence ? QKV_OK : QKV_INVALID;
 }
 
-static void report_without_effect(void *context, const struct qkv_key *key, struct qkv_condition unmet,
-                                  const char *sentence)
+/* Refuses the keys without effect that the config sets. */
+static void check_effects(const struct qkv_config *config, const struct qkv_key_check *check)
 {
-    qkv_key_report(context, key->path, unmet.key, "%s", sentence);
+    struct qkv_arena *arena = check->collector->arena;
+    struct qkv_condition unmet;
+    int next = 0;
+    for (const struct qkv_key *key;
+         (key = next_without_effect(config, QKV_WITHOUT_EFFECT_REFUSED, &next, &unmet, arena));)
+        qkv_key_report(
+            check, key->path, unmet.key, "%s",
+            qkv_kept(check->collector, qkv_key_without_effect(check->schema, key, unmet, config, arena)));
 }
 
 /* ---- rules between keys: helpers ---- */
@@ -114,7 +110,9 @@ struct check {
 /* The path of a key, which may be written without the section: ".num_heads". */
 static const char *full(const struct check *check, const char *path)
 {
-    return *path == '.' ? qkv_collector_text(check->keys.collector, "%s%s", check->section, path) : path;
+    return *path == '.' ? qkv_kept(check->keys.collector, qkv_arena_format(check->keys.collector->arena,
+                                                                           "%s%s", check->section, path))
+                        : path;
 }
 
 /* The value of a key as it is written in a config. */
@@ -411,11 +409,9 @@ static void complete(struct qkv_config *config, const struct qkv_key_source *sou
                      struct qkv_collector *collector)
 {
     struct check check = {config, {&qkv_config_schema, sources, collector}, ""};
-    bool has_memory = true;
     if (rules != RULES_OF_MODEL) {
         check_name(&check);
-        has_memory = each_without_effect(config, QKV_WITHOUT_EFFECT_REFUSED, report_without_effect,
-                                         &check.keys, collector->arena);
+        check_effects(config, &check.keys);
     }
     check_model(&check);
     if (rules != RULES_OF_MODEL) {
@@ -425,7 +421,7 @@ static void complete(struct qkv_config *config, const struct qkv_key_source *sou
         check_training(&check, rules == RULES_OF_TRAINING);
         check_testing(&check);
     }
-    if (!has_memory || (!qkv_collector_failed(collector) && !derive(config, collector->arena)))
+    if (!qkv_collector_failed(collector) && !derive(config, collector->arena))
         collector->out_of_memory = true;
 }
 

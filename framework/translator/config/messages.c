@@ -40,17 +40,8 @@ void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const 
     collector->finding[collector->count++] = (struct qkv_finding){text, place, file};
 }
 
-const char *qkv_collector_text(struct qkv_collector *collector, const char *format, ...)
+const char *qkv_kept(struct qkv_collector *collector, const char *text)
 {
-    char *text = NULL;
-    va_list arguments, again;
-    va_start(arguments, format);
-    va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
-    if (length >= 0) text = qkv_arena_allocate(collector->arena, (size_t)length + 1);
-    if (text) vsnprintf(text, (size_t)length + 1, format, again);
-    va_end(again);
-    va_end(arguments);
     if (!text) collector->out_of_memory = true;
     return text ? text : "";
 }

@@ -42,11 +42,12 @@ static bool refuse(const struct value *value, const struct qkv_yaml_node *node, 
         return false;
     }
     if (node->kind == QKV_YAML_SCALAR)
-        shown = qkv_collector_text(value->collector,
-                                   !node->plain        ? "the text \"%s\""
-                                   : number_kind(node) ? "%s"
-                                                       : "'%s'",
-                                   qkv_printable(value->collector->arena, node->text));
+        shown =
+            qkv_kept(value->collector, qkv_arena_format(value->collector->arena,
+                                                        !node->plain        ? "the text \"%s\""
+                                                        : number_kind(node) ? "%s"
+                                                                            : "'%s'",
+                                                        qkv_printable(value->collector->arena, node->text)));
     qkv_collect(value->collector, value->place, "%s is %s, but must be %s", path, shown, wanted);
     return false;
 }
@@ -88,22 +89,34 @@ static struct value value_of_item(const struct value *value, const struct qkv_ya
     return one;
 }
 
+/* Reads the numbers of a list; errors are reported at each. */
+static bool read_numbers(const struct value *value, const struct qkv_yaml_node *list, double *to)
+{
+    bool valid = true;
+    for (const struct qkv_yaml_node *item = list->first; item; item = item->next, to++) {
+        const struct value one = value_of_item(value, item);
+        /* Masks of scenes consist of -infinity, which is not a number as qkv_number_kind defines it. */
+        bool infinite = value->key->kind == QKV_KEY_MATRIX && item->kind == QKV_YAML_SCALAR && item->plain &&
+                        !strcmp(item->text, "-.inf");
+        if (infinite)
+            *to = -HUGE_VAL;
+        else
+            valid &= read_number(&one, item, to);
+    }
+    return valid;
+}
+
 static bool read_pair(const struct value *value, const struct qkv_yaml_node *node, double *field)
 {
     const char *wanted = "a list of two numbers, [a, b]";
     double number[2];
-    bool valid = true;
     if (node->kind != QKV_YAML_SEQUENCE) return refuse(value, node, wanted);
     if (node->count != 2) {
         qkv_collect(value->collector, value->place, "%s is a list of %d, but must be %s", value->key->path,
                     node->count, wanted);
         return false;
     }
-    const struct qkv_yaml_node *item = node->first;
-    for (int i = 0; i < 2; i++, item = item->next) {
-        const struct value one = value_of_item(value, item);
-        valid &= read_number(&one, item, &number[i]);
-    }
+    bool valid = read_numbers(value, node, number);
     if (valid) memcpy(field, number, sizeof number);
     return valid;
 }
@@ -123,7 +136,7 @@ static bool read_text(const struct value *value, const struct qkv_yaml_node *nod
     if (node->kind != QKV_YAML_SCALAR) return refuse(value, node, "a text");
     bool missing = is_null(node);
     if (!missing && (*node->text || key->fallback)) {
-        *field = qkv_collector_text(value->collector, "%s", node->text);
+        *field = qkv_kept(value->collector, qkv_arena_string(value->collector->arena, node->text));
         return !value->collector->out_of_memory;
     }
     qkv_collect(value->collector, value->place,
@@ -207,17 +220,7 @@ static bool read_row(const struct value *value, const struct qkv_yaml_node *row,
                     value->key->path, (long long)number, row->count, (long long)matrix->columns);
         return false;
     }
-    bool valid = true;
-    for (const struct qkv_yaml_node *item = row->first; item; item = item->next, to++) {
-        const struct value one = value_of_item(value, item);
-        /* Masks of scenes consist of -infinity, which is not a number as qkv_number_kind defines it. */
-        bool infinite = item->kind == QKV_YAML_SCALAR && item->plain && !strcmp(item->text, "-.inf");
-        if (infinite)
-            *to = -HUGE_VAL;
-        else
-            valid &= read_number(&one, item, to);
-    }
-    return valid;
+    return read_numbers(value, row, to);
 }
 
 static bool read_matrix(const struct value *value, const struct qkv_yaml_node *node, struct qkv_matrix *field)
@@ -328,32 +331,27 @@ bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv
 
 /* ---- the value that a program has set ---- */
 
-static bool check_number(const struct value *value, double number)
+/* The numbers of a key: one, or those of a pair. */
+static bool check_numbers(const struct value *value, const void *field, int count)
 {
-    char text[QKV_NUMBER_SIZE];
-    const struct qkv_yaml_node node = {.plain = true, .text = text};
-    qkv_number_format(text, number);
-    return check_range(value, &node, number);
-}
-
-static bool check_numbers(const struct value *value, const double *number, int count)
-{
-    bool valid = true;
-    for (int i = 0; i < count; i++)
-        if (!isfinite(number[i])) {
-            qkv_collect(value->collector, value->place, "%s is not a finite number", value->key->path);
-            return false;
-        }
-    for (int i = 0; i < count; i++) valid &= check_number(value, number[i]);
+    bool valid = true, integer = value->key->kind == QKV_KEY_INTEGER;
+    struct qkv_yaml_node node = {.plain = true};
+    for (int i = 0; i < count; i++) {
+        if (integer || isfinite(((const double *)field)[i])) continue;
+        qkv_collect(value->collector, value->place, "%s is not a finite number", value->key->path);
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
+        char text[QKV_NUMBER_SIZE];
+        double number = integer ? (double)*(const int64_t *)field : ((const double *)field)[i];
+        if (integer)
+            snprintf(text, sizeof text, "%lld", (long long)*(const int64_t *)field);
+        else
+            qkv_number_format(text, number);
+        node.text = text;
+        valid &= check_range(value, &node, number);
+    }
     return valid;
-}
-
-static bool check_text(const struct value *value, const char *text, bool is_required)
-{
-    if (text && (*text || !is_required || value->key->fallback)) return true;
-    qkv_collect(value->collector, value->place,
-                text ? "%s must not be empty" : "%s is NULL, but must be a text", value->key->path);
-    return false;
 }
 
 bool qkv_value_check(const struct qkv_key *key, const void *config, struct qkv_place place, bool is_required,
@@ -361,29 +359,17 @@ bool qkv_value_check(const struct qkv_key *key, const void *config, struct qkv_p
 {
     const struct value value = {key, place, collector};
     const void *field = qkv_key_value(key, config);
-    switch (key->kind) {
-    case QKV_KEY_TEXT:
-        return check_text(&value, *(const char *const *)field, is_required);
-    case QKV_KEY_INTEGER: {
-        const char *text = qkv_collector_text(collector, "%lld", (long long)*(const int64_t *)field);
-        const struct qkv_yaml_node node = {.plain = true, .text = text};
-        return check_range(&value, &node, (double)*(const int64_t *)field);
-    }
-    case QKV_KEY_NUMBER:
-        return check_numbers(&value, field, 1);
-    case QKV_KEY_PAIR:
-        return check_numbers(&value, field, 2);
-    case QKV_KEY_CHOICE: {
-        if (qkv_key_choice(key, config)->help) return true;
+    if (key->kind == QKV_KEY_INTEGER || key->kind == QKV_KEY_NUMBER) return check_numbers(&value, field, 1);
+    if (key->kind == QKV_KEY_PAIR) return check_numbers(&value, field, 2);
+    if (key->kind == QKV_KEY_CHOICE && !qkv_key_choice(key, config)->help) {
         const char *name = qkv_value_text(key, config, collector->arena);
         return refuse_choice(&value, &(struct qkv_yaml_node){.plain = true, .text = name});
     }
-    case QKV_KEY_BOOLEAN:
-    case QKV_KEY_TEXTS:
-    case QKV_KEY_MATRIX:
-        break;
-    }
-    return true;
+    const char *text = key->kind == QKV_KEY_TEXT ? *(const char *const *)field : "-";
+    if (text && (*text || !is_required || key->fallback)) return true;
+    qkv_collect(collector, place, text ? "%s must not be empty" : "%s is NULL, but must be a text",
+                key->path);
+    return false;
 }
 
 /* ---- files and overrides ---- */
@@ -431,8 +417,8 @@ static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *
     const struct qkv_yaml_node *name = value->key;
     struct qkv_place place = {reading->file->path, name->line, name->column};
     if (reading->extends && !*prefix && !strcmp(name->text, EXTENDS)) return; /* read_file has read it */
-    const char *path =
-        qkv_collector_text(reading->collector, "%s%s%s", prefix, *prefix ? "." : "", name->text);
+    const char *path = qkv_kept(reading->collector, qkv_arena_format(reading->collector->arena, "%s%s%s",
+                                                                     prefix, *prefix ? "." : "", name->text));
     if (strchr(name->text, '.')) {
         qkv_collect(reading->collector, place, "unknown key %s; a dot does not open a section here",
                     qkv_printable(reading->collector->arena, path));
@@ -474,12 +460,14 @@ static void read_override(struct qkv_reading *reading, const char *text)
     const char *equals = strchr(text, '=');
     char names[QKV_SECTION_SIZE];
     place.name =
-        qkv_collector_text(reading->collector, "-s %s", qkv_printable(reading->collector->arena, text));
+        qkv_kept(reading->collector, qkv_arena_format(reading->collector->arena, "-s %s",
+                                                      qkv_printable(reading->collector->arena, text)));
     if (!equals || equals == text) {
         qkv_collect(reading->collector, place, "must have the form key=value");
         return;
     }
-    const char *path = qkv_collector_text(reading->collector, "%.*s", (int)(equals - text), text);
+    const char *path = qkv_kept(
+        reading->collector, qkv_arena_format(reading->collector->arena, "%.*s", (int)(equals - text), text));
     if (!qkv_is_utf8(text)) {
         qkv_collect(reading->collector, (struct qkv_place){.name = "-s"}, "not valid UTF-8");
         return;
@@ -510,7 +498,8 @@ static void collect_circle(struct qkv_reading *reading, struct qkv_place place,
 {
     const char *chain = first->path;
     for (; file != first; file = file->extended_by)
-        chain = qkv_collector_text(reading->collector, "%s extends %s", file->path, chain);
+        chain = qkv_kept(reading->collector,
+                         qkv_arena_format(reading->collector->arena, "%s extends %s", file->path, chain));
     qkv_collect(reading->collector, place, "files extend each other in a circle: %s extends %s", first->path,
                 chain);
 }

@@ -199,8 +199,8 @@ struct qkv_collector {
 void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
     QKV_PRINTF(3, 4);
 
-/* Formats a text into the arena. Never NULL: "" when memory runs out, which is then an error. */
-const char *qkv_collector_text(struct qkv_collector *collector, const char *format, ...) QKV_PRINTF(2, 3);
+/* Returns a text that was made in the arena; if it is NULL, because memory ran out, which is then an error, "". */
+const char *qkv_kept(struct qkv_collector *collector, const char *text);
 
 /* Returns a text of the user as it is shown in error messages: control characters as \xNN, cut after 60
  * bytes. The result is in the arena and never NULL. */

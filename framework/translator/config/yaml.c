@@ -72,13 +72,6 @@ static bool next_event(struct reader *reader, yaml_event_t *event)
     return false;
 }
 
-/* Collects an error after which reading stops. */
-static void stop(struct reader *reader, yaml_mark_t mark, const char *sentence)
-{
-    qkv_collect(reader->collector, place_of(reader, mark), "%s", sentence);
-    reader->broken = true;
-}
-
 static void refuse_anchor_and_tag(const struct reader *reader, yaml_mark_t mark, const yaml_char_t *anchor,
                                   const yaml_char_t *tag)
 {
@@ -99,7 +92,7 @@ static void read_scalar(struct reader *reader, const yaml_event_t *event, struct
         node->kind = QKV_YAML_REFUSED;
     }
     node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    node->text = qkv_collector_text(reader->collector, "%s", text);
+    node->text = qkv_kept(reader->collector, qkv_arena_string(reader->collector->arena, text));
 }
 
 static struct qkv_yaml_node *read_node(struct reader *reader, const yaml_event_t *event);
@@ -110,8 +103,9 @@ static struct qkv_yaml_node *read_key(struct reader *reader, const yaml_event_t 
 {
     bool list = event->type == YAML_SEQUENCE_START_EVENT;
     if (list || event->type == YAML_MAPPING_START_EVENT) {
-        stop(reader, event->start_mark,
-             list ? "a key must be a text, not a list" : "a key must be a text, not a mapping");
+        qkv_collect(reader->collector, place_of(reader, event->start_mark), "a key must be a text, not a %s",
+                    list ? "list" : "mapping");
+        reader->broken = true;
         return NULL;
     }
     struct qkv_yaml_node *key = read_node(reader, event);
@@ -132,31 +126,34 @@ static struct qkv_yaml_node *read_key(struct reader *reader, const yaml_event_t 
 static void read_children(struct reader *reader, struct qkv_yaml_node *node)
 {
     struct qkv_yaml_node **to = &node->first, *key = NULL;
-    bool is_mapping = node->kind == QKV_YAML_MAPPING, ended = false;
+    bool is_mapping = node->kind == QKV_YAML_MAPPING;
     yaml_event_t event;
-    while (!ended && next_event(reader, &event)) {
-        ended = event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT;
-        if (ended) {
-        } else if (is_mapping && !key) {
-            key = read_key(reader, &event, node);
-        } else if (is_mapping && node->count == QKV_YAML_MAX_KEYS && key->kind != QKV_YAML_REFUSED) {
-            char sentence[64];
-            snprintf(sentence, sizeof sentence, "a mapping has more than %d keys", QKV_YAML_MAX_KEYS);
-            stop(reader, event.start_mark, sentence);
-        } else {
-            struct qkv_yaml_node *child = read_node(reader, &event);
-            bool is_kept = child && !(is_mapping && key->kind == QKV_YAML_REFUSED);
-            if (is_kept) {
-                child->key = key;
-                *to = child;
-                to = &child->next;
-                node->count++;
-            }
-            key = NULL;
+    for (; next_event(reader, &event); yaml_event_delete(&event)) {
+        if (event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT) {
+            yaml_event_delete(&event);
+            return;
         }
-        yaml_event_delete(&event);
+        if (is_mapping && !key) {
+            key = read_key(reader, &event, node);
+            continue;
+        }
+        bool is_kept = !is_mapping || key->kind != QKV_YAML_REFUSED;
+        if (is_kept && is_mapping && node->count == QKV_YAML_MAX_KEYS) {
+            qkv_collect(reader->collector, place_of(reader, event.start_mark),
+                        "a mapping has more than %d keys", QKV_YAML_MAX_KEYS);
+            reader->broken = true;
+            continue;
+        }
+        struct qkv_yaml_node *child = read_node(reader, &event);
+        if (child && is_kept) {
+            child->key = key;
+            *to = child;
+            to = &child->next;
+            node->count++;
+        }
+        key = NULL;
     }
-    if (!ended && !is_mapping) node->kind = QKV_YAML_REFUSED;
+    if (!is_mapping) node->kind = QKV_YAML_REFUSED;
 }
 
 /* Reads the node that begins with this event. NULL: reading has stopped. */
@@ -186,9 +183,8 @@ static struct qkv_yaml_node *read_node(struct reader *reader, const yaml_event_t
                           list ? event->data.sequence_start.anchor : event->data.mapping_start.anchor,
                           list ? event->data.sequence_start.tag : event->data.mapping_start.tag);
     if (reader->depth == QKV_YAML_DEEPEST) {
-        char sentence[64];
-        snprintf(sentence, sizeof sentence, "nested deeper than %d levels", QKV_YAML_DEEPEST);
-        stop(reader, event->start_mark, sentence);
+        qkv_collect(reader->collector, place, "nested deeper than %d levels", QKV_YAML_DEEPEST);
+        reader->broken = true;
         return NULL;
     }
     reader->depth++;
@@ -203,14 +199,16 @@ static struct qkv_yaml_node *read_document(struct reader *reader)
     struct qkv_yaml_node *root = NULL;
     int documents = 0;
     yaml_event_t event;
-    for (bool ended = false; !ended && next_event(reader, &event);) {
+    for (bool ended = false; !ended && next_event(reader, &event); yaml_event_delete(&event)) {
         ended = event.type == YAML_STREAM_END_EVENT;
-        if (event.type == YAML_DOCUMENT_START_EVENT && documents++)
-            stop(reader, event.start_mark, "a second document starts here, but a file holds one");
-        else if (event.type == YAML_ALIAS_EVENT || event.type == YAML_SCALAR_EVENT ||
-                 event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT)
-            root = read_node(reader, &event);
-        yaml_event_delete(&event);
+        if (event.type == YAML_DOCUMENT_START_EVENT && documents++) {
+            qkv_collect(reader->collector, place_of(reader, event.start_mark),
+                        "a second document starts here, but a file holds one");
+            reader->broken = true;
+        }
+        bool is_around = ended || event.type == YAML_STREAM_START_EVENT ||
+                         event.type == YAML_DOCUMENT_START_EVENT || event.type == YAML_DOCUMENT_END_EVENT;
+        if (!is_around) root = read_node(reader, &event);
     }
     return root;
 }
@@ -243,7 +241,8 @@ static const char *suggest_config(const struct reader *reader)
 {
     size_t size = strlen(reader->path);
     if (size > 4 && !strcmp(reader->path + size - 4, ".yml")) size -= 4;
-    const char *meant = qkv_collector_text(reader->collector, "%.*s.yaml", (int)size, reader->path);
+    const char *meant = qkv_kept(
+        reader->collector, qkv_arena_format(reader->collector->arena, "%.*s.yaml", (int)size, reader->path));
     return qkv_path_exists(meant) ? meant : NULL;
 }
 
