@@ -24,9 +24,7 @@ folders="framework/engine/core framework/engine/graph framework/engine/kernels f
 # A public header belongs to the folder that defines the functions it declares. These headers declare none.
 public="framework/engine/include/qkv framework/translator/include/qkv"
 engine=${public%% *} translator=${public##* }
-owners="$translator/qkv.h:tools $engine/engine.h:framework/engine/optimize $engine/optimizer_options.h:framework/engine/core
-    $translator/attention_kind.h:framework/translator/config $translator/matrix.h:framework/translator/config
-    $translator/messages.h:framework/translator/config"
+owners="$translator/qkv.h:tools $engine/engine.h:framework/engine/optimize $engine/optimizer_options.h:framework/engine/core"
 
 longest_file=800
 longest_example=200 # one sitting

@@ -4,7 +4,6 @@
 #define QKV_CONFIG_KEYS_H
 
 #include "config/schema.h"
-#include "qkv/config.h"
 
 extern const struct qkv_schema qkv_config_schema;
 
@@ -22,7 +21,7 @@ extern const struct qkv_schema qkv_config_schema;
 #undef INTERNAL
 #undef CHOICES_END
 
-/* The enums of qkv/attention_kind.h, qkv/attention_rule.h and qkv/precision.h. */
+/* The enums of qkv/config.h, qkv/attention_rule.h and qkv/precision.h. */
 extern const struct qkv_choices qkv_alignment_reading_choices, qkv_attention_kernel_choices,
     qkv_precision_choices;
 

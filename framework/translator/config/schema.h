@@ -5,8 +5,7 @@
 #define QKV_CONFIG_SCHEMA_H
 
 #include "qkv/base.h"
-#include "qkv/matrix.h"
-#include "qkv/messages.h"
+#include "qkv/config.h"
 
 #include <stdbool.h>
 #include <stddef.h>

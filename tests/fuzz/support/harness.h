@@ -7,7 +7,7 @@
 #define QKV_TESTS_FUZZ_HARNESS_H
 
 #include "qkv/base.h"
-#include "qkv/messages.h"
+#include "qkv/config.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  *
  * Words are separated by white space. A word map has the weight of each source word for each target word. A decoder step
  * reads one target word and predicts the next, so its row of weights can be read in two ways (enum qkv_alignment_reading of
- * attention_kind.h): it belongs to the word that the step predicts, or to the word that it reads (Naive-Att and Shift-Att of
+ * config.h): it belongs to the word that the step predicts, or to the word that it reads (Naive-Att and Shift-Att of
  * Chen et al. 2020, "Accurate word alignment induction from neural machine translation"). Which is better depends on the
  * model and the layer.
  *
@@ -34,7 +34,6 @@
 #ifndef QKV_ALIGNMENT_H
 #define QKV_ALIGNMENT_H
 
-#include "qkv/attention_kind.h"
 #include "qkv/base.h"
 #include "qkv/config.h"
 

@@ -22,7 +22,7 @@
 #ifndef QKV_ATTENTION_MAP_H
 #define QKV_ATTENTION_MAP_H
 
-#include "qkv/attention_kind.h"
+#include "qkv/config.h"
 #include "qkv/format.h"
 #include "qkv/ops.h"
 

@@ -17,14 +17,42 @@
 #ifndef QKV_CONFIG_H
 #define QKV_CONFIG_H
 
-#include "qkv/attention_kind.h"
-#include "qkv/messages.h"
 #include "qkv/ops.h"
 #include "qkv/optimizer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+/* ---- values ---- */
+
+/* A list of texts. The code that fills it in owns the memory; a list that was read from a file lives in the arena that was
+ * passed to the reader. */
+struct qkv_texts {
+    int64_t count;
+    const char *const *text; /* [count] */
+};
+
+/* A matrix, row after row. Memory is owned as for struct qkv_texts. */
+struct qkv_matrix {
+    int64_t rows, columns; /* 0, 0: not given */
+    const double *value;   /* [rows, columns] */
+};
+
+/* The kinds of attention in an encoder-decoder. Models record attention by kind, reports show it. */
+enum qkv_attention_kind {
+    QKV_ATTENTION_ENCODER, /* self-attention: source words attend to source words */
+    QKV_ATTENTION_DECODER, /* causal self-attention: target words attend to earlier target words */
+    QKV_ATTENTION_CROSS,   /* target words attend to source words */
+    QKV_ATTENTION_KINDS,   /* number of kinds */
+};
+
+/* Which target word a row of cross attention belongs to; alignment.h says when which is better. */
+enum qkv_alignment_reading {
+    QKV_READING_PREDICTED, /* the word that the decoder step predicts */
+    QKV_READING_READ,      /* the word that the decoder step reads */
+    QKV_READINGS,          /* number of readings */
+};
 
 /* The enums whose values only a config names, such as enum qkv_level; qkv/choices.def lists their values and meanings,
  * qkv/choices.h has those of the engine. For each enum there is a function qkv_<enum>_name(value), such as
@@ -206,6 +234,19 @@ QKV_API struct qkv_optimizer_options
 qkv_optimizer_options_from_config(const struct qkv_training_config *training);
 QKV_API struct qkv_schedule qkv_schedule_from_config(const struct qkv_training_config *training,
                                                      int64_t hidden_size);
+
+/* ---- reading, checking and writing ---- */
+
+enum { QKV_MESSAGES_MAX = 100 };
+
+/* All errors of one YAML file, a config or a scene. Each text is one line, `configs/x.yaml:14:7: sentence`, without a newline or full stop. Lines and columns count from 1,
+ * columns in characters. Texts are in the order of their lines; errors about the whole file and about overrides come last.
+ * They live in the arena that was passed to the reader. When a file has more errors than `text` can hold, the last text
+ * gives the number of omitted errors. */
+struct qkv_messages {
+    int count;
+    const char *text[QKV_MESSAGES_MAX];
+};
 
 /* Reads a config: the defaults, then the YAML file at `path`, then the overrides, each of the form
  * `training.learning_rate=1e-3`; a later value replaces an earlier one. Unknown and missing keys, values of the wrong

@@ -49,8 +49,6 @@
 #include "qkv/attention_collect.h"
 #include "qkv/config.h"
 #include "qkv/explanation.h"
-#include "qkv/matrix.h"
-#include "qkv/messages.h"
 #include "qkv/vocabulary.h"
 
 /* ---- scenes ---- */

@@ -17,8 +17,8 @@
 #ifndef QKV_EXPLANATION_H
 #define QKV_EXPLANATION_H
 
-#include "qkv/attention_kind.h"
 #include "qkv/base.h"
+#include "qkv/config.h"
 #include "qkv/format.h"
 
 #include <stddef.h>

@@ -36,7 +36,6 @@
 #ifndef QKV_MODEL_H
 #define QKV_MODEL_H
 
-#include "qkv/attention_kind.h"
 #include "qkv/batch.h"
 #include "qkv/config.h"
 #include "qkv/graph.h"
