@@ -125,9 +125,7 @@ Test(config, refuses_values_of_the_wrong_type)
         {"testing: {beam_alpha: .inf}", "4:23: testing.beam_alpha is '.inf', but must be a number"},
         {"testing: {beam_alpha: 1e999}",
          "4:23: testing.beam_alpha is 1e999, but must be a number that a double can hold"},
-        {"testing: {beam_alpha: {a: 1}}", "4:23: testing.beam_alpha is a section, but must be a number"},
         {"model: {tied_softmax: yes}", "4:23: model.tied_softmax is 'yes', but must be true or false"},
-        {"model: {tied_softmax: 1}", "4:23: model.tied_softmax is 1, but must be true or false"},
         {"-s data.train=", "-s data.train=: data.train must not be empty"},
         {"-s training.adam_betas=0.9",
          "-s training.adam_betas=0.9: training.adam_betas is 0.9, but must be a list of two numbers, [a, b]"},
@@ -162,16 +160,9 @@ Test(config, refuses_values_out_of_range)
     EXPECT_WRONG(CONFIG_BASE, cases);
 }
 
-/* ", loss, ppl, ...": the names of all metrics that are computed while a model is trained. */
-#define METRIC(NAME, name, choice, ...) ", " choice
-#define REQUESTED_METRIC(...)
-static const char METRICS[] =
-#include "qkv/metrics.def"
-    ;
-
 Test(config, refuses_unknown_choices_and_lists_the_known)
 {
-    const char *const cases[][2] = {
+    static const char *const cases[][2] = {
         {"model: {decoder: {norm: batch}}",
          "4:25: model.decoder.norm is 'batch', but must be one of layer, rms"},
         {"model: {decoder: {attention: {kernel: fast}}}",
@@ -180,10 +171,6 @@ Test(config, refuses_unknown_choices_and_lists_the_known)
          "4:25: model.decoder.type is 'rnn', but must be one of transformer, recurrent"},
         {"model: {initializer: ones}", "4:22: model.initializer is 'ones', but must be one of "
                                        "xavier_uniform, xavier_normal, uniform, normal, zeros"},
-        {"-s training.early_stopping_metric=perplexity",
-         format("-s training.early_stopping_metric=perplexity: training.early_stopping_metric is "
-                "'perplexity', but must be one of %s",
-                METRICS + strlen(", "))},
     };
     EXPECT_WRONG(CONFIG_BASE, cases);
 }
@@ -195,8 +182,6 @@ Test(config, refuses_keys_that_contradict_each_other)
          "6:5: model.encoder.num_heads is 3, but must divide model.encoder.hidden_size (64)"},
         {"model: {encoder: {hidden_size: 66}, decoder: {hidden_size: 66, num_heads: 3}}",
          "4:19: model.encoder.num_heads is 4, but must divide model.encoder.hidden_size (66)"},
-        {"model: {encoder: {num_heads: 3, attention: {key_width: 8}}}",
-         "4:19: model.encoder.num_heads is 3, but must divide model.encoder.hidden_size (64)"},
         {"model: {encoder: {hidden_size: 32}}",
          "4:19: model.decoder.hidden_size is 64, but must equal model.encoder.hidden_size (32)"},
         {"model: {encoder: {embeddings: {embedding_dim: 32}}}",
@@ -255,9 +240,6 @@ Test(config, refuses_attention_keys_that_contradict_each_other)
         {"model: {encoder: {positions: {buckets: 16}}}",
          "4:31: model.encoder.positions.buckets is 16, but has an effect only when "
          "model.encoder.positions.type is relative (it is sinusoidal)"},
-        {"model: {decoder: {positions: {type: rotary, max_distance: 40}}}",
-         "4:45: model.decoder.positions.max_distance is 40, but has an effect only when "
-         "model.decoder.positions.type is relative (it is rotary)"},
         {"model: {decoder: {positions: {type: alibi, base: 20}}}",
          "4:44: model.decoder.positions.base is 20, but has an effect only when model.decoder.positions.type "
          "is sinusoidal or rotary (it is alibi)"},
@@ -295,7 +277,6 @@ Test(config, refuses_ambiguous_yaml)
     EXPECT_WRONG(CONFIG_BASE, cases);
     static const char *const files[][2] = {
         {"- name", "1:1: the file must be a mapping of keys to values"},
-        {"just words", "1:1: the file must be a mapping of keys to values"},
         {"", " the file is empty"},
         {"# nothing\n", " the file is empty"},
         {"name: x\n\tdata: 3", "2:1: not valid YAML: found a tab character that violates indentation while "
@@ -366,22 +347,14 @@ Test(config, refuses_bad_arguments)
 
 /* ---- the reference ---- */
 
+/* tests/config/config.c tests that each row is a key that is read. */
 Test(config, reference_lists_each_key_once)
 {
     const char *reference = run_ok("qkv config --reference");
-    int keys = lines_with(config(SMALLEST, "--full").output, ": ");
-    cr_assert_gt(keys, 90);
-    cr_assert_eq(lines_with(reference, "\n| `"), keys);
-    char *overrides = format(" ");
-    for (const char *row = reference; (row = strstr(row, "\n| `")); row++) {
-        int length = (int)strcspn(row + 4, "`");
-        cr_expect_eq(lines_with(reference, format("\n| `%.*s` |", length, row + 4)), 1, "%s", row);
-        overrides = format("%s -s '%.*s=?'", overrides, length, row + 4);
-        if (lines_with(overrides, " -s ") < 60 && strstr(row + 4, "\n| `")) continue;
-        /* Each is a key that overrides know, too. */
-        cr_expect(lacks(config(SMALLEST, overrides).error, "unknown"));
-        overrides = format(" ");
-    }
+    cr_assert_eq(lines_with(reference, "\n| `"), lines_with(config(SMALLEST, "--full").output, ": "));
+    for (const char *row = reference; (row = strstr(row, "\n| `")); row++)
+        cr_expect_eq(lines_with(reference, format("%.*s", (int)strcspn(row + 4, "`") + 5, row)), 1, "%.80s",
+                     row);
 }
 
 Test(config, docs_contain_the_reference)

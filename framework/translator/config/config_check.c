@@ -139,16 +139,15 @@ static void require(const struct check *check, bool holds, const char *path, con
 }
 
 /* Unless `holds`, reports "<path> is 3, but <must> <other> (64)", where `must` is a phrase such as "must divide". */
-static void require_relation(const struct check *check, bool holds, const char *path, const char *must,
-                             const char *other)
+static void relate(const struct check *check, bool holds, const char *path, const char *must,
+                   const char *other)
 {
     if (!holds)
         require(check, false, path, other, "%s %s (%s)", must, full(check, other), value_of(check, other));
 }
 
 /* Unless `holds`, reports "<path> is noam, but needs <other><how>". */
-static void require_key(const struct check *check, bool holds, const char *path, const char *other,
-                        const char *how)
+static void need(const struct check *check, bool holds, const char *path, const char *other, const char *how)
 {
     if (!holds) require(check, false, path, other, "needs %s%s", full(check, other), how);
 }
@@ -159,12 +158,12 @@ static void check_attention(const struct check *check, const struct qkv_stack_co
 {
     const struct qkv_attention_config *attention = &stack->attention;
     bool widths_given = attention->key_width && attention->value_width;
-    require_relation(check, widths_given || stack->hidden_size % stack->num_heads == 0, ".num_heads",
-                     "must divide", ".hidden_size");
-    require_relation(check, !attention->key_value_heads || stack->num_heads % attention->key_value_heads == 0,
-                     ".attention.key_value_heads", "must divide", ".num_heads");
-    require_key(check, !attention->global_tokens || attention->window < QKV_WINDOW_NONE,
-                ".attention.global_tokens", ".attention.window", ": without it every token is global");
+    relate(check, widths_given || stack->hidden_size % stack->num_heads == 0, ".num_heads", "must divide",
+           ".hidden_size");
+    relate(check, !attention->key_value_heads || stack->num_heads % attention->key_value_heads == 0,
+           ".attention.key_value_heads", "must divide", ".num_heads");
+    need(check, !attention->global_tokens || attention->window < QKV_WINDOW_NONE, ".attention.global_tokens",
+         ".attention.window", ": without it every token is global");
 }
 
 static void check_positions(const struct check *check, const struct qkv_stack_config *stack)
@@ -180,18 +179,17 @@ static void check_positions(const struct check *check, const struct qkv_stack_co
                        "%s is rotary, which rotates pairs of numbers, but the key width of a head is %lld",
                        full(check, ".positions.type"), (long long)key_width);
     /* data.*.max_length counts words only, positions.max_length also </s> (or <s>): so > and not >=. */
-    require_relation(check,
-                     positions->type != QKV_POSITION_LEARNED ||
-                         positions->max_length > (encoder ? &data->src : &data->trg)->max_length,
-                     ".positions.max_length", "learned positions must exceed",
-                     encoder ? "data.src.max_length" : "data.trg.max_length");
+    relate(check,
+           positions->type != QKV_POSITION_LEARNED ||
+               positions->max_length > (encoder ? &data->src : &data->trg)->max_length,
+           ".positions.max_length", "learned positions must exceed",
+           encoder ? "data.src.max_length" : "data.trg.max_length");
     require(check, !relative || !encoder || positions->buckets % 2 == 0, ".positions.buckets",
             ".positions.type", "must be even: half of them are for each direction");
-    require_relation(check,
-                     !relative ||
-                         positions->max_distance > qkv_attention_single_buckets(positions->buckets, !encoder),
-                     ".positions.max_distance", encoder ? "must exceed a quarter of" : "must exceed half of",
-                     ".positions.buckets");
+    relate(check,
+           !relative || positions->max_distance > qkv_attention_single_buckets(positions->buckets, !encoder),
+           ".positions.max_distance", encoder ? "must exceed a quarter of" : "must exceed half of",
+           ".positions.buckets");
 }
 
 static void check_transformer_stack(struct check check, const struct qkv_stack_config *stack,
@@ -205,8 +203,8 @@ static void check_transformer_stack(struct check check, const struct qkv_stack_c
             "must be at least 0, or -1 for the value of %s.dropout", section);
     check_attention(&check, stack);
     check_positions(&check, stack);
-    require_relation(&check, !width || width == stack->hidden_size, ".embeddings.embedding_dim",
-                     "must be 0 or", ".hidden_size");
+    relate(&check, !width || width == stack->hidden_size, ".embeddings.embedding_dim", "must be 0 or",
+           ".hidden_size");
 }
 
 static int64_t embedding_width(const struct qkv_stack_config *stack)
@@ -216,61 +214,58 @@ static int64_t embedding_width(const struct qkv_stack_config *stack)
 
 static void check_recurrent(const struct check *check, const struct qkv_model_config *model)
 {
-    static const char *const init = "model.decoder.init_hidden",
-                             *const score = "model.decoder.attention.score",
-                             *const embedding = "model.decoder.embeddings.embedding_dim",
-                             *const hidden = "model.encoder.hidden_size",
-                             *const gate = "model.lstm_forget_gate";
     const struct qkv_stack_config *encoder = &model->encoder, *decoder = &model->decoder;
+    enum qkv_attention_score score = decoder->attention.score;
+    const struct qkv_key *gate = qkv_key_at(&qkv_config_schema, "model.lstm_forget_gate");
     int64_t memory_width = encoder->hidden_size * (encoder->bidirectional ? 2 : 1);
     bool same_cells = encoder->rnn_type == decoder->rnn_type && encoder->num_layers == decoder->num_layers &&
                       encoder->hidden_size == decoder->hidden_size;
     bool has_gate = encoder->rnn_type == QKV_CELL_LSTM || decoder->rnn_type == QKV_CELL_LSTM;
-    require_key(check, !encoder->reverse || !encoder->bidirectional, "model.encoder.reverse",
-                "model.encoder.bidirectional", " to be false");
-    require(check, decoder->init_hidden != QKV_INIT_HIDDEN_LAST || same_cells, init, hidden,
+    need(check, !encoder->reverse || !encoder->bidirectional, ".encoder.reverse", ".encoder.bidirectional",
+         " to be false");
+    require(check, decoder->init_hidden != QKV_INIT_HIDDEN_LAST || same_cells, ".decoder.init_hidden",
+            ".encoder.hidden_size",
             "needs encoder and decoder to agree in rnn_type, num_layers and hidden_size");
-    require(check,
-            decoder->attention.score != QKV_ATTENTION_SCORE_DOT || memory_width == decoder->hidden_size,
-            score, hidden, "needs states of the same width: the encoder has %lld%s, the decoder %lld",
+    require(check, score != QKV_ATTENTION_SCORE_DOT || memory_width == decoder->hidden_size,
+            ".decoder.attention.score", ".encoder.hidden_size",
+            "needs states of the same width: the encoder has %lld%s, the decoder %lld",
             (long long)memory_width, encoder->bidirectional ? " (two directions)" : "",
             (long long)decoder->hidden_size);
-    if (decoder->attention.score == QKV_ATTENTION_SCORE_NONE && !decoder->input_feeding &&
-        decoder->init_hidden == QKV_INIT_HIDDEN_ZERO)
-        qkv_key_report(
-            &check->keys, init, score,
-            "%s is zero, but with %s none and model.decoder.input_feeding false the decoder would know "
-            "nothing of the source",
-            init, score);
-    require_key(check, !model->tied_embeddings || embedding_width(encoder) == embedding_width(decoder),
-                "model.tied_embeddings", embedding, " to be that of the encoder");
-    require_key(check, !model->tied_softmax || embedding_width(decoder) == decoder->hidden_size,
-                "model.tied_softmax", embedding, " to be hidden_size");
     require(check,
-            has_gate || qkv_key_is_derivable(qkv_key_at(&qkv_config_schema, gate), check->config,
-                                             check->keys.collector->arena),
-            gate, "model.encoder.rnn_type",
+            score != QKV_ATTENTION_SCORE_NONE || decoder->input_feeding ||
+                decoder->init_hidden != QKV_INIT_HIDDEN_ZERO,
+            ".decoder.init_hidden", ".decoder.attention.score",
+            "with model.decoder.attention.score none and model.decoder.input_feeding false the decoder would "
+            "know "
+            "nothing of the source");
+    need(check, !model->tied_embeddings || embedding_width(encoder) == embedding_width(decoder),
+         ".tied_embeddings", ".decoder.embeddings.embedding_dim", " to be that of the encoder");
+    need(check, !model->tied_softmax || embedding_width(decoder) == decoder->hidden_size, ".tied_softmax",
+         ".decoder.embeddings.embedding_dim", " to be hidden_size");
+    require(check, has_gate || qkv_key_is_derivable(gate, check->config, check->keys.collector->arena),
+            ".lstm_forget_gate", ".encoder.rnn_type",
             "has an effect only when model.encoder.rnn_type or model.decoder.rnn_type is lstm");
 }
 
-static void check_model(const struct check *check)
+static void check_model(struct check check)
 {
-    const struct qkv_model_config *model = &check->config->model;
+    const struct qkv_model_config *model = &check.config->model;
     bool recurrent = model->encoder.type == QKV_NETWORK_RECURRENT;
     bool same_type = model->encoder.type == model->decoder.type;
-    require_relation(check, same_type, "model.decoder.type", "must equal", "model.encoder.type");
-    if (recurrent && same_type) check_recurrent(check, model);
-    check_transformer_stack(*check, &model->encoder, "model.encoder");
-    check_transformer_stack(*check, &model->decoder, "model.decoder");
-    require(check,
+    check.section = "model";
+    relate(&check, same_type, ".decoder.type", "must equal", ".encoder.type");
+    if (recurrent && same_type) check_recurrent(&check, model);
+    check_transformer_stack(check, &model->encoder, "model.encoder");
+    check_transformer_stack(check, &model->decoder, "model.decoder");
+    require(&check,
             model->decoder.type != QKV_NETWORK_TRANSFORMER ||
                 model->decoder.attention.score == QKV_ATTENTION_SCORE_SCALED_DOT,
-            "model.decoder.attention.score", "model.decoder.type", "a transformer has scaled_dot");
-    require_relation(check, recurrent || model->encoder.hidden_size == model->decoder.hidden_size,
-                     "model.decoder.hidden_size", "must equal", "model.encoder.hidden_size");
-    require_key(check, !*model->settings || *model->network, "model.settings", "model.network", "");
-    require_key(check, !model->tied_embeddings || check->config->data.joint_vocabulary,
-                "model.tied_embeddings", "data.joint_vocabulary", "");
+            ".decoder.attention.score", ".decoder.type", "a transformer has scaled_dot");
+    relate(&check, recurrent || model->encoder.hidden_size == model->decoder.hidden_size,
+           ".decoder.hidden_size", "must equal", ".encoder.hidden_size");
+    need(&check, !*model->settings || *model->network, ".settings", ".network", "");
+    need(&check, !model->tied_embeddings || check.config->data.joint_vocabulary, ".tied_embeddings",
+         "data.joint_vocabulary", "");
 }
 
 /* ---- data, training, testing ---- */
@@ -302,18 +297,17 @@ static void check_merges(struct check check, const struct qkv_text_config *text,
             "needs %s.bpe_dropout to be 0: BPE dropout makes pieces of any frequency", side);
 }
 
-static void check_joint_vocabulary(const struct check *check)
+static void check_joint_vocabulary(struct check check)
 {
     static const char *const must = "with a joint vocabulary must equal";
-    const struct qkv_text_config *source = &check->config->data.src, *target = &check->config->data.trg;
-    if (!check->config->data.joint_vocabulary) return;
-    require_relation(check, source->level == target->level, "data.trg.level", must, "data.src.level");
-    require_relation(check, source->num_merges == target->num_merges, "data.trg.num_merges", must,
-                     "data.src.num_merges");
-    require_relation(check, source->voc_limit == target->voc_limit, "data.trg.voc_limit", must,
-                     "data.src.voc_limit");
-    require_relation(check, source->voc_min_freq == target->voc_min_freq, "data.trg.voc_min_freq", must,
-                     "data.src.voc_min_freq");
+    const struct qkv_text_config *source = &check.config->data.src, *target = &check.config->data.trg;
+    if (!check.config->data.joint_vocabulary) return;
+    check.section = "data";
+    relate(&check, source->level == target->level, ".trg.level", must, ".src.level");
+    relate(&check, source->num_merges == target->num_merges, ".trg.num_merges", must, ".src.num_merges");
+    relate(&check, source->voc_limit == target->voc_limit, ".trg.voc_limit", must, ".src.voc_limit");
+    relate(&check, source->voc_min_freq == target->voc_min_freq, ".trg.voc_min_freq", must,
+           ".src.voc_min_freq");
 }
 
 /* Reports keys that are not set although the value of a choice needs them. */
@@ -325,10 +319,10 @@ static void check_needs(const struct check *check)
         for (; path && *path && **path; path++) {
             const struct qkv_key *needed = qkv_key_at(&qkv_config_schema, *path);
             if (needed->kind == QKV_KEY_TEXT)
-                require_key(check, *qkv_key_text(needed, check->config), key->path, *path, "");
+                need(check, *qkv_key_text(needed, check->config), key->path, *path, "");
             else
-                require_key(check, *(const int64_t *)qkv_key_value(needed, check->config) > 0, key->path,
-                            *path, " above 0");
+                need(check, *(const int64_t *)qkv_key_value(needed, check->config) > 0, key->path, *path,
+                     " above 0");
         }
     }
 }
@@ -346,62 +340,62 @@ static bool drops_out(const struct qkv_stack_config *stack, bool is_decoder)
 /* Guided alignment needs links, a head of cross attention, and the same tokens in each epoch. */
 static void check_guided_alignment(const struct check *check)
 {
-    static const char *const guided = "training.guided_alignment";
     const struct qkv_config *config = check->config;
     const struct qkv_training_config *training = &config->training;
     const struct qkv_stack_config *decoder = &config->model.decoder;
     bool transformer = decoder->type == QKV_NETWORK_TRANSFORMER;
     if (training->guided_alignment == 0) return;
-    require_key(check, *config->data.train_links, guided, "data.train_links", "");
+    need(check, *config->data.train_links, ".guided_alignment", "data.train_links", "");
     if (config->data.src.bpe_dropout > 0 || config->data.trg.bpe_dropout > 0)
-        qkv_key_report(&check->keys, guided, "data.src.bpe_dropout",
+        qkv_key_report(&check->keys, "training.guided_alignment", "data.src.bpe_dropout",
                        "training.guided_alignment needs the same pieces of words in each epoch: set "
                        "data.src.bpe_dropout and data.trg.bpe_dropout to 0");
-    require_key(check, transformer, guided, "model.decoder.type",
-                " transformer: it guides a head of multi-head attention");
-    require_relation(check, !transformer || training->guided_alignment_layer <= decoder->num_layers,
-                     "training.guided_alignment_layer", "must not exceed", "model.decoder.num_layers");
-    require_relation(check, !transformer || training->guided_alignment_head <= decoder->num_heads,
-                     "training.guided_alignment_head", "must not exceed", "model.decoder.num_heads");
+    need(check, transformer, ".guided_alignment", "model.decoder.type",
+         " transformer: it guides a head of multi-head attention");
+    relate(check, !transformer || training->guided_alignment_layer <= decoder->num_layers,
+           ".guided_alignment_layer", "must not exceed", "model.decoder.num_layers");
+    relate(check, !transformer || training->guided_alignment_head <= decoder->num_heads,
+           ".guided_alignment_head", "must not exceed", "model.decoder.num_heads");
 }
 
 /* `ends`: training must have an end. */
-static void check_training(const struct check *check, bool ends)
+static void check_training(struct check check, bool ends)
 {
-    const struct qkv_training_config *training = &check->config->training;
-    bool drops =
-        drops_out(&check->config->model.encoder, false) || drops_out(&check->config->model.decoder, true);
+    const struct qkv_training_config *training = &check.config->training;
+    const struct qkv_model_config *model = &check.config->model;
+    bool drops = drops_out(&model->encoder, false) || drops_out(&model->decoder, true);
+    check.section = "training";
     if (ends && !training->updates && !training->epochs)
-        qkv_key_report(&check->keys, "training.updates", "training.epochs",
+        qkv_key_report(&check.keys, "training.updates", "training.epochs",
                        "training.updates or training.epochs must be given, so that training ends");
-    check_needs(check);
-    require_key(check, !training->patience || *check->config->data.dev, "training.patience", "data.dev", "");
-    require(check, training->snapshots != 1, "training.snapshots", "training.snapshots",
+    check_needs(&check);
+    need(&check, !training->patience || *check.config->data.dev, ".patience", "data.dev", "");
+    require(&check, training->snapshots != 1, ".snapshots", ".snapshots",
             "must be 0 or at least 2: the first and the last");
-    require_key(check, training->r_drop == 0 || drops, "training.r_drop", "model.encoder.dropout",
-                " above 0, or another dropout: without, both passes are equal");
-    require_key(check, training->simcut == 0 || training->simcut_rate > 0 || drops, "training.simcut",
-                "training.simcut_rate", " above 0, or some dropout: without, both passes are equal");
+    need(&check, training->r_drop == 0 || drops, ".r_drop", "model.encoder.dropout",
+         " above 0, or another dropout: without, both passes are equal");
+    need(&check, training->simcut == 0 || training->simcut_rate > 0 || drops, ".simcut", ".simcut_rate",
+         " above 0, or some dropout: without, both passes are equal");
     if (training->r_drop > 0 && training->simcut > 0)
-        qkv_key_report(&check->keys, "training.simcut", "training.r_drop",
+        qkv_key_report(&check.keys, "training.simcut", "training.r_drop",
                        "training.simcut and training.r_drop are both above 0, but a batch has one second "
                        "pass: set one of them to 0");
-    check_guided_alignment(check);
-    require_relation(check, training->learning_rate_min <= training->learning_rate,
-                     "training.learning_rate_min", "must not exceed", "training.learning_rate");
+    check_guided_alignment(&check);
+    relate(&check, training->learning_rate_min <= training->learning_rate, ".learning_rate_min",
+           "must not exceed", ".learning_rate");
 }
 
-static void check_testing(const struct check *check)
+static void check_testing(struct check check)
 {
-    const struct qkv_testing_config *testing = &check->config->testing;
-    require_key(check, !testing->average || *check->config->data.dev, "testing.average", "data.dev", "");
-    require_relation(check, testing->average <= check->config->training.keep_best_ckpts, "testing.average",
-                     "must not exceed", "training.keep_best_ckpts");
-    require_relation(check, testing->n_best <= testing->beam_size, "testing.n_best", "must not exceed",
-                     "testing.beam_size");
-    require_relation(check,
-                     !testing->max_output_length || testing->min_output_length <= testing->max_output_length,
-                     "testing.min_output_length", "must not exceed", "testing.max_output_length");
+    const struct qkv_testing_config *testing = &check.config->testing;
+    int64_t longest = testing->max_output_length;
+    check.section = "testing";
+    need(&check, !testing->average || *check.config->data.dev, ".average", "data.dev", "");
+    relate(&check, testing->average <= check.config->training.keep_best_ckpts, ".average", "must not exceed",
+           "training.keep_best_ckpts");
+    relate(&check, testing->n_best <= testing->beam_size, ".n_best", "must not exceed", ".beam_size");
+    relate(&check, !longest || testing->min_output_length <= longest, ".min_output_length", "must not exceed",
+           ".max_output_length");
 }
 
 /* Collects an error for each rule that the config breaks; if it breaks none, derives the values that follow from others. */
@@ -413,13 +407,13 @@ static void complete(struct qkv_config *config, const struct qkv_key_source *sou
         check_name(&check);
         check_effects(config, &check.keys);
     }
-    check_model(&check);
+    check_model(check);
     if (rules != RULES_OF_MODEL) {
         check_merges(check, &config->data.src, "data.src");
         check_merges(check, &config->data.trg, "data.trg");
-        check_joint_vocabulary(&check);
-        check_training(&check, rules == RULES_OF_TRAINING);
-        check_testing(&check);
+        check_joint_vocabulary(check);
+        check_training(check, rules == RULES_OF_TRAINING);
+        check_testing(check);
     }
     if (!qkv_collector_failed(collector) && !derive(config, collector->arena))
         collector->out_of_memory = true;

@@ -407,84 +407,78 @@ bool qkv_schema_defaults(const struct qkv_schema *schema, void *config, struct q
     return true;
 }
 
-static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node *section,
-                         const char *prefix);
-
-/* Reads one entry of a section: a key with its value, or a subsection. */
-static void read_entry(struct qkv_reading *reading, const struct qkv_yaml_node *value, const char *prefix)
+/* Notes where the value of a key came from. */
+static void set_source(const struct qkv_reading *reading, const struct qkv_key *key, struct qkv_place place,
+                       int extended, bool valid)
 {
-    char names[QKV_SECTION_SIZE];
-    const struct qkv_yaml_node *name = value->key;
-    struct qkv_place place = {reading->file->path, name->line, name->column};
-    if (reading->extends && !*prefix && !strcmp(name->text, EXTENDS)) return; /* read_file has read it */
-    const char *path = qkv_kept(reading->collector, qkv_arena_format(reading->collector->arena, "%s%s%s",
-                                                                     prefix, *prefix ? "." : "", name->text));
-    if (strchr(name->text, '.')) {
-        qkv_collect(reading->collector, place, "unknown key %s; a dot does not open a section here",
-                    qkv_printable(reading->collector->arena, path));
-        return;
-    }
-    const struct qkv_key *key = qkv_schema_find(reading->schema, path);
-    if (key && value->kind == QKV_YAML_MAPPING && *qkv_schema_keys_of(reading->schema, path, '_', names)) {
-        qkv_collect(reading->collector, place, "%s is one value, not a section; keys beside it are %s", path,
-                    names);
-        reading->sources[key - reading->schema->keys].bad = true;
-    } else if (key) {
-        struct qkv_place value_place = {reading->file->path, value->line, value->column};
-        /* A missing value is reported at its key. */
-        if (is_null(value) && !*value->text) value_place = place;
-        bool valid =
-            read_value(&(struct value){key, value_place, reading->collector}, value, reading->config);
-        reading->sources[key - reading->schema->keys] =
-            (struct qkv_key_source){place, reading->file->extended, .given = true, .bad = !valid};
-    } else if (!qkv_schema_is_section(reading->schema, path)) {
-        qkv_collect_unknown(reading->collector, reading->schema, place, path);
-    } else if (value->kind == QKV_YAML_MAPPING) {
-        read_section(reading, value, path);
-    } else if (value->kind != QKV_YAML_REFUSED && !is_null(value)) {
-        qkv_collect(reading->collector, place, "%s must be a section of keys: %s", path,
-                    qkv_schema_keys_of(reading->schema, path, '.', names));
-    }
+    reading->sources[key - reading->schema->keys] =
+        (struct qkv_key_source){place, extended, .given = true, .bad = !valid};
 }
 
+/* Reads the entries of a section, each a key with its value or a subsection. */
 static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node *section, const char *prefix)
 {
-    for (const struct qkv_yaml_node *value = section->first; value; value = value->next)
-        read_entry(reading, value, prefix);
+    const struct qkv_schema *schema = reading->schema;
+    struct qkv_collector *collector = reading->collector;
+    for (const struct qkv_yaml_node *node = section->first; node; node = node->next) {
+        char names[QKV_SECTION_SIZE];
+        const struct qkv_yaml_node *name = node->key;
+        struct qkv_place place = {reading->file->path, name->line, name->column};
+        if (reading->extends && !*prefix && !strcmp(name->text, EXTENDS))
+            continue; /* read_file has read it */
+        const char *path = qkv_kept(
+            collector, qkv_arena_format(collector->arena, "%s%s%s", prefix, *prefix ? "." : "", name->text));
+        const struct qkv_key *key = qkv_schema_find(schema, path);
+        bool is_mapping = node->kind == QKV_YAML_MAPPING;
+        if (strchr(name->text, '.')) {
+            qkv_collect(collector, place, "unknown key %s; a dot does not open a section here",
+                        qkv_printable(collector->arena, path));
+        } else if (key && is_mapping && *qkv_schema_keys_of(schema, path, '_', names)) {
+            qkv_collect(collector, place, "%s is one value, not a section; keys beside it are %s", path,
+                        names);
+            reading->sources[key - schema->keys].bad = true;
+        } else if (key) {
+            /* A missing value is reported at its key. */
+            struct qkv_place there = {reading->file->path, node->line, node->column};
+            const struct value value = {key, is_null(node) && !*node->text ? place : there, collector};
+            set_source(reading, key, place, reading->file->extended,
+                       read_value(&value, node, reading->config));
+        } else if (!qkv_schema_is_section(schema, path)) {
+            qkv_collect_unknown(collector, schema, place, path);
+        } else if (is_mapping) {
+            read_section(reading, node, path);
+        } else if (node->kind != QKV_YAML_REFUSED && !is_null(node)) {
+            qkv_collect(collector, place, "%s must be a section of keys: %s", path,
+                        qkv_schema_keys_of(schema, path, '.', names));
+        }
+    }
 }
 
 /* Reads one `key=value` of the command line. */
 static void read_override(struct qkv_reading *reading, const char *text)
 {
-    struct qkv_place place = {.name = "-s"};
-    const char *equals = strchr(text, '=');
-    char names[QKV_SECTION_SIZE];
-    place.name =
-        qkv_kept(reading->collector, qkv_arena_format(reading->collector->arena, "-s %s",
-                                                      qkv_printable(reading->collector->arena, text)));
-    if (!equals || equals == text) {
-        qkv_collect(reading->collector, place, "must have the form key=value");
-        return;
-    }
-    const char *path = qkv_kept(
-        reading->collector, qkv_arena_format(reading->collector->arena, "%.*s", (int)(equals - text), text));
-    if (!qkv_is_utf8(text)) {
-        qkv_collect(reading->collector, (struct qkv_place){.name = "-s"}, "not valid UTF-8");
-        return;
-    }
+    struct qkv_collector *collector = reading->collector;
+    struct qkv_arena *arena = collector->arena;
+    const char *shown = qkv_kept(collector, qkv_arena_format(arena, "-s %s", qkv_printable(arena, text)));
+    const struct qkv_place place = {.name = shown};
+    int size = (int)strcspn(text, "=");
+    const char *path = qkv_kept(collector, qkv_arena_format(arena, "%.*s", size, text));
     const struct qkv_key *key = qkv_schema_find(reading->schema, path);
-    if (key) {
-        bool valid = qkv_value_read_text(key, equals + 1, place, reading->config, reading->collector);
-        reading->sources[key - reading->schema->keys] =
-            (struct qkv_key_source){place, .given = true, .bad = !valid};
-    } else if (reading->extends && !strcmp(path, EXTENDS)) {
-        qkv_collect(reading->collector, place, "extends can only be set in a file");
-    } else if (qkv_schema_is_section(reading->schema, path)) {
-        qkv_collect(reading->collector, place, "%s is a section; set one of its keys: %s", path,
+    char names[QKV_SECTION_SIZE];
+    if (!size || !text[size])
+        qkv_collect(collector, place, "must have the form key=value");
+    else if (!qkv_is_utf8(text))
+        qkv_collect(collector, (struct qkv_place){.name = "-s"}, "not valid UTF-8");
+    else if (key)
+        set_source(reading, key, place, 0,
+                   qkv_value_read_text(key, text + size + 1, place, reading->config, collector));
+    else if (reading->extends && !strcmp(path, EXTENDS))
+        qkv_collect(collector, place, "extends can only be set in a file");
+    else if (qkv_schema_is_section(reading->schema, path))
+        qkv_collect(collector, place, "%s is a section; set one of its keys: %s", path,
                     qkv_schema_keys_of(reading->schema, path, '.', names));
-    } else {
-        qkv_collect_unknown(reading->collector, reading->schema, place, path);
-    }
+    else
+        qkv_collect_unknown(collector, reading->schema, place, path);
 }
 
 static bool is_same_inode(const struct stat *a, const struct stat *b)
