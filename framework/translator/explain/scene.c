@@ -466,9 +466,12 @@ enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_aren
     struct qkv_run run;
     struct qkv_error inner;
     const char *checkpoint = *scene->run.checkpoint ? scene->run.checkpoint : NULL;
-    if (qkv_run_open(&run, scene->run.path, checkpoint, QKV_FLOAT64, &inner))
-        return qkv_error_set(error, "%s%s", qkv_scene_place(scene, "run.path", arena), inner.message);
-    enum qkv_status status = qkv_walk_scene(QKV_FLOAT64, scene, &run, arena, explanation, error);
+    enum qkv_status status = qkv_run_open(&run, scene->run.path, checkpoint, QKV_FLOAT64, &inner);
+    if (status) {
+        qkv_error_set(error, "%s%s", qkv_scene_place(scene, "run.path", arena), inner.message);
+        return status;
+    }
+    status = qkv_walk_scene(QKV_FLOAT64, scene, &run, arena, explanation, error);
     qkv_run_release(&run);
     return status;
 }
