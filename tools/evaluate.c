@@ -11,6 +11,7 @@
 #include "text_notes.h"
 #include "unknown_words.h"
 
+#include "processes/processes.h"
 #include "qkv/heads.h"
 #include "qkv/run.h"
 #include "qkv/trainer.h"

@@ -4,6 +4,7 @@
 #include "core/memory.h"
 #include "print.h"
 
+#include "checkpoint/safetensors.h"
 #include "config/config_keys.h"
 #include "framework/engine/core/text.h"
 #include "qkv/run.h"

@@ -1,6 +1,7 @@
 /* The loss of guided alignment, against the attention weights of a forced pass. */
 #include "tiny.h"
 
+#include "models/network.h"
 #include "qkv/ops.h"
 
 #include <criterion/criterion.h>

@@ -3,6 +3,7 @@
 #include "tiny.h"
 #include "zeroed_head.h"
 
+#include "models/network.h"
 #include "qkv/layers.h"
 
 #include <criterion/criterion.h>

@@ -3,6 +3,7 @@
 
 #include "framework/engine/check/check.h"
 #include "metrics/metric.h"
+#include "models/network.h"
 #include "qkv/explain.h"
 #include "qkv/metrics.h"
 #include "qkv/network.h"

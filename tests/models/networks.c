@@ -3,6 +3,7 @@
 #include "support.h"
 #include "tiny.h"
 
+#include "models/network.h"
 #include "qkv/attention_collect.h"
 
 #include <criterion/criterion.h>

@@ -2,6 +2,7 @@
 #include "next_tokens.h"
 #include "tiny.h"
 
+#include "models/network.h"
 #include "qkv/vocabulary.h"
 
 #include <criterion/criterion.h>

@@ -2,6 +2,7 @@
  * states, and the layers by role hold the parameters that they were computed with. */
 #include "tiny.h"
 
+#include "models/network.h"
 #include "qkv/layers.h"
 
 #include <criterion/criterion.h>

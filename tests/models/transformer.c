@@ -3,6 +3,7 @@
 #include "tiny.h"
 
 #include "framework/engine/graph/internal.h"
+#include "models/network.h"
 #include "qkv/network.h"
 
 #include <criterion/criterion.h>

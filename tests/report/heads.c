@@ -4,6 +4,7 @@
 #include "support.h"
 #include "zeroed_head.h"
 
+#include "models/network.h"
 #include "qkv/attention_collect.h"
 #include "qkv/heads.h"
 #include "qkv/layers.h"

@@ -5,6 +5,7 @@
 #include "support.h"
 #include "tiny.h"
 
+#include "models/network.h"
 #include "qkv/aligner.h"
 #include "qkv/attention_collect.h"
 #include "qkv/explain.h"

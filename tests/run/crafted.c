@@ -1,4 +1,5 @@
 /* Checkpoints that others made, or that someone spoiled on purpose. */
+#include "framework/engine/checkpoint/safetensors.h"
 #include "qkv/checkpoint.h"
 
 #include "qkv/optimizer.h"

@@ -1,4 +1,5 @@
 #include "tiny_parallel.h"
+#include "framework/engine/optimize/optimize.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 #include "zeroed_head.h"
 
+#include "models/network.h"
 #include "qkv/heads.h"
 #include "qkv/layers.h"
 

@@ -1,5 +1,6 @@
 /* Data parallelism over a loss of the program's own: a regression, whose shards may be empty. */
 #include "framework/engine/graph/internal.h"
+#include "framework/engine/optimize/optimize.h"
 #include "qkv/optimizer.h"
 
 #include <criterion/criterion.h>

@@ -4,6 +4,8 @@
 #include "support.h"
 
 #include "framework/engine/graph/internal.h"
+#include "framework/engine/optimize/optimize.h"
+#include "framework/translator/processes/processes.h"
 #include "qkv/optimizer.h"
 #include "qkv/processes.h"
 

@@ -1,3 +1,4 @@
+#include "framework/engine/optimize/optimize.h"
 #include "qkv/config.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,7 @@
 /* Snapshots of a training: which updates have one, and what they hold. */
 #include "training.h"
 
+#include "framework/engine/checkpoint/safetensors.h"
 #include "framework/engine/core/numbers.h"
 #include "qkv/run.h"
 #include "support.h"

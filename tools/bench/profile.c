@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include "graph/internal.h"
+#include "models/network.h"
 #include "qkv/optimizer.h"
 
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "bench.h"
 #include "core/system.h"
 
+#include "models/network.h"
 #include "qkv/optimizer.h"
 #include "qkv/trainer.h"
 

@@ -5,6 +5,7 @@
 #include "search_options.h"
 #include "terminal.h"
 
+#include "checkpoint/safetensors.h"
 #include "data/corpus.h"
 #include "qkv/alignment.h"
 #include "qkv/heads.h"

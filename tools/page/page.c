@@ -6,6 +6,7 @@
 #include "config.h"
 #include "print.h"
 
+#include "checkpoint/safetensors.h"
 #include "config/path.h"
 #include "core/file.h"
 #include "core/memory.h"

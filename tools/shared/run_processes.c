@@ -1,4 +1,5 @@
 #include "run_processes.h"
+#include "processes/processes.h"
 
 #include "attention_options.h"
 #include "print.h"

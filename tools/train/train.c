@@ -1,4 +1,5 @@
 /* qkv train: trains the model of a YAML config, and writes a run folder. */
+#include "processes/processes.h"
 #include "view.h"
 
 #include "command.h"

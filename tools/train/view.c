@@ -13,6 +13,7 @@
 #include "metrics/metric.h"
 #include "qkv/run.h"
 #include "qkv/vocabulary.h"
+#include "run/checkpoints.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,7 @@
 #include "replace_unknown.h"
 #include "core/memory.h"
 
+#include "models/network.h"
 #include "qkv/attention_map.h"
 #include "report/words.h"
 

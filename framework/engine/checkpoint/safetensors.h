@@ -83,4 +83,22 @@ enum qkv_status qkv_weights_check(const char *path, int64_t count, const struct 
                                   const struct qkv_parameters *parameters,
                                   const struct qkv_load_report *report, struct qkv_error *error);
 
+/* ---- further functions of checkpoint.h ---- */
+
+/* A number of updates, epochs or tokens, from 0 to QKV_COUNT_MAX; the limit leaves room for training to go on counting. */
+#define QKV_COUNT_MAX INT64_C(1000000000000000)
+enum qkv_status qkv_state_get_count(const struct qkv_state *state, const char *key, int64_t *value,
+                                    struct qkv_error *error);
+
+/* Writes only the values, in half precision (11 significant bits). A tensor with a number that would round to more than
+ * 65504, the largest half, keeps the parameters' dtype. */
+enum qkv_status qkv_checkpoint_save_half(const char *path, const struct qkv_parameters *parameters,
+                                         const struct qkv_state *state, struct qkv_error *error);
+
+/* Writes only the values: matrices in int8 with a float32 scale for each output (a quarter of the size), all else in
+ * float32. Values that qkv_parameters_set_precision has rounded to int8 are kept exactly. Fails for float64, and if
+ * a parameter is called as the scales of a matrix will be, `<name>.scale`. */
+enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct qkv_parameters *parameters,
+                                         const struct qkv_state *state, struct qkv_error *error);
+
 #endif

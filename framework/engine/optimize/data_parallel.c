@@ -1,10 +1,11 @@
+#include "optimize/optimize.h"
 #include "qkv/optimizer.h"
 
 #include "core/exchange.h"
 #include "core/system.h"
 #include "graph/graph.h"
 #include "graph/internal.h"
-#include "optimize/gradient_tree.h"
+#include "optimize/optimize.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * Shards start in order, and only when they have their block. A shard that runs does not wait for a block; the second shard
  * of a pair waits for the first one, which is running already. So some thread always frees a block, and there is no deadlock
  * as long as there are enough blocks for one thread. */
-#include "optimize/gradient_tree.h"
+#include "optimize/optimize.h"
 
 #include "core/exchange.h"
 #include "core/memory.h"

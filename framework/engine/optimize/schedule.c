@@ -1,3 +1,5 @@
+#include "checkpoint/safetensors.h"
+#include "optimize/optimize.h"
 #include "qkv/optimizer.h"
 
 #include "core/numbers.h"

@@ -2,6 +2,7 @@
  * the pass, and merges weights between words. */
 #include "explain/model_walk.h"
 
+#include "models/network.h"
 #include "qkv/network.h"
 #include "report/collect.h"
 #include "report/words.h"

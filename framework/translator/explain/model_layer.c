@@ -3,6 +3,7 @@
 #include "explain/model_walk.h"
 #include "graph/attention_rule.h"
 
+#include "models/network.h"
 #include "qkv/vocabulary.h"
 
 /* ---- parts of the forced pass ---- */

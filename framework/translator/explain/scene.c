@@ -6,6 +6,7 @@
 
 #include "core/memory.h"
 #include "core/numbers.h"
+#include "models/network.h"
 #include "qkv/network.h"
 
 #include <math.h>

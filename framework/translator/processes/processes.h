@@ -77,4 +77,15 @@ void qkv_handshake_add_build(struct qkv_handshake *handshake);
 enum qkv_status qkv_handshake(struct qkv_processes *processes, struct qkv_handshake *handshake,
                               enum qkv_status status, struct qkv_error *error);
 
+/* ---- threads and failures ---- */
+
+/* Number of threads that this process starts by default: its share of the processors of its machine. 0: all processors. */
+int qkv_processes_threads(const struct qkv_processes *processes);
+
+/* Gives all processes the status of process 0, and returns it. */
+enum qkv_status qkv_processes_share_status(struct qkv_processes *processes, enum qkv_status status);
+
+/* Declares that this process cannot go on although others wait for it: qkv_processes_leave then ends all processes. */
+void qkv_processes_abort(struct qkv_processes *processes);
+
 #endif

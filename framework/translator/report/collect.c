@@ -2,6 +2,7 @@
 
 #include "config/config_keys.h"
 #include "core/memory.h"
+#include "models/network.h"
 #include "qkv/heads.h"
 #include "qkv/layers.h"
 #include "qkv/network.h"

@@ -1,5 +1,6 @@
 /* Measures all heads of a run: their maps, their gradients, and the scores of the run when they are silenced. */
 #include "qkv/heads.h"
+#include "models/network.h"
 
 #include "core/memory.h"
 #include "qkv/layers.h"

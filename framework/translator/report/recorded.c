@@ -1,6 +1,7 @@
 /* The parts that a pass recorded, and norms of values from them. */
 #include "graph/attention_rule.h"
 #include "graph/graph.h"
+#include "models/network.h"
 #include "qkv/layers.h"
 #include "qkv/network.h"
 #include "report/collect.h"

@@ -65,4 +65,18 @@ enum qkv_status qkv_snapshot_load(struct qkv_run *run, int64_t update, double *l
  * with label smoothing; NaN if there were no updates. */
 double qkv_checkpoint_loss(const struct qkv_state *state);
 
+/* ---- the folder ---- */
+
+/* Refuses a run whose format is newer than QKV_RUN_FORMAT, with a message that says what to do. A folder
+ * without the file QKV_RUN_FORMAT_FILE has format 1. */
+enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error);
+
+/* Reads the merges of the sides whose level is bpe from the folder of a run, and sets `bpe` of both sides of `data`. The
+ * caller frees the merges in `bpe`, also after a failure. */
+enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_config *data, struct qkv_bpe *bpe[2],
+                               struct qkv_error *error);
+
+/* "<folder>/<name>" in the arena; NULL when memory runs out. */
+const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name);
+
 #endif

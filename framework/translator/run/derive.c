@@ -1,4 +1,5 @@
 /* New checkpoints made of those of a run: the average of some, and one in int8. */
+#include "checkpoint/safetensors.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "graph/internal.h"

@@ -1,4 +1,5 @@
 #include "run/training_log.h"
+#include "run/checkpoints.h"
 
 #include "core/file.h"
 #include "core/memory.h"

@@ -1,5 +1,6 @@
 /* The gradient check of the model that a config describes, or that a run has trained. */
 #include "check/check.h"
+#include "models/network.h"
 #include "qkv/trainer.h"
 
 #include "metrics/links.h"

@@ -1,3 +1,4 @@
+#include "models/network.h"
 #include "qkv/trainer.h"
 
 #include "config/config_keys.h"

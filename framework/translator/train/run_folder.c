@@ -1,4 +1,5 @@
 /* The run folder: lock, config, lines of metrics.jsonl. */
+#include "run/checkpoints.h"
 #include "train/training.h"
 
 #include "config/config_keys.h"

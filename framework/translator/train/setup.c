@@ -10,7 +10,10 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "graph/internal.h"
+#include "models/network.h"
+#include "optimize/optimize.h"
 #include "qkv/layers.h"
+#include "run/checkpoints.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 #include "core/system.h"
 #include "graph/internal.h"
 
+#include "models/network.h"
 #include "qkv/network.h"
 
 #include <math.h>

@@ -5,6 +5,9 @@
 #include "core/exchange.h"
 #include "data/batch.h"
 #include "graph/internal.h"
+#include "models/network.h"
+#include "optimize/optimize.h"
+#include "processes/processes.h"
 #include "qkv/network.h"
 
 #include <math.h>

@@ -3,6 +3,7 @@
 #include "checkpoint_file.h"
 #include "harness.h"
 
+#include "framework/translator/run/checkpoints.h"
 #include "qkv/run.h"
 #include "qkv/trainer.h"
 

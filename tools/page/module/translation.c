@@ -4,6 +4,7 @@
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "graph/attention_rule.h"
+#include "models/network.h"
 #include "qkv/layers.h"
 #include "run/packed_run.h"
 

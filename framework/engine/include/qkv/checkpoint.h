@@ -20,7 +20,7 @@
  * Values have the names of their parameters; moments are `optimizer.first.<name>`, `optimizer.second.<name>`. With a moving
  * average of the parameters (qkv_optimizer_options.ema), the values in the file are the average, because it is the better model, and the
  * parameters with which training continues are `optimizer.parameters.<name>`. A quantised checkpoint
- * (qkv_checkpoint_save_int8) has matrices of type I8, and for each of them a tensor `<name>.scale` in F32, by which the I8
+ * has matrices of type I8, and for each of them a tensor `<name>.scale` in F32, by which the I8
  * numbers are multiplied: one scale for each row of an embedding table (graph.h), for each column of other matrices.
  * __metadata__ holds the state of training and four keys of the format, the last two only with moments:
  *
@@ -65,10 +65,6 @@ QKV_API const char *qkv_state_get(const struct qkv_state *state, const char *key
  * before it. */
 QKV_API enum qkv_status qkv_state_get_integer(const struct qkv_state *state, const char *key, int64_t *value,
                                               struct qkv_error *error);
-/* A number of updates, epochs or tokens, from 0 to QKV_COUNT_MAX; the limit leaves room for training to go on counting. */
-#define QKV_COUNT_MAX INT64_C(1000000000000000)
-QKV_API enum qkv_status qkv_state_get_count(const struct qkv_state *state, const char *key, int64_t *value,
-                                            struct qkv_error *error);
 QKV_API enum qkv_status qkv_state_get_number(const struct qkv_state *state, const char *key, double *value,
                                              struct qkv_error *error);
 
@@ -99,17 +95,6 @@ struct qkv_optimizer_state {
 QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_parameters *parameters,
                                             const struct qkv_optimizer_state *optimizer,
                                             const struct qkv_state *state, struct qkv_error *error);
-
-/* Writes only the values, in half precision (11 significant bits). A tensor with a number that would round to more than
- * 65504, the largest half, keeps the parameters' dtype. */
-QKV_API enum qkv_status qkv_checkpoint_save_half(const char *path, const struct qkv_parameters *parameters,
-                                                 const struct qkv_state *state, struct qkv_error *error);
-
-/* Writes only the values: matrices in int8 with a float32 scale for each output (a quarter of the size), all else in
- * float32. Values that qkv_parameters_set_precision has rounded to int8 are kept exactly. Fails for float64, and if
- * a parameter is called as the scales of a matrix will be, `<name>.scale`. */
-QKV_API enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct qkv_parameters *parameters,
-                                                 const struct qkv_state *state, struct qkv_error *error);
 
 /* Reads a checkpoint into allocated parameters and moments, and converts its numbers to their dtype. After a quantised
  * checkpoint the products of float32 parameters are int8, as after qkv_parameters_set_precision; after any other checkpoint they

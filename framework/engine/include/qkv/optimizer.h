@@ -119,13 +119,6 @@ QKV_API double qkv_schedule_rate(const struct qkv_schedule *schedule, int64_t up
 QKV_API bool qkv_schedule_record_validation(struct qkv_schedule *schedule, double score,
                                             bool higher_is_better);
 
-/* Saves the record of validations in the state of a checkpoint, under `schedule.*`, and restores it. Schedules
- * that do not follow validations save nothing. Restoring fails, and changes nothing, when a value is missing
- * or is not a number. */
-QKV_API void qkv_schedule_save(const struct qkv_schedule *schedule, struct qkv_state *state);
-QKV_API enum qkv_status qkv_schedule_restore(struct qkv_schedule *schedule, const struct qkv_state *state,
-                                             struct qkv_error *error);
-
 /* ---- optimizers ---- */
 
 struct qkv_optimizer_kernels;
@@ -273,7 +266,6 @@ QKV_API struct qkv_data_parallel *qkv_data_parallel_new(const struct qkv_paramet
                                                         enum qkv_gradient_memory memory,
                                                         struct qkv_error *error);
 QKV_API void qkv_data_parallel_free(struct qkv_data_parallel *parallel); /* NULL: does nothing */
-QKV_API int qkv_data_parallel_shards(const struct qkv_data_parallel *parallel);
 
 /* Divides the shards among processes, which must all make the same steps over the same parameters. Only process 0 then gets
  * the sums, the gradients and the failures of a step, with the same bits as with one process; a step of the other processes
@@ -281,13 +273,6 @@ QKV_API int qkv_data_parallel_shards(const struct qkv_data_parallel *parallel);
  * more processes than shards. */
 QKV_API enum qkv_status qkv_data_parallel_divide(struct qkv_data_parallel *parallel,
                                                  struct qkv_processes *processes, struct qkv_error *error);
-
-/* Reserves memory for shards up to the size of shard 0 of `largest`, of which only context and build are used: steps then
- * never call malloc. Reserving does not write to the memory, so that unused pages take no physical memory.
- * Fails when memory runs out, and where the graph cannot be built. */
-QKV_API enum qkv_status qkv_data_parallel_reserve(struct qkv_data_parallel *parallel,
-                                                  const struct qkv_shard_loss *largest,
-                                                  struct qkv_error *error);
 
 /* Forward and backward over all shards. The gradients are those of the sum over the items, not of the mean. With
  * `accumulate` they are added to those of earlier steps, since the last call without it. `random` (seed, step) determines

@@ -106,17 +106,6 @@ struct qkv_trace {
     const struct qkv_tensor *alignment[2]; /* guided alignment: of the first and second pass; or NULL */
 };
 
-/* Returns the part with this role of an attention layer (`layer` from 1), or of a stack (layer 0).
- * NULL when the pass has no such part. qkv_trace_attention finds only the roles INPUT to RESIDUAL. */
-QKV_API const struct qkv_part *qkv_trace_attention(const struct qkv_trace *trace, enum qkv_part_role role,
-                                                   enum qkv_attention_kind attention, int64_t layer);
-QKV_API const struct qkv_part *qkv_trace_stack(const struct qkv_trace *trace, enum qkv_part_role role,
-                                               enum qkv_stack_id stack);
-
-/* Whether `node` is a part of the pass with this role. */
-QKV_API bool qkv_trace_has(const struct qkv_trace *trace, enum qkv_part_role role,
-                           const struct qkv_tensor *node);
-
 /* ---- the layers of a network, by role ---- */
 
 /* The parts (layers of layers.h) of one attention layer of a network. The model owns them. */
@@ -124,7 +113,7 @@ struct qkv_attention_layers {
     const struct qkv_multi_head *multi_head;             /* transformer; else NULL */
     const struct qkv_single_head_attention *single_head; /* recurrent; else NULL */
     /* Recurrent: [state; context] -> attentional vector. A program's own network may leave it NULL: its single head can
-     * then be ablated, but supports neither qkv_model_head_rows nor value norms nor explanations. */
+     * then be ablated, but supports neither value norms nor explanations nor what else reads the rows of its output. */
     const struct qkv_dense *attentional;
     /* Transformer: what follows the attention in its layer; NULL: nothing that explanations can show. */
     const struct qkv_residual *residual;         /* around the attention */
@@ -162,17 +151,6 @@ QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, i
                                         int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
 
-/* The greatest sentence length, in tokens with </s>, for which both stacks have positions; INT32_MAX when
- * neither has a table of positions. */
-QKV_API int64_t qkv_model_max_length(const struct qkv_model *model);
-
-/* qkv_model_attention returns the layers of attention layer `layer` (from 1), all NULL when the model has no such layer.
- * qkv_model_inputs returns the layers that turn the tokens of a stack into vectors, NULL when the model has no such stack
- * or a program's own network does not provide them. */
-QKV_API struct qkv_attention_layers qkv_model_attention(const struct qkv_model *model,
-                                                        enum qkv_attention_kind kind, int64_t layer);
-QKV_API struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv_stack_id stack);
-
 /* ---- ablating heads ---- */
 
 /* One head of attention: the one head of a recurrent network is cross attention, layer 1, head 1. */
@@ -185,17 +163,6 @@ struct qkv_head {
  * attention), then by layer, then by head. All fields are 0 for an index out of range. */
 QKV_API int64_t qkv_model_head_count(const struct qkv_model *model);
 QKV_API struct qkv_head qkv_model_head(const struct qkv_model *model, int64_t index);
-
-/* Some rows of a matrix of parameters. */
-struct qkv_rows {
-    const struct qkv_parameter *parameter;
-    int64_t first, count;
-};
-
-/* Finds the rows that multiply the context of a head: rows of the output projection, or in a recurrent network the last
- * rows of the layer that makes the attentional vector. Returns false if the model has no such head, or no such layer after
- * it. */
-QKV_API bool qkv_model_head_rows(const struct qkv_model *model, struct qkv_head head, struct qkv_rows *rows);
 
 /* Ablates a head, or undoes that: the context (weights times values) of an ablated head is replaced by 0, so that it adds
  * nothing to the output of its layer, in forced passes as well as in decoding (Michel et al. 2019, "Are Sixteen Heads
@@ -245,9 +212,6 @@ struct qkv_objective {
     struct qkv_guided_alignment guided; /* with R-Drop the mean of both passes, with SimCut the first */
 };
 
-/* The objective of a config; the caller sets guided.links. */
-QKV_API struct qkv_objective qkv_objective_from_config(const struct qkv_training_config *training);
-
 /* Adds the loss of a batch with targets to the graph: factor times the sum over its target tokens of the objective (NULL:
  * the cross entropy), in nats; a scalar. In a graph without dropout two passes would be equal, so there is only one. The
  * graph must be bound to model->parameters. trace: filled with the parts of the (first) pass, unless it is NULL.
@@ -261,10 +225,6 @@ QKV_API struct qkv_tensor *qkv_model_loss(const struct qkv_model *model, struct 
  * trace and errors as in qkv_model_loss. */
 QKV_API struct qkv_tensor *qkv_model_forward(const struct qkv_model *model, struct qkv_graph *graph,
                                              const struct qkv_batch_view *batch, struct qkv_trace *trace);
-
-/* Adds the output layer to the graph: hidden states [N, D] -> logits [N, C]. */
-QKV_API struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,
-                                            struct qkv_tensor *hidden);
 
 /* ---- decoding step by step ---- qkv_decoding_start encodes a batch; each qkv_decoding_step feeds
  * one token to every hypothesis and gives the scores of the next tokens; qkv_decoding_reorder
@@ -283,30 +243,12 @@ struct qkv_ensemble {
     const struct qkv_model *const *models; /* [count] */
 };
 
-/* Fails for an ensemble without models or with a model that is NULL, and when two models have vocabularies of different
- * sizes. */
-QKV_API enum qkv_status qkv_ensemble_check(struct qkv_ensemble ensemble, struct qkv_error *error);
-
 /* Makes the decoding of an ensemble, whose models must outlive it. The probability of a token is the mean of its
  * probabilities by all models: log p = log((p_1 + .. + p_n) / n), computed in float64. It is used like the decoding of one
  * model: qkv_next_scores.log_sum_exp holds the means of the members' log_sum_exp, and logits are log p plus these. The
- * member with the fewest positions limits the length. NULL with a message when memory runs out, and where qkv_ensemble_check
- * fails. */
+ * member with the fewest positions limits the length. NULL with a message when memory runs out, for an
+ * ensemble without models or with one that is NULL, and when two models have vocabularies of different sizes. */
 QKV_API struct qkv_decoding *qkv_decoding_new_ensemble(struct qkv_ensemble ensemble, struct qkv_error *error);
-
-/* The decoding of model i of an ensemble, owned by `decoding`. For the decoding of one model, i = 0 returns `decoding`
- * itself. NULL when there is no such model. */
-QKV_API struct qkv_decoding *qkv_decoding_member(struct qkv_decoding *decoding, int64_t i);
-
-/* Splits large products among these workers from now on, for a program that decodes a single batch.
- * The workers must be idle while decoding runs. NULL (the default): the calling thread computes
- * alone. The results are the same bits either way. */
-QKV_API void qkv_decoding_set_workers(struct qkv_decoding *decoding, struct qkv_workers *workers);
-
-/* Multiplies with these copies of the model's matrices, packed for speed (qkv_panels_new in graph.h), which must outlive
- * the decoding. A copy is renewed when the parameters have changed (qkv_parameters.changes). NULL (the default): multiplies
- * with the parameters. Has no effect on an ensemble: set the panels of each member instead (qkv_decoding_member). */
-QKV_API void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_panels *panels);
 
 /* Encodes the sources of a batch and allocates room for `rows` hypotheses and `length` steps, each of
  * which feeds one token; the first token fed is <s>. log_sum_exp: also compute the log-sum-exp of each row of

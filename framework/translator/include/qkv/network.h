@@ -140,11 +140,6 @@ struct qkv_network_interface {
 QKV_API enum qkv_status qkv_network_register(const struct qkv_network_interface *network,
                                              struct qkv_error *error);
 
-/* Fails when the network that a config names is not registered or does not have its settings, or, if the config names none,
- * when model.encoder.type is unknown. Reads no other key, so the config need not be finished (qkv_config_finish).
- * qkv_model_new checks this, too; call it to find out earlier, as qkv_train does before it reads any text. */
-QKV_API enum qkv_status qkv_network_check(const struct qkv_model_config *config, struct qkv_error *error);
-
 /* Fails when forward breaks its rules on two short sentences: the shape of its result, rows that change with a later row of
  * target_input, rows that change with another sentence. A network that looks ahead trains to a loss near 0, and then
  * translates into nonsense. The parameters must be initialized, because all rows are equal otherwise. Checks nothing when

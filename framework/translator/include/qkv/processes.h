@@ -30,15 +30,6 @@ QKV_API enum qkv_status qkv_processes_join(struct qkv_processes **processes, str
 QKV_API int qkv_processes_rank(const struct qkv_processes *processes);
 QKV_API int qkv_processes_count(const struct qkv_processes *processes);
 
-/* Number of threads that this process starts by default: its share of the processors of its machine. 0: all processors. */
-QKV_API int qkv_processes_threads(const struct qkv_processes *processes);
-
-/* Gives all processes the status of process 0, and returns it. */
-QKV_API enum qkv_status qkv_processes_share_status(struct qkv_processes *processes, enum qkv_status status);
-
-/* Declares that this process cannot go on although others wait for it: qkv_processes_leave then ends all processes. */
-QKV_API void qkv_processes_abort(struct qkv_processes *processes);
-
 /* Waits until all processes leave, and frees `processes`. If a process has died or given up, ends all processes
  * immediately, including this one, with exit code 2: write files and print messages before the call. */
 QKV_API void qkv_processes_leave(struct qkv_processes *processes);

@@ -74,18 +74,6 @@ QKV_API void qkv_run_release(struct qkv_run *run);
 QKV_API enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *config,
                                             struct qkv_arena *arena, struct qkv_error *error);
 
-/* Refuses a run whose format is newer than QKV_RUN_FORMAT, with a message that says what to do. A folder
- * without the file QKV_RUN_FORMAT_FILE has format 1. */
-QKV_API enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error);
-
-/* Reads the merges of the sides whose level is bpe from the folder of a run, and sets `bpe` of both sides of `data`. The
- * caller frees the merges in `bpe`, also after a failure. */
-QKV_API enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_config *data,
-                                       struct qkv_bpe *bpe[2], struct qkv_error *error);
-
-/* "<folder>/<name>" in the arena; NULL when memory runs out. */
-QKV_API const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name);
-
 /* ---- averages ----
  * Averages the parameters of several checkpoints of one run, as Vaswani et al. 2017 do before testing: the mean often
  * translates better than each of the checkpoints.

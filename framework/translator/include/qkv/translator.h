@@ -135,10 +135,6 @@ QKV_API enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct q
 /* The search options of a config: greedy or beam search, with `skip_scores` set. */
 QKV_API struct qkv_search_options qkv_search_options_from_config(const struct qkv_testing_config *testing);
 
-/* Fails when an option is out of range. */
-QKV_API enum qkv_status qkv_search_options_check(const struct qkv_search_options *options,
-                                                 struct qkv_error *error);
-
 QKV_API void qkv_translations_release(struct qkv_translations *translations);
 
 /* ---- many batches on many threads ---- */

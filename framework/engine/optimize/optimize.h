@@ -1,8 +1,10 @@
-/* The sum of the gradients of all shards of a batch, as a binary tree: the leaves are the shards, a node is the sum of
+/* Private: the sum of gradients, and what trainers need beside optimizer.h.
+ *
+ * The gradients of all shards of a batch are summed as a binary tree: the leaves are the shards, a node is the sum of
  * its two children (2i and 2i + 1), and the last node of a level that has no sibling moves up unchanged. The
  * order of summation depends on nothing but the number of shards. */
-#ifndef QKV_TRAIN_GRADIENT_TREE_H
-#define QKV_TRAIN_GRADIENT_TREE_H
+#ifndef QKV_OPTIMIZE_OPTIMIZE_H
+#define QKV_OPTIMIZE_OPTIMIZE_H
 
 #include "qkv/optimizer.h"
 
@@ -64,5 +66,24 @@ void *const *qkv_gradient_tree_blocks(const struct qkv_gradient_tree *tree, int 
 
 /* Any block, for building graphs that are not run. */
 void *qkv_gradient_tree_any_block(const struct qkv_gradient_tree *tree);
+
+/* ---- schedules in checkpoints ---- */
+
+/* Saves the record of validations in the state of a checkpoint, under `schedule.*`, and restores it. Schedules
+ * that do not follow validations save nothing. Restoring fails, and changes nothing, when a value is missing
+ * or is not a number. */
+void qkv_schedule_save(const struct qkv_schedule *schedule, struct qkv_state *state);
+enum qkv_status qkv_schedule_restore(struct qkv_schedule *schedule, const struct qkv_state *state,
+                                     struct qkv_error *error);
+
+/* ---- data parallelism ---- */
+
+int qkv_data_parallel_shards(const struct qkv_data_parallel *parallel);
+
+/* Reserves memory for shards up to the size of shard 0 of `largest`, of which only context and build are used: steps then
+ * never call malloc. Reserving does not write to the memory, so that unused pages take no physical memory.
+ * Fails when memory runs out, and where the graph cannot be built. */
+enum qkv_status qkv_data_parallel_reserve(struct qkv_data_parallel *parallel,
+                                          const struct qkv_shard_loss *largest, struct qkv_error *error);
 
 #endif
