@@ -39,7 +39,7 @@ words() {
     cat framework/translator/*/*.def framework/*/include/qkv/*.def | sed -n 's/^[A-Z_]*(\([^" ]*\),.*/\1/p' |
         tr -c 'a-z0-9_\n' '\n'
     grep -oh '"[a-z0-9][a-z0-9_-]*"' framework/translator/*/*.def framework/*/include/qkv/*.def \
-        tools/*.def tools/*.c | tr -d '"'
+        tools/*/*.def tools/*.c tools/*/*.c | tr -d '"'
 }
 words | grep '..' | LC_ALL=C sort -u | sed 's/.*/"&"/' >"$work/words"
 printf '"%s"\n' '\x0a---\x0a' '\x0a  ' ': ' '[[' ', ' '{' '}]' '--' >>"$work/words"

@@ -189,9 +189,14 @@ test_near() {
         file=$(sed -n 's|^+++ b/||p' "$planted/$name.patch" | head -n 1)
         folder=$(basename "$(dirname "$file")")
         [ "$folder" != generate ] || folder=datasets
-        [ "$kind" = release ] || folder=tools_page
         word=$(basename "$file")
+        case $file in
+        tools/page/*) ;;
+        tools/command/* | tools/shared/*) folder=tools ;;
+        tools/*/*) word=$folder folder=tools ;; # the tests of the command
+        esac
         word=${word%%[_.]*}
+        [ "$kind" = release ] || folder=tools_page
         # shellcheck disable=SC2046 # names without spaces
         test_alone "$name" "$kind" 6 qkv $(near "$kind" "$folder" "$word") || left="$left $name"
     done
