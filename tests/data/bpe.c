@@ -93,7 +93,7 @@ static const char LINE[] = "abäbabab aaaaaaaaaaaa bababababä";
 /* Random words of three letters have many ties, pairs that overlap themselves, and symbols that two merges make. */
 Test(random_words, are_cut_like_subword_nmt)
 {
-    cr_expect_eq(qkv_bpe_count(bpe), 600);
+    cr_expect_eq(bpe->count, 600);
     cr_expect_eq(qkv_bpe_checksum(bpe), 0x2b615e88);
     cr_expect_str_eq(pieces(bpe, LINE), "abäb@@ abab aaaa@@ aaaa@@ aaaa baba@@ baba@@ bä");
     cr_expect_eq(pieces_checksum(bpe), 0xcfed5544);
@@ -235,7 +235,7 @@ Test(bpe, codes_are_read_and_written)
     expect_done(qkv_bpe_save(copy, path, &error), &error);
     cr_expect_str_eq(read_file(path, NULL), codes);
     cr_expect_eq(qkv_bpe_checksum(bpe), crc32_z(0, (const Bytef *)codes, sizeof codes - 1));
-    cr_expect_eq(qkv_bpe_count(bpe), 5);
+    cr_expect_eq(bpe->count, 5);
     qkv_bpe_free(copy);
 }
 

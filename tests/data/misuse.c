@@ -218,7 +218,7 @@ Test(misuse, of_frequencies_of_words)
     }
     struct qkv_bpe *bpe = qkv_bpe_learn(2, texts, 3, &error);
     cr_assert_not_null(bpe, "%s", error.message);
-    cr_expect_eq(qkv_bpe_count(bpe), 3);
+    cr_expect_eq(bpe->count, 3);
     qkv_bpe_free(bpe);
     qkv_types_release(&types);
 }

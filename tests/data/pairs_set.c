@@ -105,6 +105,7 @@ Test(pairs_set, cleans_repeated_and_unbalanced_pairs)
     cr_assert_eq(pairs.count, 4);
     cr_expect_str_eq(qkv_pairs_text(&pairs, 1, 0), "A bird");
     cr_expect_str_eq(qkv_pairs_text(&pairs, 2, 0), "Hi");
+    cr_expect_str_eq(qkv_pairs_text(&pairs, 3, 1), "una frase normal de unas palabras");
     qkv_pairs_release(&pairs);
 }
 

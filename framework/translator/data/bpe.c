@@ -113,11 +113,6 @@ struct qkv_bpe *qkv_bpe_copy(const struct qkv_bpe *bpe)
     return copy;
 }
 
-int64_t qkv_bpe_count(const struct qkv_bpe *bpe)
-{
-    return bpe->count;
-}
-
 char *qkv_bpe_character_text(char text[static QKV_BPE_CHARACTER_SIZE], const char *character, int size,
                              bool last)
 {

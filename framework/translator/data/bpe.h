@@ -62,9 +62,6 @@ enum qkv_status qkv_bpe_load_pieces(struct qkv_bpe *bpe, const char *path, struc
  * as it was. */
 enum qkv_status qkv_bpe_save_pieces(const struct qkv_bpe *bpe, const char *path, struct qkv_error *error);
 
-/* The number of merges, repeated ones included. */
-int64_t qkv_bpe_count(const struct qkv_bpe *bpe);
-
 /* The CRC-32 of the file that qkv_bpe_save writes, followed by the pieces of qkv_bpe_restrict, one per line. A checkpoint
  * stores it and refuses other merges. */
 uint32_t qkv_bpe_checksum(const struct qkv_bpe *bpe);
@@ -95,7 +92,7 @@ struct qkv_bpe {
     struct qkv_symbol_pairs pairs; /* the different merges; the number of a merge is also its rank */
     int32_t *joined;               /* [pairs.size]: the symbol that each merge makes */
     int32_t *order;                /* [count]: the lines of the codes file, as numbers of pairs */
-    int64_t count;
+    int64_t count;                 /* of merges, repeated ones included */
     struct qkv_types kept; /* pieces that may result from cutting, with their frequencies; empty: all */
     int32_t *undone;       /* [symbols.size]: the merge to undo if cutting gives this symbol, not kept;
                               -1: none. NULL: all pieces are kept */

@@ -382,17 +382,6 @@ const char *qkv_pairs_text(const struct qkv_pairs *pairs, int64_t i, int side)
     return exists ? pairs->text + pairs->start[side][i] : NULL;
 }
 
-void qkv_pairs_filter(struct qkv_pairs *pairs, const bool *keep)
-{
-    int64_t kept = 0;
-    for (int64_t i = 0; i < pairs->count; i++) {
-        if (!keep[i]) continue;
-        for (int side = 0; side < 2; side++) pairs->start[side][kept] = pairs->start[side][i];
-        kept++;
-    }
-    pairs->count = kept;
-}
-
 void qkv_pairs_release(struct qkv_pairs *pairs)
 {
     for (int side = 0; side < 2; side++) {

@@ -377,6 +377,17 @@ static bool is_unbalanced(double source, double target, double ratio)
     return expected > TIMES * target + SLACK || target > TIMES * expected + SLACK;
 }
 
+/* Keeps the pairs whose `wanted` is true, in their order. */
+static void keep(struct qkv_pairs *pairs, const bool *wanted)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < pairs->count; i++) {
+        for (int side = 0; side < 2; side++) pairs->start[side][kept] = pairs->start[side][i];
+        kept += wanted[i];
+    }
+    pairs->count = kept;
+}
+
 enum qkv_status qkv_pairs_clean(struct qkv_pairs *pairs, struct qkv_pairs_removed *removed,
                                 struct qkv_error *error)
 {
@@ -395,7 +406,7 @@ enum qkv_status qkv_pairs_clean(struct qkv_pairs *pairs, struct qkv_pairs_remove
         removed->unbalanced += numbers.is_new[i] && unbalanced;
         numbers.is_new[i] = numbers.is_new[i] && !unbalanced;
     }
-    if (complete) qkv_pairs_filter(pairs, numbers.is_new);
+    if (complete) keep(pairs, numbers.is_new);
     release_numbers(&numbers);
     return complete ? QKV_OK : no_memory(error);
 }

@@ -86,9 +86,6 @@ QKV_API enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs
 /* A sentence, 0 <= i < count: UTF-8 without tab and line end, not empty. NULL when there is no such pair or side. */
 QKV_API const char *qkv_pairs_text(const struct qkv_pairs *pairs, int64_t i, int side);
 
-/* Keeps the pairs whose `keep` is true, in their order. keep: [count]. */
-QKV_API void qkv_pairs_filter(struct qkv_pairs *pairs, const bool *keep);
-
 QKV_API void qkv_pairs_release(struct qkv_pairs *pairs);
 
 /* ---- sets of pairs ---- */
