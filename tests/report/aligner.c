@@ -18,11 +18,7 @@ static void open_run(void)
         &error);
 }
 
-static void close_run(void)
-{
-}
-
-TestSuite(aligner, .init = open_run, .fini = close_run);
+TestSuite(aligner, .init = open_run);
 
 /* Makes an aligner of the run and of another, or NULL. */
 static enum qkv_status make(const struct qkv_run *other, struct qkv_aligner_options options)

@@ -74,12 +74,6 @@ static enum qkv_status check(const struct qkv_text_options *options, struct qkv_
                          options->smoothing_value, QKV_BLEU_SMOOTHING_MAX);
 }
 
-static int width(const struct qkv_text_options *options)
-{
-    (void)options;
-    return STATISTICS;
-}
-
 static struct qkv_words *words_of(const struct qkv_text_options *options, struct qkv_arena *arena,
                                   const char *text, bool is_reference)
 {
@@ -179,7 +173,7 @@ static bool sign(const struct qkv_text_options *options, char *text, size_t size
 
 const struct qkv_text_metric qkv_text_metric_bleu = {
     .check = check,
-    .width = width,
+    .width = STATISTICS,
     .words = words_of,
     .compare = compare,
     .score = score,

@@ -132,7 +132,7 @@ static bool sign(const struct qkv_text_options *options, char *text, size_t size
 }
 
 const struct qkv_text_metric qkv_text_metric_chrf = {.check = check,
-                                                     .width = width,
+                                                     .width_of = width,
                                                      .words = words_of,
                                                      .compare = compare,
                                                      .score = score,

@@ -157,7 +157,9 @@ struct qkv_segment {
 struct qkv_text_metric {
     /* Refuses options that are out of range. NULL: all are allowed. */
     enum qkv_status (*check)(const struct qkv_text_options *options, struct qkv_error *error);
-    int (*width)(const struct qkv_text_options *options); /* how many statistics there are */
+    int width; /* how many statistics there are, */
+    int (*width_of)(
+        const struct qkv_text_options *options); /* or, unless this is NULL, how many these options need */
     /* The words of a text; NULL when memory runs out. */
     struct qkv_words *(*words)(const struct qkv_text_options *options, struct qkv_arena *arena,
                                const char *text, bool is_reference);

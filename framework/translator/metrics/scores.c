@@ -96,7 +96,9 @@ static enum qkv_status compare_all(struct qkv_scorer *scorer, const struct qkv_s
         if (!qkv_scorer_computes(scorer, (enum qkv_metric)m)) continue;
         if (!scorer->statistics[m]) {
             scorer->statistics[m] = calloc(1, sizeof *scorer->statistics[m]);
-            if (scorer->statistics[m]) scorer->statistics[m]->width = metric->width(&scorer->options);
+            if (scorer->statistics[m])
+                scorer->statistics[m]->width =
+                    metric->width_of ? metric->width_of(&scorer->options) : metric->width;
         }
         if (metric->check && metric->check(&scorer->options, error)) return QKV_INVALID;
         if (!scorer->statistics[m] || !compare(scorer, m, *segment))

@@ -287,12 +287,6 @@ static struct qkv_words *words_of(const struct qkv_text_options *options, struct
 /* The statistics of a segment: its edits, and the mean number of words of its references. */
 enum { EDITS, REFERENCE_LENGTH, STATISTICS };
 
-static int width(const struct qkv_text_options *options)
-{
-    (void)options;
-    return STATISTICS;
-}
-
 static bool compare(const struct qkv_text_options *options, struct qkv_arena *arena,
                     const struct qkv_segment *segment, double *statistics)
 {
@@ -333,7 +327,7 @@ static bool sign(const struct qkv_text_options *options, char *text, size_t size
     return options->ter_case_sensitive;
 }
 
-const struct qkv_text_metric qkv_text_metric_ter = {.width = width,
+const struct qkv_text_metric qkv_text_metric_ter = {.width = STATISTICS,
                                                     .words = words_of,
                                                     .compare = compare,
                                                     .score = score,

@@ -16,8 +16,7 @@ static void append_number(struct bytes *out, int number)
         qkv_bytes_text(out, ",mean");
 }
 
-static enum qkv_status write_maps(const struct explanations_job *job, struct bytes *out,
-                                  struct qkv_error *error)
+static enum qkv_status write_maps(const struct format_job *job, struct bytes *out, struct qkv_error *error)
 {
     (void)error;
     qkv_bytes_text(out, "kind,layer,head,row,row_token,column,column_token,");
@@ -44,7 +43,7 @@ static enum qkv_status write_maps(const struct explanations_job *job, struct byt
     return QKV_OK;
 }
 
-static void append_step(const struct explanations_job *job, int index, const struct qkv_step *step,
+static void append_step(const struct format_job *job, int index, const struct qkv_step *step,
                         struct bytes *out)
 {
     const struct qkv_explanation *explanation = &job->explanations[index];
@@ -66,7 +65,7 @@ static void append_step(const struct explanations_job *job, int index, const str
     }
 }
 
-static enum qkv_status write_explanations(const struct explanations_job *job, struct bytes *out,
+static enum qkv_status write_explanations(const struct format_job *job, struct bytes *out,
                                           struct qkv_error *error)
 {
     (void)error;

@@ -78,12 +78,12 @@ enum qkv_status qkv_explanations_check(const struct qkv_explanation *explanation
 
 /* ---- functions shared by the writers ---- */
 
-const struct qkv_step *qkv_step_counterpart(const struct explanations_job *job, int index, int64_t at)
+const struct qkv_step *qkv_step_counterpart(const struct format_job *job, int index, int64_t at)
 {
     return qkv_explanation_step(&job->explanations[index], job->explanations[0].steps[at].name);
 }
 
-int64_t qkv_step_repeated(const struct explanations_job *job, int64_t at)
+int64_t qkv_step_repeated(const struct format_job *job, int64_t at)
 {
     const struct qkv_explanation *first = &job->explanations[0];
     const char *name = first->steps[at].same_as;
@@ -106,7 +106,7 @@ void qkv_step_shape(const struct qkv_explanation *explanation, const struct qkv_
         snprintf(text, 64, "[%lld, %lld]", (long long)step->rows, (long long)step->columns);
 }
 
-const char *qkv_step_label(const struct explanations_job *job, const char *const *names, int64_t i)
+const char *qkv_step_label(const struct format_job *job, const char *const *names, int64_t i)
 {
     const char *label = names ? qkv_display_token(job->arena, names[i])
                               : qkv_arena_format(job->arena, "%lld", (long long)i + 1);
@@ -123,7 +123,7 @@ static int64_t count_of(const struct qkv_step *step)
     return heads_of(step) * step->rows * step->columns;
 }
 
-double qkv_step_largest(const struct explanations_job *job, int64_t at)
+double qkv_step_largest(const struct format_job *job, int64_t at)
 {
     double largest = 0;
     for (int index = 0; index < job->count; index++) {
@@ -134,7 +134,7 @@ double qkv_step_largest(const struct explanations_job *job, int64_t at)
     return largest;
 }
 
-static bool all_integers(const struct explanations_job *job, int64_t at)
+static bool all_integers(const struct format_job *job, int64_t at)
 {
     for (int index = 0; index < job->count; index++) {
         const struct qkv_step *step = qkv_step_counterpart(job, index, at);
@@ -146,7 +146,7 @@ static bool all_integers(const struct explanations_job *job, int64_t at)
     return true;
 }
 
-struct number_style qkv_step_number_style(const struct explanations_job *job, int64_t at)
+struct number_style qkv_step_number_style(const struct format_job *job, int64_t at)
 {
     double largest = qkv_step_largest(job, at);
     int digits = job->options.digits;
@@ -184,7 +184,7 @@ int64_t qkv_elision_at(struct elision elision, int64_t count, int64_t i)
     return i == elision.head ? -1 : count - elision.tail + (i - elision.head - 1);
 }
 
-const char *qkv_step_caption(const struct explanations_job *job, int index, const struct qkv_step *step,
+const char *qkv_step_caption(const struct format_job *job, int index, const struct qkv_step *step,
                              int64_t head)
 {
     const struct qkv_explanation *explanation = &job->explanations[index];

@@ -15,11 +15,11 @@ const struct qkv_step *qkv_explanation_content(const struct qkv_explanation *exp
 
 /* Returns the step of explanation `index` that has the same name as step `at` of explanation 0;
  * NULL if there is none. */
-const struct qkv_step *qkv_step_counterpart(const struct explanations_job *job, int index, int64_t at);
+const struct qkv_step *qkv_step_counterpart(const struct format_job *job, int index, int64_t at);
 
 /* Returns the number, counted from 1, of an earlier step with the same numbers as step `at`; 0 if there is
  * none, or if options.full is set, which shows every step in full. */
-int64_t qkv_step_repeated(const struct explanations_job *job, int64_t at);
+int64_t qkv_step_repeated(const struct format_job *job, int64_t at);
 
 /* True if the values of the step have an axis of heads: those of a single head are a plain matrix. */
 bool qkv_step_has_heads(const struct qkv_explanation *explanation, const struct qkv_step *step);
@@ -28,21 +28,21 @@ bool qkv_step_has_heads(const struct qkv_explanation *explanation, const struct 
 void qkv_step_shape(const struct qkv_explanation *explanation, const struct qkv_step *step, char text[64]);
 
 /* The text format (text_explanation.c): a numbered section per step; matrices stand side by side if they fit. */
-write_explanations_function qkv_text_explanations;
+format_function qkv_text_explanations;
 
 /* How to print the numbers of a step: the same for all heads and explanations. */
 struct number_style {
     int digits;      /* after the decimal point */
     bool scientific; /* 1.2e-07 */
 };
-struct number_style qkv_step_number_style(const struct explanations_job *job, int64_t at);
+struct number_style qkv_step_number_style(const struct format_job *job, int64_t at);
 void qkv_number_text(char text[40], struct number_style style, double value);
 
 /* Returns the largest finite absolute value of a step in all explanations. */
-double qkv_step_largest(const struct explanations_job *job, int64_t at);
+double qkv_step_largest(const struct format_job *job, int64_t at);
 
 /* The name of row or column `i`: a label, or the number i + 1 if `names` is NULL. "?" if memory runs out. */
-const char *qkv_step_label(const struct explanations_job *job, const char *const *names, int64_t i);
+const char *qkv_step_label(const struct format_job *job, const char *const *names, int64_t i);
 
 /* Which of `count` rows or columns to show if not all fit: the first `head`, a gap, and the last `tail`.
  * If head + tail == count, all of them are shown, without a gap. */
@@ -62,7 +62,7 @@ static inline int64_t qkv_elision_places(struct elision elision, int64_t count)
 }
 
 /* Returns the caption of the matrix of one head (counted from 0): "head 2", "random, head 2", "random", or "". */
-const char *qkv_step_caption(const struct explanations_job *job, int index, const struct qkv_step *step,
+const char *qkv_step_caption(const struct format_job *job, int index, const struct qkv_step *step,
                              int64_t head);
 
 #endif

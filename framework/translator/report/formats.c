@@ -66,7 +66,7 @@ const char *qkv_report_value_name(const struct qkv_attention_report *report)
     return report->value_name ? report->value_name : "attention weight";
 }
 
-double qkv_report_color_maximum(const struct explanations_job *job, double *tick)
+double qkv_report_color_maximum(const struct format_job *job, double *tick)
 {
     double largest = 0;
     for (int64_t m = 0; m < job->report->map_count; m++) {
@@ -80,7 +80,7 @@ double qkv_report_color_maximum(const struct explanations_job *job, double *tick
 /* ---- conversion ---- */
 
 /* "cross attention, layer 2"; "self attention" if there is no layer. */
-static const char *name_of(const struct explanations_job *job)
+static const char *name_of(const struct format_job *job)
 {
     const struct qkv_explanation *first = &job->explanations[0];
     const char *kind =
@@ -92,7 +92,7 @@ static const char *name_of(const struct explanations_job *job)
 }
 
 /* The title of a map; a single map is named in the subtitle. */
-static const char *label_of(const struct explanations_job *job, int index, const struct qkv_step *step,
+static const char *label_of(const struct format_job *job, int index, const struct qkv_step *step,
                             int64_t head)
 {
     const char *caption = qkv_step_caption(job, index, step, head);
@@ -114,7 +114,7 @@ static const char *const *names_of(struct qkv_arena *arena, const char *const *n
 
 /* Converts the weights of explanations into a report of maps, in the arena. Its cross maps have the axis
  * names and labels of the explanations. False if memory runs out. */
-static bool report_of_explanations(const struct explanations_job *job, struct qkv_attention_report *report)
+static bool report_of_explanations(const struct format_job *job, struct qkv_attention_report *report)
 {
     const struct qkv_explanation *first = &job->explanations[0];
     const struct qkv_step *shown = qkv_explanation_content(first, QKV_STEP_WEIGHTS);
@@ -160,7 +160,7 @@ static bool report_of_explanations(const struct explanations_job *job, struct qk
 }
 
 /* Converts each map of a report into a step of an explanation, in the arena. False if memory runs out. */
-static bool explanation_of_report(const struct explanations_job *job, struct qkv_explanation *explanation)
+static bool explanation_of_report(const struct format_job *job, struct qkv_explanation *explanation)
 {
     const struct qkv_attention_report *report = job->report;
     struct qkv_step *steps = qkv_arena_zeroed(job->arena, (size_t)report->map_count * sizeof *steps);
@@ -206,7 +206,7 @@ static bool explanation_of_report(const struct explanations_job *job, struct qkv
 static enum qkv_status find_best_head(const struct qkv_explanation *explanation, int *head,
                                       struct qkv_arena *arena, struct qkv_error *error)
 {
-    const struct explanations_job job = {.explanations = explanation, .count = 1, .arena = arena};
+    const struct format_job job = {.explanations = explanation, .count = 1, .arena = arena};
     struct qkv_attention_report all, best;
     if (!qkv_explanation_content(explanation, QKV_STEP_WEIGHTS))
         return qkv_error_set(error, "the explanation has no attention weights: there is no best head");
@@ -299,7 +299,7 @@ static const struct qkv_format_writer *writer_of(const struct qkv_format *format
 }
 
 /* Renders the job, which has a report or explanations. */
-static enum qkv_status render(struct explanations_job job, const struct qkv_format *format,
+static enum qkv_status render(struct format_job job, const struct qkv_format *format,
                               const struct qkv_format_options *options, char **bytes, size_t *size,
                               struct qkv_error *error)
 {
@@ -323,7 +323,7 @@ static enum qkv_status render(struct explanations_job job, const struct qkv_form
         !qkv_explanation_content(job.explanations, QKV_STEP_WEIGHTS))
         return qkv_error_set(error, "%s holds attention weights, but the explanation has none", format->name);
     job.arena = &arena;
-    write_explanations_function *write = of_maps ? writer->write_maps : writer->write_explanations;
+    format_function *write = of_maps ? writer->write_maps : writer->write_explanations;
     if (!write && of_maps) {
         out.failed = !explanation_of_report(&job, &explanation);
         job.explanations = &explanation;
@@ -348,7 +348,7 @@ static enum qkv_status render(struct explanations_job job, const struct qkv_form
 }
 
 /* Renders into a file. */
-static enum qkv_status save(struct explanations_job job, const struct qkv_format *format,
+static enum qkv_status save(struct format_job job, const struct qkv_format *format,
                             const struct qkv_format_options *options, const char *path,
                             struct qkv_error *error)
 {
@@ -365,7 +365,7 @@ enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
                                      const struct qkv_format_options *options, char **bytes, size_t *size,
                                      struct qkv_error *error)
 {
-    return render((struct explanations_job){.report = report}, format, options, bytes, size, error);
+    return render((struct format_job){.report = report}, format, options, bytes, size, error);
 }
 
 enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanations, int count,
@@ -373,15 +373,15 @@ enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanation
                                        const struct qkv_format_options *options, char **bytes, size_t *size,
                                        struct qkv_error *error)
 {
-    return render((struct explanations_job){.explanations = explanations, .count = count}, format, options,
-                  bytes, size, error);
+    return render((struct format_job){.explanations = explanations, .count = count}, format, options, bytes,
+                  size, error);
 }
 
 enum qkv_status qkv_attention_write(const struct qkv_attention_report *report,
                                     const struct qkv_format *format, const struct qkv_format_options *options,
                                     const char *path, struct qkv_error *error)
 {
-    return save((struct explanations_job){.report = report}, format, options, path, error);
+    return save((struct format_job){.report = report}, format, options, path, error);
 }
 
 enum qkv_status qkv_explanation_write(const struct qkv_explanation *explanations, int count,
@@ -389,6 +389,6 @@ enum qkv_status qkv_explanation_write(const struct qkv_explanation *explanations
                                       const struct qkv_format_options *options, const char *path,
                                       struct qkv_error *error)
 {
-    return save((struct explanations_job){.explanations = explanations, .count = count}, format, options,
-                path, error);
+    return save((struct format_job){.explanations = explanations, .count = count}, format, options, path,
+                error);
 }

@@ -65,9 +65,8 @@ static void append_cell(const struct painting *painting, double value, struct by
     qkv_bytes_format(out, "\">%s</td>", isinf(value) ? value < 0 ? "−∞" : "∞" : text);
 }
 
-static void append_matrix(const struct explanations_job *job, const struct qkv_step *step,
-                          const double *values, const char *caption, const struct painting *painting,
-                          struct bytes *out)
+static void append_matrix(const struct format_job *job, const struct qkv_step *step, const double *values,
+                          const char *caption, const struct painting *painting, struct bytes *out)
 {
     struct elision rows = {step->rows, 0}, columns = {step->columns, 0};
     if (!job->options.full) {
@@ -108,7 +107,7 @@ static void append_matrix(const struct explanations_job *job, const struct qkv_s
     qkv_bytes_text(out, "</tbody></table></figure>\n");
 }
 
-static void append_step(const struct explanations_job *job, int64_t at, struct bytes *out)
+static void append_step(const struct format_job *job, int64_t at, struct bytes *out)
 {
     const struct qkv_step *first = &job->explanations[0].steps[at];
     const struct painting painting = {
@@ -158,7 +157,7 @@ static void append_step(const struct explanations_job *job, int64_t at, struct b
     qkv_bytes_text(out, "</div></section>\n");
 }
 
-static enum qkv_status write_explanations(const struct explanations_job *job, struct bytes *out,
+static enum qkv_status write_explanations(const struct format_job *job, struct bytes *out,
                                           struct qkv_error *error)
 {
     const struct qkv_explanation *first = &job->explanations[0];

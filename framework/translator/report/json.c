@@ -194,8 +194,7 @@ static void append_map(const struct qkv_attention_report *report, const struct q
     end_object(out, 3);
 }
 
-static enum qkv_status write_maps(const struct explanations_job *job, struct bytes *out,
-                                  struct qkv_error *error)
+static enum qkv_status write_maps(const struct format_job *job, struct bytes *out, struct qkv_error *error)
 {
     const struct qkv_attention_report *report = job->report;
     (void)error;
@@ -250,7 +249,7 @@ static void append_step(const struct qkv_explanation *explanation, const struct 
     end_object(out, 5);
 }
 
-static enum qkv_status write_explanations(const struct explanations_job *job, struct bytes *out,
+static enum qkv_status write_explanations(const struct format_job *job, struct bytes *out,
                                           struct qkv_error *error)
 {
     const struct qkv_explanation *first = &job->explanations[0];

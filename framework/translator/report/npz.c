@@ -136,8 +136,7 @@ static enum qkv_status finish(struct archive *archive, struct qkv_error *error)
 
 /* ---- its content ---- */
 
-static enum qkv_status write_maps(const struct explanations_job *job, struct bytes *out,
-                                  struct qkv_error *error)
+static enum qkv_status write_maps(const struct format_job *job, struct bytes *out, struct qkv_error *error)
 {
     const struct qkv_attention_report *report = job->report;
     const char *const value = qkv_report_value_name(report);
@@ -157,7 +156,7 @@ static enum qkv_status write_maps(const struct explanations_job *job, struct byt
     return finish(&archive, error);
 }
 
-static void append_step(const struct explanations_job *job, int index, const struct qkv_step *step,
+static void append_step(const struct format_job *job, int index, const struct qkv_step *step,
                         struct archive *archive)
 {
     const struct qkv_explanation *explanation = &job->explanations[index];
@@ -175,7 +174,7 @@ static void append_step(const struct explanations_job *job, int index, const str
         append_tokens(archive, name, step->column_names, step->columns);
 }
 
-static enum qkv_status write_explanations(const struct explanations_job *job, struct bytes *out,
+static enum qkv_status write_explanations(const struct format_job *job, struct bytes *out,
                                           struct qkv_error *error)
 {
     struct archive archive = {.out = out};

@@ -26,7 +26,7 @@ static struct heatmap_group group_of(const struct qkv_attention_report *report,
 enum { MAX_HEADS = 16, MAX_LAYERS = 4 };
 
 /* Puts the heads of each layer into a line; all layers into one line if each layer has only one map. */
-static bool make_panels(const struct explanations_job *job, bool mixed, struct heatmap *heatmap)
+static bool make_panels(const struct format_job *job, bool mixed, struct heatmap *heatmap)
 {
     const struct qkv_attention_report *report = job->report;
     size_t count = (size_t)report->map_count;
@@ -64,7 +64,7 @@ static bool make_panels(const struct explanations_job *job, bool mixed, struct h
 /* Sets the subtitle: what is shown (report->name or the kind of attention), and the model. `mixed`:
  * the report has maps of several kinds, which the titles of the panels name. False if memory runs
  * out; a mixed report without a model has no subtitle. */
-static bool choose_subtitle(const struct explanations_job *job, bool mixed, struct heatmap *heatmap)
+static bool choose_subtitle(const struct format_job *job, bool mixed, struct heatmap *heatmap)
 {
     const struct qkv_attention_report *report = job->report;
     const char *name = report->name;
@@ -78,7 +78,7 @@ static bool choose_subtitle(const struct explanations_job *job, bool mixed, stru
     return heatmap->subtitle || (mixed && !report->model);
 }
 
-static bool describe(const struct explanations_job *job, struct heatmap *heatmap)
+static bool describe(const struct format_job *job, struct heatmap *heatmap)
 {
     const struct qkv_attention_report *report = job->report;
     bool mixed = report->maps[0].kind != report->maps[report->map_count - 1].kind;
@@ -93,8 +93,7 @@ static bool describe(const struct explanations_job *job, struct heatmap *heatmap
     return make_panels(job, mixed, heatmap) && choose_subtitle(job, mixed, heatmap);
 }
 
-static enum qkv_status write_svg(const struct explanations_job *job, struct bytes *out,
-                                 struct qkv_error *error)
+static enum qkv_status write_svg(const struct format_job *job, struct bytes *out, struct qkv_error *error)
 {
     struct heatmap heatmap;
     (void)error;
@@ -105,8 +104,7 @@ static enum qkv_status write_svg(const struct explanations_job *job, struct byte
     return QKV_OK;
 }
 
-static enum qkv_status write_png(const struct explanations_job *job, struct bytes *out,
-                                 struct qkv_error *error)
+static enum qkv_status write_png(const struct format_job *job, struct bytes *out, struct qkv_error *error)
 {
     struct heatmap heatmap;
     if (describe(job, &heatmap))

@@ -13,7 +13,7 @@ enum {
 };
 
 struct table {
-    const struct explanations_job *job;
+    const struct format_job *job;
     struct bytes *out;
     const struct qkv_attention_map *map;
     const char **rows, **columns;    /* labels */
@@ -79,8 +79,8 @@ static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int6
 }
 
 /* Appends one map. value: the name of the numbers in its cells; NULL: attention weights. */
-static void append_map(const struct explanations_job *job, const struct qkv_attention_map *map,
-                       const char *value, struct bytes *out)
+static void append_map(const struct format_job *job, const struct qkv_attention_map *map, const char *value,
+                       struct bytes *out)
 {
     double tick;
     struct table table = {
@@ -114,8 +114,7 @@ static void append_map(const struct explanations_job *job, const struct qkv_atte
     }
 }
 
-static enum qkv_status write_maps(const struct explanations_job *job, struct bytes *out,
-                                  struct qkv_error *error)
+static enum qkv_status write_maps(const struct format_job *job, struct bytes *out, struct qkv_error *error)
 {
     (void)error;
     const char *value =

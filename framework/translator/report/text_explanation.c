@@ -45,7 +45,7 @@ static int larger(int a, int b)
 
 /* Chooses the columns that fit into `limit`: the first ones, a gap, and the last one. At least two are shown, so
  * a table of one or two columns is always complete. */
-static void choose_columns(const struct explanations_job *job, struct table *table, int limit)
+static void choose_columns(const struct format_job *job, struct table *table, int limit)
 {
     const struct qkv_step *step = table->step;
     int width = table->label_width;
@@ -66,7 +66,7 @@ static void choose_columns(const struct explanations_job *job, struct table *tab
 }
 
 /* Chooses the rows and sets the widths of the columns. False if memory runs out. */
-static bool measure(const struct explanations_job *job, struct table *table)
+static bool measure(const struct format_job *job, struct table *table)
 {
     const struct qkv_step *step = table->step;
     table->widths = qkv_arena_zeroed(job->arena, (size_t)step->columns * sizeof *table->widths);
@@ -95,7 +95,7 @@ static bool measure(const struct explanations_job *job, struct table *table)
 /* ---- lines ---- */
 
 /* Appends a row of a table; row -1: the names of the columns. */
-static void append_row(const struct explanations_job *job, const struct table *table, int64_t row,
+static void append_row(const struct format_job *job, const struct table *table, int64_t row,
                        struct bytes *out)
 {
     const struct qkv_step *step = table->step;
@@ -125,8 +125,8 @@ static void append_row(const struct explanations_job *job, const struct table *t
 
 /* Appends line `line` of a table in a band, which is several tables side by side: the caption, if
  * any table of the band has one, the column names, or a row. Appends spaces after the last row. */
-static void append_line(const struct explanations_job *job, const struct table *table, int64_t line,
-                        bool captions, struct bytes *out)
+static void append_line(const struct format_job *job, const struct table *table, int64_t line, bool captions,
+                        struct bytes *out)
 {
     const int64_t rows = table->step->rows, i = line - captions - 1,
                   row = i < 0 ? -1 : qkv_elision_at(table->rows, rows, i);
@@ -148,8 +148,8 @@ static void end_line(struct bytes *out)
 }
 
 /* Appends a band: tables first .. last - 1 side by side. */
-static void append_band(const struct explanations_job *job, const struct table *tables, int64_t first,
-                        int64_t last, struct bytes *out)
+static void append_band(const struct format_job *job, const struct table *tables, int64_t first, int64_t last,
+                        struct bytes *out)
 {
     int64_t lines = 0;
     bool captions = false;
@@ -171,8 +171,7 @@ static void append_band(const struct explanations_job *job, const struct table *
 /* ---- a step ---- */
 
 /* Appends a text, broken into lines at spaces. */
-static void append_wrapped(const struct explanations_job *job, const char *text, int indent,
-                           struct bytes *out)
+static void append_wrapped(const struct format_job *job, const char *text, int indent, struct bytes *out)
 {
     int used = 0, width = (int)job->options.width;
     const char *at = qkv_display_paragraph(job->arena, text);
@@ -206,7 +205,7 @@ static void append_wrapped(const struct explanations_job *job, const char *text,
 
 /* Appends the heading of a step: " 8  scores   S = Q Kᵀ                          [4, 4]". A formula that would move the shape out
  * of its column is below. */
-static void append_title(const struct explanations_job *job, int64_t at, struct bytes *out)
+static void append_title(const struct format_job *job, int64_t at, struct bytes *out)
 {
     const struct qkv_step *step = &job->explanations[0].steps[at];
     const char *title = qkv_display_line(job->arena, step->title),
@@ -236,13 +235,13 @@ static void append_title(const struct explanations_job *job, int64_t at, struct 
 
 /* Returns the columns that one table may use. Tables with numbered columns are shortened so that all
  * explanations fit side by side. */
-static int table_limit(const struct explanations_job *job, const struct qkv_step *step)
+static int table_limit(const struct format_job *job, const struct qkv_step *step)
 {
     int line = (int)job->options.width - INDENT;
     return job->count > 1 && !step->column_names ? (line - GAP * (job->count - 1)) / job->count : line;
 }
 
-static void append_step(const struct explanations_job *job, int64_t at, struct bytes *out)
+static void append_step(const struct format_job *job, int64_t at, struct bytes *out)
 {
     const struct qkv_step *first_step = &job->explanations[0].steps[at];
     int64_t heads = first_step->heads ? first_step->heads : 1;
@@ -285,7 +284,7 @@ static void append_step(const struct explanations_job *job, int64_t at, struct b
                          (long long)(heads - shown));
 }
 
-enum qkv_status qkv_text_explanations(const struct explanations_job *job, struct bytes *out,
+enum qkv_status qkv_text_explanations(const struct format_job *job, struct bytes *out,
                                       struct qkv_error *error)
 {
     const struct qkv_explanation *first = &job->explanations[0];

@@ -10,7 +10,7 @@
 #include "report/words.h"
 
 /* Attention maps or explanations to write. The options are checked and complete. */
-struct explanations_job {
+struct format_job {
     const struct qkv_attention_report *report; /* has at least one map; NULL: explanations are written */
     const struct qkv_explanation *explanations;
     int count;
@@ -20,14 +20,14 @@ struct explanations_job {
 
 /* Writers append to `out`. They return QKV_INVALID with a message if the format cannot hold the content.
  * If memory runs out they set out->failed and return QKV_OK. */
-typedef enum qkv_status write_explanations_function(const struct explanations_job *job, struct bytes *out,
-                                                    struct qkv_error *error);
+typedef enum qkv_status format_function(const struct format_job *job, struct bytes *out,
+                                        struct qkv_error *error);
 
 /* One format. A writer that is NULL is replaced by the other one on converted content: maps become the
  * steps of an explanation, and the weights of explanations become maps. At least one is not NULL. */
 struct qkv_format_writer {
     struct qkv_format format; /* the public row */
-    write_explanations_function *write_maps, *write_explanations;
+    format_function *write_maps, *write_explanations;
 };
 
 #define FORMAT(name) extern const struct qkv_format_writer qkv_writer_##name;
@@ -50,6 +50,6 @@ const char *qkv_report_value_name(const struct qkv_attention_report *report);
 
 /* Returns the weight that gets the last colour: options.maximum, or the largest weight of the report, rounded up to
  * a tick of the colour bar. Sets *tick to the distance between ticks. */
-double qkv_report_color_maximum(const struct explanations_job *job, double *tick);
+double qkv_report_color_maximum(const struct format_job *job, double *tick);
 
 #endif
