@@ -11,7 +11,8 @@ let walked = null;      // the layer whose walk was sent last, as a text
 let moment = 'learned'; // whose parameters the engine uses: 'random', 'learned' or the number of a snapshot
 
 async function unpack(base64) {
-    const packed = Uint8Array.from(atob(base64), character => character.charCodeAt(0));
+    const text = atob(base64), packed = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate'));
     return new Uint8Array(await new Response(stream).arrayBuffer());
 }
