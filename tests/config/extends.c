@@ -121,23 +121,68 @@ static void expect_errors(const char *folder, const char *file, const char *erro
     cr_expect_str_eq(outcome.error, errors);
 }
 
-Test(extends, a_circle_is_refused_with_its_path)
+#define A_PATH "extends must be the path of one other config\n"
+
+/* Each mistake is in the file where it arises: a file that is right by itself is not blamed for what another changes. */
+Test(extends, mistakes_name_their_file)
 {
-    const char *folder = scratch("circle");
-    write_text(folder, "a.yaml", "extends: b.yaml\n");
-    write_text(folder, "b.yaml", "name: b\nextends: c.yaml\n");
-    write_text(folder, "c.yaml", "extends: ./a.yaml\n");
-    write_text(folder, "self.yaml", "extends: self.yaml\n");
-    write_text(folder, "into.yaml", "extends: a.yaml\n");
-    cr_assert_eq(symlink("a.yaml", format("%s/link.yaml", folder)), 0);
-    expect_errors(folder, "into.yaml",
-                  "c.yaml:1:10: files extend each other in a circle: a.yaml extends b.yaml extends c.yaml "
-                  "extends a.yaml\n");
-    expect_errors(folder, "self.yaml",
-                  "self.yaml:1:10: files extend each other in a circle: self.yaml extends self.yaml\n");
-    expect_errors(folder, "link.yaml",
-                  "c.yaml:1:10: files extend each other in a circle: link.yaml extends b.yaml extends c.yaml "
-                  "extends link.yaml\n");
+    static const struct {
+        const char *files[3][2]; /* written over those of the cases before; x.yaml is read */
+        const char *errors;
+    } cases[] = {
+        {{{"x.yaml", "extends: [a.yaml, b.yaml]\n"}}, "x.yaml:1:10: " A_PATH},
+        {{{"x.yaml", "extends: {a: b}\n"}}, "x.yaml:1:10: " A_PATH},
+        {{{"x.yaml", "extends: \n"}}, "x.yaml:1:9: " A_PATH},
+        {{{"x.yaml", "extends: ~\n"}}, "x.yaml:1:10: " A_PATH},
+        {{{"x.yaml", "extends: \"\"\n"}}, "x.yaml:1:10: " A_PATH},
+        {{{"x.yaml", "extends: none.yaml\n"}},
+         "x.yaml:1:10: extends none.yaml, which cannot be read: No such file or directory\n"},
+        {{{"x.yaml", "extends: sub\n"}}, "x.yaml:1:10: extends sub, which is a folder\n"},
+        {{{"y.yaml", ""}, {"x.yaml", "extends: y.yaml\n"}}, "y.yaml: the file is empty\n"},
+        {{{"y.yaml", "- a\n"}}, "y.yaml:1:1: the file must be a mapping of keys to values\n"},
+        {{{"x.yaml", "extends: base.yaml\ntraining: {extends: a.yaml}\n"}},
+         "x.yaml:2:12: unknown key training.extends\n"},
+        /* Circles. */
+        {{{"x.yaml", "extends: x.yaml\n"}},
+         "x.yaml:1:10: files extend each other in a circle: x.yaml extends x.yaml\n"},
+        {{{"x.yaml", "extends: y.yaml\n"},
+          {"y.yaml", "name: b\nextends: z.yaml\n"},
+          {"z.yaml", "extends: ./y.yaml\n"}},
+         "z.yaml:1:10: files extend each other in a circle: y.yaml extends z.yaml extends y.yaml\n"},
+        {{{"z.yaml", "extends: link.yaml\n"}},
+         "z.yaml:1:10: files extend each other in a circle: x.yaml extends y.yaml extends z.yaml extends "
+         "x.yaml\n"},
+        /* Mistakes of keys, in each file. */
+        {{{"y.yaml", "extends: base.yaml\nmodel: {encoder: {num_head: 2}}\ntraining: {batch_size: none, "
+                     "updates: -1}\n"},
+          {"x.yaml", "extends: y.yaml\ntraining: {batch_size: 3.5}\nnam: top\n"}},
+         "y.yaml:2:19: unknown key model.encoder.num_head; did you mean model.encoder.num_heads\n"
+         "y.yaml:3:24: training.batch_size is 'none', but must be an integer\n"
+         "y.yaml:3:39: training.updates is -1, but must be at least 0\n"
+         "x.yaml:2:24: training.batch_size is 3.5, but must be an integer\n"
+         "x.yaml:3:1: unknown key nam; did you mean name\n"},
+        {{{"x.yaml", "extends: base.yaml\nmodel: {encoder: {hidden_size: 32}}\n"}},
+         "x.yaml:2:19: model.decoder.hidden_size is 16, but must equal model.encoder.hidden_size (32)\n"},
+        {{{"x.yaml", "extends: base.yaml\nmodel: {decoder: {hidden_size: 32}}\n"}},
+         "x.yaml:2:19: model.decoder.hidden_size is 32, but must equal model.encoder.hidden_size (16)\n"},
+        /* A missing key is of the file that is read; what a broken file does not say may stand behind its mistake. */
+        {{{"y.yaml", "name: few\ndata: {train: t, src: {lang: a}}\n"},
+          {"x.yaml", "extends: y.yaml\ntraining: {updates: 1}\n"}},
+         "x.yaml: data.trg.lang is missing, but is required\n"},
+        {{{"x.yaml", "extends: y.yaml\ndata: *x\n]\n"}},
+         "x.yaml:2:7: aliases are refused (*x); write the value out\n"
+         "x.yaml:3:1: not valid YAML: did not find expected key while parsing a block mapping that starts in "
+         "line 1\n"},
+    };
+    const char *folder = family("mistakes");
+    cr_assert_eq(symlink("x.yaml", format("%s/link.yaml", folder)), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int f = 0; f < 3 && cases[i].files[f][0]; f++)
+            write_text(folder, cases[i].files[f][0], cases[i].files[f][1]);
+        expect_errors(folder, "x.yaml", cases[i].errors);
+    }
+    cr_expect(refused(run("cd '%s' && qkv config base.yaml -s extends=y.yaml", folder),
+                      "-s extends=y.yaml: extends can only be set in a file"));
 }
 
 /* Files that extend the one before: the last has the number of the chain. */
@@ -156,80 +201,6 @@ Test(extends, goes_on_to_any_sensible_depth)
     char *text = run_ok("cd '%s' && qkv config %s", folder, file);
     cr_expect_not_null(strstr(text, "batch_size: 1000\n"), "%s", text);
     expect_errors(folder, chain(folder, 1001), "1.yaml:1:10: more than 1000 files extend each other\n");
-}
-
-Test(extends, must_be_a_path)
-{
-    static const struct {
-        const char *value, *error;
-    } cases[] = {
-        {"[a.yaml, b.yaml]", "x.yaml:1:10: extends must be the path of one other config\n"},
-        {"{a: b}", "x.yaml:1:10: extends must be the path of one other config\n"},
-        {"", "x.yaml:1:9: extends must be the path of one other config\n"},
-        {"~", "x.yaml:1:10: extends must be the path of one other config\n"},
-        {"\"\"", "x.yaml:1:10: extends must be the path of one other config\n"},
-        {"none.yaml", "x.yaml:1:10: extends none.yaml, which cannot be read: No such file or directory\n"},
-        {"folder", "x.yaml:1:10: extends folder, which is a folder\n"},
-        {"empty.yaml", "empty.yaml: the file is empty\n"},
-        {"list.yaml", "list.yaml:1:1: the file must be a mapping of keys to values\n"},
-    };
-    const char *folder = scratch("path");
-    mkdir(format("%s/folder", folder), 0777);
-    write_text(folder, "empty.yaml", "");
-    write_text(folder, "list.yaml", "- a\n");
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        write_text(folder, "x.yaml", format("extends: %s\n", cases[i].value));
-        expect_errors(folder, "x.yaml", cases[i].error);
-    }
-    write_text(folder, "x.yaml", "training: {extends: a.yaml}\n");
-    cr_expect_not_null(
-        strstr(run("cd '%s' && qkv config x.yaml", folder).error, "unknown key training.extends"));
-    write_text(folder, "x.yaml", BASE);
-    cr_expect(refused(run("cd '%s' && qkv config x.yaml -s extends=y.yaml", folder),
-                      "-s extends=y.yaml: extends can only be set in a file"));
-}
-
-Test(extends, errors_name_the_file_of_the_mistake)
-{
-    const char *folder = family("errors");
-    write_text(folder, "bad.yaml",
-               "extends: base.yaml\n"
-               "model: {encoder: {num_head: 2}}\n"
-               "training: {batch_size: none, updates: -1}\n");
-    write_text(folder, "top.yaml", "extends: bad.yaml\ntraining: {batch_size: 3.5}\nnam: top\n");
-    expect_errors(folder, "top.yaml",
-                  "bad.yaml:2:19: unknown key model.encoder.num_head; did you mean model.encoder.num_heads\n"
-                  "bad.yaml:3:24: training.batch_size is 'none', but must be an integer\n"
-                  "bad.yaml:3:39: training.updates is -1, but must be at least 0\n"
-                  "top.yaml:2:24: training.batch_size is 3.5, but must be an integer\n"
-                  "top.yaml:3:1: unknown key nam; did you mean name\n");
-    write_text(folder, "broken.yaml", "extends: base.yaml\nmodel: {encoder: [\n");
-    write_text(folder, "top.yaml", "extends: broken.yaml\n");
-    cr_expect_eq(
-        strncmp(run("cd '%s' && qkv config top.yaml", folder).error, "broken.yaml:3:1: not valid YAML", 31),
-        0);
-    write_text(folder, "few.yaml", "name: few\n");
-    write_text(folder, "top.yaml", "extends: few.yaml\ntraining: {updates: 1}\n");
-    cr_expect_eq(
-        strncmp(run("cd '%s' && qkv config top.yaml", folder).error, "top.yaml: data.train is missing", 31),
-        0);
-    /* What a broken file does not say may stand behind its mistake. */
-    write_text(folder, "top.yaml", "extends: few.yaml\ndata: *x\n]\n");
-    cr_expect_null(strstr(run("cd '%s' && qkv config top.yaml", folder).error, "is missing"));
-}
-
-/* A file that is right by itself is not blamed for what another changes. */
-Test(extends, a_contradiction_is_placed_where_it_arises)
-{
-    const char *folder = family("contradiction");
-    write_text(folder, "top.yaml", "extends: base.yaml\nmodel: {encoder: {hidden_size: 32}}\n");
-    expect_errors(
-        folder, "top.yaml",
-        "top.yaml:2:19: model.decoder.hidden_size is 16, but must equal model.encoder.hidden_size (32)\n");
-    write_text(folder, "top.yaml", "extends: base.yaml\nmodel: {decoder: {hidden_size: 32}}\n");
-    expect_errors(
-        folder, "top.yaml",
-        "top.yaml:2:19: model.decoder.hidden_size is 32, but must equal model.encoder.hidden_size (16)\n");
 }
 
 /* ---- commands ---- */
