@@ -305,13 +305,9 @@ Test(page, lights_up_what_the_pointer_and_the_keys_are_on)
     EXPECT_FOCUS("cell-1-0");
     press("Escape");
     expect_caption("This head");
-    browser_close();
-}
-
-/* In the decoder's own attention a word is the row of the step that chooses it and the column of the step that reads it. */
-Test(page, lights_up_the_step_that_chooses_a_word)
-{
-    opened("s=four+two+one&head=decoder-1-1");
+    /* In the decoder's own attention a word is the row of the step that chooses it and the column of the step that reads it. */
+    click("head-decoder-1-1");
+    wait_until("state.head === 'decoder-1-1'");
     EXPECT_VALUE("[...document.querySelectorAll('tbody th')].map(x => x.textContent).join()",
                  "<s> → cuatro,cuatro → dos,dos → uno,uno → </s>");
     EXPECT_VALUE("element('masked').hidden", "false");

@@ -16,18 +16,21 @@
     __asm__(".section .rodata\n" #name "_begin: .incbin \"" path "\"\n" #name "_end: .byte 0\n.previous\n"); \
     extern const unsigned char name##_begin[], name##_end[];
 
+/* What stands in the page for the engine and the model. */
+#define PLACE "<!-- engine and model -->"
+
 #ifdef QKV_PAGE_HTML
-FILE_BYTES(qkv_page_html, QKV_PAGE_HTML)     /* the page, but for the engine and the model */
+FILE_BYTES(qkv_page_html, QKV_PAGE_HTML)
 FILE_BYTES(qkv_page_engine, QKV_PAGE_ENGINE) /* the WebAssembly module */
+#    define ENGINE_SIZE ((size_t)(qkv_page_engine_end - qkv_page_engine_begin))
 #else
-static const unsigned char qkv_page_html_begin[1], qkv_page_engine_begin[1];
-#    define qkv_page_html_end   qkv_page_html_begin
-#    define qkv_page_engine_end qkv_page_engine_begin
+static const unsigned char qkv_page_html_begin[] = PLACE, qkv_page_engine_begin[] = "";
+#    define ENGINE_SIZE ((size_t)0)
 #endif
 
 bool page_is_built(void)
 {
-    return &qkv_page_html_end[0] > &qkv_page_html_begin[0];
+    return ENGINE_SIZE > 0;
 }
 
 /* SCENE(file in configs/seeds, tutorial): a page shows the first one when it opens. */
@@ -133,12 +136,10 @@ enum qkv_status page_add_json(struct page *page, const char *id, cJSON *json, st
 
 static enum qkv_status write_page(FILE *file, const struct page *page, struct qkv_error *error)
 {
-    static const char PLACE[] = "<!-- engine and model -->";
-    const size_t engine_size = (size_t)(qkv_page_engine_end - qkv_page_engine_begin);
     const char *html = (const char *)qkv_page_html_begin, *place = strstr(html, PLACE);
-    QKV_BUG(!place, "the page has no %s", PLACE);
+    QKV_BUG(!place, "the page has no place for the engine");
     fwrite(html, 1, (size_t)(place - html), file);
-    if (write_data(file, "id=\"engine-data\"", qkv_page_engine_begin, engine_size, error)) return QKV_INVALID;
+    if (write_data(file, "id=\"engine-data\"", qkv_page_engine_begin, ENGINE_SIZE, error)) return QKV_INVALID;
     fwrite(page->text, 1, page->size, file);
     fputs(place + sizeof PLACE - 1, file);
     return QKV_OK;
