@@ -15,7 +15,7 @@ cd "$root"
 # which has functions of framework/engine/core of its own.
 # The engine comes first, and knows nothing of the translator that stands on it.
 folders="framework/engine/core framework/engine/graph framework/engine/kernels framework/engine/layers
-    framework/engine/check/op_samples framework/engine/check/layer_samples framework/engine/check
+    framework/engine/check/op_samples framework/engine/check
     framework/engine/checkpoint framework/engine/optimize
     framework/translator/processes framework/translator/config framework/translator/data datasets/generate models
     framework/translator/metrics framework/translator/run framework/translator/train framework/translator/draw

@@ -1,5 +1,5 @@
 #include "qkv/config.h"
-#include "framework/engine/core/choices.h"
+#include "qkv/base.h"
 
 #include "config_text.h"
 #include "support.h"

@@ -274,7 +274,7 @@ Test(graph, dropout_masks_are_those_of_the_generator_in_every_instruction_set)
         graph = qkv_graph_new(QKV_FLOAT64);
         drop(&random, 0, rate, mask);
         for (int64_t i = 0; i < MANY; i++) {
-            /* Element i is a word of block i / 128 * 16 + i % 16: see framework/engine/kernels/dropout.h. */
+            /* Element i is a word of block i / 128 * 16 + i % 16: see framework/engine/kernels/kernel.h. */
             uint32_t words[4];
             struct qkv_random stream = random;
             stream.stream = QKV_STREAM_DROPOUT;

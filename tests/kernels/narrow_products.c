@@ -33,7 +33,7 @@ static float float_of(uint32_t bits)
     return x;
 }
 
-/* ---- the definition in qkv/base.h and kernels/bfloat16.h ---- */
+/* ---- the definition in qkv/base.h and kernels/narrow.h ---- */
 
 static float without_small(float x)
 {

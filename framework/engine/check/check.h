@@ -17,7 +17,7 @@ struct qkv_check_row *qkv_check_add(struct qkv_check_report *report, const char 
 void qkv_check_fail(struct qkv_check_report *report, struct qkv_check_row *row, const char *format, ...)
     QKV_PRINTF(3, 4);
 
-/* ---- arguments.c: arguments that every public check refuses with QKV_INVALID and an error ---- */
+/* ---- samples.c: arguments that every public check refuses with QKV_INVALID and an error ---- */
 
 /* Refuses a missing report, missing options and options out of range; `function` is the caller's name. */
 enum qkv_status qkv_check_arguments(const struct qkv_check_report *report,
@@ -42,7 +42,7 @@ bool qkv_unplant(struct qkv_graph *graph, int64_t *fault_calls);
  * is freed or this thread plants another fault. */
 bool qkv_plant_declaration(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault);
 
-/* ---- samples.c ---- */
+/* ---- samples.c: graphs of samples ---- */
 
 /* The samples of an op. */
 const struct qkv_op_samples *qkv_samples_of(enum qkv_op_id op);
@@ -68,7 +68,7 @@ struct qkv_options qkv_sample_options_of(const struct qkv_sample *sample);
 struct qkv_tensor *qkv_sample_apply(struct qkv_graph *graph, const struct qkv_sample_setting *setting,
                                     struct qkv_tensor *input[QKV_MAX_INPUTS]);
 
-/* ---- adjoint.c ---- */
+/* ---- ops.c: the adjoint test ---- */
 
 /* Runs the adjoint test for each varied input in which the op is linear. Adds one row for each of them. */
 enum qkv_status qkv_check_adjoint(struct qkv_check_report *report, const char *subject,
@@ -84,6 +84,23 @@ enum qkv_status qkv_check_declarations(struct qkv_check_report *report, const ch
 
 /* Sets `cotangent` to random numbers with absolute values of 0.5 .. 1.5 and random signs. */
 void qkv_check_cotangent(uint64_t seed, int64_t count, double *cotangent);
+
+/* Options of a layer, and the shapes and segments of up to two random inputs to apply it to (rank 0: no input). */
+struct qkv_layer_sample {
+    const char *name;
+    const void *options;
+    struct qkv_shape input[2];
+    struct qkv_segments segments[2];
+};
+
+struct qkv_layer_interface {
+    const char *name;
+    size_t size; /* bytes of the layer's struct, which `layer` points to */
+    void (*init)(void *layer, struct qkv_parameters *parameters, const void *options, const char *name);
+    struct qkv_tensor *(*apply)(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
+                                const struct qkv_layer_sample *sample);
+    const struct qkv_layer_sample *samples; /* the last has no name */
+};
 
 /* How the check creates and applies a layer, and its samples; NULL for an unknown layer. */
 const struct qkv_layer_interface *qkv_layer_interface(enum qkv_layer_id layer);

@@ -1,14 +1,366 @@
-/* The gradient check of layers, on the samples that every layer has (struct
- * qkv_layer_interface). */
+/* The gradient check of layers, and its samples: the options and inputs with which it runs each layer. The samples of a
+ * layer are an array <layer>_samples, the functions <layer>_create and <layer>_run, and LAYER_SAMPLES. */
 #include "check/check.h"
-#include "check/layer_samples/layer_samples.h"
 #include "core/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- what samples share ---- */
+
+/* Defines the interface of a layer, whose struct is `storage`. */
+#define LAYER_SAMPLES(layer, storage)                                                                        \
+    static const struct qkv_layer_interface layer##_layer = {#layer, sizeof(struct storage), layer##_create, \
+                                                             layer##_run, layer##_samples}
+
+/* The function that creates a layer, where a sample has no other options than the layer. */
+#define CREATE(layer_name)                                                                                   \
+    static void layer_name##_create(void *layer, struct qkv_parameters *parameters, const void *options,     \
+                                    const char *name)                                                        \
+    {                                                                                                        \
+        qkv_##layer_name##_init(layer, parameters, options, name);                                           \
+    }
+
+/* The head of the function that applies a layer, for which its body follows. */
+#define RUN(layer_name)                                                                                      \
+    static struct qkv_tensor *layer_name##_run(const void *layer, struct qkv_graph *graph,                   \
+                                               struct qkv_tensor *const *input,                              \
+                                               const struct qkv_layer_sample *sample)
+
+/* The function of a layer that is applied to one tensor. */
+#define RUN_ONE(layer_name)                                                                                  \
+    RUN(layer_name)                                                                                          \
+    {                                                                                                        \
+        (void)sample;                                                                                        \
+        return qkv_##layer_name##_apply(layer, graph, input[0]);                                             \
+    }
+
+/* The options of a sample, which are a struct `type`. */
+#define OPTIONS(type, ...) (&(const struct type){__VA_ARGS__})
+
+/* The initializer of weights. */
+#define INITIAL                                                                                              \
+    {                                                                                                        \
+        QKV_INITIALIZER_XAVIER_UNIFORM, 1.0                                                                  \
+    }
+
+/* Sentences of 3, 1 and 2 rows, and their keys. */
+static const int64_t STARTS[] = {0, 3, 4}, LENGTHS[] = {3, 1, 2};
+static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
+#define SENTENCES                                                                                            \
+    {                                                                                                        \
+        3, STARTS, LENGTHS                                                                                   \
+    }
+#define KEYS                                                                                                 \
+    {                                                                                                        \
+        3, KEY_STARTS, KEY_LENGTHS                                                                           \
+    }
+
+/* ---- dense ---- */
+
+CREATE(dense)
+RUN_ONE(dense)
+
+static const struct qkv_layer_sample dense_samples[] = {
+    {"plain", OPTIONS(qkv_dense_options, 3, 5, true, QKV_ACTIVATION_NONE, INITIAL), {{2, {4, 3}}}},
+    {"no bias, tanh", OPTIONS(qkv_dense_options, 4, 2, false, QKV_ACTIVATION_TANH, INITIAL), {{2, {3, 4}}}},
+    {"relu", OPTIONS(qkv_dense_options, 3, 7, true, QKV_ACTIVATION_RELU, INITIAL), {{2, {4, 3}}}},
+    {"gelu", OPTIONS(qkv_dense_options, 3, 4, true, QKV_ACTIVATION_GELU, INITIAL), {{3, {2, 2, 3}}}},
+    {"gelu_tanh", OPTIONS(qkv_dense_options, 3, 4, true, QKV_ACTIVATION_GELU_TANH, INITIAL), {{2, {1, 3}}}},
+    {"silu", OPTIONS(qkv_dense_options, 3, 4, true, QKV_ACTIVATION_SILU, INITIAL), {{2, {2, 3}}}},
+    {"sigmoid", OPTIONS(qkv_dense_options, 3, 4, true, QKV_ACTIVATION_SIGMOID, INITIAL), {{2, {2, 3}}}},
+    {0},
+};
+LAYER_SAMPLES(dense, qkv_dense);
+
+/* ---- embedding ---- */
+
+CREATE(embedding)
+
+RUN(embedding)
+{
+    static const int32_t ids[] = {4, 0, 4, 2};
+    (void)input, (void)sample;
+    return qkv_embedding_apply(layer, graph, ids, 4);
+}
+
+static const struct qkv_layer_sample embedding_samples[] = {
+    {"plain", OPTIONS(qkv_embedding_options, 5, 3, false, INITIAL)},
+    {"scaled", OPTIONS(qkv_embedding_options, 6, 4, true, INITIAL)},
+    {0}};
+LAYER_SAMPLES(embedding, qkv_embedding);
+
+/* ---- positions ---- */
+
+CREATE(positions)
+
+static const int64_t FIRST = 1; /* position of the first row of each sentence */
+
+RUN(positions)
+{
+    struct qkv_tensor *x = qkv_positions_apply(layer, graph, input[0], sample->segments[0], &FIRST);
+    return qkv_positions_rotate(layer, graph, x, sample->segments[0], &FIRST);
+}
+
+static const int64_t TWO_STARTS[] = {0, 3}, TWO_LENGTHS[] = {3, 2};
+static const struct qkv_layer_sample positions_samples[] = {
+    {"sinusoidal",
+     OPTIONS(qkv_positions_options, QKV_POSITION_SINUSOIDAL, 6, 4, 10000, INITIAL),
+     {{2, {5, 4}}},
+     {{2, TWO_STARTS, TWO_LENGTHS}}},
+    {"sinusoidal, odd width",
+     OPTIONS(qkv_positions_options, QKV_POSITION_SINUSOIDAL, 6, 3, 100, INITIAL),
+     {{2, {5, 3}}},
+     {{2, TWO_STARTS, TWO_LENGTHS}}},
+    {"learned",
+     OPTIONS(qkv_positions_options, QKV_POSITION_LEARNED, 6, 4, 0, INITIAL),
+     {{2, {5, 4}}},
+     {{2, TWO_STARTS, TWO_LENGTHS}}},
+    {"rotary, two heads",
+     OPTIONS(qkv_positions_options, QKV_POSITION_ROTARY, 6, 2, 100, INITIAL),
+     {{2, {5, 4}}},
+     {{2, TWO_STARTS, TWO_LENGTHS}}},
+    {0},
+};
+LAYER_SAMPLES(positions, qkv_positions);
+
+/* ---- norm ---- */
+
+CREATE(norm)
+RUN_ONE(norm)
+
+static const struct qkv_layer_sample norm_samples[] = {
+    {"layer norm", OPTIONS(qkv_norm_options, QKV_NORM_LAYER, 5, 1e-6), {{2, {3, 5}}}},
+    {"RMS norm", OPTIONS(qkv_norm_options, QKV_NORM_RMS, 5, 1e-6), {{2, {3, 5}}}},
+    {0},
+};
+LAYER_SAMPLES(norm, qkv_norm);
+
+/* ---- multi head ---- */
+
+/* The layer of the gradient check: multi-head attention with the positions that it needs. */
+struct layer_and_positions {
+    struct qkv_multi_head attention;
+    struct qkv_positions positions;
+};
+
+struct multi_head_sample {
+    struct qkv_multi_head_options attention;
+    struct qkv_positions_options positions;
+};
+
+static void multi_head_create(void *layer, struct qkv_parameters *parameters, const void *given,
+                              const char *name)
+{
+    struct layer_and_positions *both = layer;
+    const struct multi_head_sample *options = given;
+    struct qkv_multi_head_options attention = options->attention;
+    qkv_positions_init(&both->positions, parameters, &options->positions, "positions");
+    if (options->positions.length) attention.positions = &both->positions;
+    qkv_multi_head_init(&both->attention, parameters, &attention, name);
+}
+
+RUN(multi_head)
+{
+    const struct layer_and_positions *both = layer;
+    int cross = sample->input[1].rank ? 1 : 0;
+    const struct qkv_attention_inputs inputs = {.x = input[0],
+                                                .memory = input[cross],
+                                                .queries = sample->segments[0],
+                                                .keys = sample->segments[cross]};
+    return qkv_multi_head_apply(&both->attention, graph, &inputs, NULL);
+}
+
+/* Key and value width per head, and the options that all samples share. */
+#define WIDTHS(k, v)                                                                                         \
+    .width = 4, .key_width = (k), .value_width = (v), .initial = INITIAL, .output_initial = INITIAL
+
+#define ONE  .input = {{2, {6, 4}}}, .segments = {SENTENCES}
+#define PAIR .input = {{2, {6, 4}}, {2, {8, 4}}}, .segments = {SENTENCES, KEYS}
+static const struct qkv_layer_sample multi_head_samples[] = {
+    {"self", OPTIONS(multi_head_sample, .attention = {.rule.heads = 2, WIDTHS(2, 2), .bias = true}), ONE},
+    {"causal, no bias, dropout",
+     OPTIONS(multi_head_sample,
+             .attention = {.rule = {.heads = 2, .causal = true, .dropout = 0.3}, WIDTHS(3, 1)}),
+     ONE},
+    {"cross, wide values, dropout",
+     OPTIONS(multi_head_sample,
+             .attention = {.rule = {.heads = 3, .dropout = 0.1}, WIDTHS(1, 5), .bias = true}),
+     PAIR},
+    {"window, global token, grouped heads",
+     OPTIONS(multi_head_sample,
+             .attention =
+                 {.rule = {.heads = 4, .key_value_heads = 2, .window = 1, .global_tokens = 1, .dropout = 0.2},
+                  WIDTHS(2, 3)}),
+     ONE},
+    {"flash, causal window, global token, grouped heads",
+     OPTIONS(multi_head_sample, .attention = {.rule = {.heads = 4,
+                                                       .key_value_heads = 2,
+                                                       .window = 1,
+                                                       .global_tokens = 1,
+                                                       .causal = true,
+                                                       .dropout = 0.2,
+                                                       .kernel = QKV_KERNEL_FLASH},
+                                              WIDTHS(2, 3)}),
+     ONE},
+    {"rotary, one key head",
+     OPTIONS(multi_head_sample,
+             .attention = {.rule = {.heads = 2, .key_value_heads = 1}, WIDTHS(4, 2), .bias = true},
+             .positions = {.kind = QKV_POSITION_ROTARY, .length = 4, .width = 4, .base = 100}),
+     ONE},
+    {"ALiBi, causal",
+     OPTIONS(multi_head_sample,
+             .attention = {.rule = {.heads = 3, .causal = true, .alibi = true}, WIDTHS(1, 2), .bias = true}),
+     ONE},
+    {"relative, flash",
+     OPTIONS(multi_head_sample,
+             .attention = {.rule = {.heads = 2, .buckets = 6, .max_distance = 3, .kernel = QKV_KERNEL_FLASH},
+                           WIDTHS(2, 2),
+                           .bias = true},
+             .positions = {.kind = QKV_POSITION_RELATIVE, .length = 6, .width = 2, .initial = INITIAL}),
+     ONE},
+    {0},
+};
+LAYER_SAMPLES(multi_head, layer_and_positions);
+
+/* ---- feed forward ---- */
+
+CREATE(feed_forward)
+RUN_ONE(feed_forward)
+
+static const struct qkv_layer_sample feed_forward_samples[] = {
+    {"relu",
+     OPTIONS(qkv_feed_forward_options, 3, 7, QKV_ACTIVATION_RELU, 0, INITIAL, INITIAL),
+     {{2, {4, 3}}}},
+    {"gelu with dropout",
+     OPTIONS(qkv_feed_forward_options, 3, 8, QKV_ACTIVATION_GELU, 0.4, INITIAL, INITIAL),
+     {{2, {4, 3}}}},
+    {0},
+};
+LAYER_SAMPLES(feed_forward, qkv_feed_forward);
+
+/* ---- residual: the sublayer is tanh ---- */
+
+struct residual_sample {
+    struct qkv_norm_options norm;
+    enum qkv_norm_place place;
+    double dropout;
+};
+
+static void residual_create(void *layer, struct qkv_parameters *parameters, const void *given,
+                            const char *name)
+{
+    const struct residual_sample *options = given;
+    qkv_residual_init(layer, parameters, &options->norm, options->place, options->dropout, name);
+}
+
+RUN(residual)
+{
+    (void)sample;
+    struct qkv_tensor *inside = qkv_residual_input(layer, graph, input[0]);
+    return qkv_residual_output(layer, graph, input[0], qkv_tanh(graph, inside));
+}
+
+static const struct qkv_layer_sample residual_samples[] = {
+    {"pre-norm", OPTIONS(residual_sample, {QKV_NORM_LAYER, 5, 1e-6}, QKV_NORM_PRE, 0), {{2, {3, 5}}}},
+    {"post-norm with dropout",
+     OPTIONS(residual_sample, {QKV_NORM_LAYER, 5, 1e-6}, QKV_NORM_POST, 0.2),
+     {{2, {3, 5}}}},
+    {"pre-norm RMS with dropout",
+     OPTIONS(residual_sample, {QKV_NORM_RMS, 5, 1e-6}, QKV_NORM_PRE, 0.2),
+     {{2, {3, 5}}}},
+    {0},
+};
+LAYER_SAMPLES(residual, qkv_residual);
+
+/* ---- recurrent: input[1] is the second input of layers with a feed, else the initial state ---- */
+
+struct recurrent_sample {
+    struct qkv_recurrent_options layer;
+    bool reverse;
+};
+
+static void recurrent_create(void *layer, struct qkv_parameters *parameters, const void *options,
+                             const char *name)
+{
+    qkv_recurrent_init(layer, parameters, &((const struct recurrent_sample *)options)->layer, name);
+}
+
+RUN(recurrent)
+{
+    const struct qkv_recurrent *cell = layer;
+    const struct recurrent_sample *options = sample->options;
+    struct qkv_tensor *gates = qkv_recurrent_gates(cell, graph, input[0]);
+    if (cell->feed) gates = qkv_recurrent_add_input(cell, graph, gates, input[1]);
+    struct qkv_tensor *states = qkv_recurrent_run(cell, graph, gates, cell->feed ? NULL : input[1],
+                                                  sample->segments[0], options->reverse);
+    return qkv_recurrent_hidden(cell, graph, states);
+}
+
+static const struct qkv_layer_sample recurrent_samples[] = {
+    {"tanh",
+     OPTIONS(recurrent_sample, {QKV_CELL_TANH, 3, 4, 0, 0, INITIAL, INITIAL}, false),
+     {{2, {6, 3}}},
+     {SENTENCES}},
+    {"gru, reverse, from a state",
+     OPTIONS(recurrent_sample, {QKV_CELL_GRU, 3, 4, 0, 0, INITIAL, INITIAL}, true),
+     {{2, {6, 3}}, {2, {3, 4}}},
+     {SENTENCES}},
+    {"gru, with feed",
+     OPTIONS(recurrent_sample, {QKV_CELL_GRU, 3, 2, 5, 0, INITIAL, INITIAL}, false),
+     {{2, {6, 3}}, {2, {6, 5}}},
+     {SENTENCES}},
+    {"lstm, from a state",
+     OPTIONS(recurrent_sample, {QKV_CELL_LSTM, 3, 4, 0, 1, INITIAL, INITIAL}, false),
+     {{2, {6, 3}}, {2, {3, 8}}},
+     {SENTENCES}},
+    {"lstm, reverse, with feed",
+     OPTIONS(recurrent_sample, {QKV_CELL_LSTM, 2, 3, 3, 1, INITIAL, INITIAL}, true),
+     {{2, {6, 2}}, {2, {6, 3}}},
+     {SENTENCES}},
+    {0},
+};
+LAYER_SAMPLES(recurrent, qkv_recurrent);
+
+/* ---- single head attention ---- */
+
+CREATE(single_head_attention)
+
+RUN(single_head_attention)
+{
+    const struct qkv_attention_inputs inputs = {
+        .x = input[0], .memory = input[1], .queries = sample->segments[0], .keys = sample->segments[1]};
+    struct qkv_tensor *key = qkv_single_head_attention_keys(layer, graph, inputs.memory);
+    return qkv_single_head_attention_apply(layer, graph, key, &inputs, NULL);
+}
+
+#define BOTH   .segments = {SENTENCES, KEYS}
+#define RAGGED .input = {{2, {6, 4}}, {2, {8, 5}}}, BOTH
+static const struct qkv_layer_sample single_head_attention_samples[] = {
+    {"scaled dot, dropout",
+     OPTIONS(qkv_single_head_attention_options, QKV_ATTENTION_SCORE_SCALED_DOT, 4, 5, 3, 0, 0.2, INITIAL),
+     RAGGED},
+    {"additive",
+     OPTIONS(qkv_single_head_attention_options, QKV_ATTENTION_SCORE_ADDITIVE, 4, 5, 3, 0, 0, INITIAL),
+     RAGGED},
+    {"dot", OPTIONS(qkv_single_head_attention_options, QKV_ATTENTION_SCORE_DOT, 5, 5, 0, 0, 0, INITIAL),
+     .input = {{2, {6, 5}}, {2, {8, 5}}}, BOTH},
+    {"general, dropout",
+     OPTIONS(qkv_single_head_attention_options, QKV_ATTENTION_SCORE_GENERAL, 4, 5, 0, 0, 0.3, INITIAL),
+     RAGGED},
+    {"concat", OPTIONS(qkv_single_head_attention_options, QKV_ATTENTION_SCORE_CONCAT, 4, 5, 3, 0, 0, INITIAL),
+     RAGGED},
+    {"local-p, dropout",
+     OPTIONS(qkv_single_head_attention_options, QKV_ATTENTION_SCORE_LOCAL_P, 4, 5, 3, 2, 0.2, INITIAL),
+     RAGGED},
+    {0},
+};
+LAYER_SAMPLES(single_head_attention, qkv_single_head_attention);
+
+/* ---- the check ---- */
+
 static const struct qkv_layer_interface *const LAYERS[QKV_LAYER_COUNT] = {
-#define LAYER(name) [QKV_LAYER_##name] = &qkv_##name##_layer,
+#define LAYER(name) [QKV_LAYER_##name] = &name##_layer,
 #include "qkv/layers.def"
 #undef LAYER
 };

@@ -6,7 +6,7 @@
 #include "core/numbers.h"
 #include "core/text.h"
 #include "graph/graph.h"
-#include "graph/int8_layout.h"
+#include "graph/internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,5 @@
 /* The graph: settings, errors, memory, shapes. Nodes are recorded in nodes.c and run in run.c. */
 #include "graph/graph.h"
-
 #include "core/memory.h"
 #include "core/system.h"
 #include "graph/internal.h"
@@ -195,4 +194,34 @@ const char *qkv_shape_text(struct qkv_shape shape)
                          (long long)shape.size[i]);
     snprintf(text + used, sizeof texts[0] - (size_t)used, "]");
     return text;
+}
+
+/* Names of the ops and of their inputs, from ops.def. */
+
+static const char *const NAMES[QKV_OP_COUNT] = {
+    [QKV_OP_leaf] = "leaf",
+#define OP(name, parameters, inputs, options) [QKV_OP_##name] = #name,
+#include "qkv/ops.def"
+#undef OP
+};
+
+/* "(x, weight, bias)" */
+static const char *const INPUTS[QKV_OP_COUNT] = {
+    [QKV_OP_leaf] = "()",
+#define OP(name, parameters, inputs, options) [QKV_OP_##name] = #inputs,
+#include "qkv/ops.def"
+#undef OP
+};
+
+const char *qkv_op_name(enum qkv_op_id op)
+{
+    return (int)op >= 0 && (int)op < QKV_OP_COUNT ? NAMES[op] : "unknown op";
+}
+
+const char *qkv_op_input_name(enum qkv_op_id op, int i, int *length)
+{
+    const char *name = INPUTS[op] + 1;
+    for (; i > 0 && strchr(name, ','); i--) name = strchr(name, ',') + 2;
+    *length = (int)strcspn(name, ",)");
+    return name;
 }

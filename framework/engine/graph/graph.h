@@ -28,7 +28,7 @@ struct qkv_tensor {
     bool recomputed;     /* plan.c: its value has been computed again in this backward pass */
     bool is_aliased;     /* the result of an alias op is stored in the same memory */
     bool is_overwritten; /* plan.c: after forward, its memory may hold the value of another tensor */
-    bool reads_arrays;   /* arrays.c: the op has indices, segments or a first position */
+    bool reads_arrays;   /* tensor.c: the op has indices, segments or a first position */
     const struct qkv_parameter *parameter; /* NULL unless it is a parameter's leaf */
     const struct qkv_binding *binding;     /* of a parameter's leaf: the block that the parameter is in */
 
@@ -42,7 +42,7 @@ struct qkv_tensor {
     int64_t saved_count; /* set by the shape rule */
     int64_t scratch;     /* set by the shape rule: numbers of workspace that forward or backward needs */
     int64_t scratch_forward; /* workspace for forward if that is more than `scratch`; see scratch_kept */
-    int64_t kept_indices;    /* arrays.c: number of indices that the graph has copied */
+    int64_t kept_indices;    /* tensor.c: number of indices that the graph has copied */
     /* Set by the shape rule: the result is kept for backward, which reads it, or to which computing it again would cost too
      * much. For ops in which this depends on shapes or options; others declare it in struct qkv_op. */
     bool keeps_result;
@@ -104,11 +104,11 @@ struct qkv_graph {
     uint32_t dropout_count; /* random nodes so far */
     double token_cutoff;    /* see qkv_graph_set_token_cutoff */
 
-    struct qkv_binding binding[QKV_MAX_BLOCKS]; /* bindings.c */
+    struct qkv_binding binding[QKV_MAX_BLOCKS]; /* nodes.c */
     int binding_count;
     bool replaces_bindings; /* the next qkv_graph_bind replaces all bindings, instead of adding one */
 
-    struct qkv_array *arrays; /* arrays.c: copies of the callers' arrays, the newest first; NULL: none */
+    struct qkv_array *arrays; /* tensor.c: copies of the callers' arrays, the newest first; NULL: none */
     bool rewound;             /* the next forward reads the callers' arrays again */
     bool leaf_written;        /* qkv_tensor_write has changed a leaf that forward had read */
     bool trusts_arrays;       /* the next forward does not check these arrays */
@@ -159,7 +159,7 @@ struct qkv_op {
     unsigned weights_read; /* values that `weights` reads after forward */
 
     /* Sets y->shape, saved_count, scratch and scratch_forward from inputs and options, or returns qkv_refuse(y, "...").
-     * Runs again when a rewound graph reads the caller's arrays again (arrays.c). NULL, except in the structs
+     * Runs again when a rewound graph reads the caller's arrays again (tensor.c). NULL, except in the structs
      * that qkv_op_rule returns. */
     bool (*shape)(struct qkv_tensor *y);
     void (*forward)(struct qkv_tensor *y);
@@ -180,14 +180,14 @@ struct qkv_tensor *qkv_append_node(struct qkv_tensor *tensor);
 /* A tensor in the graph's arena, with the current scope as its name; NULL when memory runs out. */
 struct qkv_tensor *qkv_tensor_new(struct qkv_graph *graph, enum qkv_op_id op);
 
-/* arrays.c: replaces the segments and the first position among y's options by copies in the graph's memory. Returns
+/* tensor.c: replaces the segments and the first position among y's options by copies in the graph's memory. Returns
  * false, with the graph's error set, if they cannot be copied. */
 bool qkv_keep_arrays(struct qkv_tensor *y);
 
-/* arrays.c: replaces y->options.indices, of which the op reads `count`, by a copy. Called by shape rules. */
+/* tensor.c: replaces y->options.indices, of which the op reads `count`, by a copy. Called by shape rules. */
 bool qkv_keep_indices(struct qkv_tensor *y, int64_t count);
 
-/* arrays.c: copies all arrays of the callers again and, unless the graph trusts them, runs the shape rules of the nodes
+/* tensor.c: copies all arrays of the callers again and, unless the graph trusts them, runs the shape rules of the nodes
  * that read them. Returns false, with the graph's error set, if a node does not fit its arrays. */
 bool qkv_read_arrays_again(struct qkv_graph *graph);
 
@@ -195,21 +195,21 @@ bool qkv_read_arrays_again(struct qkv_graph *graph);
  * are within their bounds and segments do not grow; the check would take a tenth of a step of a small model. */
 void qkv_graph_rewind_unchecked(struct qkv_graph *graph);
 
-/* bindings.c: the binding of `parameters`; NULL: they are not bound to the graph. */
+/* nodes.c: the binding of `parameters`; NULL: they are not bound to the graph. */
 struct qkv_binding *qkv_binding_of(struct qkv_graph *graph, const struct qkv_parameters *parameters);
 
-/* bindings.c: notes the `changes` of each bound block that the graph uses, unless they are noted already. Called by each
+/* nodes.c: notes the `changes` of each bound block that the graph uses, unless they are noted already. Called by each
  * forward, so that they are those of the first forward that has read the block; forgotten by a reset and a rewind. */
 void qkv_note_parameters(struct qkv_graph *graph);
 void qkv_forget_parameters(struct qkv_graph *graph);
 
-/* bindings.c: whether a block has changed since it was noted. */
+/* nodes.c: whether a block has changed since it was noted. */
 bool qkv_parameters_changed(const struct qkv_graph *graph);
 
-/* bindings.c: sets the gradients of parameters that the graph does not use to zero. */
+/* nodes.c: sets the gradients of parameters that the graph does not use to zero. */
 void qkv_clear_unused_gradients(const struct qkv_graph *graph);
 
-/* bindings.c: lets qkv_graph_plan store values in the gradients of these bound parameters; nothing may read the gradients
+/* nodes.c: lets qkv_graph_plan store values in the gradients of these bound parameters; nothing may read the gradients
  * until backward has computed them. Holds until the parameters are bound again. */
 void qkv_graph_reuse_gradients(struct qkv_graph *graph, const struct qkv_parameters *parameters);
 
@@ -260,7 +260,7 @@ const struct qkv_table *qkv_parameters_add_table(struct qkv_parameters *paramete
  * were. */
 void qkv_parameters_replaced(struct qkv_parameters *parameters);
 
-/* op_names.c: the name of input i of an op, as ops.def spells it, such as "weight"; not terminated, but `length` long. */
+/* graph.c: the name of input i of an op, as ops.def spells it, such as "weight"; not terminated, but `length` long. */
 const char *qkv_op_input_name(enum qkv_op_id op, int i, int *length);
 
 /* graph.c: what a shape that no tensor can have should have, for messages: "at most 2^40 elements". */
@@ -312,7 +312,7 @@ static inline int64_t qkv_segment_length(const struct qkv_segments *segments, in
     return segments->count ? segments->length[i] : rows;
 }
 
-/* segments.c: refuses segments that do not lie within the rows. what: whose segments they are, in messages. */
+/* tensor.c: refuses segments that do not lie within the rows. what: whose segments they are, in messages. */
 bool qkv_check_segments(struct qkv_tensor *y, const struct qkv_segments *segments, int64_t rows,
                         const char *what);
 

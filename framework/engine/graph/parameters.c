@@ -1,12 +1,16 @@
+/* Parameters: declaration, initial values, rates, precision of products, and panels. */
 #include "core/choices.h"
 #include "core/memory.h"
+#include "core/numbers.h"
 #include "core/text.h"
+#include "graph/graph.h"
 #include "graph/internal.h"
 
-#include "graph/graph.h"
-
+#include <fnmatch.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,4 +309,216 @@ void qkv_parameters_release(struct qkv_parameters *parameters)
     qkv_arena_release(&parameters->arena);
     free(parameters->list);
     *parameters = (struct qkv_parameters){0};
+}
+
+/* The rates of parameters: training some of them more slowly than others, or not at all. */
+
+enum { LONGEST = 255 };
+
+int64_t qkv_parameters_frozen(const struct qkv_parameters *parameters)
+{
+    int64_t frozen = 0;
+    for (int64_t i = 0; i < parameters->count; i++)
+        if (!(parameters->list[i]->rate > 0)) frozen += parameters->list[i]->count;
+    return frozen;
+}
+
+static const char *name_at(const void *context, int64_t index)
+{
+    const struct qkv_parameters *parameters = context;
+    return index < parameters->count ? parameters->list[index]->name : NULL;
+}
+
+/* Sets rate [parameters->count] of all parameters whose names the pattern fits. */
+static enum qkv_status set_rate(struct qkv_parameters *parameters, const char *pattern, double value,
+                                double *rate, struct qkv_error *error)
+{
+    char near[3 * LONGEST + 16];
+    bool fits = false;
+    for (int64_t i = 0; i < parameters->count; i++) {
+        if (fnmatch(pattern, parameters->list[i]->name, 0) != 0) continue;
+        rate[i] = value;
+        fits = true;
+    }
+    if (fits) return QKV_OK;
+    qkv_suggest_names(near, sizeof near, pattern, "", name_at, parameters);
+    return qkv_error_set(error, "no parameter is named %s%s%s; `qkv inspect RUN` lists the names of a run",
+                         pattern, *near ? "; did you mean " : "", near);
+}
+
+/* Reads one PATTERN=FACTOR of `length` bytes. */
+static enum qkv_status read_rate(struct qkv_parameters *parameters, const char *text, size_t length,
+                                 double *rate, struct qkv_error *error)
+{
+    char pair[LONGEST + 1];
+    snprintf(pair, sizeof pair, "%.*s", (int)length, text);
+    char *equals = strrchr(pair, '=');
+    double value = -1;
+    bool is_number = equals && qkv_number_kind(equals + 1) && qkv_number_read(equals + 1, &value);
+    if (length > LONGEST || !is_number || equals == pair || !(value >= 0) || !isfinite(value))
+        return qkv_error_set(
+            error, "'%s' is not PATTERN=FACTOR with a factor from 0 on, such as encoder.*=0.1", pair);
+    *equals = 0;
+    return set_rate(parameters, pair, value, rate, error);
+}
+
+/* Reads all of `rates` into rate [parameters->count]. */
+static enum qkv_status read_rates(struct qkv_parameters *parameters, const char *rates, double *rate,
+                                  struct qkv_error *error)
+{
+    static const char SPACE[] = " \t\n";
+    for (const char *at = rates + strspn(rates, SPACE); *at;) {
+        size_t length = strcspn(at, SPACE);
+        if (read_rate(parameters, at, length, rate, error)) return QKV_INVALID;
+        at += length;
+        at += strspn(at, SPACE);
+    }
+    for (int64_t i = 0; i < parameters->count; i++)
+        if (rate[i] > 0) return QKV_OK;
+    return parameters->count ? qkv_error_set(error, "every parameter is frozen, so there is nothing to train")
+                             : QKV_OK;
+}
+
+enum qkv_status qkv_parameters_set_rates(struct qkv_parameters *parameters, const char *rates,
+                                         struct qkv_error *error)
+{
+    if (!rates) return QKV_OK;
+    double *rate = malloc(((size_t)parameters->count + 1) * sizeof *rate);
+    if (!rate) return qkv_error_set(error, "out of memory for the rates of parameters");
+    for (int64_t i = 0; i < parameters->count; i++) rate[i] = parameters->list[i]->rate;
+    enum qkv_status status = read_rates(parameters, rates, rate, error);
+    for (int64_t i = 0; !status && i < parameters->count; i++) parameters->list[i]->rate = rate[i];
+    free(rate);
+    return status;
+}
+
+static void round_to_int8(const struct qkv_parameter *parameter, float *values)
+{
+    struct qkv_int8_layout layout = qkv_int8_layout_of(parameter);
+    for (int64_t i = 0; i < layout.scales; i++) {
+        float *first = values + i * layout.scale_step;
+        float scale = qkv_int8_scale(layout.count, first, layout.step);
+        for (int64_t j = 0; j < layout.count; j++) {
+            float *x = first + j * layout.step;
+            *x = (float)qkv_int8_of(*x, scale) * scale;
+        }
+    }
+}
+
+enum qkv_status qkv_parameters_set_precision(struct qkv_parameters *parameters, enum qkv_precision precision,
+                                             struct qkv_error *error)
+{
+    if (!qkv_precision_name(precision))
+        return qkv_error_set(error, "there is no precision %d", (int)precision);
+    if (!parameters->values) return qkv_error_set(error, "the parameters are not allocated");
+    if (precision != QKV_PRECISION_FLOAT32 && parameters->dtype != QKV_FLOAT32)
+        return qkv_error_set(error, "products in %s need parameters in float32",
+                             qkv_precision_name(precision));
+    const struct qkv_parameter *broken = precision == QKV_PRECISION_INT8
+                                             ? qkv_parameters_find_not_finite(parameters, parameters->values)
+                                             : NULL;
+    if (broken) return qkv_error_set(error, "%s has numbers that are not finite", broken->name);
+    parameters->products = precision;
+    parameters->changes++;
+    if (precision != QKV_PRECISION_INT8) return QKV_OK;
+    for (int64_t i = 0; i < parameters->count; i++) {
+        const struct qkv_parameter *parameter = parameters->list[i];
+        if (parameter->shape.rank == 2)
+            round_to_int8(parameter, (float *)parameters->values + parameter->offset);
+    }
+    return QKV_OK;
+}
+
+/* Panels: copies of parameter matrices in the order in which products read them. A panel is a strip of a few
+ * neighbouring columns, stored row after row. Without these copies a product of a few dozen rows, as in a step of
+ * decoding, would spend a tenth of its time on copying the same matrix again. */
+
+/* A packed matrix, transposed or not. */
+struct copy {
+    atomic_uint_fast64_t version; /* parameters->changes + 1 when it was packed; 0: never */
+    void *memory;
+    size_t size; /* of the memory, bytes */
+};
+
+struct qkv_panels {
+    const struct qkv_parameters *parameters;
+    pthread_mutex_t mutex; /* held while packing */
+    char *block;           /* memory of all copies: one block, so that it can use huge pages */
+    size_t size, used;     /* of the block, bytes */
+    struct copy copy[][2]; /* [parameter][transposed] */
+};
+
+/* Bytes for one copy of each matrix, for any panel width: panels are padded with zeros. */
+static size_t bytes_for(const struct qkv_parameters *parameters)
+{
+    enum { WIDEST_PANEL = 32, ALIGNMENT = 64 };
+    size_t bytes = 0, number = qkv_dtype_size(parameters->dtype);
+    for (int64_t i = 0; i < parameters->count; i++) {
+        const struct qkv_shape *shape = &parameters->list[i]->shape;
+        if (shape->rank == 2)
+            bytes += (size_t)((shape->size[0] + WIDEST_PANEL) * (shape->size[1] + WIDEST_PANEL)) * number +
+                     ALIGNMENT;
+    }
+    return bytes;
+}
+
+struct qkv_panels *qkv_panels_new(const struct qkv_parameters *parameters)
+{
+    if (!parameters->values) return NULL; /* more parameters may still be declared */
+    struct qkv_panels *panels =
+        calloc(1, sizeof *panels + (size_t)parameters->count * sizeof panels->copy[0]);
+    if (!panels) return NULL;
+    panels->parameters = parameters;
+    panels->size = bytes_for(parameters);
+    panels->block = qkv_block_new(panels->size, panels->size);
+    if (!panels->block) {
+        free(panels);
+        return NULL;
+    }
+    pthread_mutex_init(&panels->mutex, NULL);
+    return panels;
+}
+
+void qkv_panels_free(struct qkv_panels *panels)
+{
+    if (!panels) return;
+    pthread_mutex_destroy(&panels->mutex);
+    qkv_block_free(panels->block, panels->size);
+    free(panels);
+}
+
+void qkv_graph_set_panels(struct qkv_graph *graph, struct qkv_panels *panels)
+{
+    graph->panels = panels;
+}
+
+/* Memory for a copy; NULL when the block is full. It has room for one copy of each matrix, so it
+ * fills up when many matrices are used both transposed and not. */
+static void *allocate_copy(struct qkv_panels *panels, size_t bytes)
+{
+    size_t aligned = (bytes + 63) / 64 * 64;
+    if (aligned > panels->size - panels->used) return NULL;
+    panels->used += aligned;
+    return panels->block + panels->used - aligned;
+}
+
+const void *qkv_panels_of(const struct qkv_tensor *weight, bool transposed, size_t bytes,
+                          void (*pack)(const struct qkv_tensor *weight, bool transposed, void *panels))
+{
+    struct qkv_panels *panels = weight->graph->panels;
+    if (!panels || !weight->binding || weight->binding->parameters != panels->parameters) return NULL;
+    struct copy *copy = &panels->copy[weight->parameter->index][transposed];
+    uint64_t version = panels->parameters->changes + 1;
+    if (atomic_load_explicit(&copy->version, memory_order_acquire) == version) return copy->memory;
+    pthread_mutex_lock(&panels->mutex);
+    if (copy->size < bytes) { /* the precision of products may have changed */
+        copy->memory = allocate_copy(panels, bytes);
+        copy->size = copy->memory ? bytes : 0;
+    }
+    if (copy->memory && atomic_load_explicit(&copy->version, memory_order_relaxed) != version) {
+        pack(weight, transposed, copy->memory);
+        atomic_store_explicit(&copy->version, version, memory_order_release);
+    }
+    pthread_mutex_unlock(&panels->mutex);
+    return copy->memory;
 }

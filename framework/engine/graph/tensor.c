@@ -3,6 +3,8 @@
 #include "graph/internal.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct qkv_shape qkv_tensor_shape(const struct qkv_tensor *tensor)
 {
@@ -160,4 +162,161 @@ void qkv_cross_entropy_row(const struct qkv_tensor *loss, int64_t row, double *n
     bool is_kept = row >= 0 && row < rows && !loss->needs_gradient &&
                    loss->op != QKV_OP_paired_cross_entropy && loss->op != QKV_OP_attention_loss;
     read_sums(loss, is_kept ? loss->saved_count - 2 * (rows - row) : -1, negative_log_likelihood, correct);
+}
+
+/* Copies of the arrays that callers pass to ops: segments, indices, first positions. A node reads the copies, so changes to
+ * the caller's arrays after the call of the op have no effect on forward and backward. Only a rewound graph reads the
+ * arrays again, and checks them again. */
+
+struct qkv_array {
+    struct qkv_array *next; /* the one that was copied before */
+    const void *source;     /* the caller's array */
+    void *copy;
+    size_t bytes;
+};
+
+/* A copy of the same array with the same contents, among the newest: most ops of a layer have the same segments. */
+static const struct qkv_array *find_copy(const struct qkv_graph *graph, const void *source, size_t bytes)
+{
+    enum { NEWEST = 8 };
+    const struct qkv_array *array = graph->arrays;
+    for (int i = 0; array && i < NEWEST; i++, array = array->next)
+        if (array->source == source && array->bytes == bytes && !memcmp(array->copy, source, bytes))
+            return array;
+    return NULL;
+}
+
+/* A copy of `count` elements; NULL when memory runs out, which makes the graph fail. */
+static const void *keep(struct qkv_graph *graph, const void *source, int64_t count, size_t element_size)
+{
+    size_t bytes = (size_t)count * element_size;
+    const struct qkv_array *known = find_copy(graph, source, bytes);
+    if (known) return known->copy;
+    struct qkv_array *array = qkv_arena_allocate(&graph->arena, sizeof *array);
+    void *copy = qkv_arena_allocate(&graph->arena, bytes);
+    if (!array || !copy) return qkv_graph_fail(graph, "out of memory for an array of %zu bytes", bytes);
+    memcpy(copy, source, bytes);
+    *array = (struct qkv_array){graph->arrays, source, copy, bytes};
+    graph->arrays = array;
+    return copy;
+}
+
+static bool keep_segments(struct qkv_tensor *y, struct qkv_segments *segments)
+{
+    int64_t count = segments->count;
+    if (count < 1 || !segments->start || !segments->length)
+        return true; /* the shape rule refuses what is wrong */
+    if (count > QKV_MAX_ELEMENTS) return qkv_refuse(y, "there are %lld segments", (long long)count);
+    segments->start = keep(y->graph, segments->start, count, sizeof *segments->start);
+    segments->length = keep(y->graph, segments->length, count, sizeof *segments->length);
+    y->reads_arrays = true;
+    return segments->start && segments->length;
+}
+
+bool qkv_keep_arrays(struct qkv_tensor *y)
+{
+    struct qkv_options *options = &y->options;
+    bool has_segments = options->segments.count || options->queries.count || options->keys.count;
+    if (!has_segments && !options->first) return true;
+    if (!keep_segments(y, &options->segments) || !keep_segments(y, &options->queries) ||
+        !keep_segments(y, &options->keys))
+        return false;
+    if (!options->first) return true;
+    options->first = keep(y->graph, options->first, 1, sizeof *options->first);
+    y->reads_arrays = true;
+    return options->first != NULL;
+}
+
+bool qkv_keep_indices(struct qkv_tensor *y, int64_t count)
+{
+    if (y->graph->checks_again)
+        return count <= y->kept_indices ||
+               qkv_refuse(y, "reads %lld indices, but had %lld when it was called", (long long)count,
+                          (long long)y->kept_indices);
+    if (count < 0 || count > QKV_MAX_ELEMENTS)
+        return qkv_refuse(y, "there are %lld indices", (long long)count);
+    y->options.indices = keep(y->graph, y->options.indices, count, sizeof *y->options.indices);
+    y->kept_indices = count;
+    y->reads_arrays = true;
+    return y->options.indices != NULL;
+}
+
+/* Whether the node still has enough memory for its arrays: runs the shape rule on a copy of the node. */
+static bool still_fits(const struct qkv_tensor *y)
+{
+    struct qkv_tensor again = *y;
+    again.shape = (struct qkv_shape){0};
+    again.saved_count = again.scratch = again.scratch_forward = 0;
+    if (!qkv_op_rule(y->op)->shape(&again)) return false;
+    if (!qkv_same_shape(&again, y))
+        return qkv_refuse(&again, "the result would have another shape than when the op was called");
+    return (again.saved_count <= y->saved_count && again.scratch <= y->scratch &&
+            again.scratch_forward <= y->scratch_forward) ||
+           qkv_refuse(&again, "the segments need more memory than those that the op was called with");
+}
+
+bool qkv_read_arrays_again(struct qkv_graph *graph)
+{
+    for (const struct qkv_array *array = graph->arrays; array; array = array->next)
+        memcpy(array->copy, array->source, array->bytes);
+    if (graph->trusts_arrays) return true;
+    graph->checks_again = true;
+    bool fits = true;
+    for (const struct qkv_tensor *y = graph->first; y && fits; y = y->next)
+        if (y->reads_arrays) fits = still_fits(y);
+    graph->checks_again = false;
+    return fits;
+}
+
+/* Checks of segments, for the shape rules of ops. */
+
+bool qkv_check_segments(struct qkv_tensor *y, const struct qkv_segments *segments, int64_t rows,
+                        const char *what)
+{
+    if (segments->count < 0)
+        return qkv_refuse(y, "there are %lld segments of %s", (long long)segments->count, what);
+    if (segments->count && (!segments->start || !segments->length))
+        return qkv_refuse(y, "the segments of %s have no array of starts or lengths", what);
+    for (int64_t i = 0; i < segments->count; i++) {
+        int64_t start = segments->start[i], length = segments->length[i];
+        if (start < 0 || length < 0)
+            return qkv_refuse(y, "segment %lld of %s starts at row %lld and has %lld rows", (long long)i,
+                              what, (long long)start, (long long)length);
+        if (length <= rows && start <= rows - length) continue;
+        int64_t last = start > INT64_MAX - length ? INT64_MAX : start + length - 1;
+        return qkv_refuse(y, "segment %lld of %s is rows %lld to %lld, but there are %lld rows", (long long)i,
+                          what, (long long)start, (long long)last, (long long)rows);
+    }
+    return true;
+}
+
+static int compare_starts(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (x[0] > y[0]) - (x[0] < y[0]);
+}
+
+bool qkv_check_disjoint(struct qkv_tensor *y, const struct qkv_segments *segments, const char *what)
+{
+    int64_t end = 0, ordered = 0, count = 0;
+    for (; ordered < segments->count && segments->start[ordered] >= end; ordered++)
+        end = segments->start[ordered] + segments->length[ordered];
+    if (ordered == segments->count) return true; /* the usual case: segments in the order of their rows */
+    int64_t(*sorted)[3] = malloc((size_t)segments->count * sizeof *sorted);
+    if (!sorted) return qkv_refuse(y, "out of memory for the check of %s", what);
+    for (int64_t i = 0; i < segments->count; i++) {
+        if (!segments->length[i]) continue;
+        sorted[count][0] = segments->start[i];
+        sorted[count][1] = segments->start[i] + segments->length[i];
+        sorted[count++][2] = i;
+    }
+    qsort(sorted, (size_t)count, sizeof *sorted, compare_starts);
+    bool are_disjoint = true;
+    for (int64_t i = 1; i < count && are_disjoint; i++)
+        if (sorted[i][0] < sorted[i - 1][1])
+            are_disjoint = qkv_refuse(y, "segments %lld and %lld of %s share row %lld, but must not overlap",
+                                      (long long)sorted[i - 1][2], (long long)sorted[i][2], what,
+                                      (long long)sorted[i][0]);
+    free(sorted);
+    return are_disjoint;
 }

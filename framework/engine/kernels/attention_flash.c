@@ -3,7 +3,7 @@
  * each row i it keeps only L_i, the logarithm of the sum of exponentials. Backward recomputes w = exp(s -
  * L) from the scores s, and the dropout mask, which is a function of the index of the pair in the ragged block. */
 #include "graph/attention_rule.h"
-#include "kernels/attention_fused.h"
+#include "kernels/attention.h"
 
 /* 256 x 512 numbers are 512 KiB in float32: two of them fit a second-level cache of 1 MiB and more. */
 enum { MAX_ROWS = 256, MAX_KEYS = 512 };

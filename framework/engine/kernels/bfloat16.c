@@ -1,8 +1,8 @@
-/* The products of bfloat16.h. */
-#include "kernels/bfloat16.h"
+/* The bfloat16 products of narrow.h. */
 #include "core/system.h"
+#include "kernels/narrow.h"
 
-#include "kernels/gemm_tile.h"
+#include "kernels/gemm.h"
 
 #ifdef QKV_KERNEL_IS_float32
 

@@ -1,5 +1,5 @@
-/* The random words of dropout.h. */
-#include "kernels/dropout.h"
+/* The random words of dropout masks (kernel.h). */
+#include "kernels/kernel.h"
 
 #include "core/numbers.h"
 

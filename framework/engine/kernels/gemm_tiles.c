@@ -1,7 +1,7 @@
 /* Matrix products by tiles (Goto and van de Geijn 2008): a tile of c [TILE_ROWS, TILE_COLUMNS]
  * stays in registers while it accumulates the product of rows of a and a panel of b. Of large
  * products both a and b are packed; of smaller ones only b, because packing a would cost more than it saves. */
-#include "kernels/gemm_tile.h"
+#include "kernels/gemm.h"
 
 /* ---- panels: a panel is a contiguous copy of b' [k, TILE_COLUMNS], padded with zero columns ---- */
 

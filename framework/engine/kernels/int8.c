@@ -1,5 +1,5 @@
-/* The products of int8.h. */
-#include "kernels/int8.h"
+/* The int8 products of narrow.h. */
+#include "kernels/narrow.h"
 
 #include "core/numbers.h"
 #include "core/system.h"

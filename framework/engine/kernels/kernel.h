@@ -150,4 +150,95 @@ static inline real *scratch_of(struct qkv_tensor *y)
     return y->graph->scratch;
 }
 
+/* Code shared by ops along one axis. */
+
+/* The sizes of a tensor seen as [outer, axis, inner], where `axis` is one of its axes, `outer` the
+ * product of the axes before it and `inner` of those after it. */
+struct view {
+    int64_t outer, axis, inner;
+};
+
+static inline struct view view_along(struct qkv_shape shape, int64_t axis)
+{
+    struct view view = {1, 1, 1};
+    for (int i = 0; i < shape.rank; i++) {
+        if (i < axis)
+            view.outer *= shape.size[i];
+        else if (i == axis)
+            view.axis = shape.size[i];
+        else
+            view.inner *= shape.size[i];
+    }
+    return view;
+}
+
+static inline bool check_axis(struct qkv_tensor *y)
+{
+    int64_t axis = y->options.axis, rank = y->input[0]->shape.rank;
+    if (axis >= 0 && axis < rank) return true;
+    return qkv_refuse(y, "axis is %lld, but input is %s", (long long)axis,
+                      qkv_shape_text(y->input[0]->shape));
+}
+
+/* The shape of a sum over an axis, which is removed (from a vector: [D] -> [1]), or over all of them. */
+static inline bool reduced_shape(struct qkv_tensor *y)
+{
+    struct qkv_shape x = y->input[0]->shape;
+    if (y->options.axis == QKV_ALL || x.rank == 1) {
+        if (x.rank == 1 && y->options.axis != QKV_ALL && !check_axis(y)) return false;
+        y->shape = QKV_SHAPE(1);
+        return true;
+    }
+    if (!check_axis(y)) return false;
+    y->shape.rank = x.rank - 1;
+    for (int i = 0; i < y->shape.rank; i++) y->shape.size[i] = x.size[i < y->options.axis ? i : i + 1];
+    return true;
+}
+
+/* The input of a reduction, viewed as [outer, axis, inner]. */
+static inline struct view reduced_view(const struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0];
+    return y->options.axis == QKV_ALL ? (struct view){1, x->count, 1} : view_along(x->shape, y->options.axis);
+}
+
+/* The random words of dropout masks: 16 bits for each element, a pure function of seed, step, op
+ * and element, so that backward can recompute them. */
+
+enum {
+    DROPPER_BLOCKS = 16,                /* Philox blocks per call of dropper_words */
+    DROPPER_WORDS = 8 * DROPPER_BLOCKS, /* words of 16 bits per call of dropper_words */
+};
+
+/* The generator of one op in one update. */
+struct dropper {
+    uint32_t key[2], step, stream;
+    uint32_t threshold; /* rate * 65536; an element whose word is smaller is dropped */
+    real factor;        /* 1 / (1 - rate): scales the elements that are kept */
+};
+
+static inline struct dropper dropper_of(const struct qkv_tensor *y, double rate)
+{
+    const struct qkv_random *random = &y->graph->random;
+    uint32_t threshold = (uint32_t)lrint(rate * 65536.0);
+    return (struct dropper){
+        .key = {(uint32_t)random->seed, (uint32_t)(random->seed >> 32)},
+        .step = random->step,
+        .stream = QKV_STREAM_DROPOUT | y->dropout_index << 8,
+        .threshold = threshold,
+        .factor = (real)(65536.0 / (65536.0 - (double)(threshold < 65536 ? threshold : 65535))),
+    };
+}
+
+#define dropper_words VARIANT(qkv_, dropper_words)
+#define dropper_row   VARIANT(qkv_, dropper_row)
+
+/* words [DROPPER_WORDS] = the words of elements n DROPPER_WORDS .. (n + 1) DROPPER_WORDS - 1. They come
+ * from Philox blocks n DROPPER_BLOCKS and following. The word w (0 .. 7) of the b-th of these blocks has
+ * index w * DROPPER_BLOCKS + b, because a vector holds word w of several blocks. */
+void dropper_words(const struct dropper *dropper, int64_t n, uint16_t *restrict words);
+
+/* to [count] = the words of elements first .. first + count - 1. */
+void dropper_row(const struct dropper *dropper, int64_t first, int64_t count, uint16_t *to);
+
 #endif

@@ -1,6 +1,5 @@
 /* Ops: matmul (of two tensors) and linear (a layer's weight and bias). */
-#include "kernels/bfloat16.h"
-#include "kernels/int8.h"
+#include "kernels/narrow.h"
 #include "kernels/sums.h"
 
 /* ---- matmul: y [.., m, n] = a' [.., m, k] b' [.., k, n], with a' = a or its transpose, b' = b or its transpose. b' may

@@ -3,7 +3,7 @@
 #ifndef QKV_KERNELS_LOSS_H
 #define QKV_KERNELS_LOSS_H
 
-#include "kernels/bfloat16.h"
+#include "kernels/narrow.h"
 #include "kernels/sums.h"
 
 #include "qkv/base.h"

@@ -1,8 +1,128 @@
-/* The loops that all optimizers share, and the table of the optimizers. */
-#include "kernels/optimizer.h"
-
+/* The loops of the optimizers over a range of numbers. An optimizer is one block here:
+ *
+ *     static void name_prepare(struct qkv_update *update, double learning_rate, int64_t t)
+ *     static void name_update(int64_t n, const struct qkv_update *update, const void *gradient,
+ *                             void *const *moments, void *values)
+ *     OPTIMIZER_KERNEL(name, .prepare = RULE(name_prepare), .update = name_update);
+ *
+ * and one row in qkv/optimizers.def. */
 #include "core/exchange.h"
+#include "core/numbers.h"
 #include "kernels/kernel.h"
+#include "kernels/registry.h"
+
+#include <float.h>
+
+#ifdef QKV_KERNEL_IS_float32
+#    define SMALLEST_NORMAL FLT_MIN
+#else
+#    define SMALLEST_NORMAL DBL_MIN
+#endif
+
+/* Defines the optimizer `name` of this variant; the other arguments initialise struct
+ * qkv_optimizer_kernel. */
+#define OPTIMIZER_KERNEL(name, ...)                                                                          \
+    extern const struct qkv_optimizer_kernel VARIANT(qkv_optimizer_, name);                                  \
+    const struct qkv_optimizer_kernel VARIANT(qkv_optimizer_, name) = {__VA_ARGS__}
+
+/* x, or 0 if x is subnormal: arithmetic on a subnormal number takes the processor a hundred cycles
+ * longer. */
+static inline real without_subnormal(real x)
+{
+    return REAL(fabs)(x) < SMALLEST_NORMAL ? 0 : x;
+}
+
+/* The loop that Adam and AdamW share; only their scalars differ. */
+
+/* Indices of update->scalars: rate = learning rate / (1 - beta1^t); root = 1 / sqrt(1 - beta2^t);
+ * decay * theta is added to the gradient; theta is multiplied by keep. */
+enum { ADAM_RATE, ADAM_ROOT, ADAM_DECAY, ADAM_KEEP };
+
+/* Bias correction of both. Called only by functions in RULE(...), so it is unused in most variants. */
+__attribute__((unused)) static void adam_prepare_bias(struct qkv_update *update, double learning_rate,
+                                                      int64_t t)
+{
+    const double *betas = update->options->adam_betas;
+    update->scalars[ADAM_RATE] = learning_rate / (1 - qkv_scalar_power(betas[0], (double)t));
+    update->scalars[ADAM_ROOT] = 1 / sqrt(1 - qkv_scalar_power(betas[1], (double)t));
+}
+
+/* g = clip * gradient + decay * theta; m and v: moving averages of g and g^2;
+ * theta = keep * theta - rate * m / (sqrt(v) * root + epsilon) */
+static void adam_update(int64_t n, const struct qkv_update *update, const void *gradient,
+                        void *const *moments, void *values)
+{
+    const double *betas = update->options->adam_betas, *scalars = update->scalars;
+    const real *restrict dtheta = gradient;
+    real *restrict m = moments[0], *restrict v = moments[1], *restrict theta = values;
+    const real clip = (real)update->clip, decay = (real)scalars[ADAM_DECAY], keep = (real)scalars[ADAM_KEEP];
+    const real beta1 = (real)betas[0], rest1 = (real)(1 - betas[0]);
+    const real beta2 = (real)betas[1], rest2 = (real)(1 - betas[1]);
+    const real rate = (real)scalars[ADAM_RATE], root = (real)scalars[ADAM_ROOT];
+    const real epsilon = (real)update->options->adam_epsilon;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        real g = dtheta[i] * clip + decay * theta[i];
+        m[i] = without_subnormal(beta1 * m[i] + rest1 * g);
+        v[i] = without_subnormal(beta2 * v[i] + rest2 * g * g);
+        theta[i] = keep * theta[i] - rate * m[i] / (REAL(sqrt)(v[i]) * root + epsilon);
+    }
+}
+
+/* Adam (Kingma and Ba 2015), with weight decay in the gradient (L2). */
+
+static void adam_prepare(struct qkv_update *update, double learning_rate, int64_t t)
+{
+    adam_prepare_bias(update, learning_rate, t);
+    update->scalars[ADAM_DECAY] = update->options->weight_decay;
+    update->scalars[ADAM_KEEP] = 1;
+}
+
+OPTIMIZER_KERNEL(adam, .prepare = RULE(adam_prepare), .update = adam_update);
+
+/* AdamW (Loshchilov and Hutter 2019): Adam with weight decay of the parameters, not of the
+ * gradient. */
+
+static void adamw_prepare(struct qkv_update *update, double learning_rate, int64_t t)
+{
+    adam_prepare_bias(update, learning_rate, t);
+    update->scalars[ADAM_DECAY] = 0;
+    update->scalars[ADAM_KEEP] = 1 - learning_rate * update->options->weight_decay;
+}
+
+OPTIMIZER_KERNEL(adamw, .prepare = RULE(adamw_prepare), .update = adam_update);
+
+/* Gradient descent with momentum (Polyak 1964) or Nesterov's momentum (Sutskever et al. 2013), as in PyTorch's SGD. */
+
+enum { RATE };
+
+static void sgd_prepare(struct qkv_update *update, double learning_rate, int64_t t)
+{
+    (void)t;
+    update->scalars[RATE] = learning_rate;
+}
+
+/* g = clip * gradient + decay * theta; m = momentum * m + g; theta -= rate * m, with the learning rate; Nesterov:
+ * theta -= rate * (g + momentum * m) */
+static void sgd_update(int64_t n, const struct qkv_update *update, const void *gradient, void *const *moments,
+                       void *values)
+{
+    const real *restrict dtheta = gradient;
+    real *restrict m = moments[0], *restrict theta = values;
+    const real clip = (real)update->clip, decay = (real)update->options->weight_decay;
+    const real momentum = (real)update->options->momentum, rate = (real)update->scalars[RATE];
+    const bool is_nesterov = update->options->nesterov;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        real g = dtheta[i] * clip + decay * theta[i];
+        m[i] = without_subnormal(momentum * m[i] + g);
+        theta[i] -= rate * (is_nesterov ? g + momentum * m[i] : m[i]);
+    }
+}
+
+OPTIMIZER_KERNEL(sgd, .prepare = RULE(sgd_prepare), .update = sgd_update);
+
+/* The loops that all optimizers share, and the table of the optimizers. */
 
 /* Numbers of the part of a range that `sum` and `reduce` finish before they begin the next: it stays in the
  * first-level cache. */

@@ -1,5 +1,7 @@
+/* Shapes, sums along axes, and choices. */
+#include "kernels/kernel.h"
+
 /* Ops: reshape, permute, concat, slice; sum and mean over an axis. */
-#include "kernels/axis.h"
 
 /* ---- reshape: y = x, in the same memory ---- */
 
@@ -249,3 +251,416 @@ static void mean_backward(struct qkv_tensor *y)
 
 OP(sum, .inputs = 1, .shape = RULE(reduced_shape), .forward = sum_forward, .backward = sum_backward);
 OP(mean, .inputs = 1, .shape = RULE(reduced_shape), .forward = mean_forward, .backward = mean_backward);
+
+/* Ops: multiply_column, broadcast, cumulative_sum, neighbours. */
+
+/* ---- multiply_column: y [.., C] = x [.., C] * column [.., 1] ---- */
+
+static bool multiply_column_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0], *column = y->input[1];
+    struct qkv_shape expected = x->shape;
+    expected.size[x->shape.rank - 1] = 1;
+    bool fits = column->shape.rank == expected.rank;
+    for (int i = 0; fits && i < expected.rank; i++) fits = column->shape.size[i] == expected.size[i];
+    if (!fits)
+        return qkv_refuse(y, "column is %s, but must be %s", qkv_shape_text(column->shape),
+                          qkv_shape_text(expected));
+    return same_as_input(y);
+}
+
+static void multiply_column_forward(struct qkv_tensor *y)
+{
+    const real *x = y->input[0]->value, *column = y->input[1]->value;
+    real *out = y->value;
+    int64_t columns = qkv_columns(y);
+    for (int64_t i = 0; i < y->count; i++) out[i] = x[i] * column[i / columns];
+}
+
+/* dcolumn += the sums of the rows of dy x, dx += dy column */
+static void multiply_column_backward(struct qkv_tensor *y)
+{
+    const real *x = y->input[0]->value, *column = y->input[1]->value, *dy = y->gradient;
+    int64_t columns = qkv_columns(y), rows = qkv_rows(y);
+    real *dcolumn = gradient_of(y->input[1]), *dx = gradient_of(y->input[0]);
+    for (int64_t i = 0; dcolumn && i < rows; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < columns; j++) sum += (double)dy[i * columns + j] * (double)x[i * columns + j];
+        dcolumn[i] += (real)sum;
+    }
+    for (int64_t i = 0; dx && i < y->count; i++) dx[i] += dy[i] * column[i / columns];
+}
+
+OP(multiply_column, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .elementwise = INPUT(0),
+   .shape = RULE(multiply_column_shape), .forward = multiply_column_forward,
+   .backward = multiply_column_backward);
+
+/* ---- broadcast: y = x, repeated along axes where x has size 1, or which x lacks in front ---- */
+
+static bool broadcast_shape(struct qkv_tensor *y)
+{
+    struct qkv_shape x = y->input[0]->shape, shape = y->options.shape;
+    bool fits = shape.rank >= x.rank && shape.rank <= QKV_MAX_RANK;
+    int missing = fits ? shape.rank - x.rank : 0;
+    int64_t max = INT64_MAX / (int64_t)sizeof(double); /* the product must not overflow */
+    for (int i = 0; fits && i < shape.rank; i++) {
+        int64_t size = shape.size[i];
+        fits = size >= 1 && size <= max &&
+               (i < missing || x.size[i - missing] == 1 || x.size[i - missing] == size);
+        max /= size > 0 ? size : 1;
+    }
+    if (!fits)
+        return qkv_refuse(y, "input is %s, which cannot be repeated to %s", qkv_shape_text(x),
+                          qkv_shape_text(shape));
+    y->shape = shape;
+    return true;
+}
+
+/* x and y as tensors of four axes, with leading axes of size 1. */
+struct repetition {
+    int64_t x[4], y[4];
+};
+
+static struct repetition repetition_of(const struct qkv_tensor *y)
+{
+    struct repetition r;
+    struct qkv_shape from = y->input[0]->shape, to = y->shape;
+    for (int i = 0; i < 4; i++) {
+        int x = i - 4 + from.rank, result = i - 4 + to.rank;
+        r.x[i] = x < 0 ? 1 : from.size[x];
+        r.y[i] = result < 0 ? 1 : to.size[result];
+    }
+    return r;
+}
+
+/* Where in x the element of y with these indices comes from. */
+static int64_t source_of(const struct repetition *r, const int64_t index[4])
+{
+    int64_t at = 0;
+    for (int i = 0; i < 4; i++) at = at * r->x[i] + (r->x[i] == 1 ? 0 : index[i]);
+    return at;
+}
+
+static void broadcast_forward(struct qkv_tensor *y)
+{
+    struct repetition r = repetition_of(y);
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    int64_t index[4], at = 0;
+    for (index[0] = 0; index[0] < r.y[0]; index[0]++)
+        for (index[1] = 0; index[1] < r.y[1]; index[1]++)
+            for (index[2] = 0; index[2] < r.y[2]; index[2]++)
+                for (index[3] = 0; index[3] < r.y[3]; index[3]++) out[at++] = x[source_of(&r, index)];
+}
+
+/* dx += the sum of dy over the repetitions, in double: a float32 sum of a million numbers keeps only a few digits */
+static void broadcast_backward(struct qkv_tensor *y)
+{
+    struct repetition r = repetition_of(y);
+    const real *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    int64_t times[4], stride[4], total = 1, step = 1;
+    for (int i = 3; i >= 0; i--) {
+        times[i] = r.x[i] == r.y[i] ? 1 : r.y[i];
+        stride[i] = step;
+        step *= r.y[i];
+        total *= times[i];
+    }
+    for (int64_t at = 0; at < y->input[0]->count; at++) {
+        int64_t first = 0, rest = at;
+        for (int i = 3; i >= 0; rest /= r.x[i], i--) first += rest % r.x[i] * stride[i];
+        double sum = 0;
+        for (int64_t repeat = 0; repeat < total; repeat++) {
+            int64_t from = first, part = repeat;
+            for (int i = 3; i >= 0; part /= times[i], i--) from += part % times[i] * stride[i];
+            sum += (double)dy[from];
+        }
+        dx[at] += (real)sum;
+    }
+}
+
+OP(broadcast, .inputs = 1, .shape = RULE(broadcast_shape), .forward = broadcast_forward,
+   .backward = broadcast_backward);
+
+/* ---- cumulative_sum: y[i] = x[0] + ... + x[i] along the axis; dx[i] += dy[i] + ... + dy[last]. Sums in double ---- */
+
+static bool cumulative_sum_shape(struct qkv_tensor *y)
+{
+    return check_axis(y) && same_as_input(y);
+}
+
+static void cumulative_sum_forward(struct qkv_tensor *y)
+{
+    struct view view = view_along(y->shape, y->options.axis);
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    for (int64_t i = 0; i < view.outer * view.inner; i++) {
+        int64_t first = i / view.inner * view.axis * view.inner + i % view.inner;
+        double sum = 0;
+        for (int64_t a = 0; a < view.axis; a++)
+            out[first + a * view.inner] = (real)(sum += (double)x[first + a * view.inner]);
+    }
+}
+
+static void cumulative_sum_backward(struct qkv_tensor *y)
+{
+    struct view view = view_along(y->shape, y->options.axis);
+    const real *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    for (int64_t i = 0; i < view.outer * view.inner; i++) {
+        int64_t first = i / view.inner * view.axis * view.inner + i % view.inner;
+        double sum = 0;
+        for (int64_t a = view.axis - 1; a >= 0; a--)
+            dx[first + a * view.inner] += (real)(sum += (double)dy[first + a * view.inner]);
+    }
+}
+
+OP(cumulative_sum, .inputs = 1, .shape = RULE(cumulative_sum_shape), .forward = cumulative_sum_forward,
+   .backward = cumulative_sum_backward);
+
+/* ---- neighbours: row i of y [N, length D] is rows i + start .. i + start + length - 1 of x [N, D] within its sentence, one
+ * after the other, with zeros for those that the sentence lacks ---- */
+
+static bool neighbours_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0];
+    const struct qkv_segments *segments = &y->options.segments;
+    int64_t length = y->options.length, start = y->options.start;
+    if (!check_matrix(y, x, "input")) return false;
+    int64_t rows = x->shape.size[0], max = INT64_MAX / (int64_t)sizeof(double) / x->count;
+    if (length < 1 || length > max || start > max || start < -max)
+        return qkv_refuse(y, "%lld rows from the row %lld on are wanted, but input is %s", (long long)length,
+                          (long long)start, qkv_shape_text(x->shape));
+    if (!qkv_check_segments(y, segments, rows, "input") || !qkv_check_disjoint(y, segments, "input"))
+        return false;
+    y->shape = QKV_SHAPE(rows, length * x->shape.size[1]);
+    return true;
+}
+
+/* For each row of y that is in a sentence: copies its existing neighbours (forward), or adds their gradients. */
+static void walk_neighbours(struct qkv_tensor *y, const real *from, real *to, bool forward)
+{
+    const struct qkv_segments *segments = &y->options.segments;
+    int64_t rows = y->shape.size[0], columns = y->input[0]->shape.size[1], wide = y->shape.size[1];
+    for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
+        int64_t first = qkv_segment_start(segments, s), length = qkv_segment_length(segments, s, rows);
+        for (int64_t i = 0; i < length; i++)
+            for (int64_t n = 0; n < y->options.length; n++) {
+                int64_t row = i + y->options.start + n;
+                if (row < 0 || row >= length) continue;
+                int64_t narrow_at = (first + row) * columns, wide_at = (first + i) * wide + n * columns;
+                accumulate(columns, forward ? 0 : 1, from + (forward ? narrow_at : wide_at),
+                           to + (forward ? wide_at : narrow_at));
+            }
+    }
+}
+
+static void neighbours_forward(struct qkv_tensor *y)
+{
+    memset(y->value, 0, (size_t)y->count * sizeof(real));
+    walk_neighbours(y, y->input[0]->value, y->value, true);
+}
+
+static void neighbours_backward(struct qkv_tensor *y)
+{
+    walk_neighbours(y, y->gradient, gradient_of(y->input[0]), false);
+}
+
+OP(neighbours, .inputs = 1, .shape = RULE(neighbours_shape), .forward = neighbours_forward,
+   .backward = neighbours_backward);
+
+/* Ops that choose among numbers: min, max, argmin and argmax over an axis; top_k, top_k_indices; where. */
+
+/* ---- ranks: NaN comes first; then the greatest (or least) number; of equal numbers, the one with the smallest index
+ * ---- */
+
+/* Numbers `step` apart. */
+struct row {
+    const real *first;
+    int64_t count, step;
+    bool least; /* the least number is first, not the greatest */
+};
+
+static real number_at(const struct row *row, int64_t i)
+{
+    return row->first[i * row->step];
+}
+
+/* Whether the number i ranks before the number j. */
+static bool is_before(const struct row *row, int64_t i, int64_t j)
+{
+    real a = number_at(row, i), b = number_at(row, j);
+    bool a_is_nan = a != a, b_is_nan = b != b;
+    if (a_is_nan != b_is_nan) return a_is_nan;
+    if (a_is_nan || !(a < b || a > b)) return i < j;
+    return row->least ? a < b : a > b;
+}
+
+/* The index that ranks next after `before`, or first if that is negative; -1 if there is none. */
+static int64_t next_in_rank(const struct row *row, int64_t before)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; i < row->count; i++) {
+        if (before >= 0 && !is_before(row, before, i)) continue;
+        if (best < 0 || is_before(row, i, best)) best = i;
+    }
+    return best;
+}
+
+/* ---- min, max: y = the first in rank along the axis, which is removed; dx += dy where that is ---- */
+
+enum { LARGEST_INDEX = 1 << 24 }; /* integers up to this are exact in float32 */
+
+/* Row number i of [outer, inner]. */
+static struct row row_of(const struct qkv_tensor *y, const struct view *view, int64_t i, bool least)
+{
+    int64_t at = i / view->inner * view->axis * view->inner + i % view->inner;
+    return (struct row){(const real *)y->input[0]->value + at, view->axis, view->inner, least};
+}
+
+static void extremum(struct qkv_tensor *y, bool least, bool is_index)
+{
+    struct view view = reduced_view(y);
+    real *out = y->value;
+    for (int64_t i = 0; i < y->count; i++) {
+        struct row row = row_of(y, &view, i, least);
+        int64_t chosen = next_in_rank(&row, -1);
+        out[i] = is_index ? (real)chosen : number_at(&row, chosen);
+    }
+}
+
+static void extremum_backward(struct qkv_tensor *y, bool least)
+{
+    struct view view = reduced_view(y);
+    const real *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    for (int64_t i = 0; i < y->count; i++) {
+        struct row row = row_of(y, &view, i, least);
+        int64_t at = row.first - (const real *)y->input[0]->value;
+        dx[at + next_in_rank(&row, -1) * row.step] += dy[i];
+    }
+}
+
+static bool index_shape(struct qkv_tensor *y)
+{
+    if (!reduced_shape(y)) return false;
+    if (reduced_view(y).axis <= LARGEST_INDEX) return true;
+    return qkv_refuse(y, "%lld numbers have indices that float32 cannot hold",
+                      (long long)reduced_view(y).axis);
+}
+
+#define EXTREMUM(title, index_title, least)                                                                  \
+    static void title##_forward(struct qkv_tensor *y)                                                        \
+    {                                                                                                        \
+        extremum(y, least, false);                                                                           \
+    }                                                                                                        \
+    static void title##_backward(struct qkv_tensor *y)                                                       \
+    {                                                                                                        \
+        extremum_backward(y, least);                                                                         \
+    }                                                                                                        \
+    static void index_title##_forward(struct qkv_tensor *y)                                                  \
+    {                                                                                                        \
+        extremum(y, least, true);                                                                            \
+    }                                                                                                        \
+    OP(title, .inputs = 1, .backward_reads = INPUT(0), .shape = RULE(reduced_shape),                         \
+       .forward = title##_forward, .backward = title##_backward);                                            \
+    OP(index_title, .inputs = 1, .stops_gradient = true, .shape = RULE(index_shape),                         \
+       .forward = index_title##_forward);
+EXTREMUM(min, argmin, true)
+EXTREMUM(max, argmax, false)
+
+/* ---- top_k, top_k_indices: y [.., length] = the first `length` in rank of each row of x [.., C] ---- */
+
+static bool top_k_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0];
+    int64_t columns = qkv_columns(x), k = y->options.length;
+    if (k < 1 || k > columns)
+        return qkv_refuse(y, "%lld numbers of each row are wanted, but input is %s", (long long)k,
+                          qkv_shape_text(x->shape));
+    if (columns > LARGEST_INDEX)
+        return qkv_refuse(y, "%lld numbers have indices that float32 cannot hold", (long long)columns);
+    y->shape = x->shape;
+    y->shape.size[x->shape.rank - 1] = k;
+    return true;
+}
+
+static void choose_top(struct qkv_tensor *y, bool is_index)
+{
+    int64_t columns = qkv_columns(y->input[0]), k = qkv_columns(y);
+    const real *x = y->input[0]->value;
+    real *out = y->value;
+    for (int64_t i = 0; i < qkv_rows(y); i++) {
+        struct row row = {x + i * columns, columns, 1, false};
+        int64_t chosen = -1;
+        for (int64_t r = 0; r < k; r++) {
+            chosen = next_in_rank(&row, chosen);
+            out[i * k + r] = is_index ? (real)chosen : number_at(&row, chosen);
+        }
+    }
+}
+
+static void top_k_forward(struct qkv_tensor *y)
+{
+    choose_top(y, false);
+}
+
+/* dx += dy where the chosen numbers are */
+static void top_k_backward(struct qkv_tensor *y)
+{
+    int64_t columns = qkv_columns(y->input[0]), k = qkv_columns(y);
+    const real *x = y->input[0]->value, *dy = y->gradient;
+    real *dx = gradient_of(y->input[0]);
+    for (int64_t i = 0; i < qkv_rows(y); i++) {
+        struct row row = {x + i * columns, columns, 1, false};
+        int64_t chosen = -1;
+        for (int64_t r = 0; r < k; r++) {
+            chosen = next_in_rank(&row, chosen);
+            dx[i * columns + chosen] += dy[i * k + r];
+        }
+    }
+}
+
+static void top_k_indices_forward(struct qkv_tensor *y)
+{
+    choose_top(y, true);
+}
+
+OP(top_k, .inputs = 1, .backward_reads = INPUT(0), .shape = RULE(top_k_shape), .forward = top_k_forward,
+   .backward = top_k_backward);
+OP(top_k_indices, .inputs = 1, .stops_gradient = true, .shape = RULE(top_k_shape),
+   .forward = top_k_indices_forward);
+
+/* ---- where: y = a where condition is not 0, else b ---- */
+
+static bool where_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *condition = y->input[0], *a = y->input[1], *b = y->input[2];
+    if (!qkv_same_shape(a, b) || !qkv_same_shape(a, condition))
+        return qkv_refuse(y, "shapes differ: the condition is %s, the inputs are %s and %s",
+                          qkv_shape_text(condition->shape), qkv_shape_text(a->shape),
+                          qkv_shape_text(b->shape));
+    if (condition->needs_gradient) return qkv_refuse(y, "the condition must not need a gradient: detach it");
+    return same_as_input(y);
+}
+
+static void where_forward(struct qkv_tensor *y)
+{
+    const real *condition = y->input[0]->value, *a = y->input[1]->value, *b = y->input[2]->value;
+    real *out = y->value;
+    for (int64_t i = 0; i < y->count; i++) out[i] = condition[i] != 0 ? a[i] : b[i];
+}
+
+/* db += dy where condition is 0, then da += dy elsewhere: in this order, because da may be stored in the memory of dy. */
+static void where_backward(struct qkv_tensor *y)
+{
+    const real *condition = y->input[0]->value, *dy = y->gradient;
+    real *db = gradient_of(y->input[2]), beta;
+    for (int64_t i = 0; db && i < y->count; i++) db[i] += condition[i] != 0 ? 0 : dy[i];
+    real *da = claim_gradient(y->input[1], &beta);
+    for (int64_t i = 0; da && i < y->count; i++)
+        da[i] = (beta > 0 ? da[i] : 0) + (condition[i] != 0 ? dy[i] : 0);
+}
+
+OP(where, .inputs = 3, .backward_reads = INPUT(0), .elementwise = INPUT(0) | INPUT(1),
+   .shape = RULE(where_shape), .forward = where_forward, .backward = where_backward);

@@ -7,7 +7,7 @@
 #ifndef QKV_KERNELS_SUMS_H
 #define QKV_KERNELS_SUMS_H
 
-#include "kernels/vector_math.h"
+#include "kernels/vectors.h"
 
 #define row_maximum     VARIANT(qkv_, row_maximum)
 #define row_sum         VARIANT(qkv_, row_sum)

@@ -9,8 +9,7 @@
 extern const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer);
 
 #ifdef QKV_KERNEL_IS_float32
-#    include "kernels/bfloat16.h"
-#    include "kernels/int8.h"
+#    include "kernels/narrow.h"
 #endif
 
 extern const struct qkv_kernels VARIANT(qkv_, kernels);

@@ -11,7 +11,7 @@
 #include "core/memory.h"
 #include "core/system.h"
 #include "graph/internal.h"
-#include "kernels/optimizer.h"
+#include "kernels/registry.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 
 #include "core/choices.h"
 #include "core/system.h"
-#include "kernels/optimizer.h"
 #include "kernels/registry.h"
 
 #include <math.h>

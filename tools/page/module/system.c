@@ -7,7 +7,6 @@
 #include "core/memory.h"
 #include "core/system.h"
 #include "data/lines.h"
-#include "kernels/optimizer.h"
 #include "kernels/registry.h"
 
 #include "qkv/colormap.h"

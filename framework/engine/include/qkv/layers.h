@@ -350,23 +350,4 @@ enum qkv_layer_id {
     QKV_LAYER_COUNT
 };
 
-/* ---- layers as the gradient check sees them ---- */
-
-/* Options of a layer, and the shapes and segments of up to two random inputs to apply it to (rank 0: no input). */
-struct qkv_layer_sample {
-    const char *name;
-    const void *options;
-    struct qkv_shape input[2];
-    struct qkv_segments segments[2];
-};
-
-struct qkv_layer_interface {
-    const char *name;
-    size_t size; /* bytes of the layer's struct, which `layer` points to */
-    void (*init)(void *layer, struct qkv_parameters *parameters, const void *options, const char *name);
-    struct qkv_tensor *(*apply)(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
-                                const struct qkv_layer_sample *sample);
-    const struct qkv_layer_sample *samples; /* the last has no name */
-};
-
 #endif

@@ -19,7 +19,7 @@
  *     qkv_workers_free(workers);
  *     qkv_parameters_release(&parameters);
  *
- * An optimizer is one row of qkv/optimizers.def and one file framework/engine/kernels/optimizer_<name>.c. With g the
+ * An optimizer is one row of qkv/optimizers.def and one block of framework/engine/kernels/optimizer.c. With g the
  * gradient after step 3 below, theta the parameter, lr the learning rate, d the weight decay and t the number
  * of the update, from 1:
  *
