@@ -52,7 +52,8 @@ function makeHead(head, size, withLayer) {
     const label = withLayer ? `L${head.layer} H${head.head}` : isShort ? String(head.head) : `head ${head.head}`;
     const canvas = make('canvas', { className: 'small' }), number = make('span', { className: 'number' });
     const rowMark = make('span', { className: 'row-mark' }), columnMark = make('span', { className: 'column-mark' });
-    const frame = make('span', { className: 'frame' }, canvas, rowMark, columnMark), silencer = makeSilencer('silent', head.name, headTitle(head), `silence-${head.name}`);
+    const frame = make('span', { className: 'frame' }, canvas, rowMark, columnMark);
+    const silencer = makeSilencer('silent', head.name, headTitle(head), `silence-${head.name}`);
     const button = make('button', { type: 'button', className: 'head', 'data-test': `head-${head.name}`, tabIndex: -1,
         'aria-keyshortcuts': 'S' },
         frame, make('span', { className: 'head-label', textContent: label }), ' ', number);
@@ -304,7 +305,8 @@ for (const [group, button, field] of [['overview', 'speak', 'silent'], ['source-
 onChange('view', () => {
     const { view } = state, heads = view.heads.filter(head => head.isSilent), words = view.source_tokens.filter((_, index) => isSilentWord(index));
     const isRead = view.heads.every(head => head.kind !== 'encoder'); // by a recurrent encoder
-    saySilence(heads.length > 1 ? `${heads.length} heads are silent` : heads.map(head => `silent: ${headTitle(head)}`).join(), 'silent', 'speak', 'overview');
-    saySilence(words.length ? `silent: ${words.map(quoted).join(', ')}. Nothing attends to a silent word${isRead ? ', but the encoder reads it' : ''}.` : '',
-        'silent-words', 'words-speak', 'source-words');
+    const ofHeads = heads.length > 1 ? `${heads.length} heads are silent` : heads.map(head => `silent: ${headTitle(head)}`).join();
+    const ofWords = `silent: ${words.map(quoted).join(', ')}. Nothing attends to a silent word${isRead ? ', but the encoder reads it' : ''}.`;
+    saySilence(ofHeads, 'silent', 'speak', 'overview');
+    saySilence(words.length ? ofWords : '', 'silent-words', 'words-speak', 'source-words');
 });

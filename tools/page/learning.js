@@ -119,21 +119,17 @@ function positionOf(update) {
     return (i + Math.min(1, (Math.log1p(update) - from) / (to - from))) / last;
 }
 
-// A line of the strip; points: [[update, height from 0 to 1]].
-function makeLine(name, points) {
-    return makeSvg('polyline', { class: name, points: points.map(([update, height]) => `${100 * positionOf(update)},${100 * (1 - height)}`).join(' ') });
-}
-
 function drawCurve() {
     const { moments } = learning, last = moments.at(-1).update, name = alignedHead();
     if (!(last > 0)) return;
     const [training, dev] = [learning.training, learning.curve].map(points => points.filter(([update]) => update <= last));
     const all = [...training, ...dev].map(point => point[1]);
     const max = Math.max(...all), min = Math.min(...all, 0);
-    const lineOf = (kind, points) => makeLine(kind, points.map(([update, loss]) => [update, (loss - min) / (max - min)]));
-    const lines = max > min ? [lineOf('training', training), lineOf('dev', dev)] : [];
+    const lineOf = (kind, points) => makeLine(kind, points.map(([update, height]) => [100 * positionOf(update), 100 * (1 - height)]));
+    const lossOf = (kind, points) => lineOf(kind, points.map(([update, loss]) => [update, (loss - min) / (max - min)]));
+    const lines = max > min ? [lossOf('training', training), lossOf('dev', dev)] : [];
     const errors = name ? moments.map(moment => [moment.update, errorAt(moment, name)]) : [];
-    if (name) lines.push(makeLine('error', errors), ...errors.map(point => makeLine('measured', [point, point])));
+    if (name) lines.push(lineOf('error', errors), ...errors.map(point => lineOf('measured', [point, point])));
     element('curve').replaceChildren(...lines);
     for (const [kind, points] of Object.entries({ dev, training, error: errors })) element(`${kind}-key`).hidden = !points.length;
     element('curve-key').hidden = !lines.length;

@@ -74,6 +74,11 @@ function makeSvg(tag, fields) {
     return made;
 }
 
+// A line of a chart through points, [x, y] each.
+function makeLine(name, points) {
+    return makeSvg('polyline', { class: name, points: points.map(String).join(' ') });
+}
+
 // Makes children anew; the focus stays where it was, as named by data-test.
 function replaceChildren(box, ...children) {
     const focused = box.contains(document.activeElement) && document.activeElement.dataset.test;

@@ -150,17 +150,19 @@ function drawLosses() {
     const [now, earlier] = [training.losses, training.earlier].map(losses => curveOf(losses, updates));
     const max = Math.max(1, Math.ceil(Math.max(...[...now, ...earlier].map(([, loss]) => loss))));
     const x = update => LEFT + (width - LEFT - RIGHT) * update / updates, y = loss => TOP + (HEIGHT - BOTTOM - TOP) * (1 - loss / max);
-    const line = (name, points) => makeSvg('polyline', { class: name, points: points.map(([update, loss]) => `${x(update)},${y(loss)}`).join(' ') });
+    const line = (name, points) => makeLine(name, points.map(([update, loss]) => [x(update), y(loss)]));
     const label = (text, place) => {
         const made = makeSvg('text', place);
         made.textContent = text;
         return made;
     };
     chart.replaceChildren(
-        ...[0, max / 2, max].flatMap(loss => [label(loss, { x: LEFT - 6, y: y(loss) + 4, class: 'end' }), line('axis', [[0, loss], [updates, loss]])]),
+        ...[0, max / 2, max].map(loss => label(loss, { x: LEFT - 6, y: y(loss) + 4, class: 'end' })),
+        ...[0, max / 2, max].map(loss => line('axis', [[0, loss], [updates, loss]])),
         label('0', { x: LEFT, y: HEIGHT - 4 }), label(`${updates} updates`, { x: width - RIGHT, y: HEIGHT - 4, class: 'end' }),
         line('earlier', earlier), line('now', now));
-    element('train-update').textContent = `update ${training.losses.length}${now.length ? `, loss ${lossText(training.losses.slice(-20))}` : ': random'}`;
+    const said = now.length ? `, loss ${lossText(training.losses.slice(-20))}` : ': random';
+    element('train-update').textContent = `update ${training.losses.length}${said}`;
     chart.setAttribute('aria-label', `Loss of training: ${element('train-update').textContent}`);
 }
 
