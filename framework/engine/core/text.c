@@ -103,7 +103,7 @@ enum qkv_number_kind qkv_number_kind(const char *text)
     const char *end = skip_digits(text);
     bool digits_seen = end > text, fraction = false, exponent = false;
     if (end - text > 1 && *text == '0')
-        return QKV_NUMBER_NONE; /* 010 is octal in YAML 1.1 and decimal in YAML 1.2 */
+        return QKV_NUMBER_NONE; /* 010 is octal to some readers and decimal to others */
     if (*end == '.') {
         const char *digits = end + 1;
         end = skip_digits(digits);

@@ -51,7 +51,7 @@ enum qkv_status {
 
 /* One sentence without a full stop. Functions fill it when they fail; after a success its contents are arbitrary. The place
  * of the error comes first:
- * `configs/x.yaml:14:7: model.encoder.num_heads is 3, but must divide 64`. */
+ * `decoder.1.attention: key_value_heads is 2, but must divide 3 heads`. */
 struct qkv_error {
     char message[1024];
 };
@@ -251,7 +251,7 @@ QKV_API void qkv_workers_free(struct qkv_workers *workers);
 /* ---- threads of OpenBLAS, which belong to the whole process ---- */
 
 /* Sets whether qkv_graph_new limits OpenBLAS to one thread in the whole process (openblas_set_num_threads); true at first.
- * qkv runs sentences and parts of products in parallel itself, so threads of OpenBLAS would only compete with its own. Call
+ * qkv runs graphs and parts of products in parallel itself, so threads of OpenBLAS would only compete with its own. Call
  * it with false before the first graph if the program uses OpenBLAS itself with several threads: qkv then leaves the number
  * of threads as it is; products in float64 may be slower, and the bits of their results may depend on that number. */
 QKV_API void qkv_set_openblas_single_threaded(bool to_one);

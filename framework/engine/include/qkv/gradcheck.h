@@ -9,8 +9,7 @@
  *     qkv_check_release(&report);
  *
  * To check your own network, record its loss in a float64 graph that is bound to initialized parameters with a block of
- * gradients, and call qkv_check_graph, which also runs the graph (examples/xor.c). The loss of a translation model is
- * qkv_model_loss.
+ * gradients, and call qkv_check_graph, which also runs the graph (examples/xor.c).
  *
  * For an output y and a random cotangent c, the checked function is L = sum(c * y). The check moves each element of
  * each variable and parameter by +-h and +-h/2. The five-point rule gives the numeric derivative; its difference

@@ -68,7 +68,7 @@ QKV_API struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct
 /* ---- embedding: rows of a table, multiplied by sqrt(width) if `scale` (Vaswani et al. 2017, 3.4) ---- */
 
 struct qkv_embedding_options {
-    int64_t size;  /* tokens of the vocabulary: rows of the table */
+    int64_t size;  /* rows of the table, one for each id */
     int64_t width; /* columns of the table */
     bool scale;
     struct qkv_initial initial;
