@@ -107,9 +107,11 @@ static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, s
     enum qkv_status status = r->pair.versus && !untrained ? QKV_INVALID : QKV_OK;
     for (int i = 0; !status && i < count; i++) {
         bool learned = i == count - 1;
-        status = qkv_explain_model(learned ? pair->run.model : untrained, &pair->pair, &options, &pair->arena,
-                                   &walks[i], error);
-        if (status) break;
+        if (qkv_explain_model(learned ? pair->run.model : untrained, &pair->pair, &options, &pair->arena,
+                              &walks[i], error)) {
+            status = QKV_INVALID;
+            break;
+        }
         walks[i].label = learned ? "learned" : "random";
         walks[i].model = pair->run.config.name;
         walks[i].title = sentence_pair_title(pair);
