@@ -158,6 +158,7 @@ Test(train, resume_refuses_changes_of_the_schedule)
         {"linear", "training.updates", "4", "8"},
         {"plateau", "training.validation_freq", "2", "1"},
         {"plateau", "testing.beam_size", "1", "2"},
+        {"plateau", "testing.beam_alpha", "0.6", "0.1"}, /* whose row has a condition, too */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *train = format("qkv train c.yaml -q -s training.scheduling=%s -s training.updates=4 -s "

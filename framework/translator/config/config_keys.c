@@ -106,11 +106,10 @@ enum qkv_status qkv_config_write_reference(FILE *file)
  * it. A key in the USES() of some choice is fixed only while the config selects such a choice. */
 static bool is_fixed_on_resume(const struct qkv_key *key, const struct qkv_config *config)
 {
-    const struct qkv_condition condition = qkv_key_condition(&qkv_config_schema, key);
+    const struct qkv_condition use = qkv_key_use(&qkv_config_schema, key);
     if (key->role == QKV_ROLE_MODEL) return true;
-    if (!condition.values || condition.otherwise == QKV_WITHOUT_EFFECT_REFUSED)
-        return key->role == QKV_ROLE_TRAJECTORY;
-    return qkv_key_is_one_of(qkv_key_at(&qkv_config_schema, condition.key), config, condition.values);
+    if (!use.key) return key->role == QKV_ROLE_TRAJECTORY;
+    return qkv_key_is_one_of(qkv_key_at(&qkv_config_schema, use.key), config, use.values);
 }
 
 static bool is_selected(const struct qkv_key *key, enum qkv_config_selection selection,

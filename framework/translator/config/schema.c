@@ -58,20 +58,23 @@ static bool paths_hold(const char *const *paths, const char *path)
     return false;
 }
 
-struct qkv_condition qkv_key_condition(const struct qkv_schema *schema, const struct qkv_key *key)
+struct qkv_condition qkv_key_use(const struct qkv_schema *schema, const struct qkv_key *key)
 {
-    struct qkv_condition condition = key->condition;
-    for (int i = 0; i < schema->count && !condition.key; i++) {
+    struct qkv_condition use = {0};
+    for (int i = 0; i < schema->count && !use.key; i++) {
         const struct qkv_choices *choices = schema->keys[i].choices;
         for (int c = 0; choices && c < choices->count; c++)
-            if (paths_hold(choices->list[c].uses, key->path)) condition.values |= UINT32_C(1) << c;
-        if (!condition.values) continue;
-        condition.key = schema->keys[i].path;
-        /* A key of another role, such as training.updates, is not only read with these choices. */
-        condition.otherwise =
-            key->role == QKV_ROLE_TRAJECTORY ? QKV_WITHOUT_EFFECT_NOTED : QKV_WITHOUT_EFFECT_ACCEPTED;
+            if (paths_hold(choices->list[c].uses, key->path)) use.values |= UINT32_C(1) << c;
+        if (use.values) use.key = schema->keys[i].path;
     }
-    return condition;
+    /* A key of another role, such as training.updates, is not only read with these choices. */
+    use.otherwise = key->role == QKV_ROLE_TRAJECTORY ? QKV_WITHOUT_EFFECT_NOTED : QKV_WITHOUT_EFFECT_ACCEPTED;
+    return use;
+}
+
+struct qkv_condition qkv_key_condition(const struct qkv_schema *schema, const struct qkv_key *key)
+{
+    return key->condition.key ? key->condition : qkv_key_use(schema, key);
 }
 
 struct qkv_condition qkv_key_unmet(const struct qkv_schema *schema, const struct qkv_key *key,

@@ -126,7 +126,10 @@ const char *qkv_schema_keys_of(const struct qkv_schema *schema, const char *path
  * written. */
 enum qkv_status qkv_schema_write_reference(const struct qkv_schema *schema, FILE *file);
 
-/* The condition of a row, or of the choices that list the key in `uses`. */
+/* The condition that follows from the choices that list the key in `uses`; its `key` is NULL if there are none. */
+struct qkv_condition qkv_key_use(const struct qkv_schema *schema, const struct qkv_key *key);
+
+/* The condition of the row of a key or, if it has none, of the choices that use the key. */
 struct qkv_condition qkv_key_condition(const struct qkv_schema *schema, const struct qkv_key *key);
 
 /* The condition that fails where `key` has no effect in this struct, of those with this `otherwise`: its own, or that of the key
