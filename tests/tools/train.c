@@ -150,15 +150,14 @@ Test(train, resume_of_a_finished_run_changes_nothing)
         shows(run_ok("qkv train c.yaml --resume -s training.updates=25 2>&1"), "\ndone after 25 updates ("));
 }
 
+/* The row of beam_alpha has another condition, too. */
 Test(train, resume_refuses_changes_of_the_schedule)
 {
     enter(tiny_task("schedules"));
     static const char *const cases[][4] = {
-        {"cosine", "training.updates", "4", "8"},
-        {"linear", "training.updates", "4", "8"},
-        {"plateau", "training.validation_freq", "2", "1"},
-        {"plateau", "testing.beam_size", "1", "2"},
-        {"plateau", "testing.beam_alpha", "0.6", "0.1"}, /* whose row has a condition, too */
+        {"cosine", "training.updates", "4", "8"},          {"linear", "training.updates", "4", "8"},
+        {"plateau", "training.validation_freq", "2", "1"}, {"plateau", "testing.beam_size", "1", "2"},
+        {"plateau", "testing.beam_alpha", "0.6", "0.1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *train = format("qkv train c.yaml -q -s training.scheduling=%s -s training.updates=4 -s "
