@@ -11,7 +11,7 @@
 #include "core/memory.h"
 #include "core/text.h"
 #include "data/corpus.h"
-#include "qkv/aligner.h"
+#include "report/aligner.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "qkv/colormap.h"
+#include "draw/text.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

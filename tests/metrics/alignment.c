@@ -1,4 +1,4 @@
-#include "qkv/alignment.h"
+#include "metrics/alignment.h"
 
 #include "gold_links.h"
 #include "metrics/links.h"

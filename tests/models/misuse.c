@@ -1,10 +1,10 @@
 /* Wrong calls of modules above the graph end in an error, NaN or an empty result, never in an abort. */
 #include "tiny.h"
 
+#include "explain/explain.h"
 #include "framework/engine/check/check.h"
 #include "metrics/metric.h"
 #include "models/network.h"
-#include "qkv/explain.h"
 #include "qkv/metrics.h"
 #include "qkv/network.h"
 #include "qkv/translator.h"

@@ -1,5 +1,5 @@
 /* Wrong calls of an aligner, and what a head is chosen by. tests/tools/align.c compares links with those of other commands. */
-#include "qkv/aligner.h"
+#include "report/aligner.h"
 
 #include "refusal.h"
 #include "support.h"

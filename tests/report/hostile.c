@@ -3,7 +3,7 @@
 #include "parse.h"
 #include "support.h"
 
-#include "qkv/explanation.h"
+#include "report/steps.h"
 
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
 /* Attention maps as svg and png. */
+#include "draw/text.h"
 #include "maps.h"
 #include "refusal.h"
 #include "support.h"

@@ -5,12 +5,12 @@
 #include "support.h"
 #include "tiny.h"
 
+#include "explain/explain.h"
 #include "models/network.h"
-#include "qkv/aligner.h"
 #include "qkv/attention_collect.h"
-#include "qkv/explain.h"
 #include "qkv/heads.h"
 #include "qkv/trainer.h"
+#include "report/aligner.h"
 #include "report/collect.h"
 
 #include <criterion/criterion.h>

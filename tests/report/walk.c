@@ -3,7 +3,7 @@
 #include "framework/engine/core/text.h"
 #include "tiny.h"
 
-#include "qkv/explain.h"
+#include "explain/explain.h"
 
 #include "refusal.h"
 #include "support.h"

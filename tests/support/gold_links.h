@@ -2,7 +2,7 @@
 #ifndef TESTS_GOLD_LINKS_H
 #define TESTS_GOLD_LINKS_H
 
-#include "qkv/alignment.h"
+#include "metrics/alignment.h"
 
 #include "support.h"
 

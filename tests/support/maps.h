@@ -3,7 +3,7 @@
 #define QKV_TESTS_MAPS_H
 
 #include "qkv/attention_map.h"
-#include "qkv/explanation.h"
+#include "report/steps.h"
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
 

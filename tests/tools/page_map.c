@@ -3,7 +3,7 @@
 #include "browser.h"
 #include "support.h"
 
-#include "qkv/colormap.h"
+#include "draw/text.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "print.h"
 
-#include "qkv/colormap.h"
+#include "draw/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "data/corpus.h"
-#include "qkv/alignment.h"
+#include "metrics/alignment.h"
 #include "qkv/heads.h"
 #include "qkv/trainer.h"
 #include "report/alignment_score.h"

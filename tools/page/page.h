@@ -67,7 +67,7 @@ struct page_options {
  * data.dev]], "training": [[update, loss of training]]}. The first moment has the random weights, the last one the model of the page.
  * training_loss: mean over the logged interval that contains the update and ends with the update training_until. loss: nats per
  * token of the pairs. errors: the alignment error rate of each head, 0 to 1; null for a head that is not of cross attention. Of the
- * two readings of a map (qkv/alignment.h), it is the one with the lower error for the parameters of the page. */
+ * two readings of a map (metrics/alignment.h), it is the one with the lower error for the parameters of the page. */
 enum qkv_status page_add_learning(struct page *page, struct qkv_run *run, const struct page_options *options,
                                   struct qkv_error *error);
 

@@ -1,5 +1,5 @@
 /* The table of colormaps, and colours between its anchors. */
-#include "qkv/colormap.h"
+#include "draw/text.h"
 
 #include <math.h>
 #include <string.h>

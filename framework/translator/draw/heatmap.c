@@ -15,8 +15,8 @@
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "core/text.h"
+#include "draw/text.h"
 #include "graph/attention_rule.h"
-#include "qkv/colormap.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -34,7 +34,7 @@ struct heatmap {
     int64_t panel_count;
     int64_t per_line;        /* at least 1 */
     const char *value_name;  /* beside the colour bar */
-    const char *colormap;    /* qkv/colormap.h */
+    const char *colormap;    /* draw/text.h */
     double maximum, tick;    /* of the colour bar: see qkv_heatmap_maximum */
     bool annotate;           /* print the value in each cell */
     struct qkv_arena *arena; /* for the layout */

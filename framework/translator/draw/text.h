@@ -5,7 +5,7 @@
 #define QKV_DRAW_TEXT_H
 
 #include "qkv/base.h"
-#include "qkv/colormap.h"
+#include "qkv/format.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,5 +94,16 @@ void qkv_cell_end_color(struct bytes *out, enum qkv_terminal_colors colors);
 
 /* Returns black or white (0xRRGGBB), whichever is more readable on the background. */
 uint32_t qkv_readable_ink(uint32_t background);
+
+/* ---- colormaps: the colour of a number between 0 and 1, as in matplotlib ---- */
+
+/* Returns the name of the colormap at `index`, counted from 0: YlOrRd, viridis, plasma, magma,
+ * gray; NULL after the last. The table is framework/translator/draw/colormap.c. */
+const char *qkv_colormap_name(int64_t index);
+
+/* Sets `color` to the colour of `value`, as 0xRRGGBB, within 2/255 of matplotlib's colormap of that
+ * name. Values below 0 get the first colour, values above 1 the last, NaN the first. `name` NULL
+ * means the first, YlOrRd. Returns false, and leaves `color` as it was, if there is no such colormap. */
+bool qkv_colormap_color(const char *name, double value, uint32_t *color);
 
 #endif

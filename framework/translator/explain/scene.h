@@ -1,9 +1,9 @@
-/* Private: what scenes have besides their public interface in qkv/explain.h. */
+/* Private: what scenes have besides their public interface in explain/explain.h. */
 #ifndef QKV_EXPLAIN_SCENE_H
 #define QKV_EXPLAIN_SCENE_H
 
+#include "explain/explain.h"
 #include "qkv/base.h"
-#include "qkv/explain.h"
 #include "qkv/run.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Private to explain. A walk makes an explanation of one attention layer: it computes the layer op by op in a graph of its
- * own, and records each matrix as a step (qkv/explain.h). There are two walks: through scenes (scene.c), and through the
+ * own, and records each matrix as a step (explain/explain.h). There are two walks: through scenes (scene.c), and through the
  * layers of models (model.c, model_layer.c). This header declares the functions that add steps, the steps from the projections
  * to the output, which are the same in both (attention.c), and the learned matrices that both read (learned.c).
  *
@@ -8,7 +8,7 @@
 #define QKV_EXPLAIN_WALK_H
 
 #include "core/memory.h"
-#include "qkv/explain.h"
+#include "explain/explain.h"
 #include "qkv/layers.h"
 #include "report/words.h"
 

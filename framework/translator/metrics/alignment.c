@@ -1,5 +1,5 @@
 /* Draws links from word maps: to the strongest words in both directions, and then combines the two sets of links; and counts how
- * many of them are gold links (qkv/alignment.h has the definitions). */
+ * many of them are gold links (metrics/alignment.h has the definitions). */
 #include "metrics/links.h"
 
 /* Links between all words; each array has a cell for each pair of words, [targets, sources]. */
@@ -14,7 +14,7 @@ const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing)
 {
     static const char *const names[] = {
 #define ALIGNMENT_DRAWING(id, name, help) name,
-#include "qkv/alignment_drawings.def"
+#include "metrics/alignment_drawings.def"
 #undef ALIGNMENT_DRAWING
     };
     return (unsigned)drawing < QKV_DRAWINGS ? names[drawing] : NULL;

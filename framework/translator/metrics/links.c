@@ -1,4 +1,4 @@
-/* Reads gold links: Pharaoh's format, three columns, or .wa (qkv/alignment.h); and converts links between words to links
+/* Reads gold links: Pharaoh's format, three columns, or .wa (metrics/alignment.h); and converts links between words to links
  * between tokens. */
 #include "metrics/links.h"
 #include "core/memory.h"

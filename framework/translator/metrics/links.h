@@ -1,8 +1,8 @@
-/* Private: word maps, and links that are drawn from them (qkv/alignment.h has the definitions); links between tokens. */
+/* Private: word maps, and links that are drawn from them (metrics/alignment.h has the definitions); links between tokens. */
 #ifndef QKV_METRICS_LINKS_H
 #define QKV_METRICS_LINKS_H
 
-#include "qkv/alignment.h"
+#include "metrics/alignment.h"
 #include "qkv/corpus.h"
 #include "qkv/model.h"
 

@@ -1,5 +1,5 @@
 /* Draws links between the words of texts, on all threads, and chooses the head that aligns words best. */
-#include "qkv/aligner.h"
+#include "report/aligner.h"
 
 #include "core/file.h"
 #include "core/memory.h"

@@ -7,7 +7,7 @@
 #ifndef QKV_REPORT_ALIGNMENT_SCORE_H
 #define QKV_REPORT_ALIGNMENT_SCORE_H
 
-#include "qkv/alignment.h"
+#include "metrics/alignment.h"
 #include "qkv/attention_map.h"
 #include "qkv/corpus.h"
 #include "qkv/run.h"

@@ -74,7 +74,7 @@ size_t qkv_length_in_word(const char *token);
 /* The number of `tokens`, not counting a </s> at the end. */
 int64_t qkv_tokens_without_end(const char *const *tokens, int64_t count);
 
-/* ---- word maps (qkv/alignment.h) from the cross attention of a sentence pair ---- */
+/* ---- word maps (metrics/alignment.h) from the cross attention of a sentence pair ---- */
 
 /* The words that the rows and columns of a cross map belong to. */
 struct alignment_labels {

@@ -5,8 +5,8 @@
 #include "draw/text.h"
 #include "qkv/attention_map.h"
 #include "qkv/base.h"
-#include "qkv/explanation.h"
 #include "qkv/format.h"
+#include "report/steps.h"
 #include "report/words.h"
 
 /* Attention maps or explanations to write. The options are checked and complete. */

@@ -1,8 +1,8 @@
 /* Fuzz target: gold links in any format, which are also counted against a small map. */
 #include "harness.h"
 
+#include "metrics/alignment.h"
 #include "metrics/links.h"
-#include "qkv/alignment.h"
 
 enum { WORDS = 8 };
 

@@ -1,8 +1,8 @@
 /* Fuzz target: overrides, as in `qkv train -s KEY=VALUE`; one a line. The same lines override a config and a scene. */
 #include "harness.h"
 
+#include "explain/explain.h"
 #include "qkv/config.h"
-#include "qkv/explain.h"
 
 static const char CONFIG[] = "name: a\n"
                              "data: {train: a.tsv, src: {lang: en}, trg: {lang: es}}\n"

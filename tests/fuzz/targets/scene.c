@@ -1,7 +1,7 @@
 /* Fuzz target: a scene. One that is accepted and small is explained; the length of the input chooses the format. */
 #include "harness.h"
 
-#include "qkv/explain.h"
+#include "explain/explain.h"
 #include "qkv/format.h"
 
 /* Whether explaining takes milliseconds: large scenes are allowed, and slow. A scene with a run reads other files. */

@@ -1,4 +1,4 @@
-/* The walk through one attention layer, of a scene or for the sentence that the page shows: an explanation (qkv/explain.h) as
+/* The walk through one attention layer, of a scene or for the sentence that the page shows: an explanation (explain/explain.h) as
  * results. */
 #include "page/module/module.h"
 

@@ -5,9 +5,9 @@
 #define QKV_PAGE_MODULE_H
 
 #include "qkv/attention_collect.h"
-#include "qkv/explanation.h"
 #include "qkv/run.h"
 #include "qkv/translator.h"
+#include "report/steps.h"
 
 #define EXPORT(name) __attribute__((export_name(#name))) name
 

@@ -9,7 +9,7 @@
 #include "data/lines.h"
 #include "kernels/registry.h"
 
-#include "qkv/colormap.h"
+#include "draw/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -88,7 +88,7 @@ const char *EXPORT(page_message)(void)
     return page_error.message;
 }
 
-/* The colours of weights from 0 to 1, as 0xRRGGBB, of each colormap (qkv/colormap.h) that the page offers. */
+/* The colours of weights from 0 to 1, as 0xRRGGBB, of each colormap (draw/text.h) that the page offers. */
 int EXPORT(page_colors)(void)
 {
     static const char *const names[] = {"YlOrRd", "viridis"};

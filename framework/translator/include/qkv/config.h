@@ -47,7 +47,7 @@ enum qkv_attention_kind {
     QKV_ATTENTION_KINDS,   /* number of kinds */
 };
 
-/* Which target word a row of cross attention belongs to; alignment.h says when which is better. */
+/* Which target word a row of cross attention belongs to; which is better depends on the model and the layer. */
 enum qkv_alignment_reading {
     QKV_READING_PREDICTED, /* the word that the decoder step predicts */
     QKV_READING_READ,      /* the word that the decoder step reads */

@@ -1,4 +1,4 @@
-/* Output formats of attention maps (qkv/attention_map.h) and explanations (qkv/explanation.h): one
+/* Output formats of attention maps (qkv/attention_map.h) and explanations (`qkv explain`): one
  * table for both.
  *
  * Example:
@@ -18,14 +18,13 @@
  *     png   the same heat maps as pixels; loads the libraries Pango and Cairo, and fails without them
  *
  * Each format writes both attention maps and explanations. svg and png draw only the attention weights of an explanation.
- * qkv_attention_render and qkv_explanation_render describe the contents. Tokens and names may be any text: each format
+ * qkv_attention_render describes the contents. Tokens and names may be any text: each format
  * escapes its special characters, pictures and tables show U+FFFD for control characters, and bytes that are not UTF-8
  * become U+FFFD. */
 #ifndef QKV_FORMAT_H
 #define QKV_FORMAT_H
 
 #include "qkv/base.h"
-#include "qkv/colormap.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,10 +64,17 @@ QKV_API const struct qkv_format *qkv_format_find(const char *name);
  * uses it. */
 QKV_API const struct qkv_format *qkv_format_of_path(const char *path);
 
+/* Which colours a terminal shows. */
+enum qkv_terminal_colors {
+    QKV_COLORS_NONE, /* no escape sequences */
+    QKV_COLORS_256,  /* the palette of xterm-256color */
+    QKV_COLORS_TRUE, /* 24 bits */
+};
+
 /* Options for writing. All zero, or NULL in place of the options, are good defaults. A format ignores options that do not
  * apply to it. */
 struct qkv_format_options {
-    const char *colormap; /* of weights (qkv/colormap.h); NULL: YlOrRd */
+    const char *colormap; /* of weights: YlOrRd, viridis, plasma, magma or gray; NULL: YlOrRd */
     bool annotate;        /* svg, png: print the weight in each cell */
     double maximum;       /* svg, png, text: weight of the last colour; 0: the largest weight, rounded up */
     double scale;         /* png: pixels per unit of svg, at most 32; 0: 2 */

@@ -60,13 +60,14 @@ struct qkv_measured_heads {
     struct qkv_measured_head *heads; /* [count], in the order of qkv_model_head */
     int64_t count;
     int64_t sentences, tokens; /* target tokens with </s> */
-    int64_t missing;           /* of qkv_alignments */
+    int64_t missing;           /* sentences without gold links in the file */
     double loss, bleu;         /* with all heads; bleu is NaN without translations */
 };
 
 struct qkv_heads_options {
-    const char *links; /* file of gold links (qkv_alignments_read); NULL: no alignment is measured */
-    enum qkv_links_from links_from; /* for qkv_alignments_read */
+    const char
+        *links; /* file of gold links, in a format of `qkv align --gold`; NULL: no alignment is measured */
+    enum qkv_links_from links_from; /* the number of the first word */
     bool norms; /* use weights times norms of values, each row divided by its sum, instead of weights */
     bool no_translation;               /* do not measure BLEU, which takes most of the time */
     struct qkv_testing_config testing; /* batch size and search of translations */

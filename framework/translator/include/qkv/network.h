@@ -171,13 +171,13 @@ QKV_API struct qkv_decoding *qkv_decoding_new_plain(const struct qkv_model *mode
  * Which parts each feature needs, in the shapes of model.h; a feature that lacks a part is refused with a message that
  * names the part:
  *
- * - attention maps (attention_collect.h, aligner.h): WEIGHTS, with a row for each token of the queries' side of a sentence
+ * - attention maps (attention_collect.h): WEIGHTS, with a row for each token of the queries' side of a sentence
  *   and a column for each token of the keys' side.
  * - measures of heads (heads.h): WEIGHTS of exactly the layers and heads that the function attention gives, in the order of
  *   qkv_model_head; and norms.
- * - norms (qkv_attention_collector_measure_norms, qkv_aligner_options.norms): VALUE of each layer with a map, whose layers
+ * - norms (qkv_heads_options.norms): VALUE of each layer with a map, whose layers
  *   attention gives, with attentional in those of a single head.
- * - explanations (explain.h): INPUT and MEMORY of the layer, which attention gives; RESIDUAL, too, if the layer is
+ * - explanations (`qkv explain`): INPUT and MEMORY of the layer, which attention gives; RESIDUAL, too, if the layer is
  *   pre-norm; of a single head OUTPUT, too, if model.decoder.input_feeding is on, and attentional. EMBEDDING of the stack of
  *   the queries, of cross attention and of a single head of both stacks, whose embeddings the function inputs gives; its
  *   positions where POSITIONS are recorded. */

@@ -14,17 +14,12 @@
 #ifndef QKV_QKV_H
 #define QKV_QKV_H
 
-#include "qkv/aligner.h"
-#include "qkv/alignment.h"
 #include "qkv/attention_collect.h"
 #include "qkv/attention_map.h"
 #include "qkv/batch.h"
-#include "qkv/colormap.h"
 #include "qkv/config.h"
 #include "qkv/corpus.h"
 #include "qkv/engine.h"
-#include "qkv/explain.h"
-#include "qkv/explanation.h"
 #include "qkv/format.h"
 #include "qkv/heads.h"
 #include "qkv/metrics.h"

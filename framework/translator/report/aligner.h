@@ -1,4 +1,4 @@
-/* Word alignment of text by a trained run: makes forced passes over sentence pairs, computes a word map (alignment.h) from
+/* Private: Word alignment of text by a trained run: makes forced passes over sentence pairs, computes a word map (alignment.h) from
  * a head or the mean of several heads, and draws links from it. With a second run, which translates in the other direction,
  * the links per source word come from the maps of that run, or all links from the products of both maps.
  *
@@ -19,10 +19,10 @@
  *     qkv_aligner_free(aligner);
  *     qkv_run_release(&run);
  */
-#ifndef QKV_ALIGNER_H
-#define QKV_ALIGNER_H
+#ifndef QKV_REPORT_ALIGNER_H
+#define QKV_REPORT_ALIGNER_H
 
-#include "qkv/alignment.h"
+#include "metrics/alignment.h"
 #include "qkv/attention_map.h"
 #include "qkv/base.h"
 #include "qkv/corpus.h"
@@ -56,10 +56,10 @@ struct qkv_aligner;
  * message for a reading or drawing that does not exist, when a run has no cross attention, or not that layer or head, when
  * its network does not record what norms need (qkv_trace_record in network.h), when `reverse` translates between the same
  * languages in the same direction, and out of memory. */
-QKV_API struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_run *reverse,
-                                            const struct qkv_aligner_options *options,
-                                            struct qkv_workers *workers, struct qkv_error *error);
-QKV_API void qkv_aligner_free(struct qkv_aligner *aligner); /* NULL: does nothing */
+struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_run *reverse,
+                                    const struct qkv_aligner_options *options, struct qkv_workers *workers,
+                                    struct qkv_error *error);
+void qkv_aligner_free(struct qkv_aligner *aligner); /* NULL: does nothing */
 
 /* A sentence pair and its result. */
 struct qkv_aligned_pair {
@@ -73,8 +73,8 @@ struct qkv_aligned_pair {
 /* Draws the links of `count` pairs. Fails for text that is not valid UTF-8, while a head is still to be chosen, and out
  * of memory. QKV_FAILED: as of qkv_attention_collect (attention_collect.h). Memory grows with the number of pairs; for long
  * texts, call it with some thousand at a time. */
-QKV_API enum qkv_status qkv_aligner_run(struct qkv_aligner *aligner, int64_t count,
-                                        struct qkv_aligned_pair *pairs, struct qkv_error *error);
+enum qkv_status qkv_aligner_run(struct qkv_aligner *aligner, int64_t count, struct qkv_aligned_pair *pairs,
+                                struct qkv_error *error);
 
 /* Criteria for the best head. All of them use word maps. */
 enum qkv_head_rule {
@@ -86,7 +86,7 @@ enum qkv_head_rule {
 };
 
 /* entropy, agreement, gold; NULL for other numbers. */
-QKV_API const char *qkv_head_rule_name(enum qkv_head_rule rule);
+const char *qkv_head_rule_name(enum qkv_head_rule rule);
 
 /* The head that was chosen, and its entropy, agreement or error rate. */
 struct qkv_chosen_head {
@@ -99,9 +99,8 @@ struct qkv_chosen_head {
  * QKV_HEAD_RULE_GOLD uses only pairs with gold links; links are drawn as the options say, but with two runs from this run
  * alone, for each of its target words. Later calls of qkv_aligner_run use the head. Fails as qkv_aligner_run, when there is
  * no pair to choose by, and when there is no such direction. */
-QKV_API enum qkv_status qkv_aligner_choose(struct qkv_aligner *aligner, int direction,
-                                           enum qkv_head_rule rule, int64_t count,
-                                           const struct qkv_aligned_pair *pairs,
-                                           struct qkv_chosen_head *chosen, struct qkv_error *error);
+enum qkv_status qkv_aligner_choose(struct qkv_aligner *aligner, int direction, enum qkv_head_rule rule,
+                                   int64_t count, const struct qkv_aligned_pair *pairs,
+                                   struct qkv_chosen_head *chosen, struct qkv_error *error);
 
 #endif

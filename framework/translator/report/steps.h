@@ -1,5 +1,5 @@
-/* Explanations of attention as data: a list of matrices with formula, shape and names, and
- * functions that write it in any format of qkv/format.h. qkv/explain.h computes explanations of
+/* Private: Explanations of attention as data: a list of matrices with formula, shape and names, and
+ * functions that write it in any format of qkv/format.h. explain/explain.h computes explanations of
  * scenes and models.
  *
  * Example:
@@ -14,8 +14,8 @@
  *         fprintf(stderr, "%s\n", error.message);
  *
  * An explanation owns nothing: steps, names and numbers must outlive it. */
-#ifndef QKV_EXPLANATION_H
-#define QKV_EXPLANATION_H
+#ifndef QKV_REPORT_STEPS_H
+#define QKV_REPORT_STEPS_H
 
 #include "qkv/base.h"
 #include "qkv/config.h"
@@ -97,23 +97,22 @@ struct qkv_explanation {
 };
 
 /* Returns the step of that name; NULL if there is none. */
-QKV_API const struct qkv_step *qkv_explanation_step(const struct qkv_explanation *explanation,
-                                                    const char *name);
+const struct qkv_step *qkv_explanation_step(const struct qkv_explanation *explanation, const char *name);
 
 /* Finds the terms of a number. They are in the arena. A softmax has a term for each number of its row that is not masked.
  * Fails when there is no such number, for an explanation with invalid shapes, for a number of joined heads whose head
  * qkv_explanation_select_head has removed, and when memory runs out. After a failure terms->count is 0. */
-QKV_API enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
-                                              const struct qkv_number *number, struct qkv_arena *arena,
-                                              struct qkv_terms *terms, struct qkv_error *error);
+enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
+                                      const struct qkv_number *number, struct qkv_arena *arena,
+                                      struct qkv_terms *terms, struct qkv_error *error);
 
 /* Removes all heads but one from the steps; copies them into the arena. `head` counts from 1;
  * QKV_ATTENTION_BEST (qkv/attention_map.h) means the head whose weights agree best with the mean of
  * all. explanation->first_head is then the number of the head. Fails with a message that names the
  * heads if there is no such head, for the best head of an explanation without weights, and if memory
  * runs out. */
-QKV_API enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation, int head,
-                                                    struct qkv_arena *arena, struct qkv_error *error);
+enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation, int head,
+                                            struct qkv_arena *arena, struct qkv_error *error);
 
 /* Renders one explanation, or `count` explanations with the same steps side by side, into memory
  * that the caller frees. The steps of the first one decide what is shown. Depending on the format:
@@ -133,16 +132,16 @@ QKV_API enum qkv_status qkv_explanation_select_head(struct qkv_explanation *expl
  * Fails for an unknown colormap, an image of more than 32767 pixels a side, svg or png of explanations without weights, for
  * a format that is NULL, for shapes that are invalid or differ between explanations that must agree (in the heads of a
  * step; in a picture, in the complete shape), and if memory runs out. */
-QKV_API enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanations, int count,
-                                               const struct qkv_format *format,
-                                               const struct qkv_format_options *options, char **bytes,
-                                               size_t *size, struct qkv_error *error);
+enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanations, int count,
+                                       const struct qkv_format *format,
+                                       const struct qkv_format_options *options, char **bytes, size_t *size,
+                                       struct qkv_error *error);
 
 /* Renders into a file. Fails as qkv_explanation_render does, and if the file cannot be written; the
  * file is then left as it was. */
-QKV_API enum qkv_status qkv_explanation_write(const struct qkv_explanation *explanations, int count,
-                                              const struct qkv_format *format,
-                                              const struct qkv_format_options *options, const char *path,
-                                              struct qkv_error *error);
+enum qkv_status qkv_explanation_write(const struct qkv_explanation *explanations, int count,
+                                      const struct qkv_format *format,
+                                      const struct qkv_format_options *options, const char *path,
+                                      struct qkv_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Word alignment: how links are drawn from weights between words, which aligner.h does for a run and a text; reads gold links, and
+/* Private: Word alignment: how links are drawn from weights between words, which aligner.h does for a run and a text; reads gold links, and
  * scores drawn links against them.
  *
  * Words are separated by white space. A word map has the weight of each source word for each target word. A decoder step
@@ -31,8 +31,8 @@
  *     qkv_alignment_rate(&result);
  *     printf("alignment error rate: %g\n", result.error_rate);
  */
-#ifndef QKV_ALIGNMENT_H
-#define QKV_ALIGNMENT_H
+#ifndef QKV_METRICS_ALIGNMENT_H
+#define QKV_METRICS_ALIGNMENT_H
 
 #include "qkv/base.h"
 #include "qkv/config.h"
@@ -90,27 +90,27 @@ struct qkv_word_counts {
  * QKV_LINKS_FROM_DETECTED cannot decide; and, if `words` is given, when the numbers of lines and pairs differ, a link names a
  * word that its pair does not have, or a sentence in three columns has another number of words. On failure there is nothing
  * to release. */
-QKV_API enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path,
-                                            enum qkv_links_from from, const struct qkv_word_counts *words,
-                                            int64_t count, struct qkv_error *error);
+enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path,
+                                    enum qkv_links_from from, const struct qkv_word_counts *words,
+                                    int64_t count, struct qkv_error *error);
 
-QKV_API void qkv_alignments_release(struct qkv_alignments *alignments);
+void qkv_alignments_release(struct qkv_alignments *alignments);
 
 /* ---- drawing links ---- */
 
 /* predicted, read; NULL for other numbers. */
-QKV_API const char *qkv_alignment_reading_name(enum qkv_alignment_reading reading);
+const char *qkv_alignment_reading_name(enum qkv_alignment_reading reading);
 
 /* How links are combined, see above: QKV_DRAWING_TARGET and so on. */
 enum qkv_alignment_drawing {
 #define ALIGNMENT_DRAWING(id, name, help) QKV_DRAWING_##id,
-#include "qkv/alignment_drawings.def"
+#include "metrics/alignment_drawings.def"
 #undef ALIGNMENT_DRAWING
     QKV_DRAWINGS, /* their number */
 };
 
 /* target, source, intersection, union, grow-diag, grow-diag-final-and; NULL for other numbers. */
-QKV_API const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing);
+const char *qkv_alignment_drawing_name(enum qkv_alignment_drawing drawing);
 
 /* ---- counting ---- */
 
@@ -125,10 +125,10 @@ struct qkv_alignment_result {
 };
 
 /* Adds the links of a sentence pair to the four counts of a result. The rates stay as they are. */
-QKV_API void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_alignment *drawn,
-                                 const struct qkv_alignment *gold);
+void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_alignment *drawn,
+                         const struct qkv_alignment *gold);
 
 /* Computes the three rates from the counts. */
-QKV_API void qkv_alignment_rate(struct qkv_alignment_result *result);
+void qkv_alignment_rate(struct qkv_alignment_result *result);
 
 #endif

@@ -1,4 +1,4 @@
-/* Attention step by step: every matrix between the words and the output of one attention layer,
+/* Private: Attention step by step: every matrix between the words and the output of one attention layer,
  * with its formula and shape. The ops of the models compute the numbers, in float64, so an
  * explanation shows what really runs.
  *
@@ -43,13 +43,13 @@
  * Gaussian around these positions) before the weights. concatenated is state and context side by side, pre_activation and
  * output the attentional vector before and after tanh (Luong et al. 2015, equation 5).
  */
-#ifndef QKV_EXPLAIN_H
-#define QKV_EXPLAIN_H
+#ifndef QKV_EXPLAIN_EXPLAIN_H
+#define QKV_EXPLAIN_EXPLAIN_H
 
 #include "qkv/attention_collect.h"
 #include "qkv/config.h"
-#include "qkv/explanation.h"
 #include "qkv/vocabulary.h"
+#include "report/steps.h"
 
 /* ---- scenes ---- */
 
@@ -148,14 +148,14 @@ struct qkv_scene {
  * `messages`. text: the contents of the file, UTF-8 with a NUL at its end, if they are in memory (then `path` only names it in
  * messages); NULL: the file is read. Checks everything that does not need the run: keys, counts, widths and shapes. The texts
  * and matrices of the scene are in the arena. On QKV_INVALID the scene must not be used. */
-QKV_API enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena *arena, const char *path,
-                                       const char *text, const char *const *overrides, int override_count,
-                                       struct qkv_messages *messages);
+enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena *arena, const char *path,
+                               const char *text, const char *const *overrides, int override_count,
+                               struct qkv_messages *messages);
 
 /* Explains a scene. The explanation is in the arena and points into the scene, which must outlive it. Fails when a run that
  * the scene names cannot be opened or does not fit the scene, and when memory runs out. */
-QKV_API enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_arena *arena,
-                                          struct qkv_explanation *explanation, struct qkv_error *error);
+enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_arena *arena,
+                                  struct qkv_explanation *explanation, struct qkv_error *error);
 
 /* ---- models ---- */
 
@@ -176,9 +176,8 @@ struct qkv_explain_options {
  * computed in the precision of the model, float64 or float32. The explanation is in the arena; its title, label and model
  * are NULL. Fails when the model has no such attention layer, when `follow` matches no row, when a program's own network
  * does not record the necessary parts (qkv_trace_record in network.h), and as qkv_attention_collect does. */
-QKV_API enum qkv_status qkv_explain_model(const struct qkv_model *model,
-                                          const struct qkv_attention_pair *pair,
-                                          const struct qkv_explain_options *options, struct qkv_arena *arena,
-                                          struct qkv_explanation *explanation, struct qkv_error *error);
+enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qkv_attention_pair *pair,
+                                  const struct qkv_explain_options *options, struct qkv_arena *arena,
+                                  struct qkv_explanation *explanation, struct qkv_error *error);
 
 #endif
