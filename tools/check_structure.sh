@@ -111,13 +111,14 @@ check_includes() {
     $1 == "include" && !($2 ~ /\/include\/qkv\// && $4 ~ /\/include\/qkv\//) {
         from[++includes] = $2; line[includes] = $3; to[includes] = $4
     }
-    $1 == "defines" && $7 == "external" { defined[$4] = $4 in defined ? "" : $2 }
+    $1 == "defines" && $7 == "external" { places[$4]++; defined[$4] = $2 }
     $1 == "defines" && $7 == "static" { is_own[$2, $4] = 1 }
-    $1 == "names" { by[++names] = $2; name[names] = $4 }
+    $1 == "names" && $2 ~ /\.c$/ && $4 ~ /^qkv_/ { by[++names] = $2; name[names] = $4 }
     END {
         for (i = 1; i <= names; i++) {
             a = folder[by[i]]
-            b = (by[i], name[i]) in is_own ? "" : folder[defined[name[i]]]
+            # A name that several files define is the entry of a program, or one of several variants.
+            b = (by[i], name[i]) in is_own || places[name[i]] != 1 ? "" : folder[defined[name[i]]]
             if (a != "" && b != "" && rank[b] > rank[a])
                 print by[i] ":1: " a "/ must not call " name[i] ", which " b "/ defines"
         }
