@@ -8,7 +8,6 @@
 
 #include "graph/attention_rule.h"
 #include "kernels/kernel.h"
-#include "kernels/sums.h"
 #include "kernels/vectors.h"
 
 /* One sentence: its rows, and where its H matrices [Tq, Tk] start in the ragged block. */

@@ -4,7 +4,7 @@
 #include "graph/attention_rule.h"
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
-#include "kernels/sums.h"
+#include "kernels/vectors.h"
 
 enum { SHORT_ROW = 64 };
 

@@ -1,7 +1,7 @@
 /* Ops that compute element by element. */
 #include "core/numbers.h"
 #include "kernels/kernel.h"
-#include "kernels/sums.h"
+#include "kernels/vectors.h"
 
 /* Ops that work element by element on two tensors of one shape. */
 

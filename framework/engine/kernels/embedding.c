@@ -1,5 +1,5 @@
 /* Ops that gather, scatter and store rows by index; position embeddings and rotary positions. */
-#include "kernels/sums.h"
+#include "kernels/vectors.h"
 
 /* to[i] = factor * from[indices[i]] for each row i < count */
 static void gather(const struct qkv_tensor *y, const real *from, real *to, int64_t count, real factor)

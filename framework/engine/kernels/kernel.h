@@ -15,7 +15,7 @@
  * input also works in place: its loops go element by element, marked `#pragma omp simd`.
  *
  * Every variant computes the same bits in float32. Loops are plain C for the compiler to vectorise, which changes no result
- * as long as it may not reorder a sum: sums of floating-point numbers use sums.h, and never `omp simd reduction(+)`;
+ * as long as it may not reorder a sum: sums of floating-point numbers use vectors.h, and never `omp simd reduction(+)`;
  * multiplying and adding rounds once with `fused` (vectors.h), and otherwise twice. Only vectors.h, dropout.c and the files
  * of narrow types, int8.c and bfloat16.c, use intrinsics. */
 #ifndef QKV_KERNELS_KERNEL_H

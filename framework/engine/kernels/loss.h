@@ -4,7 +4,7 @@
 #define QKV_KERNELS_LOSS_H
 
 #include "kernels/narrow.h"
-#include "kernels/sums.h"
+#include "kernels/vectors.h"
 
 #include "qkv/base.h"
 

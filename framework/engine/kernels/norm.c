@@ -1,5 +1,5 @@
 /* Ops that normalise each row: layer_norm, rms_norm. */
-#include "kernels/sums.h"
+#include "kernels/vectors.h"
 
 static bool check_epsilon(struct qkv_tensor *y)
 {

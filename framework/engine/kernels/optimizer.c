@@ -1,4 +1,5 @@
-/* The loops of the optimizers over a range of numbers. An optimizer is one block here:
+/* The loops of the optimizers over a range of numbers, and the struct that has all kernels of a variant. An optimizer is one
+ * block here:
  *
  *     static void name_prepare(struct qkv_update *update, double learning_rate, int64_t t)
  *     static void name_update(int64_t n, const struct qkv_update *update, const void *gradient,
@@ -9,6 +10,7 @@
 #include "core/exchange.h"
 #include "core/numbers.h"
 #include "kernels/kernel.h"
+#include "kernels/narrow.h"
 #include "kernels/registry.h"
 
 #include <float.h>
@@ -128,18 +130,18 @@ OPTIMIZER_KERNEL(sgd, .prepare = RULE(sgd_prepare), .update = sgd_update);
  * first-level cache. */
 enum { PART = 2048 };
 
-/* The sum of squares, in an order that does not depend on the instruction set: lane j adds the numbers j, j + LANES,
- * j + 2 LANES and so on; then the upper half of the lanes is added to the lower half, until one lane is left. */
+/* The sum of squares, in an order that does not depend on the instruction set: lane j adds the numbers j, j + PARTIAL_SUMS,
+ * j + 2 PARTIAL_SUMS and so on; then the upper half of the lanes is added to the lower half, until one lane is left. */
 static double squares_of(int64_t n, const real *restrict x)
 {
-    enum { LANES = 16 };
-    double lane[LANES] = {0};
-    int64_t full = n / LANES * LANES;
-    for (int64_t i = 0; i < full; i += LANES)
+    enum { PARTIAL_SUMS = 16 };
+    double lane[PARTIAL_SUMS] = {0};
+    int64_t full = n / PARTIAL_SUMS * PARTIAL_SUMS;
+    for (int64_t i = 0; i < full; i += PARTIAL_SUMS)
 #pragma omp simd
-        for (int j = 0; j < LANES; j++) lane[j] += (double)x[i + j] * (double)x[i + j];
+        for (int j = 0; j < PARTIAL_SUMS; j++) lane[j] += (double)x[i + j] * (double)x[i + j];
     for (int64_t i = full; i < n; i++) lane[i - full] += (double)x[i] * (double)x[i];
-    for (int half = LANES / 2; half > 0; half /= 2)
+    for (int half = PARTIAL_SUMS / 2; half > 0; half /= 2)
         for (int j = 0; j < half; j++) lane[j] += lane[j + half];
     return lane[0];
 }
@@ -204,3 +206,25 @@ const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer) = {sum,
 #define OPTIMIZER(NAME, name, ...) [QKV_OPTIMIZER_##NAME] = &VARIANT(qkv_optimizer_, name),
 #include "qkv/optimizers.def"
                                                                }};
+
+/* ---- the kernels of one precision and instruction set, as one struct ---- */
+
+#undef OP /* of kernel.h: the block of an op */
+#define OP(name, parameters, inputs, options) extern const struct qkv_op VARIANT(qkv_op_, name);
+#include "qkv/ops.def"
+#undef OP
+
+extern const struct qkv_kernels VARIANT(qkv_, kernels);
+const struct qkv_kernels VARIANT(qkv_, kernels) = {
+    .op =
+        {
+#define OP(name, parameters, inputs, options) [QKV_OP_##name] = &VARIANT(qkv_op_, name),
+#include "qkv/ops.def"
+#undef OP
+        },
+    .optimizer = &VARIANT(qkv_, optimizer),
+#ifdef QKV_KERNEL_IS_float32
+    .bfloat16_instruction = VARIANT(qkv_, bfloat16_instruction),
+    .int8_instruction = VARIANT(qkv_, int8_instruction),
+#endif
+};

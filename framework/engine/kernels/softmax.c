@@ -1,7 +1,7 @@
 /* Sums and maxima of rows and columns, and the ops of softmax. */
-#include "kernels/sums.h"
+#include "kernels/vectors.h"
 
-/* The sums of sums.h. */
+/* ---- the sums of vectors.h ---- */
 
 /* Keeps four independent maxima: with one, each step would wait for the result of the step before it. */
 real row_maximum(int64_t n, const real *restrict x)

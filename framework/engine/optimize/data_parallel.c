@@ -5,7 +5,6 @@
 #include "core/system.h"
 #include "graph/graph.h"
 #include "graph/internal.h"
-#include "optimize/optimize.h"
 
 #include <math.h>
 #include <stdlib.h>
