@@ -2,8 +2,7 @@
 #ifndef QKV_MODELS_NETWORK_H
 #define QKV_MODELS_NETWORK_H
 
-#include "qkv/network.h"
-#include "qkv/translator.h"
+#include "qkv/model.h"
 
 extern const struct qkv_network_interface qkv_network_transformer, qkv_network_recurrent;
 

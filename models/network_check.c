@@ -1,4 +1,4 @@
-/* Checks that a network obeys the rules of qkv/network.h, on two short sentences. */
+/* Checks that a network obeys the rules of qkv/model.h, on two short sentences. */
 #include "models/network.h"
 
 #include <math.h>

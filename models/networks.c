@@ -180,7 +180,7 @@ const struct qkv_network_interface *qkv_network_of(const struct qkv_model_config
     else if (!found)
         qkv_error_set(error,
                       "model.network: this program has no network called '%s'; the program that has it calls "
-                      "qkv_network_register (qkv/network.h)",
+                      "qkv_network_register (qkv/model.h)",
                       config->network);
     return found;
 }

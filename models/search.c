@@ -1,12 +1,12 @@
 /* Greedy search, beam search and sampling over the decoding of a model. */
-#include "qkv/translator.h"
+#include "qkv/model.h"
 
 #include "data/batch.h"
 #include "models/network.h"
 
 #include "core/memory.h"
 #include "core/numbers.h"
-#include "qkv/vocabulary.h"
+#include "qkv/corpus.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-#include "qkv/translator.h"
 #include "core/memory.h"
 #include "core/system.h"
 #include "graph/internal.h"
+#include "qkv/model.h"
 
 #include "models/network.h"
 #include "processes/processes.h"

@@ -3,7 +3,7 @@
 #include "print.h"
 #include "terminal.h"
 
-#include "qkv/run.h"
+#include "qkv/trainer.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -26,7 +26,7 @@ folders="framework/engine/core framework/engine/graph framework/engine/kernels f
 public="framework/engine/include/qkv framework/translator/include/qkv"
 engine=${public%% *} translator=${public##* }
 owners="$translator/qkv.h:tools $engine/engine.h:framework/engine/optimize $engine/optimizer_options.h:framework/engine/core
-    $translator/format.h:framework/translator/draw"
+    $translator/trainer.h:framework/translator/processes $translator/attention_map.h:framework/translator/draw"
 
 longest_file=800
 longest_example=200 # one sitting

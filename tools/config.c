@@ -8,7 +8,7 @@
 #include "core/file.h"
 #include "data/lines.h"
 #include "data/prepared.h"
-#include "qkv/run.h"
+#include "qkv/trainer.h"
 
 #include <glob.h>
 #include <limits.h>

@@ -12,8 +12,7 @@
 #include "unknown_words.h"
 
 #include "processes/processes.h"
-#include "qkv/heads.h"
-#include "qkv/run.h"
+#include "qkv/attention_map.h"
 #include "qkv/trainer.h"
 #include "report/alignment_score.h"
 

@@ -10,7 +10,6 @@
 #include "core/file.h"
 #include "draw/text.h"
 #include "qkv/attention_map.h"
-#include "qkv/heads.h"
 #include "qkv/trainer.h"
 #include "report/json_text.h"
 

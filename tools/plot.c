@@ -8,7 +8,7 @@
 #include "train/overfitting.h"
 
 #include "metrics/metric.h"
-#include "qkv/metrics.h"
+#include "qkv/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #include "draw/text.h"
 
 #include "qkv/config.h"
-#include "qkv/run.h"
+#include "qkv/trainer.h"
 
 #include <errno.h>
 #include <fcntl.h>

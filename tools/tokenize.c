@@ -6,7 +6,7 @@
 
 #include "data/lines.h"
 #include "qkv/corpus.h"
-#include "qkv/run.h"
+#include "qkv/trainer.h"
 
 #include <errno.h>
 #include <stdio.h>

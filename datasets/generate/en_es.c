@@ -5,7 +5,7 @@
 #include "core/text.h"
 
 #include "datasets/generate/random_sentence.h"
-#include "qkv/vocabulary.h"
+#include "qkv/corpus.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #define QKV_DATASETS_SEQUENCES_H
 
 #include "datasets/generate/dataset.h"
-#include "qkv/vocabulary.h"
+#include "qkv/corpus.h"
 
 enum sequence_task {
 #define SEQUENCE_TASK(name, help) SEQUENCE_TASK_##name,

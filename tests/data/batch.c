@@ -1,6 +1,6 @@
 /* Batches: their contents, their order, how they are cut into shards, and that making them calls no
  * malloc. */
-#include "qkv/batch.h"
+#include "qkv/corpus.h"
 
 #include "encoded.h"
 #include "support.h"

@@ -1,5 +1,5 @@
 /* BPE dropout: the pieces that epochs draw for the same words. */
-#include "qkv/batch.h"
+#include "qkv/corpus.h"
 #include "qkv/trainer.h"
 
 #include "encoded.h"

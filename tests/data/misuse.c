@@ -3,7 +3,7 @@
 #include "framework/engine/core/text.h"
 #include "framework/translator/data/batch.h"
 #include "framework/translator/data/bpe.h"
-#include "qkv/batch.h"
+#include "qkv/corpus.h"
 #include "qkv/trainer.h"
 #include "report/alignment_score.h"
 

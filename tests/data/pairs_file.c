@@ -1,5 +1,5 @@
 /* Reading pairs in the forms that people have. */
-#include "qkv/pairs.h"
+#include "qkv/corpus.h"
 
 #include "refusal.h"
 #include "support.h"

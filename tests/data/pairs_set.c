@@ -1,5 +1,5 @@
 /* Describing, cleaning and splitting sets of pairs. */
-#include "qkv/pairs.h"
+#include "qkv/corpus.h"
 
 #include "refusal.h"
 #include "support.h"

@@ -1,6 +1,6 @@
 /* Text to tokens and back, on text that is easy to get wrong. */
 #include "framework/translator/data/tokenizer.h"
-#include "qkv/tokenizer.h"
+#include "qkv/corpus.h"
 
 #include "refusal.h"
 #include "support.h"

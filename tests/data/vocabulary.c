@@ -1,5 +1,5 @@
-#include "qkv/vocabulary.h"
 #include "framework/engine/core/text.h"
+#include "qkv/corpus.h"
 
 #include "refusal.h"
 #include "support.h"

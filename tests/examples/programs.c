@@ -188,7 +188,7 @@ Test(examples, own_network_trains_translates_and_draws)
     cr_expect(
         refused(run("'%s' translate '%s/run' </dev/null", QKV_BINARY, folder),
                 "qkv: model.network: this program has no network called 'gru_with_heads'; the program that "
-                "has it calls qkv_network_register (qkv/network.h)"));
+                "has it calls qkv_network_register (qkv/model.h)"));
 }
 
 /* Its own decoding gives the numbers of its forced pass, or qkv_train would refuse it, as it does where reorder is wrong. The

@@ -1,7 +1,7 @@
 /* BLEU, chrF, TER and the bootstrap of generated text, with the figures of sacreBLEU 2.6.0 (NumPy 2.4). compare_sacrebleu.py
  * compares real text. */
 #include "metrics/metric.h"
-#include "qkv/metrics.h"
+#include "qkv/trainer.h"
 
 #include "refusal.h"
 

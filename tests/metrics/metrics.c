@@ -1,6 +1,6 @@
 /* BLEU and chrF in edge cases. The figures come from a second implementation, written from the definitions with sets and
  * regular expressions; tests/metrics/generated.c has those of sacreBLEU. */
-#include "qkv/metrics.h"
+#include "qkv/trainer.h"
 #include "qkv/version.h"
 
 #include "metrics/metric.h"

@@ -1,6 +1,6 @@
 /* TER: cases that can be counted by hand. */
 #include "metrics/metric.h"
-#include "qkv/metrics.h"
+#include "qkv/trainer.h"
 #include "qkv/version.h"
 
 #include <criterion/criterion.h>

@@ -4,8 +4,8 @@
 #include "next_tokens.h"
 #include "tiny.h"
 
-#include "qkv/translator.h"
-#include "qkv/vocabulary.h"
+#include "qkv/corpus.h"
+#include "qkv/model.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "support.h"
 #include "tiny.h"
 
-#include "qkv/network.h"
+#include "qkv/model.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

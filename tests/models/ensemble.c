@@ -3,7 +3,7 @@
 #include "tiny.h"
 
 #include "models/network.h"
-#include "qkv/vocabulary.h"
+#include "qkv/corpus.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Masked tokens of the source: nothing attends to them, in the forced pass and in decoding. */
 #include "tiny.h"
 
-#include "qkv/network.h"
+#include "qkv/model.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -5,9 +5,8 @@
 #include "framework/engine/check/check.h"
 #include "metrics/metric.h"
 #include "models/network.h"
-#include "qkv/metrics.h"
-#include "qkv/network.h"
-#include "qkv/translator.h"
+#include "qkv/model.h"
+#include "qkv/trainer.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "tiny.h"
 
 #include "models/network.h"
-#include "qkv/attention_collect.h"
+#include "qkv/attention_map.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -88,7 +88,7 @@ Test(networks, are_chosen_by_name)
     struct qkv_model_config config = config_of("own", "");
     expect_refused(&config,
                    "model.network: this program has no network called 'own'; the program that has it "
-                   "calls qkv_network_register (qkv/network.h)");
+                   "calls qkv_network_register (qkv/model.h)");
     own_network_register();
     struct qkv_model *model = qkv_model_new(&config, SIZE, SIZE, QKV_FLOAT32, NULL);
     cr_assert_not_null(model);
@@ -110,7 +110,7 @@ Test(networks, are_checked_before_any_text_is_read)
         cr_expect(refused(
             run("cd '%s' && qkv %s -s model.network=own -s data.train=missing.tsv", folder, commands[i]),
             "qkv: model.network: this program has no network called 'own'; the program that has it "
-            "calls qkv_network_register (qkv/network.h)"));
+            "calls qkv_network_register (qkv/model.h)"));
     own_network_register();
     struct qkv_model_config config = config_of("own", "gain=3");
     struct qkv_error error = {""};

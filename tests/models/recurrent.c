@@ -1,9 +1,9 @@
 /* Recurrent networks, for every cell and score, with and without input feeding: decoding gives the probabilities of the
  * forced pass, sentences do not affect each other, and the trace holds the attention. */
 #include "models/network.h"
-#include "qkv/network.h"
+#include "qkv/corpus.h"
+#include "qkv/model.h"
 #include "qkv/ops.h"
-#include "qkv/vocabulary.h"
 
 #include "tiny.h"
 

@@ -2,7 +2,7 @@
  * with the plainest ones. */
 #include "tiny.h"
 
-#include "qkv/vocabulary.h"
+#include "qkv/corpus.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

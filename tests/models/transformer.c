@@ -4,7 +4,7 @@
 
 #include "framework/engine/graph/internal.h"
 #include "models/network.h"
-#include "qkv/network.h"
+#include "qkv/model.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

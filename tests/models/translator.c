@@ -2,7 +2,7 @@
  * the sources. */
 #include "tiny.h"
 
-#include "qkv/translator.h"
+#include "qkv/model.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

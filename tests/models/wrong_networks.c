@@ -3,8 +3,8 @@
 #include "own_network.h"
 #include "tiny.h"
 
+#include "qkv/model.h"
 #include "qkv/ops.h"
-#include "qkv/translator.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Attention maps of a model, compared with the same attention built from composable ops. */
-#include "qkv/attention_collect.h"
+#include "qkv/attention_map.h"
 #include "qkv/layers.h"
 #include "report/alignment_score.h"
 

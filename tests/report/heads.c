@@ -5,8 +5,7 @@
 #include "zeroed_head.h"
 
 #include "models/network.h"
-#include "qkv/attention_collect.h"
-#include "qkv/heads.h"
+#include "qkv/attention_map.h"
 #include "qkv/layers.h"
 #include "qkv/trainer.h"
 #include "report/alignment_score.h"

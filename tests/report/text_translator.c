@@ -1,7 +1,7 @@
-/* qkv/text_translator.h: text in, translation and maps out. tests/examples/programs.c compares its numbers with those of
+/* qkv/attention_map.h: text in, translation and maps out. tests/examples/programs.c compares its numbers with those of
  * `qkv attention`. */
-#include "qkv/text_translator.h"
 #include "framework/engine/core/memory.h"
+#include "qkv/attention_map.h"
 
 #include "refusal.h"
 #include "support.h"

@@ -3,8 +3,8 @@
 #include "framework/translator/data/bpe.h"
 #include "framework/translator/run/packed_run.h"
 
-#include "qkv/tokenizer.h"
-#include "qkv/translator.h"
+#include "qkv/corpus.h"
+#include "qkv/model.h"
 
 #include "refusal.h"
 #include "support.h"

@@ -1,6 +1,6 @@
 #include "next_tokens.h"
 
-#include "qkv/vocabulary.h"
+#include "qkv/corpus.h"
 
 #include "tiny.h"
 

@@ -2,7 +2,7 @@
 #ifndef QKV_TESTS_NEXT_TOKENS_H
 #define QKV_TESTS_NEXT_TOKENS_H
 
-#include "qkv/batch.h"
+#include "qkv/corpus.h"
 #include "qkv/model.h"
 
 /* Makes a model of random weights, of the tiny config: a transformer, or a recurrent network with attention. */

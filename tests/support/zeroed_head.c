@@ -1,7 +1,7 @@
 #include "zeroed_head.h"
 
 #include "models/network.h"
-#include "qkv/heads.h"
+#include "qkv/attention_map.h"
 #include "qkv/layers.h"
 
 #include "support.h"

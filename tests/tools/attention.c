@@ -2,7 +2,7 @@
 #include "json.h"
 #include "tiny_run.h"
 
-#include "qkv/format.h"
+#include "qkv/attention_map.h"
 
 #include <string.h>
 

@@ -1,9 +1,7 @@
 /* qkv evaluate: what it prints, also of single sentences, and what it refuses. */
 #include "json.h"
-#include "qkv/run.h"
+#include "qkv/trainer.h"
 #include "support.h"
-
-#include "qkv/metrics.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

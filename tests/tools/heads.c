@@ -3,7 +3,7 @@
 #include "support.h"
 #include "zeroed_head.h"
 
-#include "qkv/heads.h"
+#include "qkv/attention_map.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "json.h"
 #include "support.h"
 
-#include "qkv/metrics.h"
+#include "qkv/trainer.h"
 
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>

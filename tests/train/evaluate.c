@@ -1,8 +1,8 @@
 /* Evaluation: what the scores mean, and what they must not depend on. */
 #include "qkv/trainer.h"
 
+#include "qkv/corpus.h"
 #include "qkv/ops.h"
-#include "qkv/vocabulary.h"
 #include "support.h"
 #include "tiny.h"
 

@@ -1,4 +1,4 @@
-/* Several processes add the gradients of shards in the tree of one process, whichever shards are empty: qkv/processes.h and
+/* Several processes add the gradients of shards in the tree of one process, whichever shards are empty: qkv/trainer.h and
  * qkv/optimizer.h, without a trainer. mpirun starts this program itself. */
 #include "mpirun.h"
 #include "support.h"
@@ -7,7 +7,7 @@
 #include "framework/engine/optimize/optimize.h"
 #include "framework/translator/processes/processes.h"
 #include "qkv/optimizer.h"
-#include "qkv/processes.h"
+#include "qkv/trainer.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

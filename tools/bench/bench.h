@@ -3,7 +3,6 @@
 #ifndef QKV_BENCH_BENCH_H
 #define QKV_BENCH_BENCH_H
 
-#include "qkv/batch.h"
 #include "qkv/config.h"
 #include "qkv/corpus.h"
 #include "qkv/model.h"

@@ -3,7 +3,7 @@
 #include "core/system.h"
 #include "search_options.h"
 
-#include "qkv/translator.h"
+#include "qkv/model.h"
 
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
 
 #include "core/choices.h"
 #include "core/file.h"
+#include "qkv/corpus.h"
 #include "qkv/graph.h"
-#include "qkv/vocabulary.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "core/file.h"
 #include "draw/chart.h"
 
-#include "qkv/metrics.h"
+#include "qkv/trainer.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #define QKV_TOOLS_RUN_SET_H
 
 #include "qkv/base.h"
-#include "qkv/run.h"
+#include "qkv/trainer.h"
 
 #include "run/training_log.h"
 

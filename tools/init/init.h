@@ -3,7 +3,7 @@
 #define QKV_TOOLS_INIT_H
 
 #include "qkv/config.h"
-#include "qkv/pairs.h"
+#include "qkv/corpus.h"
 #include "qkv/trainer.h"
 
 #include <limits.h>

@@ -3,7 +3,7 @@
 #include "init/init.h"
 
 #include "data/bpe.h"
-#include "qkv/tokenizer.h"
+#include "qkv/corpus.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "data/corpus.h"
 #include "metrics/alignment.h"
-#include "qkv/heads.h"
+#include "qkv/attention_map.h"
 #include "qkv/trainer.h"
 #include "report/alignment_score.h"
 #include "run/checkpoints.h"

@@ -12,7 +12,7 @@
 #include "core/memory.h"
 #include "data/corpus.h"
 #include "explain/scene.h"
-#include "qkv/format.h"
+#include "qkv/attention_map.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

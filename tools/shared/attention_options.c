@@ -4,7 +4,6 @@
 #include "print.h"
 
 #include "qkv/attention_map.h"
-#include "qkv/heads.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #ifndef QKV_TOOLS_ATTENTION_TEXT_H
 #define QKV_TOOLS_ATTENTION_TEXT_H
 
-#include "qkv/attention_collect.h"
-#include "qkv/run.h"
+#include "qkv/attention_map.h"
+#include "qkv/trainer.h"
 
 /* "the cat → el gato", the silent heads, and a narrow precision; NULL when memory runs out. */
 const char *attention_title(const struct qkv_model *model, const char *source, const char *target,

@@ -5,9 +5,8 @@
 #include "unknown_words.h"
 
 #include "data/lines.h"
-#include "qkv/batch.h"
 #include "qkv/corpus.h"
-#include "qkv/run.h"
+#include "qkv/trainer.h"
 
 #include <stdbool.h>
 

@@ -5,7 +5,7 @@
 
 #include "command.h"
 
-#include "qkv/format.h"
+#include "qkv/attention_map.h"
 
 /* The options as they are given; all zero at first. */
 struct output_options {

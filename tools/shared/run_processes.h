@@ -5,8 +5,8 @@
 #include "command.h"
 #include "framework/translator/processes/processes.h"
 
-#include "qkv/run.h"
-#include "qkv/translator.h"
+#include "qkv/model.h"
+#include "qkv/trainer.h"
 
 /* Joins the processes (qkv_processes_join), if mpirun has started several; all must run this command. Prints an error message
  * and returns QKV_INVALID when that fails. */

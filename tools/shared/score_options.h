@@ -3,7 +3,7 @@
 #define QKV_TOOLS_SCORE_OPTIONS_H
 
 #include "command.h"
-#include "qkv/metrics.h"
+#include "qkv/trainer.h"
 
 struct cJSON;
 

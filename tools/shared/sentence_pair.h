@@ -6,9 +6,9 @@
 #include "command.h"
 
 #include "data/lines.h"
-#include "qkv/attention_collect.h"
-#include "qkv/run.h"
-#include "qkv/translator.h"
+#include "qkv/attention_map.h"
+#include "qkv/model.h"
+#include "qkv/trainer.h"
 
 /* The options as they are given; all zero at first. */
 struct sentence_pair_options {

@@ -3,7 +3,7 @@
 #ifndef QKV_TOOLS_TEXT_NOTES_H
 #define QKV_TOOLS_TEXT_NOTES_H
 
-#include "qkv/metrics.h"
+#include "qkv/trainer.h"
 
 /* Counts of lines. Caller's storage, all zero at first. */
 struct text_notes {

@@ -11,8 +11,8 @@
 #include "draw/text.h"
 
 #include "metrics/metric.h"
-#include "qkv/run.h"
-#include "qkv/vocabulary.h"
+#include "qkv/corpus.h"
+#include "qkv/trainer.h"
 #include "run/checkpoints.h"
 
 #include <errno.h>

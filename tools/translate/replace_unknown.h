@@ -4,8 +4,8 @@
 
 #include "input_lines.h"
 
-#include "qkv/attention_collect.h"
-#include "qkv/translator.h"
+#include "qkv/attention_map.h"
+#include "qkv/model.h"
 
 /* Caller's storage; all zero at first. */
 struct unknown_replacer {

@@ -15,10 +15,9 @@
 #include "framework/engine/core/text.h"
 #include "processes/processes.h"
 
-#include "qkv/processes.h"
-#include "qkv/run.h"
-#include "qkv/tokenizer.h"
-#include "qkv/translator.h"
+#include "qkv/corpus.h"
+#include "qkv/model.h"
+#include "qkv/trainer.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 #ifndef QKV_DATA_BATCH_H
 #define QKV_DATA_BATCH_H
 
-#include "qkv/batch.h"
+#include "qkv/corpus.h"
 
 /* Reserves memory for this many sentences and tokens. When there is no memory, returns false and leaves the batch empty. */
 bool qkv_batch_reserve(struct qkv_batch *batch, int64_t sentences, int64_t source_tokens,

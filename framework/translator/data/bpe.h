@@ -13,7 +13,7 @@
  * the merges of every other piece until each part is a kept piece or one character (`--vocabulary-threshold` of
  * subword-nmt).
  *
- * To tokenise with merges, let `bpe` of struct qkv_text_config point to them (qkv/tokenizer.h). */
+ * To tokenise with merges, let `bpe` of struct qkv_text_config point to them (qkv/corpus.h). */
 #ifndef QKV_DATA_BPE_H
 #define QKV_DATA_BPE_H
 

@@ -2,7 +2,7 @@
 #ifndef QKV_DATA_PAIRS_H
 #define QKV_DATA_PAIRS_H
 
-#include "qkv/pairs.h"
+#include "qkv/corpus.h"
 
 #include <stddef.h>
 

@@ -5,7 +5,7 @@
 #include "data/pairs.h"
 #include "data/tokenizer.h"
 #include "data/unicode.h"
-#include "qkv/pairs.h"
+#include "qkv/corpus.h"
 
 #include <stdlib.h>
 #include <string.h>

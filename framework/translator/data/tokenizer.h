@@ -2,7 +2,7 @@
 #ifndef QKV_DATA_TOKENIZER_H
 #define QKV_DATA_TOKENIZER_H
 
-#include "qkv/tokenizer.h"
+#include "qkv/corpus.h"
 
 #include <stdbool.h>
 

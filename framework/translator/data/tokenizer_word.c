@@ -1,4 +1,4 @@
-/* The tokens of a line, and the levels word and char; qkv/tokenizer.h has the rules. */
+/* The tokens of a line, and the levels word and char; qkv/corpus.h has the rules. */
 #include "core/memory.h"
 #include "data/tokenizer.h"
 #include "data/unicode.h"

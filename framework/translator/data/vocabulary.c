@@ -1,4 +1,4 @@
-#include "qkv/vocabulary.h"
+#include "qkv/corpus.h"
 
 #include "core/file.h"
 #include "core/text.h"

@@ -4,8 +4,8 @@
 #ifndef QKV_DRAW_TEXT_H
 #define QKV_DRAW_TEXT_H
 
+#include "qkv/attention_map.h"
 #include "qkv/base.h"
-#include "qkv/format.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -46,9 +46,9 @@
 #ifndef QKV_EXPLAIN_EXPLAIN_H
 #define QKV_EXPLAIN_EXPLAIN_H
 
-#include "qkv/attention_collect.h"
+#include "qkv/attention_map.h"
 #include "qkv/config.h"
-#include "qkv/vocabulary.h"
+#include "qkv/corpus.h"
 #include "report/steps.h"
 
 /* ---- scenes ---- */
@@ -175,7 +175,7 @@ struct qkv_explain_options {
  * qkv_attention_collect. Rows of cross-attention are named after the word that the decoder step outputs. All numbers are
  * computed in the precision of the model, float64 or float32. The explanation is in the arena; its title, label and model
  * are NULL. Fails when the model has no such attention layer, when `follow` matches no row, when a program's own network
- * does not record the necessary parts (qkv_trace_record in network.h), and as qkv_attention_collect does. */
+ * does not record the necessary parts (qkv_trace_record in model.h), and as qkv_attention_collect does. */
 enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qkv_attention_pair *pair,
                                   const struct qkv_explain_options *options, struct qkv_arena *arena,
                                   struct qkv_explanation *explanation, struct qkv_error *error);

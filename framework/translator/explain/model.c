@@ -3,7 +3,7 @@
 #include "explain/model_walk.h"
 
 #include "models/network.h"
-#include "qkv/network.h"
+#include "qkv/model.h"
 #include "report/collect.h"
 #include "report/words.h"
 

@@ -4,7 +4,7 @@
 #include "graph/attention_rule.h"
 
 #include "models/network.h"
-#include "qkv/vocabulary.h"
+#include "qkv/corpus.h"
 
 /* ---- parts of the forced pass ---- */
 

@@ -5,7 +5,7 @@
 
 #include "explain/walk.h"
 
-#include "qkv/attention_collect.h"
+#include "qkv/attention_map.h"
 
 struct model_walk {
     const struct qkv_model *model;

@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "models/network.h"
-#include "qkv/network.h"
+#include "qkv/model.h"
 
 #include <math.h>
 #include <string.h>

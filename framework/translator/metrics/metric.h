@@ -7,7 +7,7 @@
 #ifndef QKV_METRICS_METRIC_H
 #define QKV_METRICS_METRIC_H
 
-#include "qkv/metrics.h"
+#include "qkv/trainer.h"
 
 /* ---- names and details of scores ---- */
 

@@ -1,4 +1,4 @@
-#include "qkv/processes.h"
+#include "qkv/trainer.h"
 
 #include "core/system.h"
 #include "processes/processes.h"

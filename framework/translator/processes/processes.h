@@ -3,7 +3,7 @@
 #define QKV_PROCESSES_PROCESSES_H
 
 #include "core/exchange.h"
-#include "qkv/processes.h"
+#include "qkv/trainer.h"
 
 #include <string.h>
 

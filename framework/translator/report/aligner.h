@@ -26,7 +26,7 @@
 #include "qkv/attention_map.h"
 #include "qkv/base.h"
 #include "qkv/corpus.h"
-#include "qkv/run.h"
+#include "qkv/trainer.h"
 
 /* A layer and a head as in qkv_attention_select: a number from 1, or QKV_ATTENTION_MEAN (0). To let qkv_aligner_choose
  * select the head, set head to QKV_ATTENTION_BEST; layer QKV_ATTENTION_MEAN then means any layer. qkv_aligner_run fails
@@ -54,7 +54,7 @@ struct qkv_aligner;
 
 /* Makes an aligner; runs and workers must outlive it. reverse NULL: one run. workers NULL: one thread. NULL with a
  * message for a reading or drawing that does not exist, when a run has no cross attention, or not that layer or head, when
- * its network does not record what norms need (qkv_trace_record in network.h), when `reverse` translates between the same
+ * its network does not record what norms need (qkv_trace_record in model.h), when `reverse` translates between the same
  * languages in the same direction, and out of memory. */
 struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_run *reverse,
                                     const struct qkv_aligner_options *options, struct qkv_workers *workers,
@@ -71,7 +71,7 @@ struct qkv_aligned_pair {
 };
 
 /* Draws the links of `count` pairs. Fails for text that is not valid UTF-8, while a head is still to be chosen, and out
- * of memory. QKV_FAILED: as of qkv_attention_collect (attention_collect.h). Memory grows with the number of pairs; for long
+ * of memory. QKV_FAILED: as of qkv_attention_collect (attention_map.h). Memory grows with the number of pairs; for long
  * texts, call it with some thousand at a time. */
 enum qkv_status qkv_aligner_run(struct qkv_aligner *aligner, int64_t count, struct qkv_aligned_pair *pairs,
                                 struct qkv_error *error);

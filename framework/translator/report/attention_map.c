@@ -1,8 +1,6 @@
 /* Attention maps and heads: names, and selection of maps and means. */
 #include "qkv/attention_map.h"
 
-#include "qkv/heads.h"
-
 #include "report/writer.h"
 
 #include <stdio.h>

@@ -3,9 +3,9 @@
 #include "config/config_keys.h"
 #include "core/memory.h"
 #include "models/network.h"
-#include "qkv/heads.h"
+#include "qkv/attention_map.h"
 #include "qkv/layers.h"
-#include "qkv/network.h"
+#include "qkv/model.h"
 
 #include <math.h>
 #include <stdlib.h>

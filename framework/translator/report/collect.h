@@ -2,10 +2,10 @@
 #ifndef QKV_REPORT_COLLECT_H
 #define QKV_REPORT_COLLECT_H
 
-#include "qkv/attention_collect.h"
+#include "qkv/attention_map.h"
 #include "qkv/base.h"
 #include "qkv/corpus.h"
-#include "qkv/run.h"
+#include "qkv/trainer.h"
 
 /* ---- parts of a pass (recorded.c) ---- */
 
@@ -68,7 +68,7 @@ const struct qkv_trace *qkv_attention_collector_trace(const struct qkv_attention
  * after the output projection of its head (Kobayashi et al. 2020, "Attention is Not Only a Weight"). All passes use the
  * output projections as they are at this call. Fails when memory runs out, and for a program's own network whose single head
  * has no attentional layer; maps then still hold weights. A pass fails if a program's own network does not record the
- * values (qkv_trace_record in network.h). */
+ * values (qkv_trace_record in model.h). */
 enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector,
                                                       struct qkv_error *error);
 

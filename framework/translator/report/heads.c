@@ -1,10 +1,10 @@
 /* Measures all heads of a run: their maps, their gradients, and the scores of the run when they are silenced. */
-#include "qkv/heads.h"
 #include "models/network.h"
+#include "qkv/attention_map.h"
 
 #include "core/memory.h"
 #include "qkv/layers.h"
-#include "qkv/network.h"
+#include "qkv/model.h"
 #include "qkv/trainer.h"
 #include "report/collect.h"
 #include "report/words.h"

@@ -3,7 +3,7 @@
 #include "graph/graph.h"
 #include "models/network.h"
 #include "qkv/layers.h"
-#include "qkv/network.h"
+#include "qkv/model.h"
 #include "report/collect.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Private: Explanations of attention as data: a list of matrices with formula, shape and names, and
- * functions that write it in any format of qkv/format.h. explain/explain.h computes explanations of
+ * functions that write it in any format of qkv/attention_map.h. explain/explain.h computes explanations of
  * scenes and models.
  *
  * Example:
@@ -17,9 +17,9 @@
 #ifndef QKV_REPORT_STEPS_H
 #define QKV_REPORT_STEPS_H
 
+#include "qkv/attention_map.h"
 #include "qkv/base.h"
 #include "qkv/config.h"
-#include "qkv/format.h"
 
 #include <stddef.h>
 #include <stdint.h>

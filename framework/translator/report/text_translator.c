@@ -1,10 +1,9 @@
-#include "qkv/text_translator.h"
 #include "core/choices.h"
 #include "core/memory.h"
+#include "qkv/attention_map.h"
 
-#include "qkv/attention_collect.h"
-#include "qkv/run.h"
-#include "qkv/translator.h"
+#include "qkv/model.h"
+#include "qkv/trainer.h"
 #include "report/collect.h"
 
 #include <stdlib.h>

@@ -18,7 +18,7 @@ const char *const *qkv_attention_row_tokens(const struct qkv_attention_report *r
 const char *const *qkv_attention_column_tokens(const struct qkv_attention_report *report,
                                                enum qkv_attention_kind kind);
 
-/* Divides each row of each map by its sum; a row of zeros stays as it is. For maps of norms (attention_collect.h), which
+/* Divides each row of each map by its sum; a row of zeros stays as it is. For maps of norms (attention_map.h), which
  * then are shares. `normalized`, which may be `report`, lives in the arena. Fails for invalid maps, and when memory is
  * out. */
 enum qkv_status qkv_attention_normalize(const struct qkv_attention_report *report, struct qkv_arena *arena,

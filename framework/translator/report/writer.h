@@ -5,7 +5,6 @@
 #include "draw/text.h"
 #include "qkv/attention_map.h"
 #include "qkv/base.h"
-#include "qkv/format.h"
 #include "report/steps.h"
 #include "report/words.h"
 

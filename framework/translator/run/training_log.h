@@ -2,8 +2,7 @@
 #ifndef QKV_RUN_TRAINING_LOG_H
 #define QKV_RUN_TRAINING_LOG_H
 
-#include "qkv/metrics.h"
-#include "qkv/run.h"
+#include "qkv/trainer.h"
 
 /* A point in training. Counts are double, as in JSON; NaN: not recorded. */
 struct qkv_log_place {

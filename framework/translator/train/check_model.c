@@ -4,7 +4,7 @@
 #include "qkv/trainer.h"
 
 #include "metrics/links.h"
-#include "qkv/network.h"
+#include "qkv/model.h"
 #include "train/training.h"
 
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "core/system.h"
 #include "graph/internal.h"
 #include "processes/processes.h"
-#include "qkv/batch.h"
-#include "qkv/translator.h"
+#include "qkv/corpus.h"
+#include "qkv/model.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "graph/internal.h"
 
 #include "models/network.h"
-#include "qkv/network.h"
+#include "qkv/model.h"
 
 #include <math.h>
 

@@ -11,7 +11,6 @@
 
 #include "metrics/links.h"
 #include "qkv/optimizer.h"
-#include "qkv/run.h"
 #include "qkv/trainer.h"
 #include "run/checkpoints.h"
 #include "train/overfitting.h"

@@ -8,7 +8,7 @@
 #include "models/network.h"
 #include "optimize/optimize.h"
 #include "processes/processes.h"
-#include "qkv/network.h"
+#include "qkv/model.h"
 
 #include <math.h>
 

@@ -4,7 +4,6 @@
 #include "harness.h"
 
 #include "framework/translator/run/checkpoints.h"
-#include "qkv/run.h"
 #include "qkv/trainer.h"
 
 #include <string.h>

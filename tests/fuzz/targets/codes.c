@@ -3,7 +3,7 @@
 #include "harness.h"
 
 #include "framework/translator/data/bpe.h"
-#include "qkv/tokenizer.h"
+#include "qkv/corpus.h"
 
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "harness.h"
 
 #include "qkv/corpus.h"
-#include "qkv/pairs.h"
 
 #include <string.h>
 

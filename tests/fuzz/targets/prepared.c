@@ -3,7 +3,7 @@
 #include "framework/translator/data/prepared.h"
 #include "harness.h"
 
-#include "qkv/batch.h"
+#include "qkv/corpus.h"
 
 #include <string.h>
 #include <zlib.h>

@@ -1,7 +1,7 @@
 /* Fuzz target: tokenizers, from text to tokens and back. */
 #include "harness.h"
 
-#include "qkv/tokenizer.h"
+#include "qkv/corpus.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Fuzz target: a vocabulary. One that is accepted reads back as the same file, and every token has its own id. */
 #include "harness.h"
 
-#include "qkv/vocabulary.h"
+#include "qkv/corpus.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -4,9 +4,9 @@
 #ifndef QKV_PAGE_MODULE_H
 #define QKV_PAGE_MODULE_H
 
-#include "qkv/attention_collect.h"
-#include "qkv/run.h"
-#include "qkv/translator.h"
+#include "qkv/attention_map.h"
+#include "qkv/model.h"
+#include "qkv/trainer.h"
 #include "report/steps.h"
 
 #define EXPORT(name) __attribute__((export_name(#name))) name

@@ -202,7 +202,7 @@ QKV_API void qkv_optimizer_release(struct qkv_optimizer *optimizer);
  */
 
 struct qkv_data_parallel;
-struct qkv_processes; /* the translator joins them: qkv/processes.h */
+struct qkv_processes; /* the translator joins them: qkv/trainer.h */
 
 enum { QKV_SHARDS_MAX = 1 << 20, QKV_LOSS_PARTS = 4, QKV_FURTHER_SUMS = 4 };
 

@@ -3,7 +3,7 @@
  * Row t of a map holds the weights of query token t for all key tokens; it sums to 1, or to less with the
  * attention score local_p. A report holds the maps of one sentence pair and the tokens that name their rows
  * and columns.
- * qkv/attention_collect.h makes reports from a model.
+ * qkv_attention_collect makes reports from a model, qkv_text_translator_attention from a text.
  *
  * Example:
  *     const char *const source[] = {"the", "cat", "</s>"}, *const input[] = {"<s>", "el", "gato"},
@@ -22,13 +22,96 @@
 #ifndef QKV_ATTENTION_MAP_H
 #define QKV_ATTENTION_MAP_H
 
+#include "qkv/base.h"
 #include "qkv/config.h"
-#include "qkv/format.h"
+#include "qkv/corpus.h"
+#include "qkv/model.h"
 #include "qkv/ops.h"
+#include "qkv/trainer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* ======== output formats ========
+ * Output formats of attention maps and explanations (`qkv explain`): one
+ * table for both.
+ *
+ * Example:
+ *     const struct qkv_format *format = qkv_format_of_path("cross.svg");
+ *     if (!format) format = qkv_format_find("text");
+ *     printf("%s: %s\n", format->name, format->help);
+ *
+ * The table has one row per format, in framework/translator/report/formats.def:
+ *
+ *     text  tables in the terminal: numbers on coloured cells, split or cut where they are too wide
+ *     json  one object with the tokens and all numbers, which read back as the same doubles
+ *     csv   RFC 4180; one line per number; numbers read back as the same doubles. A token that begins
+ *           with = + - or @ and is no number has an apostrophe before it: spreadsheets would compute it
+ *     npz   for numpy.load: float64 arrays, and Unicode arrays of the tokens
+ *     html  one page without scripts or other files; cells are coloured by their numbers
+ *     svg   heat maps; tokens are text, and each cell shows its weight under the pointer
+ *     png   the same heat maps as pixels; loads the libraries Pango and Cairo, and fails without them
+ *
+ * Each format writes both attention maps and explanations. svg and png draw only the attention weights of an explanation.
+ * qkv_attention_render describes the contents. Tokens and names may be any text: each format
+ * escapes its special characters, pictures and tables show U+FFFD for control characters, and bytes that are not UTF-8
+ * become U+FFFD. */
+
+/* What a format is used for. Programs choose defaults by it: `qkv attention` writes every map as data, but only
+ * cross-attention as pictures and tables. */
+enum qkv_format_use {
+    QKV_FORMAT_DATA,     /* other programs read it */
+    QKV_FORMAT_PICTURE,  /* people look at it */
+    QKV_FORMAT_TERMINAL, /* people read it in a terminal: options.width and options.colors apply */
+};
+
+/* Whether and how several outputs, such as those of several sentences, can be written to one stream. */
+enum qkv_format_sequence {
+    QKV_FORMAT_SINGLE, /* not at all */
+    QKV_FORMAT_LINES,  /* one per line: JSON, which programs must print without its line breaks */
+    QKV_FORMAT_BLOCKS, /* with an empty line between outputs */
+};
+
+/* One row of the table. Formats are compared by name, so a copy of a row is the same format. */
+struct qkv_format {
+    const char *name;      /* "json" */
+    const char *extension; /* of its files, without the dot: "json"; "txt" for text */
+    const char *help;      /* one line for lists of formats */
+    enum qkv_format_use use;
+    bool binary; /* must not be printed on a terminal */
+    enum qkv_format_sequence sequence;
+};
+
+/* Returns the row at `index`, counted from 0; NULL after the last. */
+QKV_API const struct qkv_format *qkv_format(int64_t index);
+
+/* Finds a format by its name or extension; NULL if there is none. */
+QKV_API const struct qkv_format *qkv_format_find(const char *name);
+
+/* Finds the format of a file by the extension of its name; NULL if the name has none or no format
+ * uses it. */
+QKV_API const struct qkv_format *qkv_format_of_path(const char *path);
+
+/* Which colours a terminal shows. */
+enum qkv_terminal_colors {
+    QKV_COLORS_NONE, /* no escape sequences */
+    QKV_COLORS_256,  /* the palette of xterm-256color */
+    QKV_COLORS_TRUE, /* 24 bits */
+};
+
+/* Options for writing. All zero, or NULL in place of the options, are good defaults. A format ignores options that do not
+ * apply to it. */
+struct qkv_format_options {
+    const char *colormap; /* of weights: YlOrRd, viridis, plasma, magma or gray; NULL: YlOrRd */
+    bool annotate;        /* svg, png: print the weight in each cell */
+    double maximum;       /* svg, png, text: weight of the last colour; 0: the largest weight, rounded up */
+    double scale;         /* png: pixels per unit of svg, at most 32; 0: 2 */
+    int64_t width;        /* text: columns of the terminal; 0: 80 */
+    enum qkv_terminal_colors colors; /* text */
+    bool full;  /* text and html of explanations: all rows and columns of large matrices */
+    int digits; /* text and html of explanations: digits after the decimal point, at most 17; 0: 4 */
+};
 
 /* Returns the name of a kind in files and on the command line: encoder, decoder or cross; "unknown" for any other value. */
 QKV_API const char *qkv_attention_kind_name(enum qkv_attention_kind kind);
@@ -89,7 +172,7 @@ QKV_API enum qkv_status qkv_attention_select(const struct qkv_attention_report *
                                              struct qkv_attention_report *selected, struct qkv_error *error);
 
 /* The index of the word that each token of a sentence pair is part of, without <s> and </s>, as in qkv_tokens.word and
- * qkv_token_words (tokenizer.h); -1: no word. NULL: each token is a word. */
+ * qkv_token_words (corpus.h); -1: no word. NULL: each token is a word. */
 struct qkv_attention_words {
     const int64_t *source, *target;
 };
@@ -133,5 +216,187 @@ QKV_API enum qkv_status qkv_attention_write(const struct qkv_attention_report *r
                                             const struct qkv_format *format,
                                             const struct qkv_format_options *options, const char *path,
                                             struct qkv_error *error);
+
+/* ======== maps of a model ========
+ * Attention maps from a model: the weights of every head of every layer, in a forced pass over
+ * sentence pairs. For a translation of the model itself, force that translation: the maps are those
+ * of the search, up to rounding, for greedy and for beam search.
+ *
+ * Example:
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_config config;
+ *     struct qkv_error error;
+ *     struct qkv_attention_report report;
+ *     const int32_t ids[] = {7, 8};
+ *     const char *const tokens[] = {"the", "cat"};
+ *     const struct qkv_attention_pair pair = {
+ *         .source = {2, ids}, .target = {2, ids}, .source_tokens = tokens, .target_tokens = tokens};
+ *     struct qkv_model *model = NULL;
+ *     if (!qkv_config_default(&config, &arena, "example"))
+ *         model = qkv_model_new(&config.model, 100, 120, QKV_FLOAT32, &error);
+ *     struct qkv_attention_collector *collector = model ? qkv_attention_collector_new(model, &error) : NULL;
+ *     if (collector &&
+ *         !qkv_attention_collect(collector, 1, &pair, 1u << QKV_ATTENTION_CROSS, &report, &error))
+ *         printf("%d maps\n", (int)report.map_count);
+ *     qkv_attention_collector_free(collector);
+ *     qkv_model_free(model);
+ *     qkv_arena_release(&arena);
+ */
+
+/* A sentence pair. The arrays are the caller's and must outlive the reports. */
+struct qkv_attention_pair {
+    struct qkv_ids source, target;                           /* without <s> and </s> */
+    const char *const *source_tokens, *const *target_tokens; /* their texts, which name rows and columns */
+    /* The translation was cut before </s> (qkv_hypothesis.finished is false): the decoder outputs its last token, but does
+     * not read it */
+    bool unfinished;
+    /* [source.length + 1], with </s>: tokens that attention must ignore; NULL: none */
+    const bool *source_masked;
+};
+
+struct qkv_attention_collector;
+
+/* Makes a collector, which reuses its memory from pass to pass. The model must outlive it; each
+ * pass reads the current parameters. NULL with a message when memory runs out. */
+QKV_API struct qkv_attention_collector *qkv_attention_collector_new(const struct qkv_model *model,
+                                                                    struct qkv_error *error);
+QKV_API void qkv_attention_collector_free(struct qkv_attention_collector *collector);
+
+/* Runs `count` pairs through the model in one pass, without dropout and gradients, and fills reports[count] with the maps
+ * of the attention kinds in `kinds` (bits 1u << kind; 0: all), ordered by kind, layer, head. The source of a report ends
+ * with </s>; its target begins with <s> (target_input) or ends with </s> (target_output); title and model are NULL. Reports
+ * are valid until the next pass or the end of the collector. Fails when `count` is below 1, `kinds` has bits but none of a
+ * kind, a sentence has more tokens than the model has positions, a program's own network records weights whose shapes do
+ * not fit the sentences (model.h), or memory runs out. QKV_FAILED: a map holds infinity or NaN, because parameters of the
+ * model are too large. */
+QKV_API enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector, int64_t count,
+                                              const struct qkv_attention_pair *pairs, unsigned kinds,
+                                              struct qkv_attention_report *reports, struct qkv_error *error);
+
+/* ======== text in, translation and maps out ========
+ * A trained run behind one pointer: text in, translation and attention maps out. For programs that need only this, and for
+ * other programming languages: all arguments are pointers, strings and numbers (examples/read_run.py calls it from Python).
+ *
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_text_translator *translator = qkv_text_translator_open("runs/toy_en_es", NULL, &error);
+ *     const char *translation =
+ *         translator ? qkv_text_translator_run(translator, "the cat is sleeping", 0, &error) : NULL;
+ *     const struct qkv_attention_report *report =
+ *         translation ? qkv_text_translator_attention(translator, 1u << QKV_ATTENTION_CROSS, &error) : NULL;
+ *     if (report)
+ *         printf("%s: %d maps\n", translation, (int)report->map_count);
+ *     else
+ *         fprintf(stderr, "%s\n", error.message);
+ *     qkv_text_translator_free(translator);
+ *
+ * Only one thread at a time may use a translator. */
+
+struct qkv_text_translator;
+
+/* Opens the run in `folder`, in float32; `checkpoint` as in qkv_run_open (NULL: its default). Returns NULL with a message
+ * where qkv_run_open fails. */
+QKV_API struct qkv_text_translator *qkv_text_translator_open(const char *folder, const char *checkpoint,
+                                                             struct qkv_error *error);
+
+/* Translates a sentence, UTF-8, by the search that the config of the run sets, with `beam_size` hypotheses, 1 to QKV_BEAM_MAX
+ * (model.h); 0: the beam size of the config. The text is tokenised as that of the run; tokens that the run does not know
+ * are read as <unk>, without a message. The translation is valid until the next call, which may also take it as
+ * its `text`. Returns NULL with a message when the text has no words, is longer than the model has positions, or is not UTF-8, when
+ * qkv_translator_run fails, and when memory runs out. */
+QKV_API const char *qkv_text_translator_run(struct qkv_text_translator *translator, const char *text,
+                                            int64_t beam_size, struct qkv_error *error);
+
+/* The maps of every layer and head of the last translation, of the attention kinds in `kinds` (bits 1u << kind; 0: all),
+ * ordered by kind, layer, head. The report, its tokens and weights are valid until the next call of this function or of
+ * qkv_text_translator_run. Returns NULL with a message when nothing was translated or the last translation failed, when
+ * qkv_attention_collect fails, and when memory runs out. */
+QKV_API const struct qkv_attention_report *
+qkv_text_translator_attention(struct qkv_text_translator *translator, unsigned kinds,
+                              struct qkv_error *error);
+
+QKV_API void qkv_text_translator_free(struct qkv_text_translator *translator); /* NULL: does nothing */
+
+/* ======== heads ========
+ * The heads of a trained model: their names, and measures of what they attend to and how much they contribute.
+ *
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_run run;
+ *     struct qkv_head head;
+ *     if (!qkv_run_open(&run, "runs/toy_en_es", NULL, QKV_FLOAT32, &error)) {
+ *         if (qkv_head_find(run.model, "cross.2.1", &head, &error))
+ *             fprintf(stderr, "%s\n", error.message);
+ *         else
+ *             qkv_model_ablate(run.model, head, true); // translates without this head from now on
+ *         qkv_run_release(&run);
+ *     }
+ */
+
+/* Writes the name of a head into `text`, cut to `size` bytes: kind of attention, layer and head, as in cross.2.1. 64 bytes
+ * are enough. */
+QKV_API void qkv_head_name(struct qkv_head head, char *text, size_t size);
+
+/* Finds the head of a model that has this name. If there is none, fails with a message that lists the heads. */
+QKV_API enum qkv_status qkv_head_find(const struct qkv_model *model, const char *name, struct qkv_head *head,
+                                      struct qkv_error *error);
+
+/* ---- measures ---- */
+
+/* The measures of a head: QKV_HEAD_ENTROPY and so on. */
+enum qkv_head_measure {
+#define HEAD_MEASURE(id, name, title, digits, factor, help) QKV_HEAD_##id,
+#include "qkv/head_measures.def"
+#undef HEAD_MEASURE
+    QKV_HEAD_MEASURES, /* their number */
+};
+
+/* A row of head_measures.def. */
+struct qkv_head_measure_info {
+    const char *name, *title, *help;
+    int digits;
+    double factor; /* in tables: 100 for percent */
+};
+
+/* NULL for an unknown measure. */
+QKV_API const struct qkv_head_measure_info *qkv_head_measure_info(enum qkv_head_measure measure);
+
+struct qkv_measured_head {
+    struct qkv_head head;
+    double value[QKV_HEAD_MEASURES]; /* NaN: not measured, or there is nothing to measure */
+};
+
+/* Caller's storage, all zero at first. */
+struct qkv_measured_heads {
+    struct qkv_measured_head *heads; /* [count], in the order of qkv_model_head */
+    int64_t count;
+    int64_t sentences, tokens; /* target tokens with </s> */
+    int64_t missing;           /* sentences without gold links in the file */
+    double loss, bleu;         /* with all heads; bleu is NaN without translations */
+};
+
+struct qkv_heads_options {
+    const char
+        *links; /* file of gold links, in a format of `qkv align --gold`; NULL: no alignment is measured */
+    enum qkv_links_from links_from; /* the number of the first word */
+    bool norms; /* use weights times norms of values, each row divided by its sum, instead of weights */
+    bool no_translation;               /* do not measure BLEU, which takes most of the time */
+    struct qkv_testing_config testing; /* batch size and search of translations */
+    struct qkv_workers *workers;       /* NULL: the calling thread alone */
+    /* Called after each of `total` parts of the work, on the calling thread; NULL: not called. */
+    void (*progress)(void *context, int64_t done, int64_t total);
+    void *context;
+};
+
+/* Measures all heads of a run on an encoded corpus that has kept its raw lines. Measures maps between words, from forced
+ * passes with the references: the columns of a word's tokens are summed, their rows averaged. Silences each head in turn,
+ * so no other thread may use the model meanwhile. Heads that were silent before stay silent. The results are the same for
+ * any number of threads. Fails for a model without attention, for a program's own network that does not record the
+ * necessary parts (qkv_trace_record in model.h), when memory runs out, and where reading links or evaluating fails; nothing
+ * needs to be released then. */
+QKV_API enum qkv_status qkv_heads_measure(struct qkv_run *run, const struct qkv_corpus *corpus,
+                                          const struct qkv_heads_options *options,
+                                          struct qkv_measured_heads *measured, struct qkv_error *error);
+QKV_API void qkv_measured_heads_release(struct qkv_measured_heads *measured);
 
 #endif

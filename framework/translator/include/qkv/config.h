@@ -159,7 +159,7 @@ struct qkv_stack_config {
 };
 
 struct qkv_model_config {
-    /* A network that the program has registered (network.h); "" or NULL: by encoder.type */
+    /* A network that the program has registered (model.h); "" or NULL: by encoder.type */
     const char *network;
     const char *settings; /* of that network: "name=number name=number"; "" or NULL: its defaults */
     enum qkv_initializer initializer, embed_initializer;

@@ -22,12 +22,158 @@
 
 #include "qkv/base.h"
 #include "qkv/config.h"
-#include "qkv/tokenizer.h"
-#include "qkv/vocabulary.h"
+#include "qkv/optimizer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* ======== tokenizers ========
+ * Text to tokens and back, by the tokenizer that the config's `level` names (qkv/tokenizers.def).
+ *
+ * Example:
+ *     const struct qkv_text_config text = {.lang = "en", .level = QKV_LEVEL_WORD, .split_punctuation = true};
+ *     struct qkv_tokens tokens = {0};
+ *     struct qkv_error error;
+ *     if (!qkv_tokenize(&tokens, &text, "I don't know.", 13, &error)) // I, don't, know, .
+ *         for (int64_t i = 0; i < tokens.count; i++) puts(tokens.token[i]);
+ *     qkv_tokens_release(&tokens);
+ *
+ * Text is UTF-8. It is first converted to normal form C, so that a composed and a decomposed accent give the same token.
+ * With `lowercase`, every code point is then mapped to its simple lower case: ß stays ß, ẞ becomes ß, Σ becomes σ, also at
+ * the end of a word. White space is every character with the Unicode property White_Space: tab, space, no-break space,
+ * ideographic space and others.
+ *
+ * Level word: white space separates tokens. With `split_punctuation`, each word is split further:
+ * - letters, combining marks, digits and format characters such as the zero-width non-joiner stay together;
+ * - every punctuation mark or symbol is a token, together with the rest of its user-perceived character (Unicode Standard
+ *   Annex 29): an emoji with its joiners and skin tone, or a flag, is one token;
+ * - between two characters of a word, these marks stay inside the word, as in Annex 29 and similar to the tokenizer of
+ *   Moses: apostrophes (' and ’: don't), full stops (3.14, p.m, EE.UU) and the middle dot (col·lega); between two digits
+ *   also comma and colon (1,000, 10:30);
+ * - a hyphen (-, U+2010, U+2011) stays with the word on its left: peut-être, Vor- und Nachteile;
+ * - in languages with elision (`lang` is fr, it, ca or oc, alone or followed by - or _), a token ends after the
+ *   apostrophe: l'homme is l' and homme.
+ * The characters ' and ’ stay different.
+ *
+ * Level char: every user-perceived character is a token, so that no picture shows a combining mark without its letter.
+ * White space between words is one token ▁ (U+2581); white space at the ends of the line is dropped. `split_punctuation`
+ * has no effect.
+ *
+ * Level bpe: the tokens of level word are cut into pieces by the merges that `bpe` of the config points to;
+ * without them, tokenizing fails. Every piece but the last of a word ends in @@: "low@@ er". */
+
+/* The tokens of one line; the next line reuses the memory. Caller's storage; all zero is valid and empty. */
+struct qkv_tokens {
+    int64_t count;
+    /* [count], NUL-terminated, never empty, without white space; valid until the next line. */
+    const char **token;
+    /* [count]: the word that the token is part of, from 0; words are separated by white space. -1 for ▁. */
+    int64_t *word;
+    int64_t words; /* number of words of the line */
+    /* private */
+    char *text;      /* all tokens, each with its NUL; `token` points into it */
+    int32_t *points; /* code points of the normalised line */
+    int64_t token_capacity, word_capacity, text_capacity, text_size, points_capacity;
+    struct qkv_piece *pieces;         /* of the current word */
+    struct qkv_candidate *candidates; /* merges that may apply to it */
+    int64_t pieces_capacity, candidates_capacity;
+};
+
+/* Splits `size` bytes of `line` into tokens; a line of white space has none. Invalid UTF-8 and NUL bytes fail with
+ * `column 5: byte 0xFF is not valid UTF-8`, where columns count bytes from 1; `tokens` is then empty. */
+QKV_API enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_config *text,
+                                     const char *line, size_t size, struct qkv_error *error);
+
+QKV_API void qkv_tokens_release(struct qkv_tokens *tokens);
+
+/* Joins tokens to a line of text in `arena`; NULL when memory runs out or the level is unknown. `tokens` come from
+ * qkv_tokenize or from a vocabulary.
+ *
+ * Level char: tokens are written without space, and ▁ as a space. Level word: a space between tokens, except with
+ * `split_punctuation`:
+ * - no space before . , ! ? ; : … % and closing brackets, after ¿ ¡ # and opening brackets, around / @ _ and full-width
+ *   (East Asian) punctuation, between $ £ ¥ and a digit, and after an elided word (l'homme);
+ * - two hyphens or plus signs in a row are one mark (a -- b, C++); ° follows its number, and C or F follows it (5°C);
+ * - within each family of quotation marks (" | ' ‘ ‚ | “ ” „ | « » | ‹ ›) every second mark closes, so that „so“, »so«
+ *   and ”so” are all right; ’ always closes, and so does ' after a word in s if no other ' follows (the dogs' bones);
+ * - in French, a no-break space before ! ? ; : % » and after «.
+ * Level bpe: pieces are first joined to words: a token that ends in @@, but is longer, is joined with the next one.
+ * The result is a good guess, not an inverse: tokens do not record where the spaces were. */
+QKV_API char *qkv_detokenize(const struct qkv_text_config *text, int64_t count, const char *const *tokens,
+                             struct qkv_arena *arena);
+
+/* The index of the word that each token is part of, in the line that qkv_detokenize makes, as in qkv_tokens.word: [count],
+ * in the arena. NULL when qkv_detokenize returns NULL. */
+QKV_API const int64_t *qkv_token_words(const struct qkv_text_config *text, int64_t count,
+                                       const char *const *tokens, struct qkv_arena *arena);
+
+/* ======== vocabularies ========
+ * Vocabularies: the tokens that a model knows, with an id each; built from the token types of a text.
+ *
+ * Example:
+ *     struct qkv_vocabulary vocabulary = {0};
+ *     struct qkv_error error;
+ *     if (!qkv_vocabulary_load(&vocabulary, "runs/x/source.vocabulary", &error)) {
+ *         int32_t id = qkv_vocabulary_id(&vocabulary, "house"); // QKV_UNKNOWN if the model does not know it
+ *         puts(qkv_vocabulary_token(&vocabulary, id));
+ *     }
+ *     qkv_vocabulary_release(&vocabulary);
+ */
+
+/* The ids of the special tokens, the same in every vocabulary. */
+enum {
+    QKV_UNKNOWN = 0,  /* <unk>: every token that the vocabulary lacks */
+    QKV_BEGIN = 1,    /* <s>: the first input of the decoder */
+    QKV_END = 2,      /* </s>: the end of every source sentence and every target sentence */
+    QKV_SPECIALS = 3, /* the number of special tokens and the id of the first ordinary one */
+};
+
+/* Caller's storage. Once built or loaded, it does not change and may be shared between threads. */
+struct qkv_vocabulary {
+    int32_t size; /* special tokens included: ids are 0 .. size-1 */
+    /* The tokens, by id; frequencies are 0 for special tokens, and for all after a load */
+    struct qkv_types types;
+};
+
+/* Builds one vocabulary for `count` texts (two texts: a joint vocabulary): the special tokens, then the types, the most
+ * frequent first; types of equal frequency in the order of their bytes, so that the order of the text has no effect. It
+ * leaves out types that occur less often than `minimum`, types beyond the first `limit` (special tokens not counted; 0: no
+ * limit), and types that are spelled like a special token: "</s>" in a text is an unknown word. Fails when there is no
+ * memory. */
+QKV_API enum qkv_status qkv_vocabulary_build(struct qkv_vocabulary *vocabulary, int64_t count,
+                                             const struct qkv_types *const *texts, int64_t limit,
+                                             int64_t minimum, struct qkv_error *error);
+
+/* The id of a token of a text; QKV_UNKNOWN when the vocabulary does not have the token or it is spelled like a special
+ * token. */
+QKV_API int32_t qkv_vocabulary_id(const struct qkv_vocabulary *vocabulary, const char *token);
+
+/* The token of an id, 0 <= id < size, else NULL; lives as long as the vocabulary. */
+QKV_API const char *qkv_vocabulary_token(const struct qkv_vocabulary *vocabulary, int32_t id);
+
+/* The tokens of the ids of a sentence, as qkv_vocabulary_token: [count], in the arena; NULL when there is no memory. */
+QKV_API const char **qkv_vocabulary_tokens(const struct qkv_vocabulary *vocabulary, int64_t count,
+                                           const int32_t *ids, struct qkv_arena *arena);
+
+/* The first id whose token differs, or that only one of the vocabularies has; -1: they are the same. */
+QKV_API int32_t qkv_vocabulary_difference(const struct qkv_vocabulary *a, const struct qkv_vocabulary *b);
+
+/* Writes one token per line, in the order of the ids. Fails for a token that qkv_vocabulary_load would refuse: one that is
+ * empty, contains white space, or is not valid UTF-8. On failure the file is left as it was. */
+QKV_API enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabulary, const char *path,
+                                            struct qkv_error *error);
+
+/* Reads a file of qkv_vocabulary_save. Fails with `path:line: ...` for a file that does not begin with the special tokens,
+ * an empty line, white space in a token, a repeated token, invalid UTF-8, a NUL byte, and a last line without a newline,
+ * as in a truncated file. After a failure the vocabulary is empty. */
+QKV_API enum qkv_status qkv_vocabulary_load(struct qkv_vocabulary *vocabulary, const char *path,
+                                            struct qkv_error *error);
+
+/* The CRC-32 of the file that qkv_vocabulary_save writes. A checkpoint stores it and refuses another vocabulary. */
+QKV_API uint32_t qkv_vocabulary_checksum(const struct qkv_vocabulary *vocabulary);
+
+QKV_API void qkv_vocabulary_release(struct qkv_vocabulary *vocabulary);
 
 /* ---- parallel corpus ---- */
 
@@ -203,5 +349,305 @@ QKV_API enum qkv_status qkv_sentence_encode(struct qkv_sentence *sentence, const
                                             size_t size, struct qkv_error *error);
 
 QKV_API void qkv_sentence_release(struct qkv_sentence *sentence);
+
+/* ======== batches ========
+ * Batches of sentence pairs, packed without padding, and their order in each epoch.
+ *
+ * Example:
+ *     const int32_t hello[] = {5, 7}, world[] = {6};
+ *     const struct qkv_ids source[] = {{2, hello}, {1, world}};
+ *     struct qkv_batch batch = {0};
+ *     struct qkv_error error;
+ *     if (!qkv_batch_make(&batch, 2, source, NULL, &error)) // 5 7 </s> 6 </s>
+ *         printf("%lld source tokens\n", (long long)batch.source_tokens);
+ *     qkv_batch_release(&batch);
+ *
+ * Training makes batches of a corpus: qkv_batches_init, then for each epoch qkv_batches_epoch and qkv_batches_get. */
+
+/* ---- one batch ---- */
+
+/* B sentence pairs, one after another:
+ * - source: the source sentences, each with </s> at its end;
+ * - target_input: the input of the decoder, <s> y1 .. yn for each sentence;
+ * - target_output: what the decoder must predict, y1 .. yn </s>, at the same offsets as target_input.
+ * Caller's storage; all zero is valid and empty. Filling a batch again reuses its memory. */
+struct qkv_batch {
+    int64_t count;          /* B */
+    int64_t source_tokens;  /* Ns */
+    int64_t target_tokens;  /* Nt */
+    int64_t *index;         /* [B]: position of each pair in its corpus */
+    int32_t *source;        /* [Ns] */
+    int64_t *source_start;  /* [B + 1]: offset of each sentence in `source`; [B] is Ns */
+    int64_t *source_length; /* [B] */
+    int32_t *target_input;  /* [Nt] */
+    int32_t *target_output; /* [Nt] */
+    int64_t *target_start;  /* [B + 1]: offsets in target_input and target_output; [B] is Nt */
+    int64_t *target_length; /* [B] */
+    /* [Ns]: true for source tokens that attention must ignore, in the caller's memory; NULL: none. Filling the batch sets
+     * it to NULL */
+    const bool *source_masked;
+    /* private */
+    /* [B]: offset of each sentence from the first token of its shard; views point into it */
+    int64_t *view_source_start, *view_target_start;
+    int64_t sentence_capacity, source_capacity, target_capacity;
+};
+
+/* Consecutive sentences of a batch, in the batch's memory. Every array begins at the first sentence of the view, and every
+ * start counts from the view's first token, so that source_start and source_length can be used as segments (struct
+ * qkv_segments) of a graph of the view's tokens. Passes and decodings refuse a view whose sentences do not follow one
+ * another without gaps. */
+struct qkv_batch_view {
+    int64_t count, source_tokens, target_tokens;
+    int64_t first; /* position of the view's first sentence in the batch */
+    const int64_t *index;
+    const int32_t *source;
+    const int64_t *source_start, *source_length; /* [count] */
+    const int32_t *target_input, *target_output;
+    const int64_t *target_start, *target_length; /* [count] */
+    const bool *source_masked;                   /* [source_tokens]; NULL: nothing is masked */
+};
+
+/* A sentence given by its ids, without <s> and </s>. */
+struct qkv_ids {
+    int64_t length;
+    const int32_t *ids;
+};
+
+/* Makes a batch of `count` given sentences and adds <s> and </s>. `target` NULL: no target side, for translation
+ * (target_tokens and all target lengths are 0). index is 0 .. count-1. Fails, and leaves the
+ * batch as it was, when a count or length is negative; when memory runs out, the batch is empty. */
+QKV_API enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const struct qkv_ids *source,
+                                       const struct qkv_ids *target, struct qkv_error *error);
+
+/* Makes a view of shard number `shard` when a batch is split into `shards`. Shards are consecutive
+ * sentences, split where the sum of source and target tokens is closest to equal parts. Every
+ * sentence is in one shard; a shard can be empty. The result depends only on the batch and the two
+ * numbers. The view is valid until the batch is filled again or split into another number of
+ * shards. Different shards may be requested from different threads. The view is empty when there is
+ * no such shard: a negative number, one that is not below `shards`, or more than QKV_SHARDS_MAX shards. */
+QKV_API void qkv_batch_shard(struct qkv_batch *batch, int64_t shard, int64_t shards,
+                             struct qkv_batch_view *view);
+
+QKV_API void qkv_batch_release(struct qkv_batch *batch);
+
+/* ---- the batches of a corpus ---- */
+
+enum qkv_batch_order {
+    QKV_BATCH_ORDER_CORPUS,   /* that of the corpus */
+    QKV_BATCH_ORDER_LENGTH,   /* by length, longest last; batch.index has the original positions */
+    QKV_BATCH_ORDER_SHUFFLED, /* different in each epoch; a batch holds sentences of similar length */
+};
+
+struct qkv_batches_options {
+    enum qkv_batch_type type;
+    /* Limit of a batch. sentence: number of sentences. token: number of tokens, with </s>, of the side that has more; a
+     * longer sentence is a batch of its own */
+    int64_t size;
+    enum qkv_batch_order order;
+    uint64_t seed; /* shuffled only */
+};
+
+/* The batches of one epoch. Caller's storage, which qkv_batches_init sets.
+ *
+ * Shuffled order: position i of an epoch holds the sentence that a keyed bijection of i gives (qkv_random_permuted), so
+ * that the order of a corpus is a function of seed, epoch and number of sentences. The positions are divided into
+ * consecutive pools, each large enough for about 64 batches of average length. Each pool is sorted by length and split into
+ * batches, and its batches are shuffled. Only one pool is in memory at a time: 32 bytes for each of its sentences and 8
+ * bytes for each pool of the epoch. The other orders take 32 bytes for each sentence of the corpus. */
+struct qkv_batches {
+    const struct qkv_corpus *corpus;
+    struct qkv_batches_options options;
+    int64_t epoch;
+    int64_t count; /* batches of this epoch; it can differ between epochs when their size is in tokens */
+    /* private */
+    int64_t pool_size;    /* sentences of a pool; the last one can have fewer */
+    int64_t *first_batch; /* [pools + 1]: where the batches of each pool begin in the epoch */
+    int64_t pool;         /* the pool that the following arrays describe */
+    int64_t pool_batches;
+    int64_t *order;    /* [pool_size]: positions in the corpus, batch by batch */
+    int64_t *scratch;  /* [pool_size]: for sorting */
+    int64_t *start;    /* [pool_batches + 1]: where each batch begins in `order` */
+    int64_t *sequence; /* [pool_batches]: the batches, in the order in which they are used */
+    int64_t max_sentences, max_source_tokens, max_target_tokens; /* of any batch in any epoch */
+    int64_t resampled; /* that of the corpus when the epoch was planned */
+};
+
+/* Reserves the memory for every epoch and plans epoch 0. The corpus must be encoded and outlive the batches. options.size
+ * must be above 0, and its type and order must exist. Fails otherwise, and when memory runs out. */
+QKV_API enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_corpus *corpus,
+                                         struct qkv_batches_options options, struct qkv_error *error);
+
+/* Plans an epoch (0 .. 2^32-1; others are taken modulo 2^32). The result depends only on corpus, options and epoch, so that
+ * a resumed run continues exactly. Every sentence is in one batch. Does not call malloc. */
+QKV_API void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch);
+
+/* Fills `batch` with batch i of the epoch, 0 <= i < count. The first call reserves the memory of the largest batch of any
+ * epoch; later calls with the same `batch` do not call malloc. In the shuffled order, plans the pool of batch i if the
+ * previous call was for another pool: ask for batches in their order, and from one thread. In the other orders, different
+ * batches may be filled from different threads. Fails when there is no such batch or no memory, and when qkv_corpus_resample
+ * has changed the corpus since the epoch was planned. */
+QKV_API enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
+                                        struct qkv_error *error);
+
+QKV_API void qkv_batches_release(struct qkv_batches *batches);
+
+/* ======== sentence pairs from files of any form ========
+ * Reads sentence pairs from files whose exact form is not known beforehand: tables with more than two columns, as Anki and
+ * Tatoeba export them, or two line-aligned files; also with blank lines, a header, or sentences without a translation.
+ * qkv_corpus_read reads only the strict form that training uses.
+ *
+ * Example:
+ *     struct qkv_pairs pairs;
+ *     struct qkv_error error;
+ *     if (qkv_pairs_read(&pairs, (struct qkv_pairs_request){.path = "spa.txt"}, &error)) {
+ *         fprintf(stderr, "%s\n", error.message);
+ *     } else {
+ *         for (int64_t i = 0; i < pairs.count; i++)
+ *             printf("%s = %s\n", qkv_pairs_text(&pairs, i, 0), qkv_pairs_text(&pairs, i, 1));
+ *         qkv_pairs_release(&pairs);
+ *     }
+ *
+ * Everywhere, side 0 is the source and side 1 the target. */
+
+/* What to read. */
+struct qkv_pairs_request {
+    /* A table with one pair per line and tabs between its columns, "-" for standard input; or, with `target`, the first of
+     * two files with one sentence per line; or, if no file has this path, the common prefix of two files: PATH.L1,
+     * PATH.L2. */
+    const char *path;
+    const char *target; /* the second of two files; NULL: there is none */
+    /* Language codes; for a prefix also the suffixes of its files; NULL: found by the names of files and columns. If the
+     * names show that lang[0] is in the second column or file, the two sides are exchanged, unless `column` is set. */
+    const char *lang[2];
+    int64_t column[2]; /* of a table, from 1; both 0: found by their contents */
+};
+
+/* Lines that were left out. */
+struct qkv_skipped_lines {
+    int64_t count, first; /* first: its number, from 1; 0: none */
+};
+
+enum { QKV_PAIRS_COLUMNS = 32 /* columns of a table that are considered */ };
+
+/* Columns that the header of an export from Anki may name. They hold no sentences. */
+enum qkv_anki_column { QKV_ANKI_GUID, QKV_ANKI_NOTETYPE, QKV_ANKI_DECK, QKV_ANKI_TAGS, QKV_ANKI_COLUMNS };
+
+/* Caller's storage; qkv_pairs_release frees the memory, which is proportional to the text. */
+struct qkv_pairs {
+    int64_t count;
+    int64_t read;    /* lines of the file */
+    int columns;     /* greatest number of columns in a line; 0: two files */
+    int column[2];   /* the columns that were used, from 1 */
+    bool has_header; /* the first line names the columns */
+    bool is_quoted;  /* quotation marks around cells were removed */
+    /* The languages follow from the name of the table's file, whose order may differ from that of its columns. */
+    bool has_named_order;
+    int64_t joined;     /* quoted cells with line breaks, which became spaces */
+    char *path[2];      /* both the same for a table */
+    char lang[2][16];   /* language codes; "" if unknown */
+    int64_t anki_lines; /* header lines of an export from Anki (#separator:tab), which were skipped */
+    /* Columns, from 1, that the header of an export from Anki names and that were therefore skipped; 0: none. */
+    int anki_column[QKV_ANKI_COLUMNS];
+    struct qkv_skipped_lines blank;      /* lines without any text */
+    struct qkv_skipped_lines incomplete; /* lines of a table that end before one of its columns */
+    struct qkv_skipped_lines empty;      /* pairs of which one sentence is empty or white space */
+    /* private */
+    char *text;
+    int64_t *start[2]; /* [count]: offsets of the sentences in `text` */
+    int64_t text_capacity, text_size, capacity[2];
+};
+
+/* Reads pairs. Sentences lose white space at their ends; a tab within one becomes a space. Quotation marks that a
+ * spreadsheet put around cells are removed; a quoted cell may have line breaks, which become spaces. Columns of a table
+ * without sentences are skipped: empty columns, numbers and dates, the attribution in Anki's files, those that the header of
+ * an export from Anki names (#guid column:1), and columns that are the same in all lines, such as a language code; the first
+ * two remaining columns are used.
+ *
+ * Fails with `path: ...` or `path:line: ...` when a file cannot be read or is not text (qkv_lines_next), when a table has
+ * fewer than two columns of sentences, when it names another separator than tabs, when two files differ in their number of
+ * lines or both have a tab in most lines, when a prefix has other than two files, and when no pair is left. After a failure
+ * nothing needs to be released. */
+QKV_API enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request request,
+                                       struct qkv_error *error);
+
+/* A sentence, 0 <= i < count: UTF-8 without tab and line end, not empty. NULL when there is no such pair or side. */
+QKV_API const char *qkv_pairs_text(const struct qkv_pairs *pairs, int64_t i, int side);
+
+QKV_API void qkv_pairs_release(struct qkv_pairs *pairs);
+
+/* ---- sets of pairs ---- */
+
+/* Describes a set of sentence pairs, cleans it, and splits it into training, dev and test pairs.
+ *
+ * Example:
+ *     struct qkv_pairs pairs = {0}; // of qkv_pairs_read
+ *     struct qkv_error error;
+ *     const struct qkv_pairs_parts wanted = {.dev = 100, .test = 100, .seed = 42};
+ *     enum qkv_pairs_part *part = malloc(((size_t)pairs.count + 1) * sizeof *part);
+ *     if (part && !qkv_pairs_split(&pairs, wanted, part, &error))
+ *         for (int64_t i = 0; i < pairs.count; i++)
+ *             if (part[i] == QKV_PAIRS_DEV) puts(qkv_pairs_text(&pairs, i, 0));
+ *     free(part);
+ *     qkv_pairs_release(&pairs);
+ *
+ * Two sentences count as the same when they differ only in upper and lower case, punctuation and white space: a model that
+ * was trained on the translation of "Go!" also knows that of "go". */
+
+/* Description of one side. */
+struct qkv_pairs_side {
+    int64_t words, longest; /* between white space: of all sentences, of the longest one */
+    int64_t characters;     /* code points of all sentences */
+    int64_t alphabet;       /* different code points, without white space */
+    /* The script of most letters, such as "Latin"; "unknown" if qkv does not know it */
+    const char *script;
+    double script_share; /* of the letters, 0 .. 1 */
+    bool has_spaces;     /* false: that script does not separate words */
+    bool is_tokenized;   /* more than half of the sentences look so, for example of the tokenizer of Moses */
+};
+
+struct qkv_pairs_statistics {
+    struct qkv_pairs_side side[2];
+    int64_t repeated; /* pairs that are equal to an earlier one, in every character */
+    int64_t shared;   /* pairs of which a sentence is also in another pair */
+    int64_t copied;   /* pairs whose source and target are the same text */
+    /* Pairs with a tag or an entity of HTML, such as <br> or &nbsp;; entities of a side that is tokenized do not count:
+     * the tokenizer of Moses writes &apos; and the like */
+    int64_t markup;
+};
+
+/* Fails when memory runs out. */
+QKV_API enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pairs_statistics *facts,
+                                           struct qkv_error *error);
+
+/* Removes tags of HTML and replaces entities, such as &nbsp; or &#39;, by their characters; entities of a side that is
+ * tokenized stay, as do unknown ones. Pairs of which a side has nothing else are removed. facts: of these pairs. Returns the
+ * number of pairs that had markup. */
+QKV_API int64_t qkv_pairs_remove_markup(struct qkv_pairs *pairs, const struct qkv_pairs_statistics *facts);
+
+/* Pairs that qkv_pairs_clean removed. */
+struct qkv_pairs_removed {
+    int64_t repeated;   /* equal to an earlier pair, in every character */
+    int64_t unbalanced; /* one side is far longer than expected from the other */
+};
+
+/* Removes repeated and unbalanced pairs. With r the ratio of the characters of both sides in the whole set, a pair of a and b
+ * characters is unbalanced when a r > 3 b + 10 or b > 3 a r + 10. Fails when memory runs out. */
+QKV_API enum qkv_status qkv_pairs_clean(struct qkv_pairs *pairs, struct qkv_pairs_removed *removed,
+                                        struct qkv_error *error);
+
+enum qkv_pairs_part { QKV_PAIRS_TRAIN, QKV_PAIRS_DEV, QKV_PAIRS_TEST, QKV_PAIRS_PARTS };
+
+/* The sizes of the dev and test parts that are wanted; what remains is the training part. */
+struct qkv_pairs_parts {
+    int64_t dev, test; /* each at least 1 */
+    uint64_t seed;
+};
+
+/* Assigns each pair to a part: part [count]. Pairs are drawn at random. All pairs that share a sentence, directly or
+ * through other pairs, go to the same part, so that no sentence of either side is in two parts. Such groups can make dev
+ * and test smaller than wanted, but never larger. The same pairs and seed give the same parts on every machine. Fails when
+ * a part would be empty, when no pairs were read, and when memory runs out. */
+QKV_API enum qkv_status qkv_pairs_split(const struct qkv_pairs *pairs, struct qkv_pairs_parts wanted,
+                                        enum qkv_pairs_part *part, struct qkv_error *error);
 
 #endif

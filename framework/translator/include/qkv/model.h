@@ -1,6 +1,6 @@
 /* A sequence-to-sequence model: parameters, the loss of a batch, and decoding token by token, for
- * any network (transformer, recurrent, or one of the program's own: qkv/network.h; the config chooses).
- * qkv/translator.h translates sentences; qkv/run.h opens trained models.
+ * any network (transformer, recurrent, or one of the program's own, see below; the config chooses); and
+ * translation: search in one batch, and in many batches on many threads. qkv/trainer.h opens trained models.
  *
  * Example:
  *     struct qkv_arena arena = {0};
@@ -36,9 +36,11 @@
 #ifndef QKV_MODEL_H
 #define QKV_MODEL_H
 
-#include "qkv/batch.h"
+#include "qkv/base.h"
 #include "qkv/config.h"
+#include "qkv/corpus.h"
 #include "qkv/graph.h"
+#include "qkv/layers.h"
 
 struct qkv_model;
 struct qkv_network_interface;
@@ -49,6 +51,7 @@ struct qkv_feed_forward;
 struct qkv_multi_head;
 struct qkv_norm;
 struct qkv_positions;
+struct qkv_processes;
 struct qkv_residual;
 struct qkv_single_head_attention;
 
@@ -145,7 +148,7 @@ struct qkv_model {
 
 /* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. Returns NULL with a message
  * when memory runs out, when the config is not valid (qkv_config_finish) or names a network that is not registered
- * (network.h), when a vocabulary has fewer than QKV_SPECIALS entries, and when embeddings are tied but the vocabularies
+ * (qkv_network_register), when a vocabulary has fewer than QKV_SPECIALS entries, and when embeddings are tied but the vocabularies
  * differ in size. */
 QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
                                         int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
@@ -237,7 +240,7 @@ QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
 
 /* Models that translate together. They may have any architectures, but must be made for the same two
  * vocabularies: the id of a token must mean the same to all, which this library cannot see (qkv_vocabulary_difference in
- * vocabulary.h). The same model may occur several times. */
+ * corpus.h). The same model may occur several times. */
 struct qkv_ensemble {
     int64_t count;
     const struct qkv_model *const *models; /* [count] */
@@ -291,5 +294,353 @@ QKV_API const struct qkv_next_scores *qkv_decoding_step(struct qkv_decoding *dec
  * parent is not a row of the last step, later steps fail. Does nothing before qkv_decoding_start. */
 QKV_API void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
 QKV_API void qkv_decoding_free(struct qkv_decoding *decoding);
+
+/* ======== networks of a program ========
+ * The interface for a program's own network: a program that implements it can use training, search, checkpoints, evaluation
+ * and attention maps with its network. The two networks of qkv (models/transformer.c, models/recurrent.c) use this header,
+ * too.
+ *
+ * A network needs a name, declare and forward. A config chooses it with `model.network: NAME`, once the program has
+ * registered it; the network then decides what the keys of model.encoder and model.decoder mean, but they are checked as
+ * those of the network that model.encoder.type names. The checks for the default, transformer, are: num_heads divides
+ * hidden_size, hidden_size is the same in both stacks, and no sentence with </s> is longer than positions.max_length (no
+ * limit with positions.type none). Everything after the hidden states of the decoder (output layer, loss, search) is the
+ * model's. examples/own_network.c is a complete program, examples/own_decoding.c one that also has its own decoding. The
+ * command qkv cannot open runs of such a network; the program uses trainer.h and attention_map.h
+ * instead.
+ *
+ * Example:
+ *     // The program's own functions:
+ *     void *declare(struct qkv_model *model, struct qkv_error *error);
+ *     struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_graph *graph,
+ *                               const struct qkv_batch_view *batch, struct qkv_trace *trace);
+ *     static struct qkv_network_interface network = {.name = "convolution"};
+ *     struct qkv_error error;
+ *     network.declare = declare;
+ *     network.forward = forward;
+ *     if (qkv_network_register(&network, &error)) fprintf(stderr, "%s\n", error.message);
+ *     // From here on, configs with `model.network: convolution` train, and their runs open.
+ */
+
+/* ---- decoding ---- */
+
+/* The fields that the decodings of all networks have. A network that keeps data between steps defines a struct whose first
+ * member is this one; qkv_decoding_new allocates it and zeroes what follows the first member. */
+struct qkv_decoding {
+    const struct qkv_decoding_interface *interface;
+    const struct qkv_model *model; /* of an ensemble: the first */
+    int64_t max_length;            /* tokens (with </s>) that the decoder has positions for */
+    struct qkv_graph *encoder;     /* for the ops that run once per batch; NULL: an ensemble */
+    struct qkv_graph *decoder;     /* for the ops that run once per step; NULL: an ensemble */
+    struct qkv_arena arena;        /* for arrays of one batch; `start` finds its sources here */
+    size_t element_size;           /* bytes of one number of the model's dtype */
+    bool needs_log_sum_exp;        /* qkv_next_scores.log_sum_exp is needed */
+    int64_t rows, length;          /* capacity: hypotheses, steps; 0 before qkv_decoding_start */
+    int64_t sentences;             /* of the batch */
+    int64_t step;                  /* steps done */
+    int64_t active;                /* rows of the last step or reordering: the next step has no more */
+    bool misused;                  /* qkv_decoding_reorder was refused; later steps fail */
+    struct qkv_next_scores next;   /* result of the last step; its arrays are tensors of `decoder` */
+};
+
+/* Decoding token by token: the network's part of qkv_decoding_start, _step and _reorder, which check their
+ * arguments first. Both graphs are bound to the model's parameters, without gradients and dropout; the functions below
+ * reset and run them. The graphs keep every value until they are reset, unless the network lets them share memory
+ * (qkv_graph_share_memory). qkv_network_check_decoding compares a decoding with forward; examples/own_decoding.c has a
+ * complete one. */
+struct qkv_decoding_interface {
+    size_t size; /* of the network's own struct */
+
+    /* Encodes the sources of the batch and makes room for decoding->rows hypotheses of decoding->length tokens. The batch
+     * is a copy without targets in decoding->arena, which later steps may read. */
+    enum qkv_status (*start)(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                             struct qkv_error *error);
+
+    /* Feeds ids[i] to row i of `rows`, which translates sentence sentences[i]; decoding->step tells how many tokens were
+     * fed before. Ids may lie outside the vocabulary: the network must refuse them, as the embedding does when a graph is
+     * built. Builds or rewinds the graph decoding->decoder, which must end with qkv_decoding_add_output of one hidden state
+     * per row, and runs it; the step fails if decoding->next does not have `rows` rows of scores. Values of
+     * decoding->encoder enter this graph by qkv_wrap; in attention, rows of the same sentence may share its keys. */
+    enum qkv_status (*step)(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
+                            const int64_t *sentences, struct qkv_error *error);
+
+    /* Makes row i continue row parents[i] of the last step. */
+    void (*reorder)(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents);
+
+    void (*release)(struct qkv_decoding *decoding); /* frees what is not in graphs or arena; or NULL */
+
+    struct qkv_decoding *(*member)(struct qkv_decoding *decoding, int64_t i); /* NULL: not an ensemble */
+};
+
+/* Adds the model's output layer to the graph of a step and plans the graph's memory: hidden states [rows, D] ->
+ * decoding->next, whose arrays are valid after the graph has run. */
+QKV_API void qkv_decoding_add_output(struct qkv_decoding *decoding, struct qkv_tensor *hidden);
+
+/* ---- the network ---- */
+
+/* A number that configs of the network may set, in `model.settings: "kernel_width=5 depth=2"`. */
+struct qkv_network_setting {
+    const char *name;     /* letters, digits and `_` */
+    double default_value; /* value if the config does not set it */
+    double min, max;
+    bool is_integer;
+};
+
+/* The attention mask (ops.def) of the source tokens of a batch, one number per token: [Ns]. NULL if no token is masked. */
+QKV_API struct qkv_tensor *qkv_source_mask(struct qkv_graph *graph, const struct qkv_batch_view *batch);
+
+struct qkv_network_interface {
+    const char *name; /* letters, digits, `_` and `-` */
+    const struct qkv_network_setting *settings;
+    int setting_count;
+
+    /* Declares the network's parameters in model->parameters, by layers (layers.h) or qkv_parameters_add, according to
+     * model->config; model->source_size and target_size are the sizes of the vocabularies. Returns the data that `forward`
+     * needs, allocated in the arena of the parameters (qkv_arena_allocate); it becomes model->network. Returns NULL with a
+     * message if the config cannot be used, and NULL without a message when memory runs out. */
+    void *(*declare)(struct qkv_model *model, struct qkv_error *error);
+
+    /* The forced pass: hidden states of the decoder [Nt, D] for a batch with targets, with D of model.decoder.hidden_size;
+     * other shapes are refused. Row t of a sentence may depend on all source tokens, but of the targets only on
+     * target_input up to row t, and on no other sentence (qkv_network_check_forward). Attention to the source takes the mask
+     * qkv_source_mask. Records the parts of the pass in the trace (qkv_trace_record), which may be NULL; without
+     * QKV_PART_WEIGHTS there are no attention maps, and the comment of qkv_trace_record lists what needs the other parts.
+     * Errors go to the graph (qkv_graph_fail); qkv_graph_scope names nodes for messages. Must be safe on several threads at
+     * once. */
+    struct qkv_tensor *(*forward)(const struct qkv_model *model, struct qkv_graph *graph,
+                                  const struct qkv_batch_view *batch, struct qkv_trace *trace);
+
+    /* Returns the layers of attention layer `layer` (from 1) of a kind; all NULL when the network has no such layer, so
+     * that the first missing number ends the kind. It is not called for layers above QKV_LAYERS_MAX. Heads of these layers
+     * can be silenced and explained. NULL: the network has no such layers. */
+    struct qkv_attention_layers (*attention)(const struct qkv_model *model, enum qkv_attention_kind kind,
+                                             int64_t layer);
+
+    /* Returns the layers that turn the tokens of a stack into vectors. model.tied_softmax shares the embedding of the
+     * decoder. NULL: none. */
+    struct qkv_input_layers (*inputs)(const struct qkv_model *model, enum qkv_stack_id stack);
+
+    /* NULL: every step runs `forward` for all tokens so far, so the time for a sentence grows at least with the square of
+     * its length. That is correct for every network; a faster decoding must give the same numbers
+     * (qkv_network_check_decoding). */
+    const struct qkv_decoding_interface *decoding;
+};
+
+/* Registers a network until the program ends, for every function that reads configs and runs: qkv_model_new, qkv_train,
+ * qkv_run_open. The interface must stay valid that long. No other thread may use the library during the call. Fails for a
+ * name that has other characters than letters, digits, `_` and `-` or is already registered, for a missing function, a
+ * setting whose default is out of range or a negative number of settings, and when there are 32 networks. */
+QKV_API enum qkv_status qkv_network_register(const struct qkv_network_interface *network,
+                                             struct qkv_error *error);
+
+/* Fails when forward breaks its rules on two short sentences: the shape of its result, rows that change with a later row of
+ * target_input, rows that change with another sentence. A network that looks ahead trains to a loss near 0, and then
+ * translates into nonsense. The parameters must be initialized, because all rows are equal otherwise. Checks nothing when
+ * the model has positions for less than two tokens. qkv_train calls it for networks that a program has registered. */
+QKV_API enum qkv_status qkv_network_check_forward(const struct qkv_model *model, struct qkv_error *error);
+
+/* Fails when the network's decoding gives other log-probabilities than forward (qkv_decoding_new_plain), up to rounding, for
+ * two short sentences: in rows that stay where they are, and in rows that are reordered between steps, some of them continued
+ * twice, others dropped. Such a network trains well and then translates badly. The parameters must be initialized. Checks
+ * nothing when the network has no decoding of its own, the model has positions for less than two tokens, or its products are
+ * narrow (qkv_parameters_set_precision). qkv_train calls it for networks that a program has registered. */
+QKV_API enum qkv_status qkv_network_check_decoding(const struct qkv_model *model, struct qkv_error *error);
+
+/* The value of one of the network's settings for this model; NaN, which must not be cast to an integer, when the network
+ * has no setting of that name. */
+QKV_API double qkv_model_setting(const struct qkv_model *model, const char *name);
+
+/* Makes a decoding that works as that of a network without `decoding`: simple and slow, to test a faster decoding against.
+ * Otherwise as qkv_decoding_new. */
+QKV_API struct qkv_decoding *qkv_decoding_new_plain(const struct qkv_model *model);
+
+/* ---- the parts of a pass ---- */
+
+/* Appends `node` to the trace as a part with this role; copies the other fields (stack, attention, layer, heads) from
+ * `owner`. Does nothing when trace or node is NULL. The graph fails, also without a trace, for roles of attention in a layer
+ * below 1 or of a kind that does not exist, and for QKV_PART_WEIGHTS when the node is no attention op with owner->heads
+ * heads.
+ *
+ * Which parts each feature needs, in the shapes of enum qkv_part_role; a feature that lacks a part is refused with a message that
+ * names the part:
+ *
+ * - attention maps (qkv_attention_collect): WEIGHTS, with a row for each token of the queries' side of a sentence
+ *   and a column for each token of the keys' side.
+ * - measures of heads (qkv_heads_measure): WEIGHTS of exactly the layers and heads that the function attention gives, in the order of
+ *   qkv_model_head; and norms.
+ * - norms (qkv_heads_options.norms): VALUE of each layer with a map, whose layers
+ *   attention gives, with attentional in those of a single head.
+ * - explanations (`qkv explain`): INPUT and MEMORY of the layer, which attention gives; RESIDUAL, too, if the layer is
+ *   pre-norm; of a single head OUTPUT, too, if model.decoder.input_feeding is on, and attentional. EMBEDDING of the stack of
+ *   the queries, of cross attention and of a single head of both stacks, whose embeddings the function inputs gives; its
+ *   positions where POSITIONS are recorded. */
+QKV_API void qkv_trace_record(struct qkv_trace *trace, struct qkv_graph *graph, const struct qkv_part *owner,
+                              enum qkv_part_role role, struct qkv_tensor *node);
+
+/* ======== translation ========
+ * Translates any number of sentences, given as token ids, on several threads (qkv/base.h).
+ *
+ * Example:
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_config config;
+ *     struct qkv_error error;
+ *     const int32_t words[] = {7, 8, 9};
+ *     const struct qkv_ids sources[] = {{3, words}, {2, words}};
+ *     const struct qkv_search_options options = {.beam_size = 1, .n_best = 1};
+ *     struct qkv_workers *workers = qkv_workers_new(2, &error);
+ *     struct qkv_model *model = NULL;
+ *     if (!qkv_config_default(&config, &arena, "example"))
+ *         model = qkv_model_new(&config.model, 100, 120, QKV_FLOAT32, &error);
+ *     struct qkv_translator *translator = model ? qkv_translator_new(model, workers, &error) : NULL;
+ *     const struct qkv_hypothesis *best;
+ *     if (translator && !qkv_translator_run(translator, 2, sources, 32, &options, &best, &error))
+ *         for (int i = 0; i < 2; i++) printf("%d tokens\n", (int)best[i].length);
+ *     qkv_translator_free(translator);
+ *     qkv_model_free(model);
+ *     qkv_workers_free(workers);
+ *     qkv_arena_release(&arena);
+ */
+
+/* ---- search in one batch ----
+ * Greedy search, beam search and sampling over the decoding of any model or ensemble, for the sentences of one batch on
+ * one thread.
+ *
+ * Example:
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_config config;
+ *     struct qkv_error error;
+ *     struct qkv_batch batch = {0};
+ *     struct qkv_batch_view view;
+ *     struct qkv_translations translations = {0};
+ *     const int32_t words[] = {7, 8, 9};
+ *     const struct qkv_ids source = {3, words};
+ *     const struct qkv_search_options options = {.beam_size = 4, .beam_alpha = 1, .n_best = 1};
+ *     struct qkv_model *model = NULL;
+ *     if (!qkv_config_default(&config, &arena, "example"))
+ *         model = qkv_model_new(&config.model, 100, 120, QKV_FLOAT32, &error);
+ *     struct qkv_decoding *decoding = model ? qkv_decoding_new(model) : NULL;
+ *     if (decoding && !qkv_batch_make(&batch, 1, &source, NULL, &error)) {
+ *         qkv_batch_shard(&batch, 0, 1, &view);
+ *         if (!qkv_search(decoding, &view, &options, &translations, &error))
+ *             printf("%d tokens\n", (int)translations.best[0].length);
+ *     }
+ *     qkv_translations_release(&translations);
+ *     qkv_batch_release(&batch);
+ *     qkv_decoding_free(decoding);
+ *     qkv_model_free(model);
+ *     qkv_arena_release(&arena);
+ */
+
+enum { QKV_BEAM_MAX = 1000, QKV_REPETITION_PENALTY_MAX = 1000 };
+
+/* Sampling: each token is drawn from the probabilities of the model instead of searched for. */
+struct qkv_sampling_options {
+    bool enabled; /* false: the others are ignored, search is greedy or by beam */
+    /* Divisor of the logits: below 1 it sharpens the distribution, above 1 it flattens it. Must be above 0. */
+    double temperature;
+    int64_t top_k; /* draw from the top_k most probable tokens; 0: from all */
+    /* Nucleus sampling (Holtzman et al. 2020): draw from the smallest set of most probable tokens whose probabilities,
+     * after temperature and top_k, sum to at least top_p; 1: from all. Above 0, at most 1. */
+    double top_p;
+    uint64_t seed;
+};
+
+/* All fields except beam_size and n_best may be zero. An array of [sentences] has an element for each sentence of the
+ * batch, or of qkv_translator_run. */
+struct qkv_search_options {
+    int64_t beam_size; /* hypotheses kept per sentence, 1 .. QKV_BEAM_MAX; 1: greedy search, samples */
+    double beam_alpha; /* alpha of QKV_LENGTH_PENALTY_WU; 0: no penalty */
+    int64_t n_best;    /* translations returned per sentence, 1 .. beam_size; samples: 1 .. QKV_BEAM_MAX */
+    /* Tokens without </s>; 0: twice the source tokens (without </s>) plus 10, plus the tokens of the prefix. Limited to the
+     * positions of the model. */
+    int64_t max_output_length;
+    bool skip_scores; /* greedy search, samples: leave log_probability and score 0, which is faster */
+
+    /* The divisor of a translation's log-probability. The length counts </s>. WU: ((5 + length) / 6)^alpha (Wu et al. 2016,
+     * section 7); AVERAGE: the length; NONE: 1. */
+    enum qkv_length_penalty length_penalty;
+    int64_t min_output_length; /* tokens without </s>; cut to max_output_length; 0: no minimum */
+    /* No n-gram of this many tokens occurs twice in a translation; the translation ends when every other token would repeat
+     * one. 0: off. */
+    int64_t no_repeat_ngram;
+    /* Makes tokens that the translation already contains less likely: a logit x > 0 becomes x / repetition_penalty, other
+     * logits become x * repetition_penalty (Keskar et al. 2019). At most QKV_REPETITION_PENALTY_MAX; 0 or 1: off. */
+    double repetition_penalty;
+    bool allow_unknown; /* false: no <unk> in translations, except in the prefix */
+    struct qkv_sampling_options sampling;
+
+    const struct qkv_ids *prefixes; /* [sentences]: tokens that the translations begin with; NULL: none */
+    /* [sentences]: a number for each sentence, from 0 to 2^44 - 1. Samples are a function of scores, seed, this number, the
+     * index of the sample and the position; messages name sentences by it. NULL: 0, 1, 2, ... */
+    const int64_t *numbers;
+};
+
+struct qkv_hypothesis {
+    int64_t length;     /* tokens */
+    const int32_t *ids; /* [length], without <s> and </s>; NULL: the sentence has fewer translations */
+    /* Nats; includes the prefix, and </s> if finished. A repetition penalty changes it; temperature, top_k, top_p and
+     * excluded tokens do not: it is the model's own log-probability. */
+    double log_probability;
+    double score;  /* log_probability divided by the length penalty */
+    bool finished; /* false: cut at the maximum length */
+};
+
+/* The translations of a batch; caller's storage, all zero at first. Searching again reuses the
+ * memory and overwrites the translations. */
+struct qkv_translations {
+    int64_t count; /* sentences */
+    /* [count * n_best]: those of sentence s from s * n_best, best first. Samples are in the order in which they were
+     * drawn; the first ones do not depend on n_best. */
+    struct qkv_hypothesis *best;
+    struct qkv_arena arena;
+};
+
+/* Translates the sources of a batch. Deterministic: equal candidates are ordered by their hypothesis (better first), then
+ * by token id (lower first). The other sentences of the batch affect the result of a sentence only by rounding. Samples are
+ * equal if the sentence number, the seed and the scores are equal. Fails where qkv_decoding_start fails, when an option is
+ * out of range, for a prefix that is too long or holds other ids than those of words, and when memory runs out. QKV_FAILED:
+ * the scores of the model are not finite. */
+QKV_API enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
+                                   const struct qkv_search_options *options,
+                                   struct qkv_translations *translations, struct qkv_error *error);
+
+/* The search options of a config: greedy or beam search, with `skip_scores` set. */
+QKV_API struct qkv_search_options qkv_search_options_from_config(const struct qkv_testing_config *testing);
+
+QKV_API void qkv_translations_release(struct qkv_translations *translations);
+
+/* ---- many batches on many threads ---- */
+
+struct qkv_translator;
+
+/* Model and workers must outlive the translator; without workers (NULL) the calling thread computes
+ * alone. Returns NULL, with a message, when memory runs out. */
+QKV_API struct qkv_translator *qkv_translator_new(const struct qkv_model *model, struct qkv_workers *workers,
+                                                  struct qkv_error *error);
+
+/* Makes a translator for an ensemble (qkv_decoding_new_ensemble). Also returns NULL where
+ * qkv_decoding_new_ensemble does. */
+QKV_API struct qkv_translator *qkv_translator_new_ensemble(struct qkv_ensemble ensemble,
+                                                           struct qkv_workers *workers,
+                                                           struct qkv_error *error);
+
+/* Divides the batches of qkv_translator_run among processes, which must all call it for the same sentences and options,
+ * with the same models. Only process 0 gets the translations, which have the same bits as with one process; the other
+ * processes get only the status. Processes must outlive the translator. */
+QKV_API void qkv_translator_divide(struct qkv_translator *translator, struct qkv_processes *processes);
+
+/* Translates `count` sentences. Sentences are sorted by length, longest first, and divided into batches of `batch_size` >
+ * 0; in int8, large batches are divided further, because smaller ones are faster. Each batch is searched by one thread; a
+ * single batch uses all threads for its large products. Sets *best to [count * options->n_best] translations, those of
+ * sentence s from s * n_best, best first, valid until the next call, whose sources and prefixes must not point into them.
+ * options->prefixes and options->numbers, unless NULL, have an element for each source. The results are the same bits for any
+ * number of threads; batch_size and the other sentences affect them only by rounding. Fails where qkv_search fails, when
+ * memory runs out, and for a negative `count` or a `batch_size` below 1; *best is then NULL. */
+QKV_API enum qkv_status qkv_translator_run(struct qkv_translator *translator, int64_t count,
+                                           const struct qkv_ids *sources, int64_t batch_size,
+                                           const struct qkv_search_options *options,
+                                           const struct qkv_hypothesis **best, struct qkv_error *error);
+
+QKV_API void qkv_translator_free(struct qkv_translator *translator); /* NULL: does nothing */
 
 #endif

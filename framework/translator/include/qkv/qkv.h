@@ -6,32 +6,19 @@
  *     printf("qkv %s: %lld numbers\n", qkv_version(), (long long)qkv_tensor_count(x));
  *     qkv_graph_free(graph);
  *
- * engine.h is the engine alone: read its headers first. Then, for translation, model.h and network.h, config.h, trainer.h,
- * run.h, text_translator.h; corpus.h, vocabulary.h and batch.h for the data.
+ * engine.h is the engine alone: read its headers first. Then, for translation, config.h, corpus.h, model.h, trainer.h,
+ * attention_map.h.
  * docs/library.md lists the other headers by task, and explains for all functions which arguments may be NULL and which
  * process-wide state a call changes.
  */
 #ifndef QKV_QKV_H
 #define QKV_QKV_H
 
-#include "qkv/attention_collect.h"
 #include "qkv/attention_map.h"
-#include "qkv/batch.h"
 #include "qkv/config.h"
 #include "qkv/corpus.h"
 #include "qkv/engine.h"
-#include "qkv/format.h"
-#include "qkv/heads.h"
-#include "qkv/metrics.h"
 #include "qkv/model.h"
-#include "qkv/network.h"
-#include "qkv/pairs.h"
-#include "qkv/processes.h"
-#include "qkv/run.h"
-#include "qkv/text_translator.h"
-#include "qkv/tokenizer.h"
 #include "qkv/trainer.h"
-#include "qkv/translator.h"
-#include "qkv/vocabulary.h"
 
 #endif

@@ -1,4 +1,4 @@
-/* Training: from a config to a run folder (run.h).
+/* Training: from a config to a run folder; runs, metrics, evaluation, and the gradient check of a model.
  *
  * Example:
  *     struct qkv_error error = {""};
@@ -15,23 +15,338 @@
  *         printf("%lld updates\n", (long long)result.updates);
  *     qkv_arena_release(&arena);
  *
- * The run can be opened from the first checkpoint on (run.h, text_translator.h). A checkpoint is written at every
+ * The run can be opened from the first checkpoint on (qkv_run_open). A checkpoint is written at every
  * validation, every training.validation_freq updates: killing the process loses only the updates since the last checkpoint,
  * and training that continues with `resume` ends with the same bits as training that was never killed. */
 #ifndef QKV_TRAINER_H
 #define QKV_TRAINER_H
 
 #include "qkv/base.h"
-#include "qkv/batch.h"
+#include "qkv/checkpoint.h"
 #include "qkv/config.h"
 #include "qkv/corpus.h"
 #include "qkv/gradcheck.h"
-#include "qkv/metrics.h"
 #include "qkv/model.h"
 #include "qkv/optimizer.h"
-#include "qkv/processes.h"
-#include "qkv/run.h"
-#include "qkv/translator.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ======== several processes ========
+ * Several processes, started by mpirun, that train one model together: each computes complete shards of every batch, and
+ * process 0 gets the sums, added in the order of qkv/optimizer.h and so with the same bits as in one process. They can
+ * also translate together (qkv_translator_divide, qkv_evaluator_divide). docs/processes.md explains how to start them.
+ *
+ * Example:
+ *     struct qkv_error error;
+ *     struct qkv_processes *processes;
+ *     if (qkv_processes_join(&processes, &error)) fprintf(stderr, "%s\n", error.message);
+ *     if (qkv_processes_rank(processes) == 0) printf("%d processes\n", qkv_processes_count(processes));
+ *     qkv_processes_leave(processes);
+ *
+ * Everywhere, NULL stands for a process that works alone. Processes communicate through MPI; only qkv_processes_join loads
+ * the MPI library. One thread calls these functions; a training step starts another thread, which sends gradients while
+ * backward goes on. */
+
+struct qkv_processes;
+
+/* Joins the processes that mpirun started together with this one; all of them must call it. *processes becomes NULL if
+ * mpirun started only this process, or did not start it; this case only reads environment variables. Fails if qkv was built
+ * without MPI, or the MPI library is missing. */
+QKV_API enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_error *error);
+
+/* Number of this process, from 0, and of all processes. */
+QKV_API int qkv_processes_rank(const struct qkv_processes *processes);
+QKV_API int qkv_processes_count(const struct qkv_processes *processes);
+
+/* Waits until all processes leave, and frees `processes`. If a process has died or given up, ends all processes
+ * immediately, including this one, with exit code 2: write files and print messages before the call. */
+QKV_API void qkv_processes_leave(struct qkv_processes *processes);
+
+/* ======== runs ========
+ * A run: the folder of a trained model. It holds all files that translation needs.
+ *
+ *     qkv.format                  version of the format of the folder (QKV_RUN_FORMAT)
+ *     config.yaml                 the effective config
+ *     source.vocabulary, target.vocabulary
+ *     source.codes, target.codes  merges, where data.src.level or data.trg.level is bpe
+ *     source.pieces, target.pieces  the pieces that cutting keeps, where bpe_min_freq of the side is above 0
+ *     metrics.jsonl               one object a line: training progress and validations
+ *     last.safetensors            where --resume continues: values and the optimizer's moments
+ *     best.safetensors            values of the best validation; translate, evaluate and attention read it
+ *     update-<n>.safetensors      values of the training.keep_best_ckpts best validations, and of the last
+ *                                 training.keep_last_ckpts ones
+ *     snapshot-<n>.safetensors    values in half precision of training.snapshots updates, from 0 to the last
+ *     average.safetensors         where testing.average is above 0: the mean of the best checkpoints (qkv_run_average)
+ *
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_run run;
+ *     if (qkv_run_open(&run, "runs/toy_en_es", NULL, QKV_FLOAT32, &error)) {
+ *         fprintf(stderr, "%s\n", error.message);
+ *     } else {
+ *         printf("%s has %d source types\n", run.config.name, (int)run.source.size);
+ *         qkv_run_release(&run);
+ *     }
+ */
+
+#define QKV_RUN_FORMAT_FILE   "qkv.format"
+#define QKV_RUN_CONFIG        "config.yaml"
+#define QKV_RUN_SOURCE        "source.vocabulary"
+#define QKV_RUN_TARGET        "target.vocabulary"
+#define QKV_RUN_SOURCE_CODES  "source.codes"
+#define QKV_RUN_TARGET_CODES  "target.codes"
+#define QKV_RUN_SOURCE_PIECES "source.pieces"
+#define QKV_RUN_TARGET_PIECES "target.pieces"
+#define QKV_RUN_METRICS       "metrics.jsonl"
+#define QKV_RUN_LAST          "last.safetensors"
+#define QKV_RUN_BEST          "best.safetensors"
+#define QKV_RUN_AVERAGE       "average.safetensors"
+
+/* A trained model, ready for use. Caller's storage. */
+struct qkv_run {
+    const char *path;         /* of the folder */
+    const char *checkpoint;   /* path of the loaded file */
+    struct qkv_config config; /* its data.src.bpe and data.trg.bpe are the merges of the run */
+    struct qkv_vocabulary source, target;
+    struct qkv_bpe *bpe[2]; /* of source and target; NULL: the level is not bpe */
+    struct qkv_model *model;
+    struct qkv_state state; /* of training, when the checkpoint was written */
+    struct qkv_arena arena;
+};
+
+/* Opens a run. `checkpoint` is a file name in the folder, with or without `.safetensors`, or a path. NULL: the average, if
+ * the config has testing.average above 0 and training has ended; else the best checkpoint; else, without any validation,
+ * the last one. `dtype`: of the parameters; a checkpoint of the other precision is converted. The network that the config
+ * names must be registered (model.h). Fails when the folder is missing, is not a run or has a newer format, or a file is
+ * damaged or belongs to another model; QKV_FAILED: a parameter is infinite or NaN, so the model is useless. After a failure
+ * nothing needs to be released (qkv_run_release then does nothing). */
+QKV_API enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *checkpoint,
+                                     enum qkv_dtype dtype, struct qkv_error *error);
+QKV_API void qkv_run_release(struct qkv_run *run);
+
+/* Reads the config of a run, without its model; works also for a run that is still training. The strings of the config live
+ * in the arena. Fails when the folder is missing, is not a run or has a newer format. */
+QKV_API enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *config,
+                                            struct qkv_arena *arena, struct qkv_error *error);
+
+/* ---- averages ----
+ * Averages the parameters of several checkpoints of one run, as Vaswani et al. 2017 do before testing: the mean often
+ * translates better than each of the checkpoints.
+ *
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_average average;
+ *     if (qkv_run_average("runs/toy_en_es", QKV_AVERAGE_BEST, 3, "average", &average, &error))
+ *         fprintf(stderr, "%s\n", error.message);
+ *     else
+ *         printf("mean of %lld checkpoints\n", (long long)average.count);
+ */
+
+/* Which checkpoints to average. */
+enum qkv_average_choice {
+    QKV_AVERAGE_LAST, /* the last ones: training keeps training.keep_last_ckpts */
+    QKV_AVERAGE_BEST, /* the best ones by training.early_stopping_metric: training keeps training.keep_best_ckpts */
+};
+
+enum { QKV_AVERAGE_MAX = 64 }; /* most checkpoints of an average */
+
+struct qkv_average {
+    int64_t count;                   /* checkpoints */
+    int64_t update[QKV_AVERAGE_MAX]; /* [count]: their updates, ascending */
+};
+
+/* Writes the checkpoint `<name>.safetensors` of the run folder `run`: the mean of `count` checkpoints, number by number,
+ * computed in float64 in the order of their updates and rounded once to float32, so that it has the same bits on every
+ * processor. Memory does not grow with `count`. The file has no moments. Its metadata is that of the newest
+ * checkpoint, with `average.choice` (last or best), `average.count`, and `average.1`, `average.2`, ...: the files, in
+ * the order of their updates. qkv_run_open opens it like every other checkpoint.
+ *
+ * An existing file of that name is replaced. Fails, and writes nothing, when the folder is not a run; when it keeps
+ * fewer than `count` such checkpoints (last.safetensors lists them), or `count` is not from 1 to QKV_AVERAGE_MAX; when a
+ * checkpoint is missing, damaged, or of another model; and when `name` is a path, or a name that training writes: last,
+ * best, update-N, snapshot-N. QKV_FAILED: a checkpoint holds infinity or NaN. */
+QKV_API enum qkv_status qkv_run_average(const char *run, enum qkv_average_choice choice, int64_t count,
+                                        const char *name, struct qkv_average *average,
+                                        struct qkv_error *error);
+
+/* ---- quantised runs ----
+ * Quantises a run: makes a new run of a quarter of the size, whose matrices are int8.
+ *
+ * Example:
+ *     struct qkv_error error;
+ *     if (qkv_run_quantize("runs/toy_en_es", NULL, "runs/toy_int8", &error))
+ *         fprintf(stderr, "%s\n", error.message);
+ *
+ * The new run translates as the old one does with products in int8 (qkv/base.h), and cannot be trained further. */
+
+/* Writes a checkpoint of the run `path`, chosen as by qkv_run_open, in int8 into the folder `output`, with all files that
+ * translation needs. Fails if `output` exists already, unless it is an empty folder, and where qkv_run_open fails. */
+QKV_API enum qkv_status qkv_run_quantize(const char *path, const char *checkpoint, const char *output,
+                                         struct qkv_error *error);
+
+/* ======== metrics ========
+ * Metrics: the table of all metrics (qkv/metrics.def), and an accumulator that computes them. Scores and signatures are those of sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
+ *
+ * Example:
+ *     const char *reference = "the cat is on the mat";
+ *     struct qkv_scorer scorer = {.options = {.lowercase = true}};
+ *     struct qkv_error error = {""};
+ *     if (!qkv_scorer_add(&scorer, "The cat sat on the mat", &reference, 1, &error)) {
+ *         struct qkv_scores scores = qkv_scorer_scores(&scorer);
+ *         printf("%.2f %.2f\n", scores.value[QKV_METRIC_BLEU], scores.value[QKV_METRIC_CHRF]);
+ *     }
+ *     qkv_scorer_release(&scorer);
+ *
+ * The accumulator is caller's storage: fill in the options (all zero: sacreBLEU's defaults), add each segment once, read the
+ * scores as often as you like, release. A segment is a hypothesis, which is the translation to score, with its references.
+ *
+ * Texts are UTF-8, not tokenized. A byte that is not valid UTF-8 counts as one U+FFFD. BLEU and chrF are 0 to
+ * 100, more is better; TER is 0 or more, less is better.
+ *
+ * A reference that is NULL is missing: segments may have different numbers of references, and the signature
+ * then says `nrefs:var`. An empty hypothesis or reference is a text of no words, not a missing one.
+ *
+ * Adding fails, and adds nothing, when a segment has no reference, an option is out of range or memory runs out. */
+
+#define QKV_BLEU_ORDER         4    /* n-grams of 1 to 4 words */
+#define QKV_BLEU_SMOOTHING_MAX 1000 /* greatest smoothing value */
+#define QKV_CHRF_CHARACTERS    6    /* default: n-grams of 1 to 6 characters */
+#define QKV_CHRF_BETA          2    /* default: recall counts twice as much as precision */
+#define QKV_CHRF_BETA_MAX      1000 /* greatest beta */
+#define QKV_CHRF_LONGEST       10   /* the longest n-grams of characters */
+#define QKV_CHRF_WORDS         4    /* the longest n-grams of words */
+#define QKV_CHRF_ORDERS        (QKV_CHRF_LONGEST + QKV_CHRF_WORDS)
+
+/* How BLEU splits a text into words. */
+enum qkv_bleu_tokenizer {
+    QKV_BLEU_13A, /* as mteval-v13a: punctuation marks are words, but not inside numbers such as 1,000.5 */
+    QKV_BLEU_INTL, /* as mteval-v14: every punctuation mark (Unicode category P) that is not between digits, and every
+                      symbol (S) is a word */
+    QKV_BLEU_NONE, /* split at white space: for text that is tokenized */
+    QKV_BLEU_CHAR, /* every character that is not white space is a word: for languages without spaces */
+};
+enum { QKV_BLEU_TOKENIZERS = QKV_BLEU_CHAR + 1 };
+
+/* Smoothing of BLEU: what counts for an n-gram order without matches (Chen and Cherry 2014). */
+enum qkv_bleu_smoothing {
+    QKV_BLEU_EXP,   /* half a match for the first such order, a quarter for the next one, and so on (NIST) */
+    QKV_BLEU_FLOOR, /* a fixed number of matches, 0.1 */
+    QKV_BLEU_ADD_K, /* adds 1 to matches and n-grams of every order but the first, with or without matches */
+    QKV_BLEU_UNSMOOTHED, /* nothing: the score is 0 */
+};
+enum { QKV_BLEU_SMOOTHINGS = QKV_BLEU_UNSMOOTHED + 1 };
+
+/* The metrics of texts:
+ * - corpus BLEU (Papineni et al. 2002): the geometric mean of the clipped n-gram precisions of orders 1 to 4, times the
+ *   brevity penalty. With several references an n-gram is clipped at its highest count in any of them, and the reference
+ *   length is that of the closest reference (the shorter of two equally close);
+ * - corpus chrF (Popovic 2015): the F score of n-gram precision and recall, each averaged over those character orders 1 to 6
+ *   (white space removed) for which both hypothesis and reference have n-grams; recall counts beta times as much as
+ *   precision. With `word_order` 2 it is chrF++ (Popovic 2017), which averages over word orders 1 and 2 as well; a
+ *   punctuation mark at the end of a word, or else at its start, is then a word of its own. Of several references, the one
+ *   that gives the segment its best score counts;
+ * - corpus TER (Snover et al. 2006): the number of edits that turn the hypothesis into a reference, in percent of the
+ *   reference words. An edit inserts, deletes or replaces a word, or moves a block of words. The shifts are found as tercom
+ *   finds them, greedily and with limits: blocks of at most 10 words, at most 50 words away, and at most 1000 candidates for
+ *   a pair of texts. Of several references the one with the fewest edits counts, with the mean length of all of them.
+ *   References without words: 100 where there are edits, else 0. */
+
+/* ---- all metrics (qkv/metrics.def) ---- */
+
+/* The tables of the command line that show only some metrics, as bits: those of `qkv evaluate --by-length` and of
+ * `qkv compare`. */
+enum { QKV_COLUMN_BY_LENGTH = 1, QKV_COLUMN_COMPARE = 2 };
+
+/* How a metric is named and shown. */
+struct qkv_metric_info {
+    const char *key;   /* in JSON */
+    const char *title; /* in the table of `qkv evaluate`, which has a row for each metric: "token accuracy" */
+    /* Where there is less room, in the line of a validation and in heads of columns: "tokens" */
+    const char *label;
+    const char *unit; /* shown after the title; NULL: none, or percent */
+    int digits;       /* after the decimal point, in tables */
+    int line_digits;  /* after the decimal point, in the line that a validation prints */
+    bool percent;     /* a share of 0 to 1, which is shown in percent */
+    bool lower_is_better;
+    bool of_texts;    /* computed from translations and references; false: from qkv_score_counts */
+    bool on_request;  /* computed only where qkv_text_options.metrics names it, because it is slow */
+    unsigned columns; /* bits QKV_COLUMN_...: the tables with a column for the metric */
+};
+
+/* NULL for a metric that does not exist. */
+QKV_API const struct qkv_metric_info *qkv_metric_info(enum qkv_metric metric);
+
+/* Sums over sentences, from which the metrics are computed whose `of_texts` is false. */
+struct qkv_score_counts {
+    int64_t sentences, tokens;      /* target tokens, </s> counted */
+    double negative_log_likelihood; /* of the references, nats, without smoothing */
+    double correct;                 /* reference tokens that the model finds most probable; a whole number */
+    int64_t translated;             /* sentences whose translation is known */
+    int64_t exact_matches;          /* translations that equal their reference, token for token */
+};
+
+/* The values of all metrics, and the counts. */
+struct qkv_scores {
+    struct qkv_score_counts counts;
+    double value[QKV_METRIC_COUNT]; /* by enum qkv_metric */
+};
+
+/* How texts are compared. All zero: sacreBLEU's defaults. */
+struct qkv_text_options {
+    /* Which text metrics to compute: a bit 1 << QKV_METRIC_... for each; 0: all that are not `on_request`. */
+    unsigned metrics;
+    bool lowercase; /* BLEU and chrF: Unicode lower case before all else; the signature says case:lc */
+    /* BLEU */
+    enum qkv_bleu_tokenizer tokenizer;
+    enum qkv_bleu_smoothing smoothing;
+    double smoothing_value; /* of floor and add-k, at most QKV_BLEU_SMOOTHING_MAX; 0: 0.1 and 1 */
+    bool
+        effective_order; /* average only over the orders for which the hypotheses are long enough: for single sentences */
+    /* chrF */
+    int character_order; /* 1 to 10; 0: 6 */
+    int word_order;      /* 0 to 4. 0: chrF; 1 or 2: chrF+, chrF++ */
+    double beta;         /* at most QKV_CHRF_BETA_MAX; 0: 2 */
+    /* TER */
+    bool ter_normalized;     /* tokenizes punctuation and replaces entities as tercom's normalization does */
+    bool ter_no_punctuation; /* removes . , ? : ; ! " ( ) */
+    bool ter_case_sensitive; /* false: lower case; the signature says case:lc */
+};
+
+/* Accumulates all metrics. Caller's storage, all zero but for the options; the caller adds to the counts. */
+struct qkv_scorer {
+    struct qkv_text_options options; /* set before the first text */
+    struct qkv_score_counts counts;
+    /* Private: */
+    struct qkv_statistics *statistics[QKV_METRIC_COUNT]; /* of the text metrics; NULL before the first text */
+    int64_t fewest_references, most_references;          /* of a segment so far; 0 before the first */
+    struct qkv_arena scratch;
+};
+
+/* Adds one translation and its `count` references. Fails, and adds to none of the metrics, when all references are NULL, an
+ * option of a metric that is computed is out of range, or memory runs out. */
+QKV_API enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translation,
+                                       const char *const *references, int64_t count, struct qkv_error *error);
+
+/* All metrics. Metrics of counts are NaN if there are no tokens or sentences; metrics of texts are 0 if no text was added
+ * or the options do not select them. */
+QKV_API struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer);
+
+/* The text metrics of the segment that was added last, as if it were the only one; the others are NaN. */
+QKV_API struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer);
+
+/* Writes the title of a metric, cut to `size` bytes with the NUL: the title of its info, or another one that depends on the
+ * options, such as chrF++. */
+QKV_API void qkv_scorer_title(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text,
+                              size_t size);
+
+/* Writes the signature of a text metric, which says how it was computed, such as
+ * `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0`, cut to `size` bytes with the NUL. Writes "" if the metric has none, or no text was added. */
+QKV_API void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text,
+                                  size_t size);
+
+QKV_API void qkv_scorer_release(struct qkv_scorer *scorer);
 
 /* ---- the loss of a batch ----
  * The loss of a translation model on a batch of sentence pairs, for data parallelism (qkv/optimizer.h). The split into shards
@@ -184,7 +499,7 @@ struct qkv_train_progress {
 /* Reported after each validation. */
 struct qkv_train_validation {
     int64_t update;
-    struct qkv_scores scores; /* scores.value[QKV_METRIC_BLEU] and so on (metrics.h) */
+    struct qkv_scores scores; /* scores.value[QKV_METRIC_BLEU] and so on */
     bool best;                /* the best so far, by training.early_stopping_metric */
     int64_t samples;          /* translations to show */
     const char *const *source, *const *reference, *const *translation; /* [samples] */
@@ -242,7 +557,7 @@ enum qkv_train_end {
     QKV_TRAIN_STOPPED,  /* the listener stopped it; --resume continues */
 };
 
-/* Scores are as in struct qkv_scores (metrics.h): accuracies from 0 to 1, BLEU and chrF from 0 to 100. */
+/* Scores are as in struct qkv_scores: accuracies from 0 to 1, BLEU and chrF from 0 to 100. */
 struct qkv_train_result {
     enum qkv_train_end end;
     int64_t updates;
@@ -286,7 +601,7 @@ QKV_API enum qkv_status qkv_train_measure(const struct qkv_config *config, int t
 
 /* ---- the gradient check of a model ----
  * The gradient check of a translation model on the first sentences of its training text: does the same as `qkv gradcheck
- * CONFIG` and `qkv gradcheck RUN`, but also works for a program's own network (qkv/network.h), which the command cannot
+ * CONFIG` and `qkv gradcheck RUN`, but also works for a program's own network (qkv/model.h), which the command cannot
  * open.
  *
  * Example:
