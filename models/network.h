@@ -97,4 +97,14 @@ enum qkv_status qkv_network_check(const struct qkv_model_config *config, struct 
 /* Fails when an option is out of range. */
 enum qkv_status qkv_search_options_check(const struct qkv_search_options *options, struct qkv_error *error);
 
+/* Makes a decoding that works as that of a network without `decoding`: simple and slow, to test a faster decoding against.
+ * Otherwise as qkv_decoding_new. */
+struct qkv_decoding *qkv_decoding_new_plain(const struct qkv_model *model);
+
+/* Groups of tokens in group_max; the last may have fewer than QKV_GROUP tokens. */
+static inline int64_t qkv_next_groups(const struct qkv_next_scores *next)
+{
+    return next->classes > 0 ? (next->classes - 1) / QKV_GROUP + 1 : 0;
+}
+
 #endif

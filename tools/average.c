@@ -1,6 +1,7 @@
 /* qkv average: the mean of several checkpoints of a run, as a new checkpoint. */
 #include "command.h"
 #include "print.h"
+#include "run/checkpoints.h"
 #include "terminal.h"
 
 #include "qkv/trainer.h"

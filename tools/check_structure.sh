@@ -25,7 +25,7 @@ folders="framework/engine/core framework/engine/graph framework/engine/kernels f
 # folders: each has the lowest folder that may include it.
 public="framework/engine/include/qkv framework/translator/include/qkv"
 engine=${public%% *} translator=${public##* }
-owners="$translator/qkv.h:tools $engine/engine.h:framework/engine/optimize $engine/optimizer_options.h:framework/engine/core
+owners="$translator/qkv.h:tools $engine/engine.h:framework/engine/optimize
     $translator/trainer.h:framework/translator/processes $translator/attention_map.h:framework/translator/draw"
 
 longest_file=800

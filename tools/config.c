@@ -1,5 +1,6 @@
 /* qkv config: checks a config and prints its complete form. */
 #include "config.h"
+#include "config/schema.h"
 
 #include "command.h"
 #include "print.h"

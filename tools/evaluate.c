@@ -9,6 +9,7 @@
 #include "search_options.h"
 #include "terminal.h"
 #include "text_notes.h"
+#include "train/training.h"
 #include "unknown_words.h"
 
 #include "processes/processes.h"

@@ -5,6 +5,7 @@
 #include "print.h"
 #include "search_options.h"
 #include "terminal.h"
+#include "train/training.h"
 #include "unknown_words.h"
 
 #include "core/file.h"

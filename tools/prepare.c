@@ -3,6 +3,7 @@
 #include "config.h"
 #include "print.h"
 #include "terminal.h"
+#include "train/training.h"
 
 #include "qkv/trainer.h"
 

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "print.h"
 #include "program.h"
+#include "run/checkpoints.h"
 #include "terminal.h"
 
 #include "compare/run_set.h"

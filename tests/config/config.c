@@ -1,4 +1,5 @@
 #include "qkv/config.h"
+#include "config/schema.h"
 #include "qkv/base.h"
 
 #include "config_text.h"

@@ -1,4 +1,5 @@
 /* BPE dropout: the pieces that epochs draw for the same words. */
+#include "data/corpus.h"
 #include "qkv/corpus.h"
 #include "qkv/trainer.h"
 

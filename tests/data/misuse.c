@@ -1,11 +1,13 @@
 /* Calls that a program should not make: each is refused, or does what its header says, and none reaches memory that it must
  * not. */
+#include "data/corpus.h"
 #include "framework/engine/core/text.h"
 #include "framework/translator/data/batch.h"
 #include "framework/translator/data/bpe.h"
 #include "qkv/corpus.h"
 #include "qkv/trainer.h"
 #include "report/alignment_score.h"
+#include "train/training.h"
 
 #include "encoded.h"
 #include "support.h"

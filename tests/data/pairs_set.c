@@ -1,4 +1,5 @@
 /* Describing, cleaning and splitting sets of pairs. */
+#include "data/pairs.h"
 #include "qkv/corpus.h"
 
 #include "refusal.h"

@@ -1,5 +1,6 @@
 /* Sentences as a model reads them: words whose punctuation marks are typographic in the line, and not in the vocabulary, or the
  * reverse. */
+#include "data/corpus.h"
 #include "framework/engine/core/text.h"
 #include "support.h"
 

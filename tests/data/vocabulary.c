@@ -1,3 +1,4 @@
+#include "data/corpus.h"
 #include "framework/engine/core/text.h"
 #include "qkv/corpus.h"
 

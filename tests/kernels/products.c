@@ -1,5 +1,6 @@
 /* Matrix products of every size class and orientation, with the kernels of every instruction set and in both
  * precisions, compared with sums in double: values and gradients (products of other orientations). */
+#include "graph/internal.h"
 #include "numbers.h"
 #include "support.h"
 

@@ -1,5 +1,6 @@
 /* Networks of a program that break the rules of network.h, and batches that no function of the library has made: an error,
  * never an access outside of an array. */
+#include "models/network.h"
 #include "own_network.h"
 #include "tiny.h"
 

@@ -1,4 +1,5 @@
 /* Walks through models: the terms of each number add up to it, and the last steps are the words that the model predicts. */
+#include "data/corpus.h"
 #include "framework/engine/core/memory.h"
 #include "framework/engine/core/text.h"
 #include "tiny.h"

@@ -1,4 +1,5 @@
 /* A run as one block of bytes, as a page holds it. */
+#include "data/corpus.h"
 #include "framework/translator/config/config_keys.h"
 #include "framework/translator/data/bpe.h"
 #include "framework/translator/run/packed_run.h"

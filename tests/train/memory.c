@@ -1,6 +1,7 @@
 /* Training steps call malloc zero times after the first one; this program counts the calls. */
 #include "qkv/optimizer.h"
 #include "qkv/trainer.h"
+#include "train/training.h"
 
 #include "support.h"
 #include "tiny.h"

@@ -1,3 +1,4 @@
+#include "config/schema.h"
 #include "framework/engine/optimize/optimize.h"
 #include "qkv/config.h"
 

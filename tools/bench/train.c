@@ -1,6 +1,7 @@
 /* The measurement of training steps. */
 #include "bench.h"
 #include "core/system.h"
+#include "train/training.h"
 
 #include "models/network.h"
 #include "qkv/optimizer.h"

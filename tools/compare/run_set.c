@@ -2,6 +2,7 @@
 #    define _DEFAULT_SOURCE /* realpath */
 #endif
 #include "compare/run_set.h"
+#include "run/checkpoints.h"
 
 #include "config.h"
 #include "print.h"

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "init/init.h"
 #include "terminal.h"
+#include "train/training.h"
 
 #include "core/file.h"
 

@@ -1,5 +1,6 @@
 /* What a page shows about the heads of its model, measured on sentence pairs, and how the model learned: snapshots and losses. */
 #include "page/page.h"
+#include "train/training.h"
 
 #include "print.h"
 #include "search_options.h"

@@ -1,4 +1,5 @@
 #include "run_processes.h"
+#include "data/corpus.h"
 #include "processes/processes.h"
 
 #include "attention_options.h"

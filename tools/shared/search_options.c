@@ -1,5 +1,6 @@
 #include "search_options.h"
 #include "core/choices.h"
+#include "data/corpus.h"
 
 #include "print.h"
 

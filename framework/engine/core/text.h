@@ -79,4 +79,12 @@ int32_t qkv_types_find(const struct qkv_types *types, const char *token);
 /* The string of a number, 0 <= type < size, else NULL; valid until the next string is added. */
 const char *qkv_types_token(const struct qkv_types *types, int64_t type);
 
+/* ---- numbered strings ---- */
+
+/* Adds `frequency` to the frequency of a string, which is copied if it is new. The sum stays within int64_t. Returns its
+ * number. When there is no memory, returns -1 and empties the types. */
+int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t frequency);
+
+void qkv_types_release(struct qkv_types *types);
+
 #endif

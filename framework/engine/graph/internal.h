@@ -123,4 +123,9 @@ static inline struct qkv_int8_layout qkv_int8_layout_of(const struct qkv_paramet
     return (struct qkv_int8_layout){columns, rows, 1, columns};
 }
 
+/* Lets qkv_forward split products with large matrices among `workers`. It computes on the caller's thread alone while the
+ * workers are busy with other work, and with NULL (the default). Results have the same bits either way. Meant for graphs
+ * that run one at a time. */
+void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *workers);
+
 #endif

@@ -5,8 +5,8 @@
 #define QKV_KERNELS_REGISTRY_H
 
 #include "graph/graph.h"
+#include "qkv/base.h"
 #include "qkv/graph.h"
-#include "qkv/optimizer_options.h"
 
 enum { QKV_UPDATE_SCALARS = 4 };
 

@@ -1,4 +1,4 @@
-/* Parallel text, read pair by pair, for a corpus and for what is made from one. */
+/* Private: parallel text, read pair by pair; vocabularies and corpora for the library itself. */
 #ifndef QKV_DATA_CORPUS_H
 #define QKV_DATA_CORPUS_H
 
@@ -59,5 +59,36 @@ void qkv_parallel_text_release(struct qkv_parallel_text *text);
 
 /* Adds a sentence to a CRC-32: its ids as little-endian numbers, then -1. */
 unsigned long qkv_ids_checksum(unsigned long sum, const int32_t *ids, int64_t count);
+
+/* ---- vocabularies ---- */
+
+/* Builds one vocabulary for `count` texts (two texts: a joint vocabulary): the special tokens, then the types, the most
+ * frequent first; types of equal frequency in the order of their bytes, so that the order of the text has no effect. It
+ * leaves out types that occur less often than `minimum`, types beyond the first `limit` (special tokens not counted; 0: no
+ * limit), and types that are spelled like a special token: "</s>" in a text is an unknown word. Fails when there is no
+ * memory. */
+enum qkv_status qkv_vocabulary_build(struct qkv_vocabulary *vocabulary, int64_t count,
+                                     const struct qkv_types *const *texts, int64_t limit, int64_t minimum,
+                                     struct qkv_error *error);
+
+/* The first id whose token differs, or that only one of the vocabularies has; -1: they are the same. */
+int32_t qkv_vocabulary_difference(const struct qkv_vocabulary *a, const struct qkv_vocabulary *b);
+
+/* The CRC-32 of the file that qkv_vocabulary_save writes. A checkpoint stores it and refuses another vocabulary. */
+uint32_t qkv_vocabulary_checksum(const struct qkv_vocabulary *vocabulary);
+
+/* ---- corpora ---- */
+
+/* Cuts the words of an encoded corpus into other pieces, where bpe_dropout of a side is above 0 and the corpus was read
+ * with options.bpe_dropout: a pure function of seed, epoch, side and sentence (Provilkov et al. 2020). At each step of
+ * cutting a word, each place where a merge applies is skipped with the probability bpe_dropout; a sentence that would
+ * become longer than max_length is cut without dropout. Until the first call, all words are cut without dropout. Afterwards
+ * batches must be planned again with qkv_batches_epoch: qkv_batches_get refuses until then. The values of `data` are those
+ * that qkv_corpus_read saw; the merges must still exist. Does not call malloc. Does nothing where no side has dropout. */
+void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch);
+
+/* A CRC-32 of the ids of an encoded corpus and, with keep_raw, of its lines, to detect a changed text. 0 before the corpus
+ * is encoded. */
+uint32_t qkv_corpus_checksum(const struct qkv_corpus *corpus);
 
 #endif

@@ -1,6 +1,7 @@
 /* Prepared corpora: their layout, and opening them. Everything in a file is checked here, so that no user of the corpus reads
  * outside the map. */
 #include "data/prepared.h"
+#include "data/corpus.h"
 
 #include "config/config_keys.h"
 #include "core/file.h"

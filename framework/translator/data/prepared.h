@@ -1,5 +1,5 @@
 /* Prepared corpora: a training text as ids in a file x.prepared, which is mapped into memory instead of being read, so that
- * it may be larger than memory. qkv_corpus_prepare (qkv/corpus.h) writes it, qkv_corpus_read opens it.
+ * it may be larger than memory. qkv_corpus_prepare writes it, qkv_corpus_read opens it.
  *
  * The file is a header and then the sections, each of which starts at a multiple of 8 bytes, with zeros between. Numbers are in
  * the byte order of the machine that wrote them. The header has the CRC-32 of itself and of each section. */
@@ -100,5 +100,34 @@ enum qkv_status qkv_prepared_encode(struct qkv_corpus *corpus, const struct qkv_
 
 /* Unmaps the file; the corpus is then empty. */
 void qkv_prepared_close(struct qkv_corpus *corpus);
+
+/* ---- texts that are larger than memory ---- */
+
+/* What qkv_corpus_prepare has written. The counts of pairs mean the same as in struct qkv_corpus. */
+struct qkv_prepared_counts {
+    int64_t read, count, long_sources, long_targets;
+    int64_t tokens[2], unknown[2], vocabulary_size[2]; /* of source and target */
+    int64_t bytes;                                     /* of the file */
+};
+
+/* Writes the training text at `path` to `file`, x.prepared: the ids of the pairs that drop_long keeps, the vocabularies and
+ * merges that produced the ids, and the values of `data` on which they depend. The text is read twice, for byte-pair
+ * encoding up to four times; memory grows only with the number of types.
+ *
+ * `vocabularies`: the vocabularies of source and target, for example of a run; the merges are then `bpe` of both sides of
+ * `data`. NULL: builds vocabularies and merges from the text, as qkv_corpus_vocabularies and qkv_corpus_merges do.
+ *
+ * When `file` is then passed to qkv_corpus_merges and qkv_corpus_read as the path, the result is the same corpus as from
+ * `path`, but its arrays are read-only views of the mapped file: the system reads a page when it is used, and drops it when
+ * memory is short. Do not change the file while a corpus is open: if it became shorter, a signal would end the process.
+ * Replacing it by a new file, as this function does, is safe. qkv_corpus_read checks the complete file, and fails with
+ * `file: ...` when it is damaged or was written by another version of qkv, when `data` has another value or other merges,
+ * and with options.keep_raw or without options.drop_long; qkv_corpus_encode fails for other vocabularies.
+ *
+ * Fails, and writes no file, as qkv_corpus_merges and qkv_corpus_read do, if the name of `file` does not end in .prepared,
+ * if it cannot be written, and with bpe_dropout, which cuts words differently in each epoch. */
+enum qkv_status qkv_corpus_prepare(const char *file, const char *path, const struct qkv_data_config *data,
+                                   const struct qkv_vocabulary *const vocabularies[2],
+                                   struct qkv_prepared_counts *counts, struct qkv_error *error);
 
 #endif

@@ -1,3 +1,4 @@
+#include "data/corpus.h"
 #include "qkv/corpus.h"
 
 #include "core/file.h"

@@ -180,4 +180,17 @@ struct qkv_text_metric {
 #define TEXT_METRIC(NAME, name, ...) extern const struct qkv_text_metric qkv_text_metric_##name;
 #include "qkv/metrics.def"
 
+/* ---- what the tools show ---- */
+
+/* The text metrics of the segment that was added last, as if it were the only one; the others are NaN. */
+struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer);
+
+/* Writes the title of a metric, cut to `size` bytes with the NUL: the title of its info, or another one that depends on the
+ * options, such as chrF++. */
+void qkv_scorer_title(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size);
+
+/* Writes the signature of a text metric, which says how it was computed, such as
+ * `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0`, cut to `size` bytes with the NUL. Writes "" if the metric has none, or no text was added. */
+void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size);
+
 #endif

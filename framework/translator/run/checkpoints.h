@@ -79,4 +79,9 @@ enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_config *data,
 /* "<folder>/<name>" in the arena; NULL when memory runs out. */
 const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name);
 
+/* Reads the config of a run, without its model; works also for a run that is still training. The strings of the config live
+ * in the arena. Fails when the folder is missing, is not a run or has a newer format. */
+enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *config, struct qkv_arena *arena,
+                                    struct qkv_error *error);
+
 #endif

@@ -1,4 +1,5 @@
 /* The folder of a run: its files and checkpoints, opening it, and what its model was trained with. */
+#include "data/corpus.h"
 #include "run/checkpoints.h"
 
 #include "config/config_keys.h"

@@ -1,5 +1,6 @@
 /* The checkpoints of a training: where it is, to and from their state; which of them are kept, in three lists; and the average
  * that ends a training. */
+#include "data/corpus.h"
 #include "optimize/optimize.h"
 #include "train/training.h"
 

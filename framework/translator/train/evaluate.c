@@ -1,5 +1,6 @@
 #include "models/network.h"
 #include "qkv/trainer.h"
+#include "train/training.h"
 
 #include "config/config_keys.h"
 #include "core/memory.h"

@@ -1,5 +1,7 @@
 /* Everything before the first update: reads and checks all input, makes the model, compares processes, restores or begins the
  * run. */
+#include "data/corpus.h"
+#include "data/prepared.h"
 #include "train/training.h"
 
 #include "checkpoint/safetensors.h"

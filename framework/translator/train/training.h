@@ -9,6 +9,7 @@
 #ifndef QKV_TRAIN_TRAINING_H
 #define QKV_TRAIN_TRAINING_H
 
+#include "data/prepared.h"
 #include "metrics/links.h"
 #include "qkv/optimizer.h"
 #include "qkv/trainer.h"
@@ -284,5 +285,41 @@ enum qkv_status qkv_notices_restore(struct training *training, struct qkv_error 
 
 /* Called when training.patience ends the training. */
 void qkv_notice_patience(struct training *training);
+
+/* ---- for the commands ---- */
+
+/* Time and size of training on this machine. */
+struct qkv_train_cost {
+    double seconds_per_update;
+    double seconds_per_validation; /* of an untrained model, whose translations are long; 0: no data.dev */
+    int64_t parameters;            /* number of parameters */
+    int64_t batches;               /* of an epoch */
+};
+
+/* Measures the training that a config describes: reads all input, does updates for `seconds` seconds, but at least three
+ * updates, and one validation, and discards the result. Writes no files and needs no run folder. Fails as qkv_train
+ * does. */
+enum qkv_status qkv_train_measure(const struct qkv_config *config, int threads, double seconds,
+                                  struct qkv_train_cost *cost, struct qkv_error *error);
+
+/* Writes the text data.train of a config to `file`, x.prepared, as qkv_corpus_prepare does, with the vocabularies and
+ * merges that qkv_train would use: those of the run that training.from names, or, if training.from_vocabulary is new or
+ * there is no such run, those of the text. With data.train set to `file`, qkv_train then gives the same bits as from the
+ * text. Fails, and writes no file, as qkv_corpus_prepare does, and where qkv_train refuses training.from. */
+enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *file,
+                                  struct qkv_prepared_counts *counts, struct qkv_error *error);
+
+/* Reserves memory for every batch of `batches`, in any epoch, with the model and objective of `loss`: steps then never call
+ * malloc, except that the matrix library allocates a buffer per thread in its first product. Reserving does not write to the
+ * memory, so that unused pages take no physical memory. Fails when memory runs out, and where a step would fail: for a
+ * sentence longer than the positions. */
+enum qkv_status qkv_batch_loss_reserve(const struct qkv_batch_loss *loss, struct qkv_data_parallel *parallel,
+                                       const struct qkv_batches *batches, struct qkv_error *error);
+
+/* Fails unless the model has a position for every token of a corpus, </s> included; the message names the line of the first
+ * sentence that is too long. Fails for a corpus of types only; otherwise always succeeds for models without a table of
+ * positions. `path`: of the corpus, for the message. */
+enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
+                                const struct qkv_model_config *model, struct qkv_error *error);
 
 #endif

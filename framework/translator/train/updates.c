@@ -1,5 +1,6 @@
 /* The loss of a batch, the model and its optimizer, and one update, also in several processes: process 0 commands, and only it
  * decides, writes files and validates; the others compute the gradients of their shards. */
+#include "data/corpus.h"
 #include "train/training.h"
 
 #include "core/exchange.h"

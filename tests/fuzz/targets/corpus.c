@@ -1,4 +1,5 @@
 /* Fuzz target: parallel text, as one .tsv, as two files, as .gz of one or several members, and as the bytes of a .gz. */
+#include "data/corpus.h"
 #include "harness.h"
 
 #include "qkv/corpus.h"

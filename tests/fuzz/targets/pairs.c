@@ -1,5 +1,6 @@
 /* Fuzz target: sentence pairs as people have them, in a table or two files: read, described, cleaned, split. What comes out is
  * what training reads. */
+#include "data/pairs.h"
 #include "harness.h"
 
 #include "qkv/corpus.h"

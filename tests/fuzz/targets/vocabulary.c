@@ -1,4 +1,5 @@
 /* Fuzz target: a vocabulary. One that is accepted reads back as the same file, and every token has its own id. */
+#include "data/corpus.h"
 #include "harness.h"
 
 #include "qkv/corpus.h"

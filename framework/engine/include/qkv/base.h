@@ -203,6 +203,20 @@ QKV_API double qkv_random_normal(struct qkv_random random, uint64_t index);
  * otherwise. */
 QKV_API uint64_t qkv_random_below(struct qkv_random random, uint64_t index, uint64_t bound);
 
+/* ---- the options of an optimizer, which optimizer.h explains ---- */
+
+/* Which optimizer, and the numbers of the formulas of optimizer.h. Each optimizer reads some of them. */
+struct qkv_optimizer_options {
+    enum qkv_optimizer_kind optimizer;
+    double adam_betas[2]; /* at least 0 and less than 1; 0 switches a moving average off */
+    double adam_epsilon;  /* greater than 0 */
+    double momentum;      /* of sgd: at least 0 and less than 1 */
+    bool nesterov;
+    double weight_decay;                  /* at least 0 */
+    double clip_grad_norm, clip_grad_val; /* at least 0; 0: no clipping */
+    double ema; /* decay of the moving average: at least 0 and less than 1; 0: no average */
+};
+
 /* ---- numbered strings, as the keys of a state of training (checkpoint.h) ---- */
 
 /* Different strings, numbered in the order in which they were added, with their frequencies. Caller's storage; all zero
@@ -218,12 +232,6 @@ struct qkv_types {
     char *text;
     int64_t capacity, start_capacity, hash_capacity, slot_count, text_capacity, text_size;
 };
-
-/* Adds `frequency` to the frequency of a string, which is copied if it is new. The sum stays within int64_t. Returns its
- * number. When there is no memory, returns -1 and empties the types. */
-QKV_API int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t frequency);
-
-QKV_API void qkv_types_release(struct qkv_types *types);
 
 /* ---- files ---- */
 

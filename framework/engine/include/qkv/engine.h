@@ -20,7 +20,6 @@
 #include "qkv/layers.h"
 #include "qkv/ops.h"
 #include "qkv/optimizer.h"
-#include "qkv/optimizer_options.h"
 #include "qkv/version.h"
 
 #endif

@@ -312,11 +312,6 @@ QKV_API void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients);
 QKV_API void qkv_graph_set_dropout(struct qkv_graph *graph, const struct qkv_random *random);
 QKV_API bool qkv_graph_has_dropout(const struct qkv_graph *graph);
 
-/* Lets qkv_forward split products with large matrices among `workers`. It computes on the caller's thread alone while the
- * workers are busy with other work, and with NULL (the default). Results have the same bits either way. Meant for graphs
- * that run one at a time. */
-QKV_API void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *workers);
-
 /* Lets tensors between leaves and result share memory; off at first. Call it on a graph without tensors (after creation or
  * reset). Such a graph needs one call of qkv_graph_plan, after its last op and before qkv_forward; y is the tensor that
  * qkv_backward will start from, or the result if there is no backward pass. The graph fails without that call, when tensors

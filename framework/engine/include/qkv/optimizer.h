@@ -58,7 +58,6 @@
 #include "qkv/base.h"
 #include "qkv/checkpoint.h"
 #include "qkv/graph.h"
-#include "qkv/optimizer_options.h"
 
 /* ---- schedules ----
  * The learning rate of each update: a function of the update number and, for two of the schedules, of the finished epochs

@@ -232,9 +232,6 @@ struct qkv_config {
 /* The options of the engine's optimizer and learning rate that a config chooses. hidden_size: the width of the model. */
 QKV_API struct qkv_optimizer_options
 qkv_optimizer_options_from_config(const struct qkv_training_config *training);
-QKV_API struct qkv_schedule qkv_schedule_from_config(const struct qkv_training_config *training,
-                                                     int64_t hidden_size);
-
 /* ---- reading, checking and writing ---- */
 
 enum { QKV_MESSAGES_MAX = 100 };
@@ -300,9 +297,5 @@ QKV_API enum qkv_status qkv_config_finish(struct qkv_config *config, struct qkv_
  * `full`: every key; otherwise only keys whose value does not follow from the defaults and the other keys. QKV_INVALID
  * when the file cannot be written or there is no memory. */
 QKV_API enum qkv_status qkv_config_write(const struct qkv_config *config, FILE *file, bool full);
-
-/* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file
- * cannot be written. */
-QKV_API enum qkv_status qkv_config_write_reference(FILE *file);
 
 #endif

@@ -136,15 +136,6 @@ struct qkv_vocabulary {
     struct qkv_types types;
 };
 
-/* Builds one vocabulary for `count` texts (two texts: a joint vocabulary): the special tokens, then the types, the most
- * frequent first; types of equal frequency in the order of their bytes, so that the order of the text has no effect. It
- * leaves out types that occur less often than `minimum`, types beyond the first `limit` (special tokens not counted; 0: no
- * limit), and types that are spelled like a special token: "</s>" in a text is an unknown word. Fails when there is no
- * memory. */
-QKV_API enum qkv_status qkv_vocabulary_build(struct qkv_vocabulary *vocabulary, int64_t count,
-                                             const struct qkv_types *const *texts, int64_t limit,
-                                             int64_t minimum, struct qkv_error *error);
-
 /* The id of a token of a text; QKV_UNKNOWN when the vocabulary does not have the token or it is spelled like a special
  * token. */
 QKV_API int32_t qkv_vocabulary_id(const struct qkv_vocabulary *vocabulary, const char *token);
@@ -156,9 +147,6 @@ QKV_API const char *qkv_vocabulary_token(const struct qkv_vocabulary *vocabulary
 QKV_API const char **qkv_vocabulary_tokens(const struct qkv_vocabulary *vocabulary, int64_t count,
                                            const int32_t *ids, struct qkv_arena *arena);
 
-/* The first id whose token differs, or that only one of the vocabularies has; -1: they are the same. */
-QKV_API int32_t qkv_vocabulary_difference(const struct qkv_vocabulary *a, const struct qkv_vocabulary *b);
-
 /* Writes one token per line, in the order of the ids. Fails for a token that qkv_vocabulary_load would refuse: one that is
  * empty, contains white space, or is not valid UTF-8. On failure the file is left as it was. */
 QKV_API enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabulary, const char *path,
@@ -169,9 +157,6 @@ QKV_API enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabul
  * as in a truncated file. After a failure the vocabulary is empty. */
 QKV_API enum qkv_status qkv_vocabulary_load(struct qkv_vocabulary *vocabulary, const char *path,
                                             struct qkv_error *error);
-
-/* The CRC-32 of the file that qkv_vocabulary_save writes. A checkpoint stores it and refuses another vocabulary. */
-QKV_API uint32_t qkv_vocabulary_checksum(const struct qkv_vocabulary *vocabulary);
 
 QKV_API void qkv_vocabulary_release(struct qkv_vocabulary *vocabulary);
 
@@ -205,14 +190,14 @@ struct qkv_corpus {
     /* private */
     struct qkv_prepared *prepared; /* the mapped file that the arrays are in; NULL: they are in memory */
     bool types_only;
-    int64_t resampled; /* calls of qkv_corpus_resample that have cut the words again */
+    int64_t resampled; /* how often training has cut the words again */
     int64_t line_capacity;
     uint32_t checksum;
 };
 
 struct qkv_corpus_options {
     bool drop_long; /* for training: drop, and count, pairs with a side longer than its max_length */
-    /* For training: keep the words of each side with bpe_dropout, for qkv_corpus_resample; needs drop_long. */
+    /* For training: keep the words of each side with bpe_dropout, which is cut anew in each epoch; needs drop_long. */
     bool bpe_dropout;
     /* Keep no sentences, only `types`, `longest` and the counts, so that memory grows only with the number of types.
      * Vocabularies can be built from such a corpus, but it cannot be encoded. Without effect: keep_raw and keep_words. */
@@ -229,7 +214,7 @@ struct qkv_corpus_options {
 
 /* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz, or `-` for standard input, with lines
  * `source<TAB>target`; or it is the common prefix of two line-aligned files, path.<data.src.lang> and path.<data.trg.lang>,
- * which may end in .gz; or it is a file x.prepared of qkv_corpus_prepare. Lines may end in CRLF; a byte order mark at the
+ * which may end in .gz; or it is a file x.prepared of `qkv prepare`. Lines may end in CRLF; a byte order mark at the
  * start is skipped.
  *
  * Fails at the first error. With `path:line:column: ...`, where columns count bytes from 1: a line without a tab or with
@@ -271,55 +256,13 @@ QKV_API enum qkv_status qkv_corpus_vocabularies(const struct qkv_corpus *corpus,
 QKV_API enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vocabulary *source,
                                           const struct qkv_vocabulary *target, struct qkv_error *error);
 
-/* Cuts the words of an encoded corpus into other pieces, where bpe_dropout of a side is above 0 and the corpus was read
- * with options.bpe_dropout: a pure function of seed, epoch, side and sentence (Provilkov et al. 2020). At each step of
- * cutting a word, each place where a merge applies is skipped with the probability bpe_dropout; a sentence that would
- * become longer than max_length is cut without dropout. Until the first call, all words are cut without dropout. Afterwards
- * batches must be planned again with qkv_batches_epoch: qkv_batches_get refuses until then. The values of `data` are those
- * that qkv_corpus_read saw; the merges must still exist. Does not call malloc. Does nothing where no side has dropout. */
-QKV_API void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch);
-
 /* The source or target side of pair i, 0 <= i < count, exactly as in the file, without tab and line end. i counts only the
  * kept pairs; the line number in the file is corpus->line[i]. Lives as long as the corpus. NULL without options.keep_raw,
  * and when there is no such pair. */
 QKV_API const char *qkv_corpus_source(const struct qkv_corpus *corpus, int64_t i);
 QKV_API const char *qkv_corpus_target(const struct qkv_corpus *corpus, int64_t i);
 
-/* A CRC-32 of the ids of an encoded corpus and, with keep_raw, of its lines, to detect a changed text. 0 before the corpus
- * is encoded. */
-QKV_API uint32_t qkv_corpus_checksum(const struct qkv_corpus *corpus);
-
 QKV_API void qkv_corpus_release(struct qkv_corpus *corpus);
-
-/* ---- texts that are larger than memory ---- */
-
-/* What qkv_corpus_prepare has written. The counts of pairs mean the same as in struct qkv_corpus. */
-struct qkv_prepared_counts {
-    int64_t read, count, long_sources, long_targets;
-    int64_t tokens[2], unknown[2], vocabulary_size[2]; /* of source and target */
-    int64_t bytes;                                     /* of the file */
-};
-
-/* Writes the training text at `path` to `file`, x.prepared: the ids of the pairs that drop_long keeps, the vocabularies and
- * merges that produced the ids, and the values of `data` on which they depend. The text is read twice, for byte-pair
- * encoding up to four times; memory grows only with the number of types.
- *
- * `vocabularies`: the vocabularies of source and target, for example of a run; the merges are then `bpe` of both sides of
- * `data`. NULL: builds vocabularies and merges from the text, as qkv_corpus_vocabularies and qkv_corpus_merges do.
- *
- * When `file` is then passed to qkv_corpus_merges and qkv_corpus_read as the path, the result is the same corpus as from
- * `path`, but its arrays are read-only views of the mapped file: the system reads a page when it is used, and drops it when
- * memory is short. Do not change the file while a corpus is open: if it became shorter, a signal would end the process.
- * Replacing it by a new file, as this function does, is safe. qkv_corpus_read checks the complete file, and fails with
- * `file: ...` when it is damaged or was written by another version of qkv, when `data` has another value or other merges,
- * and with options.keep_raw or without options.drop_long; qkv_corpus_encode fails for other vocabularies.
- *
- * Fails, and writes no file, as qkv_corpus_merges and qkv_corpus_read do, if the name of `file` does not end in .prepared,
- * if it cannot be written, and with bpe_dropout, which cuts words differently in each epoch. */
-QKV_API enum qkv_status qkv_corpus_prepare(const char *file, const char *path,
-                                           const struct qkv_data_config *data,
-                                           const struct qkv_vocabulary *const vocabularies[2],
-                                           struct qkv_prepared_counts *counts, struct qkv_error *error);
 
 /* ---- single pairs and sentences ---- */
 
@@ -484,8 +427,8 @@ QKV_API void qkv_batches_epoch(struct qkv_batches *batches, int64_t epoch);
 /* Fills `batch` with batch i of the epoch, 0 <= i < count. The first call reserves the memory of the largest batch of any
  * epoch; later calls with the same `batch` do not call malloc. In the shuffled order, plans the pool of batch i if the
  * previous call was for another pool: ask for batches in their order, and from one thread. In the other orders, different
- * batches may be filled from different threads. Fails when there is no such batch or no memory, and when qkv_corpus_resample
- * has changed the corpus since the epoch was planned. */
+ * batches may be filled from different threads. Fails when there is no such batch or no memory, and when the words
+ * of the corpus were cut anew since the epoch was planned. */
 QKV_API enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct qkv_batch *batch,
                                         struct qkv_error *error);
 
@@ -574,80 +517,5 @@ QKV_API enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs
 QKV_API const char *qkv_pairs_text(const struct qkv_pairs *pairs, int64_t i, int side);
 
 QKV_API void qkv_pairs_release(struct qkv_pairs *pairs);
-
-/* ---- sets of pairs ---- */
-
-/* Describes a set of sentence pairs, cleans it, and splits it into training, dev and test pairs.
- *
- * Example:
- *     struct qkv_pairs pairs = {0}; // of qkv_pairs_read
- *     struct qkv_error error;
- *     const struct qkv_pairs_parts wanted = {.dev = 100, .test = 100, .seed = 42};
- *     enum qkv_pairs_part *part = malloc(((size_t)pairs.count + 1) * sizeof *part);
- *     if (part && !qkv_pairs_split(&pairs, wanted, part, &error))
- *         for (int64_t i = 0; i < pairs.count; i++)
- *             if (part[i] == QKV_PAIRS_DEV) puts(qkv_pairs_text(&pairs, i, 0));
- *     free(part);
- *     qkv_pairs_release(&pairs);
- *
- * Two sentences count as the same when they differ only in upper and lower case, punctuation and white space: a model that
- * was trained on the translation of "Go!" also knows that of "go". */
-
-/* Description of one side. */
-struct qkv_pairs_side {
-    int64_t words, longest; /* between white space: of all sentences, of the longest one */
-    int64_t characters;     /* code points of all sentences */
-    int64_t alphabet;       /* different code points, without white space */
-    /* The script of most letters, such as "Latin"; "unknown" if qkv does not know it */
-    const char *script;
-    double script_share; /* of the letters, 0 .. 1 */
-    bool has_spaces;     /* false: that script does not separate words */
-    bool is_tokenized;   /* more than half of the sentences look so, for example of the tokenizer of Moses */
-};
-
-struct qkv_pairs_statistics {
-    struct qkv_pairs_side side[2];
-    int64_t repeated; /* pairs that are equal to an earlier one, in every character */
-    int64_t shared;   /* pairs of which a sentence is also in another pair */
-    int64_t copied;   /* pairs whose source and target are the same text */
-    /* Pairs with a tag or an entity of HTML, such as <br> or &nbsp;; entities of a side that is tokenized do not count:
-     * the tokenizer of Moses writes &apos; and the like */
-    int64_t markup;
-};
-
-/* Fails when memory runs out. */
-QKV_API enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pairs_statistics *facts,
-                                           struct qkv_error *error);
-
-/* Removes tags of HTML and replaces entities, such as &nbsp; or &#39;, by their characters; entities of a side that is
- * tokenized stay, as do unknown ones. Pairs of which a side has nothing else are removed. facts: of these pairs. Returns the
- * number of pairs that had markup. */
-QKV_API int64_t qkv_pairs_remove_markup(struct qkv_pairs *pairs, const struct qkv_pairs_statistics *facts);
-
-/* Pairs that qkv_pairs_clean removed. */
-struct qkv_pairs_removed {
-    int64_t repeated;   /* equal to an earlier pair, in every character */
-    int64_t unbalanced; /* one side is far longer than expected from the other */
-};
-
-/* Removes repeated and unbalanced pairs. With r the ratio of the characters of both sides in the whole set, a pair of a and b
- * characters is unbalanced when a r > 3 b + 10 or b > 3 a r + 10. Fails when memory runs out. */
-QKV_API enum qkv_status qkv_pairs_clean(struct qkv_pairs *pairs, struct qkv_pairs_removed *removed,
-                                        struct qkv_error *error);
-
-enum qkv_pairs_part { QKV_PAIRS_TRAIN, QKV_PAIRS_DEV, QKV_PAIRS_TEST, QKV_PAIRS_PARTS };
-
-/* The sizes of the dev and test parts that are wanted; what remains is the training part. */
-struct qkv_pairs_parts {
-    int64_t dev, test; /* each at least 1 */
-    uint64_t seed;
-};
-
-/* Assigns each pair to a part: part [count]. Pairs are drawn at random. All pairs that share a sentence, directly or
- * through other pairs, go to the same part, so that no sentence of either side is in two parts. Such groups can make dev
- * and test smaller than wanted, but never larger. The same pairs and seed give the same parts on every machine. Fails when
- * a part would be empty, when no pairs were read, and when memory runs out. */
-QKV_API enum qkv_status qkv_pairs_split(const struct qkv_pairs *pairs, struct qkv_pairs_parts wanted,
-                                        enum qkv_pairs_part *part, struct qkv_error *error);
 
 #endif

@@ -239,8 +239,7 @@ QKV_API struct qkv_tensor *qkv_model_forward(const struct qkv_model *model, stru
 QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
 
 /* Models that translate together. They may have any architectures, but must be made for the same two
- * vocabularies: the id of a token must mean the same to all, which this library cannot see (qkv_vocabulary_difference in
- * corpus.h). The same model may occur several times. */
+ * vocabularies: the id of a token must mean the same to all, which this library cannot see. The same model may occur several times. */
 struct qkv_ensemble {
     int64_t count;
     const struct qkv_model *const *models; /* [count] */
@@ -266,17 +265,12 @@ QKV_API enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const 
 struct qkv_next_scores {
     enum qkv_dtype dtype;
     int64_t rows;
-    int64_t classes;         /* C */
-    const void *logits;      /* [rows, C] */
-    const void *group_max;   /* [rows, qkv_next_groups]: greatest logit of each QKV_GROUP consecutive ids */
+    int64_t classes;    /* C */
+    const void *logits; /* [rows, C] */
+    const void
+        *group_max; /* [rows, (C - 1) / QKV_GROUP + 1]: greatest logit of each QKV_GROUP consecutive ids */
     const void *log_sum_exp; /* [rows]: log sum exp(logits); NULL when decoding started without log_sum_exp */
 };
-
-/* Groups of tokens in group_max; the last may have fewer than QKV_GROUP tokens. */
-static inline int64_t qkv_next_groups(const struct qkv_next_scores *next)
-{
-    return next->classes > 0 ? (next->classes - 1) / QKV_GROUP + 1 : 0;
-}
 
 /* log p(token) = logit - log sum exp(logits), in nats. NaN when decoding started without log_sum_exp, and for a row or
  * token that does not exist. */
@@ -439,7 +433,7 @@ QKV_API enum qkv_status qkv_network_register(const struct qkv_network_interface 
  * the model has positions for less than two tokens. qkv_train calls it for networks that a program has registered. */
 QKV_API enum qkv_status qkv_network_check_forward(const struct qkv_model *model, struct qkv_error *error);
 
-/* Fails when the network's decoding gives other log-probabilities than forward (qkv_decoding_new_plain), up to rounding, for
+/* Fails when the network's decoding gives other log-probabilities than forward, up to rounding, for
  * two short sentences: in rows that stay where they are, and in rows that are reordered between steps, some of them continued
  * twice, others dropped. Such a network trains well and then translates badly. The parameters must be initialized. Checks
  * nothing when the network has no decoding of its own, the model has positions for less than two tokens, or its products are
@@ -449,10 +443,6 @@ QKV_API enum qkv_status qkv_network_check_decoding(const struct qkv_model *model
 /* The value of one of the network's settings for this model; NaN, which must not be cast to an integer, when the network
  * has no setting of that name. */
 QKV_API double qkv_model_setting(const struct qkv_model *model, const char *name);
-
-/* Makes a decoding that works as that of a network without `decoding`: simple and slow, to test a faster decoding against.
- * Otherwise as qkv_decoding_new. */
-QKV_API struct qkv_decoding *qkv_decoding_new_plain(const struct qkv_model *model);
 
 /* ---- the parts of a pass ---- */
 

@@ -126,11 +126,6 @@ QKV_API enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, cons
                                      enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_run_release(struct qkv_run *run);
 
-/* Reads the config of a run, without its model; works also for a run that is still training. The strings of the config live
- * in the arena. Fails when the folder is missing, is not a run or has a newer format. */
-QKV_API enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *config,
-                                            struct qkv_arena *arena, struct qkv_error *error);
-
 /* ---- averages ----
  * Averages the parameters of several checkpoints of one run, as Vaswani et al. 2017 do before testing: the mean often
  * translates better than each of the checkpoints.
@@ -333,19 +328,6 @@ QKV_API enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *tr
  * or the options do not select them. */
 QKV_API struct qkv_scores qkv_scorer_scores(const struct qkv_scorer *scorer);
 
-/* The text metrics of the segment that was added last, as if it were the only one; the others are NaN. */
-QKV_API struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer);
-
-/* Writes the title of a metric, cut to `size` bytes with the NUL: the title of its info, or another one that depends on the
- * options, such as chrF++. */
-QKV_API void qkv_scorer_title(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text,
-                              size_t size);
-
-/* Writes the signature of a text metric, which says how it was computed, such as
- * `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0`, cut to `size` bytes with the NUL. Writes "" if the metric has none, or no text was added. */
-QKV_API void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text,
-                                  size_t size);
-
 QKV_API void qkv_scorer_release(struct qkv_scorer *scorer);
 
 /* ---- the loss of a batch ----
@@ -389,14 +371,6 @@ enum qkv_batch_sum {
     QKV_BATCH_ALIGNMENT, /* cross entropy of guided alignment, without its weight, nats; 0: off */
 };
 
-/* Reserves memory for every batch of `batches`, in any epoch, with the model and objective of `loss`: steps then never call
- * malloc, except that the matrix library allocates a buffer per thread in its first product. Reserving does not write to the
- * memory, so that unused pages take no physical memory. Fails when memory runs out, and where a step would fail: for a
- * sentence longer than the positions. */
-QKV_API enum qkv_status qkv_batch_loss_reserve(const struct qkv_batch_loss *loss,
-                                               struct qkv_data_parallel *parallel,
-                                               const struct qkv_batches *batches, struct qkv_error *error);
-
 /* ---- evaluation ----
  * Scores a model on a corpus: the loss of the references, and the quality of the model's own translations.
  *
@@ -415,12 +389,6 @@ QKV_API enum qkv_status qkv_batch_loss_reserve(const struct qkv_batch_loss *loss
  *         printf("BLEU %.2f\n", scores.value[QKV_METRIC_BLEU]);
  *     qkv_evaluator_free(evaluator);
  */
-
-/* Fails unless the model has a position for every token of a corpus, </s> included; the message names the line of the first
- * sentence that is too long. Fails for a corpus of types only; otherwise always succeeds for models without a table of
- * positions. `path`: of the corpus, for the message. */
-QKV_API enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
-                                        const struct qkv_model_config *model, struct qkv_error *error);
 
 struct qkv_evaluator;
 
@@ -577,27 +545,6 @@ struct qkv_train_result {
  * value. */
 QKV_API enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_train_options *options,
                                   struct qkv_train_result *result, struct qkv_error *error);
-
-/* Writes the text data.train of a config to `file`, x.prepared, as qkv_corpus_prepare does, with the vocabularies and
- * merges that qkv_train would use: those of the run that training.from names, or, if training.from_vocabulary is new or
- * there is no such run, those of the text. With data.train set to `file`, qkv_train then gives the same bits as from the
- * text. Fails, and writes no file, as qkv_corpus_prepare does, and where qkv_train refuses training.from. */
-QKV_API enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *file,
-                                          struct qkv_prepared_counts *counts, struct qkv_error *error);
-
-/* Time and size of training on this machine. */
-struct qkv_train_cost {
-    double seconds_per_update;
-    double seconds_per_validation; /* of an untrained model, whose translations are long; 0: no data.dev */
-    int64_t parameters;            /* number of parameters */
-    int64_t batches;               /* of an epoch */
-};
-
-/* Measures the training that a config describes: reads all input, does updates for `seconds` seconds, but at least three
- * updates, and one validation, and discards the result. Writes no files and needs no run folder. Fails as qkv_train
- * does. */
-QKV_API enum qkv_status qkv_train_measure(const struct qkv_config *config, int threads, double seconds,
-                                          struct qkv_train_cost *cost, struct qkv_error *error);
 
 /* ---- the gradient check of a model ----
  * The gradient check of a translation model on the first sentences of its training text: does the same as `qkv gradcheck
