@@ -54,7 +54,7 @@
 /* ---- scenes ---- */
 
 enum qkv_generator {
-    QKV_GENERATOR_QKV,  /* qkv/random.h */
+    QKV_GENERATOR_QKV,  /* qkv_random_uniform and others of qkv/base.h */
     QKV_GENERATOR_NUMPY /* that of numpy.random.seed */
 };
 enum qkv_distribution { QKV_SAMPLE_NORMAL, QKV_SAMPLE_UNIFORM, QKV_SAMPLE_INTEGERS, QKV_SAMPLE_XAVIER };

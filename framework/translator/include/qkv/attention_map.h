@@ -124,7 +124,7 @@ struct qkv_attention_map {
     const double *weights;    /* [rows, columns]; each row sums to 1 */
     const char *label;        /* title in pictures and text; NULL: "layer 2, head 3" */
     const char *label_prefix; /* before the title, with a colon: "learned"; NULL: none */
-    /* Which keys the rows see (qkv_attention_visible, row i at position columns - rows + i): pictures hatch the cells of
+    /* Which keys the rows see (row i is at position columns - rows + i): pictures hatch the cells of
      * hidden keys, whose weights are 0. NULL: each row sees all keys, or the rule is not known. */
     const struct qkv_attention_rule *rule;
 };

@@ -55,7 +55,7 @@ enum qkv_alignment_reading {
 };
 
 /* The enums whose values only a config names, such as enum qkv_level; qkv/choices.def lists their values and meanings,
- * qkv/choices.h has those of the engine. For each enum there is a function qkv_<enum>_name(value), such as
+ * qkv/engine_choices.def those of the engine. For each enum there is a function qkv_<enum>_name(value), such as
  * qkv_level_name(QKV_LEVEL_CHAR): the name of the value in configs ("char"), or "unknown"; static memory. */
 #define CHOICES(type)             enum type {
 #define CHOICE(value, name, help) value,

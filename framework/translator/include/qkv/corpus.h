@@ -219,7 +219,7 @@ struct qkv_corpus_options {
  *
  * Fails at the first error. With `path:line:column: ...`, where columns count bytes from 1: a line without a tab or with
  * two (unless options.third_column), a side that is empty or white space, two files of different length, and what
- * qkv_lines_next refuses. With `path: ...`: a file that is missing, a folder, empty, truncated or damaged (gz), or
+ * is not text: invalid UTF-8, a NUL byte, a far too long line. With `path: ...`: a file that is missing, a folder, empty, truncated or damaged (gz), or
  * whose pairs were all dropped. After a failure the corpus is empty. */
 QKV_API enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
                                         const struct qkv_data_config *data, struct qkv_corpus_options options,
@@ -392,7 +392,7 @@ struct qkv_batches_options {
 
 /* The batches of one epoch. Caller's storage, which qkv_batches_init sets.
  *
- * Shuffled order: position i of an epoch holds the sentence that a keyed bijection of i gives (qkv_random_permuted), so
+ * Shuffled order: position i of an epoch holds the sentence that a keyed bijection of i gives, so
  * that the order of a corpus is a function of seed, epoch and number of sentences. The positions are divided into
  * consecutive pools, each large enough for about 64 batches of average length. Each pool is sorted by length and split into
  * batches, and its batches are shuffled. Only one pool is in memory at a time: 32 bytes for each of its sentences and 8
@@ -506,7 +506,7 @@ struct qkv_pairs {
  * an export from Anki names (#guid column:1), and columns that are the same in all lines, such as a language code; the first
  * two remaining columns are used.
  *
- * Fails with `path: ...` or `path:line: ...` when a file cannot be read or is not text (qkv_lines_next), when a table has
+ * Fails with `path: ...` or `path:line: ...` when a file cannot be read or is not text, when a table has
  * fewer than two columns of sentences, when it names another separator than tabs, when two files differ in their number of
  * lines or both have a tab in most lines, when a prefix has other than two files, and when no pair is left. After a failure
  * nothing needs to be released. */

@@ -209,7 +209,7 @@ struct qkv_objective {
      * the passes, the loss is the mean of both cross entropies + a / 4 (KL(p || q) + KL(q || p)). 0: one pass. */
     double r_drop;
     /* SimCut (Gao et al. 2022), weight a, not together with r_drop: in a second pass, embedding layers drop each token with
-     * probability simcut_rate (qkv_graph_set_token_cutoff); the loss is the cross entropy of the first + a KL(p || q). 0:
+     * probability simcut_rate; the loss is the cross entropy of the first + a KL(p || q). 0:
      * one pass. */
     double simcut, simcut_rate;
     struct qkv_guided_alignment guided; /* with R-Drop the mean of both passes, with SimCut the first */

@@ -587,12 +587,12 @@ struct qkv_checked_model {
     void *context; /* first argument of `begin` */
 };
 
-/* Largest relative difference between float32 and float64, in loss and gradients of a model, that passes (relative to what:
- * see qkv_check_precision). */
+/* Largest relative difference between float32 and float64, in loss and gradients of a model, that passes: relative to
+ * the largest number of its tensor or to 1/100 of the largest gradient of all tensors, whichever is more. */
 #define QKV_MODEL_FLOAT32_BOUND 2e-5
 
 /* Checks a model with the vocabularies, dropout, label smoothing and loss scale of training: the gradient of every
- * parameter (qkv_check_graph), and float32 against float64 (qkv_check_precision). Wrong gradients become failed rows of the
+ * parameter (qkv_check_graph), and float32 against float64. Wrong gradients become failed rows of the
  * report; the status is still QKV_OK. QKV_INVALID when the text cannot be read, the model cannot be made from the config,
  * `run` does not fit the config, qkv_check_graph refuses the options, or memory runs out. */
 QKV_API enum qkv_status qkv_check_model(struct qkv_check_report *report,
