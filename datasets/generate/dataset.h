@@ -22,7 +22,7 @@ struct dataset_request {
 /* ---- random choices: all depend only on the seed, the sub-stream and the step, so that the same seed gives the same data
  * everywhere ---- */
 
-/* Each part of the generators has random numbers of its own: a sub-stream of QKV_STREAM_GENERATE (qkv/random.h). */
+/* Each part of the generators has random numbers of its own: a sub-stream of QKV_STREAM_GENERATE (qkv/base.h). */
 enum { STREAM_HELD_OUT = 1, STREAM_CLAUSE, STREAM_SEQUENCE, STREAM_SENTENCE };
 
 /* The random numbers of a sub-stream (STREAM_...) and a step: a split, SPLITS + a split for the order of its lines, or a

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Figures that tests/graph/recurrent.c is held against: recurrent cells over sentences of different lengths as PyTorch
+"""Figures that tests/kernels/recurrent.c is held against: recurrent cells over sentences of different lengths as PyTorch
 computes them in float64. Run once with Debian's python3-torch; the result is committed:
 
     python3 tests/figures/recurrent.py > tests/figures/recurrent.json

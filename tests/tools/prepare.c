@@ -203,7 +203,7 @@ Test(prepare, other_merges_are_refused)
 
 /* ---- damaged files ---- */
 
-/* The header of a file, as framework/data/prepared.h has it. */
+/* The header of a file, as framework/translator/data/prepared.h has it. */
 enum { STARTS = 8, IDS = 10, SECTIONS = 12 };
 struct header {
     char magic[16];

@@ -1,7 +1,7 @@
 /* Private: reads and writes safetensors files: named tensors and texts, without their meaning for a model.
  * qkv/checkpoint.h describes the layout of a file. */
-#ifndef QKV_RUN_SAFETENSORS_H
-#define QKV_RUN_SAFETENSORS_H
+#ifndef QKV_CHECKPOINT_SAFETENSORS_H
+#define QKV_CHECKPOINT_SAFETENSORS_H
 
 #include "qkv/checkpoint.h"
 #include "qkv/graph.h"

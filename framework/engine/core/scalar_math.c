@@ -6,8 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ---- Numbers of about 106 bits: sums of two doubles, high + low, where high is the sum rounded to double (Dekker 1971). Needs compilation without contraction of a * b + c, which would change the errors that these functions compute. ---- */
+/* ---- numbers of about 106 bits ---- */
 
+/* A sum of two doubles, high + low, where high is the sum rounded to double (Dekker 1971). Needs compilation without
+ * contraction of a * b + c, which would change the errors that these functions compute. */
 struct pair {
     double high, low;
 };

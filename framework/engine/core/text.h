@@ -71,15 +71,13 @@ typedef const char *qkv_name_lister(const void *context, int64_t index);
 const char *qkv_suggest_names(char *text, size_t size, const char *given, const char *prefix,
                               qkv_name_lister *name, const void *context);
 
-/* ---- numbered strings (struct qkv_types) ---- */
+/* ---- numbered strings: struct qkv_types of qkv/base.h ---- */
 
 /* Returns the number of a string, or -1 when it was not added. */
 int32_t qkv_types_find(const struct qkv_types *types, const char *token);
 
 /* The string of a number, 0 <= type < size, else NULL; valid until the next string is added. */
 const char *qkv_types_token(const struct qkv_types *types, int64_t type);
-
-/* ---- numbered strings ---- */
 
 /* Adds `frequency` to the frequency of a string, which is copied if it is new. The sum stays within int64_t. Returns its
  * number. When there is no memory, returns -1 and empties the types. */

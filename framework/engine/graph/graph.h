@@ -1,5 +1,4 @@
-/* Internal structs and functions of graphs, tensors and ops, for framework/graph, framework/kernels
- * and framework/check. */
+/* Internal structs and functions of graphs, tensors and ops, for the folders graph, kernels and check of the engine. */
 #ifndef QKV_GRAPH_GRAPH_H
 #define QKV_GRAPH_GRAPH_H
 

@@ -384,9 +384,10 @@ static inline int64_t tile_workspace(int64_t n, int64_t k)
     return padded_to_strips(n) * k < maximum ? padded_to_strips(n) * k : maximum;
 }
 
-/* Code shared by the two kernels of the fused attention op: the geometry of a call, and blocks of query rows with the
- * ranges of keys that these rows see. A window only changes loop bounds: the keys of a block are the global keys and those
- * within the windows of its rows; other keys are not read. */
+/* ---- code shared by the two kernels of the fused attention op ---- */
+
+/* The geometry of a call, and blocks of query rows with the ranges of keys that these rows see. A window only changes loop
+ * bounds: the keys of a block are the global keys and those within the windows of its rows; other keys are not read. */
 
 struct attention {
     const struct qkv_options *options;

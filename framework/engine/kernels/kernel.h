@@ -150,7 +150,7 @@ static inline real *scratch_of(struct qkv_tensor *y)
     return y->graph->scratch;
 }
 
-/* Code shared by ops along one axis. */
+/* ---- code shared by ops along one axis ---- */
 
 /* The sizes of a tensor seen as [outer, axis, inner], where `axis` is one of its axes, `outer` the
  * product of the axes before it and `inner` of those after it. */

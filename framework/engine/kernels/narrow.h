@@ -1,4 +1,4 @@
-/* Products of bfloat16 numbers, summed in float32. A bfloat16 number is the upper half of a float32 number: 8 bits of
+/* Products of bfloat16 numbers, and of int8 numbers (below), summed in float32. A bfloat16 number is the upper half of a float32 number: 8 bits of
  * exponent, 7 of mantissa. Both factors are rounded to the nearest, ties to even; numbers below 2^-126 become 0.
  *
  * The order of a sum is that of the instruction vdpbf16ps: it multiplies two neighbours on the inner axis and computes s =

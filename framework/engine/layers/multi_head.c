@@ -1,9 +1,10 @@
-/* Whether heads of these options are possible; else the parameters fail. */
+/* Multi-head attention, and silencing of heads. */
 #include "core/memory.h"
 #include "graph/attention_rule.h"
 #include "graph/graph.h"
 #include "layers/layer.h"
 
+/* Whether heads of these options are possible; else the parameters fail. */
 static bool check_heads(struct qkv_parameters *parameters, const struct qkv_multi_head_options *options,
                         const char *name)
 {

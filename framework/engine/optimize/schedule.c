@@ -26,7 +26,7 @@ static double warmup_factor(const struct qkv_schedule *schedule, double t)
     return t < (double)schedule->warmup ? t / (double)schedule->warmup : 1;
 }
 
-/* ---- the formulas of schedule.h, each <name>_rate; t: number of the update, from 1 ---- */
+/* ---- the formulas of optimizer.h, each <name>_rate; t: number of the update, from 1 ---- */
 
 static double constant_rate(const struct qkv_schedule *schedule, double t, int64_t epochs)
 {

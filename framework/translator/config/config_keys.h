@@ -21,7 +21,7 @@ extern const struct qkv_schema qkv_config_schema;
 #undef INTERNAL
 #undef CHOICES_END
 
-/* The enums of qkv/config.h, qkv/attention_rule.h and qkv/precision.h. */
+/* The enums of qkv/config.h, qkv/ops.h and qkv/base.h. */
 extern const struct qkv_choices qkv_alignment_reading_choices, qkv_attention_kernel_choices,
     qkv_precision_choices;
 
@@ -80,7 +80,7 @@ enum qkv_status qkv_config_write_run(const struct qkv_config *config, FILE *file
 enum qkv_status qkv_config_check_run_paths(const struct qkv_config *config, const char *folder,
                                            struct qkv_error *error);
 
-/* The path of key number `index`, from 0: "model.encoder.num_heads". NULL after the last. A qkv_name_lister (qkv/nearest.h);
+/* The path of key number `index`, from 0: "model.encoder.num_heads". NULL after the last. A qkv_name_lister (core/text.h);
  * `context` is not used. */
 const char *qkv_config_key(const void *context, int64_t index);
 

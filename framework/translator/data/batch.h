@@ -1,4 +1,4 @@
-/* Filling a batch, for batch.c and batches.c. */
+/* Filling a batch. */
 #ifndef QKV_DATA_BATCH_H
 #define QKV_DATA_BATCH_H
 

@@ -1,4 +1,5 @@
-/* What every other header needs: errors, memory, numbers, names of choices, random numbers, files and threads.
+/* What every other header needs: errors, memory, kinds of numbers, random numbers, files, threads, and the options of
+ * optimizers.
  *
  * Example:
  *     struct qkv_error error;

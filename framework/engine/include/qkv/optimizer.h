@@ -247,7 +247,7 @@ struct qkv_shard_sums {
 /* How gradients are stored, which affects memory but no bit of the sums. With S shards and T threads:
  * - separate: each shard that runs has a gradient block, of the size of all parameters. At most min(S, 8 + T + log2(S / 8))
  *   blocks; no shard waits for another while it runs.
- * - paired: shards 2i and 2i + 1 share a block (struct qkv_gradient_pair in graph.h). At most min(S / 2, T / 2 + log2(S))
+ * - paired: shards 2i and 2i + 1 share a block. At most min(S / 2, T / 2 + log2(S))
  *   blocks, rounded up: one for 2 shards, two for 4, three for 8 on two threads.
  * Adding up several steps takes one block more. Graphs are as many as threads, not as shards. */
 enum qkv_gradient_memory {

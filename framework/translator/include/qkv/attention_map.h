@@ -121,7 +121,7 @@ struct qkv_attention_map {
     enum qkv_attention_kind kind;
     int layer, head;          /* counted from 1; 0: the mean over layers, or over heads */
     int64_t rows, columns;    /* query tokens, key tokens */
-    const double *weights;    /* [rows, columns]; each row sums to 1 */
+    const double *weights;    /* [rows, columns]; each row sums to 1, or to less (see the top) */
     const char *label;        /* title in pictures and text; NULL: "layer 2, head 3" */
     const char *label_prefix; /* before the title, with a colon: "learned"; NULL: none */
     /* Which keys the rows see (row i is at position columns - rows + i): pictures hatch the cells of

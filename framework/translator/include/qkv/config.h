@@ -55,7 +55,7 @@ enum qkv_alignment_reading {
 };
 
 /* The enums whose values only a config names, such as enum qkv_level; qkv/choices.def lists their values and meanings,
- * qkv/engine_choices.def those of the engine. For each enum there is a function qkv_<enum>_name(value), such as
+ * qkv/engine_choices.def those of the engine. For each enum of choices.def there is a function qkv_<enum>_name(value), such as
  * qkv_level_name(QKV_LEVEL_CHAR): the name of the value in configs ("char"), or "unknown"; static memory. */
 #define CHOICES(type)             enum type {
 #define CHOICE(value, name, help) value,
@@ -229,15 +229,16 @@ struct qkv_config {
     struct qkv_testing_config testing;
 };
 
-/* The options of the engine's optimizer and learning rate that a config chooses. hidden_size: the width of the model. */
+/* The options of the engine's optimizer that a config chooses. */
 QKV_API struct qkv_optimizer_options
 qkv_optimizer_options_from_config(const struct qkv_training_config *training);
+
 /* ---- reading, checking and writing ---- */
 
 enum { QKV_MESSAGES_MAX = 100 };
 
-/* All errors of one YAML file, a config or a scene. Each text is one line, `configs/x.yaml:14:7: sentence`, without a newline or full stop. Lines and columns count from 1,
- * columns in characters. Texts are in the order of their lines; errors about the whole file and about overrides come last.
+/* All errors of one YAML file, a config or a scene. Each text is one line, `configs/x.yaml:14:7: sentence`, without a
+ * newline or full stop. Lines and columns count from 1, columns in characters. Texts are in the order of their lines; errors about the whole file and about overrides come last.
  * They live in the arena that was passed to the reader. When a file has more errors than `text` can hold, the last text
  * gives the number of omitted errors. */
 struct qkv_messages {

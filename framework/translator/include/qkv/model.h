@@ -184,7 +184,7 @@ struct qkv_token_link {
     double share; /* the shares of a target token sum to 1 */
 };
 
-/* The links between the tokens of the pairs of a corpus (metrics/links.h reads them). */
+/* The links between the tokens of the pairs of a corpus. */
 struct qkv_token_links {
     int64_t pairs;
     int64_t *start;               /* [pairs + 1]: pair i has links start[i] .. start[i + 1] - 1 */

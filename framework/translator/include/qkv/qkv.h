@@ -8,9 +8,8 @@
  *
  * engine.h is the engine alone: read its headers first. Then, for translation, config.h, corpus.h, model.h, trainer.h,
  * attention_map.h.
- * docs/library.md lists the other headers by task, and explains for all functions which arguments may be NULL and which
- * process-wide state a call changes.
- */
+ * docs/library.md lists functions by task, and explains for all of them which arguments may be NULL and which process-wide
+ * state a call changes. */
 #ifndef QKV_QKV_H
 #define QKV_QKV_H
 

@@ -508,7 +508,8 @@ struct qkv_train_listener {
 
 /* Messages name resume and overwrite as options of `qkv train`: --resume, --overwrite. */
 struct qkv_train_options {
-    bool resume; /* continue from the run's last checkpoint; QKV_KEYS_FIXED_ON_RESUME must not have changed */
+    bool
+        resume; /* continue from the run's last checkpoint; keys that `qkv config --reference` calls fixed must not have changed */
     bool overwrite; /* replace an existing run */
     int threads;    /* 0: one per processor */
     const struct qkv_train_listener *listener;
