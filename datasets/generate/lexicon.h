@@ -1,8 +1,8 @@
-/* Phrases in two languages, and the words of the grammar, read from a text file; datasets/en_es/lexicon.txt explains its format.
+/* Phrases in two languages, and the words of the grammar, read from a text file; datasets/en_es/lexicon.txt explains its
+ * format.
  *
- * A tag is one bit of a uint64_t: a class of nouns, such as "person" or "food". Two entries fit when
- * they share a tag: a verb with the object tag "food" can have every noun with this tag as object.
- * `source` is English, `target` is Spanish. */
+ * A tag is one bit of a uint64_t: a class of nouns, such as "person" or "food". Two entries fit when they share a tag: a
+ * verb with the object tag "food" can have every noun with this tag as object. `source` is English, `target` is Spanish. */
 #ifndef QKV_DATASETS_LEXICON_H
 #define QKV_DATASETS_LEXICON_H
 
@@ -23,9 +23,9 @@ struct link {
     int source, target;
 };
 
-/* A phrase in English and Spanish with its word alignment. The grammar appends words to both sides. A finished phrase can be placed
- * into another one, each side at a different point, because the order of constituents can differ: "my brother's dog", "el perro de
- * mi hermano". Caller's storage; all zero is an empty phrase. The words are not copied. */
+/* A phrase in English and Spanish with its word alignment. The grammar appends words to both sides. A finished phrase can
+ * be placed into another one, each side at a different point, because the order of constituents can differ: "my brother's
+ * dog", "el perro de mi hermano". Caller's storage; all zero is an empty phrase. The words are not copied. */
 struct phrase {
     const char *word[SIDES][PHRASE_WORDS];
     struct link link[PHRASE_LINKS];

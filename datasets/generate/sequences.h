@@ -49,9 +49,9 @@ enum qkv_status sequences_next(struct sequences *sequences, enum split split, st
                                struct qkv_error *error);
 void sequences_release(struct sequences *sequences);
 
-/* Writes train.tsv, dev.tsv and test.tsv, and the links of dev and test (dev.align, test.align). `repeated` counts the lines of dev and test whose source is also in train, because
- * train has (almost) all sequences of a short length; with request.stream, the lines of train whose source is in dev or
- * test. */
+/* Writes train.tsv, dev.tsv and test.tsv, and the links of dev and test (dev.align, test.align). `repeated` counts the
+ * lines of dev and test whose source is also in train, because train has (almost) all sequences of a short length; with
+ * request.stream, the lines of train whose source is in dev or test. */
 enum qkv_status sequences_generate(const struct sequence_request *request, int64_t repeated[SPLITS],
                                    struct qkv_error *error);
 

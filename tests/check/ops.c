@@ -141,8 +141,8 @@ Test(adjoint, finds_a_fault_that_differences_cannot_see)
 
 /* ---- both precisions, kinks ---- */
 
-/* y = (x - k x, z / 10) with k = 1 in float64: the gradient of x is zero, the difference of two terms; or y = k x alone. Returns
- * whether float32 passes with another k. */
+/* y = (x - k x, z / 10) with k = 1 in float64: the gradient of x is zero, the difference of two terms; or y = k x alone.
+ * Returns whether float32 passes with another k. */
 static bool passes_with_factor(double k, bool cancels)
 {
     struct qkv_check_report report = {0};

@@ -204,8 +204,8 @@ static struct qkv_tensor *build_of_arrays(enum built built)
     return y;
 }
 
-/* Results keep their shapes, as their readers expect, and need no more memory. A graph that has failed costs nothing, also where
- * the pairs of a window are counted one by one. */
+/* Results keep their shapes, as their readers expect, and need no more memory. A graph that has failed costs nothing, also
+ * where the pairs of a window are counted one by one. */
 Test(misuse, a_rewound_graph_checks_its_arrays_again)
 {
     static const struct rewound BEFORE = {{0, 3}, {3, 2}, 0, {0}};

@@ -114,8 +114,8 @@ static void build(struct run *run, bool fused)
 
 enum mode { COMPOSED, FUSED, FORWARD };
 
-/* The value, unless only FORWARD the gradients, and the weights. Those of a graph without gradients are computed on demand, here
- * after another attention has overwritten the workspace that both share. */
+/* The value, unless only FORWARD the gradients, and the weights. Those of a graph without gradients are computed on demand,
+ * here after another attention has overwritten the workspace that both share. */
 static struct numbers compute(enum qkv_dtype dtype, const struct test *test, enum mode mode)
 {
     struct run run = {.graph = qkv_graph_new(dtype)};

@@ -1,4 +1,5 @@
-/* qkv_network_check_decoding: decodings that give other numbers than the forced pass are refused; networks.c checks right ones. */
+/* qkv_network_check_decoding: decodings that give other numbers than the forced pass are refused; networks.c checks right
+ * ones. */
 #include "support.h"
 #include "tiny.h"
 

@@ -1,4 +1,5 @@
-/* Networks from outside the library: registering them, their settings, and that decoding, search, silencing, and attention maps work with them. */
+/* Networks from outside the library: registering them, their settings, and that decoding, search, silencing, and attention
+ * maps work with them. */
 #include "own_network.h"
 #include "support.h"
 #include "tiny.h"

@@ -17,8 +17,8 @@ void skip_without_browser(void);
  * waits until it shows its sentence. Closes the page before. */
 void browser_open(const char *arguments, const char *fragment);
 
-/* Trains c.yaml of the current folder with these settings, unless its run is there, and opens the page that `qkv page run` makes
- * with these options. */
+/* Trains c.yaml of the current folder with these settings, unless its run is there, and opens the page that `qkv page run`
+ * makes with these options. */
 void browser_open_run(const char *training, const char *options, const char *fragment);
 
 /* Ends the browser. Fails the test if there were errors or warnings on the console, or addresses that were asked for beyond the

@@ -1,6 +1,6 @@
-/* A page in Firefox without a window, driven through Marionette, its own protocol over a local socket. What a test does are real
- * events of the browser; what it reads is in the document, as scripts do not see the names of the page. Every function fails
- * the test if the browser does not answer. */
+/* A page in Firefox without a window, driven through Marionette, its own protocol over a local socket. What a test does are
+ * real events of the browser; what it reads is in the document, as scripts do not see the names of the page. Every function
+ * fails the test if the browser does not answer. */
 #ifndef QKV_TESTS_FIREFOX_H
 #define QKV_TESTS_FIREFOX_H
 

@@ -5,8 +5,8 @@
 #include "support.h"
 #include "training.h"
 
-/* "mpirun OPTIONS", for root, too, and for machines with fewer processors, without the banners of Open MPI. Skips the test, with
- * a sentence, where the build or the machine has no MPI. */
+/* "mpirun OPTIONS", for root, too, and for machines with fewer processors, without the banners of Open MPI. Skips the test,
+ * with a sentence, where the build or the machine has no MPI. */
 const char *mpirun(void);
 
 /* "train CONFIG -s ... -j N": the arguments of qkv for a training. */

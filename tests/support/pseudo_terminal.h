@@ -35,8 +35,8 @@ void pseudo_terminal_resize(struct pseudo_terminal *terminal, int columns, int r
 /* Reads the rest. Returns the exit code, 128 + signal if a signal ended the command. */
 int pseudo_terminal_end(struct pseudo_terminal *terminal);
 
-/* What the terminal shows at the end of the text that was waited for: screen_text. The test fails if the command printed a sequence that the model of the screen does
- * not know. */
+/* What the terminal shows at the end of the text that was waited for: screen_text. The test fails if the command printed a
+ * sequence that the model of the screen does not know. */
 char *pseudo_terminal_text(const struct pseudo_terminal *terminal);
 
 #endif

@@ -77,8 +77,8 @@ const char *tiny_task(const char *name);
 /* Makes a tiny task and trains it for some updates; under valgrind, this training runs without valgrind. */
 const char *tiny_run(const char *name, int updates);
 
-/* Makes a tiny task and trains it until it translates its training text without mistakes. The
- * learning rate falls to 0, so that this holds for the rounding of all kernels. Under valgrind, this training runs without valgrind. */
+/* Makes a tiny task and trains it until it translates its training text without mistakes. The learning rate falls to 0, so
+ * that this holds for the rounding of all kernels. Under valgrind, this training runs without valgrind. */
 const char *learned_run(const char *name);
 
 /* Trains a recurrent network on the text of a tiny task, which is the current folder, to a run of this name. `encoder` and

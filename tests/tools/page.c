@@ -428,8 +428,8 @@ static void open_silence(const char *fragment)
                  format("s=c+a+b&beam=2&head=encoder-1-1%s", fragment));
 }
 
-/* The view has this mask, a digit for each token: no weight on silent tokens, all weight on the others, and translation, scores and
- * probabilities of one model. That the engine is right with a mask, tests/models/masked_source.c tests. */
+/* The view has this mask, a digit for each token: no weight on silent tokens, all weight on the others, and translation,
+ * scores and probabilities of one model. That the engine is right with a mask, tests/models/masked_source.c tests. */
 static void expect_masked(const char *mask)
 {
     EXPECT_VALUE("[...state.view.silent_sources].join('')", mask);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything that the page can show at once: the best translations, a silent head and a silent word, the steps, the table of heads. */
+/* Everything that the page can show at once: the best translations, a silent head and a silent word, the steps, the table
+ * of heads. */
 static void opened(void)
 {
     enter(tiny_task("accessible"));
@@ -44,8 +45,8 @@ Test(page_accessible, fits_the_window)
             cr_expect_leq(excess, 0, "%s at %d pixels: %g more", step, widths[i], excess);
         }
         if (widths[i] < 1000) continue;
-        /* Words of keys stand upright above cells that may be narrower than a line of text: at once, before the page sees that the
-         * window has another width. Words of one letter would not stand upright. */
+        /* Words of keys stand upright above cells that may be narrower than a line of text: at once, before the page sees
+         * that the window has another width. Words of one letter would not stand upright. */
         double excess =
             number_of("(() => { document.querySelectorAll('#map th.column').forEach(cell => { cell.className "
                       "= 'column'; cell.firstChild.textContent = 'word'; }); const size = SMALLEST_CELL * "

@@ -1,5 +1,5 @@
-/* The learning strip of qkv page, and what it measures on sentence pairs, the effect of silence and alignment errors, in a real browser,
- * against the numbers of the command line. */
+/* The learning strip of qkv page, and what it measures on sentence pairs, the effect of silence and alignment errors, in a
+ * real browser, against the numbers of the command line. */
 #include "browser.h"
 #include "json.h"
 #include "support.h"

@@ -1,5 +1,5 @@
-/* The large map of the page: its colours, which are those of the engine's colormaps, in light and dark; words in place of tokens, which are
- * those of `qkv attention --words`; and saving it as a picture, or as a link to the view. */
+/* The large map of the page: its colours, which are those of the engine's colormaps, in light and dark; words in place of
+ * tokens, which are those of `qkv attention --words`; and saving it as a picture, or as a link to the view. */
 #include "browser.h"
 #include "support.h"
 

@@ -1,5 +1,5 @@
-/* The steps of qkv page, from the words to the chosen word, of a run and of scenes: the numbers of `qkv explain`, and the sums behind
- * them. */
+/* The steps of qkv page, from the words to the chosen word, of a run and of scenes: the numbers of `qkv explain`, and the
+ * sums behind them. */
 #include "browser.h"
 #include "json.h"
 #include "support.h"
@@ -27,8 +27,9 @@ static int flatten(const cJSON *list, double *numbers, int count)
     return count + 1;
 }
 
-/* Fails the test unless the page's walk has the steps of the first explanation in the JSON of `qkv explain`: the same names, and
- * numbers that differ by less than `tolerance`; numbers beyond 1 by that share. `label` says in messages what is walked through. */
+/* Fails the test unless the page's walk has the steps of the first explanation in the JSON of `qkv explain`: the same
+ * names, and numbers that differ by less than `tolerance`; numbers beyond 1 by that share. `label` says in messages what is
+ * walked through. */
 static void expect_steps(const char *text, const char *label, double tolerance)
 {
     static double native[MAX_NUMBERS], shown[MAX_NUMBERS];
@@ -187,7 +188,8 @@ Test(page_steps, close_the_sum)
         wait_until("isSettled()");
         EXPECT_TRUE("element('terms').hidden");
     }
-    /* A second request for the same sentence drops the answer to the first one, which is under way: the page shows all of it. */
+    /* A second request for the same sentence drops the answer to the first one, which is under way: the page shows all of
+     * it. */
     browser_open_run("", OPTIONS, "");
     run_script("element('source').value = 'b c a', element('source').dispatchEvent(new Event('input')), "
                "change({ isWalking: true })");

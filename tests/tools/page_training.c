@@ -93,7 +93,8 @@ Test(page_training, stops_goes_on_and_begins_again_from_another_seed)
     click("train-again");
     wait_until("training.view !== null && training.losses.length === 0");
     cr_expect_str_neq(value_of("%s", WEIGHTS), random);
-    /* The button for another seed neither starts a training nor stops one that runs, in which the model of the page translates. */
+    /* The button for another seed neither starts a training nor stops one that runs, in which the model of the page
+     * translates. */
     click("train-go");
     wait_until("training.losses.length > 5 && training.losses[0] !== %s", first);
     EXPECT_VALUE("training.earlier[0]", first); /* the curve before stays */
@@ -104,7 +105,8 @@ Test(page_training, stops_goes_on_and_begins_again_from_another_seed)
     run_script("(change({source: '3 4 5'}), ask())");
     wait_until("isSettled() && state.view.source_tokens[0] === '3'");
     EXPECT_TRUE("training.running");
-    /* However fast one stops and goes on, one slice of updates follows another: of two timers each would start a row of slices. */
+    /* However fast one stops and goes on, one slice of updates follows another: of two timers each would start a row of
+     * slices. */
     run_script("train(false), train(true), train(false)");
     EXPECT_TEXT("train-go", "go on");
     expect_stopped();

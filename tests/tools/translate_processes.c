@@ -140,8 +140,8 @@ Test(translate_processes, differences_are_refused)
             "%s and %s", cases[i].first, cases[i].second);
 }
 
-/* Process 0 answers each line at once; after its first answer another process is killed. Process 0 has its own standard streams,
- * because mpirun forwards nothing while it gives the processes, here, four seconds to end. */
+/* Process 0 answers each line at once; after its first answer another process is killed. Process 0 has its own standard
+ * streams, because mpirun forwards nothing while it gives the processes, here, four seconds to end. */
 Test(translate_processes, a_killed_process_ends_all)
 {
     make_lines("killed");

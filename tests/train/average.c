@@ -39,8 +39,8 @@ Test(average, the_last_checkpoints_are_kept_and_averaged)
     struct qkv_train_result result;
     struct qkv_average average;
     struct qkv_error error = {""};
-    /* The loss rises from the first validation on, so that the best checkpoint is not among the last. Update 14 is no multiple of
-     * validation_freq, and so comes in addition to the three that a longer training needs. */
+    /* The loss rises from the first validation on, so that the best checkpoint is not among the last. Update 14 is no
+     * multiple of validation_freq, and so comes in addition to the three that a longer training needs. */
     const char *run = training_of("last",
                                   "updates=14 validation_freq=3 keep_best_ckpts=1 keep_last_ckpts=3 "
                                   "learning_rate=5 scheduling=constant",

@@ -71,8 +71,8 @@ Test(processes, train_to_the_same_bits_with_all_settings)
         if (!is_left_out((int64_t)i)) expect_same(cases[i].name, cases[i].settings, cases[i].processes);
 }
 
-/* Trains in three processes and returns what it says of itself: megabytes of the parameters, of those that process 0 sends for each
- * update, and of those that another process sends at most. */
+/* Trains in three processes and returns what it says of itself: megabytes of the parameters, of those that process 0 sends
+ * for each update, and of those that another process sends at most. */
 static void read_sent(const struct training *training, double *megabytes, double *first, double *others)
 {
     const char *text = run_several(3, train_arguments(training)).error;
@@ -118,8 +118,8 @@ Test(processes, send_the_rows_of_embeddings_that_have_gradients)
     cr_expect_lt(others, 4.0 / 3 * megabytes - 0.98 * table, "%g of %g MB", others, megabytes);
 }
 
-/* Processes of one machine divide its processors, but those of two machines of one name, which share no ids of processes, do not: here
- * the second machine is another namespace of ids, such as that of a container. */
+/* Processes of one machine divide its processors, but those of two machines of one name, which share no ids of processes,
+ * do not: here the second machine is another namespace of ids, such as that of a container. */
 Test(processes, know_which_others_run_on_their_machine)
 {
     const char *folder = scratch("machines"), *config = training_config(folder);

@@ -1,5 +1,5 @@
-/* Several processes end together, with one sentence and an exit code that is not 0, when one of them cannot go on; and a run that
- * they leave is resumed by any number of processes to the bits of one that nothing disturbed. */
+/* Several processes end together, with one sentence and an exit code that is not 0, when one of them cannot go on; and a
+ * run that they leave is resumed by any number of processes to the bits of one that nothing disturbed. */
 #include "mpirun.h"
 #include "support.h"
 #include "training.h"
@@ -33,7 +33,8 @@ Test(processes_failures, more_processes_than_shards_are_refused)
     expect_nothing_begun(&training);
 }
 
-/* A process that cannot join the others says why, although it can send them nothing. mpirun may end the other one before it has. */
+/* A process that cannot join the others says why, although it can send them nothing. mpirun may end the other one before it
+ * has. */
 Test(processes_failures, a_process_that_cannot_join_says_why)
 {
     const char *folder = scratch("join"), *message = "qkv: 3 processes were started, but ";
@@ -248,8 +249,8 @@ static struct interruption interruption_in(const char *folder, const char *setti
     return interruption;
 }
 
-/* Interrupts the run of this name, and resumes it in so many processes (0: without mpirun), to the bits of the uninterrupted run.
- * Sets whether all of the training was done before the signal came. */
+/* Interrupts the run of this name, and resumes it in so many processes (0: without mpirun), to the bits of the
+ * uninterrupted run. Sets whether all of the training was done before the signal came. */
 static struct outcome interrupt_and_resume(struct interruption *interruption, const char *folder,
                                            const char *name, int processes, bool *complete)
 {

@@ -17,8 +17,8 @@
 enum { SHARDS = 9, WIDTH = 5, PATTERNS = 1 << SHARDS, ROWS = 2048, COLUMNS = 8, LOOKED_UP = 3 };
 enum { NUMBERS = 16 + ROWS * COLUMNS }; /* of a block of gradients; slices are aligned to 16 numbers */
 
-/* Shard s, unless it is empty, has the loss sum((w * x[s])^2) + sum(t^2) over some rows t of a table, so large that its other rows
- * are not sent. */
+/* Shard s, unless it is empty, has the loss sum((w * x[s])^2) + sum(t^2) over some rows t of a table, so large that its
+ * other rows are not sent. */
 struct task {
     struct qkv_parameters parameters;
     const struct qkv_parameter *weight; /* [WIDTH] */

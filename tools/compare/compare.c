@@ -269,9 +269,9 @@ static enum qkv_status read_run(struct comparison *c, const char *path, struct q
     return QKV_OK;
 }
 
-/* Adds a run folder, with the scores of data.dev of its default checkpoint (qkv_training_log_default), or a file of `qkv evaluate --json`. Fails when the
- * file is not such a file, when it is a second evaluation of the same test by the same checkpoint, beam size and ensemble of a
- * run, and when there are more than MAX_RUNS runs or MAX_TESTS tests. */
+/* Adds a run folder, with the scores of data.dev of its default checkpoint (qkv_training_log_default), or a file of `qkv
+ * evaluate --json`. Fails when the file is not such a file, when it is a second evaluation of the same test by the same
+ * checkpoint, beam size and ensemble of a run, and when there are more than MAX_RUNS runs or MAX_TESTS tests. */
 static enum qkv_status comparison_read(struct comparison *c, const char *path, struct qkv_error *error)
 {
     struct stat status;

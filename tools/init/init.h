@@ -54,8 +54,8 @@ struct init {
 
 /* ---- plan.c ---- */
 
-/* Chooses sizes, tokenizer and lengths; updates stay 0. Takes pairs that are far too long out of dev and test. Fails when all pairs
- * are too long, or memory runs out. */
+/* Chooses sizes, tokenizer and lengths; updates stay 0. Takes pairs that are far too long out of dev and test. Fails when
+ * all pairs are too long, or memory runs out. */
 enum qkv_status init_plan_choose(struct init *init, struct qkv_error *error);
 
 /* Whether the config converts a side to lower case: the source at level word. */

@@ -1,4 +1,5 @@
-/* What a page shows about the heads of its model, measured on sentence pairs, and how the model learned: snapshots and losses. */
+/* What a page shows about the heads of its model, measured on sentence pairs, and how the model learned: snapshots and
+ * losses. */
 #include "page/page.h"
 #include "train/training.h"
 
@@ -26,8 +27,8 @@ struct learning {
     const struct page_options *options;
     struct qkv_corpus corpus;        /* the pairs, if there are any */
     struct qkv_measured_heads heads; /* with the parameters of the page */
-    /* Arrays of the JSON. The losses of metrics.jsonl are [update, loss] each; those of training are without label smoothing, so that
-     * they compare with those of validations. */
+    /* Arrays of the JSON. The losses of metrics.jsonl are [update, loss] each; those of training are without label
+     * smoothing, so that they compare with those of validations. */
     cJSON *moments, *curve /* of validations */, *training /* of logged intervals */;
 };
 

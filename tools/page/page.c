@@ -171,8 +171,8 @@ static enum qkv_status read_scene(struct qkv_scene *scene, const char *path, con
     return QKV_OK;
 }
 
-/* Reads a scene, lists the facts that the page shows about it, and packs it into the block. text, tutorial: of a scene that is built
- * into this program; otherwise NULL. */
+/* Reads a scene, lists the facts that the page shows about it, and packs it into the block. text, tutorial: of a scene that
+ * is built into this program; otherwise NULL. */
 static enum qkv_status add_scene(FILE *block, cJSON *list, const char *path, const char *text,
                                  const char *tutorial, struct qkv_arena *arena, struct qkv_error *error)
 {
@@ -193,9 +193,9 @@ static enum qkv_status add_scene(FILE *block, cJSON *list, const char *path, con
     return QKV_OK;
 }
 
-/* Adds the scenes of the tutorials, or of `count` files, one after another (explain/scene.h), and a list with {"tutorial", "file",
- * "name", "about", "seed", "isRandom"} for each; "tutorial" only for scenes of the tutorials. Messages about a file are printed;
- * *error is then empty. */
+/* Adds the scenes of the tutorials, or of `count` files, one after another (explain/scene.h), and a list with {"tutorial",
+ * "file", "name", "about", "seed", "isRandom"} for each; "tutorial" only for scenes of the tutorials. Messages about a file
+ * are printed; *error is then empty. */
 static enum qkv_status add_scenes(struct page *page, int count, char **files, struct qkv_arena *arena,
                                   struct qkv_error *error)
 {

@@ -25,8 +25,8 @@ bool page_is_built(void);
 
 enum qkv_status page_begin(struct page *page, struct qkv_error *error);
 
-/* Adds a script element with these attributes, which browsers do not run: compressed bytes, a text, or JSON, which is freed even after
- * a failure. */
+/* Adds a script element with these attributes, which browsers do not run: compressed bytes, a text, or JSON, which is freed
+ * even after a failure. */
 enum qkv_status page_add_data(struct page *page, const char *attributes, const void *bytes, size_t size,
                               struct qkv_error *error);
 void page_add_text(struct page *page, const char *id, const char *text);
@@ -60,14 +60,15 @@ struct page_options {
 
 /* Adds two texts of JSON, and the snapshots. Overwrites the parameters of the run.
  *
- * heads-data, only with pairs: {"pairs", "file", "loss", "bleu", "heads": [{"name", "loss", "bleu"}]}, where loss and BLEU of a head
- * are the changes if only this head is silenced.
+ * heads-data, only with pairs: {"pairs", "file", "loss", "bleu", "heads": [{"name", "loss", "bleu"}]}, where loss and BLEU
+ * of a head are the changes if only this head is silenced.
  *
  * learning-data: {"moments": [{"update", "training_loss", "training_until", "loss", "errors"}], "curve": [[update, loss on
- * data.dev]], "training": [[update, loss of training]]}. The first moment has the random weights, the last one the model of the page.
- * training_loss: mean over the logged interval that contains the update and ends with the update training_until. loss: nats per
- * token of the pairs. errors: the alignment error rate of each head, 0 to 1; null for a head that is not of cross attention. Of the
- * two readings of a map (metrics/alignment.h), it is the one with the lower error for the parameters of the page. */
+ * data.dev]], "training": [[update, loss of training]]}. The first moment has the random weights, the last one the model of
+ * the page. training_loss: mean over the logged interval that contains the update and ends with the update training_until.
+ * loss: nats per token of the pairs. errors: the alignment error rate of each head, 0 to 1; null for a head that is not of
+ * cross attention. Of the two readings of a map (metrics/alignment.h), it is the one with the lower error for the
+ * parameters of the page. */
 enum qkv_status page_add_learning(struct page *page, struct qkv_run *run, const struct page_options *options,
                                   struct qkv_error *error);
 

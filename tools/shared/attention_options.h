@@ -78,8 +78,8 @@ struct links_options {
 /* The choices of --links-from; the context is not used. */
 const char *links_from_name(const void *context, int64_t index);
 
-/* Fails, with a message, if --links-from is given without --links, or if the links and the pairs (NULL: not known here) are both
- * standard input. */
+/* Fails, with a message, if --links-from is given without --links, or if the links and the pairs (NULL: not known here) are
+ * both standard input. */
 int links_options_check(const struct links_options *options, const char *pairs);
 
 /* Prints a note on standard error if a .wa file does not name `missing` of the pairs. */

@@ -46,9 +46,9 @@ struct input_lines {
 enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run *run, const char *path,
                                  struct qkv_error *error);
 
-/* Reads the next line; its tokens live in the arena. Sets *found to false at the end. Warns on stderr about unknown
- * words, unless quiet (unknown_words.h), and about a line that is cut because the model has no more positions. Fails on a prefix that is
- * too long or has no source, and on further columns. */
+/* Reads the next line; its tokens live in the arena. Sets *found to false at the end. Warns on stderr about unknown words,
+ * unless quiet (unknown_words.h), and about a line that is cut because the model has no more positions. Fails on a prefix
+ * that is too long or has no source, and on further columns. */
 enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *arena, struct input_line *line,
                                  bool *found, struct qkv_error *error);
 

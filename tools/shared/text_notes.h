@@ -18,12 +18,12 @@ void text_notes_add_reference(struct text_notes *notes, const char *line);
 void text_notes_add_translation(struct text_notes *notes, const char *line);
 
 /* Prints notes on standard error:
- * - if at least half of the references are tokenized already, and if `joined` or the scorer's BLEU tokenizes them again. joined:
- *   the translations were joined to plain text (data.trg.split_punctuation), so that only chrF and BLEU with 13a or intl compare
- *   them correctly with such references;
+ * - if at least half of the references are tokenized already, and if `joined` or the scorer's BLEU tokenizes them again.
+ *   joined: the translations were joined to plain text (data.trg.split_punctuation), so that only chrF and BLEU with 13a or
+ *   intl compare them correctly with such references;
  * - if at least half of the references have no spaces between words, and BLEU needs them;
- * - if at least half of ten references or more have capitals and no translation has, at least half are not empty, and BLEU or chrF count
- *   case. */
+ * - if at least half of ten references or more have capitals and no translation has, at least half are not empty, and BLEU
+ *   or chrF count case. */
 void text_notes_print(const struct text_notes *notes, const struct qkv_scorer *scorer, bool joined);
 
 #endif

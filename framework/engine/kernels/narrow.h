@@ -1,5 +1,6 @@
-/* Products of bfloat16 numbers, and of int8 numbers (below), summed in float32. A bfloat16 number is the upper half of a float32 number: 8 bits of
- * exponent, 7 of mantissa. Both factors are rounded to the nearest, ties to even; numbers below 2^-126 become 0.
+/* Products of bfloat16 numbers, and of int8 numbers (below), summed in float32. A bfloat16 number is the upper half of a
+ * float32 number: 8 bits of exponent, 7 of mantissa. Both factors are rounded to the nearest, ties to even; numbers below
+ * 2^-126 become 0.
  *
  * The order of a sum is that of the instruction vdpbf16ps: it multiplies two neighbours on the inner axis and computes s =
  * fused(a0, b0, fused(a1, b1, s)), with one rounding per product, which flushes results below 2^-126 to 0. Every variant

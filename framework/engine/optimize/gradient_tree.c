@@ -36,8 +36,8 @@ struct bucket {
 
 struct message {
     const struct qkv_parameters *parameters;
-    /* Number of buckets. They cover the block from its end to its start, because backward computes the gradients of the parameters
-     * that were declared last first. */
+    /* Number of buckets. They cover the block from its end to its start, because backward computes the gradients of the
+     * parameters that were declared last first. */
     int buckets;
     struct bucket *bucket;
     size_t largest;         /* bytes of a bucket */
@@ -455,8 +455,9 @@ void qkv_gradient_tree_clear(struct qkv_gradient_tree *tree)
     tree->results = 0;
 }
 
-/* Prepares a free block for a shard, the first that writes to it. A block is set to 0 when it is used for the first time, because
- * nothing writes to the gaps between parameters; not earlier: a block that is never used should take no physical memory. */
+/* Prepares a free block for a shard, the first that writes to it. A block is set to 0 when it is used for the first time,
+ * because nothing writes to the gaps between parameters; not earlier: a block that is never used should take no physical
+ * memory. */
 static void begin_block(struct qkv_gradient_tree *tree, int shard, int index)
 {
     struct block *block = &tree->block[index];

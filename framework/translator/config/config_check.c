@@ -1,6 +1,7 @@
-/* Reads a config, checks it and finishes it, in this order: values from files, the rules between keys, and the values that follow
- * from other keys. The config of a program takes the same way, but for the files. The checks of a single value are in reader.c, those
- * of its row in config_keys.def. At the end of the file the structs of the engine are filled from a config. */
+/* Reads a config, checks it and finishes it, in this order: values from files, the rules between keys, and the values that
+ * follow from other keys. The config of a program takes the same way, but for the files. The checks of a single value are
+ * in reader.c, those of its row in config_keys.def. At the end of the file the structs of the engine are filled from a
+ * config. */
 #include "config/config_keys.h"
 #include "config/path.h"
 #include "core/memory.h"
@@ -49,8 +50,8 @@ bool qkv_key_is_derivable(const struct qkv_key *key, const struct qkv_config *co
 
 /* ---- keys without effect ---- */
 
-/* The next key, from number *next on, that is not at its default although its condition fails; NULL: there is none. The config in a
- * run folder has a value for every key; keys without effect have their default there, and must be accepted. */
+/* The next key, from number *next on, that is not at its default although its condition fails; NULL: there is none. The
+ * config in a run folder has a value for every key; keys without effect have their default there, and must be accepted. */
 static const struct qkv_key *next_without_effect(const struct qkv_config *config,
                                                  enum qkv_without_effect otherwise, int *next,
                                                  struct qkv_condition *unmet, struct qkv_arena *arena)
@@ -467,8 +468,8 @@ static bool check_values(const struct qkv_config *config, const char *prefix, bo
     return good;
 }
 
-/* Replaces NULL by "" in the texts that a program may leave out, checks the keys whose path begins with `prefix`, choices first,
- * because they decide which keys have an effect, and completes the config. */
+/* Replaces NULL by "" in the texts that a program may leave out, checks the keys whose path begins with `prefix`, choices
+ * first, because they decide which keys have an effect, and completes the config. */
 static enum qkv_status finish(struct qkv_config *config, const char *prefix, enum rules rules,
                               struct qkv_arena *arena, struct qkv_messages *messages)
 {

@@ -1,6 +1,6 @@
-/* The keys of a YAML file as a table, and how a file is read into the struct whose fields the keys are. A schema is one table;
- * each row names a field of a struct and defines its allowed values. The table for configs is config_keys.def, the one for scenes
- * is explain/scene_keys.def. Private to config, and to explain, which reads scenes. */
+/* The keys of a YAML file as a table, and how a file is read into the struct whose fields the keys are. A schema is one
+ * table; each row names a field of a struct and defines its allowed values. The table for configs is config_keys.def, the
+ * one for scenes is explain/scene_keys.def. Private to config, and to explain, which reads scenes. */
 #ifndef QKV_CONFIG_SCHEMA_H
 #define QKV_CONFIG_SCHEMA_H
 
@@ -132,13 +132,13 @@ struct qkv_condition qkv_key_use(const struct qkv_schema *schema, const struct q
 /* The condition of the row of a key or, if it has none, of the choices that use the key. */
 struct qkv_condition qkv_key_condition(const struct qkv_schema *schema, const struct qkv_key *key);
 
-/* The condition that fails where `key` has no effect in this struct, of those with this `otherwise`: its own, or that of the key
- * that decides. If all hold, the `key` of the condition is NULL. */
+/* The condition that fails where `key` has no effect in this struct, of those with this `otherwise`: its own, or that of
+ * the key that decides. If all hold, the `key` of the condition is NULL. */
 struct qkv_condition qkv_key_unmet(const struct qkv_schema *schema, const struct qkv_key *key,
                                    const void *config, enum qkv_without_effect otherwise);
 
-/* "momentum is 0.5, but has an effect only when optimizer is sgd (it is adam)", of a condition that fails; in the arena, NULL when
- * memory runs out. */
+/* "momentum is 0.5, but has an effect only when optimizer is sgd (it is adam)", of a condition that fails; in the arena,
+ * NULL when memory runs out. */
 const char *qkv_key_without_effect(const struct qkv_schema *schema, const struct qkv_key *key,
                                    struct qkv_condition unmet, const void *config, struct qkv_arena *arena);
 
@@ -212,7 +212,8 @@ const char *qkv_printable(struct qkv_arena *arena, const char *text);
 bool qkv_collector_failed(const struct qkv_collector *collector);
 
 /* Writes the errors to `messages`, sorted by file and line. If there are more than QKV_MESSAGES_MAX, the last message tells
- * how many are not shown. That message, and that of missing memory, begin with the file `name`. Returns whether there are none. */
+ * how many are not shown. That message, and that of missing memory, begin with the file `name`. Returns whether there are
+ * none. */
 enum qkv_status qkv_collector_finish(struct qkv_collector *collector, const char *name,
                                      struct qkv_messages *messages);
 
@@ -268,12 +269,12 @@ struct qkv_yaml_node {
     struct qkv_yaml_node *next;  /* the next item or value of the same parent */
 };
 
-/* Reads a YAML file into a tree of nodes with line and column. The file must be one document of scalars, sequences and mappings
- * whose keys are scalars. Duplicate keys, anchors, aliases and tags are errors, because people who read the file can overlook
- * their effect; so are NUL bytes, invalid UTF-8, empty files, more than QKV_YAML_DEEPEST levels and more than QKV_YAML_LARGEST
- * bytes. Returns the root, in the arena of the collector, or NULL when nothing could be read. All errors are collected. Some, such
- * as syntax errors, end reading: the tree then has only the part before the error, and *complete is false. text: the contents of
- * the file, if they are in memory; NULL: the file is read. */
+/* Reads a YAML file into a tree of nodes with line and column. The file must be one document of scalars, sequences and
+ * mappings whose keys are scalars. Duplicate keys, anchors, aliases and tags are errors, because people who read the file
+ * can overlook their effect; so are NUL bytes, invalid UTF-8, empty files, more than QKV_YAML_DEEPEST levels and more than
+ * QKV_YAML_LARGEST bytes. Returns the root, in the arena of the collector, or NULL when nothing could be read. All errors
+ * are collected. Some, such as syntax errors, end reading: the tree then has only the part before the error, and *complete
+ * is false. text: the contents of the file, if they are in memory; NULL: the file is read. */
 struct qkv_yaml_node *qkv_yaml_read(const char *path, const char *text, struct qkv_collector *collector,
                                     bool *complete);
 

@@ -29,9 +29,9 @@
 
 /* Learns `merges` merges, at least 1, from the words of `count` texts together; two texts: joint merges. Time grows with
  * the number of different words, not with the length of the text; memory is some 100 bytes per letter of the different
- * words. NULL when memory runs out, when a word contains white space or is not valid UTF-8, and when fewer merges can be learned
- * because no other pair occurs twice; the message then gives the number of merges that can be learned. A word whose frequency
- * is below 0 counts as one that does not occur. The caller frees the result. */
+ * words. NULL when memory runs out, when a word contains white space or is not valid UTF-8, and when fewer merges can be
+ * learned because no other pair occurs twice; the message then gives the number of merges that can be learned. A word whose
+ * frequency is below 0 counts as one that does not occur. The caller frees the result. */
 struct qkv_bpe *qkv_bpe_learn(int64_t count, const struct qkv_types *const *texts, int64_t merges,
                               struct qkv_error *error);
 

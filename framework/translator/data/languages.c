@@ -89,8 +89,8 @@ const char *qkv_language_code(const char *name, size_t size)
     return NULL;
 }
 
-/* Whether a word of a title is one: short codes of languages are words of many languages, so that they count only where they are
- * joined to other words, as in en_text or en-US. */
+/* Whether a word of a title is one: short codes of languages are words of many languages, so that they count only where
+ * they are joined to other words, as in en_text or en-US. */
 static bool is_title_word(const char *word, size_t size, bool is_joined)
 {
     for (size_t i = 0; i < sizeof TITLES / sizeof *TITLES; i++)

@@ -106,7 +106,8 @@ static enum qkv_status list_files(struct names *names, const char *folder, const
     return QKV_OK;
 }
 
-/* The index of the file whose suffix is a language, or else is another name of it, as in x.eng and x.en-US for en; -1: there is none. */
+/* The index of the file whose suffix is a language, or else is another name of it, as in x.eng and x.en-US for en; -1:
+ * there is none. */
 static int find_language(const struct names *names, size_t prefix_size, const char *lang)
 {
     int found = -1;

@@ -136,8 +136,8 @@ static size_t entity_size(const char *text)
     return size && size <= MAX_NAME && text[size] == ';' ? size + 1 : 0;
 }
 
-/* Bytes of the tag at the beginning of a text, such as <br>, </b>, <div class="x"> or [sound:x.mp3], or, with `entities`, of the
- * entity, such as &nbsp; or &#39;. 0: the text begins with none. */
+/* Bytes of the tag at the beginning of a text, such as <br>, </b>, <div class="x"> or [sound:x.mp3], or, with `entities`,
+ * of the entity, such as &nbsp; or &#39;. 0: the text begins with none. */
 static size_t markup_size(const char *text, bool entities)
 {
     if (*text == '&') {

@@ -64,9 +64,9 @@ struct animation_frame {
     int milliseconds; /* how long it is shown; below 65536 */
 };
 
-/* Appends an animated PNG (PNG specification, third edition, section 4.9) of `count` frames, at least one, that plays in a loop;
- * programs that do not know APNG show its last frame. Fails unless all frames are pictures of the same size and colour type, as
- * they are when the same program draws them. If memory runs out, it sets out->failed. */
+/* Appends an animated PNG (PNG specification, third edition, section 4.9) of `count` frames, at least one, that plays in a
+ * loop; programs that do not know APNG show its last frame. Fails unless all frames are pictures of the same size and
+ * colour type, as they are when the same program draws them. If memory runs out, it sets out->failed. */
 enum qkv_status qkv_animation_write(const struct animation_frame *frames, int64_t count, struct bytes *out,
                                     struct qkv_error *error);
 

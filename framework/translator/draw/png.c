@@ -1,6 +1,6 @@
 /* The PNG canvas, drawn by Cairo, and animations. Pango lays out text, because Cairo's own text functions use a single font
- * without shaping: Chinese would appear as boxes, and Arabic letters would not join. Both are loaded when the first PNG is drawn:
- * programs that draw none start faster, and need neither library. */
+ * without shaping: Chinese would appear as boxes, and Arabic letters would not join. Both are loaded when the first PNG is
+ * drawn: programs that draw none start faster, and need neither library. */
 #include "draw/picture.h"
 
 #include <dlfcn.h>

@@ -316,8 +316,8 @@ static struct shown add_feed_forward(struct model_walk *m, struct shown x)
     return add_norm(m, &residual->norm, sum, "layer_output", "output of the layer", "X'");
 }
 
-/* Adds the steps after attention, up to the words if the layer is the last of the decoder. x: inputs of the layer; y: the output
- * of attention. */
+/* Adds the steps after attention, up to the words if the layer is the last of the decoder. x: inputs of the layer; y: the
+ * output of attention. */
 static void add_rest_of_layer(struct model_walk *m, struct shown x, struct shown y)
 {
     const struct qkv_attention_layers *layers = &m->layers;

@@ -145,8 +145,8 @@ static void add_embeddings(struct scene_walk *s, bool source, struct qkv_matrix 
         matrix.value);
 }
 
-/* Embeddings plus positions, [N, D]; NULL when the scene has no embeddings on this side. has_table: the step positions shows the
- * table already. */
+/* Embeddings plus positions, [N, D]; NULL when the scene has no embeddings on this side. has_table: the step positions
+ * shows the table already. */
 static struct qkv_tensor *make_inputs(struct scene_walk *s, bool source, struct qkv_matrix embeddings,
                                       bool has_table)
 {

@@ -1,5 +1,5 @@
-/* Draws links from word maps: to the strongest words in both directions, and then combines the two sets of links; and counts how
- * many of them are gold links (metrics/alignment.h has the definitions). */
+/* Draws links from word maps: to the strongest words in both directions, and then combines the two sets of links; and
+ * counts how many of them are gold links (metrics/alignment.h has the definitions). */
 #include "metrics/links.h"
 
 /* Links between all words; each array has a cell for each pair of words, [targets, sources]. */

@@ -1,18 +1,18 @@
-/* Private: Word alignment: how links are drawn from weights between words, which aligner.h does for a run and a text; reads gold links, and
- * scores drawn links against them.
+/* Private: Word alignment: how links are drawn from weights between words, which aligner.h does for a run and a text; reads
+ * gold links, and scores drawn links against them.
  *
  * Words are separated by white space. A word map has the weight of each source word for each target word. A decoder step
  * reads one target word and predicts the next, so its row of weights can be read in two ways (enum qkv_alignment_reading of
- * config.h): it belongs to the word that the step predicts, or to the word that it reads (Naive-Att and Shift-Att of
- * Chen et al. 2020, "Accurate word alignment induction from neural machine translation"). Which is better depends on the
- * model and the layer.
+ * config.h): it belongs to the word that the step predicts, or to the word that it reads (Naive-Att and Shift-Att of Chen
+ * et al. 2020, "Accurate word alignment induction from neural machine translation"). Which is better depends on the model
+ * and the layer.
  *
  * Two sets of links are drawn from a map: T links each target word to its strongest source word, and S links each source
  * word to its strongest target word; of equally strong words the first is linked. A word whose weights are all 0 has no
  * link. With a threshold, T and S instead have every link whose weight is above the threshold. S comes from the columns of
  * the map, where a threshold is a share of the sum of the column, or from the rows of a second map, made by a model that
- * translates in the other direction. enum qkv_alignment_drawing selects how T and S are combined (Och and Ney 2003; Koehn, Och
- * and Marcu 2003):
+ * translates in the other direction. enum qkv_alignment_drawing selects how T and S are combined (Och and Ney 2003; Koehn,
+ * Och and Marcu 2003):
  * - target: T;  source: S;  intersection: T ∩ S;  union: T ∪ S;
  * - grow-diag: starts with the intersection; then, until nothing changes, visits each link (by target word, then by source
  *   word) and each of its eight neighbours (those in the same row or column of the map first), and adds the neighbour if it
@@ -29,8 +29,7 @@
  *     struct qkv_alignment_result result = {.drawing = QKV_DRAWING_GROW_DIAG};
  *     qkv_alignment_count(&result, &drawn, &gold);
  *     qkv_alignment_rate(&result);
- *     printf("alignment error rate: %g\n", result.error_rate);
- */
+ *     printf("alignment error rate: %g\n", result.error_rate); */
 #ifndef QKV_METRICS_ALIGNMENT_H
 #define QKV_METRICS_ALIGNMENT_H
 

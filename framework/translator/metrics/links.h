@@ -13,9 +13,9 @@ struct qkv_word_map {
 };
 
 /* Lets two directions of one sentence pair agree (Liang, Taskar and Klein 2006, "Alignment by agreement"): multiplies each
- * weight of `map` by the weight that `reverse`, in which sources and targets are exchanged, has for the same two words, and the
- * other way round; then divides each row of both maps by its sum, unless the sum is 0. Fails, and changes nothing, when the maps
- * do not fit each other. */
+ * weight of `map` by the weight that `reverse`, in which sources and targets are exchanged, has for the same two words, and
+ * the other way round; then divides each row of both maps by its sum, unless the sum is 0. Fails, and changes nothing, when
+ * the maps do not fit each other. */
 enum qkv_status qkv_word_maps_multiply(struct qkv_word_map *map, struct qkv_word_map *reverse,
                                        struct qkv_error *error);
 

@@ -1,9 +1,9 @@
-/* Private: names and details of scores, and the bootstrap, for the tools; and, for the metrics, the functions of a metric that compares texts; texts
- * as code points, their words, and the n-grams that two texts share.
+/* Private: names and details of scores, and the bootstrap, for the tools; and, for the metrics, the functions of a metric
+ * that compares texts; texts as code points, their words, and the n-grams that two texts share.
  *
  * For each TEXT_METRIC row of qkv/metrics.def, metrics/<name>.c defines one struct, qkv_text_metric_<name>. A metric counts
- * numbers for each segment, its statistics, whose sums over all segments determine the score; the scorer (scores.c) adds them
- * up. */
+ * numbers for each segment, its statistics, whose sums over all segments determine the score; the scorer (scores.c) adds
+ * them up. */
 #ifndef QKV_METRICS_METRIC_H
 #define QKV_METRICS_METRIC_H
 
@@ -190,7 +190,8 @@ struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer);
 void qkv_scorer_title(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size);
 
 /* Writes the signature of a text metric, which says how it was computed, such as
- * `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0`, cut to `size` bytes with the NUL. Writes "" if the metric has none, or no text was added. */
+ * `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0`, cut to `size` bytes with the NUL. Writes "" if the
+ * metric has none, or no text was added. */
 void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size);
 
 #endif

@@ -274,8 +274,8 @@ static int64_t count_edits(struct qkv_arena *arena, const struct qkv_symbols *hy
 
 /* ---- the metric ---- */
 
-/* sacreBLEU normalizes references twice, so that .5 after a full stop becomes two words in a reference, but one in a hypothesis.
- * References are normalized twice here, too, to get the same scores. */
+/* sacreBLEU normalizes references twice, so that .5 after a full stop becomes two words in a reference, but one in a
+ * hypothesis. References are normalized twice here, too, to get the same scores. */
 static struct qkv_words *words_of(const struct qkv_text_options *options, struct qkv_arena *arena,
                                   const char *text, bool is_reference)
 {

@@ -163,8 +163,8 @@ static const char *next_text(const struct qkv_handshake *handshake, const char *
     return next < handshake->facts + handshake->size ? next : NULL;
 }
 
-/* The value of the next fact of this name from *at on, which then stands behind it; NULL: there is none. A key of the config may
- * have the name of a later fact. */
+/* The value of the next fact of this name from *at on, which then stands behind it; NULL: there is none. A key of the
+ * config may have the name of a later fact. */
 static const char *find(const struct qkv_handshake *handshake, const char **at, const char *name)
 {
     const char *value;

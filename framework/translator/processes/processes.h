@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* The number of processes that mpirun or another launcher started, including this one, as the environment tells; 0: the launcher
- * does not tell; 1: there is no launcher. */
+/* The number of processes that mpirun or another launcher started, including this one, as the environment tells; 0: the
+ * launcher does not tell; 1: there is no launcher. */
 int qkv_launched_processes(void);
 
 /* mpi.c: joins `expected` processes (0: the launcher does not tell). *processes is NULL before, and stays NULL if there is but

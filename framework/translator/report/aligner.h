@@ -1,6 +1,7 @@
-/* Private: Word alignment of text by a trained run: makes forced passes over sentence pairs, computes a word map (alignment.h) from
- * a head or the mean of several heads, and draws links from it. With a second run, which translates in the other direction,
- * the links per source word come from the maps of that run, or all links from the products of both maps.
+/* Private: Word alignment of text by a trained run: makes forced passes over sentence pairs, computes a word map
+ * (alignment.h) from a head or the mean of several heads, and draws links from it. With a second run, which translates in
+ * the other direction, the links per source word come from the maps of that run, or all links from the products of both
+ * maps.
  *
  * Source and target are both given and the target is fed to the decoder, so no search takes place. All threads compute
  * fixed groups of pairs: results do not depend on the number of threads.
@@ -17,8 +18,7 @@
  *         for (int64_t i = 0; i < pair.links.count; i++)
  *             printf("%d-%d\n", (int)pair.links.links[i].source, (int)pair.links.links[i].target);
  *     qkv_aligner_free(aligner);
- *     qkv_run_release(&run);
- */
+ *     qkv_run_release(&run); */
 #ifndef QKV_REPORT_ALIGNER_H
 #define QKV_REPORT_ALIGNER_H
 

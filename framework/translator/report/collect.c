@@ -195,8 +195,8 @@ static bool name_tokens(struct qkv_arena *arena, const struct qkv_attention_pair
     return report->source && report->target_input && report->target_output;
 }
 
-/* The map of a head (from 0) of one sentence. Refuses weights whose shape does not fit the tokens of the sentence, which are the
- * labels of rows and columns. */
+/* The map of a head (from 0) of one sentence. Refuses weights whose shape does not fit the tokens of the sentence, which
+ * are the labels of rows and columns. */
 static enum qkv_status make_map(struct qkv_attention_collector *collector, const struct qkv_part *part,
                                 int64_t sentence, int head, const struct qkv_attention_report *report,
                                 struct qkv_attention_map *map, struct qkv_error *error)

@@ -46,8 +46,8 @@ struct value_norms {
     struct qkv_arena arena;
 };
 
-/* kinds: bits 1u << kind. Norms that are all zero can be released. Fails, with nothing to release, when memory runs out, and when
- * the network has no layer that multiplies the context of a head (qkv_model_head_rows). */
+/* kinds: bits 1u << kind. Norms that are all zero can be released. Fails, with nothing to release, when memory runs out,
+ * and when the network has no layer that multiplies the context of a head (qkv_model_head_rows). */
 enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv_model *model, unsigned kinds,
                                      struct qkv_error *error);
 void qkv_value_norms_release(struct value_norms *norms);
@@ -150,8 +150,8 @@ enum qkv_status qkv_forced_run(struct forced_slots *slots, int64_t count, forced
 enum qkv_status qkv_forced_collect(struct forced_slot *slot, int direction, int64_t count,
                                    const struct qkv_pair_texts *texts, struct forced_pair *pairs);
 
-/* The same for the pairs first .. first + count - 1 of a corpus, which must have kept its raw lines. Fails, too, for a pair that
- * has no report. */
+/* The same for the pairs first .. first + count - 1 of a corpus, which must have kept its raw lines. Fails, too, for a pair
+ * that has no report. */
 enum qkv_status qkv_forced_corpus(struct forced_slot *slot, const struct qkv_corpus *corpus, int64_t first,
                                   int64_t count, struct forced_pair *pairs);
 

@@ -29,8 +29,8 @@ const struct qkv_head_measure_info *qkv_head_measure_info(enum qkv_head_measure 
     return (unsigned)measure < QKV_HEAD_MEASURES ? &MEASURES[measure] : NULL;
 }
 
-/* Sums over sentences. The measure m is the mean of sum[m] over rows[m] rows, except that alignment errors follow from counts of
- * links. */
+/* Sums over sentences. The measure m is the mean of sum[m] over rows[m] rows, except that alignment errors follow from
+ * counts of links. */
 struct head_sums {
     double sum[QKV_HEAD_MEASURES];
     int64_t rows[QKV_HEAD_MEASURES];

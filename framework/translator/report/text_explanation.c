@@ -203,8 +203,8 @@ static void append_wrapped(const struct format_job *job, const char *text, int i
     if (used) qkv_bytes_text(out, "\n");
 }
 
-/* Appends the heading of a step: " 8  scores   S = Q Kᵀ                          [4, 4]". A formula that would move the shape out
- * of its column is below. */
+/* Appends the heading of a step: " 8  scores   S = Q Kᵀ                          [4, 4]". A formula that would move the
+ * shape out of its column is below. */
 static void append_title(const struct format_job *job, int64_t at, struct bytes *out)
 {
     const struct qkv_step *step = &job->explanations[0].steps[at];

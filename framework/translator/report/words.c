@@ -121,8 +121,8 @@ int64_t qkv_tokens_without_end(const char *const *tokens, int64_t count)
     return count > 0 && !strcmp(tokens[count - 1], "</s>") ? count - 1 : count;
 }
 
-/* The words of `count` rows or columns, in the arena: those of first .. first + known - 1 are word[0 .. known - 1], or if `word`
- * is NULL, the numbers from 0 if `numbered`; all others -1. NULL when memory runs out. */
+/* The words of `count` rows or columns, in the arena: those of first .. first + known - 1 are word[0 .. known - 1], or if
+ * `word` is NULL, the numbers from 0 if `numbered`; all others -1. NULL when memory runs out. */
 static int64_t *spread_words(const int64_t *word, int64_t first, int64_t known, int64_t count, bool numbered,
                              struct qkv_arena *arena)
 {

@@ -1,5 +1,5 @@
-/* Private: what maps consist of; rows of weights as distributions; weights between tokens merged into weights between words, for attention maps,
- * explanations and word alignment. */
+/* Private: what maps consist of; rows of weights as distributions; weights between tokens merged into weights between
+ * words, for attention maps, explanations and word alignment. */
 #ifndef QKV_REPORT_WORDS_H
 #define QKV_REPORT_WORDS_H
 

@@ -50,8 +50,8 @@ struct progress {
     int64_t tokens;    /* target tokens trained on */
     int64_t waited;    /* validations since the best one */
     int64_t validated; /* update of the last validation; 0: none */
-    /* The last update, if it was the end of training and no multiple of training.validation_freq; else 0. When training goes on,
-     * the lists forget its checkpoint, which an uninterrupted training would not have. */
+    /* The last update, if it was the end of training and no multiple of training.validation_freq; else 0. When training
+     * goes on, the lists forget its checkpoint, which an uninterrupted training would not have. */
     int64_t early_end;
     double log_loss; /* sum of the loss, with label smoothing, since the last log line, nats */
     /* The same without label smoothing; NaN: not known, in a checkpoint of an older qkv */
@@ -240,8 +240,9 @@ void qkv_training_plan_epoch(struct training *training);
 enum qkv_status qkv_training_update(struct training *training, struct update_sums *sums,
                                     struct qkv_error *error);
 
-/* In a process other than 0: computes what process 0 commands until it ends the training; returns the status of the training, and
- * *end. The message is empty, because process 0 reports it, except for a failure that only this process knows of. */
+/* In a process other than 0: computes what process 0 commands until it ends the training; returns the status of the
+ * training, and *end. The message is empty, because process 0 reports it, except for a failure that only this process knows
+ * of. */
 enum qkv_status qkv_training_follow(struct training *training, enum qkv_train_end *end,
                                     struct qkv_error *error);
 

@@ -1,5 +1,5 @@
-/* The walk through one attention layer, of a scene or for the sentence that the page shows: an explanation (explain/explain.h) as
- * results. */
+/* The walk through one attention layer, of a scene or for the sentence that the page shows: an explanation
+ * (explain/explain.h) as results. */
 #include "page/module/module.h"
 
 #include "explain/scene.h"
@@ -152,8 +152,8 @@ int EXPORT(page_open_scenes)(size_t size)
     return QKV_OK;
 }
 
-/* The maps of the weights, as cross-attention: words with keys as source, words with queries as target outputs. Where scores are
- * -infinity, a cell is hidden. */
+/* The maps of the weights, as cross-attention: words with keys as source, words with queries as target outputs. Where
+ * scores are -infinity, a cell is hidden. */
 static void give_maps(void)
 {
     const struct qkv_step *weights = qkv_explanation_content(&explanation, QKV_STEP_WEIGHTS),

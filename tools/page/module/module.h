@@ -1,6 +1,6 @@
-/* The WebAssembly module of the page. Its calls, which engine.js makes, are the functions that are marked EXPORT: they read one
- * block of bytes (page_input) and return 0, or not 0 if page_message says why they failed. What they found is a list of results,
- * each with a name, which the next call replaces (page_results). */
+/* The WebAssembly module of the page. Its calls, which engine.js makes, are the functions that are marked EXPORT: they read
+ * one block of bytes (page_input) and return 0, or not 0 if page_message says why they failed. What they found is a list of
+ * results, each with a name, which the next call replaces (page_results). */
 #ifndef QKV_PAGE_MODULE_H
 #define QKV_PAGE_MODULE_H
 

@@ -1,6 +1,6 @@
-/* Bytes in and results out, and what the engine takes from a system, for a module that has one thread, one kind of kernels and no
- * OpenBLAS: in place of core/system.c, config/path.c, the files of
- * data/lines.c and kernels/registry.c. What a page never calls is missing: CMakeLists.txt names it. */
+/* Bytes in and results out, and what the engine takes from a system, for a module that has one thread, one kind of kernels
+ * and no OpenBLAS: in place of core/system.c, config/path.c, the files of data/lines.c and kernels/registry.c. What a page
+ * never calls is missing: CMakeLists.txt names it. */
 #include "page/module/module.h"
 
 #include "config/path.h"

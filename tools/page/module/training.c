@@ -1,5 +1,5 @@
-/* A small model that is trained in the page, on pairs of sentences that are a text in memory. The trainer is that of `qkv train`
- * (train/training.h), without files and threads. */
+/* A small model that is trained in the page, on pairs of sentences that are a text in memory. The trainer is that of `qkv
+ * train` (train/training.h), without files and threads. */
 #include "page/module/module.h"
 
 #include "config/config_keys.h"
@@ -121,8 +121,8 @@ static void release(void)
     training = (struct training){.config = &config};
 }
 
-/* Reads the pairs of the block and makes a model with random parameters, in place of the one before: it translates, and changes with
- * each update. Fails with the number of the line that is no pair; there is no model then. */
+/* Reads the pairs of the block and makes a model with random parameters, in place of the one before: it translates, and
+ * changes with each update. Fails with the number of the line that is no pair; there is no model then. */
 int EXPORT(page_begin)(size_t size, double seed)
 {
     release();

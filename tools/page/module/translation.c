@@ -88,8 +88,8 @@ int EXPORT(page_snapshot)(size_t size)
 
 /* ---- silence ---- */
 
-/* Silences these heads and tokens of the source in the calls that follow, and no others. The block holds kind, layer and head of
- * each head, then numbers of tokens. What the model or a sentence does not have is left out. */
+/* Silences these heads and tokens of the source in the calls that follow, and no others. The block holds kind, layer and
+ * head of each head, then numbers of tokens. What the model or a sentence does not have is left out. */
 int EXPORT(page_silence)(size_t heads_size, size_t words_size)
 {
     static int32_t *words;
@@ -134,7 +134,8 @@ double page_entropy(const double *weights, int64_t rows, int64_t columns)
     return rows ? entropy / (double)rows : 0;
 }
 
-/* Copies the weights of a map; cells that its rule hides, or `masked` [columns] where it is not NULL, become PAGE_HIDDEN_CELL. */
+/* Copies the weights of a map; cells that its rule hides, or `masked` [columns] where it is not NULL, become
+ * PAGE_HIDDEN_CELL. */
 static void copy_map(const struct qkv_attention_map *map, const bool *masked, float *weights)
 {
     for (int64_t row = 0; row < map->rows; row++) {
@@ -226,8 +227,8 @@ static enum qkv_status show_probabilities(int64_t steps, const int32_t *outputs)
 
 /* ---- sentence pairs ---- */
 
-/* Numbers the words of tokens, as `qkv attention --words` finds them. Tokens 0 .. known - 1 belong to word[0 .. known - 1]; a token
- * of no word (below 0), and each other token, is a word of its own. */
+/* Numbers the words of tokens, as `qkv attention --words` finds them. Tokens 0 .. known - 1 belong to word[0 .. known - 1];
+ * a token of no word (below 0), and each other token, is a word of its own. */
 static void number_words(const char *name, const int64_t *word, int64_t known, int64_t count)
 {
     int32_t *numbers = page_integers(name, count), next = -1;

@@ -18,11 +18,11 @@
  *     qkv_parameters_release(&parameters);
  *
  * Values have the names of their parameters; moments are `optimizer.first.<name>`, `optimizer.second.<name>`. With a moving
- * average of the parameters (qkv_optimizer_options.ema), the values in the file are the average, because it is the better model, and the
- * parameters with which training continues are `optimizer.parameters.<name>`. A quantised checkpoint
- * has matrices of type I8, and for each of them a tensor `<name>.scale` in F32, by which the I8
- * numbers are multiplied: one scale for each row of an embedding table (graph.h), for each column of other matrices.
- * __metadata__ holds the state of training and four keys of the format, the last two only with moments:
+ * average of the parameters (qkv_optimizer_options.ema), the values in the file are the average, because it is the better
+ * model, and the parameters with which training continues are `optimizer.parameters.<name>`. A quantised checkpoint has
+ * matrices of type I8, and for each of them a tensor `<name>.scale` in F32, by which the I8 numbers are multiplied: one
+ * scale for each row of an embedding table (graph.h), for each column of other matrices. __metadata__ holds the state of
+ * training and four keys of the format, the last two only with moments:
  *
  *     qkv.format             version of the format: QKV_RUN_FORMAT
  *     qkv.crc32              CRC-32 of the whole file, 8 hexadecimal digits, computed with zeros in their place
@@ -97,14 +97,15 @@ QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_p
                                             const struct qkv_state *state, struct qkv_error *error);
 
 /* Reads a checkpoint into allocated parameters and moments, and converts its numbers to their dtype. After a quantised
- * checkpoint the products of float32 parameters are int8, as after qkv_parameters_set_precision; after any other checkpoint they
- * are no longer int8, until qkv_parameters_set_precision rounds the new values. `optimizer` NULL: values only, whether or not the
- * file has moments. All keys of the file except those of the format are added to `state` (which may be NULL) and replace
- * equal keys, even when loading then fails, because they may explain why. On failure nothing else has changed. Errors:
+ * checkpoint the products of float32 parameters are int8, as after qkv_parameters_set_precision; after any other checkpoint
+ * they are no longer int8, until qkv_parameters_set_precision rounds the new values. `optimizer` NULL: values only, whether
+ * or not the file has moments. All keys of the file except those of the format are added to `state` (which may be NULL) and
+ * replace equal keys, even when loading then fails, because they may explain why. On failure nothing else has changed.
+ * Errors:
  * - the file: not there, not a regular file, not a safetensors file, cut short, damaged, not a checkpoint of qkv; two
  *   tensors or metadata keys of one name; tensors that overlap or leave bytes between them;
- * - the model: a tensor is missing, unknown, or has another shape:
- *   `runs/x/best.safetensors: encoder.1.self.query.weight is [64, 64], but the model has [32, 32]`;
+ * - the model: a tensor is missing, unknown, or has another shape: `runs/x/best.safetensors: encoder.1.self.query.weight is
+ *   [64, 64], but the model has [32, 32]`;
  * - the optimizer: it was not initialised, or was made for parameters of another size or dtype; the file has no moments,
  *   those of another optimizer, or no moving average where the optimizer has one;
  * - the version: the file has a newer format than QKV_RUN_FORMAT. */

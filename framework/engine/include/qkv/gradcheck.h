@@ -117,7 +117,8 @@ QKV_API enum qkv_status qkv_check_graph(struct qkv_check_report *report, const c
 /* Checks an op on all its samples. For good samples it checks the op's declarations about its memory; float32 against
  * float64; the adjoint test of the inputs in which the op is linear; and the gradients of all inputs together while other
  * ops use them too; then, on at most eight elements of each tensor and on the whole tensor, the gradients of each input
- * alone and of pairs of inputs that are the same tensor. Bad samples must be refused with their message. An op without samples fails. QKV_INVALID when there is no such op, or memory runs out. */
+ * alone and of pairs of inputs that are the same tensor. Bad samples must be refused with their message. An op without
+ * samples fails. QKV_INVALID when there is no such op, or memory runs out. */
 QKV_API enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
                                      const struct qkv_check_options *options, struct qkv_error *error);
 

@@ -1,11 +1,12 @@
-/* Tensors, parameters, and the graph that computes with them: build first, then run forward and backward (reverse-mode autograd).
+/* Tensors, parameters, and the graph that computes with them: build first, then run forward and backward (reverse-mode
+ * autograd).
  *
- * A call of an op checks shapes and records a node; qkv/ops.def has the signature, the shapes and the formula of every op, one
- * row each. qkv_forward and qkv_backward run the recorded nodes. The graph keeps its first error: from then on every op returns
- * NULL, nothing runs, and every function accepts NULL for a tensor (its shape has rank 0, its name is "no tensor", its value
- * and gradient are NULL, its scalar NaN; reading and writing it does nothing), so code that builds a model needs no checks, and
- * its caller checks once before qkv_forward. A wrong call after that (backward before forward, a setting that no longer fits)
- * also becomes the graph's error, and qkv_graph_reset removes it.
+ * A call of an op checks shapes and records a node; qkv/ops.def has the signature, the shapes and the formula of every op,
+ * one row each. qkv_forward and qkv_backward run the recorded nodes. The graph keeps its first error: from then on every op
+ * returns NULL, nothing runs, and every function accepts NULL for a tensor (its shape has rank 0, its name is "no tensor",
+ * its value and gradient are NULL, its scalar NaN; reading and writing it does nothing), so code that builds a model needs
+ * no checks, and its caller checks once before qkv_forward. A wrong call after that (backward before forward, a setting
+ * that no longer fits) also becomes the graph's error, and qkv_graph_reset removes it.
  *
  * Example:
  *     struct qkv_tensor *qkv_relu(struct qkv_graph *, struct qkv_tensor *); // one of the ops of qkv/ops.h
@@ -34,8 +35,8 @@
  *     }
  *     qkv_parameters_release(&parameters);
  *
- * Nodes run in the order of their creation. Tensors belong to their graph and die with it or at its reset. Only
- * one thread at a time may use a graph; different threads may use different graphs. */
+ * Nodes run in the order of their creation. Tensors belong to their graph and die with it or at its reset. Only one thread
+ * at a time may use a graph; different threads may use different graphs. */
 #ifndef QKV_GRAPH_H
 #define QKV_GRAPH_H
 
@@ -135,8 +136,8 @@ struct qkv_parameters {
 /* Declares a parameter; the name is a printf format. The result is valid until release. NULL when memory runs out, the name
  * is empty, longer than 255 bytes or declared already (a checkpoint finds parameters by name) or begins with `__` or
  * `optimizer.` (names that checkpoints use), the shape is invalid (or not [n, k n] for orthogonal values), the initializer
- * is unknown or its gain is not finite, or the call comes after qkv_parameters_allocate. The parameters have then failed: qkv_parameters_allocate
- * returns the first such error, and qkv_graph_bind refuses them. */
+ * is unknown or its gain is not finite, or the call comes after qkv_parameters_allocate. The parameters have then failed:
+ * qkv_parameters_allocate returns the first such error, and qkv_graph_bind refuses them. */
 QKV_API const struct qkv_parameter *qkv_parameters_add(struct qkv_parameters *parameters,
                                                        struct qkv_shape shape, struct qkv_initial initial,
                                                        const char *name, ...) QKV_PRINTF(4, 5);

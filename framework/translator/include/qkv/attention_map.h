@@ -299,11 +299,11 @@ struct qkv_text_translator;
 QKV_API struct qkv_text_translator *qkv_text_translator_open(const char *folder, const char *checkpoint,
                                                              struct qkv_error *error);
 
-/* Translates a sentence, UTF-8, by the search that the config of the run sets, with `beam_size` hypotheses, 1 to QKV_BEAM_MAX
- * (model.h); 0: the beam size of the config. The text is tokenised as that of the run; tokens that the run does not know
- * are read as <unk>, without a message. The translation is valid until the next call, which may also take it as
- * its `text`. Returns NULL with a message when the text has no words, is longer than the model has positions, or is not UTF-8, when
- * qkv_translator_run fails, and when memory runs out. */
+/* Translates a sentence, UTF-8, by the search that the config of the run sets, with `beam_size` hypotheses, 1 to
+ * QKV_BEAM_MAX (model.h); 0: the beam size of the config. The text is tokenised as that of the run; tokens that the run
+ * does not know are read as <unk>, without a message. The translation is valid until the next call, which may also take it
+ * as its `text`. Returns NULL with a message when the text has no words, is longer than the model has positions, or is not
+ * UTF-8, when qkv_translator_run fails, and when memory runs out. */
 QKV_API const char *qkv_text_translator_run(struct qkv_text_translator *translator, const char *text,
                                             int64_t beam_size, struct qkv_error *error);
 

@@ -238,9 +238,9 @@ qkv_optimizer_options_from_config(const struct qkv_training_config *training);
 enum { QKV_MESSAGES_MAX = 100 };
 
 /* All errors of one YAML file, a config or a scene. Each text is one line, `configs/x.yaml:14:7: sentence`, without a
- * newline or full stop. Lines and columns count from 1, columns in characters. Texts are in the order of their lines; errors about the whole file and about overrides come last.
- * They live in the arena that was passed to the reader. When a file has more errors than `text` can hold, the last text
- * gives the number of omitted errors. */
+ * newline or full stop. Lines and columns count from 1, columns in characters. Texts are in the order of their lines;
+ * errors about the whole file and about overrides come last. They live in the arena that was passed to the reader. When a
+ * file has more errors than `text` can hold, the last text gives the number of omitted errors. */
 struct qkv_messages {
     int count;
     const char *text[QKV_MESSAGES_MAX];

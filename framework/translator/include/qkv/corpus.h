@@ -214,19 +214,19 @@ struct qkv_corpus_options {
 
 /* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz, or `-` for standard input, with lines
  * `source<TAB>target`; or it is the common prefix of two line-aligned files, path.<data.src.lang> and path.<data.trg.lang>,
- * which may end in .gz; or it is a file x.prepared of `qkv prepare`. Lines may end in CRLF; a byte order mark at the
- * start is skipped.
+ * which may end in .gz; or it is a file x.prepared of `qkv prepare`. Lines may end in CRLF; a byte order mark at the start
+ * is skipped.
  *
  * Fails at the first error. With `path:line:column: ...`, where columns count bytes from 1: a line without a tab or with
- * two (unless options.third_column), a side that is empty or white space, two files of different length, and what
- * is not text: invalid UTF-8, a NUL byte, a far too long line. With `path: ...`: a file that is missing, a folder, empty, truncated or damaged (gz), or
- * whose pairs were all dropped. After a failure the corpus is empty. */
+ * two (unless options.third_column), a side that is empty or white space, two files of different length, and what is not
+ * text: invalid UTF-8, a NUL byte, a far too long line. With `path: ...`: a file that is missing, a folder, empty,
+ * truncated or damaged (gz), or whose pairs were all dropped. After a failure the corpus is empty. */
 QKV_API enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
                                         const struct qkv_data_config *data, struct qkv_corpus_options options,
                                         struct qkv_error *error);
 
-/* Merges in the order in which they were learned, by byte-pair encoding (Sennrich, Haddow and Birch 2016): those of the authors' program
- * subword-nmt 0.3.8, bit for bit. They do not change and may be shared between threads. */
+/* Merges in the order in which they were learned, by byte-pair encoding (Sennrich, Haddow and Birch 2016): those of the
+ * authors' program subword-nmt 0.3.8, bit for bit. They do not change and may be shared between threads. */
 struct qkv_bpe;
 
 /* Learns or reads the merges of the sides whose level is bpe: those of the codes file `bpe_codes`, else

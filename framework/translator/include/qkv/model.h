@@ -148,8 +148,8 @@ struct qkv_model {
 
 /* Makes a model with parameters of `dtype`, all zero: initialize them or load a checkpoint. Returns NULL with a message
  * when memory runs out, when the config is not valid (qkv_config_finish) or names a network that is not registered
- * (qkv_network_register), when a vocabulary has fewer than QKV_SPECIALS entries, and when embeddings are tied but the vocabularies
- * differ in size. */
+ * (qkv_network_register), when a vocabulary has fewer than QKV_SPECIALS entries, and when embeddings are tied but the
+ * vocabularies differ in size. */
 QKV_API struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t source_size,
                                         int32_t target_size, enum qkv_dtype dtype, struct qkv_error *error);
 QKV_API void qkv_model_free(struct qkv_model *model); /* NULL: does nothing */
@@ -238,8 +238,8 @@ QKV_API struct qkv_tensor *qkv_model_forward(const struct qkv_model *model, stru
  * NULL when memory runs out. */
 QKV_API struct qkv_decoding *qkv_decoding_new(const struct qkv_model *model);
 
-/* Models that translate together. They may have any architectures, but must be made for the same two
- * vocabularies: the id of a token must mean the same to all, which this library cannot see. The same model may occur several times. */
+/* Models that translate together. They may have any architectures, but must be made for the same two vocabularies: the id
+ * of a token must mean the same to all, which this library cannot see. The same model may occur several times. */
 struct qkv_ensemble {
     int64_t count;
     const struct qkv_model *const *models; /* [count] */
@@ -447,22 +447,22 @@ QKV_API double qkv_model_setting(const struct qkv_model *model, const char *name
 /* ---- the parts of a pass ---- */
 
 /* Appends `node` to the trace as a part with this role; copies the other fields (stack, attention, layer, heads) from
- * `owner`. Does nothing when trace or node is NULL. The graph fails, also without a trace, for roles of attention in a layer
- * below 1 or of a kind that does not exist, and for QKV_PART_WEIGHTS when the node is no attention op with owner->heads
- * heads.
+ * `owner`. Does nothing when trace or node is NULL. The graph fails, also without a trace, for roles of attention in a
+ * layer below 1 or of a kind that does not exist, and for QKV_PART_WEIGHTS when the node is no attention op with
+ * owner->heads heads.
  *
- * Which parts each feature needs, in the shapes of enum qkv_part_role; a feature that lacks a part is refused with a message that
- * names the part:
+ * Which parts each feature needs, in the shapes of enum qkv_part_role; a feature that lacks a part is refused with a
+ * message that names the part:
  *
- * - attention maps (qkv_attention_collect): WEIGHTS, with a row for each token of the queries' side of a sentence
- *   and a column for each token of the keys' side.
- * - measures of heads (qkv_heads_measure): WEIGHTS of exactly the layers and heads that the function attention gives, in the order of
- *   qkv_model_head; and norms.
- * - norms (qkv_heads_options.norms): VALUE of each layer with a map, whose layers
- *   attention gives, with attentional in those of a single head.
+ * - attention maps (qkv_attention_collect): WEIGHTS, with a row for each token of the queries' side of a sentence and a
+ *   column for each token of the keys' side.
+ * - measures of heads (qkv_heads_measure): WEIGHTS of exactly the layers and heads that the function attention gives, in
+ *   the order of qkv_model_head; and norms.
+ * - norms (qkv_heads_options.norms): VALUE of each layer with a map, whose layers attention gives, with attentional in
+ *   those of a single head.
  * - explanations (`qkv explain`): INPUT and MEMORY of the layer, which attention gives; RESIDUAL, too, if the layer is
- *   pre-norm; of a single head OUTPUT, too, if model.decoder.input_feeding is on, and attentional. EMBEDDING of the stack of
- *   the queries, of cross attention and of a single head of both stacks, whose embeddings the function inputs gives; its
+ *   pre-norm; of a single head OUTPUT, too, if model.decoder.input_feeding is on, and attentional. EMBEDDING of the stack
+ *   of the queries, of cross attention and of a single head of both stacks, whose embeddings the function inputs gives; its
  *   positions where POSITIONS are recorded. */
 QKV_API void qkv_trace_record(struct qkv_trace *trace, struct qkv_graph *graph, const struct qkv_part *owner,
                               enum qkv_part_role role, struct qkv_tensor *node);

@@ -182,7 +182,9 @@ QKV_API enum qkv_status qkv_run_quantize(const char *path, const char *checkpoin
                                          struct qkv_error *error);
 
 /* ======== metrics ========
- * Metrics: the table of all metrics (qkv/metrics.def), and an accumulator that computes them. Scores and signatures are those of sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
+ *
+ * The table of all metrics (qkv/metrics.def), and an accumulator that computes them. Scores and signatures are those of
+ * sacreBLEU 2 (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
  *
  * Example:
  *     const char *reference = "the cat is on the mat";
@@ -194,14 +196,15 @@ QKV_API enum qkv_status qkv_run_quantize(const char *path, const char *checkpoin
  *     }
  *     qkv_scorer_release(&scorer);
  *
- * The accumulator is caller's storage: fill in the options (all zero: sacreBLEU's defaults), add each segment once, read the
- * scores as often as you like, release. A segment is a hypothesis, which is the translation to score, with its references.
+ * The accumulator is caller's storage: fill in the options (all zero: sacreBLEU's defaults), add each segment once, read
+ * the scores as often as you like, release. A segment is a hypothesis, which is the translation to score, with its
+ * references.
  *
- * Texts are UTF-8, not tokenized. A byte that is not valid UTF-8 counts as one U+FFFD. BLEU and chrF are 0 to
- * 100, more is better; TER is 0 or more, less is better.
+ * Texts are UTF-8, not tokenized. A byte that is not valid UTF-8 counts as one U+FFFD. BLEU and chrF are 0 to 100, more is
+ * better; TER is 0 or more, less is better.
  *
- * A reference that is NULL is missing: segments may have different numbers of references, and the signature
- * then says `nrefs:var`. An empty hypothesis or reference is a text of no words, not a missing one.
+ * A reference that is NULL is missing: segments may have different numbers of references, and the signature then says
+ * `nrefs:var`. An empty hypothesis or reference is a text of no words, not a missing one.
  *
  * Adding fails, and adds nothing, when a segment has no reference, an option is out of range or memory runs out. */
 
@@ -508,8 +511,7 @@ struct qkv_train_listener {
 
 /* Messages name resume and overwrite as options of `qkv train`: --resume, --overwrite. */
 struct qkv_train_options {
-    bool
-        resume; /* continue from the run's last checkpoint; keys that `qkv config --reference` calls fixed must not have changed */
+    bool resume;    /* from the last checkpoint; refused if the config would give other numbers */
     bool overwrite; /* replace an existing run */
     int threads;    /* 0: one per processor */
     const struct qkv_train_listener *listener;
