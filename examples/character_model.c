@@ -1,5 +1,4 @@
-/* A language model of characters, which learns a text and continues it: a transformer with a decoder alone (Radford et al.
- * 2018).
+/* A language model of characters, which learns a text and continues it: a transformer decoder alone (Radford et al. 2018).
  *
  *     cc character_model.c $(pkg-config --cflags --libs qkv) -o character_model
  *     ./character_model TEXT_FILE "The " [UPDATES]
