@@ -267,13 +267,19 @@ static char *load(struct reader *reader)
 {
     struct qkv_place place = {.name = reader->path};
     FILE *file = open_file(reader);
-    char *bytes = file ? malloc(QKV_YAML_LARGEST + 2) : NULL;
-    if (file && !bytes) reader->collector->out_of_memory = true;
-    if (bytes) reader->size = fread(bytes, 1, QKV_YAML_LARGEST + 1, file);
-    bool failed = !bytes || ferror(file) || reader->size > QKV_YAML_LARGEST;
+    char *bytes = NULL;
+    bool failed = !file;
+    /* The block grows with the file: one for the largest file would, once freed, make malloc keep all large blocks. */
+    for (size_t capacity = 1 << 14; !failed && reader->size <= QKV_YAML_LARGEST; capacity *= 2) {
+        char *grown = realloc(bytes, capacity + 1);
+        if (grown) reader->size += fread((bytes = grown) + reader->size, 1, capacity - reader->size, file);
+        if (!grown) reader->collector->out_of_memory = failed = true;
+        if (reader->size < capacity) break;
+    }
+    failed = failed || ferror(file) || reader->size > QKV_YAML_LARGEST;
     if (bytes && ferror(file))
         qkv_collect(reader->collector, place, "cannot be read: %s", strerror(errno));
-    else if (bytes && failed)
+    else if (reader->size > QKV_YAML_LARGEST)
         qkv_collect(reader->collector, place, "larger than %d MiB", QKV_YAML_LARGEST >> 20);
     if (file) fclose(file);
     if (failed) {
