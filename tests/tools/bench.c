@@ -231,9 +231,8 @@ Test(bench, a_config)
 
 Test(bench, refusals)
 {
-    cr_expect(
-        refused(run(BENCH "toy -m speed"),
-                "qkv: --measure is 'speed', but must be one of train, decode, profile, ops, attention"));
+    cr_expect(refused(run(BENCH "toy -m speed"),
+                      "qkv: --measure is 'speed', but must be one of train, decode, profile, ops"));
     cr_expect(refused(run(BENCH "toy --fast"), "qkv: unknown option '--fast' (see `qkv-bench --help`)"));
     cr_expect(refused(run(BENCH "/nowhere.yaml -m train --json"),
                       "qkv: /nowhere.yaml: cannot be read: No such file or directory"));

@@ -3,9 +3,7 @@
 #ifndef QKV_BENCH_BENCH_H
 #define QKV_BENCH_BENCH_H
 
-#include "qkv/config.h"
-#include "qkv/corpus.h"
-#include "qkv/model.h"
+#include "train/training.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,42 +33,36 @@ struct bench_shape {
 struct bench_work {
     const char *name;                /* "toy", or the path of a config; or else of the measurement, "ops" */
     const struct bench_shape *shape; /* NULL: the workload is a config */
-    bool has_text;
     struct qkv_config config;
-    struct qkv_model *model;
-    int32_t source_size, target_size;
-
-    /* With a text, each step has a new batch of it; otherwise all steps use the same random
-     * batch. */
-    struct qkv_bpe *bpe[2]; /* of source and target; NULL: the level is not bpe */
-    struct qkv_vocabulary source, target;
-    struct qkv_corpus corpus;
-    struct qkv_batches batches;
-    struct qkv_batch batch;
+    int32_t vocabulary[2]; /* sizes, of source and target */
+    /* Its text, batches, model, and what trains it. Without a text, it has one batch of random words. */
+    struct training training;
     struct qkv_arena arena;
 };
 
-/* Makes the workload work->name: a built-in one, or the path of a config. A built-in workload keeps the size of its
- * vocabulary with options->text. Call bench_work_release after a failure, too. */
+/* Makes the text and the model of the workload work->name: a built-in one, or the path of a config. A built-in workload keeps
+ * the size of its vocabulary with options->text. Call bench_work_release after a failure, too. */
 enum qkv_status bench_work_make(struct bench_work *work, const struct bench_options *options,
                                 struct qkv_error *error);
 void bench_work_release(struct bench_work *work);
 
-/* Fills work->batch with the batch of step `i`. */
-enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_error *error);
+/* Makes what trains the model. shards 0: one per thread, or as the config says. */
+enum qkv_status bench_work_train(struct bench_work *work, int threads, int64_t shards,
+                                 struct qkv_error *error);
 
-/* From now on, steps have the precision of the option, unless only decoding has it, or else of the config. */
-enum qkv_status bench_work_narrow(struct bench_work *work, const struct bench_options *options,
-                                  struct qkv_error *error);
+/* Fills the batch of the training with that of step `i`. */
+enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_error *error);
 
 /* Writes the batches of steps 0 .. count-1 to a file, one line {"source": [[ids], ...], "target":
  * [[ids], ...]} each. Every sentence ends with </s>. */
 enum qkv_status bench_work_write(struct bench_work *work, int64_t count, const char *path,
                                  struct qkv_error *error);
 
-/* Returns `count` sentences of random words, as long as those of the workload. The caller frees them. */
-struct qkv_ids *bench_random_sentences(const struct bench_work *work, int64_t count, bool is_target,
-                                       struct qkv_error *error);
+/* The mean number of tokens of the source sentences, without </s>. */
+int64_t bench_work_length(const struct bench_work *work);
+
+/* Returns random words of a side (0: source), which the caller frees; NULL when there is no memory. */
+int32_t *bench_random_words(const struct bench_work *work, int64_t count, int side);
 
 /* ---- measuring ---- */
 
@@ -105,9 +97,6 @@ int64_t bench_warm_up(const struct bench_options *options);
 enum qkv_status bench_time(const struct bench_options *options, struct bench_result *result,
                            enum qkv_status (*step)(void *context, int64_t i, struct qkv_error *error),
                            void *context, struct qkv_error *error);
-
-/* Returns the multiplications and additions in the matrix products of a training step with work->batch. */
-double bench_step_operations(struct bench_work *work);
 
 /* The cost of one op in a step. */
 struct bench_profile_row {

@@ -7,12 +7,13 @@
 
 #include <stdlib.h>
 
-enum { TRANSLATED_TOGETHER = 32 };
+enum { TRANSLATED_TOGETHER = 32, MOST_SENTENCES = 64 };
 
 struct translation {
     struct qkv_search_options options;
     int64_t count;
-    struct qkv_ids *sources;
+    int32_t *words;
+    struct qkv_ids sources[MOST_SENTENCES];
     struct qkv_workers *workers;
     struct qkv_translator *translator;
 };
@@ -30,24 +31,26 @@ static void translation_release(struct translation *t)
 {
     qkv_translator_free(t->translator);
     qkv_workers_free(t->workers);
-    free(t->sources);
+    free(t->words);
 }
 
 static enum qkv_status translation_make(struct translation *t, const struct bench_work *work,
                                         int64_t sentences, int64_t beam, const struct bench_options *options,
                                         struct qkv_error *error)
 {
+    struct qkv_model *model = work->training.model;
+    const int64_t length = bench_work_length(work);
     *t = (struct translation){.count = sentences, .workers = qkv_workers_new((int)options->threads, error)};
-    t->sources = bench_random_sentences(work, sentences, false, error);
-    if (!t->workers || !t->sources || set_precision(work->model, options->precision, error))
-        return QKV_INVALID;
-    t->translator = qkv_translator_new(work->model, t->workers, error);
+    if (!t->workers || set_precision(model, options->precision, error)) return QKV_INVALID;
+    t->words = bench_random_words(work, sentences * length, 0);
+    if (!t->words) return qkv_error_set(error, "out of memory for random sentences");
+    for (int64_t i = 0; i < sentences; i++) t->sources[i] = (struct qkv_ids){length, t->words + i * length};
+    t->translator = qkv_translator_new(model, t->workers, error);
     if (!t->translator) return QKV_INVALID;
     /* Translations have as many tokens as the source: the bias makes the model never output
      * </s>. */
-    t->options = (struct qkv_search_options){beam, 0, 1, t->sources[0].length, true};
-    const struct qkv_parameters *parameters = &work->model->parameters;
-    ((float *)parameters->values)[work->model->output_bias->offset + QKV_END] = -1e9f;
+    t->options = (struct qkv_search_options){beam, 0, 1, length, true};
+    ((float *)model->parameters.values)[model->output_bias->offset + QKV_END] = -1e9f;
     return QKV_OK;
 }
 

@@ -42,80 +42,49 @@ static void op_inputs_make(struct op_inputs *s, struct qkv_graph *graph)
         .rule = {.heads = HEADS, .dropout = 0.1}, .queries = s->segments, .keys = s->segments};
 }
 
-/* Builds an op with options; NULL if the list does not know it. */
+/* Builds an op. One that is not in the list needs one or two matrices, and no options. */
 static struct qkv_tensor *build(struct op_inputs *s, enum qkv_op_id op)
 {
-    struct qkv_graph *g = s->graph;
+#define CALL(op, ...)                                                                                        \
+    case QKV_OP_##op:                                                                                        \
+        return qkv_##op(s->graph, __VA_ARGS__);
     switch (op) {
-    case QKV_OP_matmul:
-        return qkv_matmul(g, s->x, s->square, false, false);
-    case QKV_OP_linear:
-        return qkv_linear(g, s->x, s->square, s->row, false);
-    case QKV_OP_add_row:
-        return qkv_add_row(g, s->x, s->row);
-    case QKV_OP_scale:
-        return qkv_scale(g, s->x, 0.5);
-    case QKV_OP_dropout:
-        return qkv_dropout(g, s->x, 0.1);
-    case QKV_OP_dropout_rows:
-        return qkv_dropout_rows(g, s->x, 0.1);
-    case QKV_OP_segment_softmax:
-        return qkv_segment_softmax(g, s->x, s->segments);
-    case QKV_OP_layer_norm:
-        return qkv_layer_norm(g, s->x, s->row, s->row2, 1e-6);
-    case QKV_OP_rms_norm:
-        return qkv_rms_norm(g, s->x, s->row, 1e-6);
-    case QKV_OP_embedding:
-        return qkv_embedding(g, s->table, s->numbers, ROWS, 1);
-    case QKV_OP_add_positions:
-        return qkv_add_positions(g, s->x, s->other, s->segments, 0);
-    case QKV_OP_rotate:
-        return qkv_rotate(g, s->x, s->angles, s->segments, 0);
-    case QKV_OP_gather_rows:
-        return qkv_gather_rows(g, s->x, s->numbers, ROWS);
-    case QKV_OP_scatter_rows:
-        return qkv_scatter_rows(g, s->x, s->numbers, ROWS);
-    case QKV_OP_reshape:
-        return qkv_reshape(g, s->x, QKV_SHAPE(ROWS * WIDTH));
-    case QKV_OP_permute:
-        return qkv_permute(g, s->x, QKV_AXES(1, 0));
-    case QKV_OP_concat:
-        return qkv_concat(g, s->x, s->other, 1);
-    case QKV_OP_slice:
-        return qkv_slice(g, s->x, 1, 0, WIDTH / 2);
-    case QKV_OP_sum:
-        return qkv_sum(g, s->x, 1);
-    case QKV_OP_mean:
-        return qkv_mean(g, s->x, 1);
-    case QKV_OP_cross_entropy:
-        return qkv_cross_entropy(g, s->classes, s->numbers, 0.1, 1);
-    case QKV_OP_paired_cross_entropy:
-        return qkv_paired_cross_entropy(g, s->x, s->other, s->table, s->vocabulary, true, s->numbers, 0.1, 5,
-                                        false, 1);
-    case QKV_OP_linear_cross_entropy:
-        return qkv_linear_cross_entropy(g, s->x, s->table, s->vocabulary, true, s->numbers, 0.1, 1);
-    case QKV_OP_attention_scores:
-        return qkv_attention_scores(g, s->x, s->other, s->attention);
-    case QKV_OP_attention_weights:
-        return qkv_attention_weights(g, s->ragged, NULL, s->attention);
-    case QKV_OP_attention_mix:
-        return qkv_attention_mix(g, s->ragged, s->x, s->attention);
-    case QKV_OP_attention:
-        return qkv_attention(g, s->x, s->other, s->x, NULL, s->attention);
+        CALL(matmul, s->x, s->square, false, false)
+        CALL(linear, s->x, s->square, s->row, false)
+        CALL(add_row, s->x, s->row)
+        CALL(scale, s->x, 0.5)
+        CALL(dropout, s->x, 0.1)
+        CALL(dropout_rows, s->x, 0.1)
+        CALL(segment_softmax, s->x, s->segments)
+        CALL(layer_norm, s->x, s->row, s->row2, 1e-6)
+        CALL(rms_norm, s->x, s->row, 1e-6)
+        CALL(embedding, s->table, s->numbers, ROWS, 1)
+        CALL(add_positions, s->x, s->other, s->segments, 0)
+        CALL(rotate, s->x, s->angles, s->segments, 0)
+        CALL(gather_rows, s->x, s->numbers, ROWS)
+        CALL(scatter_rows, s->x, s->numbers, ROWS)
+        CALL(reshape, s->x, QKV_SHAPE(ROWS * WIDTH))
+        CALL(permute, s->x, QKV_AXES(1, 0))
+        CALL(concat, s->x, s->other, 1)
+        CALL(slice, s->x, 1, 0, WIDTH / 2)
+        CALL(sum, s->x, 1)
+        CALL(mean, s->x, 1)
+        CALL(cross_entropy, s->classes, s->numbers, 0.1, 1)
+        CALL(paired_cross_entropy, s->x, s->other, s->table, s->vocabulary, true, s->numbers, 0.1, 5, false,
+             1)
+        CALL(linear_cross_entropy, s->x, s->table, s->vocabulary, true, s->numbers, 0.1, 1)
+        CALL(attention_scores, s->x, s->other, s->attention)
+        CALL(attention_weights, s->ragged, NULL, s->attention)
+        CALL(attention_mix, s->ragged, s->x, s->attention)
+        CALL(attention, s->x, s->other, s->x, NULL, s->attention)
+        CALL(store_rows, s->cache, qkv_constant(s->graph, QKV_SHAPE(ROWS, WIDTH)), s->numbers)
     default:
-        return NULL;
+        break;
     }
-}
-
-/* Builds an op that needs one or two matrices and no options. */
-static struct qkv_tensor *build_plain(struct op_inputs *s, enum qkv_op_id op)
-{
-    const struct qkv_options none = {0};
-    struct qkv_tensor *const inputs[QKV_MAX_INPUTS] = {s->x, s->other};
-    struct qkv_tensor *const first[QKV_MAX_INPUTS] = {s->x};
-    bool two = op == QKV_OP_add || op == QKV_OP_subtract || op == QKV_OP_multiply;
-    if (op != QKV_OP_store_rows) return qkv_node(s->graph, op, two ? inputs : first, &none);
-    return qkv_store_rows(s->graph, s->cache, qkv_constant(s->graph, QKV_SHAPE(ROWS, WIDTH)), s->numbers);
+#undef CALL
+    const bool two = op == QKV_OP_add || op == QKV_OP_subtract || op == QKV_OP_multiply;
+    struct qkv_tensor *const inputs[QKV_MAX_INPUTS] = {s->x, two ? s->other : NULL};
+    return qkv_node(s->graph, op, inputs, &(struct qkv_options){0});
 }
 
 struct op_timer {
@@ -150,7 +119,6 @@ static bool measure(struct op_inputs *inputs, struct qkv_graph *graph, enum qkv_
         op_inputs_make(inputs, graph);
         qkv_forward(graph);
         struct qkv_tensor *y = build(inputs, op);
-        if (!y) y = build_plain(inputs, op);
         struct qkv_tensor *result = qkv_sum(graph, y, QKV_ALL); /* its backward runs before the one of y */
         if (qkv_graph_check(graph, NULL)) return false;
         *timer = (struct op_timer){.tensor = y};

@@ -1,10 +1,9 @@
 /* Workloads: four built-in sizes, for comparisons with other programs, and any config. */
 #include "bench.h"
+#include "core/system.h"
 
 #include "core/choices.h"
 #include "core/file.h"
-#include "qkv/corpus.h"
-#include "qkv/graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +44,7 @@ static enum qkv_status set_shape(struct bench_work *work, struct qkv_error *erro
     training->adam_betas[1] = 0.98;
     training->adam_epsilon = 1e-9;
     training->learning_rate = 1e-4;
-    work->source_size = work->target_size = shape->vocabulary;
+    work->vocabulary[0] = work->vocabulary[1] = shape->vocabulary;
     /* Of a text, lower case and separate punctuation marks: a small vocabulary then covers more of it. */
     struct qkv_text_config *texts[] = {&config->data.src, &config->data.trg};
     for (int side = 0; side < 2; side++) {
@@ -65,92 +64,102 @@ static enum qkv_status read_config(struct bench_work *work, struct qkv_error *er
 
 static enum qkv_status read_text(struct bench_work *work, const char *path, struct qkv_error *error)
 {
-    const struct qkv_config *config = &work->config;
     const struct qkv_corpus_options options = {.drop_long = true};
-    work->has_text = true;
-    if (qkv_corpus_merges(path, &work->config.data, work->bpe, options, error) ||
-        qkv_corpus_read(&work->corpus, path, &config->data, options, error) ||
-        qkv_corpus_vocabularies(&work->corpus, &config->data, &work->source, &work->target, error) ||
-        qkv_corpus_encode(&work->corpus, &work->source, &work->target, error))
+    struct qkv_data_config *data = &work->config.data;
+    struct training *training = &work->training;
+    if (qkv_corpus_merges(path, data, training->bpe, options, error) ||
+        qkv_corpus_read(&training->train, path, data, options, error) ||
+        qkv_corpus_vocabularies(&training->train, data, &training->source, &training->target, error) ||
+        qkv_corpus_encode(&training->train, &training->source, &training->target, error))
         return QKV_INVALID;
-    if (!work->shape) { /* a built-in workload keeps its size */
-        work->source_size = work->source.size;
-        work->target_size = work->target.size;
-    }
-    const struct qkv_batches_options batches = {config->training.batch_type, config->training.batch_size,
-                                                QKV_BATCH_ORDER_SHUFFLED, 1};
-    return qkv_batches_init(&work->batches, &work->corpus, batches, error);
+    if (work->shape) return QKV_OK; /* a built-in workload keeps its size */
+    work->vocabulary[0] = training->source.size;
+    work->vocabulary[1] = training->target.size;
+    return QKV_OK;
 }
 
-enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_error *error)
+int64_t bench_work_length(const struct bench_work *work)
 {
-    if (!work->has_text) return QKV_OK;
-    int64_t epoch = i / work->batches.count;
-    if (work->batches.epoch != epoch) qkv_batches_epoch(&work->batches, epoch);
-    return qkv_batches_get(&work->batches, i % work->batches.count, &work->batch, error);
-}
-
-/* Returns the tokens of a random sentence without </s>: with a text, the average length of its
- * sentences. */
-static int64_t length_of(const struct bench_work *work, bool is_target)
-{
-    if (!work->has_text) return work->shape->tokens - 1;
-    const struct qkv_corpus_side *side = is_target ? &work->corpus.target : &work->corpus.source;
-    int64_t length = side->start[work->corpus.count] / work->corpus.count;
+    const struct qkv_corpus *corpus = &work->training.train;
+    int64_t length = corpus->source.start[corpus->count] / corpus->count;
     return length > 0 ? length : 1;
 }
 
-struct qkv_ids *bench_random_sentences(const struct bench_work *work, int64_t count, bool is_target,
-                                       struct qkv_error *error)
+int32_t *bench_random_words(const struct bench_work *work, int64_t count, int side)
 {
-    const struct qkv_random random = {.seed = 7, .step = is_target, .stream = QKV_STREAM_CHECK};
-    int64_t length = length_of(work, is_target);
-    uint64_t size = (uint64_t)((is_target ? work->target_size : work->source_size) - QKV_SPECIALS);
-    struct qkv_ids *ids = malloc((size_t)count * (sizeof *ids + (size_t)length * sizeof(int32_t)));
-    if (!ids) {
-        qkv_error_set(error, "out of memory for %lld sentences", (long long)count);
-        return NULL;
-    }
-    int32_t *words = (int32_t *)(ids + count); /* behind the sentences */
-    for (int64_t i = 0; i < count * length; i++)
+    const struct qkv_random random = {.seed = 7, .step = (uint32_t)side, .stream = QKV_STREAM_CHECK};
+    uint64_t size = (uint64_t)(work->vocabulary[side] - QKV_SPECIALS);
+    int32_t *words = malloc((size_t)count * sizeof *words);
+    for (int64_t i = 0; words && i < count; i++)
         words[i] = QKV_SPECIALS + (int32_t)qkv_random_below(random, (uint64_t)i, size);
-    for (int64_t i = 0; i < count; i++) ids[i] = (struct qkv_ids){length, words + i * length};
-    return ids;
+    return words;
 }
 
-static enum qkv_status make_random_batch(struct bench_work *work, struct qkv_error *error)
+/* One batch of sentences of equal length. */
+static enum qkv_status make_random_text(struct bench_work *work, struct qkv_error *error)
 {
-    int64_t count = work->shape->sentences;
-    struct qkv_ids *sources = bench_random_sentences(work, count, false, error),
-                   *targets = bench_random_sentences(work, count, true, error);
-    enum qkv_status status = QKV_INVALID;
-    if (sources && targets) status = qkv_batch_make(&work->batch, count, sources, targets, error);
-    free(sources);
-    free(targets);
-    return status;
-}
-
-static enum qkv_status make_model(struct bench_work *work, struct qkv_error *error)
-{
-    work->model =
-        qkv_model_new(&work->config.model, work->source_size, work->target_size, QKV_FLOAT32, error);
-    if (!work->model) return QKV_INVALID;
-    qkv_parameters_initialize(&work->model->parameters, 1);
+    struct qkv_corpus *corpus = &work->training.train;
+    struct qkv_corpus_side *sides[] = {&corpus->source, &corpus->target};
+    const int64_t count = work->shape->sentences, length = work->shape->tokens - 1;
+    corpus->count = count;
+    corpus->encoded = true;
+    for (int side = 0; side < 2; side++) {
+        sides[side]->longest = length;
+        sides[side]->ids = bench_random_words(work, count * length, side);
+        sides[side]->start = malloc((size_t)(count + 1) * sizeof *sides[side]->start);
+        if (!sides[side]->ids || !sides[side]->start)
+            return qkv_error_set(error, "out of memory for random sentences");
+        for (int64_t i = 0; i <= count; i++) sides[side]->start[i] = i * length;
+    }
     return QKV_OK;
 }
 
 enum qkv_status bench_work_make(struct bench_work *work, const struct bench_options *options,
                                 struct qkv_error *error)
 {
+    struct training *training = &work->training;
     for (size_t i = 0; i < sizeof SHAPES / sizeof SHAPES[0]; i++)
         if (!strcmp(SHAPES[i].name, work->name)) work->shape = &SHAPES[i];
-    const struct bench_shape *shape = work->shape;
-    if (shape ? set_shape(work, error) : read_config(work, error)) return QKV_INVALID;
+    if (work->shape ? set_shape(work, error) : read_config(work, error)) return QKV_INVALID;
+    struct qkv_training_config *settings = &work->config.training;
+    settings->random_seed = settings->batch_multiplier = 1; /* a step is one batch */
+    settings->epochs = 0;
+    /* Only decoding has int8. */
+    if (options->precision && strcmp(options->precision, "int8") != 0)
+        qkv_precision_find(options->precision, &settings->precision);
     enum qkv_status status =
-        shape && !options->text
-            ? make_random_batch(work, error)
+        work->shape && !options->text
+            ? make_random_text(work, error)
             : read_text(work, options->text ? options->text : work->config.data.train, error);
-    return status ? status : make_model(work, error);
+    if (status) return status;
+    training->model =
+        qkv_model_new(&work->config.model, work->vocabulary[0], work->vocabulary[1], QKV_FLOAT32, error);
+    if (!training->model) return QKV_INVALID;
+    qkv_parameters_initialize(&training->model->parameters, 1);
+    return QKV_OK;
+}
+
+enum qkv_status bench_work_train(struct bench_work *work, int threads, int64_t shards,
+                                 struct qkv_error *error)
+{
+    static const struct qkv_train_options alone = {0};
+    struct training *training = &work->training;
+    training->config = &work->config;
+    training->options = &alone;
+    training->workers = qkv_workers_new(threads, error);
+    if (!training->workers) return QKV_INVALID;
+    if (shards || work->shape)
+        work->config.training.shards = shards ? shards : qkv_workers_count(training->workers);
+    if (qkv_training_make_optimizer(training, error)) return QKV_INVALID;
+    qkv_training_plan_epoch(training);
+    return QKV_OK;
+}
+
+enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_error *error)
+{
+    struct qkv_batches *batches = &work->training.batches;
+    if (batches->epoch != i / batches->count) qkv_batches_epoch(batches, i / batches->count);
+    return qkv_batches_get(batches, i % batches->count, &work->training.batch, error);
 }
 
 static void write_side(FILE *file, const char *name, int64_t count, const int32_t *ids, const int64_t *start,
@@ -169,7 +178,7 @@ enum qkv_status bench_work_write(struct bench_work *work, int64_t count, const c
                                  struct qkv_error *error)
 {
     struct qkv_file_writer writer;
-    const struct qkv_batch *batch = &work->batch;
+    const struct qkv_batch *batch = &work->training.batch;
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         if (bench_work_batch(work, i, error)) {
@@ -184,26 +193,18 @@ enum qkv_status bench_work_write(struct bench_work *work, int64_t count, const c
                    batch->target_length);
         fputs("}\n", writer.file);
     }
+    qkv_training_plan_epoch(&work->training); /* the first one again */
     return qkv_file_commit(&writer, error);
 }
 
 void bench_work_release(struct bench_work *work)
 {
-    qkv_model_free(work->model);
-    qkv_batch_release(&work->batch);
-    qkv_batches_release(&work->batches);
-    qkv_corpus_release(&work->corpus);
-    qkv_vocabulary_release(&work->source);
-    qkv_vocabulary_release(&work->target);
-    for (int side = 0; side < 2; side++) qkv_bpe_free(work->bpe[side]);
+    struct training *training = &work->training;
+    qkv_training_release_model(training);
+    qkv_workers_free(training->workers);
+    qkv_corpus_release(&training->train);
+    qkv_vocabulary_release(&training->source);
+    qkv_vocabulary_release(&training->target);
+    for (int side = 0; side < 2; side++) qkv_bpe_free(training->bpe[side]);
     qkv_arena_release(&work->arena);
-}
-
-enum qkv_status bench_work_narrow(struct bench_work *work, const struct bench_options *options,
-                                  struct qkv_error *error)
-{
-    enum qkv_precision precision = work->config.training.precision;
-    if (options->precision && strcmp(options->precision, "int8") != 0)
-        qkv_precision_find(options->precision, &precision);
-    return qkv_parameters_set_precision(&work->model->parameters, precision, error);
 }
