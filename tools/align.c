@@ -46,23 +46,11 @@ struct alignment {
 
 /* ---- options ---- */
 
-static const char *choose_name(const void *context, int64_t index)
-{
-    (void)context;
-    return qkv_head_rule_name((enum qkv_head_rule)index);
-}
+static NAME_LISTER(choose_name, qkv_head_rule_name((enum qkv_head_rule)index));
 
-static const char *name_of_reading(const void *context, int64_t index)
-{
-    (void)context;
-    return qkv_alignment_reading_name((enum qkv_alignment_reading)index);
-}
+static NAME_LISTER(name_of_reading, qkv_alignment_reading_name((enum qkv_alignment_reading)index));
 
-static const char *name_of_drawing(const void *context, int64_t index)
-{
-    (void)context;
-    return qkv_alignment_drawing_name((enum qkv_alignment_drawing)index);
-}
+static NAME_LISTER(name_of_drawing, qkv_alignment_drawing_name((enum qkv_alignment_drawing)index));
 
 static int read_maps(struct alignment *a)
 {

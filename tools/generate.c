@@ -118,11 +118,7 @@ static int run_sequences(const struct options *options, enum sequence_task task)
     return QKV_OK;
 }
 
-static const char *task_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index < TASK_COUNT ? TASKS[index] : NULL;
-}
+static NAME_LISTER(task_name, index < TASK_COUNT ? TASKS[index] : NULL);
 
 static struct options options = {
     NULL,      NULL,      false,     false,    42, {NOT_GIVEN, NOT_GIVEN, NOT_GIVEN},

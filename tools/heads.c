@@ -180,17 +180,11 @@ static const struct {
 } FORMATS[] = {{"text", write_text}, {"json", write_json}, {"tsv", write_tsv}};
 enum { FORMAT_COUNT = sizeof FORMATS / sizeof *FORMATS };
 
-static const char *name_of_format(const void *context, int64_t index)
-{
-    (void)context;
-    return index < FORMAT_COUNT ? FORMATS[index].name : NULL;
-}
+static NAME_LISTER(name_of_format, index < FORMAT_COUNT ? FORMATS[index].name : NULL);
 
-static const char *name_of_measure(const void *context, int64_t index)
-{
-    (void)context;
-    return index < QKV_HEAD_MEASURES ? qkv_head_measure_info((enum qkv_head_measure)index)->name : NULL;
-}
+static NAME_LISTER(name_of_measure, index < QKV_HEAD_MEASURES
+                                        ? qkv_head_measure_info((enum qkv_head_measure)index)->name
+                                        : NULL);
 
 /* Sets *format by --format, or else by the extension of --output, or else to text. */
 static int choose_format(int *format)

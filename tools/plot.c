@@ -197,13 +197,9 @@ static const char *panel_name(const void *context, int64_t index)
     return find_panel(index, &panel) ? panel.name : NULL;
 }
 
-static const char *axis_name(const void *context, int64_t index)
-{
-    static const char *const names[] = {
-        [CURVE_UPDATES] = "updates", [CURVE_TOKENS] = "tokens", [CURVE_TIME] = "time"};
-    (void)context;
-    return index < 3 ? names[index] : NULL;
-}
+static const char *const AXES[] = {
+    [CURVE_UPDATES] = "updates", [CURVE_TOKENS] = "tokens", [CURVE_TIME] = "time"};
+static NAME_LISTER(axis_name, index < 3 ? AXES[index] : NULL);
 
 static const char *axis_option, *output;
 static struct option_list shown;

@@ -16,12 +16,7 @@
 static const char *side = "src";
 static bool quiet;
 
-static const char *side_name(const void *context, int64_t index)
-{
-    static const char *const names[] = {"src", "trg"};
-    (void)context;
-    return index < 2 ? names[index] : NULL;
-}
+static NAME_LISTER(side_name, index == 0 ? "src" : index == 1 ? "trg" : NULL);
 
 static void print_tokens(const struct qkv_tokens *tokens)
 {

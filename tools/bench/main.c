@@ -67,11 +67,7 @@ static bool is_wanted(const struct option_list *wanted, const char *name)
     return !wanted->count && (!strcmp(name, "train") || !strcmp(name, "decode"));
 }
 
-static const char *bench_measure_name(const void *context, int64_t i)
-{
-    (void)context;
-    return i < MEASURE_COUNT ? MEASURES[i].name : NULL;
-}
+static NAME_LISTER(bench_measure_name, index < MEASURE_COUNT ? MEASURES[index].name : NULL);
 
 static struct bench_options options = {.steps = 200, .seconds = 3};
 static struct option_list wanted;

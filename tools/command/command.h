@@ -10,6 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Defines a lister whose names need no context: `name` is an expression in `index`, NULL behind the last name. */
+#define NAME_LISTER(function, name)                                                                          \
+    const char *function(const void *context, int64_t index)                                                 \
+    {                                                                                                        \
+        (void)context;                                                                                       \
+        return (name);                                                                                       \
+    }                                                                                                        \
+    qkv_name_lister function
+
 /* What an option stores in its destination. */
 enum option_type {
     OPTION_FLAG,    /* bool: becomes true */

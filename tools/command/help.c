@@ -12,11 +12,7 @@ const struct command *const COMMANDS[] = {
     NULL,
 };
 
-const char *command_name(const void *context, int64_t index)
-{
-    (void)context;
-    return COMMANDS[index] ? COMMANDS[index]->name : NULL;
-}
+NAME_LISTER(command_name, COMMANDS[index] ? COMMANDS[index]->name : NULL);
 
 const struct command *command_find(const char *name)
 {
@@ -46,11 +42,7 @@ static const struct format {
 
 enum { FORMAT_COUNT = sizeof FORMATS / sizeof FORMATS[0] };
 
-static const char *format_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index < FORMAT_COUNT ? FORMATS[index].name : NULL;
-}
+static NAME_LISTER(format_name, index < FORMAT_COUNT ? FORMATS[index].name : NULL);
 
 const char HELP_ABOUT[] =
     "Trainable mini-transformers on an ordinary CPU: train a small translator from a YAML config, check its "

@@ -178,11 +178,8 @@ static const char *op_name(const void *context, int64_t index)
     return op < QKV_OP_COUNT ? qkv_op_name((enum qkv_op_id)op) : NULL;
 }
 
-static const char *layer_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index < QKV_LAYER_COUNT ? qkv_layer_interface((enum qkv_layer_id)index)->name : NULL;
-}
+static NAME_LISTER(layer_name,
+                   index < QKV_LAYER_COUNT ? qkv_layer_interface((enum qkv_layer_id)index)->name : NULL);
 
 static const char ALL[] = "all";
 

@@ -22,11 +22,7 @@ static const char *output = "page.html", *checkpoint, *numbers, *opening;
 enum { NOT_GIVEN = -1, MAX_SNAPSHOTS = 6 };
 static struct page_options options = {.max_pairs = 100, .snapshots = NOT_GIVEN};
 
-static const char *numbers_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index == 0 ? "half" : index == 1 ? "float32" : NULL;
-}
+static NAME_LISTER(numbers_name, index == 0 ? "half" : index == 1 ? "float32" : NULL);
 
 /* ---- a run ---- */
 

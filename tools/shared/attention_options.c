@@ -17,11 +17,8 @@ int choice_index(const char *given, qkv_name_lister *names, int otherwise)
     return otherwise;
 }
 
-const char *kind_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index < QKV_ATTENTION_KINDS ? qkv_attention_kind_name((enum qkv_attention_kind)index) : NULL;
-}
+NAME_LISTER(kind_name,
+            index < QKV_ATTENTION_KINDS ? qkv_attention_kind_name((enum qkv_attention_kind)index) : NULL);
 
 int read_layer_or_head(const char *option, const char *text, unsigned accepted, int *index)
 {
@@ -45,11 +42,7 @@ int read_layer_or_head(const char *option, const char *text, unsigned accepted, 
     return QKV_OK;
 }
 
-const char *attention_measure_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index == 0 ? "weights" : index == 1 ? "norms" : NULL;
-}
+NAME_LISTER(attention_measure_name, index == 0 ? "weights" : index == 1 ? "norms" : NULL);
 
 bool measures_norms(const char *text)
 {
@@ -87,11 +80,7 @@ const char *list_silent_heads(const struct qkv_model *model, char *text, size_t 
     return text;
 }
 
-const char *links_from_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index == 0 ? "0" : index == 1 ? "1" : NULL;
-}
+NAME_LISTER(links_from_name, index == 0 ? "0" : index == 1 ? "1" : NULL);
 
 int links_options_check(const struct links_options *options, const char *pairs)
 {

@@ -12,25 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *output_format_name(const void *context, int64_t index)
-{
-    const struct qkv_format *format = qkv_format(index);
-    (void)context;
-    return format ? format->name : NULL;
-}
+NAME_LISTER(output_format_name, qkv_format(index) ? qkv_format(index)->name : NULL);
 
-const char *output_colormap_name(const void *context, int64_t index)
-{
-    (void)context;
-    return qkv_colormap_name(index);
-}
+NAME_LISTER(output_colormap_name, qkv_colormap_name(index));
 
-static const char *extension_name(const void *context, int64_t index)
-{
-    const struct qkv_format *format = qkv_format(index);
-    (void)context;
-    return format ? format->extension : NULL;
-}
+static NAME_LISTER(extension_name, qkv_format(index) ? qkv_format(index)->extension : NULL);
 
 /* Reports that the name of a file does not choose a format. */
 static int print_unknown_format(const char *path)

@@ -21,17 +21,11 @@ const char *score_metric_name(const void *context, int64_t index)
     return NULL;
 }
 
-const char *score_tokenizer_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index < QKV_BLEU_TOKENIZERS ? qkv_bleu_tokenizer_name((enum qkv_bleu_tokenizer)index) : NULL;
-}
+NAME_LISTER(score_tokenizer_name,
+            index < QKV_BLEU_TOKENIZERS ? qkv_bleu_tokenizer_name((enum qkv_bleu_tokenizer)index) : NULL);
 
-const char *score_smoothing_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index < QKV_BLEU_SMOOTHINGS ? qkv_bleu_smoothing_name((enum qkv_bleu_smoothing)index) : NULL;
-}
+NAME_LISTER(score_smoothing_name,
+            index < QKV_BLEU_SMOOTHINGS ? qkv_bleu_smoothing_name((enum qkv_bleu_smoothing)index) : NULL);
 
 static unsigned metrics_of(const struct option_list *list)
 {

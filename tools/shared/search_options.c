@@ -11,11 +11,7 @@
 
 /* ---- --precision ---- */
 
-const char *precision_name(const void *context, int64_t index)
-{
-    (void)context;
-    return qkv_precision_name((enum qkv_precision)index);
-}
+NAME_LISTER(precision_name, qkv_precision_name((enum qkv_precision)index));
 
 enum qkv_status set_precision(struct qkv_model *model, const char *name, struct qkv_error *error)
 {
@@ -103,11 +99,9 @@ void ensemble_close(struct ensemble *ensemble)
 
 /* ---- search ---- */
 
-const char *length_penalty_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index <= QKV_LENGTH_PENALTY_NONE ? qkv_length_penalty_name((enum qkv_length_penalty)index) : NULL;
-}
+NAME_LISTER(length_penalty_name, index <= QKV_LENGTH_PENALTY_NONE
+                                     ? qkv_length_penalty_name((enum qkv_length_penalty)index)
+                                     : NULL);
 
 enum qkv_status search_options_apply(const struct search_options *options, struct qkv_testing_config *testing,
                                      struct qkv_error *error)

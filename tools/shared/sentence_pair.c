@@ -15,11 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *versus_name(const void *context, int64_t index)
-{
-    (void)context;
-    return index == 0 ? "random" : NULL;
-}
+NAME_LISTER(versus_name, index == 0 ? "random" : NULL);
 
 enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
                                    const struct sentence_pair_options *options, enum qkv_dtype dtype,
