@@ -31,16 +31,12 @@ enum qkv_status qkv_check_tensor(const struct qkv_tensor *y, enum qkv_dtype dtyp
 
 /* ---- plant.c ---- */
 
-/* Replaces the backward function of an op of this graph by a faulty one, until qkv_unplant. One
- * graph at a time on a thread. */
-void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault);
-/* Restores the op, and adds the number of calls of the faulty function to *fault_calls. False when memory was out. */
-bool qkv_unplant(struct qkv_graph *graph, int64_t *fault_calls);
-
-/* Plants a faulty declaration into an op of this graph, which must have no tensors yet. Returns
- * false, and plants nothing, if the fault would not change the declaration. Lasts until the graph
- * is freed or this thread plants another fault. */
-bool qkv_plant_declaration(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault);
+/* Plants a fault into an op of this graph, in the graph's memory, until qkv_unplant or until the graph is freed: replaces its
+ * backward function by a faulty one, or a declaration, for which the graph must have no tensors yet. False, and nothing is
+ * planted, if the fault would change nothing, or memory runs out, which makes the graph fail. */
+bool qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault);
+/* Restores the op that was planted last. Returns the number of calls of the faulty backward function. */
+int64_t qkv_unplant(struct qkv_graph *graph, enum qkv_op_id op);
 
 /* ---- samples.c: graphs of samples ---- */
 
@@ -58,22 +54,13 @@ struct qkv_sample_setting {
 };
 
 /* Creates the inputs of the sample, filled with random numbers that float32 represents exactly;
- * NULL where the sample has none. */
+ * NULL where the sample has none. Turns dropout on. */
 void qkv_sample_inputs(struct qkv_graph *graph, const struct qkv_sample_setting *setting,
                        struct qkv_tensor *input[QKV_MAX_INPUTS]);
 
-struct qkv_options qkv_sample_options_of(const struct qkv_sample *sample);
-
-/* Records the op of the sample and its inputs in a graph. Returns the node of the op; NULL when the graph fails. */
-struct qkv_tensor *qkv_sample_apply(struct qkv_graph *graph, const struct qkv_sample_setting *setting,
-                                    struct qkv_tensor *input[QKV_MAX_INPUTS]);
-
-/* ---- ops.c: the adjoint test ---- */
-
-/* Runs the adjoint test for each varied input in which the op is linear. Adds one row for each of them. */
-enum qkv_status qkv_check_adjoint(struct qkv_check_report *report, const char *subject,
-                                  const struct qkv_sample_setting *setting,
-                                  const struct qkv_check_options *options, struct qkv_error *error);
+/* Records the op with these inputs and the options of the sample. Returns its node; NULL when the graph fails. */
+struct qkv_tensor *qkv_sample_node(struct qkv_graph *graph, const struct qkv_sample_setting *setting,
+                                   struct qkv_tensor *input[QKV_MAX_INPUTS]);
 
 /* ---- declarations.c ---- */
 

@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* How the result of the tested op is used. */
@@ -39,12 +38,6 @@ struct sample_graph {
 
 /* ---- building and running ---- */
 
-static struct qkv_tensor *apply(struct sample_graph *built, const struct qkv_sample_setting *setting)
-{
-    const struct qkv_options options = qkv_sample_options_of(setting->sample);
-    return qkv_node(built->graph, setting->op, built->input, &options);
-}
-
 static struct qkv_tensor *squared(struct qkv_graph *graph, struct qkv_tensor *x)
 {
     return qkv_multiply(graph, x, x);
@@ -54,24 +47,23 @@ static struct sample_graph build_sample(const struct trial *trial, enum form for
                                         bool shares)
 {
     const struct qkv_sample_setting *setting = trial->setting;
+    const struct qkv_check_options *options = trial->options;
     struct sample_graph built = {.graph = qkv_graph_new(trial->dtype)};
     if (!built.graph) return built;
-    struct qkv_random random = {.seed = setting->seed, .step = 7};
     qkv_graph_set_gradients(built.graph, gradients);
-    qkv_graph_set_dropout(built.graph, &random);
     qkv_graph_share_memory(built.graph, shares);
-    if (trial->options->fault_op == setting->op &&
-        qkv_plant_declaration(built.graph, setting->op, trial->options->fault))
-        trial->report->fault_calls++;
+    if (options->fault_op == setting->op && qkv_fault_is_declaration(options->fault))
+        trial->report->fault_calls += qkv_plant(built.graph, setting->op, options->fault);
     qkv_sample_inputs(built.graph, setting, built.leaf);
     for (int k = 0; k < QKV_MAX_INPUTS; k++)
         if (built.leaf[k]) built.input[k] = qkv_scale(built.graph, built.leaf[k], 1);
-    built.y = apply(&built, setting);
+    built.y = qkv_sample_node(built.graph, setting, built.input);
     if (form == FORM_CHAIN) {
         built.result = qkv_scale(built.graph, built.y, 3);
     } else {
         struct qkv_tensor *first = squared(built.graph, built.y);
-        built.result = qkv_add(built.graph, first, squared(built.graph, apply(&built, setting)));
+        built.result = qkv_add(built.graph, first,
+                               squared(built.graph, qkv_sample_node(built.graph, setting, built.input)));
     }
     qkv_graph_plan(built.graph, built.result);
     return built;
@@ -82,11 +74,17 @@ static size_t bytes_of(const struct qkv_tensor *x)
     return (size_t)x->count * x->graph->size;
 }
 
+/* A copy in the memory of the graph; NULL when memory runs out, which makes the graph fail. */
+static const char *copy_of(struct qkv_graph *graph, const void *memory, size_t bytes)
+{
+    char *copy = qkv_graph_memory(graph, bytes);
+    if (copy && bytes) memcpy(copy, memory, bytes);
+    return copy;
+}
+
 static void poison(const struct qkv_graph *graph, void *memory, int64_t count)
 {
-    for (int64_t i = 0; memory && i < count; i++) {
-        qkv_dtype_set(graph->dtype, memory, i, NAN);
-    }
+    for (int64_t i = 0; memory && i < count; i++) qkv_dtype_set(graph->dtype, memory, i, NAN);
 }
 
 static void run_forward(struct sample_graph *built)
@@ -140,38 +138,26 @@ static void compare_sharing(struct trial *trial, struct sample_graph *reference,
 
 /* Forward must not change its inputs, except that an op without backward may write to the input that
  * it aliases. */
-static bool check_inputs_unchanged(struct trial *trial, const struct sample_graph *built)
+static void check_inputs_unchanged(struct trial *trial, const struct sample_graph *built)
 {
     const struct qkv_op *op = built->graph->ops[trial->setting->op];
-    struct qkv_graph *untouched = qkv_graph_new(trial->dtype);
-    struct qkv_tensor *input[QKV_MAX_INPUTS] = {NULL};
-    if (!untouched) return false;
-    qkv_sample_inputs(untouched, trial->setting, input);
     for (int k = 0; k < QKV_MAX_INPUTS; k++) {
         const struct qkv_tensor *x = built->input[k];
-        if (!x || !input[k] || (op->alias & QKV_INPUT(k) && !op->backward)) continue;
-        if (memcmp(x->value, input[k]->value, bytes_of(x)) != 0)
+        if (!x || (op->alias & QKV_INPUT(k) && !op->backward)) continue;
+        if (memcmp(x->value, built->leaf[k]->value, bytes_of(x)) != 0)
             FAIL(trial, "forward changes input %d%s", k + 1,
                  op->alias & QKV_INPUT(k) ? ", in whose memory the result is declared to be (alias)" : "");
     }
-    qkv_graph_free(untouched);
-    return true;
 }
 
 /* run_forward has set the result to NaN: an element that is still NaN was not written, for example
  * because the op writes to an input and does not declare the alias. */
 static void check_result_written(struct trial *trial, const struct sample_graph *built)
 {
-    const struct qkv_tensor *y = built->y;
-    for (int64_t i = 0; i < y->count; i++) {
-        double value =
-            y->graph->dtype == QKV_FLOAT32 ? (double)((float *)y->value)[i] : ((double *)y->value)[i];
-        if (isnan(value)) {
+    for (int64_t i = 0; i < built->y->count; i++)
+        if (isnan(qkv_dtype_get(trial->dtype, built->y->value, i)))
             FAIL(trial, "forward leaves element %lld of the result unwritten, or sets it to NaN",
                  (long long)i);
-            return;
-        }
-    }
 }
 
 /* Input `which`, or the result if `which` is QKV_MAX_INPUTS. NULL if there is none, if it is in the
@@ -220,15 +206,14 @@ static bool others_unchanged(const struct qkv_tensor *y, const char *before, int
 
 /* If the op is declared elementwise in an input, element i of that input may affect only element i of the result: setting one
  * element to NaN must leave all other elements of the result unchanged. */
-static bool check_elementwise(struct trial *trial, struct sample_graph *built)
+static void check_elementwise(struct trial *trial, struct sample_graph *built)
 {
     enum { MAX_ELEMENTS = 16 };
     const struct qkv_tensor *y = built->y;
     unsigned elementwise = built->graph->ops[trial->setting->op]->elementwise;
-    char *before = malloc(bytes_of(y));
-    if (!before) return false;
     run_forward(built);
-    memcpy(before, y->value, bytes_of(y));
+    const char *before = copy_of(built->graph, y->value, bytes_of(y));
+    if (!before) return;
     for (int k = 0; k < QKV_MAX_INPUTS; k++) {
         struct qkv_tensor *x = elementwise >> k & 1 ? built->leaf[k] : NULL;
         if (x && x->count != y->count)
@@ -247,30 +232,25 @@ static bool check_elementwise(struct trial *trial, struct sample_graph *built)
                      (long long)i, k + 1);
         }
     }
-    free(before);
-    return true;
 }
 
 /* If `recompute` of an op runs after backward, it must give the same value as forward, and leave the saved numbers as they
  * are. */
-static bool check_recompute(struct trial *trial, struct sample_graph *built, const double *cotangent)
+static void check_recompute(struct trial *trial, struct sample_graph *built, const double *cotangent)
 {
     struct qkv_tensor *y = built->y;
     const struct qkv_op *op = built->graph->ops[trial->setting->op];
-    size_t bytes = bytes_of(y), saved = (size_t)y->saved_count * built->graph->size;
-    if (!op->recompute || !y->needs_gradient || y->keeps_result) return true;
-    char *before = malloc(bytes + saved);
-    if (!before) return false;
+    size_t saved = (size_t)y->saved_count * built->graph->size;
+    if (!op->recompute || !y->needs_gradient || y->keeps_result) return;
     run_forward(built);
-    memcpy(before, y->value, bytes);
-    if (saved) memcpy(before + bytes, y->saved, saved);
-    if (y->needs_gradient) run_backward(built, cotangent);
+    const char *value = copy_of(built->graph, y->value, bytes_of(y)),
+               *numbers = copy_of(built->graph, y->saved, saved);
+    if (!value || !numbers) return;
+    run_backward(built, cotangent);
     poison(built->graph, y->value, op->alias ? 0 : y->count);
     op->recompute(y);
-    if (memcmp(before, y->value, bytes) != 0 || (saved && memcmp(before + bytes, y->saved, saved) != 0))
+    if (memcmp(value, y->value, bytes_of(y)) != 0 || (saved && memcmp(numbers, y->saved, saved) != 0))
         FAIL(trial, "computing the result again gives other numbers, but recompute is declared");
-    free(before);
-    return true;
 }
 
 /* Runs only the backward of y, with a gradient of 1 for each element of the result. The gradient of input k holds `before`
@@ -288,7 +268,7 @@ static void run_alone(struct qkv_tensor *y, int k, const char *before, char *aft
 }
 
 /* Adding to a gradient that is not 0 must give the same bits as computing the gradient and adding it. */
-static bool check_adds_once(struct trial *trial, struct sample_graph *built)
+static void check_adds_once(struct trial *trial, struct sample_graph *built)
 {
     struct qkv_tensor *y = built->y;
     for (int k = 0; k < QKV_MAX_INPUTS; k++) {
@@ -296,8 +276,9 @@ static bool check_adds_once(struct trial *trial, struct sample_graph *built)
         if (!(built->graph->ops[y->op]->accumulates_once & QKV_INPUT(k)) || !x || !x->needs_gradient)
             continue;
         size_t bytes = bytes_of(x);
-        char *alone = malloc(3 * bytes), *before = alone + bytes, *added = before + bytes;
-        if (!alone) return false;
+        char *alone = qkv_graph_memory(built->graph, 3 * bytes), *before = alone + bytes,
+             *added = before + bytes;
+        if (!alone) return;
         run_forward(built);
         run_alone(y, k, NULL, alone);
         for (int64_t i = 0; i < x->count; i++) {
@@ -311,9 +292,7 @@ static bool check_adds_once(struct trial *trial, struct sample_graph *built)
             FAIL(trial,
                  "adding to the gradient of input %d rounds otherwise, but accumulates_once is declared",
                  k + 1);
-        free(alone);
     }
-    return true;
 }
 
 /* Copies all weights of an attention node to `to`, unless it is NULL. Returns the number of
@@ -334,14 +313,14 @@ static size_t copy_weights(const struct qkv_tensor *y, char *to)
 }
 
 /* The weights must be the same when a value that is not in the set weights_read is NaN. */
-static bool check_weights(struct trial *trial, struct sample_graph *built)
+static void check_weights(struct trial *trial, struct sample_graph *built)
 {
     const struct qkv_op *op = built->graph->ops[trial->setting->op];
-    if (!op->weights) return true;
+    if (!op->weights) return;
     run_forward(built);
     size_t bytes = copy_weights(built->y, NULL);
-    char *before = malloc(2 * bytes + 1), *after = before + bytes;
-    if (!before) return false;
+    char *before = qkv_graph_memory(built->graph, 2 * bytes), *after = before + bytes;
+    if (!before) return;
     copy_weights(built->y, before);
     for (int which = 0; which <= QKV_MAX_INPUTS; which++) {
         char text[16];
@@ -353,14 +332,12 @@ static bool check_weights(struct trial *trial, struct sample_graph *built)
             FAIL(trial, "the weights read %s, but weights_read does not declare it",
                  name_of_value(which, text));
     }
-    free(before);
-    return true;
 }
 
 /* ---- the steps ---- */
 
-/* Whether the graph was built. It fails if a declaration contradicts a shape: then the row fails
- * too. */
+/* Whether the graph has not failed. It fails when it is built if a declaration contradicts a shape, and later when memory runs
+ * out: then the row fails too. */
 static bool is_built(struct trial *trial, const struct sample_graph *built)
 {
     struct qkv_error error = {""};
@@ -369,52 +346,53 @@ static bool is_built(struct trial *trial, const struct sample_graph *built)
     return false;
 }
 
-static bool check_form(struct trial *trial, enum form form, bool gradients)
+/* The tests of a reference and of two further graphs, one of which shares memory. */
+static void compare_graphs(struct trial *trial, enum form form, struct sample_graph *reference,
+                           struct sample_graph *shared, struct sample_graph *built)
 {
-    struct sample_graph reference = build_sample(trial, form, gradients, false),
-                        shared = build_sample(trial, form, gradients, true),
-                        built = build_sample(trial, form, gradients, false);
-    bool done = reference.graph && shared.graph && built.graph;
-    if (done && is_built(trial, &reference) && is_built(trial, &shared)) {
-        double *cotangent = malloc((size_t)reference.result->count * sizeof *cotangent);
-        done = cotangent != NULL;
-        if (done) {
-            qkv_check_cotangent(trial->setting->seed, reference.result->count, cotangent);
-            run_forward(&reference);
-            done = check_inputs_unchanged(trial, &reference);
-            check_result_written(trial, &reference);
-            if (reference.result->needs_gradient) run_backward(&reference, cotangent);
-            if (form == FORM_CHAIN) {
-                if (reference.result->needs_gradient) check_reads(trial, &reference, &built, cotangent);
-                done = done && check_elementwise(trial, &built) && check_adds_once(trial, &built) &&
-                       check_recompute(trial, &built, cotangent) && check_weights(trial, &built);
-            }
-            compare_sharing(trial, &reference, &shared, cotangent);
-        }
-        free(cotangent);
+    if (!is_built(trial, reference) || !is_built(trial, shared)) return;
+    int64_t count = reference->result->count;
+    bool has_gradient = reference->result->needs_gradient;
+    double *cotangent = qkv_graph_memory(reference->graph, (size_t)count * sizeof *cotangent);
+    if (!is_built(trial, reference)) return;
+    qkv_check_cotangent(trial->setting->seed, count, cotangent);
+    run_forward(reference);
+    check_inputs_unchanged(trial, reference);
+    check_result_written(trial, reference);
+    if (has_gradient) run_backward(reference, cotangent);
+    if (form == FORM_CHAIN) {
+        if (has_gradient) check_reads(trial, reference, built, cotangent);
+        check_elementwise(trial, built);
+        check_adds_once(trial, built);
+        check_recompute(trial, built, cotangent);
+        check_weights(trial, built);
     }
-    qkv_graph_free(reference.graph);
-    qkv_graph_free(shared.graph);
-    qkv_graph_free(built.graph);
-    return done;
+    if (is_built(trial, built)) compare_sharing(trial, reference, shared, cotangent);
 }
 
 enum qkv_status qkv_check_declarations(struct qkv_check_report *report, const char *subject,
                                        const struct qkv_sample_setting *setting,
                                        const struct qkv_check_options *options, struct qkv_error *error)
 {
+    enum { GRADIENTS = 2, GRAPHS = 3 };
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
         struct trial trial = {
             setting, options, (enum qkv_dtype)dtype, report,
             qkv_check_add(report, subject,
                           dtype == QKV_FLOAT32 ? "declarations, float32" : "declarations, float64")};
-        bool done = trial.row != NULL;
-        for (int gradients = 0; done && gradients < 2; gradients++)
-            for (int form = 0; done && form < FORMS; form++) {
-                if (form == FORM_TWICE && qkv_op_rule(setting->op)->alias) continue;
-                done = check_form(&trial, (enum form)form, gradients);
+        bool has_memory = trial.row != NULL;
+        for (int i = 0; has_memory && i < GRADIENTS * FORMS; i++) {
+            enum form form = (enum form)(i % FORMS);
+            struct sample_graph built[GRAPHS];
+            if (form == FORM_TWICE && qkv_op_rule(setting->op)->alias) continue;
+            for (int k = 0; k < GRAPHS; k++) {
+                built[k] = build_sample(&trial, form, i / FORMS, k == 1);
+                has_memory &= built[k].graph != NULL;
             }
-        if (!done) return qkv_error_set(error, "out of memory for %s", subject);
+            if (has_memory) compare_graphs(&trial, form, &built[0], &built[1], &built[2]);
+            for (int k = 0; k < GRAPHS; k++) qkv_graph_free(built[k].graph);
+        }
+        if (!has_memory) return qkv_error_set(error, "out of memory for %s", subject);
     }
     return QKV_OK;
 }

@@ -22,6 +22,26 @@ bool qkv_is_variable(const struct qkv_tensor *x)
     return x->op == QKV_OP_leaf && x->needs_gradient;
 }
 
+int64_t qkv_count_variables(const struct qkv_graph *graph)
+{
+    int64_t count = 0;
+    for (const struct qkv_tensor *x = graph->first; x; x = x->next)
+        count += qkv_is_variable(x) ? x->count : 0;
+    return count;
+}
+
+void qkv_read_variables(const struct qkv_graph *graph, double *values, double *gradients)
+{
+    int64_t at = 0;
+    for (const struct qkv_tensor *x = graph->first; x; x = x->next) {
+        if (!qkv_is_variable(x)) continue;
+        size_t bytes = (size_t)x->count * sizeof(double);
+        if (values) memcpy(values + at, x->value, bytes);
+        if (gradients) memcpy(gradients + at, x->gradient, bytes);
+        at += x->count;
+    }
+}
+
 /* ---- evaluating the graph ---- */
 
 static void poison(int64_t count, double *numbers)

@@ -9,7 +9,7 @@
 enum { QKV_NOISE_POINTS = 24 }; /* evaluations of y from which its noise is measured */
 
 /* L as a function of the leaves, and buffers for y at the points of the difference rules. The
- * caller allocates and frees all arrays. */
+ * caller allocates all arrays. */
 struct qkv_probe {
     struct qkv_graph *graph;
     struct qkv_tensor *y;
@@ -46,6 +46,12 @@ struct qkv_derivative {
 
 /* A leaf whose gradient is checked: a variable or a bound parameter. */
 bool qkv_is_variable(const struct qkv_tensor *x);
+
+/* Numbers of all variables of a float64 graph. */
+int64_t qkv_count_variables(const struct qkv_graph *graph);
+
+/* Copies the values and the gradients of all variables, one variable after the other; either may be NULL. */
+void qkv_read_variables(const struct qkv_graph *graph, double *values, double *gradients);
 
 /* Runs forward on the whole graph. All memory that ops write is set to NaN first, so that an
  * unwritten element is NaN afterwards. */

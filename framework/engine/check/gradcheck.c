@@ -238,11 +238,7 @@ static void compute_gradients(struct graph_check *check, const double *cotangent
     for (struct qkv_tensor *x = check->probe.graph->first; x; x = x->next)
         for (int64_t i = 0; x->needs_gradient && i < x->count; i++) ((double *)x->gradient)[i] = NAN;
     qkv_backward(check->probe.graph, check->probe.y, cotangent);
-    for (struct qkv_tensor *x = check->probe.graph->first; x; x = x->next) {
-        if (!qkv_is_variable(x)) continue;
-        memcpy(gradients, x->gradient, (size_t)x->count * sizeof *gradients);
-        gradients += x->count;
-    }
+    qkv_read_variables(check->probe.graph, NULL, gradients);
 }
 
 /* A second run must give the same bits, and a zero cotangent must give zero gradients. */
@@ -290,28 +286,26 @@ static void measure_noise(struct graph_check *check)
 static bool run_checks(struct graph_check *check)
 {
     struct qkv_graph *graph = check->probe.graph;
-    qkv_check_cotangent(check->options->seed, check->probe.y->count, check->probe.cotangent);
+    const struct qkv_check_options *options = check->options;
+    qkv_check_cotangent(options->seed, check->probe.y->count, check->probe.cotangent);
     qkv_probe_evaluate(&check->probe);
-    double *origin = check->origin;
+    qkv_read_variables(graph, check->origin, NULL);
+    check->work = 1;
     for (struct qkv_tensor *x = graph->first; x; x = x->next) {
-        if (!qkv_is_variable(x)) continue;
-        int64_t wanted = sample_size(x, check->options->sample);
-        memcpy(origin, x->value, (size_t)x->count * sizeof *origin);
-        origin += x->count;
-        check->work += wanted + (wanted < x->count);
+        int64_t wanted = sample_size(x, options->sample);
+        if (qkv_is_variable(x)) check->work += wanted + (wanted < x->count);
     }
-    check->work++;
     memcpy(check->probe.base, check->probe.y->value,
            (size_t)check->probe.y->count * sizeof *check->probe.base);
     measure_noise(check);
-    bool planted = check->options->fault && check->options->fault != QKV_FAULT_SLIGHT &&
-                   !qkv_fault_is_declaration(check->options->fault);
-    if (planted) qkv_plant(graph, check->options->fault_op, check->options->fault);
+    bool planted = options->fault && options->fault != QKV_FAULT_SLIGHT &&
+                   !qkv_fault_is_declaration(options->fault) &&
+                   qkv_plant(graph, options->fault_op, options->fault);
     compute_gradients(check, check->probe.cotangent, check->analytic);
     bool done = check_elements(check) && check_direction(check) && check_repeats(check);
-    if (planted && !qkv_unplant(graph, &check->report->fault_calls)) done = false;
+    if (planted) check->report->fault_calls += qkv_unplant(graph, options->fault_op);
     qkv_probe_evaluate(&check->probe);
-    return done;
+    return done && !qkv_graph_check(graph, NULL);
 }
 
 enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *subject, struct qkv_graph *graph,
@@ -325,50 +319,35 @@ enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *sub
         return qkv_error_set(error, "%s: the tensor to check belongs to another graph", subject);
     struct qkv_check_options used = *options;
     if (!(used.tolerance > 0)) used.tolerance = QKV_CHECK_TOLERANCE;
-    int64_t total = 0, nodes = 0, relu_inputs = 1; /* at least 1: malloc(0) may return NULL */
-    for (struct qkv_tensor *x = graph->first; x; x = x->next, nodes++) {
-        total += qkv_is_variable(x) ? x->count : 0;
-        relu_inputs += x->op == QKV_OP_relu ? x->count : 0;
-    }
+    const int64_t total = qkv_count_variables(graph), count = y->count;
     if (total == 0 || !y->needs_gradient)
         return qkv_error_set(error,
                              "%s: the result depends on no variable and on no bound parameter, so that there "
                              "is no gradient to check",
                              subject);
-    size_t count = (size_t)y->count;
-    double *memory = malloc(((QKV_NOISE_POINTS + 5) * count + 3 * (size_t)total) * sizeof *memory);
-    struct qkv_tensor **affected = malloc((size_t)nodes * sizeof *affected);
-    bool *positive = malloc((size_t)relu_inputs * sizeof *positive);
-    if (!memory || !affected || !positive) {
-        free(memory);
-        free(affected);
-        free(positive);
-        return qkv_error_set(error, "out of memory for the check of %s", subject);
-    }
-    double *analytic = memory + (QKV_NOISE_POINTS + 5) * count;
+    size_t nodes = 0, relu_inputs = 0;
+    for (struct qkv_tensor *x = graph->first; x; x = x->next, nodes++)
+        relu_inputs += x->op == QKV_OP_relu ? (size_t)x->count : 0;
     struct graph_check check = {
         .report = report,
         .subject = subject,
         .probe = {.graph = graph,
                   .y = y,
-                  .cotangent = memory,
-                  .plus = memory + count,
-                  .minus = memory + 2 * count,
-                  .base = memory + 3 * count,
-                  .noise = memory + 4 * count,
-                  .affected = affected,
+                  .affected = qkv_graph_memory(graph, nodes * sizeof(struct qkv_tensor *)),
                   .precision = used.tolerance,
-                  .positive = positive},
+                  .positive = qkv_graph_memory(graph, relu_inputs * sizeof(bool))},
         .options = &used,
         .total = total,
-        .analytic = analytic,
-        .origin = analytic + total,
-        .along = analytic + 2 * total,
     };
-    memset(positive, 0, (size_t)relu_inputs * sizeof *positive);
-    bool done = run_checks(&check);
-    free(positive);
-    free(affected);
-    free(memory);
-    return done ? QKV_OK : qkv_error_set(error, "out of memory for the check of %s", subject);
+    double *memory =
+        qkv_graph_memory(graph, (size_t)((QKV_NOISE_POINTS + 5) * count + 3 * total) * sizeof *memory);
+    double **const array[] = {&check.analytic,        &check.origin,     &check.along,
+                              &check.probe.cotangent, &check.probe.plus, &check.probe.minus,
+                              &check.probe.base,      &check.probe.noise};
+    for (int i = 0; memory && i < (int)(sizeof array / sizeof *array); i++) {
+        *array[i] = memory;
+        memory += i < 3 ? total : count;
+    }
+    if (memory && run_checks(&check)) return QKV_OK;
+    return qkv_error_set(error, "out of memory for the check of %s", subject);
 }

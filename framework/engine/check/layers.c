@@ -3,7 +3,6 @@
 #include "check/check.h"
 #include "core/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- what samples share ---- */
@@ -378,13 +377,11 @@ enum qkv_layer_id qkv_layer_find(const char *name)
     return QKV_LAYER_COUNT;
 }
 
-/* Sets a tensor to random numbers in -1 .. 1. */
-static void fill(struct qkv_tensor *x, uint64_t seed, uint32_t random_step)
+/* Sets numbers to random ones in -1 .. 1. */
+static void fill(int64_t count, double *numbers, uint64_t seed, uint32_t random_step)
 {
-    double *value = x ? qkv_tensor_value(x) : NULL;
-    struct qkv_random random = {seed, QKV_STREAM_CHECK, random_step};
-    for (int64_t i = 0; x && i < qkv_tensor_count(x); i++)
-        value[i] = 2 * qkv_random_uniform(random, (uint64_t)i) - 1;
+    const struct qkv_random random = {seed, QKV_STREAM_CHECK, random_step};
+    for (int64_t i = 0; i < count; i++) numbers[i] = 2 * qkv_random_uniform(random, (uint64_t)i) - 1;
 }
 
 /* Checks one sample: creates a layer with random parameters and inputs. Biases are random too,
@@ -396,37 +393,30 @@ static enum qkv_status check_sample(struct qkv_check_report *report,
 {
     struct qkv_parameters parameters = {0};
     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-    void *layer = calloc(1, interface->size), *gradients = NULL;
+    void *layer = graph ? qkv_graph_memory(graph, interface->size) : NULL;
     const char *subject = qkv_arena_format(&report->arena, "layer %s (%s)", interface->name, sample->name);
     enum qkv_status status = QKV_INVALID;
-    if (!graph || !layer || !subject) {
+    if (layer && subject) {
+        interface->init(layer, &parameters, sample->options, interface->name);
+        status = qkv_parameters_allocate(&parameters, QKV_FLOAT64, error);
+    } else {
         qkv_error_set(error, "out of memory for layer %s", interface->name);
-        goto end;
     }
-    interface->init(layer, &parameters, sample->options, interface->name);
-    if (qkv_parameters_allocate(&parameters, QKV_FLOAT64, error)) goto end;
-    gradients = calloc((size_t)parameters.elements + 1, sizeof(double));
-    if (!gradients) {
-        qkv_error_set(error, "out of memory for layer %s", interface->name);
-        goto end;
+    if (!status) {
+        const struct qkv_random random = {.seed = options->seed, .step = 3};
+        fill(parameters.elements, parameters.values, options->seed, 9);
+        qkv_graph_bind(graph, &parameters,
+                       qkv_graph_memory(graph, (size_t)parameters.elements * sizeof(double)), false);
+        qkv_graph_set_dropout(graph, &random);
+        struct qkv_tensor *input[2] = {NULL, NULL};
+        for (int i = 0; i < 2; i++) {
+            if (!sample->input[i].rank) continue;
+            input[i] = qkv_variable(graph, sample->input[i]);
+            fill(qkv_tensor_count(input[i]), qkv_tensor_value(input[i]), options->seed, (uint32_t)i + 1);
+        }
+        status = qkv_check_graph(report, subject, graph, interface->apply(layer, graph, input, sample),
+                                 options, error);
     }
-    struct qkv_random random = {.seed = options->seed, .step = 3};
-    for (int64_t i = 0; i < parameters.elements; i++)
-        ((double *)parameters.values)[i] =
-            2 * qkv_random_uniform((struct qkv_random){options->seed, QKV_STREAM_CHECK, 9}, (uint64_t)i) - 1;
-    qkv_graph_bind(graph, &parameters, gradients, false);
-    qkv_graph_set_dropout(graph, &random);
-    struct qkv_tensor *input[2] = {NULL, NULL};
-    for (int i = 0; i < 2; i++) {
-        if (!sample->input[i].rank) continue;
-        input[i] = qkv_variable(graph, sample->input[i]);
-        fill(input[i], options->seed, (uint32_t)i + 1);
-    }
-    status = qkv_check_graph(report, subject, graph, interface->apply(layer, graph, input, sample), options,
-                             error);
-end:
-    free(gradients);
-    free(layer);
     qkv_graph_free(graph);
     qkv_parameters_release(&parameters);
     return status;

@@ -1,4 +1,4 @@
-/* The gradient check of ops: the adjoint test, and all checks of one op. */
+/* The gradient check of ops, on the samples that every op has (op_samples/): the adjoint test, and all checks of one op. */
 #include "check/check.h"
 #include "check/op_samples/op_samples.h"
 #include "core/memory.h"
@@ -8,6 +8,61 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum qkv_op_id qkv_op_find(const char *name)
+{
+    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
+        if (name && !strcmp(qkv_op_name((enum qkv_op_id)op), name)) return (enum qkv_op_id)op;
+    return QKV_OP_COUNT;
+}
+
+/* The check of an op on one sample. */
+struct op_check {
+    struct qkv_check_report *report;
+    const struct qkv_check_options *options;
+    struct qkv_error *error;
+    struct qkv_sample_setting setting;
+    const char *subject; /* NULL: memory has run out */
+};
+
+static enum qkv_status out_of_memory(const struct op_check *check)
+{
+    return qkv_error_set(check->error, "out of memory for op %s", qkv_op_name(check->setting.op));
+}
+
+/* ---- graphs of samples ---- */
+
+/* A graph built from one sample. */
+struct sample_graph {
+    struct qkv_graph *graph; /* NULL: memory has run out */
+    struct qkv_tensor *input[QKV_MAX_INPUTS];
+    struct qkv_tensor *y;      /* the node of the tested op */
+    struct qkv_tensor *result; /* the tensor whose gradients are checked */
+};
+
+/* Builds the op. With `used_again`, a second op uses each varied input and writes its gradient
+ * first: this reveals an op that overwrites gradients instead of adding to them. Without it, the op
+ * itself must write them first. */
+static struct sample_graph build_sample(enum qkv_dtype dtype, const struct qkv_sample_setting *setting)
+{
+    struct sample_graph built = {.graph = qkv_graph_new(dtype)};
+    if (!built.graph) return built;
+    qkv_sample_inputs(built.graph, setting, built.input);
+    built.result = built.y = qkv_sample_node(built.graph, setting, built.input);
+    if (!built.y || !setting->used_again) return built;
+    struct qkv_tensor *flat = qkv_reshape(built.graph, built.y, QKV_SHAPE(built.y->count));
+    for (int k = 0; k < QKV_MAX_INPUTS; k++) {
+        if (!(setting->varied >> k & 1)) continue;
+        struct qkv_tensor *again = qkv_scale(built.graph, built.input[k], 0.5 + k);
+        flat =
+            again ? qkv_concat(built.graph, flat, qkv_reshape(built.graph, again, QKV_SHAPE(again->count)), 0)
+                  : NULL;
+    }
+    built.result = flat;
+    return built;
+}
+
+/* ---- the adjoint test ---- */
 
 /* The adjoint test of ops that are linear in an input x: <c, J d> = <J^T c, d>, where J is the derivative of the result y
  * with respect to x, c a random cotangent and d a random change of x.
@@ -74,149 +129,83 @@ static void compare(struct qkv_check_report *report, struct qkv_check_row *row, 
                    row->rounding);
 }
 
-static bool check_linear_input(struct qkv_check_report *report, const char *subject,
-                               const struct qkv_sample_setting *setting,
-                               const struct qkv_check_options *options, int input, struct function *f)
+/* Checks one varied input of the sample. */
+static enum qkv_status check_input(const struct op_check *check, int input)
 {
-    const char *name = qkv_arena_format(&report->arena, "adjoint of input %d", input + 1);
-    struct qkv_check_row *row = name ? qkv_check_add(report, subject, name) : NULL;
-    if (!row) return false;
-    bool is_planted =
-        options->fault && options->fault_op == setting->op && !qkv_fault_is_declaration(options->fault);
-    if (is_planted) qkv_plant(f->graph, setting->op, options->fault);
-    qkv_backward(f->graph, f->y, f->cotangent);
-    if (is_planted && !qkv_unplant(f->graph, &report->fault_calls)) return false;
-    compare(report, row, f);
-    return true;
-}
-
-/* Checks a single input of the sample; false when memory runs out. */
-static bool check_input(struct qkv_check_report *report, const char *subject,
-                        const struct qkv_sample_setting *setting, const struct qkv_check_options *options,
-                        int input)
-{
-    struct qkv_tensor *inputs[QKV_MAX_INPUTS] = {NULL};
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
-    struct qkv_tensor *y = graph ? qkv_sample_apply(graph, setting, inputs) : NULL;
-    if (!y) {
-        qkv_graph_free(graph);
-        return false;
+    struct qkv_sample_setting setting = check->setting;
+    setting.varied = 1u << input;
+    struct sample_graph built = build_sample(QKV_FLOAT64, &setting);
+    struct qkv_check_report *report = check->report;
+    enum qkv_fault fault = check->options->fault;
+    enum qkv_status status = QKV_INVALID;
+    if (!built.y) goto end;
+    int64_t nx = built.input[input]->count, ny = built.y->count;
+    double *memory = qkv_graph_memory(built.graph, (size_t)(2 * nx + 4 * ny) * sizeof *memory);
+    if (!memory) goto end;
+    struct function f = {.graph = built.graph,
+                         .x = built.input[input],
+                         .y = built.y,
+                         .origin = memory,
+                         .change = memory + nx,
+                         .cotangent = memory + 2 * nx};
+    for (int i = 0; i < 3; i++) f.value[i] = f.cotangent + (i + 1) * ny;
+    memcpy(f.origin, f.x->value, (size_t)nx * sizeof *f.origin);
+    qkv_check_cotangent(setting.seed + 1, nx, f.change);
+    qkv_check_cotangent(setting.seed, ny, f.cotangent);
+    if (is_linear(&f)) {
+        const char *name = qkv_arena_format(&report->arena, "adjoint of input %d", input + 1);
+        struct qkv_check_row *row = name ? qkv_check_add(report, check->subject, name) : NULL;
+        bool is_planted = fault && check->options->fault_op == setting.op &&
+                          !qkv_fault_is_declaration(fault) && qkv_plant(f.graph, setting.op, fault);
+        qkv_backward(f.graph, f.y, f.cotangent);
+        if (is_planted) report->fault_calls += qkv_unplant(f.graph, setting.op);
+        if (!row) goto end;
+        compare(report, row, &f);
     }
-    struct qkv_tensor *x = inputs[input];
-    double *memory = malloc((size_t)(2 * x->count + 4 * y->count) * sizeof *memory);
-    bool done = memory != NULL;
-    if (done) {
-        double *of_y = memory + 2 * x->count;
-        struct function f = {.graph = graph,
-                             .x = x,
-                             .y = y,
-                             .origin = memory,
-                             .change = memory + x->count,
-                             .cotangent = of_y,
-                             .value = {of_y + y->count, of_y + 2 * y->count, of_y + 3 * y->count}};
-        memcpy(f.origin, x->value, (size_t)x->count * sizeof *f.origin);
-        qkv_check_cotangent(setting->seed + 1, x->count, f.change);
-        qkv_check_cotangent(setting->seed, y->count, f.cotangent);
-        if (is_linear(&f)) done = check_linear_input(report, subject, setting, options, input, &f);
-    }
-    free(memory);
-    qkv_graph_free(graph);
-    return done;
+    status = qkv_graph_check(built.graph, NULL);
+end:
+    qkv_graph_free(built.graph);
+    return status ? out_of_memory(check) : QKV_OK;
 }
 
-enum qkv_status qkv_check_adjoint(struct qkv_check_report *report, const char *subject,
-                                  const struct qkv_sample_setting *setting,
-                                  const struct qkv_check_options *options, struct qkv_error *error)
+/* ---- the checks of a sample ---- */
+
+static enum qkv_status check_float32(const struct op_check *check)
 {
-    for (int k = 0; k < QKV_MAX_INPUTS; k++) {
-        struct qkv_sample_setting alone = *setting;
-        alone.varied &= 1u << k;
-        if (alone.varied && !check_input(report, subject, &alone, options, k))
-            return qkv_error_set(error, "out of memory for %s", subject);
-    }
-    return QKV_OK;
-}
-
-/* The gradient check of ops, on the samples that every op has (op_samples/). */
-
-enum qkv_op_id qkv_op_find(const char *name)
-{
-    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
-        if (name && !strcmp(qkv_op_name((enum qkv_op_id)op), name)) return (enum qkv_op_id)op;
-    return QKV_OP_COUNT;
-}
-
-/* A graph built from one sample. */
-struct sample_graph {
-    struct qkv_graph *graph;
-    struct qkv_tensor *input[QKV_MAX_INPUTS];
-    struct qkv_tensor *y;      /* the node of the tested op */
-    struct qkv_tensor *result; /* the tensor whose gradients are checked */
-};
-
-/* Builds the op. With `used_again`, a second op uses each varied input and writes its gradient
- * first: this reveals an op that overwrites gradients instead of adding to them. Without it, the op
- * itself must write them first. */
-static struct sample_graph build_sample(enum qkv_dtype dtype, const struct qkv_sample_setting *setting)
-{
-    struct sample_graph built = {.graph = qkv_graph_new(dtype)};
-    if (!built.graph) return built;
-    built.result = built.y = qkv_sample_apply(built.graph, setting, built.input);
-    if (!built.y || !setting->used_again) return built;
-    struct qkv_tensor *flat = qkv_reshape(built.graph, built.y, QKV_SHAPE(built.y->count));
-    for (int k = 0; k < QKV_MAX_INPUTS; k++) {
-        if (!(setting->varied >> k & 1)) continue;
-        struct qkv_tensor *again = qkv_scale(built.graph, built.input[k], 0.5 + k);
-        flat =
-            again ? qkv_concat(built.graph, flat, qkv_reshape(built.graph, again, QKV_SHAPE(again->count)), 0)
-                  : NULL;
-    }
-    built.result = flat;
-    return built;
-}
-
-/* ---- samples ---- */
-
-static enum qkv_status check_float32(struct qkv_check_report *report, const char *subject,
-                                     const struct qkv_sample_setting *setting, struct qkv_error *error)
-{
-    struct sample_graph float32 = build_sample(QKV_FLOAT32, setting),
-                        float64 = build_sample(QKV_FLOAT64, setting);
+    struct sample_graph float32 = build_sample(QKV_FLOAT32, &check->setting),
+                        float64 = build_sample(QKV_FLOAT64, &check->setting);
+    const struct qkv_precision_pair pair = {float32.y, float64.y, NULL, QKV_FLOAT32_BOUND};
     enum qkv_status status = QKV_INVALID;
     if (!float32.graph || !float64.graph)
-        qkv_error_set(error, "out of memory for %s", subject);
-    else if (!qkv_graph_check(float32.graph, error) && !qkv_graph_check(float64.graph, error))
-        status = qkv_check_precision(
-            report, subject, &(struct qkv_precision_pair){float32.y, float64.y, NULL, QKV_FLOAT32_BOUND},
-            setting->seed, error);
+        out_of_memory(check);
+    else if (!qkv_graph_check(float32.graph, check->error) && !qkv_graph_check(float64.graph, check->error))
+        status = qkv_check_precision(check->report, check->subject, &pair, check->setting.seed, check->error);
     qkv_graph_free(float32.graph);
     qkv_graph_free(float64.graph);
     return status;
 }
 
-static enum qkv_status check_gradients(struct qkv_check_report *report, const char *subject,
-                                       const struct qkv_sample_setting *setting,
-                                       const struct qkv_check_options *options, struct qkv_error *error)
+static enum qkv_status check_gradients(const struct op_check *check, const char *subject,
+                                       const struct qkv_check_options *options)
 {
-    struct sample_graph built = build_sample(QKV_FLOAT64, setting);
-    enum qkv_status status =
-        !built.graph || !subject
-            ? qkv_error_set(error, "out of memory for op %s", qkv_op_name(setting->op))
-            : qkv_check_graph(report, subject, built.graph, built.result, options, error);
+    struct sample_graph built = build_sample(QKV_FLOAT64, &check->setting);
+    enum qkv_status status = built.graph && subject ? qkv_check_graph(check->report, subject, built.graph,
+                                                                      built.result, options, check->error)
+                                                    : out_of_memory(check);
     qkv_graph_free(built.graph);
     return status;
 }
 
 static bool can_be_one_tensor(const struct qkv_sample *sample, unsigned varied, int i, int j)
 {
-    const struct qkv_sample_input *a = &sample->input[i], *b = &sample->input[j];
+    const struct qkv_shape *a = &sample->input[i], *b = &sample->input[j];
     return varied >> i & 1 && varied >> j & 1 && a->rank == b->rank &&
            !memcmp(a->size, b->size, sizeof a->size);
 }
 
-static bool is_over(const struct qkv_check_report *report, const struct qkv_check_options *options)
+static bool is_over(const struct op_check *check)
 {
-    return options->first_failure && report->failures > 0;
+    return check->options->first_failure && check->report->failures > 0;
 }
 
 /* Options for the gradients of a sample once those of all its inputs together are checked: the same code computes them, so
@@ -231,73 +220,74 @@ static struct qkv_check_options few_elements(const struct qkv_check_options *opt
 
 /* Checks a good sample: declarations; float32; gradients of all varied inputs together; the adjoint test; gradients of
  * each input alone, and of pairs of inputs that are the same tensor, as query and key are in self-attention. */
-static enum qkv_status check_sample(struct qkv_check_report *report, enum qkv_op_id op,
-                                    const struct qkv_sample *sample, const struct qkv_check_options *options,
-                                    struct qkv_error *error)
+static enum qkv_status check_sample(struct op_check *check)
 {
-    const struct qkv_op *rule = qkv_op_rule(op);
-    struct qkv_arena *arena = &report->arena;
-    const char *subject = qkv_arena_format(arena, "op %s (%s)", rule->name, sample->name);
-    struct qkv_sample_setting setting = {.op = op, .sample = sample, .seed = options->seed};
-    for (int k = 0; k < rule->inputs; k++)
-        if (sample->input[k].rank && !(sample->constant >> k & 1)) setting.varied |= 1u << k;
-    unsigned all = setting.varied;
-    if (!subject) return qkv_error_set(error, "out of memory");
-    enum qkv_status status = qkv_check_declarations(report, subject, &setting, options, error);
-    if (!status) status = check_float32(report, subject, &setting, error);
-    if (status || !all || is_over(report, options))
+    struct qkv_sample_setting *setting = &check->setting;
+    struct qkv_arena *arena = &check->report->arena;
+    const struct qkv_check_options few = few_elements(check->options);
+    const unsigned all = setting->varied;
+    const char *subject = check->subject;
+    enum qkv_status status =
+        qkv_check_declarations(check->report, subject, setting, check->options, check->error);
+    if (!status) status = check_float32(check);
+    if (status || !all || is_over(check))
         return status; /* without gradients there are only values to check */
-    setting.used_again = true;
-    status = check_gradients(report, subject, &setting, options, error);
-    setting.used_again = false;
-    if (!status && !is_over(report, options))
-        status = qkv_check_adjoint(report, subject, &setting, options, error);
-    const struct qkv_check_options few = few_elements(options);
-    for (int k = 0; !status && k < rule->inputs; k++) {
-        if (!(all >> k & 1) || is_over(report, options)) continue;
-        setting.varied = 1u << k;
-        status = check_gradients(
-            report, qkv_arena_format(arena, "op %s (%s), input %d alone", rule->name, sample->name, k + 1),
-            &setting, &few, error);
+    setting->used_again = true;
+    status = check_gradients(check, subject, check->options);
+    setting->used_again = false;
+    bool is_adjoint_tested = !status && !is_over(check);
+    for (int k = 0; is_adjoint_tested && !status && k < QKV_MAX_INPUTS; k++)
+        if (all >> k & 1) status = check_input(check, k);
+    for (int k = 0; !status && k < QKV_MAX_INPUTS; k++) {
+        setting->varied = all & 1u << k;
+        if (setting->varied && !is_over(check))
+            status =
+                check_gradients(check, qkv_arena_format(arena, "%s, input %d alone", subject, k + 1), &few);
     }
-    setting.varied = all;
-    for (int j = 1; !status && j < rule->inputs; j++)
+    setting->varied = all;
+    for (int j = 1; !status && j < QKV_MAX_INPUTS; j++)
         for (int i = 0; !status && i < j; i++) {
-            if (!can_be_one_tensor(sample, all, i, j) || is_over(report, options)) continue;
-            setting.alias[0] = i, setting.alias[1] = j;
-            status = check_gradients(report,
-                                     qkv_arena_format(arena, "op %s (%s), inputs %d and %d are one tensor",
-                                                      rule->name, sample->name, i + 1, j + 1),
-                                     &setting, &few, error);
+            if (!can_be_one_tensor(setting->sample, all, i, j) || is_over(check)) continue;
+            setting->alias[0] = i, setting->alias[1] = j;
+            status = check_gradients(
+                check, qkv_arena_format(arena, "%s, inputs %d and %d are one tensor", subject, i + 1, j + 1),
+                &few);
         }
     return status;
 }
 
 /* A bad sample must be refused, with its message. */
-static enum qkv_status check_refusal(struct qkv_check_report *report, enum qkv_op_id op,
-                                     const struct qkv_sample *sample, struct qkv_error *error)
+static enum qkv_status check_refusal(struct op_check *check)
 {
-    const struct qkv_op *rule = qkv_op_rule(op);
-    const struct qkv_sample_setting setting = {.op = op,
-                                               .sample = sample,
-                                               .varied =
-                                                   ~(unsigned)sample->constant & ((1u << rule->inputs) - 1),
-                                               .used_again = true};
-    struct sample_graph built = build_sample(QKV_FLOAT64, &setting);
-    const char *subject = qkv_arena_format(&report->arena, "op %s (refuses %s)", rule->name, sample->name);
-    struct qkv_check_row *row = subject && built.graph ? qkv_check_add(report, subject, "message") : NULL;
-    if (!row) {
-        qkv_graph_free(built.graph);
-        return qkv_error_set(error, "out of memory for the samples of %s", rule->name);
-    }
     struct qkv_error given = {""};
-    if (!qkv_graph_check(built.graph, &given))
-        qkv_check_fail(report, row, "the op accepts it");
-    else if (!strstr(given.message, sample->message))
-        qkv_check_fail(report, row, "the message is '%s', but should contain '%s'", given.message,
-                       sample->message);
+    const char *message = check->setting.sample->message;
+    check->setting.used_again = true;
+    struct sample_graph built = build_sample(QKV_FLOAT64, &check->setting);
+    struct qkv_check_row *row = built.graph ? qkv_check_add(check->report, check->subject, "message") : NULL;
+    if (row && !qkv_graph_check(built.graph, &given))
+        qkv_check_fail(check->report, row, "the op accepts it");
+    else if (row && !strstr(given.message, message))
+        qkv_check_fail(check->report, row, "the message is '%s', but should contain '%s'", given.message,
+                       message);
     qkv_graph_free(built.graph);
-    return QKV_OK;
+    return row ? QKV_OK : out_of_memory(check);
+}
+
+/* Checks the samples of a list; `format` makes the subject of op and sample. */
+static enum qkv_status check_samples(const struct op_check *start, const struct qkv_sample *sample,
+                                     const char *format, enum qkv_status (*check_one)(struct op_check *check))
+{
+    enum qkv_status status = QKV_OK;
+    for (; !status && sample && sample->name && !is_over(start); sample++) {
+        struct op_check check = *start;
+        check.setting.sample = sample;
+        for (int k = 0; k < QKV_MAX_INPUTS; k++)
+            check.setting.varied |= (unsigned)(sample->input[k].rank && !(sample->constant >> k & 1)) << k;
+        check.subject =
+            qkv_arena_format(&check.report->arena, format, qkv_op_name(check.setting.op), sample->name);
+        status = check.subject ? check_one(&check) : out_of_memory(&check);
+    }
+    return status;
 }
 
 enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
@@ -307,16 +297,13 @@ enum qkv_status qkv_check_op(struct qkv_check_report *report, enum qkv_op_id op,
     if ((int)op <= QKV_OP_leaf || (int)op >= QKV_OP_COUNT)
         return qkv_error_set(error, "there is no op %d to check", (int)op);
     const struct qkv_op_samples *samples = qkv_samples_of(op);
+    const struct op_check check = {report, options, error, {.op = op, .seed = options->seed}, NULL};
     if (!samples->good || !samples->good[0].name) {
         struct qkv_check_row *row = qkv_check_add(report, qkv_op_name(op), "samples");
-        if (!row) return qkv_error_set(error, "out of memory");
+        if (!row) return out_of_memory(&check);
         qkv_check_fail(report, row, "the op has no samples");
         return QKV_OK;
     }
-    enum qkv_status status = QKV_OK;
-    for (const struct qkv_sample *s = samples->good; !status && s->name && !is_over(report, options); s++)
-        status = check_sample(report, op, s, options, error);
-    for (const struct qkv_sample *s = samples->bad; !status && s && s->name && !is_over(report, options); s++)
-        status = check_refusal(report, op, s, error);
-    return status;
+    enum qkv_status status = check_samples(&check, samples->good, "op %s (%s)", check_sample);
+    return status ? status : check_samples(&check, samples->bad, "op %s (refuses %s)", check_refusal);
 }

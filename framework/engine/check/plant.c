@@ -4,7 +4,6 @@
 #include "graph/graph.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const NAMES[QKV_FAULT_COUNT] = {
@@ -27,20 +26,18 @@ enum qkv_fault qkv_fault_find(const char *name)
     return QKV_FAULT_NONE;
 }
 
-/* The table of ops with the fault: a copy of the graph's own table with one row replaced. */
-static _Thread_local struct {
-    const struct qkv_op *const *table;       /* the graph's own table */
+/* A copy of the graph's table of ops in which one op is faulty, in the memory of the graph. */
+struct planted {
+    struct qkv_op faulty;                    /* first: the row of the op leads to the rest */
     const struct qkv_op *copy[QKV_OP_COUNT]; /* the table with the fault */
-    struct qkv_op faulty;                    /* the row of the op with the fault */
-    const struct qkv_op *original;           /* the row that it replaces */
+    const struct qkv_op *const *table;       /* the graph's own table */
     enum qkv_fault fault;
-    int64_t fault_calls; /* calls of the faulty function */
-    bool failed;         /* memory was out for the fault */
-} planted;
+    int64_t calls; /* of the faulty function */
+};
 
 /* `before` and `after` are a gradient of n numbers before and after the correct op added to it.
  * Changes `after` to the gradient that the faulty op would have produced. */
-static void apply_fault(int64_t n, const double *before, double *after)
+static void apply_fault(enum qkv_fault fault, int64_t n, const double *before, double *after)
 {
     int64_t largest = 0;
     double last = n ? after[n - 1] - before[n - 1] : 0;
@@ -49,7 +46,7 @@ static void apply_fault(int64_t n, const double *before, double *after)
     for (int64_t i = n - 1; i >= 0; i--) {
         double added = after[i] - before[i];
         double neighbour = i > 0 ? after[i - 1] - before[i - 1] : last;
-        switch (planted.fault) {
+        switch (fault) {
         case QKV_FAULT_SIGN:
             after[i] = before[i] - added;
             break;
@@ -85,71 +82,59 @@ static bool is_repeated_input(const struct qkv_tensor *y, int input)
 /* Runs the correct backward function of the op, then falsifies what it has added to each gradient. */
 static void faulty_backward(struct qkv_tensor *y)
 {
+    struct planted *planted = (struct planted *)(uintptr_t)y->graph->ops[y->op];
     double *before[QKV_MAX_INPUTS] = {NULL};
-    for (int i = 0; i < planted.original->inputs; i++) {
+    for (int i = 0; i < planted->faulty.inputs; i++) {
         const struct qkv_tensor *x = y->input[i];
         if (!x || !x->needs_gradient || is_repeated_input(y, i)) continue;
-        before[i] = calloc((size_t)x->count, sizeof *before[i]);
-        if (!before[i]) planted.failed = true;
+        before[i] = qkv_graph_memory(y->graph, (size_t)x->count * sizeof *before[i]);
         if (before[i] && x->touched) memcpy(before[i], x->gradient, (size_t)x->count * sizeof *before[i]);
     }
-    planted.original->backward(y);
-    planted.fault_calls++;
-    for (int i = 0; i < planted.original->inputs; i++) {
-        if (before[i]) apply_fault(y->input[i]->count, before[i], y->input[i]->gradient);
-        free(before[i]);
-    }
+    planted->table[y->op]->backward(y);
+    planted->calls++;
+    for (int i = 0; i < planted->faulty.inputs; i++)
+        if (before[i]) apply_fault(planted->fault, y->input[i]->count, before[i], y->input[i]->gradient);
 }
-
-void qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault)
-{
-    QKV_BUG(graph->dtype != QKV_FLOAT64, "faults are planted in float64 only");
-    planted.table = graph->ops;
-    planted.original = graph->ops[op];
-    planted.fault = fault;
-    planted.fault_calls = 0;
-    planted.failed = false;
-    memcpy(planted.copy, graph->ops, sizeof planted.copy);
-    if (!planted.original || !planted.original->backward) return;
-    planted.faulty = *planted.original;
-    planted.faulty.backward = faulty_backward;
-    planted.copy[op] = &planted.faulty;
-    graph->ops = planted.copy;
-}
-
-bool qkv_unplant(struct qkv_graph *graph, int64_t *fault_calls)
-{
-    graph->ops = planted.table;
-    *fault_calls += planted.fault_calls;
-    return !planted.failed;
-}
-
-/* ---- declarations ---- */
 
 bool qkv_fault_is_declaration(enum qkv_fault fault)
 {
     return fault >= QKV_FAULT_READS && fault < QKV_FAULT_COUNT;
 }
 
-bool qkv_plant_declaration(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault)
+/* Falsifies a declaration. False if that would not change it. */
+static bool falsify(struct qkv_op *op, enum qkv_fault fault)
 {
-    static _Thread_local const struct qkv_op *table[2][QKV_OP_COUNT];
-    static _Thread_local struct qkv_op faulty[2];
-    struct qkv_op *row = &faulty[graph->dtype];
-    if (!qkv_fault_is_declaration(fault)) return false;
-    *row = *graph->ops[op];
     /* The result already is in the memory of the input: for that input, elementwise makes no difference. */
-    if (fault == QKV_FAULT_ELEMENTWISE && row->alias) return false;
-    unsigned *field = fault == QKV_FAULT_READS         ? &row->backward_reads
-                      : fault == QKV_FAULT_ELEMENTWISE ? &row->elementwise
-                                                       : &row->alias;
-    unsigned wrong = fault == QKV_FAULT_READS         ? 0
-                     : fault == QKV_FAULT_ELEMENTWISE ? *field | QKV_INPUT(0)
-                                                      : *field ^ QKV_INPUT(0);
-    if (*field == wrong) return false;
-    *field = wrong;
-    memcpy(table[graph->dtype], graph->ops, sizeof table[0]);
-    table[graph->dtype][op] = row;
-    graph->ops = table[graph->dtype];
+    if (fault == QKV_FAULT_ELEMENTWISE && op->alias) return false;
+    unsigned *field = fault == QKV_FAULT_READS         ? &op->backward_reads
+                      : fault == QKV_FAULT_ELEMENTWISE ? &op->elementwise
+                                                       : &op->alias;
+    unsigned declared = *field;
+    *field = fault == QKV_FAULT_READS         ? 0
+             : fault == QKV_FAULT_ELEMENTWISE ? declared | QKV_INPUT(0)
+                                              : declared ^ QKV_INPUT(0);
+    return *field != declared;
+}
+
+bool qkv_plant(struct qkv_graph *graph, enum qkv_op_id op, enum qkv_fault fault)
+{
+    struct planted *planted = qkv_graph_memory(graph, sizeof *planted);
+    if (!planted) return false;
+    planted->table = graph->ops;
+    planted->fault = fault;
+    planted->faulty = *graph->ops[op];
+    if (qkv_fault_is_declaration(fault) ? !falsify(&planted->faulty, fault) : !planted->faulty.backward)
+        return false;
+    if (!qkv_fault_is_declaration(fault)) planted->faulty.backward = faulty_backward;
+    memcpy(planted->copy, graph->ops, sizeof planted->copy);
+    planted->copy[op] = &planted->faulty;
+    graph->ops = planted->copy;
     return true;
+}
+
+int64_t qkv_unplant(struct qkv_graph *graph, enum qkv_op_id op)
+{
+    const struct planted *planted = (const struct planted *)graph->ops[op];
+    graph->ops = planted->table;
+    return planted->calls;
 }

@@ -3,8 +3,6 @@
 #include "check/differences.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The comparison of all tensors of both graphs. The row holds the number with the largest excess: the part of its relative
  * difference that the rounding of float32 does not explain. */
@@ -72,21 +70,21 @@ static void compare_gradients(struct comparison *c, const struct qkv_precision_p
 /* Half a unit in the last place of float32, relative to the number. */
 #define HALF_UNIT 0x1p-24
 
-/* Moves every number of every variable up or down, at random, by half a unit in the last place of float32.
- * `change` has one number for each variable: the largest change of its gradient so far, which this call may raise.
- * `values` and `gradients` are those of all variables before the move. */
-static void perturb(struct qkv_tensor *float64, const double *cotangent, struct qkv_random random,
-                    const double *values, const double *gradients, double *change)
+/* Runs the graph with other values of all variables: `values`, in order, moved up or down at random by `step` of their size.
+ * `change` has one number for each variable: the largest difference so far of its gradient from `gradients`, which this call
+ * may raise; NULL: none. */
+static void run_moved(struct qkv_tensor *float64, const double *cotangent, struct qkv_random random,
+                      double step, const double *values, const double *gradients, double *change)
 {
     uint64_t at = 0;
     for (struct qkv_tensor *x = float64->graph->first; x; x = x->next)
         for (int64_t i = 0; qkv_is_variable(x) && i < x->count; i++, at++)
             ((double *)x->value)[i] =
-                values[at] * (qkv_random_uniform(random, at) < 0.5 ? 1 - HALF_UNIT : 1 + HALF_UNIT);
+                values[at] * (qkv_random_uniform(random, at) < 0.5 ? 1 - step : 1 + step);
     qkv_graph_rewind(float64->graph);
     qkv_forward(float64->graph);
     qkv_backward(float64->graph, float64, cotangent);
-    for (struct qkv_tensor *x = float64->graph->first; x; x = x->next) {
+    for (struct qkv_tensor *x = float64->graph->first; change && x; x = x->next) {
         if (!qkv_is_variable(x)) continue;
         for (int64_t i = 0; i < x->count; i++)
             *change = fmax(*change, fabs(((double *)x->gradient)[i] - *gradients++));
@@ -110,42 +108,21 @@ static void allow_cancelled_terms(const struct qkv_tensor *float64, double terms
 /* Measures the difference that rounding to float32 may cause in each gradient. It is far above the bound if a gradient is
  * ill-conditioned, such as that of a norm over four nearly equal numbers. Perturbs all values a few times in float64; the
  * result is ROUNDINGS times the largest change, because values are rounded not only once, but by every op. Returns one number
- * for each variable, in order, which the caller frees; NULL when memory runs out. Restores the values of the graph. */
+ * for each variable, in order, in the memory of the graph; NULL when memory runs out. Restores the values of the graph. */
 static double *measure_rounding(struct qkv_tensor *float64, const double *cotangent, uint64_t seed)
 {
     enum { TIMES = 4, ROUNDINGS = 4 };
     struct qkv_graph *graph = float64->graph;
-    int64_t variables = 0, numbers = 0, at = 0;
-    for (const struct qkv_tensor *x = graph->first; x; x = x->next) {
-        variables += qkv_is_variable(x);
-        numbers += qkv_is_variable(x) ? x->count : 0;
-    }
-    double *rounding = calloc((size_t)variables, sizeof *rounding);
-    double *values = malloc(2 * (size_t)numbers * sizeof *values), *gradients = values + numbers;
-    if (!rounding || !values) {
-        free(rounding);
-        free(values);
-        return NULL;
-    }
-    for (const struct qkv_tensor *x = graph->first; x; x = x->next) {
-        if (!qkv_is_variable(x)) continue;
-        memcpy(values + at, x->value, (size_t)x->count * sizeof *values);
-        memcpy(gradients + at, x->gradient, (size_t)x->count * sizeof *values);
-        at += x->count;
-    }
+    int64_t variables = 0, numbers = qkv_count_variables(graph);
+    for (const struct qkv_tensor *x = graph->first; x; x = x->next) variables += qkv_is_variable(x);
+    double *rounding = qkv_graph_memory(graph, (size_t)variables * sizeof *rounding);
+    double *values = qkv_graph_memory(graph, 2 * (size_t)numbers * sizeof *values);
+    if (!rounding || !values) return NULL;
+    qkv_read_variables(graph, values, values + numbers);
     for (uint32_t time = 1; time <= TIMES; time++)
-        perturb(float64, cotangent, (struct qkv_random){seed, QKV_STREAM_CHECK, time}, values, gradients,
-                rounding);
-    at = 0;
-    for (struct qkv_tensor *x = graph->first; x; x = x->next) {
-        if (!qkv_is_variable(x)) continue;
-        memcpy(x->value, values + at, (size_t)x->count * sizeof *values);
-        memcpy(x->gradient, gradients + at, (size_t)x->count * sizeof *values);
-        at += x->count;
-    }
-    qkv_graph_rewind(graph);
-    qkv_forward(graph);
-    free(values);
+        run_moved(float64, cotangent, (struct qkv_random){seed, QKV_STREAM_CHECK, time}, HALF_UNIT, values,
+                  values + numbers, rounding);
+    run_moved(float64, cotangent, (struct qkv_random){0}, 0, values, NULL, NULL);
     allow_cancelled_terms(float64, largest(float64->count, cotangent), rounding);
     for (int64_t i = 0; i < variables; i++) rounding[i] *= ROUNDINGS;
     return rounding;
@@ -180,7 +157,6 @@ static bool compare_backward(struct comparison *c, const struct qkv_precision_pa
     if (!rounding) return false;
     *c->row = result;
     compare_gradients(c, pair, max, rounding);
-    free(rounding);
     return true;
 }
 
@@ -222,7 +198,7 @@ enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char 
     if (check_pair(report, subject, pair, error)) return QKV_INVALID;
     struct qkv_tensor *y = pair->float64;
     struct qkv_check_row *row = qkv_check_add(report, subject, "float32 against float64");
-    double *cotangent = row ? malloc((size_t)y->count * sizeof *cotangent) : NULL;
+    double *cotangent = row ? qkv_graph_memory(y->graph, (size_t)y->count * sizeof *cotangent) : NULL;
     if (!cotangent) return qkv_error_set(error, "out of memory for the check of %s", subject);
     struct comparison c = {row, "the result", pair->bound};
     qkv_forward(pair->float32->graph);
@@ -231,7 +207,6 @@ enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char 
     compare(&c, "the result", y->count, pair->float32->value, y->value, largest_of(y, pair->reference, false),
             0);
     bool done = !y->needs_gradient || compare_backward(&c, pair, seed, cotangent);
-    free(cotangent);
     if (!done) return qkv_error_set(error, "out of memory for the check of %s", subject);
     row->worst = -1; /* the row is about many tensors */
     if (!(row->excess <= pair->bound))

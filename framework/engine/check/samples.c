@@ -67,9 +67,8 @@ static double draw_element(const struct qkv_sample *sample, int input, int64_t i
 {
     struct qkv_random random = {seed, QKV_STREAM_CHECK, 1u + (uint32_t)input};
     double drawn = qkv_random_uniform(random, (uint64_t)i);
-    const struct qkv_sample_options *options = sample->options;
-    bool additive =
-        options && options->attention && options->attention->mask_values == QKV_MASK_VALUES_ADDITIVE;
+    const struct qkv_options *options = sample->options;
+    bool additive = options && options->attention.mask_values == QKV_MASK_VALUES_ADDITIVE;
     if (sample->binary >> input & 1)
         return additive ? (drawn < 0.5 ? 0.0 : -HUGE_VAL) : drawn < 0.5 ? 1.0 : 0.0;
     if (sample->low < sample->high)
@@ -77,35 +76,14 @@ static double draw_element(const struct qkv_sample *sample, int input, int64_t i
     return drawn < 0.5 ? -0.1 - 1.8 * drawn : 0.1 + 1.8 * (drawn - 0.5);
 }
 
-static struct qkv_shape shape_of(const struct qkv_sample_input *input)
-{
-    struct qkv_shape shape = {.rank = input->rank};
-    for (int a = 0; a < QKV_MAX_RANK; a++) shape.size[a] = input->size[a];
-    return shape;
-}
-
-struct qkv_options qkv_sample_options_of(const struct qkv_sample *sample)
-{
-    const struct qkv_sample_options *given = sample->options;
-    if (!given) return (struct qkv_options){0};
-    struct qkv_options options = {
-#define OPTION(type, name) .name = given->name,
-        QKV_SAMPLE_OPTIONS(OPTION)
-#undef OPTION
-    };
-    if (given->attention) options.attention = *given->attention;
-    options.shape = shape_of(&given->shape);
-    options.permutation.count = sample->input[0].rank;
-    for (int a = 0; a < QKV_MAX_RANK; a++) options.permutation.axis[a] = given->permutation[a];
-    return options;
-}
-
 void qkv_sample_inputs(struct qkv_graph *graph, const struct qkv_sample_setting *setting,
                        struct qkv_tensor *input[QKV_MAX_INPUTS])
 {
     const struct qkv_sample *sample = setting->sample;
-    for (int k = 0; k < qkv_op_rule(setting->op)->inputs; k++) {
-        struct qkv_shape shape = shape_of(&sample->input[k]);
+    const struct qkv_random random = {.seed = setting->seed, .step = 7};
+    qkv_graph_set_dropout(graph, &random);
+    for (int k = 0; k < QKV_MAX_INPUTS; k++) {
+        struct qkv_shape shape = sample->input[k];
         input[k] = NULL;
         if (!shape.rank) continue;
         if (setting->alias[1] && k == setting->alias[1]) {
@@ -120,12 +98,10 @@ void qkv_sample_inputs(struct qkv_graph *graph, const struct qkv_sample_setting 
     }
 }
 
-struct qkv_tensor *qkv_sample_apply(struct qkv_graph *graph, const struct qkv_sample_setting *setting,
-                                    struct qkv_tensor *input[QKV_MAX_INPUTS])
+struct qkv_tensor *qkv_sample_node(struct qkv_graph *graph, const struct qkv_sample_setting *setting,
+                                   struct qkv_tensor *input[QKV_MAX_INPUTS])
 {
-    const struct qkv_random random = {.seed = setting->seed, .step = 7};
-    const struct qkv_options options = qkv_sample_options_of(setting->sample);
-    qkv_graph_set_dropout(graph, &random);
-    qkv_sample_inputs(graph, setting, input);
-    return qkv_node(graph, setting->op, input, &options);
+    static const struct qkv_options NONE = {0};
+    const struct qkv_options *options = setting->sample->options;
+    return qkv_node(graph, setting->op, input, options ? options : &NONE);
 }

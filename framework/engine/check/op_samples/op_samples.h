@@ -10,55 +10,13 @@
 
 #include "qkv/ops.h"
 
-/* Shape of one input of a sample, or the `shape` among its options; rank 0: none. 16-bit numbers, because every program
- * contains hundreds of samples. */
-struct qkv_sample_input {
-    int16_t rank, size[QKV_MAX_RANK];
-};
-
-/* Options of a sample, in fewer bytes than struct qkv_options: only the fields that samples use, with the same names. */
-#define QKV_SAMPLE_OPTIONS(OPTION)                                                                           \
-    OPTION(double, factor)                                                                                   \
-    OPTION(double, epsilon)                                                                                  \
-    OPTION(double, rate)                                                                                     \
-    OPTION(double, smoothing)                                                                                \
-    OPTION(double, consistency)                                                                              \
-    OPTION(double, addend)                                                                                   \
-    OPTION(double, exponent)                                                                                 \
-    OPTION(double, lowest)                                                                                   \
-    OPTION(double, highest)                                                                                  \
-    OPTION(const int32_t *, indices)                                                                         \
-    OPTION(const int64_t *, first)                                                                           \
-    OPTION(struct qkv_segments, segments)                                                                    \
-    OPTION(struct qkv_segments, queries)                                                                     \
-    OPTION(struct qkv_segments, keys)                                                                        \
-    OPTION(int8_t, axis)                                                                                     \
-    OPTION(int8_t, start)                                                                                    \
-    OPTION(int8_t, length)                                                                                   \
-    OPTION(int8_t, rows)                                                                                     \
-    OPTION(int8_t, local_window)                                                                             \
-    OPTION(int8_t, index_count)                                                                              \
-    OPTION(bool, transpose_a)                                                                                \
-    OPTION(bool, transpose_b)                                                                                \
-    OPTION(bool, reverse)                                                                                    \
-    OPTION(bool, one_sided)
-
-struct qkv_sample_options {
-#define OPTION(type, name) type name;
-    QKV_SAMPLE_OPTIONS(OPTION)
-#undef OPTION
-    const struct qkv_attention_rule *attention; /* NULL: all 0 */
-    struct qkv_sample_input shape;
-    int8_t permutation[QKV_MAX_RANK];
-};
-
 /* An op called with certain shapes and options: one that must work, which the gradient check runs,
  * or one that must be refused with `message`. A list ends with a sample whose `name` is NULL. */
 struct qkv_sample {
     const char *name;
-    struct qkv_sample_input input[QKV_MAX_INPUTS];
-    const struct qkv_sample_options *options; /* NULL: all 0 */
-    const char *message;                      /* of bad samples: text that the error must contain */
+    struct qkv_shape input[QKV_MAX_INPUTS]; /* rank 0: none */
+    const struct qkv_options *options;      /* NULL: all 0 */
+    const char *message;                    /* of bad samples: text that the error must contain */
     float low, high;  /* inputs are drawn from [low, high] if low < high, else from +-[0.1, 1] */
     uint8_t constant; /* bit i: input i gets no gradient */
     uint8_t binary;   /* bit i: input i holds only 0 and 1 */
@@ -84,21 +42,17 @@ struct qkv_op_samples {
 
 #define SHAPE(...)                                                                                           \
     {                                                                                                        \
-        (int16_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                                       \
+        sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),                                                  \
         {                                                                                                    \
             __VA_ARGS__                                                                                      \
         }                                                                                                    \
     }
 
 /* The options of a sample: OPTIONS(.factor = 2). */
-#define OPTIONS(...) (&(const struct qkv_sample_options){__VA_ARGS__})
+#define OPTIONS(...) (&(const struct qkv_options){__VA_ARGS__})
 
 /* The attention rule of a sample: OPTIONS(ATTENTION(.heads = 2)). */
-#define ATTENTION(...)                                                                                       \
-    .attention = &(const struct qkv_attention_rule)                                                          \
-    {                                                                                                        \
-        __VA_ARGS__                                                                                          \
-    }
+#define ATTENTION(...) .attention = {__VA_ARGS__}
 
 /* Arrays and options that samples of several files share. */
 
@@ -115,9 +69,9 @@ static const int64_t SQUARE_STARTS[] = {0, 3}, SQUARE_LENGTHS[] = {3, 3};
 #define SELF   .queries = {3, QUERY_STARTS, QUERY_LENGTHS}, .keys = {3, QUERY_STARTS, QUERY_LENGTHS}
 #define SQUARE .queries = {2, SQUARE_STARTS, SQUARE_LENGTHS}, .keys = {2, SQUARE_STARTS, SQUARE_LENGTHS}
 
-static const struct qkv_sample_options TWO_HEADS = {ATTENTION(.heads = 2), RAGGED};
-static const struct qkv_sample_options TWO_HEADS_SELF = {ATTENTION(.heads = 2), SELF};
-static const struct qkv_sample_options TWO_HEADS_SQUARE = {ATTENTION(.heads = 2), SQUARE};
+static const struct qkv_options TWO_HEADS = {ATTENTION(.heads = 2), RAGGED};
+static const struct qkv_options TWO_HEADS_SELF = {ATTENTION(.heads = 2), SELF};
+static const struct qkv_options TWO_HEADS_SQUARE = {ATTENTION(.heads = 2), SQUARE};
 
 /* Class of each row, for the losses; there are 4 classes. */
 static const int32_t LABELS[] = {2, 0, 2, 3, 1};

@@ -16,11 +16,11 @@ OP_SAMPLES(detach,
            NULL);
 
 OP_SAMPLES(permute,
-           SAMPLES({"transpose", INPUTS(SHAPE(3, 4)), OPTIONS(.permutation = {1, 0})},
-                   {"rotate", INPUTS(SHAPE(2, 3, 4)), OPTIONS(.permutation = {2, 0, 1})},
-                   {"four axes", INPUTS(SHAPE(2, 3, 2, 4)), OPTIONS(.permutation = {0, 2, 3, 1})},
-                   {"vector", INPUTS(SHAPE(5)), OPTIONS(.permutation = {0})}),
-           SAMPLES({"twice", INPUTS(SHAPE(3, 4)), OPTIONS(.permutation = {1, 1}),
+           SAMPLES({"transpose", INPUTS(SHAPE(3, 4)), OPTIONS(.permutation = {2, {1, 0}})},
+                   {"rotate", INPUTS(SHAPE(2, 3, 4)), OPTIONS(.permutation = {3, {2, 0, 1}})},
+                   {"four axes", INPUTS(SHAPE(2, 3, 2, 4)), OPTIONS(.permutation = {4, {0, 2, 3, 1}})},
+                   {"vector", INPUTS(SHAPE(5)), OPTIONS(.permutation = {1, {0}})}),
+           SAMPLES({"twice", INPUTS(SHAPE(3, 4)), OPTIONS(.permutation = {2, {1, 1}}),
                     "entry 1 of the permutation is 1, but each of 0 to 1 must occur once"}));
 
 OP_SAMPLES(concat,
