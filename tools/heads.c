@@ -130,39 +130,24 @@ static void write_tsv(const struct heads *h, struct bytes *out)
 
 /* ---- JSON ---- */
 
-/* NaN becomes null. */
-static void add_number(cJSON *object, const char *key, double value)
-{
-    if (isnan(value))
-        cJSON_AddNullToObject(object, key);
-    else
-        cJSON_AddNumberToObject(object, key, value);
-}
-
 static cJSON *head_object(const struct qkv_measured_head *head)
 {
     cJSON *object = cJSON_CreateObject();
     char name[64];
     qkv_head_name(head->head, name, sizeof name);
-    cJSON_AddStringToObject(object, "name", name);
-    cJSON_AddStringToObject(object, "kind", qkv_attention_kind_name(head->head.attention));
-    cJSON_AddNumberToObject(object, "layer", (double)head->head.layer);
-    cJSON_AddNumberToObject(object, "head", (double)head->head.head);
-    for (int m = 0; m < QKV_HEAD_MEASURES; m++) add_number(object, info_of(m)->name, head->value[m]);
+    JSON_TEXTS(object, {"name", name}, {"kind", qkv_attention_kind_name(head->head.attention)});
+    JSON_NUMBERS(object, {"layer", (double)head->head.layer}, {"head", (double)head->head.head});
+    for (int m = 0; m < QKV_HEAD_MEASURES; m++) JSON_NUMBERS(object, {info_of(m)->name, head->value[m]});
     return object;
 }
 
 static void write_json(const struct heads *h, struct bytes *out)
 {
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "run", h->run.config.name);
-    cJSON_AddStringToObject(object, "checkpoint", h->run.checkpoint);
-    cJSON_AddStringToObject(object, "test", h->test);
-    cJSON_AddStringToObject(object, "measure", attention_measure_name(NULL, measures_norms(measure)));
-    cJSON_AddNumberToObject(object, "sentences", (double)h->measured.sentences);
-    cJSON_AddNumberToObject(object, "tokens", (double)h->measured.tokens);
-    add_number(object, "loss", h->measured.loss);
-    add_number(object, "bleu", h->measured.bleu);
+    JSON_TEXTS(object, {"run", h->run.config.name}, {"checkpoint", h->run.checkpoint}, {"test", h->test},
+               {"measure", attention_measure_name(NULL, measures_norms(measure))});
+    JSON_NUMBERS(object, {"sentences", (double)h->measured.sentences}, {"tokens", (double)h->measured.tokens},
+                 {"loss", h->measured.loss}, {"bleu", h->measured.bleu});
     cJSON *heads = cJSON_AddArrayToObject(object, "heads");
     for (int64_t i = 0; i < h->measured.count; i++)
         cJSON_AddItemToArray(heads, head_object(&h->measured.heads[i]));

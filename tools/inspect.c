@@ -285,16 +285,14 @@ static cJSON *training_json(const struct inspection *inspection)
     cJSON_AddStringToObject(object, "optimizer",
                             qkv_optimizer_kind_name(inspection->run.config.training.optimizer));
     if (t->known) {
-        cJSON_AddNumberToObject(object, "update", (double)t->update);
-        cJSON_AddNumberToObject(object, "epoch", (double)t->epoch);
-        cJSON_AddNumberToObject(object, "target_tokens", (double)t->target_tokens);
+        JSON_NUMBERS(object, {"update", (double)t->update}, {"epoch", (double)t->epoch},
+                     {"target_tokens", (double)t->target_tokens});
     }
     if (t->has_best) {
         cJSON *best = cJSON_AddObjectToObject(object, "best");
         cJSON_AddStringToObject(best, "metric",
                                 qkv_metric_name(inspection->run.config.training.early_stopping_metric));
-        cJSON_AddNumberToObject(best, "value", t->best);
-        cJSON_AddNumberToObject(best, "update", (double)t->best_update);
+        JSON_NUMBERS(best, {"value", t->best}, {"update", (double)t->best_update});
     }
     cJSON *list = averaged(inspection, 1) ? cJSON_AddArrayToObject(object, "average") : NULL;
     for (int64_t k = 1; averaged(inspection, k); k++)
@@ -319,21 +317,19 @@ static void add_parameters(cJSON *root, const struct qkv_parameters *p)
         cJSON *shape = cJSON_AddArrayToObject(object, "shape");
         for (int axis = 0; axis < parameter->shape.rank; axis++)
             cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)parameter->shape.size[axis]));
-        cJSON_AddNumberToObject(object, "count", (double)parameter->count);
-        cJSON_AddNumberToObject(object, "rms", root_mean_square(p, parameter));
+        JSON_NUMBERS(object, {"count", (double)parameter->count}, {"rms", root_mean_square(p, parameter)});
     }
 }
 
 static void print_json(struct inspection *inspection)
 {
     cJSON *root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "name", inspection->run.config.name);
-    cJSON_AddStringToObject(root, "run", inspection->run.path);
-    cJSON_AddStringToObject(root, "checkpoint", inspection->run.checkpoint);
+    JSON_TEXTS(root, {"name", inspection->run.config.name}, {"run", inspection->run.path},
+               {"checkpoint", inspection->run.checkpoint});
     if (qkv_config_each(&inspection->run.config, QKV_KEYS_WITH_EFFECT, add_model_key, root)) required(NULL);
     cJSON *vocabulary = cJSON_AddObjectToObject(root, "vocabulary");
-    cJSON_AddNumberToObject(vocabulary, "source", inspection->run.source.size);
-    cJSON_AddNumberToObject(vocabulary, "target", inspection->run.target.size);
+    JSON_NUMBERS(vocabulary, {"source", inspection->run.source.size},
+                 {"target", inspection->run.target.size});
     cJSON_AddItemToObject(root, "training", training_json(inspection));
     cJSON *files = cJSON_AddArrayToObject(root, "checkpoints");
     for (int64_t f = 0; f < inspection->file_count; f++) {

@@ -1,7 +1,9 @@
 /* Prints results and profiles as tables or JSON. */
 #include "bench.h"
+#include "print.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdlib.h>
 
 /* Formats a number with three or four significant digits; "-" if it is not positive. */
@@ -14,13 +16,10 @@ static const char *format_number(double number, char text[16])
     return text;
 }
 
-/* Adds a number to a JSON object; null if it is not known. */
-static void add_number(cJSON *object, const char *name, double number, bool known)
+/* A number of JSON; what is not positive is not known: NaN, which becomes null. */
+static double known(double number)
 {
-    if (known)
-        cJSON_AddNumberToObject(object, name, number);
-    else
-        cJSON_AddNullToObject(object, name);
+    return number > 0 ? number : (double)NAN;
 }
 
 /* Writes an object behind those that this process or an earlier one has written, and frees it. */
@@ -36,7 +35,7 @@ static void append(FILE *file, cJSON *object)
 
 /* ---- results ---- */
 
-static void print_result(struct bench_report *report, const char *work, const struct bench_result *r)
+static void print_row(struct bench_report *report, const char *work, const struct bench_result *r)
 {
     const double numbers[] = {r->median,
                               r->low,
@@ -63,24 +62,17 @@ void bench_report_result(struct bench_report *report, const struct bench_work *w
                          const struct bench_result *r)
 {
     if (!report->results) {
-        print_result(report, work->name, r);
+        print_row(report, work->name, r);
         return;
     }
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "workload", work->name);
-    cJSON_AddStringToObject(object, "what", r->name);
-    cJSON_AddNumberToObject(object, "threads", (double)r->threads);
-    cJSON_AddNumberToObject(object, "steps", (double)r->steps);
-    cJSON_AddNumberToObject(object, "ms", r->median);
-    cJSON_AddNumberToObject(object, "ms_p10", r->low);
-    cJSON_AddNumberToObject(object, "ms_p90", r->high);
-    cJSON_AddNumberToObject(object, "ms_mean", r->mean);
-    cJSON_AddNumberToObject(object, "cpu_ms", r->processor);
-    add_number(object, "tokens_per_step", r->tokens, r->tokens > 0);
-    add_number(object, "tokens_per_second", 1e3 * r->tokens / r->median, r->tokens > 0);
-    add_number(object, "gflops", 1e-6 * r->operations / r->median, r->operations > 0);
-    add_number(object, "peak_mb", r->peak, r->peak > 0);
-    add_number(object, "mallocs_per_step", r->mallocs, r->mallocs >= 0);
+    JSON_TEXTS(object, {"workload", work->name}, {"what", r->name});
+    JSON_NUMBERS(object, {"threads", (double)r->threads}, {"steps", (double)r->steps}, {"ms", r->median},
+                 {"ms_p10", r->low}, {"ms_p90", r->high}, {"ms_mean", r->mean}, {"cpu_ms", r->processor},
+                 {"tokens_per_step", known(r->tokens)},
+                 {"tokens_per_second", known(1e3 * r->tokens / r->median)},
+                 {"gflops", known(1e-6 * r->operations / r->median)}, {"peak_mb", known(r->peak)},
+                 {"mallocs_per_step", r->mallocs < 0 ? (double)NAN : r->mallocs});
     append(report->results, object);
 }
 
@@ -142,11 +134,10 @@ static cJSON *profile_json(const char *work, const struct bench_profile_row *row
         cJSON_AddNumberToObject(object, "calls", (double)row->calls);
         for (int pass = 0; pass < 2; pass++) {
             cJSON *half = cJSON_AddObjectToObject(object, pass ? "backward" : "forward");
-            double seconds = row->seconds[pass], operations = row->operations[pass], bytes = row->bytes[pass];
-            cJSON_AddNumberToObject(half, "ms", 1e3 * seconds);
-            cJSON_AddNumberToObject(half, "share", seconds / total);
-            add_number(half, "gflops", 1e-9 * operations / seconds, seconds > 0 && operations > 0);
-            add_number(half, "gbps", 1e-9 * bytes / seconds, seconds > 0 && bytes > 0);
+            double seconds = row->seconds[pass];
+            JSON_NUMBERS(half, {"ms", 1e3 * seconds}, {"share", seconds / total},
+                         {"gflops", known(1e-9 * row->operations[pass] / seconds)},
+                         {"gbps", known(1e-9 * row->bytes[pass] / seconds)});
         }
     }
     return profile;

@@ -175,6 +175,16 @@ void json_need_memory(void)
     cJSON_InitHooks(&(cJSON_Hooks){allocate, free});
 }
 
+void json_numbers(struct cJSON *object, const struct json_number *members)
+{
+    for (; members->key; members++) cJSON_AddNumberToObject(object, members->key, members->value);
+}
+
+void json_texts(struct cJSON *object, const struct json_text *members)
+{
+    for (; members->key; members++) cJSON_AddStringToObject(object, members->key, members->value);
+}
+
 void json_print(struct cJSON *object)
 {
     struct bytes out = {0};

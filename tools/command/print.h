@@ -59,6 +59,21 @@ struct cJSON;
  * function of cJSON. */
 void json_need_memory(void);
 
+/* Members of an object. NaN becomes null. */
+struct json_number {
+    const char *key;
+    double value;
+};
+struct json_text {
+    const char *key, *value;
+};
+
+/* Adds members to an object: JSON_NUMBERS(object, {"links", 3}, {"recall", 0.5}). */
+#define JSON_NUMBERS(object, ...) json_numbers(object, (const struct json_number[]){__VA_ARGS__, {0}})
+#define JSON_TEXTS(object, ...)   json_texts(object, (const struct json_text[]){__VA_ARGS__, {0}})
+void json_numbers(struct cJSON *object, const struct json_number *members);
+void json_texts(struct cJSON *object, const struct json_text *members);
+
 /* Prints an object, and frees it. A failed write is reported when the program ends. */
 void json_print(struct cJSON *object);
 

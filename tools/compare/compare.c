@@ -240,8 +240,7 @@ static cJSON *recorded_scores(const struct recorded_run *run, const struct run_f
     const struct qkv_log_validation *scores =
         facts->is_quantised ? NULL : qkv_training_log_default(&run->log, &run->config);
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "run", run->path);
-    cJSON_AddStringToObject(object, "test", *run->config.data.dev ? run->config.data.dev : "dev");
+    JSON_TEXTS(object, {"run", run->path}, {"test", *run->config.data.dev ? run->config.data.dev : "dev"});
     cJSON_AddNumberToObject(object, "parameters", facts->parameters);
     if (facts->speed > 0) cJSON_AddNumberToObject(object, "training_tokens_per_second", facts->speed);
     cJSON_AddNumberToObject(object, "training_max_length", (double)run->config.data.src.max_length);

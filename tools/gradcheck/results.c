@@ -207,23 +207,17 @@ static void add_shape(cJSON *object, const struct qkv_check_row *row)
 static cJSON *row_object(const struct qkv_check_row *row)
 {
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "subject", row->subject);
-    cJSON_AddStringToObject(object, "tensor", row->tensor);
+    JSON_TEXTS(object, {"subject", row->subject}, {"tensor", row->tensor});
     add_shape(object, row);
-    cJSON_AddNumberToObject(object, "elements", (double)row->elements);
-    cJSON_AddNumberToObject(object, "checked", (double)row->checked);
-    cJSON_AddNumberToObject(object, "held", (double)row->held);
-    cJSON_AddNumberToObject(object, "below_noise", (double)row->below_noise);
+    JSON_NUMBERS(object, {"elements", (double)row->elements}, {"checked", (double)row->checked},
+                 {"held", (double)row->held}, {"below_noise", (double)row->below_noise});
     if (row->worst < 0)
         cJSON_AddNullToObject(object, "worst");
     else
         cJSON_AddNumberToObject(object, "worst", (double)row->worst);
     /* cJSON writes NaN as null. */
-    cJSON_AddNumberToObject(object, "analytic", row->analytic);
-    cJSON_AddNumberToObject(object, "numeric", row->numeric);
-    cJSON_AddNumberToObject(object, "rounding", row->rounding);
-    cJSON_AddNumberToObject(object, "error", row->error);
-    cJSON_AddNumberToObject(object, "excess", row->excess);
+    JSON_NUMBERS(object, {"analytic", row->analytic}, {"numeric", row->numeric}, {"rounding", row->rounding},
+                 {"error", row->error}, {"excess", row->excess});
     cJSON_AddBoolToObject(object, "passed", row->failure == NULL);
     if (row->failure) cJSON_AddStringToObject(object, "failure", row->failure);
     return object;
@@ -233,11 +227,9 @@ static cJSON *subject_object(const struct qkv_check_report *report, const struct
 {
     struct totals totals = total_of(report, subject->first, subject->end);
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "kind", subject->kind);
-    cJSON_AddStringToObject(object, "name", subject->name);
+    JSON_TEXTS(object, {"kind", subject->kind}, {"name", subject->name});
     cJSON_AddBoolToObject(object, "passed", totals.failures == 0);
-    cJSON_AddNumberToObject(object, "gradients", (double)totals.elements);
-    cJSON_AddNumberToObject(object, "worst_error", totals.worst);
+    JSON_NUMBERS(object, {"gradients", (double)totals.elements}, {"worst_error", totals.worst});
     cJSON *checks = cJSON_AddArrayToObject(object, "checks");
     for (int64_t i = subject->first; i < subject->end; i++)
         cJSON_AddItemToArray(checks, row_object(&report->rows[i]));
@@ -250,17 +242,14 @@ void gradcheck_print_json(const struct qkv_check_report *report, const struct gr
     struct totals totals = total_of(report, 0, report->count);
     cJSON *root = cJSON_CreateObject();
     cJSON_AddBoolToObject(root, "passed", totals.failures == 0);
-    cJSON_AddNumberToObject(root, "checks", (double)totals.checks);
-    cJSON_AddNumberToObject(root, "failures", (double)totals.failures);
-    cJSON_AddNumberToObject(root, "gradients", (double)totals.elements);
-    cJSON_AddNumberToObject(root, "held", (double)totals.held);
-    cJSON_AddNumberToObject(root, "below_noise", (double)totals.below_noise);
-    cJSON_AddNumberToObject(root, "tolerance", options->tolerance);
-    cJSON_AddNumberToObject(root, "seed", (double)options->seed);
+    JSON_NUMBERS(root, {"checks", (double)totals.checks}, {"failures", (double)totals.failures},
+                 {"gradients", (double)totals.elements}, {"held", (double)totals.held},
+                 {"below_noise", (double)totals.below_noise}, {"tolerance", options->tolerance},
+                 {"seed", (double)options->seed});
     cJSON_AddStringToObject(root, "dtype", "float64");
     if (options->fault) {
-        cJSON_AddStringToObject(root, "fault", qkv_fault_name(options->fault));
-        cJSON_AddStringToObject(root, "fault_op", qkv_op_name(options->fault_op));
+        JSON_TEXTS(root, {"fault", qkv_fault_name(options->fault)},
+                   {"fault_op", qkv_op_name(options->fault_op)});
     }
     cJSON *list = cJSON_AddArrayToObject(root, "subjects");
     for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, subject_object(report, &subjects[i]));

@@ -86,8 +86,7 @@ static void add_head(cJSON *array, const struct qkv_measured_head *head)
     qkv_head_name(head->head, name, sizeof name);
     for (char *dot = strchr(name, '.'); dot; dot = strchr(dot, '.')) *dot = '-'; /* as the page names heads */
     cJSON_AddStringToObject(object, "name", name);
-    cJSON_AddNumberToObject(object, "loss", head->value[QKV_HEAD_LOSS]);
-    cJSON_AddNumberToObject(object, "bleu", head->value[QKV_HEAD_BLEU]);
+    JSON_NUMBERS(object, {"loss", head->value[QKV_HEAD_LOSS]}, {"bleu", head->value[QKV_HEAD_BLEU]});
 }
 
 static enum qkv_status add_heads(struct learning *learning, struct qkv_error *error)
@@ -98,8 +97,7 @@ static enum qkv_status add_heads(struct learning *learning, struct qkv_error *er
     cJSON *root = cJSON_CreateObject();
     cJSON_AddNumberToObject(root, "pairs", (double)heads->sentences);
     cJSON_AddStringToObject(root, "file", slash ? slash + 1 : path);
-    cJSON_AddNumberToObject(root, "loss", heads->loss);
-    cJSON_AddNumberToObject(root, "bleu", heads->bleu);
+    JSON_NUMBERS(root, {"loss", heads->loss}, {"bleu", heads->bleu});
     cJSON *array = cJSON_AddArrayToObject(root, "heads");
     for (int64_t i = 0; i < heads->count; i++) add_head(array, &heads->heads[i]);
     return page_add_json(learning->page, "heads-data", root, error);
@@ -168,8 +166,7 @@ static enum qkv_status add_moment(const struct learning *learning, int64_t updat
     cJSON_AddItemToArray(learning->moments, moment);
     cJSON_AddNumberToObject(moment, "update", (double)update);
     if (isfinite(training.loss)) {
-        cJSON_AddNumberToObject(moment, "training_loss", training.loss);
-        cJSON_AddNumberToObject(moment, "training_until", (double)training.until);
+        JSON_NUMBERS(moment, {"training_loss", training.loss}, {"training_until", (double)training.until});
     }
     if (!learning->options->pairs) return QKV_OK;
     if (add_loss(learning, moment, error)) return QKV_INVALID;

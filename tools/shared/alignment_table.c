@@ -1,4 +1,5 @@
 #include "alignment_table.h"
+#include "print.h"
 
 /* "layer 2, head 1", "layer 2, mean of heads", "mean of layers and heads" */
 static const char *name_of(const struct qkv_alignment_result *result, char text[64])
@@ -63,17 +64,14 @@ static void add_index(cJSON *object, const char *key, int index)
 cJSON *alignment_result_json(const struct qkv_alignment_result *result)
 {
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "drawing", qkv_alignment_drawing_name(result->drawing));
-    cJSON_AddStringToObject(object, "reading", qkv_alignment_reading_name(result->reading));
+    JSON_TEXTS(object, {"drawing", qkv_alignment_drawing_name(result->drawing)},
+               {"reading", qkv_alignment_reading_name(result->reading)});
     add_index(object, "layer", result->layer);
     add_index(object, "head", result->head);
-    cJSON_AddNumberToObject(object, "aer", result->error_rate);
-    cJSON_AddNumberToObject(object, "precision", result->precision);
-    cJSON_AddNumberToObject(object, "recall", result->recall);
-    cJSON_AddNumberToObject(object, "links", (double)result->links);
-    cJSON_AddNumberToObject(object, "sure", (double)result->sure);
-    cJSON_AddNumberToObject(object, "found_sure", (double)result->found_sure);
-    cJSON_AddNumberToObject(object, "found_possible", (double)result->found_possible);
+    JSON_NUMBERS(object, {"aer", result->error_rate}, {"precision", result->precision},
+                 {"recall", result->recall}, {"links", (double)result->links}, {"sure", (double)result->sure},
+                 {"found_sure", (double)result->found_sure},
+                 {"found_possible", (double)result->found_possible});
     return object;
 }
 
