@@ -5,7 +5,7 @@
 
 Prints the translation, the tokens, the names and shapes of the maps, and one map. With MAPS.npz it also writes all maps
 there. Needs NumPy and the shared library libqkv.so.0, where the system finds libraries or in LD_LIBRARY_PATH. The functions
-are those of qkv/attention_map.h, called with ctypes."""
+are those of qkv/run.h, called with ctypes."""
 
 import ctypes
 import sys

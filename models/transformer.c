@@ -471,7 +471,7 @@ static struct qkv_tensor *attend_in_step(struct transformer_decoding *d,
         projections.key = qkv_decoding_from_encoder(&d->base, state->cross_key);
         projections.value = qkv_decoding_from_encoder(&d->base, state->cross_value);
     } else {
-        /* The queries of a sentence have the last positions of its keys (qkv/ops.h): here the new
+        /* The queries of a sentence have the last positions of its keys (qkv/graph.h): here the new
          * token has position `step`. */
         projections.keys = (struct qkv_segments){rows, d->self_start, d->self_length};
         projections.key =

@@ -4,7 +4,7 @@
 #include "run/checkpoints.h"
 #include "terminal.h"
 
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -20,6 +20,7 @@ ENGINE, TRANSLATOR = "framework/engine/include/qkv", "framework/translator/inclu
 # folders: each has the lowest folder that may include it.
 OWNERS = {f"{TRANSLATOR}/qkv.h": "tools", f"{ENGINE}/engine.h": "framework/engine/optimize",
           f"{TRANSLATOR}/trainer.h": "framework/translator/processes",
+          f"{TRANSLATOR}/run.h": "framework/translator/run",
           f"{TRANSLATOR}/attention_map.h": "framework/translator/draw"}
 # Where an included file is looked for, after the folder of the including one.
 PLACES = ["tools/command", "tools/shared", "framework/engine/include", "framework/translator/include", "framework/engine",

@@ -1,6 +1,6 @@
 /* qkv config: checks a config and prints its complete form. */
 #include "config.h"
-#include "config/schema.h"
+#include "config/config_keys.h"
 
 #include "command.h"
 #include "print.h"
@@ -9,7 +9,7 @@
 #include "core/file.h"
 #include "data/lines.h"
 #include "data/prepared.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 #include <glob.h>
 #include <limits.h>

@@ -14,6 +14,7 @@
 
 #include "processes/processes.h"
 #include "qkv/attention_map.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 #include "report/alignment_score.h"
 

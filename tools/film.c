@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "draw/picture.h"
 #include "qkv/attention_map.h"
+#include "qkv/run.h"
 #include "report/words.h"
 #include "run/checkpoints.h"
 

@@ -11,7 +11,7 @@
 #include "core/file.h"
 #include "draw/text.h"
 #include "qkv/attention_map.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 #include "report/json_text.h"
 
 #include <cjson/cJSON.h>

@@ -7,7 +7,7 @@
 #include "checkpoint/safetensors.h"
 #include "config/config_keys.h"
 #include "framework/engine/core/text.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 #include <cjson/cJSON.h>
 #include <dirent.h>

@@ -3,7 +3,7 @@
 #include "print.h"
 #include "terminal.h"
 
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 #include <stdio.h>
 

@@ -12,7 +12,7 @@
 #include "draw/text.h"
 
 #include "qkv/config.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 
 #include "data/lines.h"
 #include "qkv/corpus.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #include "qkv/config.h"
-#include "config/schema.h"
+#include "config/config_keys.h"
 #include "qkv/base.h"
 
 #include "config_text.h"

@@ -5,7 +5,7 @@
 #include "framework/translator/data/batch.h"
 #include "framework/translator/data/bpe.h"
 #include "qkv/corpus.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 #include "report/alignment_score.h"
 #include "train/training.h"
 

@@ -1,5 +1,5 @@
 /* Parameters: one flat block, initial values, and their gradients in a graph. */
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

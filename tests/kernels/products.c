@@ -4,7 +4,7 @@
 #include "numbers.h"
 #include "support.h"
 
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 #include <cblas.h>
 #include <criterion/criterion.h>

@@ -2,7 +2,7 @@
  * attention. Values and gradients, in both precisions. */
 #include "numbers.h"
 
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

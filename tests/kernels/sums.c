@@ -3,7 +3,7 @@
  * 1e-2. */
 #include "numbers.h"
 
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "tiny.h"
 
 #include "models/network.h"
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -2,8 +2,8 @@
  * forced pass, sentences do not affect each other, and the trace holds the attention. */
 #include "models/network.h"
 #include "qkv/corpus.h"
+#include "qkv/graph.h"
 #include "qkv/model.h"
-#include "qkv/ops.h"
 
 #include "tiny.h"
 

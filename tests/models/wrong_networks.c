@@ -4,8 +4,8 @@
 #include "own_network.h"
 #include "tiny.h"
 
+#include "qkv/graph.h"
 #include "qkv/model.h"
-#include "qkv/ops.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "models/network.h"
 #include "qkv/attention_map.h"
 #include "qkv/layers.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 #include "report/alignment_score.h"
 

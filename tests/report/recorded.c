@@ -8,6 +8,7 @@
 #include "explain/explain.h"
 #include "models/network.h"
 #include "qkv/attention_map.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 #include "report/aligner.h"
 #include "report/collect.h"

@@ -2,6 +2,7 @@
  * `qkv attention`. */
 #include "framework/engine/core/memory.h"
 #include "qkv/attention_map.h"
+#include "qkv/run.h"
 
 #include "refusal.h"
 #include "support.h"

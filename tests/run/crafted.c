@@ -3,7 +3,7 @@
 #include "qkv/checkpoint.h"
 
 #include "qkv/optimizer.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 #include "refusal.h"
 #include "support.h"
 

@@ -1,6 +1,6 @@
 #include "own_network.h"
 
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 #include <criterion/criterion.h>
 

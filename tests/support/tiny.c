@@ -1,7 +1,7 @@
 #include "tiny.h"
 
 #include "qkv/corpus.h"
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

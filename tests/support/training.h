@@ -2,6 +2,7 @@
 #ifndef QKV_TESTS_TRAINING_H
 #define QKV_TESTS_TRAINING_H
 
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 
 #include <stdbool.h>

@@ -3,6 +3,7 @@
 #include "models/network.h"
 #include "qkv/attention_map.h"
 #include "qkv/layers.h"
+#include "qkv/run.h"
 
 #include "support.h"
 

@@ -2,7 +2,7 @@
  * nothing written over. */
 #include "support.h"
 
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

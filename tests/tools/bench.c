@@ -1,5 +1,5 @@
 /* qkv-bench: the form of its output, and its counts. Times are read but not judged. */
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 #include "json.h"
 #include "support.h"

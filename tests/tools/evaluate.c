@@ -1,5 +1,6 @@
 /* qkv evaluate: what it prints, also of single sentences, and what it refuses. */
 #include "json.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 #include "support.h"
 

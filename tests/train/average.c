@@ -1,6 +1,7 @@
 /* Averages of checkpoints: which are kept for them, what they hold, and the one that training writes when it ends. */
 #include "training.h"
 
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 #include "support.h"
 

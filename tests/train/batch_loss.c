@@ -3,7 +3,7 @@
 
 #include "tiny_parallel.h"
 
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

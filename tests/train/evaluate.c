@@ -2,7 +2,7 @@
 #include "qkv/trainer.h"
 
 #include "qkv/corpus.h"
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 #include "support.h"
 #include "tiny.h"
 

@@ -1,4 +1,4 @@
-#include "config/schema.h"
+#include "config/config_keys.h"
 #include "framework/engine/optimize/optimize.h"
 #include "qkv/config.h"
 

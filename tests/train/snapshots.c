@@ -3,7 +3,7 @@
 
 #include "framework/engine/checkpoint/safetensors.h"
 #include "framework/engine/core/numbers.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 #include "support.h"
 
 #include <criterion/criterion.h>

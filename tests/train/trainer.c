@@ -1,5 +1,5 @@
 /* The trainer: how long it runs, what it keeps, which rates it uses. */
-#include "config/schema.h"
+#include "config/config_keys.h"
 #include "framework/engine/core/choices.h"
 #include "training.h"
 

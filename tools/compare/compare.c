@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "draw/chart.h"
 
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 
 #include <cjson/cJSON.h>

@@ -10,6 +10,7 @@
 #include "core/choices.h"
 #include "core/system.h"
 
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 
 #include <cjson/cJSON.h>

@@ -11,6 +11,7 @@
 #include "data/corpus.h"
 #include "metrics/alignment.h"
 #include "qkv/attention_map.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 #include "report/alignment_score.h"
 #include "run/checkpoints.h"

@@ -13,6 +13,7 @@
 #include "data/corpus.h"
 #include "explain/scene.h"
 #include "qkv/attention_map.h"
+#include "qkv/run.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "attention_options.h"
 
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 #include "run/packed_run.h"
 
 #include <stdio.h>

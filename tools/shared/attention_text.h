@@ -3,7 +3,7 @@
 #define QKV_TOOLS_ATTENTION_TEXT_H
 
 #include "qkv/attention_map.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 /* "the cat → el gato", the silent heads, and a narrow precision; NULL when memory runs out. */
 const char *attention_title(const struct qkv_model *model, const char *source, const char *target,

@@ -6,7 +6,7 @@
 #include "framework/translator/processes/processes.h"
 
 #include "qkv/model.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 /* Joins the processes (qkv_processes_join), if mpirun has started several; all must run this command. Prints an error message
  * and returns QKV_INVALID when that fails. */

@@ -7,7 +7,7 @@
 
 #include "qkv/config.h"
 #include "qkv/model.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 /* The row of an options table; `text` is a const char *, NULL if the option is not given. */
 /* clang-format off */

@@ -3,7 +3,7 @@
 #define QKV_TOOLS_UNKNOWN_WORDS_H
 
 #include "qkv/corpus.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 #include <stdbool.h>
 #include <stddef.h>

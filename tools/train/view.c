@@ -12,6 +12,7 @@
 
 #include "metrics/metric.h"
 #include "qkv/corpus.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 #include "run/checkpoints.h"
 

@@ -3,6 +3,7 @@
 
 #include "models/network.h"
 #include "qkv/attention_map.h"
+#include "qkv/run.h"
 #include "report/words.h"
 
 #include <string.h>

@@ -6,6 +6,7 @@
 
 #include "qkv/attention_map.h"
 #include "qkv/model.h"
+#include "qkv/run.h"
 
 /* Caller's storage; all zero at first. */
 struct unknown_replacer {

@@ -17,6 +17,7 @@
 
 #include "qkv/corpus.h"
 #include "qkv/model.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 
 #include <errno.h>

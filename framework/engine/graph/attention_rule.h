@@ -1,9 +1,9 @@
-/* What follows from an attention rule (struct qkv_attention_rule of qkv/ops.h). qkv_attention_visible says which keys a
+/* What follows from an attention rule (struct qkv_attention_rule of qkv/graph.h). qkv_attention_visible says which keys a
  * query sees; kernels ask first whether a rule has a window or is causal, and may then read all keys without it. */
 #ifndef QKV_GRAPH_ATTENTION_RULE_H
 #define QKV_GRAPH_ATTENTION_RULE_H
 
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 /* QKV_OK if the rule is consistent; else QKV_INVALID and a sentence in `error`, such as "key_value_heads
  * is 2, but must divide 3 heads". Ops refuse such a rule with that sentence. */

@@ -2,7 +2,7 @@
 #ifndef QKV_GRAPH_INTERNAL_H
 #define QKV_GRAPH_INTERNAL_H
 
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph);
 

@@ -17,7 +17,7 @@
 #include "qkv/ops.def"
 #undef OP
 
-/* Functions of ops.h that are made of several ops. */
+/* Functions of graph.h that are made of several ops. */
 
 struct qkv_tensor *qkv_concat_all(struct qkv_graph *graph, struct qkv_tensor *const *tensors, int64_t count,
                                   int64_t axis)

@@ -7,6 +7,7 @@
  *     OPTIMIZER_KERNEL(name, .prepare = RULE(name_prepare), .update = name_update);
  *
  * and one row in qkv/optimizers.def. */
+#include "qkv/optimizer.h"
 #include "core/exchange.h"
 #include "core/numbers.h"
 #include "kernels/kernel.h"

@@ -21,7 +21,7 @@ extern const struct qkv_schema qkv_config_schema;
 #undef INTERNAL
 #undef CHOICES_END
 
-/* The enums of qkv/config.h, qkv/ops.h and qkv/base.h. */
+/* The enums of qkv/config.h, qkv/graph.h and qkv/base.h. */
 extern const struct qkv_choices qkv_alignment_reading_choices, qkv_attention_kernel_choices,
     qkv_precision_choices;
 
@@ -43,6 +43,8 @@ enum qkv_status qkv_model_config_finish(struct qkv_model_config *model, struct q
 enum qkv_status qkv_config_each_unread(const struct qkv_config *config,
                                        void (*each)(void *context, const char *sentence), void *context);
 
+/* ---- config_to_engine.c ---- */
+
 /* Returns the complete rule of one kind of attention of a transformer. Encoder self-attention
  * follows model.encoder; decoder self-attention and cross attention follow model.decoder. Cross
  * attention has no window, global tokens, ALiBi and buckets. */
@@ -52,6 +54,9 @@ struct qkv_attention_rule qkv_attention_rule_from_config(const struct qkv_model_
 /* The longest sentence that a stack has positions for, in tokens with </s>. INT32_MAX where there is no limit: in
  * recurrent stacks, and with positions that need no table (none, alibi, relative). */
 int64_t qkv_stack_max_length(const struct qkv_stack_config *stack);
+
+/* The schedule of a training; `hidden_size`: of the decoder. */
+struct qkv_schedule qkv_schedule_from_config(const struct qkv_training_config *training, int64_t hidden_size);
 
 /* ---- config_keys.c ---- */
 
@@ -83,5 +88,9 @@ enum qkv_status qkv_config_check_run_paths(const struct qkv_config *config, cons
 /* The path of key number `index`, from 0: "model.encoder.num_heads". NULL after the last. A qkv_name_lister (core/text.h);
  * `context` is not used. */
 const char *qkv_config_key(const void *context, int64_t index);
+
+/* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file
+ * cannot be written. */
+enum qkv_status qkv_config_write_reference(FILE *file);
 
 #endif

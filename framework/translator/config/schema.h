@@ -312,12 +312,4 @@ bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv
 bool qkv_value_check(const struct qkv_key *key, const void *config, struct qkv_place place, bool is_required,
                      struct qkv_collector *collector);
 
-/* ---- configs ---- */
-
-struct qkv_schedule qkv_schedule_from_config(const struct qkv_training_config *training, int64_t hidden_size);
-
-/* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file
- * cannot be written. */
-enum qkv_status qkv_config_write_reference(FILE *file);
-
 #endif

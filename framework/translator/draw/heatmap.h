@@ -5,7 +5,7 @@
 #define QKV_HEATMAP_H
 
 #include "draw/picture.h"
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 struct heatmap_axis {
     const char *name;

@@ -4,7 +4,7 @@
 
 #include "explain/explain.h"
 #include "qkv/base.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 #include <stddef.h>
 #include <stdio.h>

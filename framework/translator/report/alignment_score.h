@@ -10,7 +10,7 @@
 #include "metrics/alignment.h"
 #include "qkv/attention_map.h"
 #include "qkv/corpus.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 /* Caller's storage; all zero is empty. */
 struct qkv_alignment_score {

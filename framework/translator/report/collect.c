@@ -6,6 +6,7 @@
 #include "qkv/attention_map.h"
 #include "qkv/layers.h"
 #include "qkv/model.h"
+#include "qkv/run.h"
 
 #include <math.h>
 #include <stdlib.h>

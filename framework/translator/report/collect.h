@@ -5,7 +5,7 @@
 #include "qkv/attention_map.h"
 #include "qkv/base.h"
 #include "qkv/corpus.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 /* ---- parts of a pass (recorded.c) ---- */
 

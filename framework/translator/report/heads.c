@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "qkv/layers.h"
 #include "qkv/model.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 #include "report/collect.h"
 #include "report/words.h"

@@ -3,7 +3,7 @@
 #include "qkv/attention_map.h"
 
 #include "qkv/model.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 #include "report/collect.h"
 
 #include <stdlib.h>

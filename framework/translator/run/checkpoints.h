@@ -3,7 +3,7 @@
 #define QKV_RUN_CHECKPOINTS_H
 
 #include "config/config_keys.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 /* ---- names with the number of their update, such as update-500.safetensors ---- */
 

@@ -3,7 +3,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "graph/internal.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 #include "run/checkpoints.h"
 

@@ -7,7 +7,7 @@
 #ifndef QKV_RUN_PACKED_RUN_H
 #define QKV_RUN_PACKED_RUN_H
 
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 
 enum qkv_packed_numbers {
     QKV_PACKED_HALF,    /* parameters are rounded to half precision (core/numbers.h) */

@@ -1,6 +1,7 @@
 /* The gradient check of the model that a config describes, or that a run has trained. */
 #include "check/check.h"
 #include "models/network.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 
 #include "metrics/links.h"

@@ -12,6 +12,7 @@
 #include "data/prepared.h"
 #include "metrics/links.h"
 #include "qkv/optimizer.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 #include "run/checkpoints.h"
 #include "train/overfitting.h"

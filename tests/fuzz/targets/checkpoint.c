@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include "framework/translator/run/checkpoints.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 
 #include <string.h>

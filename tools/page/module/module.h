@@ -6,7 +6,7 @@
 
 #include "qkv/attention_map.h"
 #include "qkv/model.h"
-#include "qkv/trainer.h"
+#include "qkv/run.h"
 #include "report/steps.h"
 
 #define EXPORT(name) __attribute__((export_name(#name))) name

@@ -8,7 +8,7 @@
 #ifndef QKV_CHECK_OP_SAMPLES_OP_SAMPLES_H
 #define QKV_CHECK_OP_SAMPLES_OP_SAMPLES_H
 
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 /* An op called with certain shapes and options: one that must work, which the gradient check runs,
  * or one that must be refused with `message`. A list ends with a sample whose `name` is NULL. */

@@ -1,5 +1,4 @@
-/* What every other header needs: errors, memory, kinds of numbers, random numbers, files, threads, and the options of
- * optimizers.
+/* What every other header needs: errors, memory, kinds of numbers, random numbers, files and threads.
  *
  * Example:
  *     struct qkv_error error;
@@ -203,20 +202,6 @@ QKV_API double qkv_random_normal(struct qkv_random random, uint64_t index);
 /* Number `index` of the sequence: uniform in 0 .. bound-1, with a bias below 2^-32. Requires 0 < bound < 2^32; returns 0
  * otherwise. */
 QKV_API uint64_t qkv_random_below(struct qkv_random random, uint64_t index, uint64_t bound);
-
-/* ---- the options of an optimizer, which optimizer.h explains ---- */
-
-/* Which optimizer, and the numbers of the formulas of optimizer.h. Each optimizer reads some of them. */
-struct qkv_optimizer_options {
-    enum qkv_optimizer_kind optimizer;
-    double adam_betas[2]; /* at least 0 and less than 1; 0 switches a moving average off */
-    double adam_epsilon;  /* greater than 0 */
-    double momentum;      /* of sgd: at least 0 and less than 1 */
-    bool nesterov;
-    double weight_decay;                  /* at least 0 */
-    double clip_grad_norm, clip_grad_val; /* at least 0; 0: no clipping */
-    double ema; /* decay of the moving average: at least 0 and less than 1; 0: no average */
-};
 
 /* ---- numbered strings, as the keys of a state of training (checkpoint.h) ---- */
 

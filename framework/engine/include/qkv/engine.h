@@ -7,7 +7,7 @@
  *     printf("qkv %s: %lld numbers\n", qkv_version(), (long long)qkv_tensor_count(x));
  *     qkv_graph_free(graph);
  *
- * Suggested reading order: graph.h and ops.h with ops.def (tensors, parameters and ops); layers.h; base.h;
+ * Suggested reading order: graph.h with ops.def (tensors, parameters and ops); layers.h; base.h;
  * gradcheck.h; optimizer.h, checkpoint.h (training any loss).
  */
 #ifndef QKV_ENGINE_H
@@ -18,7 +18,6 @@
 #include "qkv/gradcheck.h"
 #include "qkv/graph.h"
 #include "qkv/layers.h"
-#include "qkv/ops.h"
 #include "qkv/optimizer.h"
 #include "qkv/version.h"
 

@@ -25,14 +25,14 @@
  * A layer owns nothing and needs no release. It must outlive the graphs that it is used in, and the parameters must outlive
  * the layer. Options and the name are copied, except options.positions of attention. Shapes: N is the number of rows, the
  * packed tokens of a batch; dense, norm, feed forward and residual accept any number of leading axes. On errors the result
- * is NULL and the graph fails, as for ops (ops.h).
+ * is NULL and the graph fails, as for ops (graph.h).
  *
  * Initial weights: Xavier as in graph.h; normal and uniform are divided by sqrt(inputs), for
  * embedding tables by sqrt(width). */
 #ifndef QKV_LAYERS_H
 #define QKV_LAYERS_H
 
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 
 /* Applies dropout if the graph has dropout and rate > 0; otherwise, or if rate is NaN, returns x itself. A rate of 1 or
  * more makes the graph fail. */

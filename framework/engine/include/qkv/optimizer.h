@@ -122,6 +122,18 @@ QKV_API bool qkv_schedule_record_validation(struct qkv_schedule *schedule, doubl
 
 struct qkv_optimizer_kernels;
 
+/* Which optimizer, and the numbers of the formulas above. Each optimizer reads some of them. */
+struct qkv_optimizer_options {
+    enum qkv_optimizer_kind optimizer;
+    double adam_betas[2]; /* at least 0 and less than 1; 0 switches a moving average off */
+    double adam_epsilon;  /* greater than 0 */
+    double momentum;      /* of sgd: at least 0 and less than 1 */
+    bool nesterov;
+    double weight_decay;                  /* at least 0 */
+    double clip_grad_norm, clip_grad_val; /* at least 0; 0: no clipping */
+    double ema; /* decay of the moving average: at least 0 and less than 1; 0: no average */
+};
+
 /* The options that papers and PyTorch start from: adam_betas 0.9 and 0.999, adam_epsilon 1e-8, all else 0. */
 QKV_API struct qkv_optimizer_options qkv_optimizer_defaults(enum qkv_optimizer_kind optimizer);
 

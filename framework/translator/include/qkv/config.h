@@ -17,7 +17,7 @@
 #ifndef QKV_CONFIG_H
 #define QKV_CONFIG_H
 
-#include "qkv/ops.h"
+#include "qkv/graph.h"
 #include "qkv/optimizer.h"
 
 #include <stdbool.h>

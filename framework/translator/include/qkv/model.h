@@ -1,6 +1,6 @@
 /* A sequence-to-sequence model: parameters, the loss of a batch, and decoding token by token, for
  * any network (transformer, recurrent, or one of the program's own, see below; the config chooses); and
- * translation: search in one batch, and in many batches on many threads. qkv/trainer.h opens trained models.
+ * translation: search in one batch, and in many batches on many threads. qkv/run.h opens trained models.
  *
  * Example:
  *     struct qkv_arena arena = {0};
@@ -300,8 +300,8 @@ QKV_API void qkv_decoding_free(struct qkv_decoding *decoding);
  * hidden_size, hidden_size is the same in both stacks, and no sentence with </s> is longer than positions.max_length (no
  * limit with positions.type none). Everything after the hidden states of the decoder (output layer, loss, search) is the
  * model's. examples/own_network.c is a complete program, examples/own_decoding.c one that also has its own decoding. The
- * command qkv cannot open runs of such a network; the program uses trainer.h and attention_map.h
- * instead.
+ * command qkv cannot open runs of such a network; the program uses trainer.h, run.h and
+ * attention_map.h instead.
  *
  * Example:
  *     // The program's own functions:

@@ -6,8 +6,8 @@
  *     printf("qkv %s: %lld numbers\n", qkv_version(), (long long)qkv_tensor_count(x));
  *     qkv_graph_free(graph);
  *
- * engine.h is the engine alone: read its headers first. Then, for translation, config.h, corpus.h, model.h, trainer.h,
- * attention_map.h.
+ * engine.h is the engine alone: read its headers first. Then, for translation, config.h, corpus.h, model.h, run.h,
+ * trainer.h, attention_map.h.
  * docs/library.md lists functions by task, and explains for all of them which arguments may be NULL and which process-wide
  * state a call changes. */
 #ifndef QKV_QKV_H
@@ -18,6 +18,7 @@
 #include "qkv/corpus.h"
 #include "qkv/engine.h"
 #include "qkv/model.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
 
 #endif

@@ -1,4 +1,4 @@
-/* Training: from a config to a run folder; runs, metrics, evaluation, and the gradient check of a model.
+/* Training, from a config to a run folder (run.h): metrics, evaluation, the gradient check of a model, several processes.
  *
  * Example:
  *     struct qkv_error error = {""};
@@ -28,158 +28,11 @@
 #include "qkv/gradcheck.h"
 #include "qkv/model.h"
 #include "qkv/optimizer.h"
+#include "qkv/run.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* ======== several processes ========
- * Several processes, started by mpirun, that train one model together: each computes complete shards of every batch, and
- * process 0 gets the sums, added in the order of qkv/optimizer.h and so with the same bits as in one process. They can
- * also translate together (qkv_translator_divide, qkv_evaluator_divide). docs/processes.md explains how to start them.
- *
- * Example:
- *     struct qkv_error error;
- *     struct qkv_processes *processes;
- *     if (qkv_processes_join(&processes, &error)) fprintf(stderr, "%s\n", error.message);
- *     if (qkv_processes_rank(processes) == 0) printf("%d processes\n", qkv_processes_count(processes));
- *     qkv_processes_leave(processes);
- *
- * Everywhere, NULL stands for a process that works alone. Processes communicate through MPI; only qkv_processes_join loads
- * the MPI library. One thread calls these functions; a training step starts another thread, which sends gradients while
- * backward goes on. */
-
-struct qkv_processes;
-
-/* Joins the processes that mpirun started together with this one; all of them must call it. *processes becomes NULL if
- * mpirun started only this process, or did not start it; this case only reads environment variables. Fails if qkv was built
- * without MPI, or the MPI library is missing. */
-QKV_API enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_error *error);
-
-/* Number of this process, from 0, and of all processes. */
-QKV_API int qkv_processes_rank(const struct qkv_processes *processes);
-QKV_API int qkv_processes_count(const struct qkv_processes *processes);
-
-/* Waits until all processes leave, and frees `processes`. If a process has died or given up, ends all processes
- * immediately, including this one, with exit code 2: write files and print messages before the call. */
-QKV_API void qkv_processes_leave(struct qkv_processes *processes);
-
-/* ======== runs ========
- * A run: the folder of a trained model. It holds all files that translation needs.
- *
- *     qkv.format                  version of the format of the folder (QKV_RUN_FORMAT)
- *     config.yaml                 the effective config
- *     source.vocabulary, target.vocabulary
- *     source.codes, target.codes  merges, where data.src.level or data.trg.level is bpe
- *     source.pieces, target.pieces  the pieces that cutting keeps, where bpe_min_freq of the side is above 0
- *     metrics.jsonl               one object a line: training progress and validations
- *     last.safetensors            where --resume continues: values and the optimizer's moments
- *     best.safetensors            values of the best validation; translate, evaluate and attention read it
- *     update-<n>.safetensors      values of the training.keep_best_ckpts best validations, and of the last
- *                                 training.keep_last_ckpts ones
- *     snapshot-<n>.safetensors    values in half precision of training.snapshots updates, from 0 to the last
- *     average.safetensors         where testing.average is above 0: the mean of the best checkpoints (qkv_run_average)
- *
- * Example:
- *     struct qkv_error error = {""};
- *     struct qkv_run run;
- *     if (qkv_run_open(&run, "runs/toy_en_es", NULL, QKV_FLOAT32, &error)) {
- *         fprintf(stderr, "%s\n", error.message);
- *     } else {
- *         printf("%s has %d source types\n", run.config.name, (int)run.source.size);
- *         qkv_run_release(&run);
- *     }
- */
-
-#define QKV_RUN_FORMAT_FILE   "qkv.format"
-#define QKV_RUN_CONFIG        "config.yaml"
-#define QKV_RUN_SOURCE        "source.vocabulary"
-#define QKV_RUN_TARGET        "target.vocabulary"
-#define QKV_RUN_SOURCE_CODES  "source.codes"
-#define QKV_RUN_TARGET_CODES  "target.codes"
-#define QKV_RUN_SOURCE_PIECES "source.pieces"
-#define QKV_RUN_TARGET_PIECES "target.pieces"
-#define QKV_RUN_METRICS       "metrics.jsonl"
-#define QKV_RUN_LAST          "last.safetensors"
-#define QKV_RUN_BEST          "best.safetensors"
-#define QKV_RUN_AVERAGE       "average.safetensors"
-
-/* A trained model, ready for use. Caller's storage. */
-struct qkv_run {
-    const char *path;         /* of the folder */
-    const char *checkpoint;   /* path of the loaded file */
-    struct qkv_config config; /* its data.src.bpe and data.trg.bpe are the merges of the run */
-    struct qkv_vocabulary source, target;
-    struct qkv_bpe *bpe[2]; /* of source and target; NULL: the level is not bpe */
-    struct qkv_model *model;
-    struct qkv_state state; /* of training, when the checkpoint was written */
-    struct qkv_arena arena;
-};
-
-/* Opens a run. `checkpoint` is a file name in the folder, with or without `.safetensors`, or a path. NULL: the average, if
- * the config has testing.average above 0 and training has ended; else the best checkpoint; else, without any validation,
- * the last one. `dtype`: of the parameters; a checkpoint of the other precision is converted. The network that the config
- * names must be registered (model.h). Fails when the folder is missing, is not a run or has a newer format, or a file is
- * damaged or belongs to another model; QKV_FAILED: a parameter is infinite or NaN, so the model is useless. After a failure
- * nothing needs to be released (qkv_run_release then does nothing). */
-QKV_API enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *checkpoint,
-                                     enum qkv_dtype dtype, struct qkv_error *error);
-QKV_API void qkv_run_release(struct qkv_run *run);
-
-/* ---- averages ----
- * Averages the parameters of several checkpoints of one run, as Vaswani et al. 2017 do before testing: the mean often
- * translates better than each of the checkpoints.
- *
- * Example:
- *     struct qkv_error error = {""};
- *     struct qkv_average average;
- *     if (qkv_run_average("runs/toy_en_es", QKV_AVERAGE_BEST, 3, "average", &average, &error))
- *         fprintf(stderr, "%s\n", error.message);
- *     else
- *         printf("mean of %lld checkpoints\n", (long long)average.count);
- */
-
-/* Which checkpoints to average. */
-enum qkv_average_choice {
-    QKV_AVERAGE_LAST, /* the last ones: training keeps training.keep_last_ckpts */
-    QKV_AVERAGE_BEST, /* the best ones by training.early_stopping_metric: training keeps training.keep_best_ckpts */
-};
-
-enum { QKV_AVERAGE_MAX = 64 }; /* most checkpoints of an average */
-
-struct qkv_average {
-    int64_t count;                   /* checkpoints */
-    int64_t update[QKV_AVERAGE_MAX]; /* [count]: their updates, ascending */
-};
-
-/* Writes the checkpoint `<name>.safetensors` of the run folder `run`: the mean of `count` checkpoints, number by number,
- * computed in float64 in the order of their updates and rounded once to float32, so that it has the same bits on every
- * processor. Memory does not grow with `count`. The file has no moments. Its metadata is that of the newest
- * checkpoint, with `average.choice` (last or best), `average.count`, and `average.1`, `average.2`, ...: the files, in
- * the order of their updates. qkv_run_open opens it like every other checkpoint.
- *
- * An existing file of that name is replaced. Fails, and writes nothing, when the folder is not a run; when it keeps
- * fewer than `count` such checkpoints (last.safetensors lists them), or `count` is not from 1 to QKV_AVERAGE_MAX; when a
- * checkpoint is missing, damaged, or of another model; and when `name` is a path, or a name that training writes: last,
- * best, update-N, snapshot-N. QKV_FAILED: a checkpoint holds infinity or NaN. */
-QKV_API enum qkv_status qkv_run_average(const char *run, enum qkv_average_choice choice, int64_t count,
-                                        const char *name, struct qkv_average *average,
-                                        struct qkv_error *error);
-
-/* ---- quantised runs ----
- * Quantises a run: makes a new run of a quarter of the size, whose matrices are int8.
- *
- * Example:
- *     struct qkv_error error;
- *     if (qkv_run_quantize("runs/toy_en_es", NULL, "runs/toy_int8", &error))
- *         fprintf(stderr, "%s\n", error.message);
- *
- * The new run translates as the old one does with products in int8 (qkv/base.h), and cannot be trained further. */
-
-/* Writes a checkpoint of the run `path`, chosen as by qkv_run_open, in int8 into the folder `output`, with all files that
- * translation needs. Fails if `output` exists already, unless it is an empty folder, and where qkv_run_open fails. */
-QKV_API enum qkv_status qkv_run_quantize(const char *path, const char *checkpoint, const char *output,
-                                         struct qkv_error *error);
 
 /* ======== metrics ========
  *
@@ -601,5 +454,36 @@ struct qkv_checked_model {
 QKV_API enum qkv_status qkv_check_model(struct qkv_check_report *report,
                                         const struct qkv_checked_model *model,
                                         const struct qkv_check_options *options, struct qkv_error *error);
+
+/* ======== several processes ========
+ * Several processes, started by mpirun, that train one model together: each computes complete shards of every batch, and
+ * process 0 gets the sums, added in the order of qkv/optimizer.h and so with the same bits as in one process. They can
+ * also translate together (qkv_translator_divide, qkv_evaluator_divide). docs/processes.md explains how to start them.
+ *
+ * Example:
+ *     struct qkv_error error;
+ *     struct qkv_processes *processes;
+ *     if (qkv_processes_join(&processes, &error)) fprintf(stderr, "%s\n", error.message);
+ *     if (qkv_processes_rank(processes) == 0) printf("%d processes\n", qkv_processes_count(processes));
+ *     qkv_processes_leave(processes);
+ *
+ * Everywhere, NULL stands for a process that works alone. Processes communicate through MPI; only qkv_processes_join loads
+ * the MPI library. One thread calls these functions; a training step starts another thread, which sends gradients while
+ * backward goes on. */
+
+struct qkv_processes;
+
+/* Joins the processes that mpirun started together with this one; all of them must call it. *processes becomes NULL if
+ * mpirun started only this process, or did not start it; this case only reads environment variables. Fails if qkv was built
+ * without MPI, or the MPI library is missing. */
+QKV_API enum qkv_status qkv_processes_join(struct qkv_processes **processes, struct qkv_error *error);
+
+/* Number of this process, from 0, and of all processes. */
+QKV_API int qkv_processes_rank(const struct qkv_processes *processes);
+QKV_API int qkv_processes_count(const struct qkv_processes *processes);
+
+/* Waits until all processes leave, and frees `processes`. If a process has died or given up, ends all processes
+ * immediately, including this one, with exit code 2: write files and print messages before the call. */
+QKV_API void qkv_processes_leave(struct qkv_processes *processes);
 
 #endif
