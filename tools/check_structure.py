@@ -19,6 +19,7 @@ ENGINE, TRANSLATOR = "framework/engine/include/qkv", "framework/translator/inclu
 # A public header belongs to the folder that defines the functions it declares. These declare none, or those of several
 # folders: each has the lowest folder that may include it.
 OWNERS = {f"{TRANSLATOR}/qkv.h": "tools", f"{ENGINE}/engine.h": "framework/engine/optimize",
+          f"{ENGINE}/optimizer.h": "framework/engine/kernels",  # which have the loops of the optimizers
           f"{TRANSLATOR}/trainer.h": "framework/translator/processes",
           f"{TRANSLATOR}/run.h": "framework/translator/run",
           f"{TRANSLATOR}/attention_map.h": "framework/translator/draw"}
