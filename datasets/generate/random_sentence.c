@@ -13,16 +13,16 @@ struct noun_request {
     bool plain;   /* must have neither a joined noun phrase nor a relative clause */
 };
 
-/* Returns from the calling function: one of the `count` candidates that fit, all equally likely; NULL when none fits.
- * `fits` is an expression about candidate[i]. */
-#define PICK(sampler, count, candidate, fits)                                                                \
+/* Returns from the calling function: one of the `count` candidates, drawn with probabilities in proportion to their weights; NULL
+ * when all weights are 0. `weight` is an expression about candidate[i]: whether it fits, if all that fit are equally likely. */
+#define PICK(sampler, count, candidate, weight)                                                              \
     do {                                                                                                     \
-        int64_t suitable = 0, chosen;                                                                        \
-        for (int i = 0; i < (count); i++) suitable += (fits);                                                \
-        if (!suitable) return NULL;                                                                          \
-        chosen = dice_below(&(sampler)->dice, suitable);                                                     \
+        int64_t sum = 0, chosen;                                                                             \
+        for (int i = 0; i < (count); i++) sum += (weight);                                                   \
+        if (!sum) return NULL;                                                                               \
+        chosen = dice_below(&(sampler)->dice, sum);                                                          \
         for (int i = 0;; i++)                                                                                \
-            if ((fits) && chosen-- == 0) return &(candidate)[i];                                             \
+            if ((chosen -= (weight)) < 0) return &(candidate)[i];                                            \
     } while (0)
 
 /* A noun with one of the tags, but not `except`, which may be NULL. */
@@ -72,10 +72,12 @@ static const struct state *pick_state(struct sampler *sampler, uint64_t subject)
     PICK(sampler, sampler->lexicon->states, state, !subject || (state[i].subject & subject));
 }
 
-static const struct verb *pick_verb(struct sampler *sampler, bool transitive, bool dative)
+/* A verb. When `subject` is not 0, it fits a subject with these tags. */
+static const struct verb *pick_verb(struct sampler *sampler, uint64_t subject, bool transitive, bool dative)
 {
     const struct verb *v = sampler->lexicon->verb;
-    PICK(sampler, sampler->lexicon->verbs, v, v[i].dative == dative && (v[i].object != 0) == transitive);
+    PICK(sampler, sampler->lexicon->verbs, v,
+         v[i].dative == dative && (v[i].object != 0) == transitive && (!subject || (v[i].subject & subject)));
 }
 
 /* True when a determiner fits the noun and the request. */
@@ -88,15 +90,7 @@ static bool determiner_fits(const struct determiner *determiner, const struct no
     return !request->indefinite || determiner->kind == INDEFINITE;
 }
 
-/* A verb that is not dative, for relative clauses, whose subject is a noun with these tags. */
-static const struct verb *pick_verb_of(struct sampler *sampler, uint64_t subject, bool transitive)
-{
-    const struct verb *v = sampler->lexicon->verb;
-    PICK(sampler, sampler->lexicon->verbs, v,
-         !v[i].dative && (v[i].object != 0) == transitive && (v[i].subject & subject));
-}
-
-/* The same, whose object is a noun with these tags. */
+/* A verb that is not dative, for relative clauses, whose object is a noun with these tags. */
 static const struct verb *pick_verb_to(struct sampler *sampler, uint64_t object)
 {
     const struct verb *v = sampler->lexicon->verb;
@@ -106,28 +100,15 @@ static const struct verb *pick_verb_to(struct sampler *sampler, uint64_t object)
 static const struct determiner *pick_determiner(struct sampler *sampler, const struct noun_request *request,
                                                 const struct noun *noun, enum number number)
 {
-    const struct determiner *determiner = sampler->lexicon->determiner;
-    int64_t weight = 0;
-    for (int i = 0; i < sampler->lexicon->determiners; i++)
-        if (determiner_fits(&determiner[i], request, noun, number)) weight += determiner[i].weight;
-    if (!weight) return NULL;
-    int64_t chosen = dice_below(&sampler->dice, weight);
-    for (int i = 0;; i++) {
-        if (!determiner_fits(&determiner[i], request, noun, number)) continue;
-        chosen -= determiner[i].weight;
-        if (chosen < 0) return &determiner[i];
-    }
+    const struct determiner *d = sampler->lexicon->determiner;
+    PICK(sampler, sampler->lexicon->determiners, d,
+         determiner_fits(&d[i], request, noun, number) ? d[i].weight : 0);
 }
 
 static const struct pronoun *pick_pronoun(struct sampler *sampler)
 {
     const struct pronoun *pronoun = sampler->lexicon->pronoun;
-    int64_t weight = 0;
-    for (int i = 0; i < sampler->lexicon->pronouns; i++) weight += pronoun[i].weight;
-    if (!weight) return NULL;
-    int64_t chosen = dice_below(&sampler->dice, weight);
-    while (chosen >= pronoun->weight) chosen -= (pronoun++)->weight;
-    return pronoun;
+    PICK(sampler, sampler->lexicon->pronouns, pronoun, pronoun[i].weight);
 }
 
 /* ---- clauses ---- */
@@ -329,7 +310,7 @@ static bool draw_predicate(struct sampler *sampler, struct clause *clause)
 static bool draw_verb_clause(struct sampler *sampler, struct clause *clause)
 {
     int64_t choice = dice_below(&sampler->dice, 100);
-    clause->verb = pick_verb(sampler, choice >= 33, choice >= 92);
+    clause->verb = pick_verb(sampler, 0, choice >= 33, choice >= 92);
     return clause->verb && draw_subject(sampler, clause->verb->subject, 54, false, &clause->subject) &&
            draw_predicate(sampler, clause);
 }
@@ -418,7 +399,7 @@ static bool draw_subject_relative(struct sampler *sampler, struct clause *clause
     int64_t choice = dice_below(&sampler->dice, 100);
     clause->gap = GAP_SUBJECT;
     if (choice < 60) {
-        clause->verb = pick_verb_of(sampler, noun->tags, dice_percent(&sampler->dice, 55));
+        clause->verb = pick_verb(sampler, noun->tags, dice_percent(&sampler->dice, 55), false);
         if (clause->verb) return draw_predicate(sampler, clause);
     } else if (choice < 65) {
         clause->kind = CLAUSE_STATE;

@@ -37,7 +37,7 @@ enum line_event {
 struct line_editor {
     const char *prompt; /* ASCII */
     char *line;         /* the last line; owned */
-    size_t used, capacity;
+    size_t capacity;
     struct editline *editor;       /* of libedit; NULL: the terminal edits */
     struct history *history;       /* of libedit */
     const char *path;              /* of the file of the history; NULL: none */
@@ -283,52 +283,29 @@ static void close_edited(struct line_editor *lines)
 
 /* ---- lines that the terminal edits ---- */
 
-/* Makes space for more bytes and a NUL. */
-static bool reserve(struct line_editor *editor, size_t size)
-{
-    if (editor->capacity > editor->used + size) return true;
-    size_t capacity = 2 * editor->capacity + size + 1;
-    char *line = realloc(editor->line, capacity);
-    if (!line) return false;
-    editor->line = line;
-    editor->capacity = capacity;
-    return true;
-}
-
-/* Reads the bytes that the terminal has: a line with its end, or without it after Ctrl-D. Returns false at the end of input. */
-static bool read_bytes(struct line_editor *editor)
-{
-    enum { CAPACITY = 4096 };
-    ssize_t got;
-    if (!reserve(editor, CAPACITY)) return false;
-    do got = read(STDIN_FILENO, editor->line + editor->used, CAPACITY);
-    while (got < 0 && errno == EINTR);
-    if (got > 0) editor->used += (size_t)got;
-    return got > 0;
-}
-
 /* Reads a line that the terminal itself edits. It is not known whether anything was typed before Ctrl-C, so the first Ctrl-C
  * clears the line, and the second one leaves. */
-static enum line_event read_plain(struct line_editor *editor)
+static enum line_event read_plain(struct line_editor *editor, char **line)
 {
     bool cleared = false;
-    editor->used = 0;
+    setvbuf(stdin, NULL, _IONBF, 0); /* key_wait does not see what a stream has read ahead */
     for (;;) {
         enum key_event event = key_wait();
-        if (event == KEY_REDRAW) continue;
         if (event == KEY_INTERRUPT) {
             if (cleared) return LINE_LEFT;
             cleared = true;
-            editor->used = 0;
             printf("\n%s", editor->prompt);
             fflush(stdout);
-            continue;
         }
-        bool has_ended = !read_bytes(editor);
-        if (has_ended && !editor->used) return LINE_ENDED;
-        char *newline = memchr(editor->line, '\n', editor->used);
-        if (!newline && !has_ended) continue;
-        *(newline ? newline : editor->line + editor->used) = '\0';
+        if (event != KEY_READY) continue;
+        errno = 0;
+        ssize_t length = getline(&editor->line, &editor->capacity, stdin);
+        bool is_interrupted = length < 0 && errno == EINTR; /* behind a Ctrl-D in the line */
+        clearerr(stdin);
+        if (is_interrupted) continue;
+        if (length < 0) return LINE_ENDED;
+        editor->line[strcspn(editor->line, "\n")] = '\0';
+        *line = editor->line;
         return LINE_TYPED;
     }
 }
@@ -361,9 +338,8 @@ static enum line_event line_editor_read(struct line_editor *editor, char **line)
 #endif
     fputs(editor->prompt, stdout);
     fflush(stdout);
-    event = read_plain(editor);
+    event = read_plain(editor, line);
     key_wait_end();
-    if (event == LINE_TYPED) *line = editor->line;
     return event;
 }
 
