@@ -35,12 +35,15 @@ static const char *read_pairs(const char *folder, struct qkv_pairs_request reque
     text = format("%s %d %d of %d, %s %s%s%s", text, pairs.column[0], pairs.column[1], pairs.columns,
                   pairs.lang[0], pairs.lang[1], pairs.has_header ? ", header" : "",
                   pairs.is_quoted ? ", quoted" : "");
+    if (pairs.format) text = format("%s, %s", text, pairs.format);
     text = with_count(text, "joined", pairs.joined, 0);
+    if (pairs.joined) text = format("%s in pair %d", text, (int)pairs.joined_pair);
     text = with_count(text, "anki", pairs.anki_lines, 0);
     for (int k = 0; k < QKV_ANKI_COLUMNS; k++) text = with_count(text, "skipped", pairs.anki_column[k], 0);
     text = with_count(text, "blank", pairs.blank.count, pairs.blank.first);
     text = with_count(text, "incomplete", pairs.incomplete.count, pairs.incomplete.first);
     text = with_count(text, "empty", pairs.empty.count, pairs.empty.first);
+    text = with_count(text, "others", pairs.other_columns.count, pairs.other_columns.first);
     qkv_pairs_release(&pairs);
     return text;
 }
@@ -102,20 +105,86 @@ Test(pairs_file, takes_the_quotation_marks_of_cells_off)
          "\"Go, go.\" \"No.\"=Si.|\"So, so.\"=Asi.| 1 2 of 2,  "},
         {"\"\"\"a\tb\n\"c, d\"\te\n", "\"\"\"a=b|\"c, d\"=e| 1 2 of 2,  "},
         {"Go.\t\"first line\nsecond line\"\nNo.\tNo.\n",
-         "Go.=first line second line|No.=No.| 1 2 of 2,  , quoted, joined 1"},
-        {"\"a\r\n\r\nb\"\t\"c\r\nd\"\r\ne\tf\r\n", "a  b=c d|e=f| 1 2 of 2,  , quoted, joined 2"},
-        {"\"say \"\"no\n\"\"\"\tb\nc\td\n", "say \"no \"=b|c=d| 1 2 of 2,  , quoted, joined 1"},
-        {"a\t\"b\n\"\nc\t\"d\ne\"", "a=b|c=d e| 1 2 of 2,  , quoted, joined 2"},
+         "Go.=first line second line|No.=No.| 1 2 of 2,  , quoted, joined 1 in pair 1"},
+        {"\"a\r\n\r\nb\"\t\"c\r\nd\"\r\ne\tf\r\n", "a  b=c d|e=f| 1 2 of 2,  , quoted, joined 2 in pair 1"},
+        {"\"say \"\"no\n\"\"\"\tb\nc\td\n", "say \"no \"=b|c=d| 1 2 of 2,  , quoted, joined 1 in pair 1"},
+        {"a\t\"b\n\"\nc\t\"d\ne\"", "a=b|c=d e| 1 2 of 2,  , quoted, joined 2 in pair 2"},
         {"#html:false\n\"a\nb\"\tc\nd\te\n\n",
-         "a b=c|d=e| 1 2 of 2,  , quoted, joined 1, anki 1, blank 1 from 5"},
+         "a b=c|d=e| 1 2 of 2,  , quoted, joined 1 in pair 1, anki 1, blank 1 from 5"},
         /* Sentences that begin with a quotation mark of their own. */
         {"a\t\"b\nc\td\"\ne\tf\n", "a=\"b|c=d\"|e=f| 1 2 of 2,  "},
         {"a\t\"b\n\"c\"\td\ne\tf\n", "a=\"b|\"c\"=d|e=f| 1 2 of 2,  "},
         {"a\t\"b\nc\td\ne\t\"f", "a=\"b|c=d|e=\"f| 1 2 of 2,  "},
         {"a\t\"b\" c\nd\"\te\n", "a=\"b\" c|d\"=e| 1 2 of 2,  "},
+        /* Speech that goes on in the next lines. */
+        {"x\ty\n\"a\t\"b\nc\"\td\"\nx\ty\n", "x=y|\"a=\"b|c\"=d\"|x=y| 1 2 of 2,  "},
+        {"x\ty\na\t\"b\nc\"\td\n", "x=y|a=\"b|c\"=d| 1 2 of 2,  "},
+        {"\"a\tb\nc\"\td\n\"e\tf\ng\"\th\n", "\"a=b|c\"=d|\"e=f|g\"=h| 1 2 of 2,  "},
+        {"a\t\"b\nc\"\td\ne\t\"f\ng\"\th\n", "a=\"b|c\"=d|e=\"f|g\"=h| 1 2 of 2,  "},
+        {"\"a;b\nc\";d\ne;f\n", "\"a=b|c\"=d|e=f| 1 2 of 2,  , CSV with semicolons"},
+        /* Between tabs, quotation marks around all cells are those of a program. */
+        {"\"a\"\t\"b\"\n\"c\"\t\"d\"\n", "a=b|c=d| 1 2 of 2,  , quoted"},
         {NULL},
     };
     expect_rows(scratch("quotes"), rows);
+}
+
+/* What Python's csv module reads from these texts. */
+Test(pairs_file, reads_csv)
+{
+    static const char plain[] = "a,b\nc,d\ne,f\ng,h\ni,j\nk,l\nm,n\no,p\nq,r\ns,t\n";
+    static const struct row rows[] = {
+        {"en,es\r\n\"Hello, Tom.\",\"Hola, Tom.\"\r\n\"Say \"\"no\"\".\",Di no.\r\n\"two\r\nlines\",dos\r\n",
+         "Hello, Tom.=Hola, Tom.|Say \"no\".=Di no.|two lines=dos| 1 2 of 2, en es, header, quoted, CSV with "
+         "commas, joined 1 in pair 3"},
+        {"1;\"a;b\";\"c\td\"\n2;\"e, f\";g\n3;h;i\n",
+         "a;b=c d|e, f=g|h=i| 2 3 of 3,  , quoted, CSV with semicolons"},
+        {"\"a, b\nc\",d\n\"e, f\",g\n",
+         "a, b c=d|e, f=g| 1 2 of 2,  , quoted, CSV with commas, joined 1 in pair 1"},
+        {"a, b;c\nd;e, f\n", "a, b=c|d=e, f| 1 2 of 2,  , CSV with semicolons"},
+        {"a b,\"c, d\"\ne, \"f, g\"\n", "a b=c, d|e=f, g| 1 2 of 2,  , quoted, CSV with commas"},
+        {"\"a\" b,c\nd,e\n", "\"a\" b=c|d=e| 1 2 of 2,  , CSV with commas"},
+        {plain, "b=a|d=c|f=e|h=g|j=i|l=k|n=m|p=o|r=q|t=s| 2 1 of 2,  , CSV with commas", .column = {2, 1}},
+        {"#separator:Semicolon\na;b\n", "a=b| 1 2 of 2,  , CSV with semicolons, anki 1"},
+        {NULL},
+    };
+    const char *folder = scratch("csv");
+    expect_rows(folder, rows);
+    /* A row of another number of columns is left out, not shifted; many of them are no table. */
+    const struct row shifted[] = {
+        {format("%su,v,w\n", plain),
+         "a=b|c=d|e=f|g=h|i=j|k=l|m=n|o=p|q=r|s=t| 1 2 of 2,  , CSV with commas, others 1 from 11"},
+        {format("%su,v,w\nu,v,w\n", plain),
+         "in.tsv: its lines have no tab, and ',' makes a different number of columns in many of them: a cell "
+         "with ',' in it needs quotation marks, as spreadsheets write them in CSV; or export the table with "
+         "tabs"},
+        {NULL},
+    };
+    expect_rows(folder, shifted);
+}
+
+/* What Python's json module reads from these lines. */
+Test(pairs_file, reads_json_lines)
+{
+    static const struct row rows[] = {
+        {"{\"translation\": {\"en\": \"Go.\", \"es\": \"Ve.\"}}\n\n"
+         "{\"translation\": {\"es\": \"\\u00bfQu\\u00e9?\", \"en\": \"\\\"What,\\n me\\\"?\"}}\n",
+         "Go.=Ve.|\"What,  me\"?=\u00bfQu\u00e9?| 1 2 of 2, en es, header, JSON lines, blank 1 from 2"},
+        {"{\"id\": 1, \"a\": \"b\", \"n\": null, \"c\": \"d\"}\n{\"id\": 2, \"a\": \"e\"}\n{\"c\": \"f\", "
+         "\"a\": \"g\"}",
+         "b=d|g=f| 2 4 of 4,  , header, JSON lines, empty 1 from 2"},
+        {"{\"en\": \"a\", \"es\": \"b\", \"fr\": \"c\"}\n", "c=a| 3 1 of 3, fr en, header, JSON lines",
+         .lang = {"fr", "en"}},
+        {"[\"a\\tb\", \"c\"]\n[\"d\", \"e\"]\n", "a b=c|d=e| 1 2 of 2,  , header, JSON lines"},
+        {"{\"a\": \"b\", \"c\": \"d\"}\n{\"a\": \"e\", \"c\"}\n",
+         "in.tsv:2: is not a JSON object, as the lines before it are"},
+        {"[{\"a\": \"b\", \"c\": \"d\"}]",
+         "in.tsv: is JSON, but not JSON lines, which have an object in each line: convert it, as in: jq -c "
+         "'.[]' FILE >pairs.jsonl"},
+        {"{a}\tb\n[c]\td\n", "{a}=b|[c]=d| 1 2 of 2,  "},
+        {NULL},
+    };
+    expect_rows(scratch("json"), rows);
 }
 
 Test(pairs_file, exchanges_sides_that_are_named_the_other_way_round)
@@ -209,8 +278,8 @@ Test(pairs_file, reads_an_export_of_the_program_anki)
     static const struct row rows[] = {
         {"#separator:tab\n#html:true\n#tags column:3\na b\tc\tx\nd\te\t\n",
          "a b=c|d=e| 1 2 of 3,  , anki 3, skipped 3"},
-        {"#separator:Semicolon\na;b\n",
-         "in.tsv:1: the columns are separated by Semicolon; export the notes with tabs between them"},
+        {"#separator:Pipe\na|b\n",
+         "in.tsv:1: the columns are separated by Pipe; export the notes with tabs between them"},
         {"#1 is best\tel primero\n", "#1 is best=el primero| 1 2 of 2,  "},
         {named, "Go.=Ve.|Run!=Corre.| 4 5 of 6,  , anki 6, skipped 1, skipped 2, skipped 3, skipped 6"},
         {named, "verb=Ve.|verb two=Corre.| 6 5 of 6,  , anki 6", .column = {6, 5}},
@@ -265,9 +334,6 @@ Test(pairs_file, says_what_is_wrong)
         {"one\ntwo\n",
          "in.tsv: its lines have no tab, but a line needs a sentence, a tab and its translation; for two "
          "files with a sentence in each line, name both"},
-        {"one;uno\ntwo;dos\n",
-         "in.tsv: its lines have no tab; if ';' separates the two sentences, write a tab in its "
-         "place, or export the table with tabs"},
         {"one ||| uno\n",
          "in.tsv: its lines have no tab; if '|||' separates the two sentences, write a tab in its place, "
          "or export the table with tabs"},

@@ -211,6 +211,14 @@ Test(init, says_what_is_wrong)
            "printf 'PK\\3\\4\\0\\1' >deck.apkg && printf '\\3757zXZ\\0' >x.tsv.xz && printf "
            "'\\177ELF\\0\\1\\2' >binary.tsv");
     write_pairs(".", "x.tsv", 40, "%s\t%s\n");
+    write_text(
+        ".", "x.tmx",
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE tmx SYSTEM \"tmx14.dtd\">\n<tmx version=\"1.4\">\n\t<tu>\ta b\tc "
+        "d</tu>\n\t<tu>\te f\tg h</tu>\n</tmx>\n");
+    write_text(".", "x.xliff",
+               "<xliff version=\"1.2\">\n<source>a b</source><target>c d</target>\n</xliff>\n");
+    write_text(".", "x.po", "# Spanish\n#: a.c:1\nmsgid \"a, b\"\nmsgstr \"c, d\"\n");
+    write_text(".", "x.xml", "<?xml version=\"1.0\"?>\n<a>\n\t<b>c d</b>\te f\n</a>\n");
     char *before = fingerprint(".");
     static const char *const cases[][2] = {
         {"deck.apkg",
@@ -229,6 +237,17 @@ Test(init, says_what_is_wrong)
         {"three", "qkv: three: there is no such file; did you mean three.tsv"},
         {"deep/one", "qkv: deep/one: there is no such file; did you mean deep/one.txt.gz"},
         {"x.tsv -o one.txt/x.yaml", "qkv: one.txt/x.yaml: cannot be written: Not a directory"},
+        {"x.tmx",
+         "qkv: x.tmx: is TMX, the XML of translation memories: convert it, as in: xmlstarlet sel -T -t -m "
+         "//tu -v 'normalize-space(tuv[1])' -o \"$(printf '\\t')\" -v 'normalize-space(tuv[2])' -n FILE "
+         ">pairs.tsv"},
+        {"x.xliff",
+         "qkv: x.xliff: is XLIFF: convert it with the Translate Toolkit: xliff2po FILE pairs.po, then "
+         "po2csv pairs.po pairs.csv"},
+        {"x.po",
+         "qkv: x.po: is a catalogue of gettext (.po): convert it with the Translate Toolkit: po2csv FILE "
+         "pairs.csv"},
+        {"x.xml", "qkv: x.xml: is XML, which is not read: write a table with a tab between the columns"},
         {"binary.tsv", "qkv: binary.tsv:1:5: a NUL byte is not allowed in text"},
         {"x.tsv --columns 1",
          "qkv: --columns is '1', but must be the numbers of two different columns, such as 1,2"},

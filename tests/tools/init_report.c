@@ -92,7 +92,9 @@ Test(init_report, says_which_columns_it_takes)
         {":", "anki.txt --columns 4,3", {"\n  skipped 4 header lines of Anki\n  source"}, NULL},
         {"{ cat plain.tsv; printf 'two\t\"first line\nsecond line\"\n'; } >x.tsv",
          "x.tsv && cat x.[dt]*.tsv",
-         {"\n  joined the lines of 1 cell with line breaks\n", "\ntwo\tfirst line second line\n"},
+         {"\n  joined the lines of 1 cell with line breaks\n    the first is in: two = first line second "
+          "line\n",
+          "\ntwo\tfirst line second line\n"},
          NULL},
     };
     EXPECT_REPORTS(reports);

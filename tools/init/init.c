@@ -55,7 +55,7 @@ static size_t common_part(const char *name, size_t size, const char *other)
  * there is only one file. */
 static void name_by_input(struct init *init, const char *input, const char *target)
 {
-    static const char *const ends[] = {".gz", ".tsv", ".txt", ".csv"};
+    static const char *const ends[] = {".gz", ".tsv", ".txt", ".csv", ".jsonl", ".ndjson", ".json"};
     const char *base = base_of(input);
     size_t size = strlen(base);
     for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) size = without_end(base, size, ends[e]);
@@ -306,7 +306,9 @@ const struct command command_init = {
         "follow from the amount of text, the length of training from the time that you have; for that, some "
         "seconds of training are measured. Too little time for the text makes the model smaller.\n\n"
         "PAIRS is a table with a pair in each line and tabs between its columns: also a file of "
-        "manythings.org/anki, an export of Tatoeba, or notes exported from Anki as plain text (not .apkg). "
+        "manythings.org/anki, an export of Tatoeba, or notes exported from Anki as plain text (not .apkg); "
+        "or it is "
+        "CSV with commas or semicolons (RFC 4180), or JSON lines, whose fields are the columns. "
         "The first column with sentences is the source, the second one the target; others are skipped. Or "
         "PAIRS and PAIRS2 are two files with a sentence in each line, of which line n of one is the "
         "translation of line n of the other; PAIRS alone may be their common prefix: then the "

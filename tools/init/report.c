@@ -34,6 +34,8 @@ static void report_left_out(const struct qkv_pairs *pairs)
     } kinds[] = {
         {&pairs->blank, "blank line", "blank lines"},
         {&pairs->incomplete, "line without one of these columns", "lines without one of these columns"},
+        {&pairs->other_columns, "row with another number of columns than most",
+         "rows with another number of columns than most"},
         {&pairs->empty, "pair with an empty side", "pairs with an empty side"}};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         const struct qkv_skipped_lines *lines = kinds[k].lines;
@@ -65,6 +67,16 @@ static void report_order(const struct qkv_pairs *pairs)
            pairs->column[first], pairs->column[second], pairs->lang[second], pairs->lang[first]);
 }
 
+/* Prints the beginning of a pair. */
+static void show_pair(const struct qkv_pairs *pairs, int64_t i, const char *before)
+{
+    fputs(before, stdout);
+    print_plain_start(stdout, qkv_pairs_text(pairs, i, 0), EXAMPLE_MAX);
+    fputs(" = ", stdout);
+    print_plain_start(stdout, qkv_pairs_text(pairs, i, 1), EXAMPLE_MAX);
+    putchar('\n');
+}
+
 void init_report_pairs(const struct init *init, bool is_cleaned)
 {
     const struct qkv_pairs *pairs = &init->pairs;
@@ -77,11 +89,14 @@ void init_report_pairs(const struct init *init, bool is_cleaned)
     printf(": %lld pair%s", (long long)pairs->count, pairs->count == 1 ? "" : "s");
     if (pairs->columns)
         printf(" in columns %d and %d of %d", pairs->column[0], pairs->column[1], pairs->columns);
-    fputs(pairs->has_header ? ", below a header\n" : "\n", stdout);
+    if (pairs->format) printf(" (%s)", pairs->format);
+    bool is_table = !pairs->format || strcmp(pairs->format, "JSON lines") != 0;
+    fputs(pairs->has_header && is_table ? ", below a header\n" : "\n", stdout);
     if (pairs->is_quoted) puts("  took off the quotation marks that a program had put around cells");
     if (pairs->joined)
         printf("  joined the lines of %lld cell%s with line breaks\n", (long long)pairs->joined,
                pairs->joined == 1 ? "" : "s");
+    if (pairs->joined_pair) show_pair(pairs, pairs->joined_pair - 1, "    the first is in: ");
     report_order(pairs);
     report_anki(pairs);
     report_left_out(pairs);
@@ -119,11 +134,7 @@ void init_report_pairs(const struct init *init, bool is_cleaned)
     int64_t examples = pairs->count < 3 ? pairs->count : 3;
     for (int64_t k = 0; k < examples; k++) {
         int64_t i = (2 * k + 1) * pairs->count / (2 * examples); /* evenly over the file */
-        fputs(k ? "               " : "  for example: ", stdout);
-        print_plain_start(stdout, qkv_pairs_text(pairs, i, 0), EXAMPLE_MAX);
-        fputs(" = ", stdout);
-        print_plain_start(stdout, qkv_pairs_text(pairs, i, 1), EXAMPLE_MAX);
-        putchar('\n');
+        show_pair(pairs, i, k ? "               " : "  for example: ");
     }
 }
 

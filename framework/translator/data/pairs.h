@@ -2,6 +2,7 @@
 #ifndef QKV_DATA_PAIRS_H
 #define QKV_DATA_PAIRS_H
 
+#include "data/lines.h"
 #include "qkv/corpus.h"
 
 #include <stddef.h>
@@ -14,15 +15,36 @@ struct pairs_field {
     size_t size;
 };
 
-/* The field without leading and trailing white space. */
-struct pairs_field qkv_pairs_trim(struct pairs_field field);
-
 /* Adds the pair of a line, unless the line is the header or a side is empty. Fails when there is no memory. */
 enum qkv_status qkv_pairs_add(struct qkv_pairs *pairs, int64_t line, const struct pairs_field sentence[2],
                               struct qkv_error *error);
 
 /* Sets the language of a side that has none; NULL: does nothing. */
 void qkv_pairs_set_language(struct qkv_pairs *pairs, int side, const char *code);
+
+/* Counts a line that is left out. */
+void qkv_pairs_leave_out(struct qkv_skipped_lines *lines, int64_t number);
+
+/* The field without leading and trailing white space. */
+struct pairs_field qkv_pairs_trim(struct pairs_field field);
+
+/* Rows of cells, whatever the form of the file: one after the other, each with a NUL, and a tab between cells. Cells have no
+ * outer white space; those with line breaks have LF. */
+struct pairs_rows {
+    char *text;
+    int64_t *line; /* [count]: of the file, from 1, where the row begins */
+    int64_t count;
+    int columns;    /* greatest number of cells in a row; a row has the first QKV_PAIRS_COLUMNS of them */
+    bool has_names; /* the first row has the names of the fields of JSON lines */
+    int64_t size, capacity, line_capacity;
+};
+
+/* Reads all rows of a text: between tabs, CSV (RFC 4180) or JSON lines. Counts the lines, and those that are left out, and sets
+ * what the text shows of its form. The caller releases the rows even after a failure (pairs_rows.c). */
+enum qkv_status qkv_pairs_read_rows(struct pairs_rows *rows, struct qkv_pairs *pairs, struct qkv_lines *lines,
+                                    struct qkv_error *error);
+
+void qkv_pairs_rows_release(struct pairs_rows *rows);
 
 /* Reads the table that is requested into pairs that are all zero; sets also its path, columns and languages. */
 enum qkv_status qkv_pairs_read_table(struct qkv_pairs *pairs, const struct qkv_pairs_request *request,

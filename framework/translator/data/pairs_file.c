@@ -124,7 +124,8 @@ static int find_language(const struct names *names, size_t prefix_size, const ch
 /* The table x.tsv, x.txt or the like, if the user has named x; NULL if there is none. */
 static const char *suggest_table(const char *path, char *table, size_t size)
 {
-    static const char *const ends[] = {".tsv", ".txt", ".csv", ".tsv.gz", ".txt.gz", ".csv.gz"};
+    static const char *const ends[] = {".tsv",    ".txt",    ".csv",    ".jsonl",
+                                       ".tsv.gz", ".txt.gz", ".csv.gz", ".jsonl.gz"};
     for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
         int length = snprintf(table, size, "%s%s", path, ends[e]);
         if ((size_t)length < size && qkv_path_exists(table)) return table;

@@ -1,4 +1,4 @@
-/* Tables of sentence pairs: quoted cells, the header of Anki, finding the columns of sentences, adding their pairs. */
+/* Tables of sentence pairs: finding the columns of sentences, adding their pairs. */
 #include "core/memory.h"
 #include "data/lines.h"
 #include "data/pairs.h"
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <zlib.h>
 
 /* ---- adding a pair ---- */
@@ -17,29 +16,10 @@ static enum qkv_status no_memory(const char *path, struct qkv_error *error)
     return qkv_error_set(error, "%s: out of memory", path);
 }
 
-static void leave_out(struct qkv_skipped_lines *lines, int64_t number)
-{
-    if (!lines->count++) lines->first = number;
-}
-
 void qkv_pairs_set_language(struct qkv_pairs *pairs, int side, const char *code)
 {
     char *lang = pairs->lang[side];
     if (code && !*lang) snprintf(lang, sizeof pairs->lang[side], "%s", code);
-}
-
-struct pairs_field qkv_pairs_trim(struct pairs_field field)
-{
-    const char *end = field.text + field.size, *first = NULL, *last = field.text;
-    for (const char *at = field.text, *next; at < end; at = next) {
-        int32_t point;
-        next = at + qkv_point(at, &point);
-        if (qkv_is_space(point)) continue;
-        if (!first) first = at;
-        last = next;
-    }
-    if (!first) return (struct pairs_field){field.text, 0};
-    return (struct pairs_field){first, (size_t)(last - first)};
 }
 
 /* Appends a sentence and a NUL; a tab and a line break become a space. */
@@ -58,151 +38,30 @@ static bool add_sentence(struct qkv_pairs *pairs, int side, struct pairs_field s
     return true;
 }
 
+/* Takes the titles of the columns. */
+static void take_header(struct qkv_pairs *pairs, const struct pairs_field title[2])
+{
+    pairs->has_header = true;
+    for (int side = 0; side < 2; side++)
+        qkv_pairs_set_language(pairs, side, qkv_language_of_title(title[side].text, title[side].size));
+}
+
 enum qkv_status qkv_pairs_add(struct qkv_pairs *pairs, int64_t line, const struct pairs_field sentence[2],
                               struct qkv_error *error)
 {
     if (!pairs->count && !pairs->has_header &&
         qkv_is_title_pair(sentence[0].text, sentence[0].size, sentence[1].text, sentence[1].size)) {
-        pairs->has_header = true;
-        for (int side = 0; side < 2; side++)
-            qkv_pairs_set_language(pairs, side,
-                                   qkv_language_of_title(sentence[side].text, sentence[side].size));
+        take_header(pairs, sentence);
         return QKV_OK;
     }
     if (!sentence[0].size || !sentence[1].size) {
-        leave_out(sentence[0].size || sentence[1].size ? &pairs->empty : &pairs->blank, line);
+        qkv_pairs_leave_out(sentence[0].size || sentence[1].size ? &pairs->empty : &pairs->blank, line);
         return QKV_OK;
     }
     if (!add_sentence(pairs, 0, sentence[0]) || !add_sentence(pairs, 1, sentence[1]))
         return no_memory(pairs->path[0], error);
     pairs->count++;
     return QKV_OK;
-}
-
-/* ---- quotation marks that spreadsheets and Anki put around cells that hold a comma or a quotation mark, as in CSV (RFC
- * 4180): He said "no". becomes "He said ""no"".". Sentences may have quotation marks of their own, so all fields of a table
- * are counted before it is decided whether they are quoted. ---- */
-
-/* The number of fields of a table that ... All zero at first. */
-struct quotes {
-    int64_t quoted;       /* ... begin and end with a quotation mark, and double those within */
-    int64_t doubled;      /* ... are quoted and have quotation marks within */
-    int64_t other;        /* ... have a quotation mark, but are not quoted */
-    int64_t quoted_comma; /* ... are quoted and have a comma */
-    int64_t plain_comma;  /* ... have a comma and no quotation mark */
-    int64_t joined;       /* ... have line breaks */
-};
-
-/* At most one field in this many may contradict the rest. */
-enum { EXCEPTIONS = 20 };
-
-/* Whether a field begins and ends with a quotation mark, and has only doubled ones between. *doubled: it has some. */
-static bool is_quoted(const char *text, size_t size, bool *doubled)
-{
-    *doubled = false;
-    if (size < 2 || text[0] != '"' || text[size - 1] != '"') return false;
-    for (size_t i = 1; i < size - 1; i++) {
-        if (text[i] != '"') continue;
-        if (i + 1 == size - 1 || text[i + 1] != '"') return false;
-        *doubled = true;
-        i++;
-    }
-    return true;
-}
-
-/* Counts a field. */
-static void count_quotes(struct quotes *quotes, struct pairs_field field)
-{
-    quotes->joined += memchr(field.text, '\n', field.size) != NULL;
-    bool doubled, has_comma = memchr(field.text, ',', field.size) != NULL;
-    if (is_quoted(field.text, field.size, &doubled)) {
-        quotes->quoted++;
-        quotes->doubled += doubled;
-        quotes->quoted_comma += has_comma;
-    } else if (memchr(field.text, '"', field.size)) {
-        quotes->other++;
-    } else {
-        quotes->plain_comma += has_comma;
-    }
-}
-
-/* Whether a program has quoted the cells of the table: hardly any quotation mark contradicts that, and there are doubled marks
- * or line breaks within fields, or commas occur almost only in quoted fields. */
-static bool are_quoted(const struct quotes *quotes)
-{
-    bool by_comma = quotes->quoted_comma > 0 && quotes->plain_comma * EXCEPTIONS <= quotes->quoted_comma;
-    return quotes->other * EXCEPTIONS <= quotes->quoted &&
-           (quotes->doubled > 0 || quotes->joined > 0 || by_comma);
-}
-
-/* Undoes the quoting of a field in place, if it is quoted. Returns its new size. */
-static size_t unquote(char *text, size_t size)
-{
-    bool doubled;
-    if (!is_quoted(text, size, &doubled)) return size;
-    size_t kept = 0;
-    for (size_t i = 1; i < size - 1; i++) {
-        text[kept++] = text[i];
-        i += text[i] == '"';
-    }
-    return kept;
-}
-
-/* What the end of a line says about a quoted cell. */
-enum cell { CELL_OPEN, CELL_CLOSED, CELL_NOT_QUOTED };
-
-/* Reads a line from *at on, which is within a quoted cell. *at: moved behind the closing quotation mark, if there is one. */
-static enum cell read_cell(const char **at)
-{
-    for (const char *byte = *at; *byte != '\t'; byte++) {
-        if (!*byte) return CELL_OPEN;
-        if (*byte != '"') continue;
-        if (byte[1] == '"') {
-            byte++;
-            continue;
-        }
-        *at = byte + 1;
-        return !byte[1] || byte[1] == '\t' ? CELL_CLOSED : CELL_NOT_QUOTED;
-    }
-    return CELL_NOT_QUOTED;
-}
-
-/* Whether the last cell of a line is quoted and not closed. */
-static bool has_open_cell(const char *line)
-{
-    const char *tab = strrchr(line, '\t'), *cell = tab ? tab + 1 : line;
-    if (*cell++ != '"') return false;
-    return read_cell(&cell) == CELL_OPEN;
-}
-
-/* Joins the lines of quoted cells that have line breaks: `text` is a sequence of lines that end in a NUL; an LF replaces the
- * NUL between the lines of such a cell. A quotation mark at the beginning of a sentence is taken for that of a cell only if the
- * following lines close it, without a tab before. Returns the number of such cells. */
-static int64_t join_cells(char *text, int64_t size)
-{
-    char *end = text + size;
-    int64_t count = 0;
-    const char *rest = text; /* of the line: what is behind a cell that has been joined */
-    for (char *line = text; line < end;) {
-        char *last = line, *next = line + strlen(line) + 1;
-        const char *behind = rest;
-        enum cell cell = has_open_cell(rest) ? CELL_OPEN : CELL_NOT_QUOTED;
-        for (char *at = next; cell == CELL_OPEN && at < end; at += strlen(at) + 1) {
-            last = at;
-            behind = at;
-            cell = read_cell(&behind);
-        }
-        if (cell != CELL_CLOSED) {
-            rest = line = next;
-            continue;
-        }
-        for (char *byte = line; byte < last; byte++)
-            if (!*byte) *byte = '\n';
-        count++;
-        line = last;
-        rest = behind;
-    }
-    return count;
 }
 
 /* ---- the columns that hold the sentences ---- */
@@ -229,20 +88,6 @@ struct columns {
     /* Hash of each field of the line before */
     uint32_t before[QKV_PAIRS_COLUMNS];
 };
-
-/* Splits a line at its tabs and trims white space. Returns the number of fields, of which the first QKV_PAIRS_COLUMNS are
- * stored. */
-static int split_line(const char *line, size_t size, struct pairs_field field[QKV_PAIRS_COLUMNS])
-{
-    const char *end = line + size;
-    for (int count = 0;; count++) {
-        const char *tab = memchr(line, '\t', (size_t)(end - line));
-        size_t length = (size_t)((tab ? tab : end) - line);
-        if (count < QKV_PAIRS_COLUMNS) field[count] = qkv_pairs_trim((struct pairs_field){line, length});
-        if (!tab) return count + 1;
-        line = tab + 1;
-    }
-}
 
 /* Whether a field is only the name of a sound or image, as Anki exports them, or an address. */
 static bool is_reference(struct pairs_field field)
@@ -342,90 +187,33 @@ static int find_columns(const struct columns *columns, int found[2])
     return chosen;
 }
 
-/* ---- the header of a text that the program Anki exports: lines `#key:value` before the notes, such as `#separator:tab`,
- * `#html:true` and `#guid column:1` ---- */
-
-static bool is_anki_line(const char *line)
-{
-    return *line == '#' && line[1] >= 'a' && line[1] <= 'z' && strchr(line, ':');
-}
-
-/* The value of a header line with this key; NULL if it has another key. */
-static const char *value_of(const char *line, const char *key)
-{
-    size_t size = strlen(key);
-    return strncmp(line + 1, key, size) || line[1 + size] != ':' ? NULL : line + size + 2;
-}
-
-/* Reads a header line. If it names a column, stores its number. Fails when it names another separator than tabs. */
-static enum qkv_status read_anki_line(const struct qkv_lines *lines, int column[QKV_ANKI_COLUMNS],
-                                      struct qkv_error *error)
-{
-    static const char *const keys[QKV_ANKI_COLUMNS] = {[QKV_ANKI_GUID] = "guid column",
-                                                       [QKV_ANKI_NOTETYPE] = "notetype column",
-                                                       [QKV_ANKI_DECK] = "deck column",
-                                                       [QKV_ANKI_TAGS] = "tags column"};
-    for (int k = 0; k < QKV_ANKI_COLUMNS; k++) {
-        const char *number = value_of(lines->line, keys[k]);
-        long value = number ? strtol(number, NULL, 10) : 0;
-        if (value >= 1 && value <= QKV_PAIRS_COLUMNS) column[k] = (int)value;
-    }
-    const char *separator = value_of(lines->line, "separator");
-    if (!separator || !strcasecmp(separator, "tab")) return QKV_OK;
-    return qkv_error_set(error,
-                         "%s:%lld: the columns are separated by %s; export the notes with tabs between them",
-                         lines->path, (long long)lines->number, separator);
-}
-
 /* ---- tables ---- */
 
-/* The lines of a table below the header of Anki: one text, in which each line ends in a NUL. */
 struct table {
-    char *text;
-    int64_t capacity, size, returns; /* returns: CR within lines */
+    struct pairs_rows rows;
     struct columns columns;
-    struct quotes quotes;
 };
 
-static enum qkv_status read_lines(struct table *table, struct qkv_pairs *pairs, struct qkv_lines *lines,
-                                  struct qkv_error *error)
+/* The first cells of a row. Returns how many it has, at most QKV_PAIRS_COLUMNS. */
+static int split_row(const char *row, struct pairs_field field[QKV_PAIRS_COLUMNS])
 {
-    enum qkv_status status;
-    bool found;
-    /* So that the text is never NULL, even if the header of Anki is all there is. */
-    if (!QKV_RESERVE(table->text, table->capacity, 1)) return no_memory(lines->path, error);
-    while (!(status = qkv_lines_next(lines, &found, error)) && found) {
-        pairs->read++;
-        for (const char *at = lines->line; (at = strchr(at, '\r')); at++) table->returns++;
-        if (pairs->anki_lines == lines->number - 1 && is_anki_line(lines->line)) {
-            if (read_anki_line(lines, pairs->anki_column, error)) return QKV_INVALID;
-            pairs->anki_lines++;
-            continue;
-        }
-        int64_t end = table->size + (int64_t)lines->size + 1;
-        if (!QKV_RESERVE(table->text, table->capacity, end)) return no_memory(lines->path, error);
-        memcpy(table->text + table->size, lines->line, lines->size + 1);
-        table->size = end;
+    for (int count = 0;; count++) {
+        size_t size = strcspn(row, "\t");
+        field[count] = (struct pairs_field){row, size};
+        if (!row[size] || count + 1 == QKV_PAIRS_COLUMNS) return count + 1;
+        row += size + 1;
     }
-    if (!status && table->returns > pairs->read)
-        return qkv_error_set(
-            error,
-            "%s: its lines end in CR alone, as on old Macs; convert them, as in: tr '\\r' '\\n' <OLD >NEW",
-            lines->path);
-    return status ? status : qkv_lines_check_read(lines, error);
 }
 
-/* Collects the statistics of columns and quotation marks. */
-static void count_fields(struct table *table)
+static void count_rows(const struct pairs_rows *rows, struct columns *columns)
 {
     struct pairs_field field[QKV_PAIRS_COLUMNS];
-    for (const char *at = table->text, *end = at + table->size; at < end;) {
-        size_t size = strlen(at);
-        int count = split_line(at, size, field);
-        at += size + 1;
-        if (count > 1 || field[0].size) count_columns(&table->columns, field, count);
-        for (int c = 0; c < count && c < QKV_PAIRS_COLUMNS; c++) count_quotes(&table->quotes, field[c]);
+    const char *row = rows->text;
+    for (int64_t i = 0; i < rows->count; i++, row += strlen(row) + 1) {
+        int count = split_row(row, field);
+        if (count > 1 || field[0].size) count_columns(columns, field, count);
     }
+    columns->count = rows->columns;
 }
 
 /* Reports why two columns of sentences cannot be found in a table. */
@@ -442,14 +230,20 @@ static enum qkv_status too_few_columns(const struct table *table, const struct q
                              path, count ? "only one" : "none", table->columns.count, count ? "s" : "");
     for (size_t s = 0; s < sizeof separators / sizeof *separators; s++) {
         int64_t lines = 0;
-        for (const char *at = table->text; at < table->text + table->size; at += strlen(at) + 1)
-            lines += strstr(at, separators[s]) != NULL;
+        const char *row = table->rows.text;
+        for (int64_t i = 0; i < table->rows.count; i++, row += strlen(row) + 1)
+            lines += strstr(row, separators[s]) != NULL;
         if (lines * 10 >= pairs->read * 9)
             return qkv_error_set(
                 error,
-                "%s: its lines have no tab; if '%s' separates the two sentences, write a tab in its "
-                "place, or export the table with tabs",
-                path, separators[s]);
+                s ? "%s: its lines have no tab, and '%s' makes a different number of columns in many of "
+                    "them: a "
+                    "cell with '%s' in it needs quotation marks, as spreadsheets write them in CSV; or "
+                    "export "
+                    "the table with tabs"
+                  : "%s: its lines have no tab; if '%s' separates the two sentences, write a tab in its "
+                    "place, or export the table with tabs",
+                path, separators[s], separators[s]);
     }
     size_t size = strlen(path);
     if (size > 5 && !strcmp(path + size - 5, ".yaml"))
@@ -467,12 +261,10 @@ static enum qkv_status too_few_columns(const struct table *table, const struct q
 static void choose_by_titles(const struct table *table, struct qkv_pairs *pairs, const char *const lang[2])
 {
     struct pairs_field field[QKV_PAIRS_COLUMNS];
-    int count = split_line(table->text, strlen(table->text), field), titled[2] = {0, 0};
+    int count = split_row(table->rows.text, field), titled[2] = {0, 0};
     bool is_title[QKV_PAIRS_COLUMNS] = {false};
-    for (int c = 0; c < count && c < QKV_PAIRS_COLUMNS; c++) {
-        struct pairs_field title = qkv_pairs_trim(field[c]);
-        if (title.size > 1 && *title.text == '"' && title.text[title.size - 1] == '"')
-            title = (struct pairs_field){title.text + 1, title.size - 2};
+    for (int c = 0; c < count; c++) {
+        struct pairs_field title = field[c];
         const char *code = qkv_language_of_title(title.text, title.size);
         is_title[c] = qkv_is_column_title(title.text, title.size);
         for (int side = 0; side < 2; side++)
@@ -513,37 +305,28 @@ static enum qkv_status choose_columns(struct table *table, struct qkv_pairs *pai
     return QKV_OK;
 }
 
-/* The sentence in a field, without quoting and outer white space. A field with line breaks is always quoted. May change the
- * text of the table. */
-static struct pairs_field sentence_of(const struct table *table, const struct qkv_pairs *pairs,
-                                      struct pairs_field field)
-{
-    if (pairs->is_quoted || memchr(field.text, '\n', field.size))
-        field.size = unquote(table->text + (field.text - table->text), field.size);
-    return qkv_pairs_trim(field);
-}
-
-/* Adds the pairs of all lines. */
-static enum qkv_status take_pairs(const struct table *table, struct qkv_pairs *pairs, struct qkv_error *error)
+/* Adds the pairs of all rows. */
+static enum qkv_status take_pairs(const struct pairs_rows *rows, struct qkv_pairs *pairs,
+                                  struct qkv_error *error)
 {
     struct pairs_field field[QKV_PAIRS_COLUMNS];
-    int64_t next = pairs->anki_lines + 1;
-    pairs->is_quoted = are_quoted(&table->quotes);
-    for (const char *at = table->text, *end = at + table->size; at < end;) {
-        size_t size = strlen(at);
-        int count = split_line(at, size, field);
-        int64_t number = next++;
-        for (const char *byte = at; (byte = strchr(byte, '\n')); byte++) next++;
-        at += size + 1;
+    const char *row = rows->text;
+    for (int64_t i = 0; i < rows->count; i++, row += strlen(row) + 1) {
+        int count = split_row(row, field);
         if (count == 1 && !field[0].size) {
-            leave_out(&pairs->blank, number);
+            qkv_pairs_leave_out(&pairs->blank, rows->line[i]);
         } else if (count < pairs->column[0] || count < pairs->column[1]) {
-            leave_out(&pairs->incomplete, number);
+            qkv_pairs_leave_out(&pairs->incomplete, rows->line[i]);
         } else {
-            struct pairs_field pair[2];
-            for (int side = 0; side < 2; side++)
-                pair[side] = sentence_of(table, pairs, field[pairs->column[side] - 1]);
-            if (qkv_pairs_add(pairs, number, pair, error)) return QKV_INVALID;
+            const struct pairs_field pair[] = {field[pairs->column[0] - 1], field[pairs->column[1] - 1]};
+            int64_t before = pairs->count;
+            if (rows->has_names && !i)
+                take_header(pairs, pair);
+            else if (qkv_pairs_add(pairs, rows->line[i], pair, error))
+                return QKV_INVALID;
+            bool is_joined =
+                memchr(pair[0].text, '\n', pair[0].size) || memchr(pair[1].text, '\n', pair[1].size);
+            if (is_joined && !pairs->joined_pair && pairs->count > before) pairs->joined_pair = pairs->count;
         }
     }
     return QKV_OK;
@@ -575,15 +358,14 @@ enum qkv_status qkv_pairs_read_table(struct qkv_pairs *pairs, const struct qkv_p
     pairs->path[0] = strdup(lines.path);
     pairs->path[1] = strdup(lines.path);
     enum qkv_status status = pairs->path[0] && pairs->path[1] ? QKV_OK : no_memory(lines.path, error);
-    if (!status) status = read_lines(&table, pairs, &lines, error);
+    if (!status) status = qkv_pairs_read_rows(&table.rows, pairs, &lines, error);
     qkv_lines_close(&lines);
     if (!status) {
-        pairs->joined = join_cells(table.text, table.size);
-        count_fields(&table);
+        count_rows(&table.rows, &table.columns);
         status = choose_columns(&table, pairs, request, error);
     }
-    if (!status) status = take_pairs(&table, pairs, error);
+    if (!status) status = take_pairs(&table.rows, pairs, error);
     if (!status) name_languages(&table, pairs);
-    free(table.text);
+    qkv_pairs_rows_release(&table.rows);
     return status;
 }

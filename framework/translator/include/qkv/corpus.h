@@ -454,7 +454,7 @@ QKV_API void qkv_batches_release(struct qkv_batches *batches);
 
 /* What to read. */
 struct qkv_pairs_request {
-    /* A table with one pair per line and tabs between its columns, "-" for standard input; or, with `target`, the first of
+    /* A table with one pair per line and tabs between its columns, CSV, or JSON lines, "-" for standard input; or, with `target`, the first of
      * two files with one sentence per line; or, if no file has this path, the common prefix of two files: PATH.L1,
      * PATH.L2. */
     const char *path;
@@ -485,29 +485,36 @@ struct qkv_pairs {
     bool is_quoted;  /* quotation marks around cells were removed */
     /* The languages follow from the name of the table's file, whose order may differ from that of its columns. */
     bool has_named_order;
-    int64_t joined;     /* quoted cells with line breaks, which became spaces */
-    char *path[2];      /* both the same for a table */
-    char lang[2][16];   /* language codes; "" if unknown */
-    int64_t anki_lines; /* header lines of an export from Anki (#separator:tab), which were skipped */
+    int64_t joined;      /* quoted cells with line breaks, which became spaces */
+    int64_t joined_pair; /* the first pair, from 1, with such a cell; 0: none */
+    const char *format;  /* of a table: "JSON lines", "CSV with commas", "CSV with semicolons"; NULL: tabs */
+    char *path[2];       /* both the same for a table */
+    char lang[2][16];    /* language codes; "" if unknown */
+    int64_t anki_lines;  /* header lines of an export from Anki (#separator:tab), which were skipped */
     /* Columns, from 1, that the header of an export from Anki names and that were therefore skipped; 0: none. */
     int anki_column[QKV_ANKI_COLUMNS];
     struct qkv_skipped_lines blank;      /* lines without any text */
     struct qkv_skipped_lines incomplete; /* lines of a table that end before one of its columns */
     struct qkv_skipped_lines empty;      /* pairs of which one sentence is empty or white space */
+    /* Rows of CSV that do not have the usual number of columns */
+    struct qkv_skipped_lines other_columns;
     /* private */
     char *text;
     int64_t *start[2]; /* [count]: offsets of the sentences in `text` */
     int64_t text_capacity, text_size, capacity[2];
 };
 
-/* Reads pairs. Sentences lose white space at their ends; a tab within one becomes a space. Quotation marks that a
- * spreadsheet put around cells are removed; a quoted cell may have line breaks, which become spaces. Columns of a table
+/* Reads pairs. A table has tabs between its columns; or, if few lines have a tab, commas or semicolons that give the same number
+ * of columns in most rows, in which a quoted cell may have them, too (RFC 4180); or each line is a JSON object, whose texts are
+ * the columns, those of objects within it included. Sentences lose white space at their ends; a tab within one becomes a space.
+ * Quotation marks that a program put around cells are removed; a quoted cell may have line breaks, which become spaces, if the
+ * row then has as many columns as the others. Columns of a table
  * without sentences are skipped: empty columns, numbers and dates, the attribution in Anki's files, those that the header of
  * an export from Anki names (#guid column:1), and columns that are the same in all lines, such as a language code; the first
  * two remaining columns are used.
  *
  * Fails with `path: ...` or `path:line: ...` when a file cannot be read or is not text, when a table has
- * fewer than two columns of sentences, when it names another separator than tabs, when two files differ in their number of
+ * fewer than two columns of sentences, when it names another separator, when it is TMX, XLIFF, .po or JSON of another form, when two files differ in their number of
  * lines or both have a tab in most lines, when a prefix has other than two files, and when no pair is left. After a failure
  * nothing needs to be released. */
 QKV_API enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request request,

@@ -1,0 +1,526 @@
+/* The rows of a table: text with tabs, CSV (RFC 4180), JSON lines. */
+#include "core/memory.h"
+#include "data/lines.h"
+#include "data/pairs.h"
+#include "data/unicode.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* The text of a file without the header of Anki: a sequence of lines, each with an LF, and a NUL. */
+struct table_text {
+    const char *path;
+    char *text;
+    int64_t capacity, size;
+    int64_t first;  /* number of its first line */
+    char separator; /* 0: not known */
+};
+
+static enum qkv_status no_memory(const char *path, struct qkv_error *error)
+{
+    return qkv_error_set(error, "%s: out of memory", path);
+}
+
+/* ---- making rows ---- */
+
+void qkv_pairs_leave_out(struct qkv_skipped_lines *lines, int64_t number)
+{
+    if (!lines->count++) lines->first = number;
+}
+
+struct pairs_field qkv_pairs_trim(struct pairs_field field)
+{
+    const char *end = field.text + field.size, *first = NULL, *last = field.text;
+    for (const char *at = field.text, *next; at < end; at = next) {
+        int32_t point;
+        next = at + qkv_point(at, &point);
+        if (qkv_is_space(point)) continue;
+        if (!first) first = at;
+        last = next;
+    }
+    if (!first) return (struct pairs_field){field.text, 0};
+    return (struct pairs_field){first, (size_t)(last - first)};
+}
+
+/* Adds a cell to the last row, without outer white space; a tab becomes a space. */
+static bool add_cell(struct pairs_rows *rows, struct pairs_field cell)
+{
+    cell = qkv_pairs_trim(cell);
+    int64_t end = rows->size + (int64_t)cell.size + 1;
+    if (!QKV_RESERVE(rows->text, rows->capacity, end)) return false;
+    char *to = rows->text + rows->size;
+    for (size_t i = 0; i < cell.size; i++) to[i] = cell.text[i] == '\t' ? ' ' : cell.text[i];
+    to[cell.size] = '\t';
+    rows->size = end;
+    return true;
+}
+
+/* Ends the last row, which has a cell and begins in line `number` of the file. */
+static bool end_row(struct pairs_rows *rows, int64_t number)
+{
+    if (!QKV_RESERVE(rows->line, rows->line_capacity, rows->count + 1)) return false;
+    rows->text[rows->size - 1] = '\0';
+    rows->line[rows->count++] = number;
+    return true;
+}
+
+void qkv_pairs_rows_release(struct pairs_rows *rows)
+{
+    free(rows->text);
+    free(rows->line);
+}
+
+/* ---- the header of a text that the program Anki exports: lines `#key:value` before the notes, such as `#separator:tab`,
+ * `#html:true` and `#guid column:1` ---- */
+
+static bool is_anki_line(const char *line)
+{
+    return *line == '#' && line[1] >= 'a' && line[1] <= 'z' && strchr(line, ':');
+}
+
+/* The value of a header line with this key; NULL if it has another key. */
+static const char *value_of(const char *line, const char *key)
+{
+    size_t size = strlen(key);
+    return strncmp(line + 1, key, size) || line[1 + size] != ':' ? NULL : line + size + 2;
+}
+
+/* Reads a header line. If it names a column, stores its number. Fails when it names a separator that is not read. */
+static enum qkv_status read_anki_line(const struct qkv_lines *lines, struct table_text *table,
+                                      int column[QKV_ANKI_COLUMNS], struct qkv_error *error)
+{
+    static const char *const keys[QKV_ANKI_COLUMNS] = {[QKV_ANKI_GUID] = "guid column",
+                                                       [QKV_ANKI_NOTETYPE] = "notetype column",
+                                                       [QKV_ANKI_DECK] = "deck column",
+                                                       [QKV_ANKI_TAGS] = "tags column"};
+    static const char *const separators[] = {"\ttab", ";semicolon", ",comma"};
+    for (int k = 0; k < QKV_ANKI_COLUMNS; k++) {
+        const char *number = value_of(lines->line, keys[k]);
+        long value = number ? strtol(number, NULL, 10) : 0;
+        if (value >= 1 && value <= QKV_PAIRS_COLUMNS) column[k] = (int)value;
+    }
+    const char *separator = value_of(lines->line, "separator");
+    if (!separator) return QKV_OK;
+    for (size_t s = 0; s < sizeof separators / sizeof *separators; s++)
+        if (!strcasecmp(separator, separators[s] + 1)) table->separator = *separators[s];
+    if (table->separator) return QKV_OK;
+    return qkv_error_set(error,
+                         "%s:%lld: the columns are separated by %s; export the notes with tabs between them",
+                         lines->path, (long long)lines->number, separator);
+}
+
+static enum qkv_status read_lines(struct table_text *table, struct qkv_pairs *pairs, struct qkv_lines *lines,
+                                  struct qkv_error *error)
+{
+    enum qkv_status status;
+    bool found;
+    int64_t returns = 0; /* CR within lines */
+    /* So that the text is never NULL, even if the header of Anki is all there is. */
+    if (!QKV_RESERVE(table->text, table->capacity, 1)) return no_memory(lines->path, error);
+    while (!(status = qkv_lines_next(lines, &found, error)) && found) {
+        pairs->read++;
+        for (const char *at = lines->line; (at = strchr(at, '\r')); at++) returns++;
+        if (pairs->anki_lines == lines->number - 1 && is_anki_line(lines->line)) {
+            if (read_anki_line(lines, table, pairs->anki_column, error)) return QKV_INVALID;
+            pairs->anki_lines++;
+            continue;
+        }
+        int64_t end = table->size + (int64_t)lines->size + 1;
+        if (!QKV_RESERVE(table->text, table->capacity, end + 1)) return no_memory(lines->path, error);
+        memcpy(table->text + table->size, lines->line, lines->size);
+        table->text[end - 1] = '\n';
+        table->size = end;
+    }
+    table->text[table->size] = '\0';
+    table->first = pairs->anki_lines + 1;
+    if (!status && returns > pairs->read)
+        return qkv_error_set(
+            error,
+            "%s: its lines end in CR alone, as on old Macs; convert them, as in: tr '\\r' '\\n' <OLD >NEW",
+            lines->path);
+    return status ? status : qkv_lines_check_read(lines, error);
+}
+
+/* ---- formats that other programs convert ---- */
+
+static enum qkv_status refuse_foreign(const struct table_text *table, struct qkv_error *error)
+{
+    static const char tmx[] = "is TMX, the XML of translation memories: convert it, as in: xmlstarlet sel -T "
+                              "-t -m //tu -v 'normalize-space(tuv[1])' -o \"$(printf '\\t')\" -v "
+                              "'normalize-space(tuv[2])' -n FILE >pairs.tsv",
+                      xliff[] =
+                          "is XLIFF: convert it with the Translate Toolkit: xliff2po FILE pairs.po, then "
+                          "po2csv pairs.po pairs.csv",
+                      po[] = "is a catalogue of gettext (.po): convert it with the Translate Toolkit: po2csv "
+                             "FILE pairs.csv",
+                      xml[] = "is XML, which is not read: write a table with a tab between the columns";
+    const char *text = table->text + strspn(table->text, " \t\n"), *what = NULL;
+    if (*text == '<' && (strchr("?!", text[1]) || strstr(text, "</tmx>") || strstr(text, "</xliff>")))
+        what = strstr(text, "<tmx") ? tmx : strstr(text, "<xliff") ? xliff : xml;
+    else if ((!strncmp(text, "msgid \"", 7) || strstr(text, "\nmsgid \"")) && strstr(text, "\nmsgstr \""))
+        what = po;
+    return what ? qkv_error_set(error, "%s: %s", table->path, what) : QKV_OK;
+}
+
+/* ---- JSON lines ---- */
+
+/* A field of a line, also of an object within: "translation_en" for {"translation": {"en": "..."}}. */
+struct json_field {
+    char name[64];
+    const char *text; /* "" if it is not a text */
+};
+
+/* Finds the fields of an object or array. Returns their number, at most QKV_PAIRS_COLUMNS. */
+static int find_fields(const cJSON *json, const char *prefix, int count, struct json_field *fields)
+{
+    int number = 0;
+    for (const cJSON *item = json->child; item && count < QKV_PAIRS_COLUMNS; item = item->next) {
+        struct json_field *field = &fields[count];
+        char name[sizeof field->name];
+        number++;
+        if (item->string)
+            snprintf(name, sizeof name, "%s%.60s", prefix, item->string);
+        else
+            snprintf(name, sizeof name, "%s%d", prefix, number);
+        if (cJSON_IsObject(item) || cJSON_IsArray(item)) {
+            size_t size = strlen(name);
+            if (size + 1 < sizeof name) memcpy(name + size, "_", 2);
+            count = find_fields(item, name, count, fields);
+            continue;
+        }
+        memcpy(field->name, name, sizeof name);
+        field->text = cJSON_IsString(item) ? item->valuestring : "";
+        count++;
+    }
+    return count;
+}
+
+/* The fields of JSON lines: the names are those of the first line. */
+struct json_lines {
+    struct json_field name[QKV_PAIRS_COLUMNS], field[QKV_PAIRS_COLUMNS];
+    int columns, count; /* of names, of fields */
+};
+
+/* Parses a line; NULL unless it is an object, or an array of texts: an array of objects is a complete file. */
+static cJSON *parse_line(char *line)
+{
+    char *end = line + strcspn(line, "\n");
+    *end = '\0';
+    cJSON *json = cJSON_ParseWithOpts(line, NULL, true);
+    *end = '\n';
+    bool is_list = cJSON_IsArray(json) && !cJSON_IsObject(json->child) && !cJSON_IsArray(json->child);
+    if (cJSON_IsObject(json) || is_list) return json;
+    cJSON_Delete(json);
+    return NULL;
+}
+
+/* Adds a row: for each name, the text of the field that has it. */
+static bool add_fields(struct pairs_rows *rows, const struct json_lines *json, int64_t number)
+{
+    for (int c = 0; c < json->columns; c++) {
+        const char *text = "";
+        int64_t begin = rows->size;
+        for (int i = 0; i < json->count; i++)
+            if (!strcmp(json->field[i].name, json->name[c].name)) text = json->field[i].text;
+        if (!add_cell(rows, (struct pairs_field){text, strlen(text)})) return false;
+        for (char *at = rows->text + begin; at < rows->text + rows->size - 1; at++)
+            if (*at == '\n' || *at == '\r') *at = ' ';
+    }
+    return end_row(rows, number);
+}
+
+static bool add_json_line(struct pairs_rows *rows, struct json_lines *json, const cJSON *parsed,
+                          int64_t number)
+{
+    json->count = find_fields(parsed, "", 0, json->field);
+    if (!json->columns) {
+        json->columns = json->count;
+        memcpy(json->name, json->field, sizeof json->name);
+        for (int c = 0; c < json->columns; c++) json->field[c].text = json->name[c].name;
+        if (!add_fields(rows, json, number)) return false;
+        find_fields(parsed, "", 0, json->field);
+    }
+    rows->columns = json->columns;
+    rows->has_names = true;
+    return add_fields(rows, json, number);
+}
+
+static enum qkv_status read_json(const struct table_text *table, struct pairs_rows *rows,
+                                 struct qkv_error *error)
+{
+    struct json_lines json = {.columns = 0};
+    enum qkv_status status = QKV_OK;
+    int64_t number = table->first;
+    for (char *line = table->text; *line && !status; line += strcspn(line, "\n") + 1, number++) {
+        bool is_blank = line[strspn(line, " \t\r")] == '\n', complete;
+        cJSON *parsed = parse_line(line);
+        if (!parsed && !is_blank)
+            return qkv_error_set(error, "%s:%lld: is not a JSON object, as the lines before it are",
+                                 table->path, (long long)number);
+        if (is_blank)
+            complete = add_cell(rows, (struct pairs_field){"", 0}) && end_row(rows, number);
+        else
+            complete = add_json_line(rows, &json, parsed, number);
+        if (!complete) status = no_memory(table->path, error);
+        cJSON_Delete(parsed);
+    }
+    return status;
+}
+
+/* What the first line with text shows. */
+enum json_kind { NO_JSON, JSON_LINES, OTHER_JSON };
+
+static enum json_kind json_kind(const struct table_text *table)
+{
+    char *line = table->text + strspn(table->text, " \t\r\n");
+    if (!*line || !strchr("{[", *line)) return NO_JSON;
+    struct json_field fields[QKV_PAIRS_COLUMNS];
+    cJSON *parsed = parse_line(line);
+    int count = parsed ? find_fields(parsed, "", 0, fields) : 0;
+    cJSON_Delete(parsed);
+    if (count) return JSON_LINES;
+    return strchr("{[\"", line[1 + strspn(line + 1, " \t\r\n")]) ? OTHER_JSON : NO_JSON;
+}
+
+/* ---- text with a separator: CSV as in RFC 4180, where programs put quotation marks around cells that hold the separator, a
+ * quotation mark or a line break: He said "no". becomes "He said ""no"".". Sentences may have quotation marks of their own,
+ * and be tables without any such rule; so all rows are measured before it is decided what the marks mean. ---- */
+
+/* How quotation marks are read: a quoted cell may have line breaks; or not; or the marks are part of the text. */
+enum reading { WHOLE, LINE, PLAIN };
+
+/* At most one cell in this many may contradict the rest. */
+enum { EXCEPTIONS = 20 };
+
+struct csv {
+    char separator;
+    const char *end; /* of the text */
+    bool is_quoted;  /* quotation marks around cells are those of a program */
+    /* Measured: the usual number of columns; the share of the rows that have it; it is so only with quoted cells. */
+    int columns;
+    double share;
+    bool needs_quotes;
+};
+
+struct csv_row {
+    struct pairs_field cell[QKV_PAIRS_COLUMNS]; /* as they are written */
+    uint32_t quoted;                            /* a bit for each cell that is quoted */
+    int count;
+    int breaks;        /* cells with line breaks */
+    bool is_valid;     /* no other cell has a quotation mark */
+    bool hides_breaks; /* a cell with line breaks has the separator, too */
+    const char *next;  /* the row behind it */
+};
+
+/* The end of a quoted cell: what follows its closing quotation mark and spaces. NULL: it is not quoted. Tabs separate even
+ * within quotation marks: no sentence needs them. */
+static const char *quoted_end(const char *at, const char *limit, char separator)
+{
+    at += strspn(at, " ");
+    if (at >= limit || *at != '"') return NULL;
+    for (at++; at < limit && (*at != '\t' || separator != '\t'); at++) {
+        if (*at != '"') continue;
+        if (at[1] == '"') {
+            at++;
+            continue;
+        }
+        at += 1 + strspn(at + 1, " ");
+        return at >= limit || *at == separator || *at == '\n' ? at : NULL;
+    }
+    return NULL;
+}
+
+static struct csv_row read_row(const struct csv *csv, const char *at, enum reading reading)
+{
+    const char ends[] = {csv->separator, '\n', '\0'}, *limit = reading == WHOLE  ? csv->end
+                                                               : reading == LINE ? at + strcspn(at, "\n")
+                                                                                 : at;
+    struct csv_row row = {.is_valid = true};
+    for (const char *end;; at = end + 1) {
+        end = quoted_end(at, limit, csv->separator);
+        bool is_quoted = end != NULL;
+        if (!is_quoted) end = at + strcspn(at, ends);
+        size_t size = (size_t)(end - at);
+        bool has_break = is_quoted && memchr(at, '\n', size);
+        row.breaks += has_break;
+        row.hides_breaks |= has_break && memchr(at, csv->separator, size);
+        row.is_valid &= is_quoted || !memchr(at, '"', size);
+        if (row.count < QKV_PAIRS_COLUMNS) {
+            row.quoted |= (uint32_t)is_quoted << row.count;
+            row.cell[row.count] = (struct pairs_field){at, size};
+        }
+        row.count++;
+        row.next = end + 1;
+        if (*end != csv->separator) return row;
+    }
+}
+
+static bool is_blank(const struct csv_row *row)
+{
+    return row->count == 1 && !qkv_pairs_trim(row->cell[0]).size;
+}
+
+/* The row at a position. A cell has line breaks only where the row then is like the rest of the table: speech that goes on in
+ * the next sentence has quotation marks as well. */
+static struct csv_row next_row(const struct csv *csv, const char *at)
+{
+    struct csv_row row = read_row(csv, at, WHOLE);
+    if (row.breaks &&
+        (!row.is_valid || row.count != csv->columns || (row.hides_breaks && !csv->needs_quotes)))
+        row = read_row(csv, at, LINE);
+    if (row.count == csv->columns || csv->separator == '\t') return row;
+    struct csv_row plain = read_row(csv, at, PLAIN);
+    return plain.count == csv->columns ? plain : row;
+}
+
+/* Measures the table with quotation marks around cells, and with those of sentences only. */
+static void measure(struct csv *csv, const char *text)
+{
+    static const enum reading readings[] = {LINE, PLAIN, WHOLE}; /* the first of those that fit equally */
+    for (size_t r = 0; r < sizeof readings / sizeof *readings; r++) {
+        int64_t rows = 0, fitting[QKV_PAIRS_COLUMNS + 1] = {0};
+        int usual = 2;
+        struct csv_row row;
+        for (const char *at = text; at < csv->end; at = row.next) {
+            row = read_row(csv, at, readings[r]);
+            if (is_blank(&row)) continue;
+            rows++;
+            if (row.count <= QKV_PAIRS_COLUMNS && (row.is_valid || readings[r] == PLAIN))
+                fitting[row.count]++;
+        }
+        for (int c = 2; c <= QKV_PAIRS_COLUMNS; c++)
+            if (fitting[c] > fitting[usual]) usual = c;
+        double share = rows ? (double)fitting[usual] / (double)rows : 0;
+        if (share <= csv->share) continue;
+        csv->columns = usual;
+        csv->share = share;
+        csv->needs_quotes = readings[r] != PLAIN;
+    }
+}
+
+/* Decides whether a program has quoted the cells: hardly any quotation mark contradicts that; and, between tabs, where most
+ * sentences have no reason to be quoted, all cells are, or there are doubled marks or line breaks within cells, or commas occur
+ * almost only in quoted ones. */
+static void find_quotes(struct csv *csv, const char *text)
+{
+    int64_t quoted = 0, other = 0, plain = 0, proofs = 0, quoted_commas = 0, plain_commas = 0;
+    struct csv_row row;
+    for (const char *at = text; at < csv->end; at = row.next) {
+        row = next_row(csv, at);
+        for (int c = 0; c < row.count && c < QKV_PAIRS_COLUMNS; c++) {
+            struct pairs_field cell = qkv_pairs_trim(row.cell[c]);
+            bool has_comma = memchr(cell.text, ',', cell.size) != NULL;
+            if (row.quoted >> c & 1) {
+                quoted++;
+                quoted_commas += has_comma;
+                for (size_t i = 1; i + 1 < cell.size; i++)
+                    proofs += cell.text[i] == '"' || cell.text[i] == '\n';
+            } else if (memchr(cell.text, '"', cell.size)) {
+                other++;
+            } else {
+                plain += cell.size > 0;
+                plain_commas += has_comma;
+            }
+        }
+    }
+    bool by_comma = quoted_commas > 0 && plain_commas * EXCEPTIONS <= quoted_commas;
+    csv->is_quoted =
+        quoted && other * EXCEPTIONS <= quoted && (csv->separator != '\t' || !plain || proofs || by_comma);
+}
+
+/* Adds a cell without the quotation marks of a program. */
+static bool add_quoted(struct pairs_rows *rows, struct pairs_field cell)
+{
+    int64_t begin = rows->size, kept = begin;
+    cell = qkv_pairs_trim(cell);
+    if (!add_cell(rows, (struct pairs_field){cell.text + 1, cell.size - 2})) return false;
+    for (int64_t i = begin; i < rows->size; i++) {
+        rows->text[kept++] = rows->text[i];
+        i += rows->text[i] == '"';
+    }
+    rows->size = kept;
+    return true;
+}
+
+static bool add_row(struct pairs_rows *rows, const struct csv *csv, const struct csv_row *row, int64_t number)
+{
+    for (int c = 0; c < row->count && c < QKV_PAIRS_COLUMNS; c++) {
+        struct pairs_field cell = row->cell[c];
+        bool has_break = memchr(cell.text, '\n', cell.size),
+             takes_off = csv->is_quoted || has_break || memchr(cell.text, csv->separator, cell.size);
+        if (row->quoted >> c & 1 && takes_off ? !add_quoted(rows, cell) : !add_cell(rows, cell)) return false;
+    }
+    return end_row(rows, number);
+}
+
+static enum qkv_status read_csv(const struct table_text *table, struct csv *csv, struct pairs_rows *rows,
+                                struct qkv_pairs *pairs, struct qkv_error *error)
+{
+    int64_t number = table->first;
+    struct csv_row row;
+    find_quotes(csv, table->text);
+    pairs->is_quoted = csv->is_quoted;
+    for (const char *at = table->text; at < csv->end; at = row.next) {
+        row = next_row(csv, at);
+        bool fits = csv->separator == '\t' || row.count == csv->columns || is_blank(&row);
+        if (!fits) qkv_pairs_leave_out(&pairs->other_columns, number);
+        if (fits && row.count > rows->columns) rows->columns = row.count;
+        pairs->joined += row.breaks;
+        if (fits && !add_row(rows, csv, &row, number)) return no_memory(table->path, error);
+        for (; at < row.next; at++) number += *at == '\n';
+    }
+    return QKV_OK;
+}
+
+/* The separator of a text that has not named it: tabs, unless few lines have one and there is another that makes a table. */
+static struct csv find_separator(const struct table_text *table)
+{
+    enum { PERCENT = 90 /* of the rows must have the usual number of columns */ };
+    int64_t lines = 0, tabs = 0;
+    struct csv csv = {.separator = '\t', .end = table->text + table->size}, best = csv;
+    if (table->separator) best.separator = table->separator;
+    for (const char *at = table->text, *end; *at; at = end + 1) {
+        end = at + strcspn(at, "\n");
+        lines += end > at;
+        tabs += memchr(at, '\t', (size_t)(end - at)) != NULL;
+    }
+    for (const char *s = ";,"; *s && tabs * 2 < lines && !table->separator; s++) {
+        csv = (struct csv){.separator = *s, .end = csv.end};
+        measure(&csv, table->text);
+        if (csv.share * 100 >= PERCENT && csv.share > best.share) best = csv;
+    }
+    bool has_quotes = strchr(table->text, '"');
+    if (!best.columns && (has_quotes || table->separator)) measure(&best, table->text);
+    return best;
+}
+
+/* ---- all formats ---- */
+
+enum qkv_status qkv_pairs_read_rows(struct pairs_rows *rows, struct qkv_pairs *pairs, struct qkv_lines *lines,
+                                    struct qkv_error *error)
+{
+    struct table_text table = {.path = lines->path};
+    enum qkv_status status = read_lines(&table, pairs, lines, error);
+    if (!status) status = refuse_foreign(&table, error);
+    enum json_kind kind = status ? NO_JSON : json_kind(&table);
+    if (kind == OTHER_JSON) {
+        status =
+            qkv_error_set(error,
+                          "%s: is JSON, but not JSON lines, which have an object in each line: convert it, "
+                          "as in: jq -c '.[]' FILE >pairs.jsonl",
+                          table.path);
+    } else if (kind == JSON_LINES) {
+        pairs->format = "JSON lines";
+        status = read_json(&table, rows, error);
+    } else if (!status) {
+        struct csv csv = find_separator(&table);
+        if (csv.separator != '\t')
+            pairs->format = csv.separator == ',' ? "CSV with commas" : "CSV with semicolons";
+        status = read_csv(&table, &csv, rows, pairs, error);
+    }
+    free(table.text);
+    return status;
+}
