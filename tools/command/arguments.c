@@ -7,7 +7,6 @@
 #include "processes/processes.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_OPTIONS = 48, FIRST_LONG_ONLY = 256 };
+enum { MAX_OPTIONS = 48 };
 
 static bool is_given[MAX_OPTIONS]; /* of each row of the options: whether the arguments have it */
 
@@ -106,44 +105,22 @@ static int store(const struct command_option *option, char *value)
 
 /* ---- options ---- */
 
-/* The options of one command in the form that getopt_long needs. */
-struct getopt_tables {
-    struct option options[MAX_OPTIONS + 2];
-    char letters[2 * MAX_OPTIONS + 4];
-};
+/* An option of every command. */
+static const struct command_option HELP = {"help", 'h', NULL, OPTION_FLAG, NULL, NULL};
 
-static void fill_getopt_tables(const struct command *command, struct getopt_tables *tables)
+/* The option with this letter, or, where it is 0, with the name that is the first `length` bytes of `name`, which is not
+ * shortened; NULL: none. */
+static const struct command_option *find_option(const struct command *command, char letter, const char *name,
+                                                size_t length)
 {
-    size_t used = 0;
-    int count = 0;
-    *tables = (struct getopt_tables){0};
-    tables->letters[used++] = ':'; /* report a missing value as ':' */
-    tables->letters[used++] = 'h';
-    for (const struct command_option *o = command->options; o->name; o++, count++) {
-        QKV_BUG(count == MAX_OPTIONS, "too many options in '%s'", command->name);
-        int needs_value = o->type == OPTION_FLAG ? no_argument : required_argument;
-        tables->options[count] = (struct option){o->name, needs_value, NULL, FIRST_LONG_ONLY + count};
-        if (!o->letter) continue;
-        tables->letters[used++] = o->letter;
-        if (needs_value == required_argument) tables->letters[used++] = ':';
+    const struct command_option *o = command->options;
+    for (;; o++) {
+        bool is_last = !o->name;
+        if (is_last) o = &HELP;
+        if (letter ? o->letter == letter : strlen(o->name) == length && !strncmp(o->name, name, length))
+            return o;
+        if (is_last) return NULL;
     }
-    tables->options[count] = (struct option){"help", no_argument, NULL, 'h'};
-}
-
-/* The row of a code that getopt_long returned: a letter, or FIRST_LONG_ONLY + row. */
-static const struct command_option *find_option(const struct command_option *options, int code)
-{
-    if (code >= FIRST_LONG_ONLY) return &options[code - FIRST_LONG_ONLY];
-    while (options->letter != code) options++;
-    return options;
-}
-
-/* Whether a word such as --beam=3 has the whole name of an option. getopt_long also takes the beginning of a name, which would
- * read --with as --without where a command has only the latter. */
-static bool is_name_of(const struct command_option *option, const char *word)
-{
-    size_t length = strlen(option->name);
-    return !strncmp(word + 2, option->name, length) && (!word[2 + length] || word[2 + length] == '=');
 }
 
 static const char *option_name(const void *context, int64_t index)
@@ -154,9 +131,7 @@ static const char *option_name(const void *context, int64_t index)
 /* The option of this name; NULL: none. */
 static const struct command_option *option_named(const struct command *command, const char *name)
 {
-    const struct command_option *o = command->options;
-    while (o->name && strcmp(o->name, name) != 0) o++;
-    return o->name ? o : NULL;
+    return find_option(command, 0, name, strlen(name));
 }
 
 /* What to do instead of giving -o or --output to a command without that option; "" for other options. */
@@ -202,20 +177,17 @@ static int list_options_that_begin(const struct command *command, const char *gi
     return count;
 }
 
-/* Reports a word that getopt_long refused; `next`: the word behind it, or NULL. getopt_long goes on to the next word only
- * after the last letter of a word, so a sentence with an unknown letter may be in `next`. */
-static int print_option_error(const struct command *command, const char *word, const char *next)
+/* Reports a word with an option that the command does not have: this letter or, if it is 0, the name in the word. */
+static int print_unknown_option(const struct command *command, const char *word, char letter)
 {
     char title[TITLE_SIZE], candidates[512] = "", given[64] = "";
     write_title(command, title);
-    const char *sentence = optopt && is_dashed_sentence(next) ? next : word;
-    if (takes_sentence(command) && is_dashed_sentence(sentence))
+    if (takes_sentence(command) && is_dashed_sentence(word))
         return print_error("'%s' is read as an option; put -- before a sentence that begins with a dash",
-                           sentence);
-    if (optopt > 0 && optopt < FIRST_LONG_ONLY && optopt != 'h')
-        return print_error("unknown option '-%c'%s (see `%s --help`)", optopt,
-                           hint_of_output(command, (char)optopt, ""), title);
-    if (optopt) return print_error("option '%.*s' takes no value", (int)strcspn(word, "="), word);
+                           word);
+    if (letter)
+        return print_error("unknown option '-%c'%s (see `%s --help`)", letter,
+                           hint_of_output(command, letter, ""), title);
     const char *name = word + 2; /* after the dashes */
     size_t length = strcspn(name, "=");
     if (length < sizeof given) memcpy(given, name, length);
@@ -328,37 +300,51 @@ static int check_processes(const struct command *command)
                        write_title(command, title), processes);
 }
 
+/* Stores the options of word argv[*at]: one by its name, or some by their letters. Moves *at to the word that is the value of the
+ * last one, if there is such a word. */
+static int parse_options(const struct command *command, int argc, char **argv, int *at, bool *wants_help)
+{
+    char *word = argv[*at], title[TITLE_SIZE];
+    bool is_long = word[1] == '-';
+    size_t length = strcspn(word, "=");
+    for (char *letter = word + 1; *letter; letter++) {
+        const struct command_option *option =
+            find_option(command, is_long ? 0 : *letter, word + 2, is_long ? length - 2 : 0);
+        char *value = is_long && word[length] ? word + length + 1 : NULL;
+        if (!option) return print_unknown_option(command, word, is_long ? 0 : *letter);
+        if (option->type == OPTION_FLAG && value)
+            return print_error("option '%.*s' takes no value", (int)length, word);
+        *wants_help = option == &HELP;
+        if (*wants_help) return QKV_OK;
+        if (option->type != OPTION_FLAG && !is_long && letter[1]) value = letter + 1;
+        if (option->type != OPTION_FLAG && !value && ++*at < argc) value = argv[*at];
+        if (option->type != OPTION_FLAG && !value)
+            return print_error("option '%s' needs a value (see `%s --help`)", word,
+                               write_title(command, title));
+        if (store(option, value)) return QKV_INVALID;
+        QKV_BUG(option - command->options >= MAX_OPTIONS, "too many options in '%s'", command->name);
+        is_given[option - command->options] = true;
+        if (is_long || value) break;
+    }
+    return QKV_OK;
+}
+
 int parse_and_run(const struct command *command, int argc, char **argv)
 {
-    struct getopt_tables tables;
-    char title[TITLE_SIZE];
-    fill_getopt_tables(command, &tables);
-    opterr = 0;
-    optind = 1;
-    bool wants_help = false;
-    for (int code;
-         !wants_help && (code = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1;) {
-        if (code == ':')
-            return print_error("option '%s' needs a value (see `%s --help`)", argv[optind - 1],
-                               write_title(command, title));
-        if (code == '?')
-            return print_option_error(command, argv[optind - 1], optind < argc ? argv[optind] : NULL);
-        wants_help = code == 'h';
-        if (wants_help) break;
-        const struct command_option *option = find_option(command->options, code);
-        const char *word = argv[optind - (optarg == argv[optind - 1] ? 2 : 1)];
-        optopt = 0; /* read by print_option_error; getopt_long sets it only after an option that it refuses */
-        if (code >= FIRST_LONG_ONLY && !is_name_of(option, word))
-            return print_option_error(command, word, NULL);
-        if (store(option, optarg)) return QKV_INVALID;
-        is_given[option - command->options] = true;
-    }
-    if (wants_help) {
+    int count = 0; /* of the operands, which move to the front of argv */
+    bool is_behind_options = false, wants_help = false;
+    for (int i = 1; i < argc; i++) {
+        if (is_behind_options || argv[i][0] != '-' || !argv[i][1])
+            argv[1 + count++] = argv[i];
+        else if (!strcmp(argv[i], "--"))
+            is_behind_options = true;
+        else if (parse_options(command, argc, argv, &i, &wants_help))
+            return QKV_INVALID;
+        if (!wants_help) continue;
         help_text_page(command, stdout);
         return QKV_OK;
     }
-    int count = argc - optind;
     int code = check_processes(command);
-    if (!code) code = check_operands(command, count, argv + optind);
-    return code ? code : command->run(count, argv + optind);
+    if (!code) code = check_operands(command, count, argv + 1);
+    return code ? code : command->run(count, argv + 1);
 }
