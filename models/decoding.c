@@ -72,8 +72,7 @@ static enum qkv_status start_plain(struct qkv_decoding *decoding, const struct q
     if (d->tokens && d->next_tokens && d->last && (d->masked || !is_masked) &&
         qkv_batch_reserve(&d->batch, rows, rows * longest, cells))
         return QKV_OK;
-    return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens", (long long)rows,
-                         (long long)decoding->length);
+    return qkv_no_memory(error);
 }
 
 /* The batch of this step. */
@@ -264,8 +263,8 @@ enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct q
     decoding->next = (struct qkv_next_scores){0}; /* a network may forget to set it */
     qkv_arena_reset(&decoding->arena);
     const struct qkv_batch_view *sources = copy_sources(&decoding->arena, batch);
-    enum qkv_status status = sources ? decoding->interface->start(decoding, sources, error)
-                                     : qkv_error_set(error, "out of memory for the sources of a decoding");
+    enum qkv_status status =
+        sources ? decoding->interface->start(decoding, sources, error) : qkv_no_memory(error);
     if (status) decoding->rows = decoding->length = 0;
     return status;
 }
@@ -347,8 +346,7 @@ static enum qkv_status start_ensemble(struct qkv_decoding *decoding, const struc
     d->group_max =
         qkv_arena_allocate(&decoding->arena, (size_t)(rows * qkv_next_groups(next)) * sizeof *d->group_max);
     d->sums = qkv_arena_allocate(&decoding->arena, (size_t)rows * sizeof *d->sums);
-    if (!d->logits || !d->group_max || !d->sums)
-        return qkv_error_set(error, "out of memory for %lld hypotheses", (long long)rows);
+    if (!d->logits || !d->group_max || !d->sums) return qkv_no_memory(error);
     next->logits = d->logits;
     next->group_max = d->group_max;
     next->log_sum_exp = decoding->needs_log_sum_exp ? d->sums : NULL;
@@ -494,6 +492,6 @@ struct qkv_decoding *qkv_decoding_new_ensemble(struct qkv_ensemble ensemble, str
         if (make_members(d, ensemble)) return &d->base;
         qkv_decoding_free(&d->base);
     }
-    qkv_error_set(error, "out of memory for %lld decoders", (long long)ensemble.count);
+    qkv_no_memory(error);
     return NULL;
 }

@@ -1,5 +1,6 @@
 /* A model: its parameters, forced passes with their traces, the loss, and its heads. */
 #include "qkv/model.h"
+#include "core/memory.h"
 #include "graph/internal.h"
 
 #include "config/config_keys.h"
@@ -67,7 +68,7 @@ struct qkv_model *qkv_model_new(const struct qkv_model_config *config, int32_t s
     }
     struct qkv_model *model = calloc(1, sizeof *model);
     if (!model) {
-        qkv_error_set(error, "out of memory for a model");
+        qkv_no_memory(error);
         return NULL;
     }
     model->config = *config;

@@ -1,4 +1,5 @@
 /* Checks that a network obeys the rules of qkv/model.h, on two short sentences. */
+#include "core/memory.h"
 #include "models/network.h"
 
 #include <math.h>
@@ -110,8 +111,7 @@ enum qkv_status qkv_network_check_forward(const struct qkv_model *model, struct 
     probe.expected = calloc(count, sizeof *probe.expected);
     probe.graph = qkv_graph_new(model->parameters.dtype);
     enum qkv_status status = QKV_OK;
-    if (!probe.states || !probe.expected || !probe.graph)
-        status = qkv_error_set(error, "out of memory for a model");
+    if (!probe.states || !probe.expected || !probe.graph) status = qkv_no_memory(error);
     if (!status) {
         qkv_graph_set_gradients(probe.graph, false);
         qkv_graph_bind(probe.graph, &model->parameters, NULL, false);
@@ -225,8 +225,8 @@ enum qkv_status qkv_network_check_decoding(const struct qkv_model *model, struct
     c.steps = longest < STEPS_MAX ? longest : STEPS_MAX;
     c.faster = qkv_decoding_new(model);
     c.plain = qkv_decoding_new_plain(model);
-    enum qkv_status status = c.faster && c.plain ? compare_decodings(&c, &batch, error)
-                                                 : qkv_error_set(error, "out of memory for a model");
+    enum qkv_status status =
+        c.faster && c.plain ? compare_decodings(&c, &batch, error) : qkv_no_memory(error);
     qkv_decoding_free(c.faster);
     qkv_decoding_free(c.plain);
     qkv_batch_release(&batch);

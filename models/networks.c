@@ -125,7 +125,7 @@ static enum qkv_status read_settings(const struct qkv_network_interface *network
     size_t count = (size_t)network->setting_count;
     *values = qkv_arena_allocate(arena, (count + 1) * sizeof **values);
     char *text = qkv_arena_string(arena, settings);
-    if (!*values || !text) return qkv_error_set(error, "out of memory for a model");
+    if (!*values || !text) return qkv_no_memory(error);
     for (size_t i = 0; i < count; i++) (*values)[i] = network->settings[i].default_value;
     while (*(text += strspn(text, " ,"))) {
         char *end = text + strcspn(text, " ,");
@@ -143,7 +143,7 @@ enum qkv_status qkv_network_read_settings(struct qkv_model *model, struct qkv_er
     struct qkv_arena *arena = &model->parameters.arena;
     char *kept = qkv_arena_string(arena, model->config.settings); /* the caller may free its string */
     double *values;
-    if (!kept) return qkv_error_set(error, "out of memory for a model");
+    if (!kept) return qkv_no_memory(error);
     if (read_settings(network, kept, arena, &values, error)) return QKV_INVALID;
     model->settings = values;
     model->config.settings = kept;

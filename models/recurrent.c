@@ -623,8 +623,7 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
                              struct qkv_error *error)
 {
     struct recurrent_decoding *d = recurrent_decoding_of(decoding);
-    if (!make_room(d))
-        return qkv_error_set(error, "out of memory for %lld hypotheses", (long long)decoding->rows);
+    if (!make_room(d)) return qkv_no_memory(error);
     qkv_graph_reset(d->base.encoder);
     d->source = encode(decoding->model, d->base.encoder, batch, NULL);
     if (qkv_graph_check(d->base.encoder, error)) return QKV_INVALID;

@@ -531,11 +531,6 @@ static bool is_settled(const struct search *s, const struct live *best)
            list[s->width - 1].score >= best->log_probability / penalty(s, progress->max_length);
 }
 
-static enum qkv_status out_of_memory(struct qkv_error *error)
-{
-    return qkv_error_set(error, "out of memory while searching");
-}
-
 static enum qkv_status not_finite(struct qkv_error *error)
 {
     qkv_error_set(error, "the model's scores of the next token are not finite: its weights are too large, or "
@@ -611,10 +606,10 @@ static enum qkv_status advance_sentence(struct search *s, const struct qkv_next_
     for (int64_t i = 0; i < best_count; i++) {
         const struct candidate *c = &s->candidates[i];
         if (c->token == QKV_END && !finish(s, &s->live[c->row], s->step, c->log_probability, true))
-            return out_of_memory(error);
+            return qkv_no_memory(error);
     }
     if (s->step + 1 >= s->progress[s->live[first].sentence].max_length)
-        return cut_rows(s, first, end, best_count) ? QKV_OK : out_of_memory(error);
+        return cut_rows(s, first, end, best_count) ? QKV_OK : qkv_no_memory(error);
     continue_rows(s, count);
     if (s->next_rows > begin && is_settled(s, &s->continued[begin])) s->next_rows = begin;
     return QKV_OK;
@@ -736,14 +731,14 @@ static enum qkv_status start(struct search *s, const struct qkv_batch_view *batc
 {
     int64_t longest = 0, first_rows = s->options->sampling.enabled ? s->width : 1;
     s->progress = qkv_arena_zeroed(s->arena, (size_t)batch->count * sizeof *s->progress);
-    if (!s->progress) return out_of_memory(error);
+    if (!s->progress) return qkv_no_memory(error);
     for (int64_t i = 0; i < batch->count; i++) {
         if (set_progress(s, i, batch->source_length[i], error)) return QKV_INVALID;
         if (s->progress[i].max_length > longest) longest = s->progress[i].max_length;
     }
     if (qkv_decoding_start(s->decoding, batch, batch->count * s->width, longest, s->scored, error))
         return QKV_INVALID;
-    if (!allocate(s, longest)) return out_of_memory(error);
+    if (!allocate(s, longest)) return qkv_no_memory(error);
     for (int64_t i = 0; i < batch->count * first_rows; i++)
         s->live[s->rows++] = (struct live){i / first_rows, -1, 0, i % first_rows};
     return QKV_OK;
@@ -772,7 +767,7 @@ enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch
     translations->count = batch->count;
     translations->best =
         qkv_arena_zeroed(s.arena, (size_t)(batch->count * options->n_best) * sizeof *translations->best);
-    if (!translations->best) return out_of_memory(error);
+    if (!translations->best) return qkv_no_memory(error);
     if (batch->count == 0) return QKV_OK;
     enum qkv_status status = start(&s, batch, error);
     while (!status && s.rows > 0) status = advance(&s, error);

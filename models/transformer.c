@@ -424,9 +424,7 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
     d->graph_rows = 0;
     d->batch = *batch;
     d->sources = (struct qkv_segments){batch->count, batch->source_start, batch->source_length};
-    if (!make_room(d, &network->decoder))
-        return qkv_error_set(error, "out of memory for %lld hypotheses of %lld tokens",
-                             (long long)decoding->rows, (long long)decoding->length);
+    if (!make_room(d, &network->decoder)) return qkv_no_memory(error);
     qkv_graph_reset(d->base.encoder);
     qkv_graph_share_memory(d->base.encoder, true);
     struct qkv_tensor *mask = qkv_source_mask(d->base.encoder, batch),

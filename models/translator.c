@@ -75,7 +75,7 @@ struct qkv_translator *qkv_translator_new_ensemble(struct qkv_ensemble ensemble,
         return t;
     }
     qkv_translator_free(t);
-    qkv_error_set(error, "out of memory for %d decoders", slots);
+    qkv_no_memory(error);
     return NULL;
 }
 
@@ -168,7 +168,7 @@ static enum qkv_status translate(struct qkv_translator *t, struct slot *slot, in
         struct qkv_hypothesis hypothesis = slot->translations.best[i];
         size_t bytes = (size_t)hypothesis.length * sizeof *hypothesis.ids;
         int32_t *ids = hypothesis.ids ? qkv_arena_allocate(&slot->ids, bytes) : NULL;
-        if (hypothesis.ids && !ids) return qkv_error_set(&slot->error, "out of memory for translations");
+        if (hypothesis.ids && !ids) return qkv_no_memory(&slot->error);
         if (bytes) memcpy(ids, hypothesis.ids, bytes);
         hypothesis.ids = ids;
         *place_of(t, first, i) = hypothesis;
@@ -243,8 +243,7 @@ static void move_batches(void *context, int rank, struct qkv_parcel *parcel)
 static enum qkv_status run_own(struct qkv_translator *t, const struct qkv_ids *sources,
                                struct qkv_error *error)
 {
-    if (!prepare(t, t->count, sources))
-        return qkv_error_set(error, "out of memory for %lld translations", (long long)t->count);
+    if (!prepare(t, t->count, sources)) return qkv_no_memory(error);
     int parts = t->batches < t->slots ? (int)t->batches : t->slots;
     for (int i = 0; i < t->slots; i++) {
         t->slot[i].status = QKV_OK;

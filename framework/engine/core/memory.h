@@ -6,6 +6,12 @@
 
 #include <stdlib.h>
 
+/* Sets the error of memory that has run out; returns QKV_INVALID. */
+static inline enum qkv_status qkv_no_memory(struct qkv_error *error)
+{
+    return qkv_error_set(error, "out of memory");
+}
+
 /* ---- arenas ---- */
 
 /* Copies a string into the arena; NULL when memory runs out or `string` is NULL. */

@@ -2,6 +2,7 @@
 #include "draw/chart.h"
 
 #include "core/file.h"
+#include "core/memory.h"
 #include "core/numbers.h"
 #include "draw/picture.h"
 
@@ -433,7 +434,7 @@ enum qkv_status qkv_charts_write(const struct chart *charts, int64_t count, int6
         qkv_svg_draw(draw_sheet, &sheet, &out);
     else
         status = qkv_error_set(error, "%s: a chart is written as .svg or .png", path);
-    if (!status && out.failed) status = qkv_error_set(error, "%s: out of memory for the chart", path);
+    if (!status && out.failed) status = qkv_no_memory(error);
     if (!status) status = qkv_file_write(path, out.data, out.size, error);
     free(out.data);
     qkv_arena_release(&arena);
@@ -639,5 +640,5 @@ enum qkv_status qkv_charts_text(const struct chart *charts, int64_t count, const
         qkv_bytes_text(out, "\n");
     }
     append_legend(&charts[0], text->ascii, out);
-    return out->failed ? qkv_error_set(error, "out of memory for the charts") : QKV_OK;
+    return out->failed ? qkv_no_memory(error) : QKV_OK;
 }

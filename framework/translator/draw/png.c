@@ -1,6 +1,7 @@
 /* The PNG canvas, drawn by Cairo, and animations. Pango lays out text, because Cairo's own text functions use a single font
  * without shaping: Chinese would appear as boxes, and Arabic letters would not join. Both are loaded when the first PNG is
  * drawn: programs that draw none start faster, and need neither library. */
+#include "core/memory.h"
 #include "draw/picture.h"
 
 #include <dlfcn.h>
@@ -52,7 +53,7 @@ static enum qkv_status load(struct qkv_error *error)
     int code = errno; /* dlerror may change errno, and its text does not always include it */
     const char *reason = dlerror();
     if (!reason) reason = "a function is missing";
-    if (code == ENOMEM) return qkv_error_set(error, "out of memory for a png (%s)", reason);
+    if (code == ENOMEM) return qkv_no_memory(error);
     return qkv_error_set(
         error,
         "a png needs the libraries Pango and Cairo, which cannot be loaded (%s): install them (on "

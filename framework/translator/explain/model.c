@@ -164,7 +164,7 @@ static enum qkv_status follow_words(struct model_walk *m, const struct named_wor
     int32_t *rows = qkv_walk_memory(m->walk, capacity, sizeof *rows);
     const char **names = qkv_walk_memory(m->walk, capacity, sizeof *names);
     int32_t *all = qkv_walk_memory(m->walk, m->query_words.count, sizeof *all);
-    if (!rows || !names || !all) return qkv_walk_no_memory(m->error);
+    if (!rows || !names || !all) return qkv_no_memory(m->error);
     for (int64_t f = 0; f < follow->count; f++) {
         int64_t found = find_rows(m, words, follow->text[f], rows + count);
         count += found;
@@ -195,7 +195,7 @@ static enum qkv_status find_words(struct model_walk *m, const struct qkv_attenti
     if (!options->words) return follow_words(m, NULL, &options->follow);
     if (!qkv_report_row_words(report, *options->words, m->kind, arena, &rows) ||
         !qkv_report_column_words(report, *options->words, m->kind, arena, &columns))
-        return qkv_walk_no_memory(m->error);
+        return qkv_no_memory(m->error);
     if (follow_words(m, &rows, &options->follow)) return QKV_INVALID;
     int64_t *word = qkv_walk_memory(m->walk, m->query_words.count, sizeof *word);
     for (int64_t i = 0; word && i < m->query_words.count; i++)
@@ -203,7 +203,7 @@ static enum qkv_status find_words(struct model_walk *m, const struct qkv_attenti
     bool grouped =
         word && qkv_group_words(m->query_words.text, word, m->query_words.count, arena, &m->words.rows) &&
         qkv_group_words(m->key_words.text, columns.labels.word, m->key_words.count, arena, &m->words.columns);
-    return grouped ? QKV_OK : qkv_walk_no_memory(m->error);
+    return grouped ? QKV_OK : qkv_no_memory(m->error);
 }
 
 /* ---- the walk ---- */
@@ -218,7 +218,7 @@ static enum qkv_status walk_layer(struct model_walk *m, struct qkv_attention_col
     if (find_layer(m)) return QKV_INVALID;
     m->trace = qkv_attention_collector_trace(collector);
     name_words(m, &report);
-    if (m->walk->failed) return qkv_walk_no_memory(m->error);
+    if (m->walk->failed) return qkv_no_memory(m->error);
     if (check_network(m) || find_words(m, &report, options)) return QKV_INVALID;
     if (m->layers.multi_head)
         qkv_model_walk_transformer(m);

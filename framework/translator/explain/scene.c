@@ -297,7 +297,7 @@ static enum qkv_status learned_weights(struct scene_walk *s)
                              place, scene->run.path, model->interface->name,
                              qkv_attention_kind_name(scene->run.kind), (long long)scene->run.layer);
     qkv_learned_multi_head(model, multi_head, s->walk, &s->setup);
-    if (s->walk->failed) return qkv_walk_no_memory(s->error);
+    if (s->walk->failed) return qkv_no_memory(s->error);
     const struct qkv_tensor *inputs[] = {s->setup.x.tensor, s->setup.memory.tensor};
     for (int i = 0; i < 2; i++) {
         int64_t width = inputs[i] ? qkv_tensor_shape(inputs[i]).size[1] : 0;

@@ -10,7 +10,7 @@ struct walk *qkv_walk_new(enum qkv_dtype dtype, struct qkv_arena *arena, struct 
     struct walk *walk = qkv_arena_zeroed(arena, sizeof *walk);
     if (walk) walk->graph = qkv_graph_new(dtype);
     if (!walk || !walk->graph) {
-        qkv_walk_no_memory(error);
+        qkv_no_memory(error);
         return NULL;
     }
     walk->arena = arena;
@@ -22,11 +22,6 @@ void qkv_walk_free(struct walk *walk)
 {
     qkv_graph_free(walk->graph);
     walk->graph = NULL;
-}
-
-enum qkv_status qkv_walk_no_memory(struct qkv_error *error)
-{
-    return qkv_error_set(error, "out of memory for a walk through attention");
 }
 
 void *qkv_walk_memory(struct walk *walk, int64_t count, size_t size)
@@ -221,7 +216,7 @@ static const double *merge(struct walk *walk, const struct qkv_step *weights, co
 enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *explanation,
                                 struct qkv_error *error)
 {
-    if (walk->failed) return qkv_walk_no_memory(error);
+    if (walk->failed) return qkv_no_memory(error);
     if (qkv_graph_check(walk->graph, error)) return QKV_INVALID;
     qkv_forward(walk->graph);
     if (qkv_graph_check(walk->graph, error)) return QKV_INVALID;
@@ -230,7 +225,7 @@ enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *expla
         if (walk->pending[i].tensor) step->values = read_tensor(walk, step, &walk->pending[i]);
         if (walk->pending[i].merged) step->values = merge(walk, step - 1, step, walk->pending[i].merged);
     }
-    if (walk->failed) return qkv_walk_no_memory(error);
+    if (walk->failed) return qkv_no_memory(error);
     explanation->steps = walk->step;
     explanation->step_count = walk->count;
     return QKV_OK;

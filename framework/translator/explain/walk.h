@@ -49,8 +49,6 @@ void *qkv_walk_memory(struct walk *walk, int64_t count, size_t size);
 /* The text; "" when memory ran out for it. */
 const char *qkv_walk_made(struct walk *walk, const char *text);
 
-enum qkv_status qkv_walk_no_memory(struct qkv_error *error);
-
 /* Finds the rows whose name is `word`; if there are none and `word` is a number from 1, the row of that number. Stores row
  * numbers from 0 in `rows`, which must have space for words.count. Returns their number. */
 int64_t qkv_walk_find_rows(struct qkv_texts words, const char *word, int32_t *rows);

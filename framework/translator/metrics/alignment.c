@@ -1,5 +1,6 @@
 /* Draws links from word maps: to the strongest words in both directions, and then combines the two sets of links; and
  * counts how many of them are gold links (metrics/alignment.h has the definitions). */
+#include "core/memory.h"
 #include "metrics/links.h"
 
 /* Links between all words; each array has a cell for each pair of words, [targets, sources]. */
@@ -189,7 +190,7 @@ enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const struct 
     if (reverse && check_directions(map, reverse, error)) return QKV_INVALID;
     size_t cells = (size_t)(grid.targets * grid.sources);
     bool *cell = qkv_arena_zeroed(arena, 3 * cells + (size_t)(grid.targets + grid.sources));
-    if (!cell) return qkv_error_set(error, "out of memory for word alignment");
+    if (!cell) return qkv_no_memory(error);
     grid.by_target = cell;
     grid.by_source = cell + cells;
     grid.linked = cell + 2 * cells;
@@ -197,8 +198,7 @@ enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const struct 
     grid.has_source = grid.has_target + grid.targets;
     draw_both(&grid, map, reverse, threshold);
     symmetrize(&grid, drawing);
-    return list_links(&grid, arena, drawn) ? QKV_OK
-                                           : qkv_error_set(error, "out of memory for word alignment");
+    return list_links(&grid, arena, drawn) ? QKV_OK : qkv_no_memory(error);
 }
 
 /* ---- scores ---- */

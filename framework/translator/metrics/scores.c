@@ -101,8 +101,7 @@ static enum qkv_status compare_all(struct qkv_scorer *scorer, const struct qkv_s
                     metric->width_of ? metric->width_of(&scorer->options) : metric->width;
         }
         if (metric->check && metric->check(&scorer->options, error)) return QKV_INVALID;
-        if (!scorer->statistics[m] || !compare(scorer, m, *segment))
-            return qkv_error_set(error, "out of memory for %s", METRICS[m].info.title);
+        if (!scorer->statistics[m] || !compare(scorer, m, *segment)) return qkv_no_memory(error);
     }
     return QKV_OK;
 }
@@ -116,9 +115,7 @@ static enum qkv_status list_texts(struct qkv_arena *arena, const char *translati
         return qkv_error_set(error, "a segment has %lld references, but must have at least 1",
                              (long long)count);
     const char **texts = qkv_arena_allocate(arena, ((size_t)count + 1) * sizeof *texts);
-    if (!texts)
-        return qkv_error_set(error, "out of memory for a translation and its %lld references",
-                             (long long)count);
+    if (!texts) return qkv_no_memory(error);
     *segment = (struct qkv_segment){.texts = texts, .count = 1};
     texts[0] = translation;
     for (int64_t i = 0; i < count; i++)
@@ -387,7 +384,7 @@ enum qkv_status qkv_bootstrap_add(struct qkv_bootstrap *b, const char *const *tr
     for (int s = 0; s < b->systems; s++)
         if (qkv_scorer_add(&b->scorers[s], translations[s], references, count, error)) return QKV_INVALID;
     for (int c = 0; c < b->count; c++)
-        if (!keep_last(b, c)) return qkv_error_set(error, "out of memory for the comparison of systems");
+        if (!keep_last(b, c)) return qkv_no_memory(error);
     b->segments++;
     return QKV_OK;
 }
@@ -484,7 +481,7 @@ enum qkv_status qkv_bootstrap_run(struct qkv_bootstrap *b, int64_t samples, uint
     if (complete) conclude(b, samples, scratch);
     free(segments);
     free(scratch);
-    return complete ? QKV_OK : qkv_error_set(error, "out of memory for %lld samples", (long long)samples);
+    return complete ? QKV_OK : qkv_no_memory(error);
 }
 
 struct qkv_bootstrap_result qkv_bootstrap_result(const struct qkv_bootstrap *b, int system,

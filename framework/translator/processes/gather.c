@@ -1,4 +1,5 @@
 /* Structured data between processes, and their handshake. */
+#include "core/memory.h"
 #include "processes/processes.h"
 
 #include "kernels/registry.h"
@@ -28,7 +29,7 @@ static enum qkv_status send_part(struct qkv_processes *processes, const struct q
         contents->move(contents->context, rank, &parcel);
         heading.size = parcel.size;
         parcel = (struct qkv_parcel){.bytes = malloc(heading.size + 1)};
-        if (!parcel.bytes) heading.status = qkv_error_set(error, "out of memory for %zu bytes", heading.size);
+        if (!parcel.bytes) heading.status = qkv_no_memory(error);
     }
     if (heading.status) {
         if (error) heading.error = *error;
@@ -53,7 +54,7 @@ static enum qkv_status receive_part(struct qkv_processes *processes,
     struct qkv_parcel parcel = {.bytes = malloc(heading.size + 1), .is_received = true, .error = error};
     if (!parcel.bytes) {
         qkv_processes_abort(processes);
-        return qkv_error_set(error, "out of memory for %zu bytes", heading.size);
+        return qkv_no_memory(error);
     }
     enum qkv_status received = qkv_exchange_receive(processes, rank, parcel.bytes, heading.size, error);
     if (!received && !*status && heading.status) {
@@ -61,7 +62,7 @@ static enum qkv_status receive_part(struct qkv_processes *processes,
         qkv_error_set(error, "%s: %s", processes->name[rank], heading.error.message);
     } else if (!received && !*status) {
         contents->move(contents->context, rank, &parcel);
-        if (parcel.has_failed) *status = qkv_error_set(error, "out of memory for %zu bytes", heading.size);
+        if (parcel.has_failed) *status = qkv_no_memory(error);
         if (parcel.is_refused) *status = QKV_INVALID;
     }
     free(parcel.bytes);
@@ -90,7 +91,7 @@ static enum qkv_status pack(const struct qkv_parcel_contents *contents, struct q
 {
     contents->move(contents->context, 0, parcel);
     char *bytes = malloc(parcel->size + 1);
-    if (!bytes) return qkv_error_set(error, "out of memory for %zu bytes", parcel->size);
+    if (!bytes) return qkv_no_memory(error);
     *parcel = (struct qkv_parcel){.bytes = bytes};
     contents->move(contents->context, 0, parcel);
     return QKV_OK;
@@ -107,11 +108,11 @@ enum qkv_status qkv_share(struct qkv_processes *processes, const struct qkv_parc
     size_t size = parcel.size;
     if (!status && !sends) {
         parcel = (struct qkv_parcel){.bytes = malloc(size + 1), .is_received = true};
-        if (!parcel.bytes) status = qkv_error_set(error, "out of memory for %zu bytes", size);
+        if (!parcel.bytes) status = qkv_no_memory(error);
     }
     if (!status) status = qkv_exchange_broadcast(processes, parcel.bytes, size, error);
     if (!status && !sends) contents->move(contents->context, 0, &parcel);
-    if (parcel.has_failed) status = qkv_error_set(error, "out of memory for %zu bytes", size);
+    if (parcel.has_failed) status = qkv_no_memory(error);
     if (status) qkv_processes_abort(processes); /* the other processes wait */
     free(parcel.bytes);
     return status;
@@ -216,8 +217,7 @@ enum qkv_status qkv_handshake(struct qkv_processes *processes, struct qkv_handsh
 {
     struct introduction introduction = {processes, handshake};
     const struct qkv_parcel_contents contents = {&introduction, move_facts};
-    if (!status && handshake->has_failed)
-        status = qkv_error_set(error, "out of memory for %d processes", qkv_processes_count(processes));
+    if (!status && handshake->has_failed) status = qkv_no_memory(error);
     status = qkv_gather(processes, &contents, status, error);
     free(handshake->facts);
     return status;

@@ -2,6 +2,7 @@
  * processes start as fast as without MPI and need no MPI library. A build without the MPI header leaves this file out. */
 #include "processes/processes.h"
 
+#include "core/memory.h"
 #include "core/system.h"
 
 #include <dlfcn.h>
@@ -129,8 +130,7 @@ static enum qkv_status meet(struct mpi_processes *mpi, struct qkv_error *error)
     mpi->base.name = calloc((size_t)mpi->base.count, sizeof *mpi->base.name);
     mpi->is_near = calloc((size_t)mpi->base.count, sizeof *mpi->is_near);
     mpi->request = calloc(2 * (size_t)mpi->base.count, sizeof(MPI_Request));
-    if (!mpi->peer || !mpi->base.name || !mpi->is_near || !mpi->request)
-        return qkv_error_set(error, "out of memory for %d processes", mpi->base.count);
+    if (!mpi->peer || !mpi->base.name || !mpi->is_near || !mpi->request) return qkv_no_memory(error);
     int size = (int)sizeof self;
     if (call->MPI_Allgather(&self, size, call->byte, mpi->peer, size, call->byte, call->world))
         return qkv_error_set(error, "the processes of mpirun cannot reach each other");
@@ -186,7 +186,7 @@ static const struct qkv_transport TRANSPORT;
 enum qkv_status qkv_mpi_join(struct qkv_processes **processes, int expected, struct qkv_error *error)
 {
     struct mpi_processes *mpi = calloc(1, sizeof *mpi);
-    if (!mpi) return qkv_error_set(error, "out of memory for processes");
+    if (!mpi) return qkv_no_memory(error);
     mpi->base.transport = &TRANSPORT;
     if (load(&mpi->call, error)) {
         free(mpi);

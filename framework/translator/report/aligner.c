@@ -27,11 +27,6 @@ struct qkv_aligner {
     struct qkv_arena arena;
 };
 
-static enum qkv_status no_memory(struct qkv_error *error)
-{
-    return qkv_error_set(error, "out of memory for word alignment");
-}
-
 /* ---- making an aligner ---- */
 
 /* Lists the heads to choose from. Fails when the layer or head in the options does not exist. report: of an empty pair. */
@@ -52,7 +47,7 @@ static enum qkv_status find_maps(struct qkv_aligner *aligner, struct direction *
     int64_t count = selected.map_count;
     direction->candidates =
         qkv_arena_allocate(&aligner->arena, (size_t)count * sizeof *direction->candidates);
-    if (!direction->candidates) return no_memory(error);
+    if (!direction->candidates) return qkv_no_memory(error);
     for (int64_t i = 0; i < count; i++)
         direction->candidates[i] = (struct qkv_aligner_map){selected.maps[i].layer, selected.maps[i].head};
     direction->candidate_count = count;
@@ -113,7 +108,7 @@ struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_
     if (check_languages(run, reverse, error)) return NULL;
     struct qkv_aligner *aligner = calloc(1, sizeof *aligner);
     if (!aligner) {
-        no_memory(error);
+        qkv_no_memory(error);
         return NULL;
     }
     const struct qkv_run *const runs[] = {run, reverse};
@@ -175,7 +170,7 @@ static enum qkv_status make_map(const struct qkv_aligner *aligner, struct forced
     struct qkv_attention_map weights = selected.maps[0];
     if ((aligner->options.norms && !qkv_map_normalize(&weights, &slot->scratch)) ||
         !qkv_word_map_make(&weights, &labels, aligner->options.reading, &slot->scratch, words))
-        return no_memory(&slot->error);
+        return qkv_no_memory(&slot->error);
     return QKV_OK;
 }
 
@@ -194,7 +189,7 @@ static enum qkv_status draw_pair(const struct qkv_aligner *aligner, struct force
         if (forced[d]->has_report) continue;
         if (!forced[d]->reason) return QKV_OK;
         pair->reason = qkv_arena_string(&slot->results, forced[d]->reason);
-        return pair->reason ? QKV_OK : no_memory(&slot->error);
+        return pair->reason ? QKV_OK : qkv_no_memory(&slot->error);
     }
     for (int d = 0; d < aligner->direction_count; d++)
         if (make_map(aligner, slot, forced[d], aligner->direction[d].map, &map[d])) return QKV_INVALID;
@@ -204,7 +199,7 @@ static enum qkv_status draw_pair(const struct qkv_aligner *aligner, struct force
         return QKV_INVALID;
     size_t bytes = (size_t)drawn.count * sizeof *drawn.links;
     struct qkv_alignment_link *links = qkv_arena_allocate(&slot->results, bytes);
-    if (!links) return no_memory(&slot->error);
+    if (!links) return qkv_no_memory(&slot->error);
     memcpy(links, drawn.links, bytes);
     pair->links = (struct qkv_alignment){.links = links, .count = drawn.count};
     return QKV_OK;
@@ -274,7 +269,7 @@ static enum qkv_status add_agreements(struct forced_slot *slot, const struct qkv
 {
     int64_t cells = maps->targets * maps->sources;
     double *mean = qkv_arena_zeroed(&slot->scratch, (size_t)cells * sizeof *mean);
-    if (!mean) return no_memory(&slot->error);
+    if (!mean) return qkv_no_memory(&slot->error);
     for (int64_t m = 0; m < count; m++)
         for (int64_t i = 0; i < cells; i++) mean[i] += maps[m].weights[i] / (double)count;
     for (int64_t m = 0; m < count; m++) {
@@ -298,7 +293,7 @@ static enum qkv_status add_counts(const struct job *job, struct forced_slot *slo
     struct qkv_alignment drawn;
     none.weights =
         qkv_arena_zeroed(&slot->scratch, (size_t)(none.targets * none.sources) * sizeof *none.weights);
-    if (!none.weights) return no_memory(&slot->error);
+    if (!none.weights) return qkv_no_memory(&slot->error);
     if (qkv_alignment_draw(job->direction ? &none : map, job->direction ? map : NULL, drawing,
                            options->threshold, &slot->scratch, &drawn, &slot->error))
         return QKV_INVALID;
@@ -316,7 +311,7 @@ static enum qkv_status add_pair(const struct job *job, struct forced_slot *slot,
     int64_t count = direction->candidate_count;
     qkv_arena_reset(&slot->scratch);
     struct qkv_word_map *maps = qkv_arena_allocate(&slot->scratch, (size_t)count * sizeof *maps);
-    if (!maps) return no_memory(&slot->error);
+    if (!maps) return qkv_no_memory(&slot->error);
     for (int64_t i = 0; i < count; i++) {
         if (make_map(job->aligner, slot, forced, direction->candidates[i], &maps[i]) ||
             (job->rule == QKV_HEAD_RULE_GOLD && add_counts(job, slot, &maps[i], gold, &sums[i])))
@@ -394,7 +389,7 @@ enum qkv_status qkv_aligner_choose(struct qkv_aligner *aligner, int direction, e
     struct job job = {.aligner = aligner, .pairs = pairs, .direction = direction, .rule = rule};
     job.sums = qkv_arena_zeroed(&arena, (size_t)sums * sizeof *job.sums);
     enum qkv_status status =
-        job.sums ? qkv_forced_run(&aligner->slots, count, add_group, &job, error) : no_memory(error);
+        job.sums ? qkv_forced_run(&aligner->slots, count, add_group, &job, error) : qkv_no_memory(error);
     if (!status) status = find_best(&job, groups, chosen, error);
     qkv_arena_release(&arena);
     return status;

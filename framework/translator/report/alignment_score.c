@@ -1,5 +1,6 @@
 /* Scores the cross maps of attention reports, and of a run, against gold links. */
 #include "report/alignment_score.h"
+#include "core/memory.h"
 
 #include "report/collect.h"
 #include "report/words.h"
@@ -11,11 +12,6 @@
 /* The drawings that are scored. */
 static const enum qkv_alignment_drawing DRAWINGS[] = {QKV_DRAWING_TARGET, QKV_DRAWING_UNION};
 enum { SCORED_DRAWINGS = sizeof DRAWINGS / sizeof *DRAWINGS };
-
-static enum qkv_status no_memory(struct qkv_error *error)
-{
-    return qkv_error_set(error, "out of memory for alignment scores");
-}
 
 /* Lists the cross maps to score: for each layer its heads and, if there are several, their mean; last, the mean of all, if
  * there are several layers or heads. */
@@ -31,7 +27,7 @@ static enum qkv_status select_maps(const struct qkv_attention_report *report, st
         return QKV_INVALID;
     *count = 0;
     *maps = qkv_arena_allocate(arena, (size_t)(heads.map_count + layers.map_count + 1) * sizeof **maps);
-    if (!*maps) return no_memory(error);
+    if (!*maps) return qkv_no_memory(error);
     for (int64_t l = 0, h = 0; l < layers.map_count; l++) {
         while (h < heads.map_count && heads.maps[h].layer == layers.maps[l].layer)
             (*maps)[(*count)++] = heads.maps[h++];
@@ -47,7 +43,7 @@ static enum qkv_status begin(struct qkv_alignment_score *score, const struct qkv
 {
     int64_t results = SCORED_DRAWINGS * QKV_READINGS * count;
     score->results = calloc((size_t)results, sizeof *score->results);
-    if (!score->results) return no_memory(error);
+    if (!score->results) return qkv_no_memory(error);
     score->count = results;
     for (int64_t i = 0; i < results; i++) {
         score->results[i].drawing = DRAWINGS[i / count / QKV_READINGS];
@@ -77,7 +73,7 @@ static enum qkv_status add(struct qkv_alignment_score *score, const struct qkv_a
         struct qkv_word_map map;
         struct qkv_alignment drawn;
         if (!qkv_word_map_make(&maps[i % count], &labels, result->reading, arena, &map))
-            return no_memory(error);
+            return qkv_no_memory(error);
         if (qkv_alignment_draw(&map, NULL, result->drawing, 0, arena, &drawn, error)) return QKV_INVALID;
         qkv_alignment_count(result, &drawn, gold);
     }
@@ -123,7 +119,7 @@ enum qkv_status qkv_corpus_links(const struct qkv_corpus *corpus, const struct q
     struct qkv_arena arena = {0};
     struct qkv_tokens tokens = {0};
     struct qkv_word_counts *words = qkv_arena_allocate(&arena, (size_t)corpus->read * sizeof *words);
-    enum qkv_status status = words ? QKV_OK : qkv_error_set(error, "out of memory for alignment scores");
+    enum qkv_status status = words ? QKV_OK : qkv_no_memory(error);
     for (int64_t i = 0; words && i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
     if (!status) status = count_words(corpus, data, &tokens, words, error);
     if (!status) status = qkv_alignments_read(gold, links, from, words, corpus->read, error);

@@ -1,5 +1,6 @@
 /* Attention maps and heads: names, and selection of maps and means. */
 #include "qkv/attention_map.h"
+#include "core/memory.h"
 
 #include "report/writer.h"
 
@@ -268,8 +269,7 @@ enum qkv_status qkv_attention_select(const struct qkv_attention_report *report, 
         if (complete && selection.count == before)
             return report_missing(kind, layer, head, extents[kind], error);
     }
-    if (!complete)
-        return qkv_error_set(error, "out of memory for %lld attention maps", (long long)report->map_count);
+    if (!complete) return qkv_no_memory(error);
     if (!selection.count) return qkv_error_set(error, "the report has no attention maps to select from");
     *selected = *report;
     selected->maps = selection.maps;

@@ -54,7 +54,7 @@ struct qkv_attention_collector *qkv_attention_collector_new(const struct qkv_mod
     if (collector) collector->graph = qkv_graph_new(model->parameters.dtype);
     if (!collector || !collector->graph) {
         free(collector);
-        qkv_error_set(error, "out of memory for attention maps");
+        qkv_no_memory(error);
         return NULL;
     }
     collector->model = model;
@@ -91,11 +91,6 @@ enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attention_colle
     enum qkv_status status = qkv_value_norms_init(&collector->own_norms, collector->model, ~0u, error);
     collector->norms = status ? NULL : &collector->own_norms;
     return status;
-}
-
-static enum qkv_status no_memory(struct qkv_error *error)
-{
-    return qkv_error_set(error, "out of memory for attention maps");
 }
 
 /* Whether the decoder outputs the last target token without reading it. */
@@ -152,7 +147,7 @@ static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64
     struct qkv_ids *source = qkv_arena_allocate(&collector->arena, (size_t)count * sizeof *source);
     struct qkv_ids *target = qkv_arena_allocate(&collector->arena, (size_t)count * sizeof *target);
     struct qkv_batch_view view;
-    if (!source || !target) return no_memory(error);
+    if (!source || !target) return qkv_no_memory(error);
     for (int64_t i = 0; i < count; i++) {
         if (check_length(collector->model, &pairs[i], error)) return QKV_INVALID;
         source[i] = pairs[i].source;
@@ -160,7 +155,7 @@ static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64
     }
     qkv_graph_reset(collector->graph);
     if (qkv_batch_make(&collector->batch, count, source, target, error)) return QKV_INVALID;
-    if (!mask_sources(collector, count, pairs)) return no_memory(error);
+    if (!mask_sources(collector, count, pairs)) return qkv_no_memory(error);
     qkv_batch_shard(&collector->batch, 0, 1, &view);
     collector->trace = (struct qkv_trace){0};
     /* Stops at hidden states: attention needs no probabilities of target words, which take most of the time. */
@@ -218,7 +213,7 @@ static enum qkv_status make_map(struct qkv_attention_collector *collector, const
             model->interface->name, (long long)part->layer, qkv_attention_kind_name(kind),
             (long long)map->rows, (long long)map->columns, (long long)rows, (long long)columns);
     double *numbers = qkv_arena_allocate(&collector->arena, (size_t)(rows * columns) * sizeof *numbers);
-    if (!weights || !numbers) return no_memory(error);
+    if (!weights || !numbers) return qkv_no_memory(error);
     for (int64_t i = 0; i < rows * columns; i++)
         numbers[i] = qkv_dtype_get(model->parameters.dtype, weights, i);
     map->weights = numbers;
@@ -234,7 +229,7 @@ static enum qkv_status fill_maps(struct qkv_attention_collector *collector, unsi
     for (part = collector->trace.first; part; part = part->next)
         if (part->role == QKV_PART_WEIGHTS && kinds & 1u << part->attention) capacity += part->heads;
     struct qkv_attention_map *maps = qkv_arena_allocate(&collector->arena, (size_t)capacity * sizeof *maps);
-    if (!maps) return no_memory(error);
+    if (!maps) return qkv_no_memory(error);
     report->maps = maps;
     for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
         for (part = collector->trace.first; part; part = part->next) {
@@ -301,7 +296,7 @@ enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector,
     for (int64_t i = 0; i < count; i++) {
         if (!name_tokens(&collector->arena, &pairs[i], &reports[i]) ||
             !name_silent_heads(collector, &reports[i]))
-            return no_memory(error);
+            return qkv_no_memory(error);
         if (fill_maps(collector, kinds, i, &reports[i], error)) return QKV_INVALID;
     }
     if (collector->norms &&

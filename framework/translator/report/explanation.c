@@ -367,7 +367,7 @@ enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
     if (check_origin(&o, error)) return QKV_INVALID;
     o.terms = qkv_arena_allocate(arena, (size_t)(o.x.step->columns + 2) * sizeof *o.terms);
     if (o.terms) add_terms(&o);
-    if (!o.terms || o.failed) return qkv_error_set(error, "out of memory for the terms of a number");
+    if (!o.terms || o.failed) return qkv_no_memory(error);
     terms->terms = o.count ? o.terms : NULL;
     terms->count = o.count;
     for (int64_t i = 0; i < o.count; i++) terms->sum += o.terms[i].value;

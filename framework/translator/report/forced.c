@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum qkv_status no_memory(struct qkv_error *error)
-{
-    return qkv_error_set(error, "out of memory for word alignment");
-}
-
 /* ---- slots ---- */
 
 enum qkv_status qkv_forced_open(struct forced_slots *slots, struct qkv_workers *workers,
@@ -20,7 +15,7 @@ enum qkv_status qkv_forced_open(struct forced_slots *slots, struct qkv_workers *
 {
     *slots = (struct forced_slots){.workers = workers, .count = qkv_workers_count(workers)};
     slots->slot = calloc((size_t)slots->count, sizeof *slots->slot);
-    if (!slots->slot) return no_memory(error);
+    if (!slots->slot) return qkv_no_memory(error);
     for (int i = 0; i < slots->count; i++)
         for (int d = 0; d < 2 && runs[d]; d++) {
             struct forced_passes *passes = &slots->slot[i].passes[d];
@@ -102,12 +97,12 @@ static enum qkv_status encode(struct forced_passes *passes, const char *text, si
     int32_t *ids = qkv_arena_allocate(&passes->arena, (size_t)count * sizeof *ids);
     int64_t *word = qkv_arena_allocate(&passes->arena, (size_t)count * sizeof *word);
     const char **texts = qkv_arena_allocate(&passes->arena, (size_t)count * sizeof *texts);
-    if (!ids || !word || !texts) return no_memory(error);
+    if (!ids || !word || !texts) return qkv_no_memory(error);
     for (int64_t i = 0; i < count; i++) {
         ids[i] = sentence->ids[i];
         word[i] = sentence->tokens.word[i];
         texts[i] = passes->has_texts ? qkv_arena_string(&passes->arena, sentence->tokens.token[i]) : "";
-        if (!texts[i]) return no_memory(error);
+        if (!texts[i]) return qkv_no_memory(error);
     }
     *side = (struct encoded_side){{count, ids}, word, texts};
     return QKV_OK;
@@ -151,7 +146,7 @@ enum qkv_status qkv_forced_collect(struct forced_slot *slot, int direction, int6
         pairs[i] = (struct forced_pair){.words = {source.word, target.word}};
         if (!source.ids.length || !target.ids.length) continue;
         pairs[i].has_report = fits(passes, &encoded[known], direction == 1, &pairs[i]);
-        if (!pairs[i].has_report && !pairs[i].reason) return no_memory(&slot->error);
+        if (!pairs[i].has_report && !pairs[i].reason) return qkv_no_memory(&slot->error);
         known += pairs[i].has_report;
     }
     if (!known) return QKV_OK;

@@ -210,7 +210,7 @@ static enum qkv_status find_best_head(const struct qkv_explanation *explanation,
     struct qkv_attention_report all, best;
     if (!qkv_explanation_content(explanation, QKV_STEP_WEIGHTS))
         return qkv_error_set(error, "the explanation has no attention weights: there is no best head");
-    if (!report_of_explanations(&job, &all)) return qkv_error_set(error, "out of memory for an explanation");
+    if (!report_of_explanations(&job, &all)) return qkv_no_memory(error);
     if (qkv_attention_select(&all, 0, QKV_ATTENTION_EACH, QKV_ATTENTION_BEST, arena, &best, error))
         return QKV_INVALID;
     *head = best.maps[0].head;
@@ -227,7 +227,7 @@ enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation,
                              explanation->first_head,
                              (long long)(explanation->first_head + explanation->heads - 1));
     struct qkv_step *steps = qkv_arena_allocate(arena, (size_t)explanation->step_count * sizeof *steps);
-    if (!steps) return qkv_error_set(error, "out of memory for an explanation");
+    if (!steps) return qkv_no_memory(error);
     for (int64_t i = 0; i < explanation->step_count; i++) {
         steps[i] = explanation->steps[i];
         if (steps[i].heads <= 1) continue;
@@ -337,7 +337,7 @@ static enum qkv_status render(struct format_job job, const struct qkv_format *fo
     }
     if (!out.failed && !status) status = write(&job, &out, error);
     qkv_arena_release(&arena);
-    if (!status && out.failed) status = qkv_error_set(error, "out of memory while writing %s", format->name);
+    if (!status && out.failed) status = qkv_no_memory(error);
     if (status) {
         free(out.data);
         return status;

@@ -14,11 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum qkv_status no_memory(struct qkv_error *error)
-{
-    return qkv_error_set(error, "out of memory for the measures of heads");
-}
-
 static const struct qkv_head_measure_info MEASURES[] = {
 #define HEAD_MEASURE(id, name, title, digits, factor, help) {#name, title, help, digits, factor},
 #include "qkv/head_measures.def"
@@ -151,7 +146,7 @@ static enum qkv_status add_reading(const struct qkv_word_map *map, const struct 
 {
     struct qkv_alignment drawn;
     double *ideal = qkv_arena_allocate(arena, (size_t)map->sources * sizeof *ideal);
-    if (!ideal) return no_memory(error);
+    if (!ideal) return qkv_no_memory(error);
     if (qkv_alignment_draw(map, NULL, QKV_DRAWING_TARGET, 0, arena, &drawn, error)) return QKV_INVALID;
     qkv_alignment_count(&sums->counted[reading], &drawn, gold);
     for (int64_t target = 0; target < map->targets; target++) {
@@ -174,7 +169,7 @@ static enum qkv_status add_links(const struct head_maps *maps, const struct alig
             add_reading(&words, maps->gold, (enum qkv_alignment_reading)reading, arena, sums, error))
             return QKV_INVALID;
     }
-    return complete ? QKV_OK : no_memory(error);
+    return complete ? QKV_OK : qkv_no_memory(error);
 }
 
 /* ---- all maps of a pair ---- */
@@ -245,8 +240,7 @@ static enum qkv_status gradients_init(struct head_gradients *gradients, const st
     *gradients = (struct head_gradients){.model = model, .graph = qkv_graph_new(parameters->dtype)};
     gradients->parameters = calloc((size_t)parameters->elements, qkv_dtype_size(parameters->dtype));
     gradients->of_mask = calloc((size_t)qkv_model_head_count(model), sizeof *gradients->of_mask);
-    if (!gradients->graph || !gradients->parameters || !gradients->of_mask)
-        return qkv_error_set(error, "out of memory for the gradients of heads");
+    if (!gradients->graph || !gradients->parameters || !gradients->of_mask) return qkv_no_memory(error);
     qkv_graph_share_memory(gradients->graph, true);
     qkv_graph_bind(gradients->graph, parameters, gradients->parameters, false);
     return QKV_OK;
@@ -383,12 +377,12 @@ static enum qkv_status measure_maps(struct measuring *m, struct qkv_error *error
 {
     int64_t heads = m->measured->count, groups = (m->corpus->count + FORCED_MAX - 1) / FORCED_MAX;
     m->sums = qkv_arena_zeroed(&m->arena, (size_t)(groups * heads) * sizeof *m->sums);
-    if (!m->sums) return no_memory(error);
+    if (!m->sums) return qkv_no_memory(error);
     if (qkv_forced_open(&m->slots, m->options->workers, (const struct qkv_run *const[]){m->run, NULL},
                         (const struct value_norms *const[]){NULL, NULL}, error))
         return QKV_INVALID;
     m->gradients = qkv_arena_zeroed(&m->arena, (size_t)m->slots.count * sizeof *m->gradients);
-    if (!m->gradients) return no_memory(error);
+    if (!m->gradients) return qkv_no_memory(error);
     for (int i = 0; i < m->slots.count; i++) {
         m->slots.slot[i].passes[0].kinds = 0; /* all */
         m->slots.slot[i].passes[0].has_texts = true;
@@ -460,7 +454,7 @@ static enum qkv_status measure(struct measuring *m, struct qkv_error *error)
     if (!measured->count)
         return qkv_error_set(error, "%s: the model has no attention, and so no heads", m->run->path);
     measured->heads = calloc((size_t)measured->count, sizeof *measured->heads);
-    if (!measured->heads) return no_memory(error);
+    if (!measured->heads) return qkv_no_memory(error);
     for (int64_t i = 0; i < measured->count; i++) measured->heads[i].head = qkv_model_head(model, i);
     if (m->options->links && qkv_corpus_links(m->corpus, &m->run->config.data, m->options->links,
                                               m->options->links_from, &m->gold, error))

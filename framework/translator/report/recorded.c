@@ -1,4 +1,5 @@
 /* The parts that a pass recorded, and norms of values from them. */
+#include "core/memory.h"
 #include "graph/attention_rule.h"
 #include "graph/graph.h"
 #include "models/network.h"
@@ -74,11 +75,6 @@ static void multiply_rows(const struct qkv_parameters *parameters, struct qkv_ro
         }
 }
 
-static enum qkv_status no_memory(struct qkv_error *error)
-{
-    return qkv_error_set(error, "out of memory for the norms of values");
-}
-
 /* Computes G of a head. In a recurrent network the values are the memory. */
 static enum qkv_status add_head(struct value_norms *norms, struct qkv_head head, struct qkv_error *error)
 {
@@ -92,7 +88,7 @@ static enum qkv_status add_head(struct value_norms *norms, struct qkv_head head,
     int64_t outputs = rows.parameter->shape.size[1];
     double *gram = qkv_arena_allocate(&norms->arena, (size_t)(rows.count * rows.count) * sizeof *gram);
     double *values = qkv_arena_allocate(&norms->arena, (size_t)(rows.count * outputs) * sizeof *values);
-    if (!gram || !values) return no_memory(error);
+    if (!gram || !values) return qkv_no_memory(error);
     multiply_rows(&norms->model->parameters, rows, values, gram);
     norms->heads[norms->count++] = (struct head_norm){head, rows.count, gram};
     return QKV_OK;
@@ -104,7 +100,7 @@ enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv
     int64_t count = qkv_model_head_count(model);
     *norms = (struct value_norms){.model = model};
     norms->heads = qkv_arena_allocate(&norms->arena, (size_t)count * sizeof *norms->heads);
-    enum qkv_status status = norms->heads ? QKV_OK : no_memory(error);
+    enum qkv_status status = norms->heads ? QKV_OK : qkv_no_memory(error);
     for (int64_t i = 0; i < count && !status; i++) {
         const struct qkv_head head = qkv_model_head(model, i);
         if (kinds & 1u << head.attention) status = add_head(norms, head, error);
@@ -161,7 +157,7 @@ static double *compute_norms(struct pass_norms *pass, const struct head_norm *he
     double *norms = qkv_arena_allocate(pass->arena, (size_t)keys * sizeof *norms);
     double *product = qkv_arena_allocate(pass->arena, (size_t)head->width * sizeof *product);
     if (!pass->values || !norms || !product) {
-        no_memory(pass->recorded.error);
+        qkv_no_memory(pass->recorded.error);
         return NULL;
     }
     /* Consecutive heads share keys and values. */
@@ -202,12 +198,12 @@ static enum qkv_status multiply_maps(struct qkv_attention_report *report, struct
 {
     struct qkv_attention_map *maps =
         qkv_arena_allocate(pass->arena, (size_t)report->map_count * sizeof *maps);
-    if (!maps) return no_memory(pass->recorded.error);
+    if (!maps) return qkv_no_memory(pass->recorded.error);
     for (int64_t m = 0; m < report->map_count; m++) {
         maps[m] = report->maps[m];
         int64_t columns = maps[m].columns, cells = maps[m].rows * columns;
         double *weights = qkv_arena_allocate(pass->arena, (size_t)cells * sizeof *weights);
-        if (!weights) return no_memory(pass->recorded.error);
+        if (!weights) return qkv_no_memory(pass->recorded.error);
         const double *norm = norms_of_map(pass, &maps[m]);
         if (!norm) return QKV_INVALID;
         for (int64_t i = 0; i < cells; i++) weights[i] = maps[m].weights[i] * norm[i % columns];
@@ -224,7 +220,7 @@ enum qkv_status qkv_value_norms_apply(const struct value_norms *norms, const str
     struct pass_norms pass = {
         .norms = norms, .recorded = {norms->model, trace, "norms of values", error}, .arena = arena};
     pass.of_head = qkv_arena_zeroed(arena, (size_t)norms->count * sizeof *pass.of_head);
-    if (!pass.of_head) return no_memory(error);
+    if (!pass.of_head) return qkv_no_memory(error);
     for (int64_t i = 0; i < count; i++)
         for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
             pass.keys[kind] += key_count(&reports[i], kind);

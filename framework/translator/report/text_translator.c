@@ -24,7 +24,7 @@ struct qkv_text_translator *qkv_text_translator_open(const char *folder, const c
 {
     struct qkv_text_translator *t = calloc(1, sizeof *t);
     if (!t) {
-        qkv_error_set(error, "out of memory for a translator");
+        qkv_no_memory(error);
         return NULL;
     }
     if (qkv_run_open(&t->run, folder, checkpoint, QKV_FLOAT32, error)) {
@@ -52,7 +52,7 @@ const char *qkv_text_translator_run(struct qkv_text_translator *t, const char *t
     const char *translation =
         tokens ? qkv_detokenize(&t->run.config.data.trg, best->length, tokens, &t->arena) : NULL;
     if (!translation) {
-        qkv_error_set(error, "out of memory for a translation");
+        qkv_no_memory(error);
         return NULL;
     }
     t->pair = (struct qkv_attention_pair){

@@ -1,6 +1,7 @@
 /* Converts attention between tokens to attention between words, and rows of weights to distributions. */
 #include "report/words.h"
 
+#include "core/memory.h"
 #include "core/numbers.h"
 #include "data/bpe.h"
 #include "report/writer.h"
@@ -48,7 +49,7 @@ enum qkv_status qkv_attention_normalize(const struct qkv_attention_report *repor
         maps[i] = report->maps[i];
         complete = qkv_map_normalize(&maps[i], arena);
     }
-    if (!complete) return qkv_error_set(error, "out of memory for attention maps");
+    if (!complete) return qkv_no_memory(error);
     *normalized = *report;
     normalized->maps = maps;
     return QKV_OK;
@@ -208,7 +209,7 @@ enum qkv_status qkv_attention_merge_words(const struct qkv_attention_report *rep
 {
     if (qkv_report_check_tokens(report, error)) return QKV_INVALID;
     if (merge(report, words, arena, merged)) return QKV_OK;
-    return qkv_error_set(error, "out of memory for attention between words");
+    return qkv_no_memory(error);
 }
 
 /* ---- word maps ---- */
@@ -250,7 +251,7 @@ enum qkv_status qkv_alignment_labels(const struct qkv_attention_report *report,
         labels->rows[reading] = (struct word_labels){row, rows, targets};
         complete = complete && row;
     }
-    return complete ? QKV_OK : qkv_error_set(error, "out of memory for word alignment");
+    return complete ? QKV_OK : qkv_no_memory(error);
 }
 
 bool qkv_word_map_make(const struct qkv_attention_map *map, const struct alignment_labels *labels,

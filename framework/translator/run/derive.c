@@ -98,7 +98,7 @@ static enum qkv_status load(struct averaging *a, const char *name, struct qkv_st
     struct qkv_run *run = &a->run;
     struct qkv_parameters *parameters = &run->model->parameters;
     const char *path = qkv_run_file(&run->arena, run->path, name);
-    if (!path) return qkv_error_set(a->error, "out of memory for run %s", run->path);
+    if (!path) return qkv_no_memory(a->error);
     if (qkv_checkpoint_load(path, parameters, NULL, state, a->error) ||
         qkv_provenance_check(state, &run->config, QKV_KEYS_FIXED_BY_MODEL, &run->source, &run->target, path,
                              a->error))
@@ -144,8 +144,7 @@ static enum qkv_status average_and_save(struct averaging *a, int64_t count, cons
     if (choose(a, count)) return QKV_INVALID;
     const char *path = qkv_arena_format(&a->run.arena, "%s/%s.safetensors", a->run.path, name);
     a->sum = calloc((size_t)parameters->elements, sizeof *a->sum);
-    enum qkv_status status =
-        path && a->sum ? compute_mean(a, &state) : qkv_error_set(a->error, "out of memory for an average");
+    enum qkv_status status = path && a->sum ? compute_mean(a, &state) : qkv_no_memory(a->error);
     if (!status) status = qkv_checkpoint_save(path, parameters, NULL, &state, a->error);
     qkv_state_release(&state);
     free(a->sum);
@@ -197,7 +196,7 @@ static enum qkv_status copy_file(struct qkv_run *run, const char *name, const ch
     struct qkv_file_writer writer;
     const char *from = qkv_run_file(&run->arena, run->path, name),
                *to = qkv_run_file(&run->arena, output, name);
-    if (!from || !to) return qkv_error_set(error, "out of memory for run %s", run->path);
+    if (!from || !to) return qkv_no_memory(error);
     if (!qkv_path_exists(from)) return QKV_OK;
     FILE *file = qkv_file_stream(from, true, error);
     if (!file) return QKV_INVALID;
@@ -227,7 +226,7 @@ static void remove_folder(struct qkv_run *run, const char *output, const char *b
 static enum qkv_status write_run(struct qkv_run *run, const char *output, struct qkv_error *error)
 {
     const char *best = qkv_run_file(&run->arena, output, QKV_RUN_BEST);
-    if (!best) return qkv_error_set(error, "out of memory for run %s", output);
+    if (!best) return qkv_no_memory(error);
     if (make_folder(output, error)) return QKV_INVALID;
     enum qkv_status status = qkv_checkpoint_save_int8(best, &run->model->parameters, &run->state, error);
     for (int i = 0; i < COPIED_COUNT && !status; i++) status = copy_file(run, COPIED[i], output, error);

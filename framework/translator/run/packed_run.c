@@ -147,7 +147,7 @@ static enum qkv_status give(struct block *block, unsigned char **bytes, size_t *
 {
     if (block->failed) {
         free(block->bytes);
-        return qkv_error_set(error, "out of memory for the packed run");
+        return qkv_no_memory(error);
     }
     *bytes = block->bytes;
     *size = block->size;

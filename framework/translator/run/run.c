@@ -30,7 +30,7 @@ enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error
     bool exists = path && qkv_path_exists(path);
     FILE *file = exists ? qkv_file_stream(path, true, error) : NULL;
     qkv_arena_release(&arena);
-    if (!path) return qkv_error_set(error, "out of memory for run %s", folder);
+    if (!path) return qkv_no_memory(error);
     if (!exists) return QKV_OK; /* version 1 */
     if (!file) return QKV_INVALID;
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
@@ -234,7 +234,7 @@ enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct
     struct checking checking = {.state = state, .config = config, .path = path, .error = error};
     enum qkv_status status = qkv_config_each(config, when, check_key, &checking);
     qkv_arena_release(&checking.arena);
-    if (status) return checking.refused ? QKV_INVALID : qkv_error_set(error, "%s: out of memory", path);
+    if (status) return checking.refused ? QKV_INVALID : qkv_no_memory(error);
     for (int i = 0; i < SIDES; i++) {
         char text[CHECKSUM_SIZE];
         const char *codes = qkv_state_get(state, CODES_KEYS[i]);
@@ -270,7 +270,7 @@ enum qkv_status qkv_provenance_check_text(const struct qkv_state *state, const s
     enum qkv_status status = QKV_OK;
     describe(text, description);
     if (!of_file || !of_text)
-        status = qkv_error_set(error, "%s: out of memory", path);
+        status = qkv_no_memory(error);
     else if (old_file && old_text && strcmp(old_text, description) != 0)
         status =
             qkv_error_set(error,
@@ -322,7 +322,7 @@ enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *confi
     if (stat(folder, &status)) return qkv_error_set(error, "%s: %s", folder, strerror(errno));
     if (!S_ISDIR(status.st_mode)) return not_a_folder(folder, arena, error);
     const char *path = qkv_run_file(arena, folder, QKV_RUN_CONFIG);
-    if (!path) return qkv_error_set(error, "out of memory for run %s", folder);
+    if (!path) return qkv_no_memory(error);
     if (!qkv_path_exists(path)) return not_a_run(folder, arena, error);
     if (qkv_run_format_check(folder, error) || qkv_file_check(path, error)) return QKV_INVALID;
     struct qkv_messages messages = {0};
@@ -345,7 +345,7 @@ enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_config *data,
         const char *kept = qkv_run_file(&arena, folder, pieces[side]);
         texts[side]->bpe = bpe[side] = path && kept ? qkv_bpe_load(path, error) : NULL;
         failed = !bpe[side];
-        if (!path || !kept) qkv_error_set(error, "out of memory for run %s", folder);
+        if (!path || !kept) qkv_no_memory(error);
         if (!failed && texts[side]->bpe_min_freq > 0) failed = qkv_bpe_load_pieces(bpe[side], kept, error);
     }
     qkv_arena_release(&arena);
@@ -382,8 +382,7 @@ static enum qkv_status open_parts(struct qkv_run *run, const char *checkpoint, e
     const char *source = qkv_run_file(&run->arena, run->path, QKV_RUN_SOURCE);
     const char *target = qkv_run_file(&run->arena, run->path, QKV_RUN_TARGET);
     run->checkpoint = choose_checkpoint(run, checkpoint);
-    if (!source || !target || !run->checkpoint)
-        return qkv_error_set(error, "out of memory for run %s", run->path);
+    if (!source || !target || !run->checkpoint) return qkv_no_memory(error);
     bool is_path = checkpoint && strchr(checkpoint, '/'); /* loading it reports why it cannot be read */
     if (!is_path && !qkv_path_exists(run->checkpoint)) return no_such_checkpoint(run, checkpoint, error);
     if (qkv_vocabulary_load(&run->source, source, error) || qkv_vocabulary_load(&run->target, target, error))
@@ -413,7 +412,7 @@ enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *
 {
     *run = (struct qkv_run){0};
     run->path = qkv_arena_string(&run->arena, path);
-    if (!run->path) return qkv_error_set(error, "out of memory for run %s", path);
+    if (!run->path) return qkv_no_memory(error);
     enum qkv_status status = open_parts(run, checkpoint, dtype, error);
     if (status) qkv_run_release(run);
     return status;
@@ -456,7 +455,7 @@ enum qkv_status qkv_snapshots_find(struct qkv_run *run, int64_t **updates, int64
         free(entries[i]);
     }
     free(entries);
-    if (!*updates) return qkv_error_set(error, "out of memory for run %s", run->path);
+    if (!*updates) return qkv_no_memory(error);
     if (*count) qsort(*updates, (size_t)*count, sizeof **updates, by_update);
     return QKV_OK;
 }
@@ -476,7 +475,7 @@ enum qkv_status qkv_snapshot_load(struct qkv_run *run, int64_t update, double *l
     char name[NUMBERED_NAME_SIZE];
     const char *path =
         qkv_run_file(&run->arena, run->path, qkv_numbered_name(name, NUMBERED_SNAPSHOT, update));
-    if (!path) return qkv_error_set(error, "out of memory for run %s", run->path);
+    if (!path) return qkv_no_memory(error);
     enum qkv_status status = qkv_checkpoint_load(path, parameters, NULL, &state, error);
     if (!status)
         status = qkv_provenance_check(&state, &run->config, QKV_KEYS_FIXED_BY_MODEL, &run->source,

@@ -87,7 +87,7 @@ enum qkv_status qkv_training_log_read(struct qkv_training_log *log, const char *
     bool exists = path && qkv_path_exists(path);
     FILE *file = exists ? qkv_file_stream(path, true, error) : NULL;
     qkv_arena_release(&arena);
-    if (!path) return qkv_error_set(error, "%s: out of memory", folder);
+    if (!path) return qkv_no_memory(error);
     if (!exists) return QKV_OK;
     if (!file) return QKV_INVALID;
     char *line = NULL;
@@ -135,7 +135,7 @@ enum qkv_status qkv_training_log_speed(const struct qkv_training_log *log, doubl
     int64_t count = 0;
     double *speeds = malloc((size_t)(log->intervals + 1) * sizeof *speeds);
     *speed = 0;
-    if (!speeds) return qkv_error_set(error, "out of memory");
+    if (!speeds) return qkv_no_memory(error);
     for (int64_t i = 0; i < log->intervals; i++)
         if (log->interval[i].tokens_per_second > 0) speeds[count++] = log->interval[i].tokens_per_second;
     qsort(speeds, (size_t)count, sizeof *speeds, compare_ascending);

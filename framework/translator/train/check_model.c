@@ -1,5 +1,6 @@
 /* The gradient check of the model that a config describes, or that a run has trained. */
 #include "check/check.h"
+#include "core/memory.h"
 #include "models/network.h"
 #include "qkv/run.h"
 #include "qkv/trainer.h"
@@ -45,7 +46,7 @@ static enum qkv_status read_data(struct data *data, const struct qkv_config *con
     if (qkv_corpus_encode(&data->corpus, data->source, data->target, error)) return QKV_INVALID;
     int64_t count = sentences < data->corpus.count ? sentences : data->corpus.count;
     struct qkv_ids *ids = malloc(2 * (size_t)count * sizeof *ids);
-    if (!ids) return qkv_error_set(error, "out of memory for a batch");
+    if (!ids) return qkv_no_memory(error);
     for (int64_t i = 0; i < count; i++) {
         const struct qkv_corpus_side *side[2] = {&data->corpus.source, &data->corpus.target};
         for (int k = 0; k < 2; k++)
@@ -120,7 +121,7 @@ static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const stru
     struct qkv_parameters *parameters = &loss->model->parameters;
     loss->graph = qkv_graph_new(dtype);
     loss->gradients = calloc((size_t)parameters->elements, sizeof(double));
-    if (!loss->graph || !loss->gradients) return qkv_error_set(error, "out of memory for a model");
+    if (!loss->graph || !loss->gradients) return qkv_no_memory(error);
     if (!model->run) set_values(parameters, seed);
     if (model->run && copy_values(parameters, model->run, error)) return QKV_INVALID;
     const struct qkv_random random = {.seed = seed};
@@ -179,7 +180,7 @@ enum qkv_status qkv_check_model(struct qkv_check_report *report, const struct qk
     int32_t *labels = NULL;
     enum qkv_status status = qkv_network_check(&model->config->model, error);
     if (!status) status = read_data(&data, model->config, model->run, model->sentences, error);
-    if (!status && !(labels = mislabel(&data, &mislabelled))) status = qkv_error_set(error, "out of memory");
+    if (!status && !(labels = mislabel(&data, &mislabelled))) status = qkv_no_memory(error);
     for (int i = 0; !status && i < LOSSES; i++)
         status = build(&loss[i], i == FLOAT32 ? QKV_FLOAT32 : QKV_FLOAT64, model, &data,
                        i == FLOAT64_WRONG_LABELS ? &mislabelled : &data.view, options->seed, error);

@@ -6,6 +6,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "core/file.h"
+#include "core/memory.h"
 #include "core/numbers.h"
 #include "run/checkpoints.h"
 
@@ -184,7 +185,7 @@ static enum qkv_status save(struct training *training, const char *name, enum ki
     if (kind != RESUMABLE) qkv_optimizer_swap_average(&training->optimizer, parameters);
     enum qkv_status status;
     if (!path)
-        status = qkv_error_set(error, "out of memory");
+        status = qkv_no_memory(error);
     else if (kind == HALF)
         status = qkv_checkpoint_save_half(path, parameters, &state, error);
     else
@@ -425,7 +426,7 @@ enum qkv_status qkv_final_average(struct training *training, struct qkv_train_av
     int64_t count = count_of(training);
     if (!count) return QKV_OK;
     const char *path = path_of_average(training);
-    if (!path) return qkv_error_set(error, "out of memory");
+    if (!path) return qkv_no_memory(error);
     enum qkv_status status =
         qkv_run_average(training->folder, QKV_AVERAGE_BEST, count, "average", &average->checkpoints, error);
     if (status) return status;
@@ -482,7 +483,7 @@ static enum qkv_status restore_average(struct training *training, struct qkv_err
     bool is_wanted = training->config->testing.average > 0, is_done = is_finished(training);
     if (is_done && !is_wanted) return QKV_OK; /* keeps one of `qkv average` */
     const char *path = path_of_average(training);
-    if (!path) return qkv_error_set(error, "out of memory");
+    if (!path) return qkv_no_memory(error);
     if (is_done && is_of_best(training, path)) {
         training->kept_average.checkpoints = count_of(training);
         return QKV_OK;

@@ -141,7 +141,7 @@ static struct qkv_evaluator *evaluator_new(struct qkv_ensemble ensemble, const s
     if (check_arguments(model, corpus, target, testing, error)) return NULL;
     struct qkv_evaluator *e = calloc(1, sizeof *e);
     if (!e) {
-        qkv_error_set(error, "out of memory for an evaluation");
+        qkv_no_memory(error);
         return NULL;
     }
     *e = (struct qkv_evaluator){
@@ -155,7 +155,7 @@ static struct qkv_evaluator *evaluator_new(struct qkv_ensemble ensemble, const s
         return NULL;
     }
     if (!make_slots(e))
-        qkv_error_set(error, "out of memory for an evaluation");
+        qkv_no_memory(error);
     else if ((e->translator = qkv_translator_new_ensemble(e->ensemble, workers, error)))
         return e;
     qkv_evaluator_free(e);
@@ -286,8 +286,7 @@ static enum qkv_status score_by_steps(struct qkv_evaluator *e, struct slot *slot
     struct rows rows = {count, qkv_arena_allocate(&slot->arena, (size_t)count * sizeof *rows.sentence),
                         qkv_arena_allocate(&slot->arena, (size_t)count * sizeof *rows.parent),
                         qkv_arena_allocate(&slot->arena, (size_t)count * sizeof *rows.ids)};
-    if (!rows.sentence || !rows.parent || !rows.ids)
-        return qkv_error_set(&slot->error, "out of memory for an evaluation");
+    if (!rows.sentence || !rows.parent || !rows.ids) return qkv_no_memory(&slot->error);
     for (int64_t i = 0; i < count; i++) {
         rows.sentence[i] = i;
         if (view->target_length[i] > longest) longest = view->target_length[i];
@@ -410,7 +409,7 @@ static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scorer *s
         const char *reference = qkv_corpus_target(e->corpus, i);
         scorer->counts.exact_matches += equals_reference(e, i);
         e->translations[i] = text_of(e, &e->outputs[i]);
-        if (!e->translations[i]) return qkv_error_set(error, "out of memory for translations");
+        if (!e->translations[i]) return qkv_no_memory(error);
         if (qkv_scorer_add(scorer, e->translations[i], &reference, 1, error)) return QKV_INVALID;
     }
     return QKV_OK;

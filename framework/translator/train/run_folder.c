@@ -4,6 +4,7 @@
 
 #include "config/config_keys.h"
 #include "core/file.h"
+#include "core/memory.h"
 #include "core/system.h"
 
 #include <cjson/cJSON.h>
@@ -78,7 +79,7 @@ static enum qkv_status list_run_files(struct training *training, struct contents
         contents->has_last = contents->has_last || !strcmp(name, QKV_RUN_LAST);
         contents->has_model = contents->has_model || ends_in(name, ".safetensors");
         const char *path = file_of(training, name);
-        status = path ? qkv_file_check(path, error) : qkv_error_set(error, "out of memory");
+        status = path ? qkv_file_check(path, error) : qkv_no_memory(error);
     }
     if (!status && errno)
         status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
@@ -139,7 +140,7 @@ enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error
         bool of_old_run = is_run_file(entry->d_name) && !training->options->resume;
         if (!of_old_run && !is_temporary(entry->d_name)) continue;
         const char *path = file_of(training, entry->d_name);
-        if (!path) return qkv_error_set(error, "out of memory");
+        if (!path) return qkv_no_memory(error);
         if (unlink(path) != 0)
             status = qkv_error_set(error, "%s: cannot be removed: %s", path, strerror(errno));
     }
@@ -152,7 +153,7 @@ enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_er
 {
     struct qkv_file_writer writer;
     const char *path = file_of(training, QKV_RUN_CONFIG), *format = file_of(training, QKV_RUN_FORMAT_FILE);
-    if (!path || !format) return qkv_error_set(error, "out of memory");
+    if (!path || !format) return qkv_no_memory(error);
     if (qkv_file_begin(&writer, format, error)) return QKV_INVALID;
     fprintf(writer.file, "%d\n", QKV_RUN_FORMAT);
     if (qkv_file_commit(&writer, error)) return QKV_INVALID;

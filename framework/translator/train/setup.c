@@ -22,11 +22,6 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-static enum qkv_status no_memory(struct qkv_error *error)
-{
-    return qkv_error_set(error, "out of memory");
-}
-
 static const char *file_of(struct training *training, const char *name)
 {
     return qkv_run_file(&training->arena, training->folder, name);
@@ -52,7 +47,7 @@ static enum qkv_status compare_texts(const struct training *training, struct qkv
         const char *ours = key ? qkv_value_text(key, training->config, &arena) : NULL;
         const char *old = key ? qkv_value_text(key, &from->run.config, &arena) : NULL;
         if (!ours || !old)
-            status = no_memory(error);
+            status = qkv_no_memory(error);
         else if (strcmp(ours, old) != 0)
             status =
                 qkv_error_set(error,
@@ -96,7 +91,7 @@ static enum qkv_status open_warm_start(struct training *training, struct qkv_err
     struct qkv_error inner = {""};
     const char *checkpoint =
         is_folder || strchr(path, '/') ? path : qkv_arena_format(&training->arena, "./%s", path);
-    if (!checkpoint) return no_memory(error);
+    if (!checkpoint) return qkv_no_memory(error);
     enum qkv_status status =
         qkv_run_open(&from->run, folder, is_folder ? NULL : checkpoint, QKV_FLOAT32, &inner);
     if (status) {
@@ -105,7 +100,7 @@ static enum qkv_status open_warm_start(struct training *training, struct qkv_err
     }
     from->is_run = from->is_open = true;
     from->path = qkv_arena_string(&training->arena, from->run.checkpoint);
-    if (!from->path) return no_memory(error);
+    if (!from->path) return qkv_no_memory(error);
     from->has_old_vocabulary = !has_new;
     return from->has_old_vocabulary ? compare_texts(training, error) : QKV_OK;
 }
@@ -210,7 +205,7 @@ static enum qkv_status copy_run(struct training *training, struct qkv_error *err
     const struct qkv_safetensor **source =
         qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1) * sizeof(void *));
     bool *has_entries = qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1));
-    enum qkv_status status = tensors && source && has_entries ? QKV_OK : no_memory(error);
+    enum qkv_status status = tensors && source && has_entries ? QKV_OK : qkv_no_memory(error);
     if (!status) status = check_precision(from, error);
     for (int64_t p = 0; !status && p < old->count; p++)
         tensors[p] = (struct qkv_safetensor){old->list[p]->name, QKV_STORED_F32, old->list[p]->shape,
@@ -220,7 +215,7 @@ static enum qkv_status copy_run(struct training *training, struct qkv_error *err
         status = check_entries(training, entries[i], error);
     }
     if (!status && !qkv_weights_match(old->count, tensors, parameters, has_entries, source, &report))
-        status = no_memory(error);
+        status = qkv_no_memory(error);
     if (!status) status = qkv_weights_check(from->path, old->count, tensors, parameters, &report, error);
     for (int64_t p = 0; !status && p < parameters->count; p++)
         if (!has_entries[p])
@@ -283,7 +278,7 @@ static enum qkv_status load_vocabularies(struct training *training, const char *
 {
     const char *source = qkv_run_file(&training->arena, folder, QKV_RUN_SOURCE),
                *target = qkv_run_file(&training->arena, folder, QKV_RUN_TARGET);
-    if (!source || !target) return no_memory(error);
+    if (!source || !target) return qkv_no_memory(error);
     if (qkv_vocabulary_load(&training->source, source, error)) return QKV_INVALID;
     return qkv_vocabulary_load(&training->target, target, error);
 }
@@ -425,7 +420,7 @@ enum qkv_status qkv_training_agree(struct training *training, enum qkv_status st
     training->sent = qkv_arena_zeroed(&training->arena, (size_t)count * sizeof(int64_t));
     if (!training->wants_stop || !training->sent) {
         qkv_processes_abort(processes);
-        return qkv_error_set(error, "out of memory for %d processes", count);
+        return qkv_no_memory(error);
     }
     /* Version and kernels come first, because another build may send the later messages in another format. */
     struct qkv_handshake build = {0}, input = {0};
@@ -452,7 +447,7 @@ static enum qkv_status save_merges(struct training *training, struct qkv_error *
     for (int side = 0; side < 2; side++) {
         const struct qkv_bpe *bpe = training->bpe[side];
         const char *path = file_of(training, names[side]), *kept = file_of(training, pieces[side]);
-        if (!path || !kept) return no_memory(error);
+        if (!path || !kept) return qkv_no_memory(error);
         if (bpe && qkv_bpe_save(bpe, path, error)) return QKV_INVALID;
         int64_t minimum = side ? data->trg.bpe_min_freq : data->src.bpe_min_freq;
         if (bpe && minimum > 0 && qkv_bpe_save_pieces(bpe, kept, error)) return QKV_INVALID;
@@ -478,7 +473,7 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
     const char *last = file_of(training, QKV_RUN_LAST);
     struct qkv_state state = {0};
     struct qkv_error inner = {""};
-    if (!last) return no_memory(error);
+    if (!last) return qkv_no_memory(error);
     enum qkv_status status =
         qkv_checkpoint_load(last, &training->model->parameters, &training->optimizer.state, &state, error);
     if (!status) {
@@ -520,7 +515,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     training->best_temporary = file_of(training, QKV_RUN_BEST ".tmp");
     bool has_paths = training->metrics && training->best_temporary;
     bool has_folder = qkv_processes_rank(training->options->processes) == 0;
-    enum qkv_status status = has_paths ? QKV_OK : no_memory(error);
+    enum qkv_status status = has_paths ? QKV_OK : qkv_no_memory(error);
     if (!status) status = check_shards(training, error);
     if (!status && has_folder) status = qkv_run_folder_check(training, error);
     if (!status) status = qkv_training_prepare(training, error);
@@ -536,7 +531,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     }
     qkv_training_plan_epoch(training);
     const char *source = file_of(training, QKV_RUN_SOURCE), *target = file_of(training, QKV_RUN_TARGET);
-    if (!source || !target) return no_memory(error);
+    if (!source || !target) return qkv_no_memory(error);
     if (qkv_run_folder_clear(training, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->source, source, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->target, target, error)) return QKV_INVALID;

@@ -1,6 +1,7 @@
 #include "train/training.h"
 
 #include "config/config_keys.h"
+#include "core/memory.h"
 #include "core/system.h"
 #include "graph/internal.h"
 
@@ -275,7 +276,7 @@ static enum qkv_status report_unread(const struct training *training, struct qkv
     const struct qkv_train_listener *listener = listener_of(training);
     if (!listener->notice || !qkv_config_each_unread(training->config, listener->notice, listener->context))
         return QKV_OK;
-    return qkv_error_set(error, "out of memory");
+    return qkv_no_memory(error);
 }
 
 enum qkv_status qkv_train(const struct qkv_config *config, const struct qkv_train_options *options,
