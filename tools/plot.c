@@ -20,35 +20,31 @@ enum quantity { QUANTITY_LOSS, QUANTITY_LEARNING_RATE, QUANTITY_GRADIENT_NORM, Q
 
 enum curve_axis { CURVE_UPDATES, CURVE_TOKENS, CURVE_TIME };
 
-/* [count]; y is the mean over seeds, low and high the ends of its standard deviation. low NULL: one run. */
+/* A line of a chart, whose numbers are in the arena of the set, with the update of each point. y is the mean over seeds, low and
+ * high the ends of its standard deviation. */
 struct curve {
-    int64_t count;
-    double *update, *x, *y, *low, *high;
+    struct chart_line line;
+    double *update, *x, *y, *low, *high; /* low NULL: one run */
 };
 
 /* ---- the records of one run ---- */
 
-struct record {
-    struct qkv_log_place place;
-    double value;
-};
-
-static int64_t record_count(const struct recorded_run *run, enum quantity quantity)
+/* Finds record `i` of a quantity; NULL behind the last one. */
+static const struct qkv_log_place *record_at(const struct recorded_run *run, enum quantity quantity,
+                                             int64_t i, double *value)
 {
-    return quantity < QUANTITY_SCORES ? run->log.intervals : run->log.validations;
-}
-
-static struct record record_at(const struct recorded_run *run, enum quantity quantity, int64_t i)
-{
+    const struct qkv_training_log *log = &run->log;
+    if (i >= (quantity < QUANTITY_SCORES ? log->intervals : log->validations)) return NULL;
     if (quantity >= QUANTITY_SCORES) {
-        const struct qkv_log_validation *validation = &run->log.validation[i];
-        return (struct record){validation->place, validation->score[quantity - QUANTITY_SCORES]};
+        *value = log->validation[i].score[quantity - QUANTITY_SCORES];
+        return &log->validation[i].place;
     }
-    const struct qkv_log_interval *interval = &run->log.interval[i];
-    double loss = isfinite(interval->cross_entropy) ? interval->cross_entropy : interval->loss;
-    return (struct record){interval->place, quantity == QUANTITY_LOSS            ? loss
-                                            : quantity == QUANTITY_LEARNING_RATE ? interval->learning_rate
-                                                                                 : interval->gradient_norm};
+    const struct qkv_log_interval *interval = &log->interval[i];
+    *value = quantity == QUANTITY_LEARNING_RATE   ? interval->learning_rate
+             : quantity == QUANTITY_GRADIENT_NORM ? interval->gradient_norm
+             : isfinite(interval->cross_entropy)  ? interval->cross_entropy
+                                                  : interval->loss;
+    return &interval->place;
 }
 
 static double place_of(const struct qkv_log_place *place, enum curve_axis axis)
@@ -56,35 +52,26 @@ static double place_of(const struct qkv_log_place *place, enum curve_axis axis)
     return axis == CURVE_TIME ? place->seconds : axis == CURVE_TOKENS ? place->tokens : place->update;
 }
 
-/* Finds the record of an update. The search begins at *from, and sets *from to the index where it ended. */
-static bool find_update(const struct recorded_run *run, enum quantity quantity, double update, int64_t *from,
-                        struct record *found)
-{
-    for (; *from < record_count(run, quantity); ++*from) {
-        *found = record_at(run, quantity, *from);
-        if (found->place.update >= update) return found->place.update <= update;
-    }
-    return false;
-}
-
 /* ---- curves ---- */
 
-/* Adds the point of an update, unless a run of the group has no record of it. */
+/* Adds the point of an update, unless a run of the group has no record of it. The search for that of run i begins at from[i]. */
 static void add_point(const struct run_set *set, const struct run_group *group, enum quantity quantity,
                       enum curve_axis axis, double update, int64_t from[RUN_SET_MAX], struct curve *curve)
 {
     double x = 0, sum = 0, squares = 0, runs = group->runs;
     double value[RUN_SET_MAX];
     for (int i = 0; i < group->runs; i++) {
-        struct record record;
-        if (!find_update(&set->run[group->run[i]], quantity, update, &from[i], &record)) return;
-        x += place_of(&record.place, axis);
-        sum += value[i] = record.value;
+        const struct recorded_run *run = &set->run[group->run[i]];
+        const struct qkv_log_place *place;
+        while ((place = record_at(run, quantity, from[i], &value[i])) && place->update < update) from[i]++;
+        if (!place || place->update > update) return;
+        x += place_of(place, axis);
+        sum += value[i];
     }
     if (!isfinite(x) || !isfinite(sum)) return;
     double mean = sum / runs;
     for (int i = 0; i < group->runs; i++) squares += (value[i] - mean) * (value[i] - mean);
-    int64_t n = curve->count++;
+    int64_t n = curve->line.count++;
     curve->update[n] = update;
     curve->x[n] = x / runs;
     curve->y[n] = mean;
@@ -94,23 +81,30 @@ static void add_point(const struct run_set *set, const struct run_group *group, 
     curve->high[n] = mean + deviation;
 }
 
-/* Reads a curve of a group, in its arena. It has the updates for which all runs of the group have a number. Scores are
- * shares or points as recorded. */
+/* Reads a curve of a group. It has the updates for which all runs of the group have a number. Scores are shares or points as
+ * recorded. */
 static void curve_read(struct run_set *set, int g, enum quantity quantity, enum curve_axis axis,
                        struct curve *curve)
 {
     const struct run_group *group = &set->group[g];
     const struct recorded_run *first = &set->run[group->run[0]];
-    int64_t count = record_count(first, quantity), from[RUN_SET_MAX] = {0};
-    double *memory = required(qkv_arena_allocate(&set->arena, (size_t)(5 * count + 1) * sizeof *memory));
-    *curve = (struct curve){0};
-    curve->update = memory;
-    curve->x = memory + count;
-    curve->y = memory + 2 * count;
-    curve->low = group->runs > 1 ? memory + 3 * count : NULL;
-    curve->high = group->runs > 1 ? memory + 4 * count : NULL;
-    for (int64_t i = 0; i < count; i++)
-        add_point(set, group, quantity, axis, record_at(first, quantity, i).place.update, from, curve);
+    const struct qkv_log_place *place;
+    int64_t most = first->log.intervals + first->log.validations, from[RUN_SET_MAX] = {0};
+    double *memory = required(qkv_arena_allocate(&set->arena, (size_t)(5 * most + 1) * sizeof *memory)),
+           unused;
+    *curve = (struct curve){.update = memory, .x = memory + most, .y = memory + 2 * most};
+    if (group->runs > 1) {
+        curve->low = memory + 3 * most;
+        curve->high = memory + 4 * most;
+    }
+    for (int64_t i = 0; (place = record_at(first, quantity, i, &unused)); i++)
+        add_point(set, group, quantity, axis, place->update, from, curve);
+    curve->line = (struct chart_line){.name = group->name,
+                                      .count = curve->line.count,
+                                      .x = curve->x,
+                                      .y = curve->y,
+                                      .low = curve->low,
+                                      .high = curve->high};
 }
 
 /* Curves show the training loss without label smoothing, if the run has recorded it. True when a group has not, although its
@@ -131,7 +125,7 @@ static int64_t curve_best(struct run_set *set, int g)
     struct curve curve;
     int64_t best = -1;
     curve_read(set, g, (enum quantity)(QUANTITY_SCORES + (int)metric), CURVE_UPDATES, &curve);
-    for (int64_t i = 0; i < curve.count; i++)
+    for (int64_t i = 0; i < curve.line.count; i++)
         if (best < 0 || qkv_metric_is_better(metric, curve.y[i], curve.y[best])) best = i;
     return best;
 }
@@ -143,13 +137,14 @@ static int64_t curve_overfits(const struct curve *train, const struct curve *dev
     struct qkv_overfitting overfitting = {0};
     int64_t at = 0;
     double mean = (double)NAN;
-    for (int64_t i = 0; i < dev->count; i++) {
+    for (int64_t i = 0; i < dev->line.count; i++) {
         double sum = 0, count = 0;
-        for (; at < train->count && train->update[at] <= dev->update[i]; at++, count++) sum += train->y[at];
+        for (; at < train->line.count && train->update[at] <= dev->update[i]; at++, count++)
+            sum += train->y[at];
         if (count > 0) mean = sum / count; /* otherwise the mean of the previous interval is still valid */
         if (!isfinite(mean)) continue;
         if (!qkv_overfitting_add(&overfitting, (int64_t)dev->update[i], mean, dev->y[i])) continue;
-        for (int64_t best = 0; best < dev->count; best++)
+        for (int64_t best = 0; best < dev->line.count; best++)
             if ((int64_t)dev->update[best] == overfitting.best_update) return best;
     }
     return -1;
@@ -235,26 +230,21 @@ struct plot {
 static void add_symbol(struct chart *chart, struct chart_point *points, const struct curve *curve, int64_t at,
                        int line, enum chart_symbol symbol)
 {
-    if (at < 0 || at >= curve->count) return;
+    if (at < 0 || at >= curve->line.count) return;
     points[chart->point_count++] = (struct chart_point){curve->x[at], curve->y[at], line, symbol};
 }
 
-/* Turns a curve into a line, scaled for the axis. */
-static struct chart_line line_of(const char *name, struct curve *curve, double scale, struct plot *plot)
+/* Reads a curve, scaled for the axis. */
+static void read_scaled(struct plot *plot, int g, enum quantity quantity, double scale, struct curve *curve)
 {
-    for (int64_t i = 0; i < curve->count; i++) {
+    curve_read(&plot->set, g, quantity, plot->axis, curve);
+    for (int64_t i = 0; i < curve->line.count; i++) {
         curve->y[i] *= scale;
         if (curve->low) curve->low[i] *= scale;
         if (curve->high) curve->high[i] *= scale;
         plot->largest_x = fmax(plot->largest_x, curve->x[i]);
     }
-    if (curve->low && curve->count) plot->has_band = true;
-    return (struct chart_line){.name = name,
-                               .count = curve->count,
-                               .x = curve->x,
-                               .y = curve->y,
-                               .low = curve->low,
-                               .high = curve->high};
+    if (curve->low && curve->line.count) plot->has_band = true;
 }
 
 /* Adds the curves of a group to a chart. For the loss, adds the training curve, too, as a companion. */
@@ -265,22 +255,21 @@ static void add_group(struct plot *plot, int at, const struct panel *panel, int 
     struct curve curve, train;
     bool is_loss = panel->quantity == QUANTITY_LOSS;
     enum quantity main = is_loss ? (enum quantity)(QUANTITY_SCORES + QKV_METRIC_LOSS) : panel->quantity;
-    curve_read(&plot->set, g, main, plot->axis, &curve);
-    lines[g] = line_of(plot->set.group[g].name, &curve, panel->scale, plot);
-    lines[g].without_marks = main < QUANTITY_SCORES || curve.count > MAX_MARKED;
-    if (main >= QUANTITY_SCORES && curve.count) {
+    read_scaled(plot, g, main, panel->scale, &curve);
+    lines[g] = curve.line;
+    lines[g].without_marks = main < QUANTITY_SCORES || curve.line.count > MAX_MARKED;
+    if (main >= QUANTITY_SCORES && curve.line.count) {
         add_symbol(chart, plot->point[at], &curve, curve_best(&plot->set, g), g, CHART_STAR);
         plot->has_star = true;
     }
     if (!is_loss) return;
-    curve_read(&plot->set, g, QUANTITY_LOSS, plot->axis, &train);
+    read_scaled(plot, g, QUANTITY_LOSS, 1, &train);
     int64_t overfits = curve_overfits(&train, &curve);
     add_symbol(chart, plot->point[at], &curve, overfits, g, CHART_RING);
     plot->has_ring = plot->has_ring || overfits >= 0;
-    struct chart_line *companion = &lines[plot->set.groups + g];
-    *companion = line_of(plot->set.group[g].name, &train, 1, plot);
-    companion->companion_of = g + 1;
-    plot->has_companion = plot->has_companion || train.count;
+    lines[plot->set.groups + g] = train.line;
+    lines[plot->set.groups + g].companion_of = g + 1;
+    plot->has_companion = plot->has_companion || train.line.count;
     plot->has_smoothed = plot->has_smoothed || curve_is_smoothed(&plot->set, g);
 }
 

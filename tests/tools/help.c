@@ -49,7 +49,7 @@ Test(help, scripts_print_what_they_begin_with)
     static const char *const scripts[][2] = {
         {"tools/demo.sh", "Shows everything with one command: "},
         {"tools/test.sh", "Installs missing packages, builds, and runs the tests: "},
-        {"tools/nightly.sh", "The checks that take hours; "},
+        {"tools/nightly.sh", "The checks that are too long for .ci/run, "},
         {"tools/bench/multi30k_rows.sh", "What subwords, dropout, consistency losses, averages and "},
         {"tools/check_structure.sh", "Checks that the source keeps the structure "},
         {".ci/run", "What must pass before a change is merged; "},
