@@ -114,9 +114,9 @@ static enum qkv_status draw_frames(struct film *film, struct qkv_error *error)
 static enum qkv_status write_film(struct film *film, struct qkv_error *error)
 {
     struct bytes bytes = {0};
-    enum qkv_status status = qkv_animation_write(film->frames, film->count, &bytes, error);
-    if (!status && bytes.failed) status = qkv_error_set(error, "out of memory for the film");
-    if (!status) status = qkv_file_write(output, bytes.data, bytes.size, error);
+    qkv_animation_write(film->frames, film->count, &bytes);
+    enum qkv_status status = bytes.failed ? qkv_error_set(error, "out of memory for the film")
+                                          : qkv_file_write(output, bytes.data, bytes.size, error);
     free(bytes.data);
     if (status || pair_options.quiet) return status;
     print_plain(stderr, output);

@@ -42,12 +42,6 @@ Test(aligner, needs_a_head)
     struct qkv_chosen_head chosen;
     struct qkv_aligner *aligner = qkv_aligner_new(&first_run, NULL, &options, NULL, &error);
     cr_assert_not_null(aligner, "%s", error.message);
-    expect_refusal(qkv_aligner_run(aligner, 2, pairs, &error), &error,
-                   format("%s: its best head is not chosen yet", first_run.path));
-    expect_refusal(qkv_aligner_choose(aligner, 1, QKV_HEAD_RULE_ENTROPY, 2, pairs, &chosen, &error), &error,
-                   "run 1 of the aligner has no best head to choose");
-    expect_refusal(qkv_aligner_choose(aligner, 0, QKV_HEAD_RULES, 2, pairs, &chosen, &error), &error,
-                   "there is no rule 3 to choose a head");
     cr_expect_null(qkv_head_rule_name(QKV_HEAD_RULES));
     static const char *const none =
         ": its best head cannot be chosen: there is no sentence pair to choose by";
@@ -63,19 +57,6 @@ Test(aligner, needs_a_head)
     cr_expect(!pairs[1].links.count && !pairs[1].reason);
     qkv_aligner_free(aligner);
     qkv_aligner_free(NULL);
-}
-
-Test(aligner, refuses_readings_and_drawings_that_do_not_exist)
-{
-    static const int WRONG[] = {-1, 1000, INT32_MIN, INT32_MAX};
-    for (int i = 0; i < 4; i++) {
-        const struct qkv_aligner_options reading = {.reading = (enum qkv_alignment_reading)WRONG[i]},
-                                         drawing = {.drawing = (enum qkv_alignment_drawing)WRONG[i]};
-        expect_refusal(make(NULL, reading), &error,
-                       format("there is no reading %d with a drawing 0 of links", WRONG[i]));
-        expect_refusal(make(NULL, drawing), &error,
-                       format("there is no reading 0 with a drawing %d of links", WRONG[i]));
-    }
 }
 
 Test(aligner, refuses_text_and_maps_that_cannot_be)

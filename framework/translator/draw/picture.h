@@ -65,9 +65,8 @@ struct animation_frame {
 };
 
 /* Appends an animated PNG (PNG specification, third edition, section 4.9) of `count` frames, at least one, that plays in a
- * loop; programs that do not know APNG show its last frame. Fails unless all frames are pictures of the same size and
- * colour type, as they are when the same program draws them. If memory runs out, it sets out->failed. */
-enum qkv_status qkv_animation_write(const struct animation_frame *frames, int64_t count, struct bytes *out,
-                                    struct qkv_error *error);
+ * loop; programs that do not know APNG show its last frame. All frames must be pictures of qkv_png_draw of the same size. If
+ * memory runs out, it sets out->failed. */
+void qkv_animation_write(const struct animation_frame *frames, int64_t count, struct bytes *out);
 
 #endif

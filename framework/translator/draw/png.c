@@ -243,8 +243,6 @@ enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double sc
  *
  * fcTL and fdAT share one sequence of numbers from 0. Numbers are big-endian; a chunk is length, type, data, CRC-32 of type
  * and data. */
-static const char SIGNATURE[] = "\x89PNG\r\n\x1a\n";
-
 enum {
     SIGNATURE_SIZE = 8,
     CHUNK_FRAME = 12, /* bytes of a chunk without its data */
@@ -270,13 +268,11 @@ static char *put_number(char *at, uint32_t value, int size)
     return at;
 }
 
-/* Reads the chunk at offset *used, and advances *used; false when the file ends before the chunk does. */
+/* Reads the chunk at offset *used, and advances *used; false at the end of the file. */
 static bool next_chunk(const struct animation_frame *frame, size_t *used, struct chunk *chunk)
 {
-    if (frame->size - *used < CHUNK_FRAME) return false;
-    chunk->size = read_number(frame->png + *used);
-    chunk->type = frame->png + *used + 4;
-    if (chunk->size > frame->size - *used - CHUNK_FRAME) return false;
+    if (*used >= frame->size) return false;
+    *chunk = (struct chunk){frame->png + *used + 4, read_number(frame->png + *used)};
     *used += chunk->size + CHUNK_FRAME;
     return true;
 }
@@ -296,14 +292,6 @@ static void add_chunk(struct bytes *out, const char type[4], const char *head, s
     if (size) qkv_bytes_append(out, data, size);
     put_number(number, (uint32_t)sum, 4);
     qkv_bytes_append(out, number, 4);
-}
-
-/* Whether a frame has the same header as the first one: the same size and type of pixels. */
-static bool has_header_of(const struct animation_frame *frame, const struct animation_frame *first)
-{
-    const size_t size = SIGNATURE_SIZE + CHUNK_FRAME + IHDR_SIZE;
-    return frame->size >= size && !memcmp(frame->png, SIGNATURE, SIGNATURE_SIZE) &&
-           !memcmp(frame->png, first->png, size);
 }
 
 static void add_control(struct bytes *out, uint32_t *sequence, const struct animation_frame *frame)
@@ -334,20 +322,14 @@ static void add_frame(struct bytes *out, uint32_t *sequence, const struct animat
     }
 }
 
-enum qkv_status qkv_animation_write(const struct animation_frame *frames, int64_t count, struct bytes *out,
-                                    struct qkv_error *error)
+void qkv_animation_write(const struct animation_frame *frames, int64_t count, struct bytes *out)
 {
     char control[8];
     uint32_t sequence = 0;
-    for (int64_t i = 0; i < count; i++)
-        if (!has_header_of(&frames[i], &frames[0]))
-            return qkv_error_set(error, "frame %lld has another size than the first, or is no PNG",
-                                 (long long)i + 1);
     put_number(put_number(control, (uint32_t)count, 4), 0, 4);
     qkv_bytes_append(out, frames[0].png, SIGNATURE_SIZE + CHUNK_FRAME + IHDR_SIZE);
     add_chunk(out, "acTL", control, sizeof control, NULL, 0);
     add_default_image(out, &frames[count - 1]);
     for (int64_t i = 0; i < count; i++) add_frame(out, &sequence, &frames[i]);
     add_chunk(out, "IEND", "", 0, NULL, 0);
-    return QKV_OK;
 }

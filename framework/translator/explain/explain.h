@@ -13,7 +13,7 @@
  *     struct qkv_error error;
  *     if (!qkv_scene_read(&scene, &arena, "configs/seeds/general_attention.yaml", NULL, NULL, 0, &messages) &&
  *         !qkv_explain_scene(&scene, &arena, &explanation, &error))
- *         qkv_explanation_write(&explanation, 1, qkv_format_find("html"), NULL, "scene.html", &error);
+ *         printf("%lld steps\n", (long long)explanation.step_count);
  *     qkv_arena_release(&arena);
  *
  * Names of the steps, in order; a step is left out when the layer has no such matrix:

@@ -180,13 +180,6 @@ enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const struct 
                                    struct qkv_error *error)
 {
     struct grid grid = {.targets = map->targets, .sources = map->sources};
-    if (!qkv_alignment_drawing_name(drawing))
-        return qkv_error_set(error, "there is no drawing %d of links", (int)drawing);
-    if (!(threshold >= 0))
-        return qkv_error_set(error, "the threshold of links is %g, but must be at least 0", threshold);
-    if (map->targets < 0 || map->sources < 0 || map->targets > INT32_MAX || map->sources > INT32_MAX)
-        return qkv_error_set(error, "a word map has shape [%lld, %lld], but each side has 0 to %d words",
-                             (long long)map->targets, (long long)map->sources, INT32_MAX);
     if (reverse && check_directions(map, reverse, error)) return QKV_INVALID;
     size_t cells = (size_t)(grid.targets * grid.sources);
     bool *cell = qkv_arena_zeroed(arena, 3 * cells + (size_t)(grid.targets + grid.sources));

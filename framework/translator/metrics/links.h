@@ -21,8 +21,8 @@ enum qkv_status qkv_word_maps_multiply(struct qkv_word_map *map, struct qkv_word
 
 /* Draws links: T from the rows of `map`, and S from the rows of `reverse`, in which sources and targets are exchanged
  * (NULL: from the columns of `map`). threshold: if above 0, draws all links with a greater weight, or from columns with a
- * greater share of the column. The links are in the arena. Fails when the maps do not fit each other, for more than 2^31 - 1
- * words, for a drawing that does not exist, for a threshold below 0 or NaN, and out of memory. */
+ * greater share of the column. The links are in the arena. Fails when the maps do not fit each other, and out of
+ * memory. */
 enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const struct qkv_word_map *reverse,
                                    enum qkv_alignment_drawing drawing, double threshold,
                                    struct qkv_arena *arena, struct qkv_alignment *drawn,

@@ -47,7 +47,7 @@ int qkv_scorer_details(const struct qkv_scorer *scorer, enum qkv_metric metric,
  * with NumPy for the same seed, except that sacreBLEU rounds scores to float32. */
 struct qkv_bootstrap;
 
-/* NULL, with a message, when `systems` is below 1 or memory runs out. */
+/* NULL, with a message, when memory runs out. systems: at least 1. */
 struct qkv_bootstrap *qkv_bootstrap_new(const struct qkv_text_options *options, int systems,
                                         struct qkv_error *error);
 

@@ -337,7 +337,7 @@ struct qkv_bootstrap {
 struct qkv_bootstrap *qkv_bootstrap_new(const struct qkv_text_options *options, int systems,
                                         struct qkv_error *error)
 {
-    struct qkv_bootstrap *b = systems < 1 ? NULL : calloc(1, sizeof *b);
+    struct qkv_bootstrap *b = calloc(1, sizeof *b);
     if (b) {
         b->scorers = calloc((size_t)systems, sizeof *b->scorers);
         b->columns = calloc((size_t)systems * QKV_METRIC_COUNT, sizeof *b->columns);
@@ -346,8 +346,7 @@ struct qkv_bootstrap *qkv_bootstrap_new(const struct qkv_text_options *options, 
         for (int s = 0; b->scorers && s < systems; s++) b->scorers[s].options = *options;
         if (b->scorers && b->columns) return b;
     }
-    qkv_error_set(error, systems < 1 ? "a comparison needs a system"
-                                     : "out of memory for the comparison of systems");
+    qkv_no_memory(error);
     qkv_bootstrap_free(b);
     return NULL;
 }

@@ -100,11 +100,6 @@ struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_
                                     const struct qkv_aligner_options *options, struct qkv_workers *workers,
                                     struct qkv_error *error)
 {
-    if (!qkv_alignment_reading_name(options->reading) || !qkv_alignment_drawing_name(options->drawing)) {
-        qkv_error_set(error, "there is no reading %d with a drawing %d of links", (int)options->reading,
-                      (int)options->drawing);
-        return NULL;
-    }
     if (check_languages(run, reverse, error)) return NULL;
     struct qkv_aligner *aligner = calloc(1, sizeof *aligner);
     if (!aligner) {
@@ -224,10 +219,6 @@ enum qkv_status qkv_aligner_run(struct qkv_aligner *aligner, int64_t count, stru
                                 struct qkv_error *error)
 {
     struct job job = {.aligner = aligner, .drawn = pairs, .pairs = pairs};
-    for (int d = 0; d < aligner->direction_count; d++)
-        if (aligner->direction[d].map.head == QKV_ATTENTION_BEST)
-            return qkv_error_set(error, "%s: its best head is not chosen yet",
-                                 aligner->direction[d].run->path);
     for (int i = 0; i < aligner->slots.count; i++) qkv_arena_reset(&aligner->slots.slot[i].results);
     for (int64_t i = 0; i < count; i++) {
         pairs[i].links = (struct qkv_alignment){0};
@@ -378,11 +369,6 @@ enum qkv_status qkv_aligner_choose(struct qkv_aligner *aligner, int direction, e
                                    int64_t count, const struct qkv_aligned_pair *pairs,
                                    struct qkv_chosen_head *chosen, struct qkv_error *error)
 {
-    if (direction < 0 || direction >= aligner->direction_count ||
-        !aligner->direction[direction].candidate_count)
-        return qkv_error_set(error, "run %d of the aligner has no best head to choose", direction);
-    if (!qkv_head_rule_name(rule))
-        return qkv_error_set(error, "there is no rule %d to choose a head", (int)rule);
     struct qkv_arena arena = {0};
     int64_t groups = (count + FORCED_MAX - 1) / FORCED_MAX,
             sums = groups * aligner->direction[direction].candidate_count;

@@ -53,7 +53,7 @@ struct qkv_aligner_options {
 struct qkv_aligner;
 
 /* Makes an aligner; runs and workers must outlive it. reverse NULL: one run. workers NULL: one thread. NULL with a
- * message for a reading or drawing that does not exist, when a run has no cross attention, or not that layer or head, when
+ * message when a run has no cross attention, or not that layer or head, when
  * its network does not record what norms need (qkv_trace_record in model.h), when `reverse` translates between the same
  * languages in the same direction, and out of memory. */
 struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_run *reverse,
@@ -70,8 +70,7 @@ struct qkv_aligned_pair {
     const char *reason;
 };
 
-/* Draws the links of `count` pairs. Fails for text that is not valid UTF-8, while a head is still to be chosen, and out
- * of memory. QKV_FAILED: as of qkv_attention_collect (attention_map.h). Memory grows with the number of pairs; for long
+/* Draws the links of `count` pairs. Fails for text that is not valid UTF-8, and out of memory. QKV_FAILED: as of qkv_attention_collect (attention_map.h). Memory grows with the number of pairs; for long
  * texts, call it with some thousand at a time. */
 enum qkv_status qkv_aligner_run(struct qkv_aligner *aligner, int64_t count, struct qkv_aligned_pair *pairs,
                                 struct qkv_error *error);

@@ -25,54 +25,17 @@ const struct qkv_step *qkv_explanation_content(const struct qkv_explanation *exp
     return NULL;
 }
 
-/* ---- explanations that are refused ---- */
-
-enum {
-    MAX_HEADS = 1 << 12,   /* number of heads of an explanation, and highest number of a head */
-    MAX_NUMBERS = 1 << 30, /* of a step */
-};
-
-/* Whether the shape is valid and the numbers are not missing. */
-static bool is_step(const struct qkv_step *step)
-{
-    if (!step->name || !step->title || !step->formula) return false;
-    if (step->heads < 0 || step->heads > MAX_HEADS || step->rows < 0 || step->columns < 0) return false;
-    if (step->rows > MAX_NUMBERS || step->columns > MAX_NUMBERS) return false;
-    int64_t cells = step->rows * step->columns;
-    return cells <= MAX_NUMBERS / (step->heads ? step->heads : 1) && (!cells || step->values);
-}
-
-static enum qkv_status check_explanation(const struct qkv_explanation *explanation,
-                                         const struct qkv_explanation *first, struct qkv_error *error)
-{
-    if (explanation->step_count < 0 || explanation->first_head < 0 || explanation->first_head > MAX_HEADS ||
-        explanation->heads < 0 || explanation->heads > MAX_HEADS || explanation->layer < 0)
-        return qkv_error_set(error, "invalid explanation: %lld steps, layer %d, and %lld heads from %d",
-                             (long long)explanation->step_count, explanation->layer,
-                             (long long)explanation->heads, explanation->first_head);
-    for (int64_t i = 0; i < explanation->step_count; i++) {
-        const struct qkv_step *step = &explanation->steps[i];
-        if (!is_step(step))
-            return qkv_error_set(error,
-                                 "step %lld of an explanation has no name, title, formula or numbers, or its "
-                                 "shape cannot be: [%lld, %lld, %lld]",
-                                 (long long)i + 1, (long long)step->heads, (long long)step->rows,
-                                 (long long)step->columns);
-        const struct qkv_step *other = qkv_explanation_step(first, step->name);
-        if (other && other->heads != step->heads)
-            return qkv_error_set(error, "step %s has %lld heads in one explanation and %lld in another",
-                                 step->name, (long long)other->heads, (long long)step->heads);
-    }
-    return QKV_OK;
-}
-
 enum qkv_status qkv_explanations_check(const struct qkv_explanation *explanations, int count,
                                        struct qkv_error *error)
 {
-    if (!explanations || count < 1)
-        return qkv_error_set(error, "there are %d explanations, but at least one is needed", count);
-    for (int i = 0; i < count; i++)
-        if (check_explanation(&explanations[i], &explanations[0], error)) return QKV_INVALID;
+    for (int64_t i = 0; i < count * explanations->step_count; i++) {
+        const struct qkv_step *first = &explanations->steps[i % explanations->step_count],
+                              *step = qkv_explanation_step(&explanations[i / explanations->step_count],
+                                                           first->name);
+        if (step && step->heads != first->heads)
+            return qkv_error_set(error, "step %s has %lld heads in one explanation and %lld in another",
+                                 first->name, (long long)first->heads, (long long)step->heads);
+    }
     return QKV_OK;
 }
 
@@ -324,31 +287,13 @@ static void add_terms(struct origin *o)
     }
 }
 
-/* Fails when X does not have the columns or the head that the rule of the step reads. */
-static enum qkv_status check_origin(const struct origin *o, struct qkv_error *error)
-{
-    const struct qkv_step *step = o->step, *x = o->x.step;
-    bool is_join = step->rule == QKV_STEP_RULE_JOIN;
-    if (step->rule == QKV_STEP_RULE_SOFTMAX ? x->columns != step->columns : is_join && !x->columns)
-        return qkv_error_set(error, "step %s has %lld columns, but step %s, from which it is made, has %lld",
-                             step->name, (long long)step->columns, x->name, (long long)x->columns);
-    if (!is_join) return QKV_OK;
-    const struct joined_head head = joined_head(o);
-    if (head.index >= 0 && head.index < heads_of(x)) return QKV_OK;
-    return qkv_error_set(error, "column %lld of step %s is of head %lld, which step %s does not have",
-                         (long long)o->column, step->name, (long long)head.number, x->name);
-}
-
 enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
                                       const struct qkv_number *number, struct qkv_arena *arena,
                                       struct qkv_terms *terms, struct qkv_error *error)
 {
     *terms = (struct qkv_terms){0};
-    if (qkv_explanations_check(explanation, 1, error)) return QKV_INVALID;
-    const char *name = number->step->name ? number->step->name : "";
-    const struct qkv_step *step = qkv_explanation_step(explanation, name);
+    const struct qkv_step *step = qkv_explanation_step(explanation, number->step->name);
     int64_t head = number->head, row = number->row, column = number->column;
-    if (!step) return qkv_error_set(error, "the explanation has no step %s", name);
     if (head < 0 || head >= heads_of(step) || row < 0 || row >= step->rows || column < 0 ||
         column >= step->columns)
         return qkv_error_set(error, "step %s has no number at row %lld, column %lld of matrix %lld",
@@ -364,7 +309,12 @@ enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
                        .z = matrix_of(explanation, step->from[2], head, heads_of(step)),
                        .arena = arena};
     if (isinf(terms->value) || !o.x.step) return QKV_OK;
-    if (check_origin(&o, error)) return QKV_INVALID;
+    const struct joined_head joined =
+        step->rule == QKV_STEP_RULE_JOIN ? joined_head(&o) : (struct joined_head){0};
+    if (joined.index < 0 ||
+        joined.index >= heads_of(o.x.step)) /* qkv_explanation_select_head has removed it */
+        return qkv_error_set(error, "column %lld of step %s is of head %lld, which step %s does not have",
+                             (long long)column, step->name, (long long)joined.number, o.x.step->name);
     o.terms = qkv_arena_allocate(arena, (size_t)(o.x.step->columns + 2) * sizeof *o.terms);
     if (o.terms) add_terms(&o);
     if (!o.terms || o.failed) return qkv_no_memory(error);

@@ -4,8 +4,7 @@
 
 #include "report/writer.h"
 
-/* Fails when there is no explanation, or one has an invalid step: its shape is negative or too large, numbers or names are
- * missing, or its heads differ from those of the step of the same name in the first explanation. */
+/* Fails when the heads of a step differ between explanations that have it. */
 enum qkv_status qkv_explanations_check(const struct qkv_explanation *explanations, int count,
                                        struct qkv_error *error);
 

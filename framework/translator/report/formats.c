@@ -220,7 +220,6 @@ static enum qkv_status find_best_head(const struct qkv_explanation *explanation,
 enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation, int head,
                                             struct qkv_arena *arena, struct qkv_error *error)
 {
-    if (qkv_explanations_check(explanation, 1, error)) return QKV_INVALID;
     if (head == QKV_ATTENTION_BEST && find_best_head(explanation, &head, arena, error)) return QKV_INVALID;
     if (head < explanation->first_head || head >= explanation->first_head + explanation->heads)
         return qkv_error_set(error, "there is no head %d: heads are %d to %lld", head,
@@ -382,13 +381,4 @@ enum qkv_status qkv_attention_write(const struct qkv_attention_report *report,
                                     const char *path, struct qkv_error *error)
 {
     return save((struct format_job){.report = report}, format, options, path, error);
-}
-
-enum qkv_status qkv_explanation_write(const struct qkv_explanation *explanations, int count,
-                                      const struct qkv_format *format,
-                                      const struct qkv_format_options *options, const char *path,
-                                      struct qkv_error *error)
-{
-    return save((struct format_job){.explanations = explanations, .count = count}, format, options, path,
-                error);
 }

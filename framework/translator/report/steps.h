@@ -10,7 +10,9 @@
  *                                   .values = weights, .row_names = words, .column_names = words};
  *     const struct qkv_explanation explanation = {.title = "two words", .step_count = 1, .steps = &step};
  *     struct qkv_error error;
- *     if (qkv_explanation_write(&explanation, 1, qkv_format_find("html"), NULL, "words.html", &error))
+ *     char *bytes;
+ *     size_t size;
+ *     if (qkv_explanation_render(&explanation, 1, qkv_format_find("html"), NULL, &bytes, &size, &error))
  *         fprintf(stderr, "%s\n", error.message);
  *
  * An explanation owns nothing: steps, names and numbers must outlive it. */
@@ -100,7 +102,7 @@ struct qkv_explanation {
 const struct qkv_step *qkv_explanation_step(const struct qkv_explanation *explanation, const char *name);
 
 /* Finds the terms of a number. They are in the arena. A softmax has a term for each number of its row that is not masked.
- * Fails when there is no such number, for an explanation with invalid shapes, for a number of joined heads whose head
+ * Fails when there is no such number, for a number of joined heads whose head
  * qkv_explanation_select_head has removed, and when memory runs out. After a failure terms->count is 0. */
 enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
                                       const struct qkv_number *number, struct qkv_arena *arena,
@@ -130,18 +132,11 @@ enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation,
  * - svg, png: the attention weights as heat maps.
  *
  * Fails for an unknown colormap, an image of more than 32767 pixels a side, svg or png of explanations without weights, for
- * a format that is NULL, for shapes that are invalid or differ between explanations that must agree (in the heads of a
- * step; in a picture, in the complete shape), and if memory runs out. */
+ * a format that is NULL, for shapes that differ between explanations but must agree (in the heads of a step; in a picture, in
+ * the complete shape), and if memory runs out. */
 enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanations, int count,
                                        const struct qkv_format *format,
                                        const struct qkv_format_options *options, char **bytes, size_t *size,
                                        struct qkv_error *error);
-
-/* Renders into a file. Fails as qkv_explanation_render does, and if the file cannot be written; the
- * file is then left as it was. */
-enum qkv_status qkv_explanation_write(const struct qkv_explanation *explanations, int count,
-                                      const struct qkv_format *format,
-                                      const struct qkv_format_options *options, const char *path,
-                                      struct qkv_error *error);
 
 #endif
