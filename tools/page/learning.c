@@ -101,7 +101,7 @@ static enum qkv_status add_heads(struct learning *learning, struct qkv_error *er
     JSON_NUMBERS(root, {"loss", heads->loss}, {"bleu", heads->bleu});
     cJSON *array = cJSON_AddArrayToObject(root, "heads");
     for (int64_t i = 0; i < heads->count; i++) add_head(array, &heads->heads[i]);
-    return page_add_json(learning->page, "heads-data", root, error);
+    return page_add_json(learning->page, "id=\"heads-data\"", root, error);
 }
 
 /* ---- moments of training ---- */
@@ -276,7 +276,7 @@ enum qkv_status page_add_learning(struct page *page, struct qkv_run *run, const 
     enum qkv_status status = options->pairs ? add_heads(&learning, error) : QKV_OK;
     if (!status) status = add_moments(&learning, error);
     if (!status)
-        status = page_add_json(page, "learning-data", root, error);
+        status = page_add_json(page, "id=\"learning-data\"", root, error);
     else
         cJSON_Delete(root);
     qkv_measured_heads_release(&learning.heads);

@@ -58,7 +58,7 @@ static enum qkv_status add_opening_sentence(struct page *page, struct qkv_run *r
     enum qkv_status status = QKV_OK;
     if (!sentence) status = first_sentence(run, run->config.data.test, &sentence, error);
     if (!sentence && !status) status = first_sentence(run, run->config.data.dev, &sentence, error);
-    page_add_text(page, "opening-sentence", sentence ? sentence : "");
+    page_add_text(page, "id=\"opening-sentence\"", sentence ? sentence : "");
     return status;
 }
 
@@ -91,34 +91,25 @@ static const char *model_summary(struct qkv_run *run, bool float32)
     return summary ? summary : "";
 }
 
-static enum qkv_status add_run(struct page *page, struct qkv_run *run, struct qkv_error *error)
+static enum qkv_status add_run(struct page *page, const char *path, struct qkv_error *error)
 {
     const bool float32 = numbers && !strcmp(numbers, "float32");
+    struct qkv_run run;
     struct qkv_error inner;
     unsigned char *model = NULL;
     size_t size;
     if (options.snapshots == NOT_GIVEN) options.snapshots = MAX_SNAPSHOTS;
     options.numbers = float32 ? QKV_PACKED_FLOAT32 : QKV_PACKED_HALF;
-    enum qkv_status status = qkv_run_pack(run, options.numbers, &model, &size, &inner);
+    if (qkv_run_open(&run, path, checkpoint, QKV_FLOAT32, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_run_pack(&run, options.numbers, &model, &size, &inner);
     if (status)
-        qkv_error_set(error, "%s: %s%s", run->checkpoint, inner.message,
+        qkv_error_set(error, "%s: %s%s", run.checkpoint, inner.message,
                       float32 ? "" : ": keep all digits with --numbers float32");
     if (!status) status = page_add_data(page, "id=\"model-data\"", model, size, error);
     free(model);
-    if (status || add_opening_sentence(page, run, error)) return QKV_INVALID;
-    page_add_text(page, "model-summary", model_summary(run, float32));
-    return page_add_learning(page, run, &options, error);
-}
-
-static enum qkv_status make_page_of_run(const char *path, struct qkv_error *error)
-{
-    struct qkv_run run;
-    struct page page = {0};
-    if (qkv_run_open(&run, path, checkpoint, QKV_FLOAT32, error)) return QKV_INVALID;
-    enum qkv_status status = page_begin(&page, error);
-    if (!status) status = add_run(&page, &run, error);
-    if (!status) status = page_write(&page, output, error);
-    page_release(&page);
+    if (!status) status = add_opening_sentence(page, &run, error);
+    if (!status) page_add_text(page, "id=\"model-summary\"", model_summary(&run, float32));
+    if (!status) status = page_add_learning(page, &run, &options, error);
     qkv_run_release(&run);
     return status;
 }
@@ -193,9 +184,9 @@ static enum qkv_status add_scene(FILE *block, cJSON *list, const char *path, con
 /* Adds the scenes of the tutorials, or of `count` files, one after another (explain/scene.h), and a list with {"tutorial",
  * "file", "name", "about", "seed", "isRandom"} for each; "tutorial" only for scenes of the tutorials. Messages about a file
  * are printed; *error is then empty. */
-static enum qkv_status add_scenes(struct page *page, int count, char **files, struct qkv_arena *arena,
-                                  struct qkv_error *error)
+static enum qkv_status add_scenes(struct page *page, int count, char **files, struct qkv_error *error)
 {
+    struct qkv_arena arena = {0};
     char *bytes = NULL;
     size_t size;
     FILE *block = open_memstream(&bytes, &size);
@@ -207,25 +198,14 @@ static enum qkv_status add_scenes(struct page *page, int count, char **files, st
     add(block, &total, sizeof total);
     for (int64_t i = 0; !status && i < total; i++) {
         const struct page_scene built_in = count ? (struct page_scene){files[i], NULL, NULL} : *page_scene(i);
-        status = add_scene(block, list, built_in.file, built_in.text, built_in.tutorial, arena, error);
+        status = add_scene(block, list, built_in.file, built_in.text, built_in.tutorial, &arena, error);
     }
     if (fclose(block) && !status) status = qkv_error_set(error, "out of memory for the page");
     if (!status) status = page_add_data(page, "id=\"model-data\"", bytes, size, error);
     free(bytes);
-    if (!status) return page_add_json(page, "scenes-data", list, error);
-    cJSON_Delete(list);
-    return status;
-}
-
-static enum qkv_status make_page_of_scenes(int count, char **files, struct qkv_error *error)
-{
-    struct qkv_arena arena = {0};
-    struct page page = {0};
-    enum qkv_status status = page_begin(&page, error);
-    if (!status) status = add_scenes(&page, count, files, &arena, error);
-    if (!status) status = page_write(&page, output, error);
-    page_release(&page);
     qkv_arena_release(&arena);
+    if (!status) return page_add_json(page, "id=\"scenes-data\"", list, error);
+    cJSON_Delete(list);
     return status;
 }
 
@@ -275,12 +255,15 @@ static int run(int operands, char **operand)
     if (strcmp(output, "-") != 0 && !is_html(output))
         return print_error("-o %s: a page is HTML: name it .html", output);
     struct qkv_error error = {""};
-    if (operands == 1 && is_run_folder(operand[0]))
-        return conclude(make_page_of_run(operand[0], &error), &error);
-    if (check_scenes(operands, operand)) return QKV_INVALID;
-    enum qkv_status status = make_page_of_scenes(operands, operand, &error);
-    return status && !*error.message ? (int)status
-                                     : conclude(status, &error); /* messages of a file are printed */
+    struct page page = {0};
+    bool is_run = operands == 1 && is_run_folder(operand[0]);
+    if (!is_run && check_scenes(operands, operand)) return QKV_INVALID;
+    enum qkv_status status = page_begin(&page, &error);
+    if (!status)
+        status = is_run ? add_run(&page, operand[0], &error) : add_scenes(&page, operands, operand, &error);
+    if (!status) status = page_write(&page, output, &error);
+    page_release(&page);
+    return conclude(status, &error);
 }
 
 const struct command command_page = {

@@ -65,22 +65,18 @@ const struct page_scene *page_scene(int64_t index)
 
 /* ---- parts ---- */
 
-enum qkv_status page_begin(struct page *page, struct qkv_error *error)
-{
-    page->parts = open_memstream(&page->text, &page->size);
-    return page->parts ? QKV_OK : qkv_error_set(error, "out of memory for the page");
-}
-
 void page_release(struct page *page)
 {
-    if (page->parts) fclose(page->parts);
+    if (page->file) fclose(page->file);
     free(page->text);
 }
 
-/* Writes bytes in base64 (RFC 4648), which a script element can hold, without line breaks. */
-static void write_base64(FILE *file, const unsigned char *bytes, size_t size)
+/* Adds a script element of bytes in base64 (RFC 4648), without line breaks. */
+static void add_script(struct page *page, const char *attributes, const unsigned char *bytes, size_t size)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    FILE *file = page->file;
+    fprintf(file, "<script type=\"application/base64\" %s>", attributes);
     for (size_t i = 0; i < size; i += 3) {
         size_t rest = size - i;
         unsigned long bits = (unsigned long)bytes[i] << 16;
@@ -91,71 +87,57 @@ static void write_base64(FILE *file, const unsigned char *bytes, size_t size)
         putc(rest > 1 ? digits[bits >> 6 & 63] : '=', file);
         putc(rest > 2 ? digits[bits & 63] : '=', file);
     }
-}
-
-/* Compresses bytes and writes them as a script element. */
-static enum qkv_status write_data(FILE *file, const char *attributes, const void *bytes, size_t size,
-                                  struct qkv_error *error)
-{
-    uLongf compressed_size = compressBound(size);
-    unsigned char *compressed = malloc(compressed_size);
-    if (!compressed || compress2(compressed, &compressed_size, bytes, size, Z_BEST_COMPRESSION) != Z_OK) {
-        free(compressed);
-        return qkv_error_set(error, "out of memory for the page");
-    }
-    fprintf(file, "<script type=\"application/base64\" %s>", attributes);
-    write_base64(file, compressed, compressed_size);
     fputs("</script>\n", file);
-    free(compressed);
-    return QKV_OK;
 }
 
 enum qkv_status page_add_data(struct page *page, const char *attributes, const void *bytes, size_t size,
                               struct qkv_error *error)
 {
-    return write_data(page->parts, attributes, bytes, size, error);
+    uLongf compressed_size = compressBound(size);
+    unsigned char *compressed = malloc(compressed_size);
+    bool done =
+        compressed && compress2(compressed, &compressed_size, bytes, size, Z_BEST_COMPRESSION) == Z_OK;
+    if (done) add_script(page, attributes, compressed, compressed_size);
+    free(compressed);
+    return done ? QKV_OK : qkv_error_set(error, "out of memory for the page");
 }
 
-void page_add_text(struct page *page, const char *id, const char *text)
+void page_add_text(struct page *page, const char *attributes, const char *text)
 {
-    fprintf(page->parts, "<script type=\"application/base64\" id=\"%s\">", id);
-    write_base64(page->parts, (const unsigned char *)text, strlen(text));
-    fputs("</script>\n", page->parts);
+    add_script(page, attributes, (const unsigned char *)text, strlen(text));
 }
 
-enum qkv_status page_add_json(struct page *page, const char *id, cJSON *json, struct qkv_error *error)
+enum qkv_status page_add_json(struct page *page, const char *attributes, cJSON *json, struct qkv_error *error)
 {
     char *text = cJSON_PrintUnformatted(json);
     cJSON_Delete(json);
-    if (text) page_add_text(page, id, text);
+    if (text) page_add_text(page, attributes, text);
     cJSON_free(text);
     return text ? QKV_OK : qkv_error_set(error, "out of memory for the page");
 }
 
 /* ---- the page ---- */
 
-static enum qkv_status write_page(FILE *file, const struct page *page, struct qkv_error *error)
+enum qkv_status page_begin(struct page *page, struct qkv_error *error)
 {
     const char *html = (const char *)qkv_page_html_begin, *place = strstr(html, PLACE);
     QKV_BUG(!place, "the page has no place for the engine");
-    fwrite(html, 1, (size_t)(place - html), file);
-    if (write_data(file, "id=\"engine-data\"", qkv_page_engine_begin, ENGINE_SIZE, error)) return QKV_INVALID;
-    fwrite(page->text, 1, page->size, file);
-    fputs(place + sizeof PLACE - 1, file);
-    return QKV_OK;
+    page->rest = place + sizeof PLACE - 1;
+    page->file = open_memstream(&page->text, &page->size);
+    if (!page->file) return qkv_error_set(error, "out of memory for the page");
+    fwrite(html, 1, (size_t)(place - html), page->file);
+    return page_add_data(page, "id=\"engine-data\"", qkv_page_engine_begin, ENGINE_SIZE, error);
 }
 
 enum qkv_status page_write(struct page *page, const char *output, struct qkv_error *error)
 {
-    if (fflush(page->parts)) return qkv_error_set(error, "out of memory for the page");
-    if (!strcmp(output, "-")) return write_page(stdout, page, error);
-    struct qkv_file_writer writer;
-    if (qkv_file_begin(&writer, output, error)) return QKV_INVALID;
-    if (write_page(writer.file, page, error)) {
-        qkv_file_abandon(&writer);
-        return QKV_INVALID;
+    fputs(page->rest, page->file);
+    if (fflush(page->file)) return qkv_error_set(error, "out of memory for the page");
+    if (!strcmp(output, "-")) {
+        fwrite(page->text, 1, page->size, stdout);
+        return QKV_OK;
     }
-    if (qkv_file_commit(&writer, error)) return QKV_INVALID;
+    if (qkv_file_write(output, page->text, page->size, error)) return QKV_INVALID;
     print_plain(stderr, output);
     fputs(" is written: open it in a browser\n", stderr);
     return QKV_OK;
