@@ -1,11 +1,10 @@
 /* qkv align: draws links between the words of sentence pairs. */
-#include "alignment_table.h"
 #include "attention_options.h"
 #include "command.h"
 #include "config.h"
 #include "print.h"
 #include "terminal.h"
-#include "unknown_words.h"
+#include "text_notes.h"
 
 #include "core/file.h"
 #include "core/memory.h"

@@ -1,5 +1,4 @@
 /* qkv evaluate: scores a run on parallel text. */
-#include "alignment_table.h"
 #include "attention_options.h"
 #include "command.h"
 #include "config.h"
@@ -10,7 +9,6 @@
 #include "terminal.h"
 #include "text_notes.h"
 #include "train/training.h"
-#include "unknown_words.h"
 
 #include "processes/processes.h"
 #include "qkv/attention_map.h"

@@ -5,8 +5,8 @@
 #include "print.h"
 #include "search_options.h"
 #include "terminal.h"
+#include "text_notes.h"
 #include "train/training.h"
-#include "unknown_words.h"
 
 #include "core/file.h"
 #include "draw/text.h"

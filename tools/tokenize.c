@@ -2,7 +2,7 @@
 #include "command.h"
 #include "print.h"
 #include "terminal.h"
-#include "unknown_words.h"
+#include "text_notes.h"
 
 #include "data/lines.h"
 #include "qkv/corpus.h"

@@ -1,13 +1,17 @@
 /* Options of the commands that show or measure attention: --kind, --layer and --head; --measure; --without; --links and
- * --links-from. */
+ * --links-from; and how these commands print alignment scores. */
 #ifndef QKV_TOOLS_ATTENTION_OPTIONS_H
 #define QKV_TOOLS_ATTENTION_OPTIONS_H
 
 #include "command.h"
-#include "core/text.h"
 
+#include "core/text.h"
 #include "qkv/config.h"
 #include "qkv/model.h"
+#include "report/alignment_score.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
 
 /* The index of a choice; `otherwise` if `given` is NULL. */
 int choice_index(const char *given, qkv_name_lister *names, int otherwise);
@@ -87,5 +91,20 @@ void links_options_note(const struct links_options *options, int64_t missing, in
 
 /* The value of --links-from. */
 enum qkv_links_from links_from(const struct links_options *options);
+
+/* ---- alignment scores: a table for people, and JSON for programs ---- */
+
+/* Prints a table for the drawings target and union: a line for every head of every layer and for
+ * their means, columns for each enum qkv_alignment_reading, and the name of the best. The score
+ * must have at least one sentence. */
+void print_alignment(const struct qkv_alignment_score *score, FILE *file);
+
+/* Makes a JSON object of one result with its rates. The caller owns it. */
+cJSON *alignment_result_json(const struct qkv_alignment_result *result);
+
+/* Makes a JSON object of the same results: sentences, best (target and union), and results, each with
+ * drawing, reading, layer, head (numbers from 1, or "mean"), aer, precision, recall (0 to 1) and
+ * the counts that they come from. */
+cJSON *alignment_json(const struct qkv_alignment_score *score);
 
 #endif

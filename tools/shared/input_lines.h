@@ -2,7 +2,7 @@
 #ifndef QKV_TOOLS_INPUT_LINES_H
 #define QKV_TOOLS_INPUT_LINES_H
 
-#include "unknown_words.h"
+#include "text_notes.h"
 
 #include "data/lines.h"
 #include "qkv/corpus.h"
@@ -47,7 +47,7 @@ enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run
                                  struct qkv_error *error);
 
 /* Reads the next line; its tokens live in the arena. Sets *found to false at the end. Warns on stderr about unknown words,
- * unless quiet (unknown_words.h), and about a line that is cut because the model has no more positions. Fails on a prefix
+ * unless quiet (text_notes.h), and about a line that is cut because the model has no more positions. Fails on a prefix
  * that is too long or has no source, and on further columns. */
 enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *arena, struct input_line *line,
                                  bool *found, struct qkv_error *error);

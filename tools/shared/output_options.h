@@ -1,11 +1,12 @@
 /* The options of `qkv attention` and `qkv explain` for the format and the place of their output: --format, --output,
- * --colormap and --annotate. */
+ * --colormap and --annotate; and the maps of one sentence in the terminal, as `qkv attention` prints them without options. */
 #ifndef QKV_TOOLS_OUTPUT_OPTIONS_H
 #define QKV_TOOLS_OUTPUT_OPTIONS_H
 
 #include "command.h"
 
 #include "qkv/attention_map.h"
+#include "qkv/run.h"
 
 /* The options as they are given; all zero at first. */
 struct output_options {
@@ -45,5 +46,23 @@ int output_read(struct output *output, const struct output_options *options);
  * standard output, text is separated by empty lines, each JSON object is one line, and other formats are refused. A failed
  * write to standard output is reported when the program ends. */
 enum qkv_status output_write(struct output *output, char *bytes, size_t size, struct qkv_error *error);
+
+/* ---- the maps of one sentence, in the terminal ---- */
+
+/* "the cat → el gato", the silent heads, and a narrow precision; NULL when memory runs out. */
+const char *attention_title(const struct qkv_model *model, const char *source, const char *target,
+                            struct qkv_arena *arena);
+
+/* What print_cross_attention draws. */
+struct cross_attention {
+    struct qkv_attention_pair pair;
+    const char *source, *target;      /* the texts of the pair */
+    struct qkv_attention_words words; /* merged into words; NULL: a side is drawn by tokens */
+    bool names_run;                   /* the title says which run the attention is of */
+};
+
+/* Prints the mean over the heads of each layer of cross attention. */
+enum qkv_status print_cross_attention(const struct qkv_run *run, const struct cross_attention *drawn,
+                                      struct qkv_error *error);
 
 #endif

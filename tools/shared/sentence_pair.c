@@ -2,11 +2,11 @@
 #include "core/file.h"
 #include "core/memory.h"
 
-#include "attention_text.h"
+#include "output_options.h"
 #include "print.h"
 #include "search_options.h"
 #include "terminal.h"
-#include "unknown_words.h"
+#include "text_notes.h"
 
 #include "report/collect.h"
 

@@ -1,9 +1,12 @@
 #include "text_notes.h"
 
 #include "print.h"
+#include "terminal.h"
 
+#include "core/text.h"
 #include "data/tokenizer.h"
 #include "metrics/metric.h"
+#include "report/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,4 +89,136 @@ void text_notes_print(const struct text_notes *notes, const struct qkv_scorer *s
     bool has_text = is_usual(notes, notes->translations) && notes->references >= MANY;
     if (is_usual(notes, notes->cased_references) && has_text && !notes->cased_translations)
         note_case(notes, scorer);
+}
+
+/* ---- words that a run does not know, and sentences of the wrong language ---- */
+
+enum { MAX_WORDS = 8, MAX_WORD_BYTES = 60, MAX_LINES = 10 };
+
+/* Number of bytes to print of a word of this length. A long word is cut between two characters. */
+static size_t shown_length(const char *word, size_t length)
+{
+    if (length <= MAX_WORD_BYTES) return length;
+    for (length = MAX_WORD_BYTES; ((unsigned char)word[length] & 0xC0) == 0x80;) length--;
+    return length;
+}
+
+/* ---- the language of sentences ---- */
+
+/* The tokens of one sentence or several. */
+struct token_counts {
+    int64_t tokens, unknown;
+    int64_t in_other; /* unknown ones that are in the vocabulary of the other side */
+};
+
+static void count_tokens(struct token_counts *counts, const struct qkv_sentence *sentence,
+                         const struct qkv_run *run, bool is_target)
+{
+    const struct qkv_vocabulary *other = is_target ? &run->source : &run->target;
+    counts->tokens += sentence->tokens.count;
+    counts->unknown += sentence->unknown;
+    for (int64_t i = 0; i < sentence->tokens.count; i++)
+        if (sentence->ids[i] == QKV_UNKNOWN)
+            counts->in_other += qkv_vocabulary_id(other, sentence->tokens.token[i]) != QKV_UNKNOWN;
+}
+
+/* Whether sentences seem to be of the other side of the run: most of their tokens are unknown, and most of the unknown ones are
+ * in the vocabulary of the other side. */
+static bool are_of_other_side(const struct token_counts *counts)
+{
+    return counts->unknown > 1 && 2 * counts->unknown > counts->tokens &&
+           2 * counts->in_other > counts->unknown;
+}
+
+static void print_direction(const struct qkv_run *run)
+{
+    fputs("this run translates from ", stderr);
+    print_plain(stderr, run->config.data.src.lang);
+    fputs(" to ", stderr);
+    print_plain(stderr, run->config.data.trg.lang);
+}
+
+void warn_of_swapped_sides(const char *place, const char *(*source)(const void *context, int64_t index),
+                           const void *context, int64_t count, const struct qkv_run *run)
+{
+    struct token_counts counts = {0};
+    struct qkv_sentence sentence = {0};
+    for (int64_t i = 0; i < count; i++) {
+        const char *text = source(context, i);
+        /* A line that cannot be read is reported elsewhere. */
+        if (qkv_sentence_encode(&sentence, &run->config.data.src, &run->source, text, strlen(text), NULL))
+            break;
+        count_tokens(&counts, &sentence, run, false);
+    }
+    qkv_sentence_release(&sentence);
+    if (!are_of_other_side(&counts)) return;
+    fputs("qkv: ", stderr);
+    print_plain(stderr, place);
+    fputs(": most of its source words are not in the vocabulary, but most of these are words of the target "
+          "language: ",
+          stderr);
+    print_direction(run);
+    fputs("; are the columns swapped?\n", stderr);
+}
+
+static const char *source_of_corpus(const void *corpus, int64_t i)
+{
+    return qkv_corpus_source(corpus, i);
+}
+
+void warn_of_swapped_corpus(const char *place, const struct qkv_corpus *corpus, const struct qkv_run *run)
+{
+    /* Only a suspicious text is tokenised a second time. */
+    if (2 * corpus->source.unknown > corpus->source.start[corpus->count])
+        warn_of_swapped_sides(strcmp(place, "-") ? place : "<stdin>", source_of_corpus, corpus, corpus->count,
+                              run);
+}
+
+/* ---- unknown words ---- */
+
+void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence, const struct qkv_run *run,
+                           bool is_target)
+{
+    if (!sentence->unknown) return;
+    struct qkv_types unknown = {0};
+    for (int64_t i = 0; i < sentence->tokens.count; i++)
+        if (sentence->ids[i] == QKV_UNKNOWN && qkv_types_add(&unknown, sentence->tokens.token[i], 1) < 0)
+            return;
+    fputs("qkv: ", stderr);
+    print_plain(stderr, place);
+    fputs(is_target ? ": not in the target vocabulary: " : ": not in the vocabulary: ", stderr);
+    for (int64_t i = 0; i < unknown.size && i < MAX_WORDS; i++) {
+        const char *word = qkv_types_token(&unknown, i);
+        size_t full = qkv_length_in_word(word), length = shown_length(word, full);
+        char shown[MAX_WORD_BYTES + 4];
+        snprintf(shown, sizeof shown, "%.*s%s", (int)length, word, length < full ? "..." : "");
+        fputs(i ? ", " : "", stderr);
+        print_plain(stderr, shown);
+    }
+    if (unknown.size > MAX_WORDS) fprintf(stderr, " and %lld more", (long long)(unknown.size - MAX_WORDS));
+    struct token_counts counts = {0};
+    count_tokens(&counts, sentence, run, is_target);
+    if (are_of_other_side(&counts)) {
+        fprintf(stderr, "; most of them are words of the %s language: ", is_target ? "source" : "target");
+        print_direction(run);
+    }
+    fputc('\n', stderr);
+    qkv_types_release(&unknown);
+}
+
+void unknown_words_note(struct unknown_words *notes, const char *place, const struct qkv_sentence *sentence,
+                        const struct qkv_run *run, bool is_target, int64_t line)
+{
+    if (!sentence->unknown) return;
+    if (notes->line != line) notes->lines++;
+    notes->line = line;
+    if (notes->lines <= MAX_LINES) warn_of_unknown_words(place, sentence, run, is_target);
+}
+
+void unknown_words_end(const struct unknown_words *notes)
+{
+    if (notes->lines <= MAX_LINES) return;
+    long long more = (long long)(notes->lines - MAX_LINES);
+    print_error("%lld more line%s words that are not in the vocabulary; -q leaves these notes out", more,
+                more == 1 ? " has" : "s have");
 }

@@ -1,9 +1,16 @@
 /* Notes about texts whose scores would mislead: text that is already tokenized, because the usual tokenizers of BLEU are made
- * for plain text; text without spaces between words, which they take for single words; and translations without capitals. */
+ * for plain text; text without spaces between words, which they take for single words; and translations without capitals. And
+ * warnings about words of sentences that a run does not know, and about sentences of the wrong language. */
 #ifndef QKV_TOOLS_TEXT_NOTES_H
 #define QKV_TOOLS_TEXT_NOTES_H
 
+#include "qkv/corpus.h"
+#include "qkv/run.h"
 #include "qkv/trainer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* Counts of lines. Caller's storage, all zero at first. */
 struct text_notes {
@@ -25,5 +32,39 @@ void text_notes_add_translation(struct text_notes *notes, const char *line);
  * - if at least half of ten references or more have capitals and no translation has, at least half are not empty, and BLEU
  *   or chrF count case. */
 void text_notes_print(const struct text_notes *notes, const struct qkv_scorer *scorer, bool joined);
+
+/* ---- words that a run does not know, and sentences of the wrong language ---- */
+
+/* ---- one sentence ---- */
+
+/* Warns on stderr about words of a sentence that are not in the vocabulary of its side of the run: each only once, and at most
+ * eight. Says so if the sentence seems to be of the other side. */
+void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence, const struct qkv_run *run,
+                           bool is_target);
+
+/* ---- the lines of a text ---- */
+
+/* How many lines have unknown words; all zero at first. */
+struct unknown_words {
+    int64_t lines;
+    int64_t line; /* the last one of them */
+};
+
+/* Warns as warn_of_unknown_words does, but only about the first ten lines; the others are counted. A line may have sentences of
+ * both sides. */
+void unknown_words_note(struct unknown_words *notes, const char *place, const struct qkv_sentence *sentence,
+                        const struct qkv_run *run, bool is_target, int64_t line);
+
+/* Says how many lines were not named. */
+void unknown_words_end(const struct unknown_words *notes);
+
+/* ---- parallel text ---- */
+
+/* Warns if the source sides of a text, source(context, 0) .. source(context, count - 1), seem to be of the target language. */
+void warn_of_swapped_sides(const char *place, const char *(*source)(const void *context, int64_t index),
+                           const void *context, int64_t count, const struct qkv_run *run);
+
+/* The same for an encoded corpus that was read with keep_raw. */
+void warn_of_swapped_corpus(const char *place, const struct qkv_corpus *corpus, const struct qkv_run *run);
 
 #endif

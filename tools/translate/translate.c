@@ -2,9 +2,9 @@
 #include "core/memory.h"
 #include "prompt.h"
 
-#include "attention_text.h"
 #include "command.h"
 #include "input_lines.h"
+#include "output_options.h"
 #include "print.h"
 #include "program.h"
 #include "replace_unknown.h"
