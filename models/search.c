@@ -19,6 +19,7 @@ struct qkv_search_options qkv_search_options_from_config(const struct qkv_testin
                                        .beam_alpha = testing->beam_alpha,
                                        .n_best = 1,
                                        .max_output_length = testing->max_output_length,
+                                       .length_limit = {testing->length_limit[0], testing->length_limit[1]},
                                        .skip_scores = true,
                                        .length_penalty = testing->length_penalty,
                                        .min_output_length = testing->min_output_length,
@@ -45,6 +46,10 @@ static enum qkv_status check_constraints(const struct qkv_search_options *option
     if (check_not_negative("max_output_length", options->max_output_length, error) ||
         check_not_negative("min_output_length", options->min_output_length, error))
         return QKV_INVALID;
+    for (int i = 0; i < 2; i++)
+        if (!(options->length_limit[i] >= 0))
+            return qkv_error_set(error, "length_limit is %g, but must be 0 or more",
+                                 options->length_limit[i]);
     if (options->max_output_length && options->min_output_length > options->max_output_length)
         return qkv_error_set(error, "min_output_length is %lld, but must not exceed max_output_length (%lld)",
                              (long long)options->min_output_length, (long long)options->max_output_length);
@@ -717,7 +722,10 @@ static enum qkv_status set_progress(const struct search *s, int64_t sentence, in
     if (options->prefixes) progress->prefix = options->prefixes[sentence];
     int64_t possible = s->decoding->max_length;
     int64_t given = progress->prefix.length < possible ? progress->prefix.length : possible;
-    int64_t usual = 2 * (source_length - 1) + 10 + given, least = options->min_output_length + 10;
+    const double old[2] = {2, 10}, *limit = options->length_limit;
+    if (limit[0] <= 0 && limit[1] <= 0) limit = old;
+    int64_t usual = (int64_t)fmin(ceil(limit[0] * (double)(source_length - 1) + limit[1]), 1e9) + given,
+            least = options->min_output_length + 10;
     int64_t tokens = options->max_output_length ? options->max_output_length : usual > least ? usual : least;
     progress->max_length = tokens < possible ? tokens + 1 : possible;
     if (check_number(s, sentence, error)) return QKV_INVALID;

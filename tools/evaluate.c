@@ -269,6 +269,7 @@ static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error
         status = qkv_scorer_add(&e->scorer, translation, &reference, 1, error);
         if (!status && step) status = add_to_class(e, &score, translation, reference, error);
     }
+    note_cut(e->scorer.counts.cut, e->scorer.counts.translated);
     if (!status) text_notes_print(&notes, &e->scorer, joins_text(&e->run.config.data.trg));
     return status;
 }

@@ -52,11 +52,12 @@ static uint32_t sum_options(const struct opened_run *opened)
     const struct qkv_search_options *search = &opened->search;
     const struct qkv_sampling_options *sampling = &search->sampling;
     char text[512];
-    snprintf(text, sizeof text, "%lld %.17g %lld %lld %d %d %lld %lld %.17g %d %lld",
+    snprintf(text, sizeof text, "%lld %.17g %lld %lld %.17g %.17g %d %d %lld %lld %.17g %d %lld",
              (long long)search->beam_size, search->beam_alpha, (long long)search->n_best,
-             (long long)search->max_output_length, search->skip_scores, (int)search->length_penalty,
-             (long long)search->min_output_length, (long long)search->no_repeat_ngram,
-             search->repetition_penalty, search->allow_unknown, (long long)opened->batch_size);
+             (long long)search->max_output_length, search->length_limit[0], search->length_limit[1],
+             search->skip_scores, (int)search->length_penalty, (long long)search->min_output_length,
+             (long long)search->no_repeat_ngram, search->repetition_penalty, search->allow_unknown,
+             (long long)opened->batch_size);
     uLong sum = add_text(0, text);
     if (!sampling->enabled) return (uint32_t)sum;
     snprintf(text, sizeof text, "%.17g %lld %.17g %llu", sampling->temperature, (long long)sampling->top_k,

@@ -103,6 +103,14 @@ NAME_LISTER(length_penalty_name, index <= QKV_LENGTH_PENALTY_NONE
                                      ? qkv_length_penalty_name((enum qkv_length_penalty)index)
                                      : NULL);
 
+void note_cut(int64_t cut, int64_t count)
+{
+    if (cut)
+        print_error("note: %lld of %lld translations ended at the limit of their length, and may be cut: "
+                    "--max-length N raises it",
+                    (long long)cut, (long long)count);
+}
+
 enum qkv_status search_options_apply(const struct search_options *options, struct qkv_testing_config *testing,
                                      struct qkv_error *error)
 {

@@ -71,7 +71,7 @@ struct search_options {
      "length, and 1 (default: testing.length_penalty)",                                                      \
      .choices = length_penalty_name, .needs_translations = true},                                            \
     {"max-length", 0, "N", OPTION_INTEGER, &(o)->max_length,                                                 \
-     "longest translation in tokens (default: testing.max_output_length)", 1, 1e6,                           \
+     "longest translation in tokens (default: testing.max_output_length, or testing.length_limit)", 1, 1e6,                           \
      .needs_translations = true},                                                                            \
     {"min-length", 0, "N", OPTION_INTEGER, &(o)->min_length,                                                 \
      "shortest translation in tokens (default: testing.min_output_length)", 0, 1e6,                          \
@@ -91,6 +91,9 @@ struct search_options {
 
 /* The choices of --length-penalty; the context is not used. */
 const char *length_penalty_name(const void *context, int64_t index);
+
+/* Says on standard error how many of so many translations ended at the limit of their length, if any did. */
+void note_cut(int64_t cut, int64_t count);
 
 /* Overrides the settings of a config by the options that are given. Fails when options contradict each other or the config. */
 enum qkv_status search_options_apply(const struct search_options *options, struct qkv_testing_config *testing,

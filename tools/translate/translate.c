@@ -144,6 +144,7 @@ struct typed_sentence {
 };
 
 struct translator {
+    int64_t printed, cut; /* translations; those that ended at the limit of their length */
     struct qkv_run run;
     struct ensemble ensemble;
     struct options options;
@@ -195,6 +196,8 @@ static enum qkv_status print_hypothesis(struct translator *t, const struct input
 {
     const char **tokens = tokens_of(t, hypothesis, &t->block.arena);
     int64_t count = hypothesis->length;
+    t->printed++;
+    t->cut += hypothesis->ids && !hypothesis->finished;
     for (int64_t i = 0; i < count && i < line->prefix.ids.length; i++) tokens[i] = line->prefix.texts[i];
     if (t->options.replace_unknown && replace_unknown(&t->replacer, line, hypothesis, tokens, &count, error))
         return QKV_INVALID;
@@ -245,6 +248,7 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
             if (status) return status;
         }
     }
+    if (!t->options.quiet) note_cut(t->cut, t->printed);
     if (t->options.replace_unknown && t->input.unknown_words.lines && !t->replacer.has_replaced)
         print_error(
             "note: --replace-unk replaced nothing, because the model has written no <unk>: it learns to "
@@ -287,6 +291,8 @@ static enum qkv_status translate_typed(void *context, const char *sentence, stru
     block_add(&t->block, &typed->line);
     if (flush(t, error)) return QKV_INVALID;
     typed->text = text;
+    note_cut(t->cut, t->printed);
+    t->cut = t->printed = 0;
     return QKV_OK;
 }
 
@@ -491,7 +497,8 @@ const struct command command_translate = {
         "Translates FILE line by line and prints the translations. Without FILE, on a terminal, it shows a "
         "prompt: type sentences, or /help.\n\n"
         "Warnings go to standard error: words that the vocabulary lacks (in the first ten lines that have "
-        "any; the others are counted), and lines longer than the model's maximum length, which are cut.\n\n"
+        "any; the others are counted), and lines longer than the model's maximum length, which are cut, and "
+        "the number of translations that ended at the limit of their length.\n\n"
         "`mpirun -n N qkv translate RUN FILE` divides the lines among N processes, each of which opens RUN; "
         "process 0 alone reads FILE and prints the same as one process.\n",
     .examples = "  echo \"the cat is sleeping\" | qkv translate runs/toy_en_es\n"
@@ -529,7 +536,8 @@ const struct command command_translate = {
         {"batch", 'b', "N", OPTION_INTEGER, &options.batch_size,
          "sentences translated together; 1: answer each line at once (default: testing.batch_size)", 1, 1e5},
         COMMAND_OPTION_THREADS(&options.threads), COMMAND_OPTION_CHECKPOINT(&checkpoint),
-        {"quiet", 'q', NULL, OPTION_FLAG, &options.quiet, "do not warn about unknown words or tabs"}),
+        {"quiet", 'q', NULL, OPTION_FLAG, &options.quiet,
+         "do not warn about unknown words, tabs, or translations at the limit of their length"}),
     .run = run,
     .is_divided = true,
 };

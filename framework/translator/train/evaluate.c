@@ -408,6 +408,7 @@ static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scorer *s
     for (int64_t i = 0; i < e->corpus->count; i++) {
         const char *reference = qkv_corpus_target(e->corpus, i);
         scorer->counts.exact_matches += equals_reference(e, i);
+        scorer->counts.cut += !e->outputs[i].finished;
         e->translations[i] = text_of(e, &e->outputs[i]);
         if (!e->translations[i]) return qkv_no_memory(error);
         if (qkv_scorer_add(scorer, e->translations[i], &reference, 1, error)) return QKV_INVALID;

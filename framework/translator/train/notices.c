@@ -286,8 +286,25 @@ static void notice_collapse(struct training *training)
     say(training, &sentence);
 }
 
+/* ---- translations that are cut ---- */
+
+static void notice_cut(struct training *training, const struct qkv_score_counts *counts)
+{
+    if (!counts->cut || (!is_at_early_end(training) && !is_settled(training))) return;
+    if (!is_due(training, NOTICE_CUT)) return;
+    struct qkv_error sentence;
+    qkv_error_set(
+        &sentence,
+        "update %lld: %lld of the %lld translations of data.dev ended at the limit of their length: %s",
+        (long long)training->progress.update, (long long)counts->cut, (long long)counts->translated,
+        training->config->testing.max_output_length ? "raise testing.max_output_length"
+                                                    : "train longer, or raise testing.length_limit");
+    say(training, &sentence);
+}
+
 void qkv_notice_validation(struct training *training, const struct qkv_scores *scores)
 {
+    notice_cut(training, &scores->counts);
     notice_overfitting(training, scores->value[QKV_METRIC_LOSS]);
     notice_collapse(training);
 }

@@ -18,6 +18,7 @@
 #include "run/checkpoints.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <zlib.h>
@@ -316,6 +317,20 @@ static enum qkv_status read_corpora(struct training *training, struct qkv_error 
     return qkv_corpus_encode(&training->dev, &training->source, &training->target, error);
 }
 
+/* Raises testing.length_limit to one and a half times the mean target tokens per source token, and to 10 tokens more than the
+ * longest target of the training text then needs: no translation like those of the text is cut. */
+static void raise_length_limit(struct training *training)
+{
+    const struct qkv_corpus *train = &training->train;
+    const int64_t *source = train->source.start, *target = train->target.start;
+    double *limit = training->with_merges.testing.length_limit;
+    limit[0] =
+        fmax(limit[0], ceil(1.5 * (double)target[train->count] / fmax(1, (double)source[train->count])));
+    for (int64_t i = 0; i < train->count; i++)
+        limit[1] = fmax(limit[1], ceil(10 + (double)(target[i + 1] - target[i]) -
+                                       limit[0] * (double)(source[i + 1] - source[i])));
+}
+
 /* Refuses, before training starts, sentences that are longer than positions.max_length of the model. */
 static enum qkv_status check_lengths(const struct training *training, struct qkv_error *error)
 {
@@ -376,6 +391,7 @@ enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error
     if (status) return status;
     if (find_merges(training, error) || read_corpora(training, error) || check_lengths(training, error))
         return QKV_INVALID;
+    raise_length_limit(training);
     return make_parts(training, error);
 }
 

@@ -63,7 +63,7 @@ struct progress {
 };
 
 /* The warnings that training may give. */
-enum notice { NOTICE_OVERFITTING, NOTICE_COLLAPSE, NOTICE_GUESSING, NOTICE_COUNT };
+enum notice { NOTICE_OVERFITTING, NOTICE_COLLAPSE, NOTICE_GUESSING, NOTICE_CUT, NOTICE_COUNT };
 
 /* Some successive updates. */
 struct block {

@@ -541,8 +541,8 @@ struct qkv_search_options {
     int64_t beam_size; /* hypotheses kept per sentence, 1 .. QKV_BEAM_MAX; 1: greedy search, samples */
     double beam_alpha; /* alpha of QKV_LENGTH_PENALTY_WU; 0: no penalty */
     int64_t n_best;    /* translations returned per sentence, 1 .. beam_size; samples: 1 .. QKV_BEAM_MAX */
-    /* Tokens without </s>; 0: twice the source tokens (without </s>) plus 10, plus the tokens of the prefix. Limited to the
-     * positions of the model. */
+    /* Tokens without </s>; 0: length_limit[0] for each source token (without </s>) plus length_limit[1], plus the tokens
+     * of the prefix. Limited to the positions of the model. */
     int64_t max_output_length;
     bool skip_scores; /* greedy search, samples: leave log_probability and score 0, which is faster */
 
@@ -563,6 +563,7 @@ struct qkv_search_options {
     /* [sentences]: a number for each sentence, from 0 to 2^44 - 1. Samples are a function of scores, seed, this number, the
      * index of the sample and the position; messages name sentences by it. NULL: 0, 1, 2, ... */
     const int64_t *numbers;
+    double length_limit[2]; /* where max_output_length is 0; both 0: 2 and 10 */
 };
 
 struct qkv_hypothesis {

@@ -136,6 +136,7 @@ struct qkv_score_counts {
     double correct;                 /* reference tokens that the model finds most probable; a whole number */
     int64_t translated;             /* sentences whose translation is known */
     int64_t exact_matches;          /* translations that equal their reference, token for token */
+    int64_t cut;                    /* translations that ended at the limit of their length */
 };
 
 /* The values of all metrics, and the counts. */
