@@ -316,6 +316,9 @@ static enum qkv_status prepare(struct evaluation *e, struct qkv_testing_config *
                                         error);
     if (status) return status;
     links_options_note(&links_options, e->alignment.missing, e->corpus.count);
+    if (!score_options.tokenizer)
+        text_options.tokenizer = qkv_bleu_tokenizer_for(testing->bleu_tokenizer, &e->corpus);
+    e->scorer.options = text_options;
     if (step && make_classes(e, error)) return QKV_INVALID;
     e->workers = qkv_workers_new(threads_of(e->processes, threads), error);
     if (!e->workers) return QKV_INVALID;
@@ -475,7 +478,6 @@ static int run(int operands, char **operand)
     if (!status && !leads && (status = (enum qkv_status)check_options(text)))
         qkv_processes_abort(e.processes);
     if (!status) {
-        e.scorer.options = text_options;
         status = open_evaluation(&e, operand[0], text, &testing, &error);
         const struct opened_run opened = {
             .run = &e.run,
@@ -526,7 +528,8 @@ const struct command command_evaluate = {
          "of two files (default: data.test of the run)",
          .optional = true}),
     .options = OPTIONS(
-        COMMAND_OPTIONS_SEARCH(&search_options), COMMAND_OPTIONS_SCORE(&score_options),
+        COMMAND_OPTIONS_SEARCH(&search_options),
+        COMMAND_OPTIONS_SCORE(&score_options, "testing.bleu_tokenizer"),
         COMMAND_OPTIONS_LINKS(&links_options, "score the alignment of the cross attention"),
         {"by-length", 'L', "STEP", OPTION_INTEGER, &step,
          "add a table by source length, in steps of STEP tokens", 1, 1000000, .needs_translations = true},

@@ -378,7 +378,7 @@ const struct command command_score = {
                   "the same lines, each with one reference or several separated by tabs, plain or gzip; -: "
                   "standard input"}),
     .options = OPTIONS(
-        COMMAND_OPTIONS_SCORE(&score_options),
+        COMMAND_OPTIONS_SCORE(&score_options, "13a"),
         {"sentence-level", 0, NULL, OPTION_FLAG, &sentence_level,
          "scores of each sentence, as TSV or, with --json, beside those of all; implies "
          "--effective-order"},

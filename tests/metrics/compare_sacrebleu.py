@@ -45,6 +45,7 @@ CASES = [
     ("BLEU intl", "bleu", "--tokenize intl", lambda: BLEU(tokenize="intl")),
     ("BLEU intl lc", "bleu", "--tokenize intl --lowercase", lambda: BLEU(tokenize="intl", lowercase=True)),
     ("BLEU none", "bleu", "--tokenize none", lambda: BLEU(tokenize="none", force=True)),
+    ("BLEU zh", "bleu", "--tokenize zh", lambda: BLEU(tokenize="zh")),
     ("BLEU char lc", "bleu", "--tokenize char --lowercase", lambda: BLEU(tokenize="char", lowercase=True)),
     ("BLEU effective", "bleu", "--effective-order", lambda: BLEU(effective_order=True)),
     ("BLEU floor", "bleu", "--smooth-method floor", lambda: BLEU(smooth_method="floor")),

@@ -62,6 +62,18 @@ Test(bleu, handles_the_edges)
     expect(bleu_of(plain, "\xFF\xFE a b \xC3", "\xFE\xFF a b \xC3", NULL), 100, "bytes that are not UTF-8");
 }
 
+/* The figures are those of sacreBLEU 2.6.0: tokenize="zh". */
+Test(bleu, splits_chinese_as_sacrebleu)
+{
+    const struct qkv_text_options chinese = {.tokenizer = QKV_BLEU_ZH};
+    expect(bleu_of(chinese, "我是 student，你好！", "我是一个 student，你好吗！", NULL), 33.1017519, "words");
+    expect(bleu_of(chinese, "“很好”…—1,000.5元（.5）A.B", "“很好”——1,000.5元（.5）A.C", NULL), 72.4157734,
+           "marks and numbers");
+    expect(bleu_of(chinese, "他说&amp;x-ray ㄅ カ Ａ１𠀀丽", "她说&amp;x-ray ㄅカ Ａ２𠀀丽", NULL),
+           67.0422684, "entities, kana, rare characters");
+    expect(bleu_of(chinese, " .5 元多少钱", ".5 元多少钱", NULL), 100, "white space at the start");
+}
+
 Test(bleu, tokenizes_as_mteval_v13a)
 {
     const struct qkv_text_options marks = {0};

@@ -60,7 +60,7 @@ Test(config_hints, names_the_keys_of_a_section)
         {"-s testing=3",
          "-s testing=3: testing is a section; set one of its keys: testing.batch_size, testing.beam_size, "
          "testing.length_penalty, testing.beam_alpha, testing.n_best, testing.max_output_length, "
-         "testing.min_output_length, testing.no_repeat_ngram and 3 more"},
+         "testing.min_output_length, testing.no_repeat_ngram and 4 more"},
     };
     enter(scratch("section"));
     EXPECT_WRONG(CONFIG_BASE, cases);

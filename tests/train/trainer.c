@@ -188,11 +188,14 @@ Test(trainer, patience_ends_training)
 
 /* ---- what is kept ---- */
 
+/* By token accuracy; of equal ones, by loss. */
 static int compare_best(const char *run, int64_t a, int64_t b)
 {
     double x = training_metric(run, "validation", a, "token_accuracy"),
            y = training_metric(run, "validation", b, "token_accuracy");
-    return x != y ? (x > y ? -1 : 1) : (a < b ? -1 : 1);
+    if (x != y) return x > y ? -1 : 1;
+    return training_metric(run, "validation", a, "loss") < training_metric(run, "validation", b, "loss") ? -1
+                                                                                                         : 1;
 }
 
 Test(trainer, the_best_checkpoints_stay_and_no_others)

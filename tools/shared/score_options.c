@@ -2,6 +2,7 @@
 #include "core/text.h"
 
 #include "attention_options.h"
+#include "config/config_keys.h"
 #include "metrics/metric.h"
 #include "print.h"
 

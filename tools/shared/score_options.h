@@ -10,7 +10,8 @@ struct cJSON;
 /* The values of the options for the metrics of texts: which ones are computed, and how. */
 struct score_options {
     struct option_list metrics;
-    const char *tokenizer, *smoothing;
+    const char *tokenizer; /* NULL: not given */
+    const char *smoothing;
     double smoothing_value;              /* 0: not given */
     int64_t character_order, word_order; /* -1: not given */
     double beta;                         /* 0: not given */
@@ -20,17 +21,17 @@ struct score_options {
 
 #define SCORE_OPTIONS_DEFAULT                                                                                \
     {                                                                                                        \
-        .tokenizer = "13a", .smoothing = "exp", .character_order = -1, .word_order = -1                      \
+        .smoothing = "exp", .character_order = -1, .word_order = -1                                          \
     }
 
 /* The rows of an options table. */
 /* clang-format off */
-#define COMMAND_OPTIONS_SCORE(o)                                                                             \
+#define COMMAND_OPTIONS_SCORE(o, tokenizer_default)                                                                             \
     {"metrics", 'm', "NAME", OPTION_LIST, &(o)->metrics,                                                     \
      "scores of the translations: {choices}; may be repeated, or comma-separated (default: bleu,chrf)",   \
      .choices = score_metric_name, .needs_translations = true},                                              \
     {"tokenize", 0, "NAME", OPTION_CHOICE, &(o)->tokenizer,                                                  \
-     "how BLEU finds words: {choices} (default: 13a)", .choices = score_tokenizer_name,                      \
+     "how BLEU finds words: {choices} (default: " tokenizer_default ")", .choices = score_tokenizer_name,                      \
      .needs_translations = true},                                                                            \
     {"lowercase", 0, NULL, OPTION_FLAG, &(o)->lowercase, "BLEU and chrF ignore case",                        \
      .needs_translations = true},                                                                            \

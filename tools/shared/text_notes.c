@@ -3,37 +3,41 @@
 #include "print.h"
 #include "terminal.h"
 
+#include "config/config_keys.h"
 #include "core/text.h"
 #include "data/tokenizer.h"
+#include "data/unicode.h"
 #include "metrics/metric.h"
 #include "report/words.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MANY = 10 }; /* references without which the lack of capitals says nothing */
 
-/* Whether a line has some characters of Chinese, Japanese, Thai or the like, which take three bytes, and no space. */
-static bool is_without_spaces(const char *line)
+/* Whether Unicode's normal form C of a line is another text. */
+static bool is_decomposed(const char *line)
 {
-    enum { FEW = 5 }; /* characters that may be one word */
-    int64_t wide = 0;
-    if (strchr(line, ' ')) return false;
-    for (; *line; line++) wide += ((unsigned char)*line & 0xF0) == 0xE0;
-    return wide > FEW;
+    char *composed = required(qkv_text_compose(line, strlen(line)));
+    bool differs = strcmp(line, composed) != 0;
+    free(composed);
+    return differs;
 }
 
 void text_notes_add_reference(struct text_notes *notes, const char *line)
 {
     notes->references++;
     notes->tokenized += qkv_looks_tokenized(line);
-    notes->without_spaces += is_without_spaces(line);
+    notes->decomposed[0] += is_decomposed(line);
+    qkv_writing_add(&notes->writing, line);
     notes->cased_references += qkv_has_capitals(line);
 }
 
 void text_notes_add_translation(struct text_notes *notes, const char *line)
 {
     notes->translations += *line != 0;
+    notes->decomposed[1] += is_decomposed(line);
     notes->cased_translations += qkv_has_capitals(line);
 }
 
@@ -69,11 +73,12 @@ static void note_case(const struct text_notes *notes, const struct qkv_scorer *s
 static void note_without_spaces(const struct text_notes *notes, const struct qkv_scorer *scorer)
 {
     enum qkv_bleu_tokenizer tokenizer = scorer->options.tokenizer;
-    if (!qkv_scorer_computes(scorer, QKV_METRIC_BLEU) || tokenizer == QKV_BLEU_CHAR) return;
+    if (!qkv_scorer_computes(scorer, QKV_METRIC_BLEU) || tokenizer >= QKV_BLEU_CHAR) return;
     print_error("note: %lld of %lld references have no spaces between words: BLEU with the tokenizer %s "
-                "takes what is between punctuation marks for one word; --tokenize char compares characters",
-                (long long)notes->without_spaces, (long long)notes->references,
-                qkv_bleu_tokenizer_name(tokenizer));
+                "takes what is between punctuation marks for one word; --tokenize %s compares characters",
+                (long long)notes->writing.unspaced, (long long)notes->references,
+                qkv_bleu_tokenizer_name(tokenizer),
+                qkv_bleu_tokenizer_name(qkv_writing_tokenizer(&notes->writing)));
 }
 
 /* Whether a number of references is at least half of all, and not 0. */
@@ -85,7 +90,15 @@ static bool is_usual(const struct text_notes *notes, int64_t count)
 void text_notes_print(const struct text_notes *notes, const struct qkv_scorer *scorer, bool joined)
 {
     if (is_usual(notes, notes->tokenized)) note_tokenized(notes, scorer, joined);
-    if (is_usual(notes, notes->without_spaces)) note_without_spaces(notes, scorer);
+    if (is_usual(notes, notes->writing.unspaced)) note_without_spaces(notes, scorer);
+    if (!notes->decomposed[0] != !notes->decomposed[1])
+        print_error(
+            "note: %lld of the %s are not in Unicode's normal form C, in which a letter and its accent are "
+            "one "
+            "character, but all %s are: each such word counts as an error; `uconv -x any-nfc` composes them",
+            (long long)(notes->decomposed[0] + notes->decomposed[1]),
+            notes->decomposed[0] ? "references" : "translations",
+            notes->decomposed[0] ? "translations" : "references");
     bool has_text = is_usual(notes, notes->translations) && notes->references >= MANY;
     if (is_usual(notes, notes->cased_references) && has_text && !notes->cased_translations)
         note_case(notes, scorer);

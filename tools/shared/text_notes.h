@@ -4,6 +4,7 @@
 #ifndef QKV_TOOLS_TEXT_NOTES_H
 #define QKV_TOOLS_TEXT_NOTES_H
 
+#include "metrics/metric.h"
 #include "qkv/corpus.h"
 #include "qkv/run.h"
 #include "qkv/trainer.h"
@@ -15,8 +16,9 @@
 /* Counts of lines. Caller's storage, all zero at first. */
 struct text_notes {
     int64_t references, tokenized; /* tokenized: references that look so (qkv_looks_tokenized) */
-    int64_t without_spaces; /* references of several words without a space, as in Chinese, Japanese, Thai */
-    int64_t translations;   /* that are not empty */
+    struct qkv_writing writing;    /* of references */
+    int64_t decomposed[2];         /* references, translations: not in Unicode's normal form C */
+    int64_t translations;          /* that are not empty */
     int64_t cased_references, cased_translations; /* with capitals */
 };
 
@@ -29,6 +31,7 @@ void text_notes_add_translation(struct text_notes *notes, const char *line);
  *   joined: the translations were joined to plain text (data.trg.split_punctuation), so that only chrF and BLEU with 13a or
  *   intl compare them correctly with such references;
  * - if at least half of the references have no spaces between words, and BLEU needs them;
+ * - if references are decomposed and translations are not, or the reverse;
  * - if at least half of ten references or more have capitals and no translation has, at least half are not empty, and BLEU
  *   or chrF count case. */
 void text_notes_print(const struct text_notes *notes, const struct qkv_scorer *scorer, bool joined);

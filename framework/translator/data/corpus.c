@@ -6,7 +6,9 @@
 #include "core/text.h"
 #include "data/bpe.h"
 #include "data/prepared.h"
+#include "data/unicode.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -60,9 +62,14 @@ static bool add_pair(struct qkv_corpus *corpus, const struct qkv_parallel_text *
     for (int i = 0; i < 2; i++) {
         const struct qkv_tokens *tokens = &text->tokens[i];
         if (tokens->count > sides[i]->longest) sides[i]->longest = tokens->count;
-        if (stores ? !add_sentence(sides[i], index, tokens, text->raw[i], text->size[i], options)
-                   : !count_tokens(&sides[i]->types, tokens))
+        char *composed = NULL; /* references are compared with translations, which are in normal form C */
+        if (i && stores && options->keep_raw && !(composed = qkv_text_compose(text->raw[i], text->size[i])))
             return false;
+        const char *raw = composed ? composed : text->raw[i];
+        bool added = stores ? add_sentence(sides[i], index, tokens, raw, strlen(raw), options)
+                            : count_tokens(&sides[i]->types, tokens);
+        free(composed);
+        if (!added) return false;
     }
     if (stores) corpus->line[index] = text->pairs.source.number;
     corpus->count++;

@@ -206,6 +206,18 @@ int64_t qkv_normalize(int32_t **points, int64_t *capacity, int64_t count, bool l
     return composed ? count : utf8proc_normalize_utf32(*points, count, compose);
 }
 
+char *qkv_text_compose(const char *text, size_t size)
+{
+    int64_t capacity = 0, count = -1;
+    int32_t *points = NULL;
+    if (QKV_RESERVE(points, capacity, (int64_t)size + 1))
+        count = qkv_normalize(&points, &capacity, qkv_utf8_decode(text, size, points), false);
+    char *composed = count < 0 ? NULL : malloc(4 * (size_t)count + 1);
+    if (composed) qkv_utf8_encode(points, count, composed);
+    free(points);
+    return composed;
+}
+
 /* True when a user-perceived character ends between two code points. *state is 0 at the start of a text and passes
  * information from call to call. */
 static bool is_boundary(int32_t left, int32_t right, int32_t *state)

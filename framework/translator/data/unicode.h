@@ -67,6 +67,9 @@ char *qkv_utf8_encode(const int32_t *points, int64_t count, char *text);
  */
 int64_t qkv_normalize(int32_t **points, int64_t *capacity, int64_t count, bool lowercase);
 
+/* A valid text of `size` bytes in normal form C, on the heap; NULL: there is no memory. */
+char *qkv_text_compose(const char *text, size_t size);
+
 /* The end of the user-perceived character (Unicode Standard Annex 29) that begins at points[first]; at most `end`. */
 int64_t qkv_character_end(const int32_t *points, int64_t first, int64_t end);
 

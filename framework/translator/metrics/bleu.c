@@ -1,3 +1,4 @@
+#include "config/config_keys.h"
 #include "core/numbers.h"
 #include "metrics/metric.h"
 
@@ -6,13 +7,6 @@
 static bool is_tokenizer(enum qkv_bleu_tokenizer tokenizer)
 {
     return (int)tokenizer >= 0 && (int)tokenizer < QKV_BLEU_TOKENIZERS;
-}
-
-const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer)
-{
-    static const char *const names[] = {
-        [QKV_BLEU_13A] = "13a", [QKV_BLEU_INTL] = "intl", [QKV_BLEU_NONE] = "none", [QKV_BLEU_CHAR] = "char"};
-    return is_tokenizer(tokenizer) ? names[tokenizer] : "unknown";
 }
 
 /* The default values of the smoothing methods, from Chen and Cherry 2014; 0: the method has no value. */

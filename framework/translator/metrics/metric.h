@@ -11,9 +11,6 @@
 
 /* ---- names and details of scores ---- */
 
-/* The name in signatures: 13a, intl, none, char; "unknown" for another number. */
-const char *qkv_bleu_tokenizer_name(enum qkv_bleu_tokenizer tokenizer);
-
 /* The name in signatures: exp, floor, add-k, none; "unknown" for another number. */
 const char *qkv_bleu_smoothing_name(enum qkv_bleu_smoothing smoothing);
 
@@ -109,6 +106,22 @@ struct qkv_symbols *qkv_text_without_space(struct qkv_arena *arena, const struct
 /* The words that the tokenizer of BLEU finds. */
 struct qkv_words *qkv_text_tokenize(struct qkv_arena *arena, enum qkv_bleu_tokenizer tokenizer,
                                     const struct qkv_symbols *text);
+
+/* Lines, and how many of them have no spaces between words, and of these how many are Chinese. All zero at first. */
+struct qkv_writing {
+    int64_t lines, unspaced, chinese;
+};
+
+/* Counts a line. */
+void qkv_writing_add(struct qkv_writing *writing, const char *line);
+
+/* The tokenizer of BLEU that fits the counted lines: zh or char where at least half have no spaces between words, else 13a. */
+enum qkv_bleu_tokenizer qkv_writing_tokenizer(const struct qkv_writing *writing);
+
+/* The tokenizer itself or, for QKV_BLEU_AUTO, the one that fits the target sentences of a corpus, which was read with
+ * keep_raw. */
+enum qkv_bleu_tokenizer qkv_bleu_tokenizer_for(enum qkv_bleu_tokenizer tokenizer,
+                                               const struct qkv_corpus *corpus);
 
 /* The words of TER: normalized `passes` times as tercom does it, and without punctuation, if asked for. */
 struct qkv_words *qkv_text_tercom(struct qkv_arena *arena, int passes, bool no_punctuation,

@@ -318,13 +318,79 @@ static struct qkv_symbols *tokenize_intl(struct qkv_arena *arena, const struct q
     return result;
 }
 
+/* The characters that sacreBLEU takes for Chinese. Two of its ranges, of Unicode beyond U+FFFF, are written in a way that means
+ * U+2001 to U+2A6D and U+2F81 to U+2FA1. */
+static bool is_chinese_for_bleu(uint32_t point)
+{
+    static const uint32_t ranges[][2] = {
+        {0x2001, 0x2A6D}, {0x2E80, 0x2FDF}, {0x2FF0, 0x303F}, {0x3100, 0x312F}, {0x31A0, 0x31BF},
+        {0x31C0, 0x31EF}, {0x3200, 0x4DB5}, {0x4E00, 0x9FBB}, {0xF900, 0xFA2D}, {0xFA30, 0xFA6A},
+        {0xFA70, 0xFAD9}, {0xFE10, 0xFE1F}, {0xFE30, 0xFE4F}, {0xFF00, 0xFFEF}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (point >= ranges[i][0] && point <= ranges[i][1]) return true;
+    return false;
+}
+
+/* Tokenizes as sacreBLEU does Chinese: puts spaces around each Chinese character, and splits the rest as 13a, without its
+ * replacements. */
+static struct qkv_symbols *tokenize_zh(struct qkv_arena *arena, const struct qkv_symbols *text)
+{
+    static const struct rule around_characters = {is_chinese_for_bleu, NULL, .space_before = true,
+                                                  .space_after = true};
+    struct qkv_symbols *copy = copy_trimmed(arena, false, text);
+    while (copy && copy->count && is_space(copy->items[0])) copy->items++, copy->count--;
+    return split_at_numbers(arena,
+                            apply_rule(arena, &AROUND_MARKS, apply_rule(arena, &around_characters, copy)));
+}
+
 struct qkv_words *qkv_text_tokenize(struct qkv_arena *arena, enum qkv_bleu_tokenizer tokenizer,
                                     const struct qkv_symbols *text)
 {
     const struct qkv_symbols *spaced = tokenizer == QKV_BLEU_13A    ? tokenize_13a(arena, text)
                                        : tokenizer == QKV_BLEU_INTL ? tokenize_intl(arena, text)
+                                       : tokenizer == QKV_BLEU_ZH   ? tokenize_zh(arena, text)
                                                                     : text;
     return split(arena, spaced, tokenizer == QKV_BLEU_CHAR);
+}
+
+static bool is_within(uint32_t point, uint32_t first, uint32_t last)
+{
+    return point >= first && point <= last;
+}
+
+void qkv_writing_add(struct qkv_writing *writing, const char *line)
+{
+    enum { WORD = 8 }; /* letters: a longer mean is no word */
+    int64_t chinese = 0, japanese = 0, others = 0, words = 1;
+    while (*line) {
+        uint32_t point = qkv_utf8_next(&line);
+        chinese += is_within(point, 0x3400, 0x9FFF) || is_within(point, 0x20000, 0x3FFFF);
+        japanese += is_within(point, 0x3041, 0x30FF);
+        /* Thai and Lao, Tibetan, Burmese, Khmer */
+        others += is_within(point, 0xE01, 0xFBC) || is_within(point, 0x1000, 0x109F) ||
+                  is_within(point, 0x1780, 0x17D3);
+        words += is_space(point);
+    }
+    int64_t letters = chinese + japanese + others;
+    bool is_unspaced = letters > (words == 1 ? 1 : WORD * words);
+    writing->lines++;
+    writing->unspaced += is_unspaced;
+    writing->chinese += is_unspaced && !japanese && chinese > others;
+}
+
+enum qkv_bleu_tokenizer qkv_writing_tokenizer(const struct qkv_writing *writing)
+{
+    if (!writing->unspaced || 2 * writing->unspaced < writing->lines) return QKV_BLEU_13A;
+    return 2 * writing->chinese >= writing->unspaced ? QKV_BLEU_ZH : QKV_BLEU_CHAR;
+}
+
+enum qkv_bleu_tokenizer qkv_bleu_tokenizer_for(enum qkv_bleu_tokenizer tokenizer,
+                                               const struct qkv_corpus *corpus)
+{
+    struct qkv_writing writing = {0};
+    for (int64_t i = 0; tokenizer == QKV_BLEU_AUTO && i < corpus->count; i++)
+        qkv_writing_add(&writing, qkv_corpus_target(corpus, i));
+    return tokenizer == QKV_BLEU_AUTO ? qkv_writing_tokenizer(&writing) : tokenizer;
 }
 
 /* Puts a space before every 's at the end of a word. */

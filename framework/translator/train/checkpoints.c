@@ -67,8 +67,10 @@ static void save_list(const struct progress *progress, int list, struct qkv_stat
     if (kept->count) qkv_state_set_integer(state, count_key(key, list), kept->count);
     for (int64_t i = 0; i < kept->count; i++) {
         qkv_state_set_integer(state, item_key(key, list, i, "update"), kept->item[i].update);
-        if (list == KEPT_BEST)
-            qkv_state_set_number(state, item_key(key, list, i, "score"), kept->item[i].score);
+        if (list != KEPT_BEST) continue;
+        qkv_state_set_number(state, item_key(key, list, i, "score"), kept->item[i].score);
+        if (isfinite(kept->item[i].loss))
+            qkv_state_set_number(state, item_key(key, list, i, "loss"), kept->item[i].loss);
     }
 }
 
@@ -87,6 +89,10 @@ static enum qkv_status restore_list(struct progress *progress, int list, const s
         if (qkv_state_get_count(state, item_key(key, list, i, "update"), &item->update, error) ||
             (list == KEPT_BEST &&
              qkv_state_get_number(state, item_key(key, list, i, "score"), &item->score, error)))
+            return QKV_INVALID;
+        item->loss = (double)NAN;
+        if (qkv_state_get(state, item_key(key, list, i, "loss")) &&
+            qkv_state_get_number(state, key, &item->loss, error))
             return QKV_INVALID;
     }
     return QKV_OK;
@@ -284,7 +290,14 @@ static int64_t capacity_of(const struct progress *progress, int64_t max)
     return max && progress->early_end ? max + 1 : max;
 }
 
-enum qkv_status qkv_best_record(struct training *training, double score, bool *is_best,
+/* Whether a score is better than that of a checkpoint or, where they are equal, its loss lower. */
+static bool is_better(enum qkv_metric metric, double score, double loss, const struct kept *kept)
+{
+    if (qkv_metric_is_better(metric, score, kept->score)) return true;
+    return loss < kept->loss && !qkv_metric_is_better(metric, kept->score, score);
+}
+
+enum qkv_status qkv_best_record(struct training *training, double score, double loss, bool *is_best,
                                 struct qkv_error *error)
 {
     const struct qkv_training_config *settings = &training->config->training;
@@ -294,13 +307,13 @@ enum qkv_status qkv_best_record(struct training *training, double score, bool *i
     QKV_BUG(max < 1 || max > MAX_KEPT, "%lld best checkpoints", (long long)max);
     if (best->count > max) best->count = max; /* a resumed run may keep fewer */
     while (place < best->count &&
-           !qkv_metric_is_better(settings->early_stopping_metric, score, best->item[place].score))
+           !is_better(settings->early_stopping_metric, score, loss, &best->item[place]))
         place++;
     *is_best = place == 0;
     note_early_end(training);
     if (place >= max) return QKV_OK;
     if (best->count == capacity_of(progress, max)) best->count--;
-    insert(best, place, (struct kept){progress->update, score});
+    insert(best, place, (struct kept){progress->update, score, loss});
     char name[NUMBERED_NAME_SIZE];
     qkv_numbered_name(name, NUMBERED_UPDATE, progress->update);
     if (save(training, name, VALUES, error)) return QKV_INVALID;

@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "core/system.h"
 #include "graph/internal.h"
+#include "metrics/metric.h"
 #include "processes/processes.h"
 #include "qkv/corpus.h"
 #include "qkv/model.h"
@@ -41,6 +42,7 @@ struct qkv_evaluator {
     struct qkv_workers *workers;
     struct qkv_processes *processes;
     struct qkv_search_options search;
+    enum qkv_bleu_tokenizer tokenizer;
     struct qkv_batches batches;
     int slots;
     bool scored;               /* the last run has computed sums and log-probabilities */
@@ -149,6 +151,7 @@ static struct qkv_evaluator *evaluator_new(struct qkv_ensemble ensemble, const s
     e->ensemble = ensemble.count > 1 ? ensemble : (struct qkv_ensemble){1, &e->model};
     e->batch_size = testing->batch_size;
     e->search = qkv_search_options_from_config(testing);
+    e->tokenizer = qkv_bleu_tokenizer_for(testing->bleu_tokenizer, corpus);
     struct qkv_batches_options options = {QKV_BATCH_SENTENCE, testing->batch_size, QKV_BATCH_ORDER_LENGTH, 0};
     if (qkv_batches_init(&e->batches, corpus, options, error)) {
         qkv_evaluator_free(e);
@@ -446,7 +449,7 @@ enum qkv_status qkv_evaluator_run_references(struct qkv_evaluator *e, struct qkv
 
 enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *scores, struct qkv_error *error)
 {
-    struct qkv_scorer scorer = {.counts = {0}};
+    struct qkv_scorer scorer = {.options = {.tokenizer = e->tokenizer}};
     enum qkv_status status = score_references(e, &scorer.counts, error);
     if (status) return status;
     status = qkv_translator_run(e->translator, e->corpus->count, e->sources, e->batch_size, &e->search,

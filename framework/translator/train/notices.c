@@ -288,8 +288,11 @@ static void notice_collapse(struct training *training)
 
 /* ---- translations that are cut ---- */
 
+/* Says nothing where another notice tells why the model does not end its translations. */
 static void notice_cut(struct training *training, const struct qkv_score_counts *counts)
 {
+    for (int kind = 0; kind < NOTICE_CUT; kind++)
+        if (training->notices.silent_until[kind] > training->progress.update) return;
     if (!counts->cut || (!is_at_early_end(training) && !is_settled(training))) return;
     if (!is_due(training, NOTICE_CUT)) return;
     struct qkv_error sentence;
@@ -304,7 +307,7 @@ static void notice_cut(struct training *training, const struct qkv_score_counts 
 
 void qkv_notice_validation(struct training *training, const struct qkv_scores *scores)
 {
-    notice_cut(training, &scores->counts);
     notice_overfitting(training, scores->value[QKV_METRIC_LOSS]);
     notice_collapse(training);
+    notice_cut(training, &scores->counts);
 }

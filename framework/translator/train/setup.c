@@ -12,6 +12,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "graph/internal.h"
+#include "metrics/metric.h"
 #include "models/network.h"
 #include "optimize/optimize.h"
 #include "qkv/layers.h"
@@ -392,6 +393,9 @@ enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error
     if (find_merges(training, error) || read_corpora(training, error) || check_lengths(training, error))
         return QKV_INVALID;
     raise_length_limit(training);
+    struct qkv_testing_config *testing = &training->with_merges.testing;
+    if (training->dev.count)
+        testing->bleu_tokenizer = qkv_bleu_tokenizer_for(testing->bleu_tokenizer, &training->dev);
     return make_parts(training, error);
 }
 

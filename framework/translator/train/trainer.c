@@ -130,7 +130,7 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     if (status) return qkv_error_set(error, "%s", inner.message);
     double score = scores.value[metric];
     progress->validated = progress->update;
-    if (qkv_best_record(training, score, &best, error)) return QKV_INVALID;
+    if (qkv_best_record(training, score, scores.value[QKV_METRIC_LOSS], &best, error)) return QKV_INVALID;
     /* An uninterrupted training would not have an early validation. */
     if (!progress->early_end) {
         qkv_schedule_record_validation(&training->schedule, score, !qkv_metric_info(metric)->lower_is_better);

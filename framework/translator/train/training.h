@@ -39,7 +39,7 @@ struct kept_list {
     int64_t count;
     struct kept {
         int64_t update;
-        double score; /* of the best ones */
+        double score, loss; /* of the best ones; a loss of NaN: not known, in a checkpoint of an older qkv */
     } item[MAX_KEPT + 1];
 };
 
@@ -188,9 +188,9 @@ int qkv_training_texts(const struct training *training, struct qkv_trained_text 
 /* True after the last update. The epoch must be planned. */
 bool qkv_training_is_at_end(const struct training *training);
 
-/* If the last update is among the best by `score`: adds it to the list of best checkpoints and writes its
+/* If the last update is among the best by `score`, and of equal scores by `loss`: adds it to the list of best checkpoints and writes its
  * checkpoint. *is_best: it is the best of all. */
-enum qkv_status qkv_best_record(struct training *training, double score, bool *is_best,
+enum qkv_status qkv_best_record(struct training *training, double score, double loss, bool *is_best,
                                 struct qkv_error *error);
 
 /* Writes a snapshot of the present update if one is due, or if `is_end`, the last update, unless it has one. Adds it to the

@@ -216,9 +216,10 @@ struct qkv_testing_config {
     double beam_alpha;
     int64_t n_best;
     int64_t max_output_length, min_output_length; /* tokens; max 0: length_limit */
-    double length_limit[2]; /* target tokens for each source token, and more of them; training raises both */
-    int64_t no_repeat_ngram;                      /* tokens; 0: off */
-    double repetition_penalty;                    /* 1: off */
+    double length_limit[2];  /* target tokens for each source token, and more of them; training raises both */
+    int64_t no_repeat_ngram; /* tokens; 0: off */
+    double repetition_penalty; /* 1: off */
+    enum qkv_bleu_tokenizer bleu_tokenizer;
     int64_t average; /* best checkpoints to average at the end of training; 0: none */
 };
 

@@ -70,15 +70,7 @@
 #define QKV_CHRF_WORDS         4    /* the longest n-grams of words */
 #define QKV_CHRF_ORDERS        (QKV_CHRF_LONGEST + QKV_CHRF_WORDS)
 
-/* How BLEU splits a text into words. */
-enum qkv_bleu_tokenizer {
-    QKV_BLEU_13A, /* as mteval-v13a: punctuation marks are words, but not inside numbers such as 1,000.5 */
-    QKV_BLEU_INTL, /* as mteval-v14: every punctuation mark (Unicode category P) that is not between digits, and every
-                      symbol (S) is a word */
-    QKV_BLEU_NONE, /* split at white space: for text that is tokenized */
-    QKV_BLEU_CHAR, /* every character that is not white space is a word: for languages without spaces */
-};
-enum { QKV_BLEU_TOKENIZERS = QKV_BLEU_CHAR + 1 };
+enum { QKV_BLEU_TOKENIZERS = QKV_BLEU_AUTO }; /* that a scorer has, qkv/choices.def */
 
 /* Smoothing of BLEU: what counts for an n-gram order without matches (Chen and Cherry 2014). */
 enum qkv_bleu_smoothing {
