@@ -36,128 +36,58 @@ static void add_backward(struct qkv_tensor *y)
 OP(add, .inputs = 2, .elementwise = INPUT(0) | INPUT(1), .shape = RULE(pair_shape), .forward = add_forward,
    .backward = add_backward);
 
-/* ---- subtract: y = a - b ---- */
+/* ---- functions of two numbers: y = f(a, b), da += dy df/da, db += dy df/db ----
+ *
+ * PAIR(title, over, reads, value_of, da_of, db_of): in the expressions, `a` and `b` are the inputs, `f` is the result and `d` is
+ * dy. `over` (.elementwise) and `reads` (.backward_reads) are sets of values. db comes first, because da may be stored in the
+ * memory of dy. */
 
-static void subtract_forward(struct qkv_tensor *y)
-{
-    const real *a = y->input[0]->value, *b = y->input[1]->value;
-    real *out = y->value;
-    for (int64_t i = 0; i < y->count; i++) out[i] = a[i] - b[i];
-}
-
-/* da += dy, db -= dy */
-static void subtract_backward(struct qkv_tensor *y)
-{
-    const real *dy = y->gradient;
-    real beta;
-    real *da = claim_gradient(y->input[0], &beta);
-    if (da) accumulate(y->count, beta, dy, da);
-    real *db = gradient_of(y->input[1]);
-    if (db)
-        for (int64_t i = 0; i < y->count; i++) db[i] -= dy[i];
-}
-
-OP(subtract, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(pair_shape), .forward = subtract_forward,
-   .backward = subtract_backward);
-
-/* ---- multiply: y = a b ---- */
-
-static void multiply_forward(struct qkv_tensor *y)
-{
-    const real *a = y->input[0]->value, *b = y->input[1]->value;
-    real *out = y->value;
-    for (int64_t i = 0; i < y->count; i++) out[i] = a[i] * b[i];
-}
-
-/* da += dy b, db += dy a */
-static void multiply_backward(struct qkv_tensor *y)
-{
-    const real *dy = y->gradient;
-    for (int side = 0; side < 2; side++) {
-        real *dx = gradient_of(y->input[side]);
-        const real *other = y->input[1 - side]->value;
-        if (dx)
-            for (int64_t i = 0; i < y->count; i++) dx[i] += dy[i] * other[i];
-    }
-}
-
-OP(multiply, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .elementwise = INPUT(0) | INPUT(1),
-   .shape = RULE(pair_shape), .forward = multiply_forward, .backward = multiply_backward);
-
-/* ---- divide: y = a / b ---- */
-
-static void divide_forward(struct qkv_tensor *y)
-{
-    const real *a = y->input[0]->value, *b = y->input[1]->value;
-    real *out = y->value;
-    for (int64_t i = 0; i < y->count; i++) out[i] = a[i] / b[i];
-}
-
-/* db -= dy y / b, da += dy / b. In this order, because da may be stored in the memory of dy. */
-static void divide_backward(struct qkv_tensor *y)
-{
-    const real *dy = y->gradient, *result = y->value, *b = y->input[1]->value;
-    real *db = gradient_of(y->input[1]);
-    for (int64_t i = 0; db && i < y->count; i++) db[i] -= dy[i] * result[i] / b[i];
-    real beta;
-    real *da = claim_gradient(y->input[0], &beta);
-    for (int64_t i = 0; da && i < y->count; i++) da[i] = (beta > 0 ? da[i] : 0) + dy[i] / b[i];
-}
-
-OP(divide, .inputs = 2, .backward_reads = INPUT(1) | RESULT, .elementwise = INPUT(0),
-   .shape = RULE(pair_shape), .forward = divide_forward, .backward = divide_backward);
-
-/* ---- minimum, maximum: y = the one of a and b that is `before` (< or >) the other, NaN if one is NaN;
- * da += dy, db += 0 where a is taken, and the other way round; half of dy each where they are equal ---- */
-
-#define EXTREMUM(title, before)                                                                              \
+#define PAIR(title, over, reads, value_of, da_of, db_of)                                                     \
     static void title##_forward(struct qkv_tensor *y)                                                        \
     {                                                                                                        \
-        const real *a = y->input[0]->value, *b = y->input[1]->value;                                         \
-        real *out = y->value;                                                                                \
-        for (int64_t i = 0; i < y->count; i++) out[i] = a[i] before b[i] || a[i] != a[i] ? a[i] : b[i];      \
+        const real *left = y->input[0]->value, *right = y->input[1]->value;                                  \
+        real *to = y->value;                                                                                 \
+        for (int64_t i = 0; i < y->count; i++) {                                                             \
+            real a = left[i], b = right[i];                                                                  \
+            to[i] = (value_of);                                                                              \
+        }                                                                                                    \
     }                                                                                                        \
     static void title##_backward(struct qkv_tensor *y)                                                       \
     {                                                                                                        \
-        for (int side = 0; side < 2; side++) {                                                               \
-            const real *x = y->input[side]->value, *other = y->input[1 - side]->value, *dy = y->gradient;    \
-            real *dx = gradient_of(y->input[side]);                                                          \
-            for (int64_t i = 0; dx && i < y->count; i++)                                                     \
-                dx[i] += x[i] before other[i] ? dy[i] : x[i] == other[i] ? dy[i] / 2 : 0;                    \
+        const real *left = y->input[0]->value, *right = y->input[1]->value, *result = y->value,              \
+                   *dy = y->gradient;                                                                        \
+        for (int side = 1; side >= 0; side--) {                                                              \
+            real beta, *dx = claim_gradient(y->input[side], &beta);                                          \
+            for (int64_t i = 0; dx && i < y->count; i++) {                                                   \
+                real a = left[i], b = right[i], f = result[i], d = dy[i], before = beta > 0 ? dx[i] : 0;     \
+                (void)a, (void)b, (void)f;                                                                   \
+                dx[i] = before + (side ? (db_of) : (da_of));                                                 \
+            }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
-    OP(title, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .elementwise = INPUT(0) | INPUT(1),        \
-       .shape = RULE(pair_shape), .forward = title##_forward, .backward = title##_backward)
+    OP(title, .inputs = 2, .backward_reads = (reads), .elementwise = (over), .shape = RULE(pair_shape),      \
+       .forward = title##_forward, .backward = title##_backward)
 
-EXTREMUM(minimum, <);
-EXTREMUM(maximum, >);
+PAIR(subtract, INPUT(0), 0, a - b, d, -d);
+PAIR(multiply, INPUT(0) | INPUT(1), INPUT(0) | INPUT(1), a *b, d *b, d *a);
+PAIR(divide, INPUT(0), INPUT(1) | RESULT, a / b, d / b, -(d *f / b));
+/* The one of a and b that is less or greater, NaN if one is NaN; where they are equal, each has half of the gradient. */
+PAIR(minimum, INPUT(0) | INPUT(1), INPUT(0) | INPUT(1), a < b || a != a ? a : b,
+     a < b    ? d
+     : a == b ? d / 2
+              : 0,
+     b < a    ? d
+     : a == b ? d / 2
+              : 0);
+PAIR(maximum, INPUT(0) | INPUT(1), INPUT(0) | INPUT(1), a > b || a != a ? a : b,
+     a > b    ? d
+     : a == b ? d / 2
+              : 0,
+     b > a    ? d
+     : a == b ? d / 2
+              : 0);
 
 /* Ops that work element by element on one tensor, and rows. */
-
-/* ---- scale: y = factor x ---- */
-
-static void scale_forward(struct qkv_tensor *y)
-{
-    const real *x = y->input[0]->value;
-    real *out = y->value;
-    real factor = (real)y->options.factor;
-#pragma omp simd
-    for (int64_t i = 0; i < y->count; i++) out[i] = factor * x[i];
-}
-
-/* dx += factor dy */
-static void scale_backward(struct qkv_tensor *y)
-{
-    real beta;
-    real *dx = claim_gradient(y->input[0], &beta);
-    const real *dy = y->gradient;
-    real factor = (real)y->options.factor;
-#pragma omp simd
-    for (int64_t i = 0; i < y->count; i++) dx[i] = (beta > 0 ? dx[i] : 0) + factor * dy[i];
-}
-
-OP(scale, .inputs = 1, .elementwise = INPUT(0), .shape = RULE(same_as_input), .forward = scale_forward,
-   .backward = scale_backward);
 
 /* ---- add_row: y [.., C] = x [.., C] + row [C] ---- */
 
@@ -299,8 +229,9 @@ UNARY(log, INPUT(0), fast_log(x), 1 / x);
 UNARY(sqrt, RESULT, REAL(sqrt)(x), (real)0.5 / f);
 UNARY(abs, INPUT(0), REAL(fabs)(x), (real)((x > 0) - (x < 0)));
 
-/* ---- add_scalar, clamp, pow: the same, with numbers from the options ---- */
+/* ---- scale, add_scalar, clamp, pow: the same, with numbers from the options ---- */
 
+UNARY(scale, 0, (real)y->options.factor *x, (real)y->options.factor);
 UNARY(add_scalar, 0, x + (real)y->options.addend, 1);
 
 static bool clamp_shape(struct qkv_tensor *y)

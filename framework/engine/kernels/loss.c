@@ -102,267 +102,142 @@ OP(cross_entropy, .inputs = 1, .shape = RULE(cross_entropy_shape), .forward = cr
  * The second pass turns each tile into the gradient of its logits, factor (e exp(m_t - m) / S - s / C), for the
  * label factor (1 - s) less, and multiplies it with W and x. W and dW are read once per block. */
 
-/* Of each row: maximum, sum, logit_sum, label_logit and label_is_beaten of struct block. */
-enum { NUMBERS_PER_ROW = 5 };
-
-static bool linear_cross_entropy_shape(struct qkv_tensor *y)
-{
-    const struct qkv_tensor *x = y->input[0], *weight = y->input[1];
-    int64_t rows = qkv_rows(x), classes = classes_of(y, weight);
-    if (!check_output_layer(y, x, weight, y->input[2]) || !check_indices(y, rows, classes, "label") ||
-        !check_smoothing(y))
-        return false;
-    y->shape = QKV_SHAPE(1);
-    y->saved_count = GRADIENTS_AT + row_terms_count(y, rows);
-    if (y->needs_gradient) y->saved_count += x->count + classes;
-    /* Tiles (those of a complete block if there is a second pass), maxima per tile, and the numbers
-     * of each row. */
-    int64_t block = block_rows(rows, x->shape.size[1], classes);
-    y->scratch_forward =
-        block * ((y->needs_gradient ? classes : TILE_CLASSES) + tile_count(classes) + NUMBERS_PER_ROW);
-    return true;
-}
-
-/* A block of rows and its workspace. */
-struct block {
-    const struct qkv_tensor *y;
-    struct output_layer layer;
-    int64_t rows;
-    bool with_gradient;
-    bool is_first; /* the first block: dW is uninitialised */
-    const real *x;
-    const int32_t *labels;
-    real *tiles;                                   /* one [rows, classes of the tile] after the other */
-    real *tile_maximum;                            /* [number of tiles, rows]: m_t */
-    real *maximum, *sum, *logit_sum, *label_logit; /* [rows]: m, S, sum of the logits, logit of the label */
-    real *label_is_beaten; /* [rows]: 1: a class before the label has the same logit or a greater one */
-    real *dx;              /* of this block; NULL if x needs no gradient */
-    real *row_terms;       /* [rows, SUMS] or NULL */
-};
-
-/* First pass over classes first .. first + n - 1: computes tile [rows, n] = logits, then
- * exp(logits - m_t), and updates m and S. */
-static void first_pass(const struct block *b, int64_t first, int64_t n, real *tile, real *tile_maximum)
-{
-    project_tile(&b->layer, b->rows, b->x, first, n, tile);
-    for (int64_t i = 0; i < b->rows; i++) {
-        real *row = tile + i * n, maximum = row_maximum(n, row);
-        int64_t label = b->labels[i] - first;
-        if (label >= 0 && label < n) {
-            real logit = b->label_logit[i] = row[label];
-            b->label_is_beaten[i] =
-                b->maximum[i] >= logit || (logit >= maximum && any_reaches(label, row, logit));
-        }
-        if (b->y->options.smoothing > 0) b->logit_sum[i] += row_sum(n, row);
-        real sum = row_exp(n, row, maximum, row),
-             maximum_so_far = maximum > b->maximum[i] ? maximum : b->maximum[i];
-        /* Compares the maxima before it subtracts them: infinity - infinity is NaN. */
-        real before = b->maximum[i] < maximum_so_far ? fast_exp(b->maximum[i] - maximum_so_far) : 1;
-        real now = maximum < maximum_so_far ? fast_exp(maximum - maximum_so_far) : 1;
-        b->sum[i] = b->sum[i] * before + sum * now;
-        b->maximum[i] = maximum_so_far;
-        tile_maximum[i] = maximum;
-    }
-}
-
-/* Second pass over classes first .. first + n - 1: g [rows, n] = the gradient of the logits
- * replaces the tile; dx += g W^T, dW += x^T g, db += the sum of the rows of g. */
-static void second_pass(const struct block *b, int64_t first, int64_t n, real *tile, const real *tile_maximum)
-{
-    real smoothing = (real)b->y->options.smoothing, factor = (real)b->y->options.factor;
-    real shift = factor * smoothing / (real)b->layer.classes;
-    for (int64_t i = 0; i < b->rows; i++) {
-        real *restrict row = tile + i * n;
-        real scale = factor *
-                     (tile_maximum[i] < b->maximum[i] ? fast_exp(tile_maximum[i] - b->maximum[i]) : 1) /
-                     b->sum[i];
-        int64_t label = b->labels[i] - first;
-        for (int64_t j = 0; j < n; j++) row[j] = row[j] * scale - shift;
-        if (label >= 0 && label < n) row[label] -= factor * (1 - smoothing);
-    }
-    propagate_tile(&b->layer, b->rows, b->x, first, n, tile, b->is_first, b->dx);
-}
-
-/* Runs the passes, adds to the sums, and returns the loss of the block. Sums over rows are double,
- * as in row_loss. */
-static double run_block(const struct block *b, double sums[SUMS])
-{
-    double smoothing = b->y->options.smoothing, loss = 0;
-    int64_t tiles = tile_count(b->layer.classes);
-    for (int64_t i = 0; i < b->rows; i++) {
-        b->maximum[i] = (real)-INFINITY;
-        b->sum[i] = b->logit_sum[i] = 0;
-    }
-    for (int pass = 0; pass < (b->with_gradient ? 2 : 1); pass++)
-        for (int64_t t = 0; t < tiles; t++) {
-            int64_t first = t * TILE_CLASSES, rest = b->layer.classes - first;
-            int64_t n = rest < TILE_CLASSES ? rest : TILE_CLASSES;
-            real *tile = b->with_gradient ? b->tiles + first * b->rows : b->tiles;
-            (pass ? second_pass(b, first, n, tile, b->tile_maximum + t * b->rows)
-                  : first_pass(b, first, n, tile, b->tile_maximum + t * b->rows));
-        }
-    for (int64_t i = 0; i < b->rows; i++) {
-        double log_sum = (double)b->maximum[i] + qkv_scalar_log((double)b->sum[i]),
-               target = (double)b->label_logit[i];
-        bool correct = b->label_logit[i] >= b->maximum[i] && b->label_is_beaten[i] == 0;
-        const double row_terms[SUMS] = {
-            [SUM_NEGATIVE_LOG_LIKELIHOOD] = log_sum - target, [SUM_CORRECT] = correct};
-        add_row_terms(b->row_terms, i, row_terms, sums);
-        loss += log_sum - (1 - smoothing) * target -
-                smoothing * (double)b->logit_sum[i] / (double)b->layer.classes;
-    }
-    return loss;
-}
-
-static void linear_cross_entropy_forward(struct qkv_tensor *y)
-{
-    const struct qkv_tensor *x = y->input[0];
-    real *dx = (real *)y->saved + GRADIENTS_AT;
-    struct block b = {
-        .y = y,
-        .layer = output_layer_of(y, y->input[1], y->input[2], dx + x->count),
-        .with_gradient = y->needs_gradient,
-        .tiles = scratch_of(y),
-    };
-    int64_t rows = x->shape.size[0], inner = b.layer.inner, classes = b.layer.classes;
-    int64_t step = block_rows(rows, inner, classes);
-    b.tile_maximum = b.tiles + step * (b.with_gradient ? classes : TILE_CLASSES);
-    b.maximum = b.tile_maximum + step * tile_count(classes);
-    b.sum = b.maximum + step;
-    b.logit_sum = b.sum + step;
-    b.label_logit = b.logit_sum + step;
-    b.label_is_beaten = b.label_logit + step;
-    double loss = 0, sums[SUMS] = {0};
-    if (b.with_gradient) memset(b.layer.db, 0, (size_t)classes * sizeof(real));
-    for (int64_t first = 0; first < rows; first += step) {
-        b.rows = rows - first < step ? rows - first : step;
-        b.is_first = first == 0;
-        b.x = (const real *)x->value + first * inner;
-        b.dx = x->needs_gradient ? dx + first * inner : NULL;
-        b.labels = y->options.indices + first;
-        b.row_terms = terms_of_rows(y, first, rows);
-        loss += run_block(&b, sums);
-    }
-    store_result(y, loss, sums);
-}
-
-/* dx += dy * saved dx, dW += dy * early dW, db += dy * saved db */
-static void linear_cross_entropy_backward(struct qkv_tensor *y)
-{
-    struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
-    const real *saved = (const real *)y->saved + GRADIENTS_AT;
-    real dy = *(const real *)y->gradient;
-    add_scaled(x, dy, saved);
-    add_scaled(weight, dy, y->forward_gradient);
-    add_scaled(bias, dy, saved + x->count);
-}
-
-OP(linear_cross_entropy, .inputs = 3, .optional = INPUT(2), .accumulates_once = INPUT(1) | INPUT(2),
-   .forward_gradient = INPUT(1), .shape = RULE(linear_cross_entropy_shape),
-   .forward = linear_cross_entropy_forward, .backward = linear_cross_entropy_backward);
-
-/* Op paired_cross_entropy: the cross entropies of two passes over the same labels, and how far their predictions
- * are apart (R-Drop, Wu et al. 2021; one-sided: SimCut, Gao et al. 2022). Like linear_cross_entropy, it computes the
- * gradients in forward, while the logits of a block of rows are in the cache.
+/* ---- paired_cross_entropy: the cross entropies of two views of the same labels, and how far their predictions
+ * are apart (R-Drop, Wu et al. 2021; one-sided: SimCut, Gao et al. 2022). saved: the sums, means of both views; then factor
+ * times dx of both views [2, N, D] and db [C]; forward_gradient: factor times dW ----
  *
- * With logits u and v of the two passes, p = softmax(u), q = softmax(v), d = log p - log q and weight a:
+ * With logits u and v of the two views, p = softmax(u), q = softmax(v), d = log p - log q and weight a:
  *     loss = (cross entropy of p + cross entropy of q) / 2 + a / 4 (KL(p || q) + KL(q || p))
  *     du_j = (p_j - s / C) / 2, for the label less (1 - s) / 2, + a / 4 (p_j (d_j - KL(p || q)) + p_j - q_j)
  *     dv_j is the same with p and q exchanged, and -d instead of d
- * One-sided, the second pass has no cross entropy, and only KL(p || q) counts:
+ * One-sided, the second view has no cross entropy, and only KL(p || q) counts:
  *     loss = cross entropy of p + a KL(p || q)
  *     du_j = p_j - s / C, for the label less 1 - s, + a p_j (d_j - KL(p || q));  dv_j = a (q_j - p_j)
  * The first pass over the tiles keeps the logits, and sums exp(u - max) and exp(u - max) (u - v) of each row, from which
  * KL(p || q) = sum p (u - v) - log sum exp(u) + log sum exp(v). The second pass turns logits into gradients. */
 
-/* saved: the sums, means of both passes; then factor times dx of both passes [2, N, D] and db [C]. forward_gradient: factor
- * times dW. */
+/* Inputs of both ops: the hidden states of each view, the weight, and the bias. NUMBERS_PER_ROW: maximum, sum, moment,
+ * logit_sum, label_logit and label_is_beaten of a view. */
+enum { VIEWS_MAX = 2, NUMBERS_PER_ROW = 6 };
 
-/* Of each row: maximum, sum, moment, logit_sum, label_logit and label_is_beaten of both passes. */
-enum { PASSES = 2, PASS_NUMBERS = 6 };
-
-static bool paired_cross_entropy_shape(struct qkv_tensor *y)
+static int views_of(const struct qkv_tensor *y)
 {
-    const struct qkv_tensor *first = y->input[0], *second = y->input[1], *weight = y->input[2];
+    return y->op == QKV_OP_paired_cross_entropy ? 2 : 1;
+}
+
+/* Numbers of workspace of a row of a view: its tiles (those of a complete block if there is a second pass), the maxima of the
+ * tiles if they replace the logits, and other numbers. */
+static int64_t workspace_of_row(const struct qkv_tensor *y, int64_t classes)
+{
+    return (y->needs_gradient ? classes : TILE_CLASSES) + (views_of(y) == 1 ? tile_count(classes) : 0) +
+           NUMBERS_PER_ROW;
+}
+
+static bool output_loss_shape(struct qkv_tensor *y)
+{
+    const struct qkv_tensor *x = y->input[0], *second = y->input[1];
+    int views = views_of(y);
     double consistency = y->options.consistency;
-    int64_t rows = qkv_rows(first), classes = classes_of(y, weight);
-    if (!check_output_layer(y, first, weight, y->input[3])) return false;
-    if (second->shape.rank != 2 || second->shape.size[0] != rows ||
-        second->shape.size[1] != first->shape.size[1])
+    int64_t rows = qkv_rows(x), classes = classes_of(y, y->input[views]);
+    if (!check_output_layer(y, x, y->input[views], y->input[views + 1])) return false;
+    if (views > 1 && (second->shape.rank != 2 || second->shape.size[0] != rows ||
+                      second->shape.size[1] != x->shape.size[1]))
         return qkv_refuse(y, "the second input is %s, but must be %s, as the first",
-                          qkv_shape_text(second->shape), qkv_shape_text(first->shape));
-    if (!(consistency >= 0 && consistency < (double)INFINITY))
+                          qkv_shape_text(second->shape), qkv_shape_text(x->shape));
+    if (views > 1 && !(consistency >= 0 && consistency < (double)INFINITY))
         return qkv_refuse(y, "consistency is %g, but must be at least 0 and finite", consistency);
     if (!check_indices(y, rows, classes, "label") || !check_smoothing(y)) return false;
     y->shape = QKV_SHAPE(1);
-    y->saved_count = GRADIENTS_AT;
-    if (y->needs_gradient) y->saved_count += PASSES * first->count + classes;
-    int64_t block = block_rows(rows, first->shape.size[1], PASSES * classes);
-    y->scratch_forward = PASSES * block * ((y->needs_gradient ? classes : TILE_CLASSES) + PASS_NUMBERS);
+    y->saved_count = GRADIENTS_AT + (views == 1 ? row_terms_count(y, rows) : 0);
+    if (y->needs_gradient) y->saved_count += views * x->count + classes;
+    y->scratch_forward =
+        views * block_rows(rows, x->shape.size[1], views * classes) * workspace_of_row(y, classes);
     return true;
 }
 
-/* A block of rows of one pass. */
-struct pass {
+/* A block of rows of one view, and its workspace. */
+struct view_block {
     const real *x;
     real *tiles;                   /* one [rows, classes of the tile] after the other */
+    real *tile_maximum;            /* [number of tiles, rows]: m_t; only if there is no other view */
     real *maximum, *sum;           /* [rows]: m; S = sum exp(logits - m) */
-    real *moment;                  /* [rows]: sum exp(logits - m) (logits - those of the other pass) */
+    real *moment;                  /* [rows]: sum exp(logits - m) (logits - those of the other view) */
     real *logit_sum, *label_logit; /* [rows] */
-    real *label_is_beaten;         /* [rows]: 1: a class before the label has no smaller logit */
-    real *dx;                      /* NULL if x needs no gradient */
+    real *label_is_beaten; /* [rows]: 1: a class before the label has the same logit or a greater one */
+    real *dx;              /* NULL if x needs no gradient */
 };
 
-struct pair_block {
+struct block {
     const struct qkv_tensor *y;
     struct output_layer layer;
+    int views;
     int64_t rows;
-    bool with_gradient, is_first;
+    bool with_gradient;
+    bool is_first; /* the first block: dW is uninitialised */
     const int32_t *labels;
-    struct pass pass[PASSES];
+    real *row_terms; /* [rows, SUMS] or NULL */
+    struct view_block view[VIEWS_MAX];
 };
 
-/* Adds n logits of row i of a pass, of classes `first` and on, to its sums. other: those of the other pass. */
-static void add_logits(const struct pair_block *b, const struct pass *pass, int64_t i, int64_t first,
-                       int64_t n, const real *row, const real *other)
+/* Adds n logits of row i of a view, of classes `first` and on, to its sums. other: those of the other view; NULL: there is
+ * none, and exp(logits - m_t) replaces the logits. */
+static void add_logits(const struct block *b, const struct view_block *view, int64_t i, int64_t first,
+                       int64_t n, real *row, const real *other)
 {
     real weights[TILE_CLASSES], differences[TILE_CLASSES], maximum = row_maximum(n, row);
     int64_t label = b->labels[i] - first;
     if (label >= 0 && label < n) {
-        real logit = pass->label_logit[i] = row[label];
-        pass->label_is_beaten[i] =
-            pass->maximum[i] >= logit || (logit >= maximum && any_reaches(label, row, logit));
+        real logit = view->label_logit[i] = row[label];
+        view->label_is_beaten[i] =
+            view->maximum[i] >= logit || (logit >= maximum && any_reaches(label, row, logit));
     }
-    if (b->y->options.smoothing > 0) pass->logit_sum[i] += row_sum(n, row);
-    real sum = row_exp(n, row, maximum, weights);
+    if (b->y->options.smoothing > 0) view->logit_sum[i] += row_sum(n, row);
+    real sum = row_exp(n, row, maximum, other ? weights : row);
+    real maximum_so_far = maximum > view->maximum[i] ? maximum : view->maximum[i];
+    /* Compares the maxima before it subtracts them: infinity - infinity is NaN. */
+    real before = view->maximum[i] < maximum_so_far ? fast_exp(view->maximum[i] - maximum_so_far) : 1;
+    real now = maximum < maximum_so_far ? fast_exp(maximum - maximum_so_far) : 1;
+    view->sum[i] = view->sum[i] * before + sum * now;
+    view->maximum[i] = maximum_so_far;
+    if (!other) {
+        view->tile_maximum[first / TILE_CLASSES * b->rows + i] = maximum;
+        return;
+    }
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) differences[j] = row[j] - other[j];
-    real moment = row_dot(n, weights, differences);
-    real maximum_so_far = maximum > pass->maximum[i] ? maximum : pass->maximum[i];
-    /* Compares the maxima before it subtracts them: infinity - infinity is NaN. */
-    real before = pass->maximum[i] < maximum_so_far ? fast_exp(pass->maximum[i] - maximum_so_far) : 1;
-    real now = maximum < maximum_so_far ? fast_exp(maximum - maximum_so_far) : 1;
-    pass->sum[i] = pass->sum[i] * before + sum * now;
-    pass->moment[i] = pass->moment[i] * before + moment * now;
-    pass->maximum[i] = maximum_so_far;
+    view->moment[i] = view->moment[i] * before + row_dot(n, weights, differences) * now;
 }
 
-static double log_sum_of(const struct pass *pass, int64_t i)
+static double log_sum_of(const struct view_block *view, int64_t i)
 {
-    return (double)pass->maximum[i] + qkv_scalar_log((double)pass->sum[i]);
+    return (double)view->maximum[i] + qkv_scalar_log((double)view->sum[i]);
 }
 
-/* KL(p || q), with p the softmax of row i of pass number `of`, and q that of the other pass. */
-static double divergence_of(const struct pair_block *b, int of, int64_t i)
+/* KL(p || q), with p the softmax of row i of view number `of`, and q that of the other view. */
+static double divergence_of(const struct block *b, int of, int64_t i)
 {
-    const struct pass *pass = &b->pass[of];
-    return (double)pass->moment[i] / (double)pass->sum[i] - log_sum_of(pass, i) +
-           log_sum_of(&b->pass[1 - of], i);
+    const struct view_block *view = &b->view[of];
+    return (double)view->moment[i] / (double)view->sum[i] - log_sum_of(view, i) +
+           log_sum_of(&b->view[1 - of], i);
+}
+
+/* Replaces what the first pass has left of the n logits of row i, of classes `first` and on, by their gradients. */
+static void row_gradient(const struct block *b, int64_t i, int64_t first, int64_t n, real *restrict row)
+{
+    const struct view_block *view = &b->view[0];
+    real smoothing = (real)b->y->options.smoothing, factor = (real)b->y->options.factor;
+    real shift = factor * smoothing / (real)b->layer.classes;
+    real tile_maximum = view->tile_maximum[first / TILE_CLASSES * b->rows + i];
+    real scale = factor * (tile_maximum < view->maximum[i] ? fast_exp(tile_maximum - view->maximum[i]) : 1) /
+                 view->sum[i];
+    int64_t label = b->labels[i] - first;
+    for (int64_t j = 0; j < n; j++) row[j] = row[j] * scale - shift;
+    if (label >= 0 && label < n) row[label] -= factor * (1 - smoothing);
 }
 
 /* The weights of the parts of the loss. */
 struct pair_weights {
-    real cross_entropy[PASSES];
+    real cross_entropy[VIEWS_MAX];
     real divergence; /* of KL(p || q) */
     real mutual;     /* weight of KL(q || p) relative to KL(p || q): 1, or 0 */
 };
@@ -375,20 +250,20 @@ static struct pair_weights weights_of(const struct qkv_options *options)
 }
 
 /* Replaces the n logits u and v of row i, of classes `first` and on, by their gradients. */
-static void row_gradients(const struct pair_block *b, int64_t i, int64_t first, int64_t n, real *restrict u,
-                          real *restrict v)
+static void pair_gradients(const struct block *b, int64_t i, int64_t first, int64_t n, real *restrict u,
+                           real *restrict v)
 {
-    const struct pass *p_pass = &b->pass[0], *q_pass = &b->pass[1];
+    const struct view_block *p_view = &b->view[0], *q_view = &b->view[1];
     real factor = (real)b->y->options.factor, smoothing = (real)b->y->options.smoothing;
     const struct pair_weights weights = weights_of(&b->y->options);
     real own_p = factor * weights.cross_entropy[0], own_q = factor * weights.cross_entropy[1];
     real uniform_p = own_p * smoothing / (real)b->layer.classes;
     real uniform_q = own_q * smoothing / (real)b->layer.classes;
     real pull = factor * weights.divergence, mutual = weights.mutual;
-    real p_maximum = p_pass->maximum[i], p_scale = 1 / p_pass->sum[i];
-    real q_maximum = q_pass->maximum[i], q_scale = 1 / q_pass->sum[i];
+    real p_maximum = p_view->maximum[i], p_scale = 1 / p_view->sum[i];
+    real q_maximum = q_view->maximum[i], q_scale = 1 / q_view->sum[i];
     real p_divergence = (real)divergence_of(b, 0, i), q_divergence = (real)divergence_of(b, 1, i);
-    real shift = (real)(log_sum_of(p_pass, i) - log_sum_of(q_pass, i));
+    real shift = (real)(log_sum_of(p_view, i) - log_sum_of(q_view, i));
     int64_t label = b->labels[i] - first;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
@@ -402,111 +277,121 @@ static void row_gradients(const struct pair_block *b, int64_t i, int64_t first, 
     v[label] -= own_q * (1 - smoothing);
 }
 
-/* Adds the passes of row i that have a cross entropy to the sums, and returns the loss of the row. */
-static double row_loss_of_pair(const struct pair_block *b, int64_t i, double sums[SUMS])
+/* Adds the views of row i that have a cross entropy to the sums, and returns the loss of the row. Sums over rows are double,
+ * as in row_loss. */
+static double loss_of_row(const struct block *b, int64_t i, double sums[SUMS])
 {
-    bool one_sided = b->y->options.one_sided;
+    bool both = b->views > 1 && !b->y->options.one_sided;
     double smoothing = b->y->options.smoothing, loss = 0;
-    double share = one_sided ? 1 : 0.5, consistency = b->y->options.consistency / (one_sided ? 1 : 4);
-    for (int k = 0; k < (one_sided ? 1 : PASSES); k++) {
-        const struct pass *pass = &b->pass[k];
-        double log_sum = log_sum_of(pass, i), target = (double)pass->label_logit[i];
-        bool correct = pass->label_logit[i] >= pass->maximum[i] && pass->label_is_beaten[i] == 0;
-        sums[SUM_NEGATIVE_LOG_LIKELIHOOD] += (log_sum - target) * share;
-        sums[SUM_CORRECT] += (double)correct * share;
+    double share = both ? 0.5 : 1, consistency = b->y->options.consistency / (both ? 4 : 1);
+    for (int k = 0; k < (both ? 2 : 1); k++) {
+        const struct view_block *view = &b->view[k];
+        double log_sum = log_sum_of(view, i), target = (double)view->label_logit[i];
+        bool correct = view->label_logit[i] >= view->maximum[i] && view->label_is_beaten[i] == 0;
+        const double row_terms[SUMS] = {[SUM_NEGATIVE_LOG_LIKELIHOOD] = (log_sum - target) * share,
+                                        [SUM_CORRECT] = (double)correct * share};
+        add_row_terms(b->row_terms, i, row_terms, sums);
+        double apart = b->views > 1 ? consistency * divergence_of(b, k, i) : 0;
         loss += (log_sum - (1 - smoothing) * target -
-                 smoothing * (double)pass->logit_sum[i] / (double)b->layer.classes) *
+                 smoothing * (double)view->logit_sum[i] / (double)b->layer.classes) *
                     share +
-                consistency * divergence_of(b, k, i);
+                apart;
     }
     return loss;
 }
 
-static double run_pair_block(const struct pair_block *b, double sums[SUMS])
+/* One pass over classes first .. first + n - 1 of all views. The first pass computes tiles of logits and adds them to the sums;
+ * the second replaces them by g, the gradient of the logits: dx += g W^T, dW += x^T g, db += the sum of the rows of g. */
+static void run_tile(const struct block *b, bool is_second, int64_t first, int64_t n)
+{
+    real *tile[VIEWS_MAX];
+    for (int k = 0; k < b->views; k++) {
+        tile[k] = b->view[k].tiles + (b->with_gradient ? first * b->rows : 0);
+        if (!is_second) project_tile(&b->layer, b->rows, b->view[k].x, first, n, tile[k]);
+    }
+    for (int64_t i = 0; i < b->rows; i++) {
+        real *u = tile[0] + i * n, *v = b->views > 1 ? tile[1] + i * n : NULL;
+        if (!is_second) add_logits(b, &b->view[0], i, first, n, u, v);
+        if (!is_second && v) add_logits(b, &b->view[1], i, first, n, v, u);
+        if (is_second && v) pair_gradients(b, i, first, n, u, v);
+        if (is_second && !v) row_gradient(b, i, first, n, u);
+    }
+    for (int k = 0; is_second && k < b->views; k++)
+        propagate_tile(&b->layer, b->rows, b->view[k].x, first, n, tile[k], b->is_first && k == 0,
+                       b->view[k].dx);
+}
+
+/* Runs the passes, adds to the sums, and returns the loss of the block. */
+static double run_block(const struct block *b, double sums[SUMS])
 {
     double loss = 0;
-    for (int k = 0; k < PASSES; k++)
+    for (int k = 0; k < b->views; k++)
         for (int64_t i = 0; i < b->rows; i++) {
-            b->pass[k].maximum[i] = (real)-INFINITY;
-            b->pass[k].sum[i] = b->pass[k].moment[i] = b->pass[k].logit_sum[i] = 0;
+            b->view[k].maximum[i] = (real)-INFINITY;
+            b->view[k].sum[i] = b->view[k].moment[i] = b->view[k].logit_sum[i] = 0;
         }
-    for (int gradients = 0; gradients < (b->with_gradient ? 2 : 1); gradients++)
+    for (int pass = 0; pass < (b->with_gradient ? 2 : 1); pass++)
         for (int64_t first = 0; first < b->layer.classes; first += TILE_CLASSES) {
-            int64_t rest = b->layer.classes - first, n = rest < TILE_CLASSES ? rest : TILE_CLASSES;
-            real *tile[PASSES];
-            for (int k = 0; k < PASSES; k++) {
-                tile[k] = b->pass[k].tiles + (b->with_gradient ? first * b->rows : 0);
-                if (!gradients) project_tile(&b->layer, b->rows, b->pass[k].x, first, n, tile[k]);
-            }
-            for (int64_t i = 0; i < b->rows; i++) {
-                real *u = tile[0] + i * n, *v = tile[1] + i * n;
-                if (gradients) {
-                    row_gradients(b, i, first, n, u, v);
-                } else {
-                    add_logits(b, &b->pass[0], i, first, n, u, v);
-                    add_logits(b, &b->pass[1], i, first, n, v, u);
-                }
-            }
-            for (int k = 0; gradients && k < PASSES; k++)
-                propagate_tile(&b->layer, b->rows, b->pass[k].x, first, n, tile[k], b->is_first && k == 0,
-                               b->pass[k].dx);
+            int64_t rest = b->layer.classes - first;
+            run_tile(b, pass == 1, first, rest < TILE_CLASSES ? rest : TILE_CLASSES);
         }
-    for (int64_t i = 0; i < b->rows; i++) loss += row_loss_of_pair(b, i, sums);
+    for (int64_t i = 0; i < b->rows; i++) loss += loss_of_row(b, i, sums);
     return loss;
 }
 
-/* Assigns to a pass its part of the workspace, for blocks of `step` rows. Returns the end of that part. */
-static real *place_pass(struct pass *pass, real *at, int64_t step, int64_t tile_numbers)
+static void output_loss_forward(struct qkv_tensor *y)
 {
-    pass->tiles = at;
-    pass->maximum = pass->tiles + step * tile_numbers;
-    pass->sum = pass->maximum + step;
-    pass->moment = pass->sum + step;
-    pass->logit_sum = pass->moment + step;
-    pass->label_logit = pass->logit_sum + step;
-    pass->label_is_beaten = pass->label_logit + step;
-    return pass->label_is_beaten + step;
-}
-
-static void paired_cross_entropy_forward(struct qkv_tensor *y)
-{
+    int views = views_of(y);
     const struct qkv_tensor *x = y->input[0];
-    real *dx = (real *)y->saved + GRADIENTS_AT, *scratch = scratch_of(y);
-    struct pair_block b = {
+    real *dx = (real *)y->saved + GRADIENTS_AT, *at = scratch_of(y);
+    struct block b = {
         .y = y,
-        .layer = output_layer_of(y, y->input[2], y->input[3], dx + PASSES * x->count),
+        .layer = output_layer_of(y, y->input[views], y->input[views + 1], dx + views * x->count),
+        .views = views,
         .with_gradient = y->needs_gradient,
     };
     int64_t rows = x->shape.size[0], inner = b.layer.inner, classes = b.layer.classes;
-    int64_t step = block_rows(rows, inner, PASSES * classes);
+    int64_t step = block_rows(rows, inner, views * classes);
     double loss = 0, sums[SUMS] = {0};
-    for (int k = 0; k < PASSES; k++)
-        scratch = place_pass(&b.pass[k], scratch, step, b.with_gradient ? classes : TILE_CLASSES);
+    for (int k = 0; k < views; k++, at += step * workspace_of_row(y, classes)) {
+        struct view_block *view = &b.view[k];
+        real **const parts[NUMBERS_PER_ROW] = {&view->maximum,   &view->sum,         &view->moment,
+                                               &view->logit_sum, &view->label_logit, &view->label_is_beaten};
+        view->tiles = at;
+        view->tile_maximum = at + step * (b.with_gradient ? classes : TILE_CLASSES);
+        for (int i = 0; i < NUMBERS_PER_ROW; i++)
+            *parts[i] = at + step * (workspace_of_row(y, classes) - NUMBERS_PER_ROW + i);
+    }
     if (b.with_gradient) memset(b.layer.db, 0, (size_t)classes * sizeof(real));
     for (int64_t first = 0; first < rows; first += step) {
         b.rows = rows - first < step ? rows - first : step;
         b.is_first = first == 0;
         b.labels = y->options.indices + first;
-        for (int k = 0; k < PASSES; k++) {
-            b.pass[k].x = (const real *)y->input[k]->value + first * inner;
-            b.pass[k].dx = y->input[k]->needs_gradient ? dx + k * x->count + first * inner : NULL;
+        b.row_terms = views == 1 ? terms_of_rows(y, first, rows) : NULL;
+        for (int k = 0; k < views; k++) {
+            b.view[k].x = (const real *)y->input[k]->value + first * inner;
+            b.view[k].dx = y->input[k]->needs_gradient ? dx + k * x->count + first * inner : NULL;
         }
-        loss += run_pair_block(&b, sums);
+        loss += run_block(&b, sums);
     }
     store_result(y, loss, sums);
 }
 
-/* dx += dy * saved dx for both passes, dW += dy * early dW, db += dy * saved db */
-static void paired_cross_entropy_backward(struct qkv_tensor *y)
+/* dx += dy * saved dx for each view, dW += dy * early dW, db += dy * saved db */
+static void output_loss_backward(struct qkv_tensor *y)
 {
     const real *saved = (const real *)y->saved + GRADIENTS_AT;
     real dy = *(const real *)y->gradient;
     int64_t count = y->input[0]->count;
-    for (int k = 0; k < PASSES; k++) add_scaled(y->input[k], dy, saved + k * count);
-    add_scaled(y->input[2], dy, y->forward_gradient);
-    add_scaled(y->input[3], dy, saved + PASSES * count);
+    int views = views_of(y);
+    for (int k = 0; k < views; k++) add_scaled(y->input[k], dy, saved + k * count);
+    add_scaled(y->input[views], dy, y->forward_gradient);
+    add_scaled(y->input[views + 1], dy, saved + views * count);
 }
 
+OP(linear_cross_entropy, .inputs = 3, .optional = INPUT(2), .accumulates_once = INPUT(1) | INPUT(2),
+   .forward_gradient = INPUT(1), .shape = RULE(output_loss_shape), .forward = output_loss_forward,
+   .backward = output_loss_backward);
 OP(paired_cross_entropy, .inputs = 4, .optional = INPUT(3), .accumulates_once = INPUT(2) | INPUT(3),
-   .forward_gradient = INPUT(2), .shape = RULE(paired_cross_entropy_shape),
-   .forward = paired_cross_entropy_forward, .backward = paired_cross_entropy_backward);
+   .forward_gradient = INPUT(2), .shape = RULE(output_loss_shape), .forward = output_loss_forward,
+   .backward = output_loss_backward);

@@ -62,51 +62,79 @@ static bool permute_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* For y as a tensor of four axes: the size of each, and its stride in x. Missing leading axes have
- * size 1. */
-static void permute_strides(const struct qkv_tensor *y, int64_t size[4], int64_t stride[4])
+/* ---- parts: a tensor whose elements are some of those of another one, the whole ---- */
+
+/* Element [i, j, k, l] of a part of four axes is number offset + i step[0] + j step[1] + k step[2] + l step[3] of the whole. */
+struct part {
+    int64_t size[4], step[4], offset;
+};
+
+/* All of a tensor. Missing leading axes have size 1. */
+static struct part all_of(struct qkv_shape shape)
 {
-    struct qkv_shape x = y->input[0]->shape;
-    int64_t x_stride[QKV_MAX_RANK], product = 1;
-    for (int i = x.rank - 1; i >= 0; i--) {
-        x_stride[i] = product;
-        product *= x.size[i];
+    struct part part = {{1, 1, 1, 1}, {0}, 0};
+    int64_t step = 1;
+    for (int i = 3, axis = shape.rank - 1; axis >= 0; i--, axis--) {
+        part.size[i] = shape.size[axis];
+        part.step[i] = step;
+        step *= shape.size[axis];
     }
-    int missing = 4 - x.rank;
-    for (int i = 0; i < 4; i++) {
-        size[i] = i < missing ? 1 : y->shape.size[i - missing];
-        stride[i] = i < missing ? 0 : x_stride[y->options.permutation.axis[i - missing]];
-    }
+    return part;
 }
 
-/* forward: `from` has the axes of x, `to` those of y; to = from, permuted. Otherwise the other way round:
- * to += from, permuted back. */
-static void permute(const struct qkv_tensor *y, bool forward, const real *from, real *to)
+/* Elements start .. start + length - 1 of an axis. */
+static struct part range_of(struct qkv_shape shape, int64_t axis, int64_t start, int64_t length)
 {
-    int64_t n[4], s[4], at = 0;
-    permute_strides(y, n, s);
-    for (int64_t a = 0; a < n[0]; a++)
-        for (int64_t b = 0; b < n[1]; b++)
-            for (int64_t c = 0; c < n[2]; c++) {
-                int64_t base = a * s[0] + b * s[1] + c * s[2];
-                for (int64_t d = 0; d < n[3]; d++, at++) {
-                    if (forward)
-                        to[at] = from[base + d * s[3]];
-                    else
-                        to[base + d * s[3]] += from[at];
-                }
+    struct part part = all_of(shape);
+    int i = (int)axis + 4 - shape.rank;
+    part.size[i] = length;
+    part.offset = start * part.step[i];
+    return part;
+}
+
+/* Without `back`: to [the part's size] = the part of `from`, or with beta 1: += . With `back` the other way round: the part of
+ * `to` = `from`, or +=. beta counts only where the last axis has step 1; elsewhere `back` adds and the other way does not. */
+static void move_part(struct part part, bool back, real beta, const real *from, real *to)
+{
+    const int64_t *n = part.size, *step = part.step;
+    for (int axes = 0; axes < 3 && (n[2] == 1 || step[2] == n[3] * step[3]); axes++) /* joins the last axes */
+        part = (struct part){{1, n[0], n[1], n[2] * n[3]}, {0, step[0], step[1], step[3]}, part.offset};
+    int64_t at = 0;
+    for (int64_t i = 0; i < n[0]; i++)
+        for (int64_t j = 0; j < n[1]; j++)
+            for (int64_t k = 0; k < n[2]; k++, at += n[3]) {
+                int64_t whole = part.offset + i * step[0] + j * step[1] + k * step[2];
+                const real *x = from + (back ? at : whole);
+                real *y = to + (back ? whole : at);
+                if (step[3] == 1)
+                    accumulate(n[3], beta, x, y);
+                else if (back)
+                    for (int64_t l = 0; l < n[3]; l++) y[l * step[3]] += x[l];
+                else
+                    for (int64_t l = 0; l < n[3]; l++) y[l] = x[l * step[3]];
             }
+}
+
+/* For y as a part of x. */
+static struct part permuted_part(const struct qkv_tensor *y)
+{
+    struct part x = all_of(y->input[0]->shape), part = x;
+    for (int i = 0, missing = 4 - y->shape.rank; i < y->shape.rank; i++) {
+        part.size[missing + i] = x.size[missing + y->options.permutation.axis[i]];
+        part.step[missing + i] = x.step[missing + y->options.permutation.axis[i]];
+    }
+    return part;
 }
 
 static void permute_forward(struct qkv_tensor *y)
 {
-    permute(y, true, y->input[0]->value, y->value);
+    move_part(permuted_part(y), false, 0, y->input[0]->value, y->value);
 }
 
 /* dx += dy, in the order of x's axes */
 static void permute_backward(struct qkv_tensor *y)
 {
-    permute(y, false, y->gradient, gradient_of(y->input[0]));
+    move_part(permuted_part(y), true, 1, y->gradient, gradient_of(y->input[0]));
 }
 
 OP(permute, .inputs = 1, .shape = RULE(permute_shape), .forward = permute_forward,
@@ -129,33 +157,26 @@ static bool concat_shape(struct qkv_tensor *y)
     return true;
 }
 
+/* Input `side`, as a part of y. */
+static struct part concat_part(const struct qkv_tensor *y, int side)
+{
+    int64_t axis = y->options.axis;
+    return range_of(y->shape, axis, side ? y->input[0]->shape.size[axis] : 0,
+                    y->input[side]->shape.size[axis]);
+}
+
 static void concat_forward(struct qkv_tensor *y)
 {
-    struct view view = view_along(y->shape, y->options.axis);
-    int64_t offset = 0, row = view.axis * view.inner;
-    for (int side = 0; side < 2; side++) {
-        const struct qkv_tensor *x = y->input[side];
-        int64_t part = x->shape.size[y->options.axis] * view.inner;
-        for (int64_t o = 0; o < view.outer; o++)
-            memcpy((real *)y->value + o * row + offset, (const real *)x->value + o * part,
-                   (size_t)part * sizeof(real));
-        offset += part;
-    }
+    for (int side = 0; side < 2; side++)
+        move_part(concat_part(y, side), true, 0, y->input[side]->value, y->value);
 }
 
 /* da += the first part of dy, db += the second */
 static void concat_backward(struct qkv_tensor *y)
 {
-    struct view view = view_along(y->shape, y->options.axis);
-    int64_t offset = 0, row = view.axis * view.inner;
     for (int side = 0; side < 2; side++) {
-        struct qkv_tensor *x = y->input[side];
-        int64_t part = x->shape.size[y->options.axis] * view.inner;
-        real beta;
-        real *dx = claim_gradient(x, &beta);
-        for (int64_t o = 0; dx && o < view.outer; o++)
-            accumulate(part, beta, (const real *)y->gradient + o * row + offset, dx + o * part);
-        offset += part;
+        real beta, *dx = claim_gradient(y->input[side], &beta);
+        if (dx) move_part(concat_part(y, side), false, beta, y->gradient, dx);
     }
 }
 
@@ -177,24 +198,21 @@ static bool slice_shape(struct qkv_tensor *y)
     return true;
 }
 
+/* y, as a part of x. */
+static struct part slice_part(const struct qkv_tensor *y)
+{
+    return range_of(y->input[0]->shape, y->options.axis, y->options.start, y->options.length);
+}
+
 static void slice_forward(struct qkv_tensor *y)
 {
-    struct view view = view_along(y->input[0]->shape, y->options.axis);
-    int64_t part = y->options.length * view.inner, offset = y->options.start * view.inner;
-    for (int64_t o = 0; o < view.outer; o++)
-        memcpy((real *)y->value + o * part,
-               (const real *)y->input[0]->value + o * view.axis * view.inner + offset,
-               (size_t)part * sizeof(real));
+    move_part(slice_part(y), false, 0, y->input[0]->value, y->value);
 }
 
 /* dx += dy in start .. start + length - 1 of the axis */
 static void slice_backward(struct qkv_tensor *y)
 {
-    struct view view = view_along(y->input[0]->shape, y->options.axis);
-    int64_t part = y->options.length * view.inner, offset = y->options.start * view.inner;
-    real *dx = gradient_of(y->input[0]);
-    for (int64_t o = 0; o < view.outer; o++)
-        accumulate(part, 1, (const real *)y->gradient + o * part, dx + o * view.axis * view.inner + offset);
+    move_part(slice_part(y), true, 1, y->gradient, gradient_of(y->input[0]));
 }
 
 OP(slice, .inputs = 1, .shape = RULE(slice_shape), .forward = slice_forward, .backward = slice_backward);
@@ -316,63 +334,38 @@ static bool broadcast_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* x and y as tensors of four axes, with leading axes of size 1. */
-struct repetition {
-    int64_t x[4], y[4];
-};
-
-static struct repetition repetition_of(const struct qkv_tensor *y)
+/* y, as a part of x in which repetitions are steps of 0. */
+static struct part broadcast_part(const struct qkv_tensor *y)
 {
-    struct repetition r;
-    struct qkv_shape from = y->input[0]->shape, to = y->shape;
+    struct part part = all_of(y->input[0]->shape), result = all_of(y->shape);
     for (int i = 0; i < 4; i++) {
-        int x = i - 4 + from.rank, result = i - 4 + to.rank;
-        r.x[i] = x < 0 ? 1 : from.size[x];
-        r.y[i] = result < 0 ? 1 : to.size[result];
+        if (part.size[i] == 1) part.step[i] = 0;
+        part.size[i] = result.size[i];
     }
-    return r;
-}
-
-/* Where in x the element of y with these indices comes from. */
-static int64_t source_of(const struct repetition *r, const int64_t index[4])
-{
-    int64_t at = 0;
-    for (int i = 0; i < 4; i++) at = at * r->x[i] + (r->x[i] == 1 ? 0 : index[i]);
-    return at;
+    return part;
 }
 
 static void broadcast_forward(struct qkv_tensor *y)
 {
-    struct repetition r = repetition_of(y);
-    const real *x = y->input[0]->value;
-    real *out = y->value;
-    int64_t index[4], at = 0;
-    for (index[0] = 0; index[0] < r.y[0]; index[0]++)
-        for (index[1] = 0; index[1] < r.y[1]; index[1]++)
-            for (index[2] = 0; index[2] < r.y[2]; index[2]++)
-                for (index[3] = 0; index[3] < r.y[3]; index[3]++) out[at++] = x[source_of(&r, index)];
+    move_part(broadcast_part(y), false, 0, y->input[0]->value, y->value);
 }
 
 /* dx += the sum of dy over the repetitions, in double: a float32 sum of a million numbers keeps only a few digits */
 static void broadcast_backward(struct qkv_tensor *y)
 {
-    struct repetition r = repetition_of(y);
+    const struct part part = broadcast_part(y), result = all_of(y->shape);
     const real *dy = y->gradient;
     real *dx = gradient_of(y->input[0]);
-    int64_t times[4], stride[4], total = 1, step = 1;
-    for (int i = 3; i >= 0; i--) {
-        times[i] = r.x[i] == r.y[i] ? 1 : r.y[i];
-        stride[i] = step;
-        step *= r.y[i];
-        total *= times[i];
-    }
-    for (int64_t at = 0; at < y->input[0]->count; at++) {
-        int64_t first = 0, rest = at;
-        for (int i = 3; i >= 0; rest /= r.x[i], i--) first += rest % r.x[i] * stride[i];
+    int64_t count = y->input[0]->count;
+    for (int64_t at = 0; at < count; at++) {
         double sum = 0;
-        for (int64_t repeat = 0; repeat < total; repeat++) {
-            int64_t from = first, part = repeat;
-            for (int i = 3; i >= 0; part /= times[i], i--) from += part % times[i] * stride[i];
+        for (int64_t repeat = 0; repeat < y->count / count; repeat++) {
+            int64_t from = 0, rest = at, again = repeat;
+            for (int i = 3; i >= 0; i--) {
+                int64_t *index = part.step[i] ? &rest : &again;
+                from += *index % part.size[i] * result.step[i];
+                *index /= part.size[i];
+            }
             sum += (double)dy[from];
         }
         dx[at] += (real)sum;
@@ -389,30 +382,29 @@ static bool cumulative_sum_shape(struct qkv_tensor *y)
     return check_axis(y) && same_as_input(y);
 }
 
-static void cumulative_sum_forward(struct qkv_tensor *y)
+/* to = the sums of `from`; backward: to += the sums, from the last element on. */
+static void sum_along(const struct qkv_tensor *y, bool backward, const real *from, real *to)
 {
     struct view view = view_along(y->shape, y->options.axis);
-    const real *x = y->input[0]->value;
-    real *out = y->value;
     for (int64_t i = 0; i < view.outer * view.inner; i++) {
-        int64_t first = i / view.inner * view.axis * view.inner + i % view.inner;
+        int64_t at = i / view.inner * view.axis * view.inner + i % view.inner, step = view.inner;
         double sum = 0;
-        for (int64_t a = 0; a < view.axis; a++)
-            out[first + a * view.inner] = (real)(sum += (double)x[first + a * view.inner]);
+        if (backward) at += (view.axis - 1) * step, step = -step;
+        for (int64_t a = 0; a < view.axis; a++, at += step) {
+            sum += (double)from[at];
+            to[at] = (backward ? to[at] : 0) + (real)sum;
+        }
     }
+}
+
+static void cumulative_sum_forward(struct qkv_tensor *y)
+{
+    sum_along(y, false, y->input[0]->value, y->value);
 }
 
 static void cumulative_sum_backward(struct qkv_tensor *y)
 {
-    struct view view = view_along(y->shape, y->options.axis);
-    const real *dy = y->gradient;
-    real *dx = gradient_of(y->input[0]);
-    for (int64_t i = 0; i < view.outer * view.inner; i++) {
-        int64_t first = i / view.inner * view.axis * view.inner + i % view.inner;
-        double sum = 0;
-        for (int64_t a = view.axis - 1; a >= 0; a--)
-            dx[first + a * view.inner] += (real)(sum += (double)dy[first + a * view.inner]);
-    }
+    sum_along(y, true, y->gradient, gradient_of(y->input[0]));
 }
 
 OP(cumulative_sum, .inputs = 1, .shape = RULE(cumulative_sum_shape), .forward = cumulative_sum_forward,
@@ -481,13 +473,13 @@ struct row {
     bool least; /* the least number is first, not the greatest */
 };
 
-static real number_at(const struct row *row, int64_t i)
+static inline real number_at(const struct row *row, int64_t i)
 {
     return row->first[i * row->step];
 }
 
 /* Whether the number i ranks before the number j. */
-static bool is_before(const struct row *row, int64_t i, int64_t j)
+static inline bool is_before(const struct row *row, int64_t i, int64_t j)
 {
     real a = number_at(row, i), b = number_at(row, j);
     bool a_is_nan = a != a, b_is_nan = b != b;
@@ -497,7 +489,7 @@ static bool is_before(const struct row *row, int64_t i, int64_t j)
 }
 
 /* The index that ranks next after `before`, or first if that is negative; -1 if there is none. */
-static int64_t next_in_rank(const struct row *row, int64_t before)
+static inline __attribute__((always_inline)) int64_t next_in_rank(const struct row *row, int64_t before)
 {
     int64_t best = -1;
     for (int64_t i = 0; i < row->count; i++) {
@@ -507,69 +499,43 @@ static int64_t next_in_rank(const struct row *row, int64_t before)
     return best;
 }
 
-/* ---- min, max: y = the first in rank along the axis, which is removed; dx += dy where that is ---- */
+/* ---- min, max: y = the first in rank along the axis, which is removed; top_k: y [.., length] = the first `length` in rank
+ * of each row of x [.., C]; dx += dy where the chosen numbers are. argmin, argmax, top_k_indices: their indices ---- */
 
 enum { LARGEST_INDEX = 1 << 24 }; /* integers up to this are exact in float32 */
 
-/* Row number i of [outer, inner]. */
-static struct row row_of(const struct qkv_tensor *y, const struct view *view, int64_t i, bool least)
+/* x as rows along the axis of `view`: y has the chosen numbers of each row, one row after the other. With dx, adds dy to
+ * it where they are; otherwise computes y. Inlined, because it is twice as fast where `least` is a constant. */
+static inline __attribute__((always_inline)) void choose(struct qkv_tensor *y, struct view view, bool least,
+                                                         bool is_index, real *dx)
 {
-    int64_t at = i / view->inner * view->axis * view->inner + i % view->inner;
-    return (struct row){(const real *)y->input[0]->value + at, view->axis, view->inner, least};
-}
-
-static void extremum(struct qkv_tensor *y, bool least, bool is_index)
-{
-    struct view view = reduced_view(y);
+    const real *x = y->input[0]->value, *dy = y->gradient;
+    int64_t rows = view.outer * view.inner, k = y->count / rows;
     real *out = y->value;
-    for (int64_t i = 0; i < y->count; i++) {
-        struct row row = row_of(y, &view, i, least);
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t at = i / view.inner * view.axis * view.inner + i % view.inner;
+        const struct row row = {x + at, view.axis, view.inner, least};
         int64_t chosen = next_in_rank(&row, -1);
-        out[i] = is_index ? (real)chosen : number_at(&row, chosen);
+        for (int64_t r = i * k; r < (i + 1) * k; r++) {
+            if (r > i * k) chosen = next_in_rank(&row, chosen);
+            if (dx)
+                dx[at + chosen * view.inner] += dy[r];
+            else
+                out[r] = is_index ? (real)chosen : number_at(&row, chosen);
+        }
     }
 }
 
-static void extremum_backward(struct qkv_tensor *y, bool least)
+static bool check_largest_index(struct qkv_tensor *y, int64_t count)
 {
-    struct view view = reduced_view(y);
-    const real *dy = y->gradient;
-    real *dx = gradient_of(y->input[0]);
-    for (int64_t i = 0; i < y->count; i++) {
-        struct row row = row_of(y, &view, i, least);
-        int64_t at = row.first - (const real *)y->input[0]->value;
-        dx[at + next_in_rank(&row, -1) * row.step] += dy[i];
-    }
+    return count <= LARGEST_INDEX ||
+           qkv_refuse(y, "%lld numbers have indices that float32 cannot hold", (long long)count);
 }
 
 static bool index_shape(struct qkv_tensor *y)
 {
-    if (!reduced_shape(y)) return false;
-    if (reduced_view(y).axis <= LARGEST_INDEX) return true;
-    return qkv_refuse(y, "%lld numbers have indices that float32 cannot hold",
-                      (long long)reduced_view(y).axis);
+    return reduced_shape(y) && check_largest_index(y, reduced_view(y).axis);
 }
-
-#define EXTREMUM(title, index_title, least)                                                                  \
-    static void title##_forward(struct qkv_tensor *y)                                                        \
-    {                                                                                                        \
-        extremum(y, least, false);                                                                           \
-    }                                                                                                        \
-    static void title##_backward(struct qkv_tensor *y)                                                       \
-    {                                                                                                        \
-        extremum_backward(y, least);                                                                         \
-    }                                                                                                        \
-    static void index_title##_forward(struct qkv_tensor *y)                                                  \
-    {                                                                                                        \
-        extremum(y, least, true);                                                                            \
-    }                                                                                                        \
-    OP(title, .inputs = 1, .backward_reads = INPUT(0), .shape = RULE(reduced_shape),                         \
-       .forward = title##_forward, .backward = title##_backward);                                            \
-    OP(index_title, .inputs = 1, .stops_gradient = true, .shape = RULE(index_shape),                         \
-       .forward = index_title##_forward);
-EXTREMUM(min, argmin, true)
-EXTREMUM(max, argmax, false)
-
-/* ---- top_k, top_k_indices: y [.., length] = the first `length` in rank of each row of x [.., C] ---- */
 
 static bool top_k_shape(struct qkv_tensor *y)
 {
@@ -578,58 +544,37 @@ static bool top_k_shape(struct qkv_tensor *y)
     if (k < 1 || k > columns)
         return qkv_refuse(y, "%lld numbers of each row are wanted, but input is %s", (long long)k,
                           qkv_shape_text(x->shape));
-    if (columns > LARGEST_INDEX)
-        return qkv_refuse(y, "%lld numbers have indices that float32 cannot hold", (long long)columns);
     y->shape = x->shape;
     y->shape.size[x->shape.rank - 1] = k;
-    return true;
+    return check_largest_index(y, columns);
 }
 
-static void choose_top(struct qkv_tensor *y, bool is_index)
+/* The rows of the last axis. */
+static struct view rows_view(const struct qkv_tensor *y)
 {
-    int64_t columns = qkv_columns(y->input[0]), k = qkv_columns(y);
-    const real *x = y->input[0]->value;
-    real *out = y->value;
-    for (int64_t i = 0; i < qkv_rows(y); i++) {
-        struct row row = {x + i * columns, columns, 1, false};
-        int64_t chosen = -1;
-        for (int64_t r = 0; r < k; r++) {
-            chosen = next_in_rank(&row, chosen);
-            out[i * k + r] = is_index ? (real)chosen : number_at(&row, chosen);
-        }
-    }
+    return (struct view){qkv_rows(y), qkv_columns(y->input[0]), 1};
 }
 
-static void top_k_forward(struct qkv_tensor *y)
-{
-    choose_top(y, false);
-}
-
-/* dx += dy where the chosen numbers are */
-static void top_k_backward(struct qkv_tensor *y)
-{
-    int64_t columns = qkv_columns(y->input[0]), k = qkv_columns(y);
-    const real *x = y->input[0]->value, *dy = y->gradient;
-    real *dx = gradient_of(y->input[0]);
-    for (int64_t i = 0; i < qkv_rows(y); i++) {
-        struct row row = {x + i * columns, columns, 1, false};
-        int64_t chosen = -1;
-        for (int64_t r = 0; r < k; r++) {
-            chosen = next_in_rank(&row, chosen);
-            dx[i * columns + chosen] += dy[i * k + r];
-        }
-    }
-}
-
-static void top_k_indices_forward(struct qkv_tensor *y)
-{
-    choose_top(y, true);
-}
-
-OP(top_k, .inputs = 1, .backward_reads = INPUT(0), .shape = RULE(top_k_shape), .forward = top_k_forward,
-   .backward = top_k_backward);
-OP(top_k_indices, .inputs = 1, .stops_gradient = true, .shape = RULE(top_k_shape),
-   .forward = top_k_indices_forward);
+#define CHOICE(title, index_title, view_of, least, rule, index_rule)                                         \
+    static void title##_forward(struct qkv_tensor *y)                                                        \
+    {                                                                                                        \
+        choose(y, view_of(y), least, false, NULL);                                                           \
+    }                                                                                                        \
+    static void title##_backward(struct qkv_tensor *y)                                                       \
+    {                                                                                                        \
+        choose(y, view_of(y), least, false, gradient_of(y->input[0]));                                       \
+    }                                                                                                        \
+    static void index_title##_forward(struct qkv_tensor *y)                                                  \
+    {                                                                                                        \
+        choose(y, view_of(y), least, true, NULL);                                                            \
+    }                                                                                                        \
+    OP(title, .inputs = 1, .backward_reads = INPUT(0), .shape = RULE(rule), .forward = title##_forward,      \
+       .backward = title##_backward);                                                                        \
+    OP(index_title, .inputs = 1, .stops_gradient = true, .shape = RULE(index_rule),                          \
+       .forward = index_title##_forward);
+CHOICE(min, argmin, reduced_view, true, reduced_shape, index_shape)
+CHOICE(max, argmax, reduced_view, false, reduced_shape, index_shape)
+CHOICE(top_k, top_k_indices, rows_view, false, top_k_shape, top_k_shape)
 
 /* ---- where: y = a where condition is not 0, else b ---- */
 
