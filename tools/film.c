@@ -115,9 +115,7 @@ static enum qkv_status write_film(struct film *film, struct qkv_error *error)
 {
     struct bytes bytes = {0};
     qkv_animation_write(film->frames, film->count, &bytes);
-    enum qkv_status status = bytes.failed ? qkv_error_set(error, "out of memory for the film")
-                                          : qkv_file_write(output, bytes.data, bytes.size, error);
-    free(bytes.data);
+    enum qkv_status status = write_output(output, &bytes, error);
     if (status || pair_options.quiet) return status;
     print_plain(stderr, output);
     fputs(" is written: browsers play it, other programs show its last frame\n", stderr);

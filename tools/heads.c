@@ -233,22 +233,6 @@ static void sort_heads(const struct qkv_measured_heads *measured)
     }
 }
 
-static enum qkv_status print(const struct heads *h, int format, struct qkv_error *error)
-{
-    struct bytes out = {0};
-    enum qkv_status status = QKV_OK;
-    sort_heads(&h->measured);
-    FORMATS[format].write(h, &out);
-    if (out.failed)
-        status = qkv_error_set(error, "out of memory for the measures of heads");
-    else if (output_path)
-        status = qkv_file_write(output_path, out.data, out.size, error);
-    else
-        fwrite(out.data, 1, out.size, stdout);
-    free(out.data);
-    return status;
-}
-
 /* Refuses to sort by a measure that no head will have. */
 static int check_sort(void)
 {
@@ -280,7 +264,12 @@ static int run(int operands, char **operand)
     status = set_precision(h.run.model, "float32", &error);
     if (!status) status = measure_heads(&h, &error);
     if (!status) links_options_note(&links_options, h.measured.missing, h.measured.sentences);
-    if (!status) status = print(&h, format, &error);
+    if (!status) {
+        struct bytes out = {0};
+        sort_heads(&h.measured);
+        FORMATS[format].write(&h, &out);
+        status = write_output(output_path, &out, &error);
+    }
     qkv_measured_heads_release(&h.measured);
     qkv_workers_free(h.workers);
     qkv_corpus_release(&h.corpus);

@@ -153,10 +153,7 @@ static enum qkv_status write_finished(struct sweep *sweep, struct qkv_error *err
     const char *path = TEXT_IN(&sweep->arena, "%s/%s", sweep->folder, FINISHED);
     for (int i = 0; i < sweep->runs; i++)
         if (sweep->run[i].state == SWEEP_DONE) qkv_bytes_format(&out, "%s\n", sweep->run[i].name);
-    if (out.failed) required(NULL);
-    enum qkv_status status = qkv_file_write(path, out.data, out.size, error);
-    free(out.data);
-    return status;
+    return write_output(path, &out, error);
 }
 
 /* ---- one run ---- */

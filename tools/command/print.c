@@ -1,5 +1,6 @@
 #include "print.h"
 
+#include "core/file.h"
 #include "core/text.h"
 #include "report/json_text.h"
 
@@ -163,6 +164,18 @@ void print_shell_word(FILE *file, const char *word)
     fputc('\'', file);
 }
 
+enum qkv_status write_output(const char *path, struct bytes *bytes, struct qkv_error *error)
+{
+    enum qkv_status status = QKV_OK;
+    if (bytes->failed) required(NULL);
+    if (path)
+        status = qkv_file_write(path, bytes->data, bytes->size, error);
+    else
+        fwrite(bytes->data, 1, bytes->size, stdout);
+    free(bytes->data);
+    return status;
+}
+
 /* ---- JSON ---- */
 
 static void *allocate(size_t size)
@@ -191,7 +204,5 @@ void json_print(struct cJSON *object)
     qkv_json_append(&out, object);
     qkv_bytes_text(&out, "\n");
     cJSON_Delete(object);
-    if (out.failed) required(NULL);
-    fwrite(out.data, 1, out.size, stdout);
-    free(out.data);
+    write_output(NULL, &out, NULL);
 }

@@ -59,6 +59,12 @@ struct cJSON;
  * function of cJSON. */
 void json_need_memory(void);
 
+struct bytes;
+
+/* Writes bytes to a file, or to standard output if `path` is NULL, and frees them. Where memory was out for them, the program ends
+ * with that message. A failed write to standard output is reported when the program ends. */
+enum qkv_status write_output(const char *path, struct bytes *bytes, struct qkv_error *error);
+
 /* Members of an object. NaN becomes null. */
 struct json_number {
     const char *key;

@@ -408,51 +408,48 @@ static void check_signatures(const struct comparison *c)
 
 /* ---- by length ---- */
 
-/* Adds a length class to those that are there, in the order of their lengths. `right` and `sentences` are arrays of the
- * numbers of sentences translated without mistake, and of all. */
-static int64_t add_class(double *lengths, double *right, double *sentences, int64_t count, const cJSON *class)
+/* A class of source lengths, over all tests of a run. */
+struct length_class {
+    double length /* the middle, in tokens */, right /* sentences without a mistake */, sentences;
+};
+
+static int by_length(const void *a, const void *b)
 {
-    double length = (evaluation_number(class, "from") + evaluation_number(class, "to")) / 2,
-           all = evaluation_number(class, "sentences"),
-           good = evaluation_number(class, "sequence_accuracy") * all;
-    int64_t at = count;
-    while (at && lengths[at - 1] >= length) at--;
-    if (at < count && lengths[at] <= length) { /* the same class of another test */
-        right[at] += good;
-        sentences[at] += all;
-        return count;
-    }
-    for (int64_t i = count; i > at; i--) {
-        lengths[i] = lengths[i - 1];
-        right[i] = right[i - 1];
-        sentences[i] = sentences[i - 1];
-    }
-    lengths[at] = length;
-    right[at] = good;
-    sentences[at] = all;
-    return count + 1;
+    double x = ((const struct length_class *)a)->length, y = ((const struct length_class *)b)->length;
+    return (x > y) - (x < y);
 }
 
-/* Sequence accuracy by source length, over all tests of a run. Returns the number of length classes. The
- * arrays, the middle of each class in tokens and its accuracy in percent, live in the arena. */
-static int64_t comparison_by_length(struct comparison *c, const struct compared_run *run, double **lengths,
-                                    double **accuracies)
+/* Makes the line of a run, in the arena: sequence accuracy in percent by source length. False: no evaluation has classes. */
+static bool make_line(struct comparison *c, const struct compared_run *run, struct chart_line *line)
 {
-    int64_t classes = 0, count = 0;
+    int64_t most = 0, count = 0, n = 0;
     const cJSON *class;
     for (int t = 0; t < c->tests; t++)
-        classes += cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(run->evaluation[t], "by_length"));
-    *lengths = required(qkv_arena_allocate(&c->arena, (size_t)(3 * classes + 1) * sizeof **lengths));
-    *accuracies = *lengths + classes;
-    double *sentences = *accuracies + classes;
+        most += cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(run->evaluation[t], "by_length"));
+    struct length_class *classes =
+        required(qkv_arena_allocate(&c->arena, (size_t)(most + 1) * sizeof *classes));
+    double *x = required(qkv_arena_allocate(&c->arena, (size_t)(2 * most + 1) * sizeof *x)), *y = x + most;
     for (int t = 0; t < c->tests; t++) {
         cJSON_ArrayForEach(class, cJSON_GetObjectItemCaseSensitive(run->evaluation[t], "by_length"))
         {
-            count = add_class(*lengths, *accuracies, sentences, count, class);
+            double sentences = evaluation_number(class, "sentences");
+            classes[count++] =
+                (struct length_class){(evaluation_number(class, "from") + evaluation_number(class, "to")) / 2,
+                                      evaluation_number(class, "sequence_accuracy") * sentences, sentences};
         }
     }
-    for (int64_t i = 0; i < count; i++) (*accuracies)[i] = 100 * (*accuracies)[i] / sentences[i];
-    return count;
+    qsort(classes, (size_t)count, sizeof *classes, by_length);
+    for (int64_t i = 0; i < count; n++) { /* the same class of several tests is one point */
+        double right = 0, sentences = 0;
+        x[n] = classes[i].length;
+        for (; i < count && classes[i].length <= x[n]; i++) {
+            right += classes[i].right;
+            sentences += classes[i].sentences;
+        }
+        y[n] = 100 * right / sentences;
+    }
+    *line = (struct chart_line){run->name, n, x, y};
+    return n > 0;
 }
 
 /* ---- the command ---- */
@@ -494,12 +491,7 @@ static enum qkv_status draw(struct comparison *c, const char *path, struct qkv_e
         .vertical_line_label = "longest in training",
         .lines = lines,
     };
-    for (int i = 0; i < c->runs; i++) {
-        double *lengths, *accuracies;
-        int64_t count = comparison_by_length(c, &c->run[i], &lengths, &accuracies);
-        if (count)
-            lines[chart.line_count++] = (struct chart_line){c->run[i].name, count, lengths, accuracies};
-    }
+    for (int i = 0; i < c->runs; i++) chart.line_count += make_line(c, &c->run[i], &lines[chart.line_count]);
     if (!chart.line_count)
         return qkv_error_set(error,
                              "%s: no evaluation has scores by length; make them with `qkv evaluate "
@@ -513,16 +505,8 @@ static enum qkv_status write_table(struct comparison *c, comparison_writer *writ
                                    struct qkv_error *error)
 {
     struct bytes out = {0};
-    enum qkv_status status = QKV_OK;
     writer(c, &out);
-    if (out.failed)
-        status = qkv_error_set(error, "out of memory for the table");
-    else if (path)
-        status = qkv_file_write(path, out.data, out.size, error);
-    else
-        fwrite(out.data, 1, out.size, stdout);
-    free(out.data);
-    return status;
+    return write_output(path, &out, error);
 }
 
 /* Says why a quantised run has no scores. */
