@@ -190,8 +190,11 @@ Test(help, version_names_the_kernels_in_use)
     cr_expect_str_eq(run("QKV_KERNELS= qkv --version").output, fastest);
     const char *blas = run("QKV_KERNELS=blas qkv --version").output;
     const bool is_fastest = strstr(fastest, "kernels: avx512 for float32");
+    bool has_amx = is_fastest && processor_has("amx_bf16");
+    cr_expect_eq(strstr(fastest, "amx for bfloat16, ") != NULL, has_amx);
     cr_expect_eq(strstr(fastest, "vdpbf16ps for bfloat16, ") != NULL,
-                 is_fastest && processor_has("avx512_bf16"));
+                 is_fastest && !has_amx && processor_has("avx512_bf16") && processor_has("AuthenticAMD"));
+    cr_expect(shows(run("QKV_BFLOAT16=float32 qkv --version").output, "none for bfloat16, "));
     cr_expect_eq(strstr(fastest, ", vpdpbusd for int8") != NULL, is_fastest && processor_has("avx512_vnni"));
     size_t kernels = (size_t)(strstr(fastest, "\nOpenBLAS: ") - fastest);
     cr_expect_eq(strncmp(blas, fastest, kernels), 0, "%s%s", blas, fastest);
@@ -210,6 +213,9 @@ Test(help, unknown_kernels_are_refused_with_the_known_ones)
                   "%s", commands[i]);
     }
     cr_expect_eq(run("QKV_KERNELS=avx1024 qkv --help").exit_code, 0);
+    cr_expect(refused(
+        run("QKV_BFLOAT16=fast qkv --version"),
+        "qkv: the environment variable QKV_BFLOAT16 is 'fast', but must be one of float32, vdpbf16ps, amx"));
 }
 
 /* ---- examples ---- */

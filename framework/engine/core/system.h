@@ -51,4 +51,16 @@ static inline double qkv_clock_seconds(void)
     return 1e-9 * (double)qkv_clock_nanoseconds();
 }
 
+/* ---- bfloat16 ---- */
+
+/* The ways in which products of bfloat16 numbers are computed where the processor has AVX-512; all give the same bits. */
+enum qkv_bfloat16_way { QKV_BFLOAT16_BY_FLOAT32, QKV_BFLOAT16_BY_VDPBF16PS, QKV_BFLOAT16_BY_AMX };
+
+/* The fastest way of this processor. The environment variable QKV_BFLOAT16 names another one (float32, vdpbf16ps or amx), which
+ * is float32 if the processor does not have it. The first call decides for the process. */
+enum qkv_bfloat16_way qkv_bfloat16_way(void);
+
+/* QKV_INVALID when QKV_BFLOAT16 names no way. */
+enum qkv_status qkv_bfloat16_check(struct qkv_error *error);
+
 #endif

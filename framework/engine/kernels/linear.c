@@ -139,7 +139,8 @@ static void linear_bfloat16(struct qkv_tensor *y)
         .output = {.c = y->value, .ldc = qkv_columns(y), .bias = bias ? bias->value : NULL},
     };
     const void *panels =
-        qkv_panels_of(weight, product.transpose_b, bfloat16_panels_size(product.n, product.k), pack_bfloat16);
+        qkv_panels_of(weight, product.transpose_b, VARIANT(qkv_, bfloat16_panels_size)(product.n, product.k),
+                      pack_bfloat16);
     VARIANT(qkv_, bfloat16_product)(y->graph->workers, &product, panels);
 }
 

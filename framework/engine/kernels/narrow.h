@@ -2,15 +2,19 @@
  * float32 number: 8 bits of exponent, 7 of mantissa. Both factors are rounded to the nearest, ties to even; numbers below
  * 2^-126 become 0.
  *
- * The order of a sum is that of the instruction vdpbf16ps: it multiplies two neighbours on the inner axis and computes s =
- * fused(a0, b0, fused(a1, b1, s)), with one rounding per product, which flushes results below 2^-126 to 0. Every variant
- * computes the same bits; variants without the instruction are slower than float32 products. */
+ * The order of a sum is that of the AMX instruction tdpbf16ps. With fma rounding once, and flushing results below 2^-126 to 0: a
+ * sum s starts as 0, and for each BFLOAT16_STEP terms, of which those behind the last one count as 0 * 0, e = o = 0; for k = 0 ...
+ * 15: e = fma(a[2k], b[2k], e), o = fma(a[2k+1], b[2k+1], o); then s = s + (e + o). After 512 terms, s is added to what the result
+ * is so far. Every way of computing it gives the same bits: AMX, vdpbf16ps, float32 instructions in the mode that flushes, and
+ * instructions of processors without that mode. */
 #ifndef QKV_KERNELS_NARROW_H
 #define QKV_KERNELS_NARROW_H
 
 #include "kernels/gemm.h"
 #include "kernels/kernel.h"
 #include "qkv/graph.h"
+
+enum { BFLOAT16_STEP = 32 };
 
 /* Whether products with this weight are computed in bfloat16. */
 static inline bool is_bfloat16(const struct qkv_tensor *weight)
@@ -19,10 +23,7 @@ static inline bool is_bfloat16(const struct qkv_tensor *weight)
 }
 
 /* Bytes of the panels of b' [k, n]. */
-static inline size_t bfloat16_panels_size(int64_t n, int64_t k)
-{
-    return (size_t)(padded_columns(n) * ((k + 1) / 2)) * sizeof(uint32_t);
-}
+size_t VARIANT(qkv_, bfloat16_panels_size)(int64_t n, int64_t k);
 
 /* Packs b' [k, n], which is b or its transpose, into bfloat16_panels_size bytes. */
 void VARIANT(qkv_, bfloat16_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
@@ -33,8 +34,7 @@ void VARIANT(qkv_, bfloat16_pack)(bool transpose_b, int64_t n, int64_t k, const 
 void VARIANT(qkv_, bfloat16_product)(struct qkv_workers *workers, const struct product *p,
                                      const void *panels);
 
-/* The name of the processor's instruction for bfloat16 products; NULL: there is none, and products are slower than in
- * float32. */
+/* The instructions for bfloat16 products that are used, "amx" or "vdpbf16ps"; NULL: those of float32. */
 const char *VARIANT(qkv_, bfloat16_instruction)(void);
 
 typedef void gemm_function(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,

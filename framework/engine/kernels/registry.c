@@ -86,7 +86,7 @@ enum qkv_status qkv_kernels_check(struct qkv_error *error)
 {
     char names[256] = "";
     const char *wanted = qkv_wanted_kernels();
-    if (!wanted || is_known(wanted, KNOWN_COUNT)) return QKV_OK;
+    if (!wanted || is_known(wanted, KNOWN_COUNT)) return qkv_bfloat16_check(error);
     for (size_t i = 0, used = 0; i < KNOWN_COUNT && used < sizeof names; i++)
         if (!is_known(KNOWN[i], i)) /* list each name once: it has a row for each precision */
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", KNOWN[i]);

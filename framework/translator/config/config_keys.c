@@ -45,7 +45,7 @@ CHOICES(qkv_precision)
 CHOICE(QKV_PRECISION_FLOAT32, "float32", "")
 CHOICE(
     QKV_PRECISION_BFLOAT16, "bfloat16",
-    "8 bits of mantissa; faster on processors that have the instruction `vdpbf16ps`, much slower on others")
+    "8 bits of mantissa; faster where `qkv --version` names an instruction for it, a little slower elsewhere")
 INTERNAL(QKV_PRECISION_INT8, "int8")
 CHOICES_END(qkv_precision)
 
