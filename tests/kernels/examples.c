@@ -302,3 +302,45 @@ Test(examples, many_tensors_are_concatenated_in_order)
     cr_expect_eq(qkv_concat_all(graph, parts, 1, 1), parts[0]);
     qkv_graph_free(graph);
 }
+
+/* The functions of qkv/ops.def that other tests call by the number of the op, so that a swapped argument would not be seen. */
+Test(examples, functions_pass_their_arguments)
+{
+    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_tensor *a = qkv_variable(graph, QKV_SHAPE(2, 2)), *b = qkv_variable(graph, QKV_SHAPE(2, 2)),
+                      *column = qkv_variable(graph, QKV_SHAPE(2, 1));
+    const int32_t rows[] = {2, 0};
+    const struct {
+        struct qkv_tensor *y;
+        const double *expected;
+    } results[] = {
+        {qkv_divide(graph, a, b), N(8, 2, 0.5, 0.25)},
+        {qkv_minimum(graph, a, b), N(2, 2, 4, 1)},
+        {qkv_maximum(graph, a, b), N(16, 4, 8, 4)},
+        {qkv_multiply_column(graph, a, column), N(48, 12, 20, 5)},
+        {qkv_sqrt(graph, a), N(4, 2, 2, 1)},
+        {qkv_abs(graph, qkv_scale(graph, a, -1)), N(16, 4, 4, 1)},
+        {qkv_add_scalar(graph, a, 0.5), N(16.5, 4.5, 4.5, 1.5)},
+        {qkv_pow(graph, a, 2), N(256, 16, 16, 1)},
+        {qkv_scatter_rows(graph, a, rows, 3), N(4, 1, 0, 0, 16, 4)},
+        {qkv_permute(graph, column, QKV_AXES(1, 0)), N(3, 5)},
+        {qkv_min(graph, a, 1), N(4, 1)},
+        {qkv_max(graph, a, 0), N(16, 4)},
+        {qkv_argmin(graph, a, 1), N(1, 1)},
+        {qkv_argmax(graph, a, 1), N(0, 0)},
+        {qkv_top_k(graph, a, 1), N(16, 4)},
+        {qkv_top_k_indices(graph, b, 1), N(0, 0)},
+    };
+    qkv_tensor_write(a, N(16, 4, 4, 1));
+    qkv_tensor_write(b, N(2, 2, 8, 4));
+    qkv_tensor_write(column, N(3, 5));
+    qkv_forward(graph);
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        double found[6];
+        cr_assert_not_null(results[i].y, "%d", (int)i);
+        qkv_tensor_read(results[i].y, found);
+        cr_expect_arr_eq(found, results[i].expected, (size_t)qkv_tensor_count(results[i].y) * sizeof *found,
+                         "%d", (int)i);
+    }
+    qkv_graph_free(graph);
+}
